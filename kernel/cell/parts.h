@@ -151,6 +151,8 @@ int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *node
 /* %pull from one rank, given as a number: it pulls values, not lists by rank */
 bool run_pulls_values(const struct cell *c);
 void run_begin(struct cell *c);
+/* members that did not get their message will not answer it */
+void run_leave_out(struct cell *c);
 enum cell_outcome run_look(struct cell *c);
 /* all members have ended: shows their errors */
 enum cell_outcome run_end(struct cell *c);
@@ -193,7 +195,6 @@ void stop_killed(struct cell *c, uint64_t after_ns);
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
                uint64_t grace_ms);
 void stop_stack(struct cell *c, uint32_t worker, struct slice text);
-uint64_t stop_due(const struct cell *c);
 
 /* ---- disconnect.c ---- */
 void disconnect_begin(struct cell *c);

@@ -93,8 +93,7 @@ static void member_told(struct cell *c, struct member *member)
     r->since_ns = notebook_now(c->nb);
 }
 
-/* Members that did not get their message will send no DONE. */
-static void members_leave_out(struct cell *c)
+void run_leave_out(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_WAITING)
@@ -265,7 +264,7 @@ void run_begin(struct cell *c)
     const bool fetches = c->plan.kind == PLAN_PULL || c->plan.kind == PLAN_PUSH;
 
     if ((fetches ? fetch(c) : run(c)) < 0)
-        members_leave_out(c);
+        run_leave_out(c);
     else
         live_begin(c);
 }

@@ -244,15 +244,3 @@ void stop_stack(struct cell *c, uint32_t worker, struct slice text)
             return;
     list_and_kill(c);
 }
-
-uint64_t stop_due(const struct cell *c)
-{
-    const uint64_t times[] = { c->stop.alike_ns, c->stop.disconnect_ns, c->stop.kill_ns,
-                               c->stop.list_ns, c->stop.timeout_ns };
-    uint64_t due = NEVER;
-
-    for (size_t k = 0; k < sizeof times / sizeof *times; k++)
-        if (times[k] < due)
-            due = times[k];
-    return due;
-}

@@ -131,10 +131,11 @@ void cell_steps_tick(struct cell *c, uint64_t now)
 
 uint64_t cell_steps_due(const struct cell *c)
 {
-    const uint64_t due[] = { output_due(c),           stop_due(c),         c->prep.due_ns,
-                             c->engine.errors.due_ns, c->stop.ends.due_ns, c->stop.gone_ns,
-                             c->live.due_ns,          c->magic.due_ns,     c->hang.due_ns,
-                             broadcast_due(c),        rank_logs_due(c) };
+    const uint64_t due[] = { output_due(c),   c->stop.alike_ns,        c->stop.disconnect_ns,
+                             c->stop.kill_ns, c->stop.list_ns,         c->stop.timeout_ns,
+                             c->prep.due_ns,  c->engine.errors.due_ns, c->stop.ends.due_ns,
+                             c->stop.gone_ns, c->live.due_ns,          c->magic.due_ns,
+                             c->hang.due_ns,  broadcast_due(c),        rank_logs_due(c) };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)

@@ -251,21 +251,13 @@ static int ask(struct cell *c, size_t i)
     return rc;
 }
 
-/* Ranks that were not asked will not answer. */
-static void leave_out(struct cell *c)
-{
-    for (size_t i = 0; i < c->n; i++)
-        if (c->member[i].state == MEMBER_WAITING)
-            c->member[i].state = MEMBER_INTERRUPTED;
-}
-
 static void ask_all(struct cell *c, enum check_step step)
 {
     c->magic.check->step = step;
     said_clear(c->magic.check);
     for (size_t i = 0; i < c->n; i++)
         if (ask(c, i) < 0) {
-            leave_out(c);
+            run_leave_out(c);
             return;
         }
 }
