@@ -5,7 +5,6 @@
 #define PROTOCOL_HISTORY_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/slice.h"
 

@@ -1,7 +1,6 @@
 /* reparent.c - see reparent.h. */
 #include "kernel/agents/reparent.h"
 
-
 #include "base/log.h"
 #include "kernel/agents/tree.h"
 #include "kernel/blobs/direct_links.h"

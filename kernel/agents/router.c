@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define ARRIVALS_PER_TURN 64
 #define BYTES_PER_TURN    (1u << 20)
 /* the longest message has 300 MiB, and some more around it */

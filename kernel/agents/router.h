@@ -3,7 +3,6 @@
 #ifndef KERNEL_AGENTS_ROUTER_H
 #define KERNEL_AGENTS_ROUTER_H
 
-#include <stdbool.h>
 #include <zmq.h>
 
 #include "base/err.h"

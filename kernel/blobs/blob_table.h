@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-
 /* One blob on one node. */
 struct replica {
     unsigned node;

@@ -3,7 +3,6 @@
 #ifndef KERNEL_MERGE_SOURCE_H
 #define KERNEL_MERGE_SOURCE_H
 
-#include "base/clock.h"
 #include "base/utf8.h"
 
 #define SOURCE_ROWS 512u /* nested bars may have so many rows; older ones become lines */

@@ -3,8 +3,6 @@
 #ifndef WORKER_AGENT_AGENT_H
 #define WORKER_AGENT_AGENT_H
 
-#include <stdint.h>
-
 #include "base/loop/loop.h"
 #include "protocol/span.h"
 #include "worker/agent/blobs/blobs.h"
@@ -15,7 +13,6 @@
 #include "worker/agent/processes/oom.h"
 #include "worker/agent/output/spool.h"
 
-struct gpu_allocator;
 struct transfer_io;
 
 struct agent_args {

@@ -8,7 +8,6 @@
 #define WORKER_COLLECTIVE_NCCL_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/err.h"
 #include "worker/collective/cuda_driver.h"

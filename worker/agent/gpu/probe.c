@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 /* Finds the GPUs if there is no list yet. The agent asks for the list first, but this process may
  * replace one that has died. */
 static int find_once(struct gpu_driver *d, const char *visible, struct err *err)

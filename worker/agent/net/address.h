@@ -2,7 +2,6 @@
 #ifndef WORKER_AGENT_NET_ADDRESS_H
 #define WORKER_AGENT_NET_ADDRESS_H
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"

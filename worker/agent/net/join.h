@@ -13,7 +13,6 @@
 
 struct dial;
 struct kernel_link;
-struct secret;
 
 struct join {
     struct kernel_link *kernel;    /* borrowed */
