@@ -31,7 +31,7 @@ kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/lib
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
 tests_unit_kernel_group_t_LDADD = $(kernel_test_libs)
-kernel_double = tests/unit/kernel/double.h tests/unit/kernel/double.c
+kernel_double = tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c
 tests_unit_kernel_cell_t_SOURCES = tests/unit/kernel/cell.c $(kernel_double)
 tests_unit_kernel_cell_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_troubles_t_SOURCES = tests/unit/kernel/troubles.c $(kernel_double)

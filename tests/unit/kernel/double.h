@@ -40,6 +40,7 @@ void world_open_idle(struct world *w, struct clock *clock);
 void world_close(struct world *w);
 
 /* What comes in. Messages of a cell are taken for the one that runs. */
+void settle(struct world *w); /* answers what was asked of nodes, until nothing is left */
 void ask(struct world *w, const char *type, const char *content);
 void run(struct world *w, const char *code);
 void say(struct world *w, uint32_t worker, struct span m);
