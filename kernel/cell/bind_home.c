@@ -174,7 +174,7 @@ static bool next_pull(struct cell *c)
 
     bind_drop_blobs(c);
     c->bind.pulled++;
-    if (all || !c->plan.names[c->bind.pulled])
+    if (all || (!c->stop.interrupts && !c->plan.names[c->bind.pulled]))
         return false;
     if (c->stop.interrupts)
         cell_fail(c, "KeyboardInterrupt", "%s was pulled, and no more",

@@ -70,7 +70,6 @@ enum cell_outcome {
     CELL_IS_CHECK,   /* %ranks check */
     CELL_ASKS_FIRST, /* home may refuse the cell, and must tell before ranks end for it */
     CELL_ENDS_RANKS, /* the old ranks must end first */
-    CELL_HAS_ALL,    /* ranks need nothing of home before the cell runs */
     CELL_REPEATS,    /* %pull: the next name */
     CELL_IS_OVER,    /* nothing is left to do */
 };
@@ -169,11 +168,12 @@ struct cell_out {
 
 /* stop_ranks.c, disconnect.c and left_behind.c. A time is NEVER if nothing is due. */
 struct cell_stop {
-    bool decided;  /* the error was shown, or the cell has failed: ranks must stop */
-    bool stopping; /* ranks were told to stop */
-    bool listed;   /* the ranks that hang were named */
-    bool patient;  /* ranks that were formatting a traceback got more time */
-    bool ending;   /* all ranks of the script have said DONE; their processes must end now */
+    bool decided;        /* the error was shown, or the cell has failed: ranks must stop */
+    bool stopping;       /* ranks were told to stop */
+    bool listed;         /* the ranks that hang were named */
+    bool patient;        /* ranks that were formatting a traceback got more time */
+    bool failed_running; /* the cell failed while ranks ran it */
+    bool ending;         /* all ranks of the script have said DONE; their processes must end now */
     uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
     uint64_t disconnect_ns;            /* when connections between ranks are cut */
     uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */

@@ -167,7 +167,8 @@ static int refuse_change(struct cell *c)
     }
     if (asked[0] && group_living(g, &living) == 0 && ranks_count(&living) &&
         ranks_format(&living, &who) == 0)
-        cell_fail(c, "UsageError", "%s: %s %s %s started %s: add --fresh to start new ranks", asked,
+        cell_fail(c, "UsageError",
+                  "%s: %s %s %s started %s (--fresh ends them and starts new ones)", asked,
                   ranks_count(&living) > 1 ? "ranks" : "rank", who.p,
                   ranks_count(&living) > 1 ? "were" : "was", have);
     else

@@ -91,15 +91,28 @@ static int refuse(struct cell *c)
     return rc < 0 ? -1 : engine_choose(c);
 }
 
+/* %ranks check takes the world as it is. */
+static void refuse_check(struct cell *c)
+{
+    struct ranks which = RANKS_INIT;
+    struct err err = { "" };
+
+    if (!c->world)
+        cell_fail(c, "UsageError",
+                  "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
+    else if (c->plan.ranks && ranks_parse(&which, c->plan.ranks, c->world, &err) < 0)
+        cell_fail(c, "UsageError", "%s", err.text);
+    ranks_release(&which);
+}
+
 void prepare_choose_begin(struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         c->world = c->nb->group->asked;
     if (c->plan.kind != PLAN_RANKS)
         (void)refuse(c);
-    else if (c->plan.ranks_do == PLAN_RANKS_CHECK && !c->world)
-        cell_fail(c, "UsageError",
-                  "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
+    else if (c->plan.ranks_do == PLAN_RANKS_CHECK)
+        refuse_check(c);
 }
 
 /* --fresh: all ranks will end, so the number of ranks and the engine may change. */
@@ -176,7 +189,7 @@ enum cell_outcome prepare_look(struct cell *c)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;
     if (follow_tell(c) < 0)
         return CELL_STAYS;
-    return c->prep.captured ? CELL_DONE : CELL_HAS_ALL;
+    return CELL_DONE;
 }
 
 /* ---- PACK ---- */
@@ -247,6 +260,10 @@ static void take_captured(struct cell *c, const struct span *m)
     c->prep.wants_capture = false;
     json_decref(c->prep.captured);
     c->prep.captured = names;
+    if (!names) {
+        cell_fail(c, "RuntimeError", "what home said of the cell's variables could not be read");
+        return;
+    }
     if (error.n) {
         note_lines(c, notes);
         fail_in_words_of_python(c, error);

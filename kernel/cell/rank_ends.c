@@ -136,6 +136,9 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
     struct rank *r = notebook_rank(nb, worker, &g);
     struct cell *c = nb->cell;
     struct member *member = c ? cell_worker(c, worker) : NULL;
+    /* a rank that has answered one step of %ranks check takes part in the next */
+    const bool runs = member && (member->state == MEMBER_RUNNING ||
+                                 (c->state == CELL_CHECKING && member->state == MEMBER_OK));
     const bool needed = member && c->state < CELL_RUNNING && c->state != CELL_STOPPING;
     enum rank_state was;
 
@@ -143,11 +146,10 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
         return;
     was = r->state;
     group_break(g);
-    if (!(member && member->state == MEMBER_RUNNING) && was == RANK_IDLE && !needed &&
-        g == nb->group)
+    if (!runs && was == RANK_IDLE && g == nb->group && (!needed || (c->bad && !cell_is_shown(c))))
         note_idle_death(nb, r, m);
     rank_end(r);
-    if (member && member->state == MEMBER_RUNNING)
+    if (runs)
         member_died(c, member, m);
     else if (c && was == RANK_STARTING && c->state == CELL_STARTING)
         start_failed(c, r, m);

@@ -263,9 +263,7 @@ void run_begin(struct cell *c)
 {
     const bool fetches = c->plan.kind == PLAN_PULL || c->plan.kind == PLAN_PUSH;
 
-    if ((fetches ? fetch(c) : run(c)) < 0)
-        run_leave_out(c);
-    else
+    if ((fetches ? fetch(c) : run(c)) == 0)
         live_begin(c);
 }
 
@@ -337,10 +335,11 @@ enum cell_outcome run_look(struct cell *c)
     if (cell_unfinished(c)) {
         if (c->bad)
             stop_running(c);
+        c->stop.failed_running = c->bad;
         return CELL_STAYS;
     }
-    /* a failed cell that was not stopped does not wait for the script's processes */
-    if (!(c->bad && !c->stop.stopping) && script_lingers(c))
+    /* a cell that fails after its ranks' DONE does not wait for the script's processes */
+    if ((!c->bad || c->stop.failed_running) && script_lingers(c))
         return CELL_STAYS;
     return run_end(c);
 }

@@ -9,11 +9,11 @@
 
 #include "kernel/cell/parts.h"
 
-#define ALIKE_NS     (200 * NS_PER_MS) /* the wait after each failure for others like it */
-#define ALIKE_MAX_NS (800 * NS_PER_MS) /* the longest wait in all */
-#define SEVER_NS     (200 * NS_PER_MS) /* from SIGINT to the cut, after a failure */
+#define ALIKE_NS      (200 * NS_PER_MS) /* the wait after each failure for others like it */
+#define ALIKE_MAX_NS  (800 * NS_PER_MS) /* the longest wait in all */
+#define DISCONNECT_NS (200 * NS_PER_MS) /* from SIGINT to the cut, after a failure */
 /* the same after the user's interrupt: no rank has failed, so SIGINT is more likely to be enough */
-#define PATIENT_SEVER_NS (1 * NS_PER_S)
+#define PATIENT_DISCONNECT_NS (1 * NS_PER_S)
 /* a second interrupt kills the ranks; an earlier one is a double click and is ignored */
 #define IMPATIENT_NS (1 * NS_PER_S)
 #define STACKS_NS    (500 * NS_PER_MS) /* time limit for stacks to arrive */
@@ -27,7 +27,7 @@ static uint64_t grace(const struct cell *c)
     return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
 }
 
-static void interrupt_running(struct cell *c, uint64_t sever_after)
+static void interrupt_running(struct cell *c, uint64_t disconnect_after)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .cell = c->id };
     const uint64_t now = notebook_now(c->nb);
@@ -35,7 +35,7 @@ static void interrupt_running(struct cell *c, uint64_t sever_after)
     c->stop.stopping = true;
     prompts_stop(c->nb);
     cell_send_running(c, &m);
-    c->stop.disconnect_ns = now + sever_after;
+    c->stop.disconnect_ns = now + disconnect_after;
     c->stop.kill_ns = now + grace(c);
 }
 
@@ -130,7 +130,7 @@ void stop_running(struct cell *c)
     c->stop.decided = true;
     c->stop.alike_ns = NEVER;
     if (!c->stop.stopping)
-        interrupt_running(c, SEVER_NS);
+        interrupt_running(c, DISCONNECT_NS);
 }
 
 void stop_over(struct cell *c)
@@ -181,7 +181,7 @@ void stop_by_interrupt(struct cell *c)
         return;
     if (c->stop.interrupts++ == 0) {
         c->stop.interrupted_ns = notebook_now(c->nb);
-        interrupt_running(c, PATIENT_SEVER_NS);
+        interrupt_running(c, PATIENT_DISCONNECT_NS);
     } else if (notebook_now(c->nb) - c->stop.interrupted_ns >= IMPATIENT_NS)
         kill_running(c);
 }

@@ -54,7 +54,6 @@ static const struct {
     { CELL_STOPPING, CELL_IS_OVER, CELL_OVER },
     { CELL_ENGINE, CELL_DONE, CELL_STARTING },
     { CELL_STARTING, CELL_DONE, CELL_COMPARING },
-    { CELL_STARTING, CELL_HAS_ALL, CELL_RUNNING },
     { CELL_STARTING, CELL_ENDS_RANKS, CELL_STOPPING },
     { CELL_STARTING, CELL_IS_CHECK, CELL_CHECKING },
     { CELL_STARTING, CELL_IS_OVER, CELL_OVER },
@@ -82,6 +81,8 @@ static void enter(struct cell *c, enum cell_state state)
 {
     c->state = state;
     steps[state].begin(c);
+    if (c->bad && cell_runs(c)) /* nobody waits for ranks that were not told to run it */
+        run_leave_out(c);
 }
 
 /* If the cell has failed while ranks run it, look() stops the ranks before the step ends. */

@@ -214,11 +214,19 @@ void dispatch_request(struct notebook *nb, struct request *r)
 
 /* ---- messages ---- */
 
+/* A call ends before the cell at home that made it. Takes error. */
+static void fail_home(struct notebook *nb, json_t *error)
+{
+    go_on(nb);
+    home_fail(nb, error);
+    json_decref(error);
+}
+
 static void message_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     nb->ops.forget(nb->ops.arg, worker);
     if (worker == SPAN_WORKER_HOME)
-        from_home_exited(nb, m);
+        fail_home(nb, from_home_exited(nb, m));
     else
         rank_ends_exited(nb, worker, m);
 }
@@ -271,7 +279,7 @@ static void lost_here(struct notebook *nb, const char *why)
         why = err.text;
     rank_ends_lost(nb, NODE_HERE, why);
     go_on(nb); /* before home's loss fails the cell: %ranks stop needs only that its ranks end */
-    from_home_lost(nb, why);
+    fail_home(nb, from_home_lost(nb, why));
 }
 
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
@@ -282,7 +290,7 @@ void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
         lost_here(nb, why);
     else
         engine_lost(nb, node, why);
-    if (nb->cell)
+    if (nb->cell && !nb->cell->bad)
         rank_logs_lost(nb->cell, node);
     take_next(nb);
 }

@@ -99,8 +99,8 @@ void from_home(struct notebook *nb, const struct span *m)
 
 /* ---- home's death ---- */
 
-/* Takes error; NULL: memory was too short to make it. */
-static void home_gone(struct notebook *nb, json_t *error)
+/* error: NULL where memory was too short to make it. */
+static void home_gone(struct notebook *nb, const json_t *error)
 {
     struct cell *c = nb->cell;
 
@@ -113,11 +113,9 @@ static void home_gone(struct notebook *nb, json_t *error)
         cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
                   text_field(error, "evalue"));
     }
-    home_fail(nb, error);
-    json_decref(error);
 }
 
-void from_home_exited(struct notebook *nb, const struct span *m)
+json_t *from_home_exited(struct notebook *nb, const struct span *m)
 {
     const bool had_started = nb->home.state == HOME_READY;
     json_t *error = error_of_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
@@ -131,13 +129,15 @@ void from_home_exited(struct notebook *nb, const struct span *m)
                                   "of home are gone, the ranks keep theirs\n"));
     }
     home_gone(nb, error);
+    return error;
 }
 
-void from_home_lost(struct notebook *nb, const char *why)
+json_t *from_home_lost(struct notebook *nb, const char *why)
 {
     json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why, "traceback",
                               json_sprintf("AgentDied: %s", why));
 
     nb->home.state = HOME_STARTING;
     home_gone(nb, error);
+    return error;
 }

@@ -19,9 +19,10 @@ void cell_destroy(struct cell *c);
 
 /* ---- from_home.c ---- */
 void from_home(struct notebook *nb, const struct span *m);
-void from_home_exited(struct notebook *nb, const struct span *m);
-/* home is lost with this machine's agent; the next agent starts another home */
-void from_home_lost(struct notebook *nb, const char *why);
+/* Home is gone: what it does for the cell on ranks fails. The error is for home's own requests,
+ * which the caller answers with home_fail(); the caller's. NULL: memory was too short. */
+json_t *from_home_exited(struct notebook *nb, const struct span *m);
+json_t *from_home_lost(struct notebook *nb, const char *why); /* with its agent */
 
 /* ---- from_ranks.c ---- */
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);

@@ -305,7 +305,7 @@ bool check_message(struct cell *c, struct member *member, const struct span *m)
     struct check *k = c->magic.check;
     struct check_rank *r;
 
-    if (!k || m->cell != c->id || member->state != MEMBER_RUNNING)
+    if (!k || !member || m->cell != c->id || member->state != MEMBER_RUNNING)
         return false;
     r = &k->rank[member - c->member];
     r->said = text_parse(m->v[F_PROBED_CONTENT].s);

@@ -289,6 +289,24 @@ static void strangers_are_logged(void)
     unlink(path);
 }
 
+static void a_rank_may_die_between_its_answers(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_check(&w, &clock, "%ranks check");
+    facts(&w, 3, 0, "2.9.0", 0);
+    exited(&w, 3, 1, 9);
+    facts(&w, 2, 0, "2.9.0", 0);
+    ok(logged(&w, "RankDied") && !w.nb->cell, "a rank that dies after its answer ends the check");
+    buf_clear(&w.log);
+    run(&w, "%ranks check -r 9");
+    ok(logged(&w, "UsageError") && logged(&w, "execute_reply") && !w.nb->cell,
+       "a rank that there is not is refused");
+    ok(!times(&w, "send START"), "before ranks start for it");
+    world_close(&w);
+}
+
 static void needs_ranks(void)
 {
     struct clock clock;
@@ -312,6 +330,7 @@ int main(void)
     a_dead_link_fails_the_check();
     a_rank_that_refuses_ends_it();
     interrupts_and_deaths();
+    a_rank_may_die_between_its_answers();
     needs_ranks();
     strangers_are_logged();
     return plan_done();

@@ -376,7 +376,9 @@ static void gpus(void)
     provide(&w);
     all_done(&w, 2, 3);
     next(&w, "%%distribute -n 4 --no-gpu\npass");
-    ok(is_over(&w, "--no-gpu: ranks 0-1 were started with GPUs: add --fresh to start new ranks"),
+    ok(is_over(
+           &w,
+           "--no-gpu: ranks 0-1 were started with GPUs (--fresh ends them and starts new ones)"),
        "what ranks hold they keep");
     next(&w, "%%distribute --gpus 2\npass");
     ok(is_over(&w, "--gpus 2: ranks 0-1 were started with 1 GPU each"), "and how many");

@@ -342,6 +342,20 @@ static void interrupted_values(void)
     buf_clear(&w.log);
     run(&w, "%pull x");
     captured(&w, "{\"names\": []}");
+    dispatch_interrupt(w.nb);
+    for (uint32_t k = 2; k < 4; k++)
+        say(&w, k,
+            (struct span){ .kind = SPAN_DONE,
+                           .cell = w.nb->cell->id,
+                           .blob = k,
+                           .blob_size = 10,
+                           .v[F_DONE_STATUS].s = { "ok", 2 } });
+    replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
+    replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
+    ok(is_over(&w, "KeyboardInterrupt"), "an interrupt while the only name is pulled is told");
+    buf_clear(&w.log);
+    run(&w, "%pull x");
+    captured(&w, "{\"names\": []}");
     for (uint32_t k = 2; k < 4; k++)
         say(&w, k,
             (struct span){ .kind = SPAN_DONE,
@@ -361,6 +375,35 @@ static void begin_call(struct world *w)
 {
     run(w, "for k in range(9):\n    %distribute 1");
     called(w, w->nb->home.executing->cell, "%distribute 1");
+}
+
+static void home_dies_while_its_call_waits(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    run(&w, "cellspan.run(f)");
+    called(&w, w.nb->home.executing->cell, "%%distribute -n 2 --on slurm:--nodes=1\n1");
+    engine(&w, ENGINE_SAYS, "job 7 waits");
+    exited(&w, SPAN_WORKER_HOME, 1, 9);
+    ok(in_order(&w, "engine stop", "reply execute_reply"),
+       "a call ends before the cell at home that made it");
+    ok(!w.nb->cell && !w.nb->home.executing, "and both are over");
+    world_close(&w);
+}
+
+static void a_capture_that_cannot_be_read(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    run(&w, "%%distribute -n 2\nprint(x)");
+    captured(&w, "no JSON");
+    ok(is_over(&w, "could not be read"), "no cell runs without the variables that it reads");
+    world_close(&w);
 }
 
 static void calls(void)
@@ -421,6 +464,8 @@ int main(void)
     worlds();
     interrupts();
     interrupted_values();
+    home_dies_while_its_call_waits();
+    a_capture_that_cannot_be_read();
     calls();
     return plan_done();
 }

@@ -27,8 +27,8 @@ struct transfers;
 struct transfers_ops {
     /* Sends the encoded message that stands behind TRANSFERS_ROOM unused bytes to the kernel
      * (TRANSFERS_KERNEL) or to that node, on the connection that either of the two dialed (DIAL,
-     * role 1). -1: there is no such connection. Always takes msg's bytes. Must not call functions
-     * of this file. */
+     * DIAL_BLOBS). -1: there is no such connection. Always takes msg's bytes. Must not call
+     * functions of this file. */
     int (*send)(void *arg, uint32_t link, struct buf *msg);
     /* Passes fd (borrowed) to the kernel, which reads the blob and sends it itself. -1: that
      * failed. NULL: the kernel is on another machine. */
