@@ -151,7 +151,7 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
     rank_end(r);
     if (runs)
         member_died(c, member, m);
-    else if (c && was == RANK_STARTING && c->state == CELL_STARTING)
+    else if (member && was == RANK_STARTING && c->state == CELL_STARTING)
         start_failed(c, r, m);
     else if (needed && c->bad)
         note_another(c, r, m);

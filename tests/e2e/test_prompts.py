@@ -26,6 +26,25 @@ def test_an_interrupt_at_a_debuggers_prompt_ends_the_cell(nb, code):
     assert nb.ok("for k in range(3):\n    k\nk").value == "2"
 
 
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2 -r 0\n"])
+def test_an_interrupt_ends_a_cell_that_a_debugger_let_go_on_and_the_next(nb, where):
+    nb.ok("%%distribute -n 2\nimport time")
+    for code in ("breakpoint()\n", ""):
+        cell = nb.start(where + code + "import time\nprint('sleeps')\ntime.sleep(600)", answer="c")
+        assert nb.until(lambda: "sleeps" in cell.stdout, LIMIT), cell.shown
+        nb.control("interrupt_request")
+        nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+        assert "killed" not in cell.shown, cell.shown
+
+
+def test_a_handler_of_an_earlier_cell_does_not_take_the_interrupt(nb):
+    nb.ok("import signal\n_ = signal.signal(signal.SIGINT, lambda *a: print('mine'))")
+    cell = nb.start("import time\nprint('sleeps')\ntime.sleep(600)")
+    assert nb.until(lambda: "sleeps" in cell.stdout, LIMIT), cell.shown
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+
+
 def test_an_interrupt_of_post_mortem_debugging_ends_the_cell(nb):
     nb.run("1 / 0", LIMIT).assert_error("ZeroDivisionError")
     cell = nb.start("%debug", answer=lambda prompt: None)

@@ -394,6 +394,22 @@ static void home_dies_while_its_call_waits(void)
     world_close(&w);
 }
 
+static void ranks_of_another_cell_do_not_come_up(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open_idle(&w, &clock);
+    run(&w, "%%distribute -n 4\n1");
+    exited(&w, 4, 1, 9);
+    ok(is_over(&w, "RankNotStarted"), "a rank that does not come up fails its cell");
+    buf_clear(&w.log);
+    run(&w, "%%distribute -n 2\n1");
+    exited(&w, 5, 1, 9);
+    ok(w.nb->cell && !w.nb->cell->bad, "but not the next one, which does not use it");
+    world_close(&w);
+}
+
 static void a_capture_that_cannot_be_read(void)
 {
     struct clock clock;
@@ -465,6 +481,7 @@ int main(void)
     interrupts();
     interrupted_values();
     home_dies_while_its_call_waits();
+    ranks_of_another_cell_do_not_come_up();
     a_capture_that_cannot_be_read();
     calls();
     return plan_done();

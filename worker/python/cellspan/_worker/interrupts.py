@@ -1,11 +1,28 @@
-"""SIGINT while a cell awaits: it must end the cell, but not the event loop."""
+"""SIGINT ends a cell: while the cell awaits, the event loop must go on; and what took the signal earlier must not keep it."""
 
 from __future__ import annotations
 
 import signal
 import sys
 
+from .._base import imports
+
 _aimed = None
+
+
+def keep_from_debugger():
+    """pdb takes SIGINT at its command `continue`, to prompt again. An interrupt of a cell must end the cell instead."""
+    imports.when_imported("pdb", _no_handler_of_pdb)
+
+
+def _no_handler_of_pdb():
+    sys.modules["pdb"].Pdb.nosigint = property(lambda self: True, lambda self, value: None)
+
+
+def take_back():
+    """A handler that an earlier cell set does not hold in this one, as in ipykernel."""
+    if _aimed is None and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def aim(loop, task, cell):

@@ -92,6 +92,7 @@ class Worker:
         self.streams = Streams()
         self.pid = os.getpid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupts.keep_from_debugger()
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if not self.ENDS_BY_SIGNAL:
             signal.signal(signal.SIGTERM, self._terminated)
@@ -342,6 +343,7 @@ class Worker:
         shell._last_traceback = None
         self.streams.begin(cell.number, self.left_behind())
         try:
+            interrupts.take_back()
             _link.begin(cell.number)
             if not self._around(cell.before) or cell.instead:
                 if cell.error is None:
