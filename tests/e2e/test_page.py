@@ -10,7 +10,7 @@ import stat
 import pytest
 from client import by_rank
 
-SERVER = {"JPY_SESSION_NAME": "/home/ada/training.ipynb"}
+SERVER = {"JPY_SESSION_NAME": "/notebooks/training.ipynb"}
 LINES = "for i in range(%d):\n    print('line', i, 'of', 'x' * 60)\n"
 LEFT_OUT = re.compile(r"^cellspan: (\d+) lines? (?:are|is) left out here.*%ranks logs --cell (\d+) shows", re.M)
 

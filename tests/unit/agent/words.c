@@ -48,6 +48,12 @@ static void causes_are_named(void)
                                    .death.status = SIGKILL,
                                    .ours = true },
              "", "our own SIGKILL");
+    cause_is((struct death_cause){ .ready = true, .broke = "it lied" },
+             "ended by the agent: it lied", "what we ended ourselves");
+}
+
+static void causes_before_it_was_ready(void)
+{
     cause_is(
         (struct death_cause){ .death.known = true,
                               .death.code = EXITED_STATUS,
@@ -82,8 +88,6 @@ static void causes_are_named(void)
         "py exited with status 1 before it was ready: cellspan on h2 was built for another system (see the last lines); install it "
         "there again",
         "or was built elsewhere");
-    cause_is((struct death_cause){ .ready = true, .broke = "it lied" },
-             "ended by the agent: it lied", "what we ended ourselves");
 }
 
 static void counters_are_read(void)
@@ -158,6 +162,7 @@ static void environments_are_made(void)
 int main(void)
 {
     causes_are_named();
+    causes_before_it_was_ready();
     counters_are_read();
     connections_are_matched();
     environments_are_made();

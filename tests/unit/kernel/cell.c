@@ -60,7 +60,7 @@ static void the_thread_that_crashed_comes_first(void)
             "Thread 0x3 (most recent call first):\n"
             "  File \"/lib/cellspan/_worker/aborts.py\", line 33 in _wait\n"
             "  File \"/lib/threading.py\", line 9 in run\n\n"
-            "Thread 0x2 (most recent call first):\n  File \"/home/me/load.py\", line 5 in load\n\n"
+            "Thread 0x2 (most recent call first):\n  File \"/data/load.py\", line 5 in load\n\n"
             "Current thread 0x1 (most recent call first):\n"
             "  File \"<ipython-input-1-a>\", line 1 in <module>\n"
             "  File \"/lib/cellspan/_worker/home.py\", line 7 in run\n\n"

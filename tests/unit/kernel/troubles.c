@@ -314,6 +314,18 @@ static void interrupts(void)
     world_close(&w);
 }
 
+/* Workers 2 and 3 are done, each with a value. */
+static void values_come(struct world *w)
+{
+    for (uint32_t k = 2; k < 4; k++)
+        say(w, k,
+            (struct span){ .kind = SPAN_DONE,
+                           .cell = w->nb->cell->id,
+                           .blob = k,
+                           .blob_size = 10,
+                           .v[F_DONE_STATUS].s = { "ok", 2 } });
+}
+
 static void interrupted_values(void)
 {
     struct clock clock;
@@ -323,13 +335,7 @@ static void interrupted_values(void)
     run(&w, "%pull x y");
     captured(&w, "{\"names\": []}");
     dispatch_interrupt(w.nb);
-    for (uint32_t k = 2; k < 4; k++)
-        say(&w, k,
-            (struct span){ .kind = SPAN_DONE,
-                           .cell = w.nb->cell->id,
-                           .blob = k,
-                           .blob_size = 10,
-                           .v[F_DONE_STATUS].s = { "ok", 2 } });
+    values_come(&w);
     ok(w.nb->cell->state == CELL_BINDING && times(&w, "send BIND 1") == 2,
        "values that came all the same go home");
     buf_clear(&w.log);
@@ -343,26 +349,14 @@ static void interrupted_values(void)
     run(&w, "%pull x");
     captured(&w, "{\"names\": []}");
     dispatch_interrupt(w.nb);
-    for (uint32_t k = 2; k < 4; k++)
-        say(&w, k,
-            (struct span){ .kind = SPAN_DONE,
-                           .cell = w.nb->cell->id,
-                           .blob = k,
-                           .blob_size = 10,
-                           .v[F_DONE_STATUS].s = { "ok", 2 } });
+    values_come(&w);
     replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
     replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
     ok(is_over(&w, "KeyboardInterrupt"), "an interrupt while the only name is pulled is told");
     buf_clear(&w.log);
     run(&w, "%pull x");
     captured(&w, "{\"names\": []}");
-    for (uint32_t k = 2; k < 4; k++)
-        say(&w, k,
-            (struct span){ .kind = SPAN_DONE,
-                           .cell = w.nb->cell->id,
-                           .blob = k,
-                           .blob_size = 10,
-                           .v[F_DONE_STATUS].s = { "ok", 2 } });
+    values_come(&w);
     dispatch_interrupt(w.nb);
     ok(is_over(&w, "KeyboardInterrupt"),
        "an interrupt ends a cell whose values are on their way home");
