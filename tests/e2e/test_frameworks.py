@@ -87,6 +87,22 @@ for batch in fabric.setup_dataloaders(loader()):
     assert cell.value == "[[2, 2.0, 0], [2, 2.0, 1]]"
 
 
+@pytest.mark.limit(300)
+def test_lightnings_rich_bars_are_drawn_in_place_several_times(nb):
+    for _ in range(2):
+        cell = nb.ok("%%distribute -n 2\n" + LIGHTNING + """
+from lightning.pytorch.callbacks import RichProgressBar
+t = L.Trainer(accelerator="cpu", strategy="ddp", devices=2, max_epochs=2, logger=False, enable_checkpointing=False,
+              enable_model_summary=False, callbacks=[RichProgressBar()])
+t.fit(Line(), loader())
+print("epochs", t.current_epoch)
+""", limit=180)
+        drawn = [m["content"]["data"].get("text/plain", "") for m in cell.of("display_data", "update_display_data")]
+        assert [line for k in range(2) for line in by_rank(cell.stdout)[k] if line.startswith("epochs")] == ["epochs 2"] * 2, cell.stdout
+        assert any("Epoch" in text for text in drawn), drawn
+        assert "\x1b[1A" not in cell.stdout, cell.stdout
+
+
 # -- torch's own
 
 
