@@ -2,6 +2,7 @@
 dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
 	worker/python/cellspan/_api.py \
+	worker/python/cellspan/_jobs.py \
 	worker/python/cellspan/_world.py
 
 cellspan_py_basedir = $(cellspan_pydir)/_base
@@ -27,6 +28,11 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/scopes.py \
 	worker/python/cellspan/_capture/sources.py \
 	worker/python/cellspan/_capture/tensors.py
+
+# Modules with the names of other packages: cellspan.torch, ...
+cellspan_py_dropindir = $(cellspan_pydir)/_dropin
+dist_cellspan_py_dropin_DATA = \
+	worker/python/cellspan/_dropin/torch.py
 
 cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter
 dist_cellspan_py_jupyter_DATA = \

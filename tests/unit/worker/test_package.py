@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
+import sys
 
 import cellspan
 
@@ -43,3 +45,23 @@ def test_all_modules_are_private():
 def test_dir_is_the_interface():
     assert dir(cellspan) == sorted([*cellspan.__all__, "__version__"])
     assert all(hasattr(cellspan, name) for name in dir(cellspan))
+
+
+def test_the_dropin_modules_do_not_shadow_the_packages_of_their_names(tmp_path):
+    """Run with the package's own folder first on the search path, as a program in that folder would have it."""
+    code = (
+        "import sys; sys.path[:0] = %r; import torch, cellspan.torch as ours; import cellspan\n"
+        "print(torch is not ours, hasattr(torch, 'Tensor'), ours.__name__, hasattr(ours, 'TorchDistributor'))"
+    )
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("class Tensor: pass\n")
+    path = [FOLDER, os.path.dirname(FOLDER), str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", code % (path,)], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "True", "cellspan.torch", "True"], done
+
+
+def test_no_module_of_the_package_has_the_name_of_another_package():
+    for name in os.listdir(os.path.join(FOLDER, "_dropin")):
+        stem = name.partition(".")[0]
+        shadows = [path for path in (stem, stem + ".py") if os.path.exists(os.path.join(FOLDER, path))]
+        assert stem == "__pycache__" or not shadows, name

@@ -1,8 +1,14 @@
 """cellspan: one notebook cell, many ranks.
 
 `cellspan.rank()`, `cellspan.world_size()` and `cellspan.local_rank()` say where code runs; `cellspan.run(fn, *args, n=4)` and
-`cellspan.group()` are the magics from Python.
+`cellspan.group()` are the magics from Python. `cellspan.torch` and other modules have the names of packages that users know.
 """
+
+import os as _os
+
+# The modules that are named as other packages are in a folder of their own. So a program that has this folder on sys.path, such as
+# one that runs a file of it, still imports the real packages.
+__path__.append(_os.path.join(__path__[0], "_dropin"))
 
 _FROM = {  # the module of each name; imported on first use, since most workers never need them
     "RemoteError": "_worker.remote",
