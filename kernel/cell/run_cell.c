@@ -23,21 +23,21 @@ static int missed_of(const struct group *g, const struct rank *r, struct buf *mi
     return r->is_new ? rank_missed(g, r, missed) : 0;
 }
 
-/* Shows one line for all ranks that missed the same cells. */
+/* Shows one line for all ranks that missed the same cells and are new for the same reason. */
 static void note_new_like(struct cell *c, size_t first, const struct buf *cells, size_t missed,
                           struct ranks *told)
 {
     const struct group *g = c->group;
     struct ranks same = RANKS_INIT;
     struct buf other = BUF_INIT, who = BUF_INIT;
-    bool gone = false;
+    const bool gone = g->rank[c->member[first].rank].was_up;
 
     for (size_t k = first; k < c->n; k++) {
         const struct rank *r = &g->rank[c->member[k].rank];
 
-        if (missed_of(g, r, &other) <= 0 || !slice_equal(buf_slice(&other), buf_slice(cells)))
+        if (r->was_up != gone || missed_of(g, r, &other) <= 0 ||
+            !slice_equal(buf_slice(&other), buf_slice(cells)))
             continue;
-        gone = gone || r->lives > 1;
         if (ranks_add(&same, r->number) < 0 || ranks_add(told, r->number) < 0)
             break;
     }

@@ -177,6 +177,7 @@ int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
 void rank_end(struct rank *r)
 {
     r->state = r->state == RANK_STOPPING ? RANK_NONE : RANK_DEAD;
+    r->was_up = r->was_up || r->pid;
     r->worker = 0;
     r->pid = 0;
     json_object_clear(r->known);
@@ -338,6 +339,8 @@ int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
 void group_forget_cells(struct group *g)
 {
     json_array_clear(g->cells);
+    for (unsigned k = 0; k < g->size; k++)
+        g->rank[k].was_up = false;
 }
 
 /* The index of the cell in the group's ordered list; adds it if it is new. -1: memory is out. */

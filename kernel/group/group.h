@@ -23,6 +23,7 @@ struct rank {
     long pid;          /* 0 until it is ready */
     uint64_t since_ns; /* when it began the cell that it is in */
     bool is_new;       /* has not run a cell since its process started */
+    bool was_up;       /* an earlier process of it had come up, so its variables are gone */
     unsigned lives;    /* number of processes that this rank has had */
     json_t *known;     /* owned: name -> version that home sent to it */
     json_t *unsure;    /* owned: names sent to it since it last answered */
@@ -119,7 +120,8 @@ unsigned rank_cells(const struct rank *r); /* the number of cells that it ran */
 /* Writes the cells that ran on the group but not on this rank, as "4, 7-9", to `out`, which must be
  * empty. Returns how many, or -1. */
 int rank_missed(const struct group *g, const struct rank *r, struct buf *out);
-/* Forgets all cells, so that none counts as missed. No rank may be alive. */
+/* Forgets all cells and earlier processes, so that nothing counts as missed or gone. No rank may be
+ * alive. */
 void group_forget_cells(struct group *g);
 /* Records that cell `count` runs on these ranks. A cell that runs again is recorded once. */
 MUST_USE int group_ran(struct group *g, const struct ranks *where, unsigned count);

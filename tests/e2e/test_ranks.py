@@ -405,6 +405,17 @@ def test_ranks_of_other_hosts_are_told_apart_and_a_closed_way_is_named(on_two, h
     assert nb.ok("%%distribute --gather\nrank", limit=60).value == "[0, 1, 2, 3]"
 
 
+def test_variables_are_gone_only_of_ranks_that_were_there(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 2\nx = 1")
+    nb.ok("%ranks stop")
+    told = nb.ok("%%distribute -n 4\npass").stderr
+    assert "ranks 0-1 are new: their variables are gone, they have not run cell 1\n" in told
+    assert "ranks 2-3 are new: they have not run cell 1\n" in told
+    nb.ok("%%distribute -n 2 --fresh\npass")
+    assert "ranks 2-3 are new: they have not run cell 4\n" in nb.ok("%%distribute -n 4\npass").stderr
+
+
 def test_what_a_new_rank_missed_is_told_in_ranges_and_in_a_line(fresh):
     nb = fresh()
     for _ in range(12):
