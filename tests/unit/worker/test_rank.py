@@ -199,6 +199,18 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
     assert ranks[1].expect("DONE", 7).fields["status"] == "ok"
 
 
+def test_files_of_ranks_go_with_the_zygote_if_the_agent_has_no_folder_for_them(tmp_path):
+    zygote = Zygote(env={"TMPDIR": str(tmp_path), "CELLSPAN_PRELOAD": ""})
+    ranks = zygote.fork(range(2))
+    (done, _) = run_on(ranks, "import os; open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').close()")
+    assert done.fields["status"] == "ok"
+    (made,) = tmp_path.glob("cellspan-*")
+    assert made.stat().st_mode & 0o777 == 0o700 and len(list(made.glob("rank-*/error.json"))) == 2
+    end_ranks(ranks)
+    zygote.close()
+    assert not list(tmp_path.glob("cellspan-*")), "its folder is left"
+
+
 def test_input_asks_where_it_may(ranks):
     ranks[0].send("RUN", 1, {"code": "input('? ')", "flags": 0, "env": "{}"})
     ranks[1].send("RUN", 1, {"code": "input('? ')", "flags": _link.RUN_PIPED, "env": "{}"})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -49,10 +51,17 @@ def raw():
     return dict(getattr(os.environ, "_data", os.environ))
 
 
+def make_folder():
+    """In the zygote: if the agent could not make a folder for files of ranks, makes one. Returns a function that removes it."""
+    global _runtime
+    if _runtime:
+        return lambda: None
+    _runtime = tempfile.mkdtemp(prefix="cellspan-ranks-")
+    return functools.partial(shutil.rmtree, _runtime, ignore_errors=True)
+
+
 def own_folder():
-    """A new folder for this process's files, which nobody else may enter; the agent removes it with the process."""
-    if not _runtime:
-        return tempfile.mkdtemp(prefix="cellspan-rank-")
+    """A new folder for this rank's files, which nobody else may enter. The agent removes it with the rank."""
     path = os.path.join(_runtime, f"rank-{os.getpid()}")
     os.makedirs(path, mode=0o700, exist_ok=True)
     return path

@@ -138,6 +138,7 @@ def main(fd):
     agent = os.getppid()
     environment.leave_deleted()
     preload()
+    remove_folder = environment.make_folder()
     sock = socket.socket(fileno=fd)
     sock.setblocking(True)
     ready = {"pid": os.getpid(), "python": platform.python_version(), "info": json.dumps({"zygote": True})}
@@ -151,6 +152,7 @@ def main(fd):
                 become(order, sock, batch)
                 return
             batch = batch[PORTION:]
+    remove_folder()
 
 
 def fork_some(sock, batch, agent):
