@@ -32,6 +32,7 @@
     X(BIND, how, BIND_VALUE, 1)                                                                    \
     X(BIND, how, BIND_MORE, 2)                                                                     \
     X(BIND, how, BIND_LAST, 3)                                                                     \
+    X(BIND, how, BIND_LISTS, 4)                                                                    \
     X(RUN, flags, RUN_RESULT, 1)                                                                   \
     X(RUN, flags, RUN_NO_DISPLAY, 2)                                                               \
     X(RUN, flags, RUN_STDIN, 4)                                                                    \
@@ -39,6 +40,7 @@
     X(RUN, flags, RUN_RESULT_ALWAYS, 16)                                                           \
     X(RUN, flags, RUN_PIPED, 32)                                                                   \
     X(FETCH, flags, FETCH_KEEP, 1)                                                                 \
+    X(FETCH, flags, FETCH_DICT, 2)                                                                 \
     X(CAPTURED, names, CAPTURED_READ, 0)                                                           \
     X(CAPTURED, names, CAPTURED_NAMED, 1)                                                          \
     X(CAPTURED, names, CAPTURED_PUSHED, 2)                                                         \

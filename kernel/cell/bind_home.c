@@ -58,40 +58,56 @@ static void bind_handle(struct cell *c, const struct member *m)
     buf_release(&content);
 }
 
+/* The note of a rank's answer to %pull begins with the name that can't be sent. */
+static void refuse_unsent(struct cell *c, const struct member *m)
+{
+    const char *why = m->note ? m->note : "the rank sent none";
+
+    if (c->plan.kind == PLAN_PULL && m->note)
+        cell_fail(c, "RuntimeError", "rank %u's %s%s", m->rank, m->note,
+                  c->plan.names[1] ? "; nothing was bound" : "");
+    else
+        cell_fail(c, "RuntimeError", "rank %u's %s can't be sent home: %s", m->rank,
+                  c->plan.kind == PLAN_PULL ? "value" : "result", why);
+}
+
 static bool all_sent(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (!c->member[k].blob) {
-            cell_fail(c, "RuntimeError", "rank %u's %s can't be sent home: %s", c->member[k].rank,
-                      c->plan.kind == PLAN_PULL ? "value" : "result",
-                      c->member[k].note ? c->member[k].note : "the rank sent none");
+            refuse_unsent(c, &c->member[k]);
             return false;
         }
     return true;
 }
 
-/* list: binds a list of all ranks' values; else the first rank's value. */
-static void bind_all(struct cell *c, const char *name, unsigned count, bool list)
+/* how: the last BIND's. BIND_LAST and BIND_LISTS bind lists of all ranks' values, the others bind
+ * the first rank's value. */
+static void bind_all(struct cell *c, unsigned how, const char *names, unsigned count)
 {
+    const size_t n = how == BIND_LAST || how == BIND_LISTS ? c->n : 1;
+
     if (!all_sent(c))
         return;
-    if (!list) {
-        (void)bind_home(c, &c->member[0], BIND_VALUE, name, count);
-        return;
-    }
-    for (size_t k = 0; k < c->n; k++)
-        if (bind_home(c, &c->member[k], k + 1 == c->n ? BIND_LAST : BIND_MORE, name, count) < 0)
+    for (size_t k = 0; k < n; k++)
+        if (bind_home(c, &c->member[k], k + 1 == n ? how : BIND_MORE, names, count) < 0)
             return;
 }
 
-/* From one rank all names come in one blob, a dict. */
 static void bind_pulled(struct cell *c)
 {
-    if (!run_pulls_values(c) || c->plan.into)
-        bind_all(c, c->plan.into ? c->plan.into : c->plan.names[c->bind.pulled], 0,
-                 !run_pulls_values(c));
-    else if (all_sent(c))
-        (void)bind_home(c, &c->member[0], BIND_DICT, "", 0);
+    const bool values = run_pulls_values(c);
+    struct buf names = BUF_INIT;
+
+    if (c->stop.interrupts)
+        cell_fail(c, "KeyboardInterrupt", "nothing was bound");
+    else if (c->plan.into)
+        bind_all(c, values ? BIND_VALUE : BIND_LAST, c->plan.into, 0);
+    else if (run_add_pulled(c, &names) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else
+        bind_all(c, values ? BIND_DICT : BIND_LISTS, names.p, 0);
+    buf_release(&names);
 }
 
 static void bind_result(struct cell *c)
@@ -102,7 +118,7 @@ static void bind_result(struct cell *c)
     const char *into = c->plan.into ? c->plan.into : "";
 
     if (c->plan.gather)
-        bind_all(c, into, count, true);
+        bind_all(c, BIND_LAST, into, count);
     else if (c->plan.into && !lead->blob)
         all_sent(c);
     else if (lead->blob && (count || into[0]))
@@ -167,28 +183,9 @@ void bind_begin(struct cell *c)
         show_result(c, c->member[0].result);
 }
 
-/* Goes on to the next name of %pull; false: there is none. */
-static bool next_pull(struct cell *c)
-{
-    const bool all = run_pulls_values(c) && !c->plan.into;
-
-    bind_drop_blobs(c);
-    c->bind.pulled++;
-    if (all || (!c->stop.interrupts && !c->plan.names[c->bind.pulled]))
-        return false;
-    if (c->stop.interrupts)
-        cell_fail(c, "KeyboardInterrupt", "%s was pulled, and no more",
-                  c->plan.names[c->bind.pulled - 1]);
-    else if (cell_members(c) < 0)
-        cell_fail(c, "RuntimeError", "out of memory");
-    return true;
-}
-
 enum cell_outcome bind_look(struct cell *c)
 {
-    if (c->bind.waiting)
-        return CELL_STAYS;
-    return c->plan.kind == PLAN_PULL && next_pull(c) ? CELL_REPEATS : CELL_DONE;
+    return c->bind.waiting ? CELL_STAYS : CELL_DONE;
 }
 
 void bind_reply(struct cell *c, const struct span *reply, const json_t *content)

@@ -70,7 +70,6 @@ enum cell_outcome {
     CELL_IS_CHECK,   /* %ranks check */
     CELL_ASKS_FIRST, /* home may refuse the cell, and must tell before ranks end for it */
     CELL_ENDS_RANKS, /* the old ranks must end first */
-    CELL_REPEATS,    /* %pull: the next name */
     CELL_IS_OVER,    /* nothing is left to do */
 };
 
@@ -204,7 +203,6 @@ struct cell_hang {
 /* bind_home.c */
 struct cell_bind {
     size_t waiting;      /* BINDs that home has not answered */
-    unsigned pulled;     /* %pull: how many names are done */
     json_t *expressions; /* owned: user_expressions, evaluated by home; or NULL */
 };
 

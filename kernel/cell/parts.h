@@ -150,6 +150,8 @@ int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *node
 /* ---- run_cell.c ---- */
 /* %pull from one rank, given as a number: it pulls values, not lists by rank */
 bool run_pulls_values(const struct cell *c);
+/* Adds the names that %pull wants, comma-separated. -1: memory is out. */
+MUST_USE int run_add_pulled(const struct cell *c, struct buf *out);
 void run_begin(struct cell *c);
 /* members that did not get their message will not answer it */
 void run_leave_out(struct cell *c);

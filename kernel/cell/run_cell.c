@@ -223,25 +223,26 @@ bool run_pulls_values(const struct cell *c)
     return digits[0] && digits[strspn(digits, "0123456789")] == '\0';
 }
 
-/* From one rank all names are fetched in one blob, so that values that share memory share it at
- * home too. (With --into there is only one name.) From several ranks the first name of the list is
- * fetched; the rank checks that it has the others too before anything is bound. */
-static int fetched_names(const struct cell *c, struct buf *out)
+int run_add_pulled(const struct cell *c, struct buf *out)
 {
     if (c->plan.kind != PLAN_PULL)
         return 0;
-    for (char **name = c->plan.names + c->bind.pulled; *name; name++)
+    for (char **name = c->plan.names; *name; name++)
         if (buf_addf(out, "%s%s", out->n ? "," : "", *name) < 0)
             return -1;
     return 0;
 }
 
-/* %pull: from several ranks, one name after the other. %push: an empty FETCH; its DONE tells
- * whether the BINDs succeeded. */
+/* %pull: each rank sends all names in one blob. So home binds all or none, and values of a rank
+ * that share memory share it at home too. (With --into there is only one name.) %push: an empty
+ * FETCH; its DONE tells whether the BINDs succeeded. */
 static int fetch(struct cell *c)
 {
+    const unsigned flags = c->plan.into          ? 0
+                           : run_pulls_values(c) ? FETCH_DICT | FETCH_KEEP
+                                                 : FETCH_DICT;
     struct buf names = BUF_INIT;
-    int rc = fetched_names(c, &names);
+    int rc = run_add_pulled(c, &names);
 
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
@@ -251,7 +252,7 @@ static int fetch(struct cell *c)
         m.blob = names.n ? c->nb->next.blob++ : 0;
         m.v[F_FETCH_NAMES].s = buf_slice(&names);
         m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
-        m.v[F_FETCH_FLAGS].u64 = run_pulls_values(c) && !c->plan.into ? FETCH_KEEP : 0;
+        m.v[F_FETCH_FLAGS].u64 = flags;
         if ((rc = cell_send(c, &c->member[k].worker, 1, &m)) == 0)
             member_told(c, &c->member[k]);
     }

@@ -131,6 +131,18 @@ def test_nothing_is_pulled_where_a_name_is_missing(nb):
     assert nb.ok("there, here").value == "([1, 1, 1, 1], [1, 1, 1, 1])"
 
 
+def test_nothing_is_pulled_where_a_value_cannot_be_sent(nb):
+    nb.ok("%%distribute -n 4 --fresh\nimport cellspan\nsmall, big = 1, 2\nif cellspan.rank() == 1:\n    small = (i for i in [])")
+    for names, ranks in (("big small", "rank 1's"), ("small big", "rank 1's"), ("big small -r 1", "rank 1's")):
+        nb.ok("small = big = 'mine'")
+        told = nb.run("%pull " + names).assert_error("RuntimeError").error["evalue"]
+        assert told.startswith(ranks + " small can't be sent home: it can't be pickled: ") and told.endswith("; nothing was bound"), told
+        assert nb.ok("small, big").value == "('mine', 'mine')", names
+    assert "bound" not in nb.run("%pull small").assert_error("RuntimeError").error["evalue"]
+    nb.ok("%pull big small -r 2")
+    assert nb.ok("big, small").value == "(2, 1)"
+
+
 def test_pull_of_a_name_that_is_not_there_names_it(nb):
     nb.ok("%%distribute -n 2\npass")
     cell = nb.run("%pull nowhere_to_be_found")

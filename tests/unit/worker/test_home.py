@@ -374,6 +374,26 @@ def test_the_values_of_all_ranks_become_one_list(home):
     assert last["data"] == {"text/plain": "[1, 2, 3]"}
 
 
+def test_the_values_of_several_names_are_bound_together_or_not_at_all(home):
+    def gather(cell, junk, last=_link.BIND_LISTS):
+        """The status of the last of three ranks' BINDs; junk: of which rank nothing can be unpickled."""
+        for rank in range(3):
+            data = b"junk" * 100 if rank == junk else packed({"p": rank, "q": -rank})
+            how = last if rank == 2 else _link.BIND_MORE
+            home.send("BIND", cell, {"how": how, "names": "p,q", "count": 0}, blob=6, data=data)
+            reply = home.expect("REPLY", cell).json()
+            assert reply["status"] == ("error" if rank == junk else "ok")
+
+    home.run("p = q = 'mine'")
+    for junk in range(3):
+        gather(904 + junk, junk)
+        gather(914 + junk, junk, _link.BIND_LAST)
+    home.run("p, q")
+    gather(907, None)
+    home.run("p, q")
+    assert [shown["data"]["text/plain"] for shown in home.shown("execute_result")] == ["('mine', 'mine')", "([0, 1, 2], [0, -1, -2])"]
+
+
 def test_what_cannot_be_packed_or_unpickled_is_said(home):
     home.run("import threading; lock = threading.Lock()")
     home.send("PACK", 900, {"names": "lock"}, blob=5)

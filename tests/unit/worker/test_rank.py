@@ -211,6 +211,17 @@ def test_files_of_ranks_go_with_the_zygote_if_the_agent_has_no_folder_for_them(t
     assert not list(tmp_path.glob("cellspan-*")), "its folder is left"
 
 
+def test_a_name_that_cannot_be_fetched_is_named(ranks):
+    run_on(ranks, "x, y, z = 5, (i for i in []), 7")
+    for flags, names in ((_link.FETCH_DICT, "x,y,z"), (_link.FETCH_DICT, "y"), (0, "y")):
+        ranks[1].send("FETCH", 2, {"names": names, "flags": flags}, blob=9)
+        done = ranks[1].expect("DONE", 2)
+        assert done.size == 0 and done.fields["note"].startswith("y can't be sent home: it can't be pickled: "), done.fields
+    ranks[1].send("FETCH", 3, {"names": "x,z", "flags": _link.FETCH_DICT}, blob=9)
+    done = ranks[1].expect("DONE", 3)
+    assert parcel.unpack(done.fd, done.size, {}) == {"x": 5, "z": 7}
+
+
 def test_input_asks_where_it_may(ranks):
     ranks[0].send("RUN", 1, {"code": "input('? ')", "flags": 0, "env": "{}"})
     ranks[1].send("RUN", 1, {"code": "input('? ')", "flags": _link.RUN_PIPED, "env": "{}"})

@@ -29,6 +29,7 @@ _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that st
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell
 VERSION = ".".join(map(str, sys.version_info[:3]))
 RECENT = 64  # number of requests to which late output may still belong: kernel/notebook/notebook.h
+GATHERED = (_link.BIND_MORE, _link.BIND_LAST, _link.BIND_LISTS)  # BINDs of values that become lists
 SCRIPT_MAX = 2 << 20  # characters of a script that is sent with its cell
 
 
@@ -54,7 +55,7 @@ class Home(Worker):
         standin.install(ZMQInteractiveShell)
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
-        self._gathered = {}  # values of BINDs of one cell, until the last
+        self._gathered = {}  # values of BINDs of one cell, until the last; None: one of them could not be taken
         self._lists = {}  # the complete lists of these, for the call that waits
         self._lead = Lead(self.shell)
         self.jedi = Jedi(self.shell)
@@ -390,7 +391,9 @@ class Home(Worker):
         content, error = self._step(message, self._take, message)
         if error is not None:
             content = failure(type(error).__name__, text_of(error))
-            if fields["how"] == _link.BIND_LAST:
+            if fields["how"] == _link.BIND_MORE:
+                self._gathered[number] = None
+            else:
                 self._gathered.pop(number, None)
         self._reply(number, content)
 
@@ -401,7 +404,11 @@ class Home(Worker):
             has, value = self._unpack(message)
             if blob and fd < 0:  # the agent could not get the blob; names says why
                 raise OSError(fields["names"])
-            content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value, has)
+            if fields["how"] in GATHERED:
+                value = self._gather(number, fields["how"], value, has)
+                if value is None:
+                    return {"status": "ok"}
+            content = self._bind_value(number, fields["names"], fields["how"], fields["count"], value)
             self._note_pulled(fields, value, fd, message.size)
             return content
         finally:
@@ -412,8 +419,8 @@ class Home(Worker):
         """Records values that came from ranks, so that they are not sent back automatically."""
         how = fields["how"]
         names = list(value) if how == _link.BIND_DICT and value else [n for n in fields["names"].split(",") if n]
-        if names and how != _link.BIND_MORE:
-            self.captures().pulled(names, *((fd, size) if how != _link.BIND_LAST else ()))
+        if names:
+            self.captures().pulled(names, *((fd, size) if how not in GATHERED else ()))
 
     def _unpack(self, message):
         """(is there a blob?, the value in it); the caller keeps its descriptor."""
@@ -423,21 +430,24 @@ class Home(Worker):
             return False, None
         return bool(message.blob), unpack(message.fd, message.size, self.shell.user_ns)
 
-    def _bind_value(self, number, names, how, count, value, has):
+    def _gather(self, number, how, value, has):
+        """Keeps a value that is one of several. Returns all of them with the last, unless one could not be taken."""
+        values = self._gathered.setdefault(number, [])
+        if has and values is not None:
+            values.append(value)
+        return None if how == _link.BIND_MORE else self._gathered.pop(number)
+
+    def _bind_value(self, number, names, how, count, value):
         """Binds the value as BIND says. Returns the reply's content."""
         ns = self.shell.user_ns
         if how == _link.BIND_DICT:
             ns.update(value or {})
             return {"status": "ok"}
-        if how in (_link.BIND_MORE, _link.BIND_LAST):
-            values = self._gathered.setdefault(number, [])
-            if has:
-                values.append(value)
-            if how == _link.BIND_MORE:
-                return {"status": "ok"}
-            value = self._gathered.pop(number)
-            if not count:
-                self._lists[number] = value  # for the call that waits; see _returned
+        if how == _link.BIND_LISTS:
+            ns.update({name: [each[name] for each in value] for name in names.split(",")})
+            return {"status": "ok"}
+        if how == _link.BIND_LAST and not count:
+            self._lists[number] = value  # for the call that waits; see _returned
         self._bind_names(names, count, value)
         content = {"status": "ok"}
         if how == _link.BIND_LAST and count:

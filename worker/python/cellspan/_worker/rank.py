@@ -270,7 +270,7 @@ class Rank(Worker):
 
     def _pack(self, number, value, limit):
         """As _packed(), for a value. May raise KeyboardInterrupt."""
-        if (type(value).__module__, type(value).__name__) == ("torch.nn.parallel.distributed", "DistributedDataParallel"):
+        if _is_parallel(value):
             return -1, 0, "a DistributedDataParallel can't be sent: use model.module.state_dict() instead"
         packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
         if error is None:
@@ -280,6 +280,20 @@ class Rank(Worker):
         if isinstance(error, KeyboardInterrupt):
             raise error
         return -1, 0, f"it can't be pickled: {reason(error)}"
+
+    def _pack_pulled(self, number, values, as_dict, limit):
+        """As _pack(), for a dict of pulled values, or the first of them. The reason why there is none begins with a name."""
+        wanted = values if as_dict else next(iter(values.values()))
+        refused = as_dict and any(map(_is_parallel, values.values()))
+        fd, size, why = (-1, 0, "") if refused else self._pack(number, wanted, limit)
+        if fd >= 0:
+            return fd, size, ""
+        for name, value in values.items():  # finds the one that can't be sent
+            fd, _, own = self._pack(number, value, limit)
+            if fd < 0:
+                return -1, 0, f"{name} can't be sent home: {own}"
+            os.close(fd)
+        return -1, 0, f"{', '.join(values)} can't be sent home: {why}"
 
     def _let_go(self, cell):
         """After an error, drops all our references to the failed frames, so that the GPU memory of their variables is freed."""
@@ -412,14 +426,14 @@ class Rank(Worker):
         number, blob, fields = message.cell, message.blob, message.fields
         answer = {"status": "ok", "content": "{}", "note": "", "flags": 0}
         fd, size = -1, 0
-        keep = bool(fields["flags"] & _link.FETCH_KEEP)
-        found, error = self.attempt(number, self._look_up, fields["names"], keep)
+        flags = fields["flags"]
+        found, error = self.attempt(number, self._look_up, fields["names"])
         try:
             if found:
-                fd, size, answer["note"] = self._pack(number, found[0], fields["limit"])
-                if keep and fd >= 0:  # home has the same values from now on
-                    grads, _ = self.attempt(number, self._origins.grads_of, found[0])
-                    self._origins.came(found[0], fd, size, grads)
+                fd, size, answer["note"] = self._pack_pulled(number, found, flags & _link.FETCH_DICT, fields["limit"])
+                if flags & _link.FETCH_KEEP and fd >= 0:  # home has the same values from now on
+                    grads, _ = self.attempt(number, self._origins.grads_of, found)
+                    self._origins.came(found, fd, size, grads)
         except KeyboardInterrupt as interrupt:
             error = interrupt
         if error is not None:  # an error of BIND, or a missing name
@@ -427,15 +441,14 @@ class Rank(Worker):
             answer["content"] = to_json(told(error))
         self._send_done(number, answer, blob, fd, size)
 
-    def _look_up(self, names, together):
-        """[value of the first of the comma-separated names], or together: [a dict of them]; [] if names is empty."""
+    def _look_up(self, names):
+        """A dict of the comma-separated names; {} if there are none."""
         self._raise_bind_error()
         names = [name for name in names.split(",") if name]
         for name in names:
             if name not in self.shell.user_ns:
                 raise NameError(f"name '{name}' is not defined")
-        values = {name: self.shell.user_ns[name] for name in names}
-        return [values] if together else list(values.values())
+        return {name: self.shell.user_ns[name] for name in names}
 
     # ---- questions of the kernel ----------------------------------------------------------------------------------------
 
@@ -492,6 +505,10 @@ class Rank(Worker):
 
 def _size(given):
     return int(given.get("WORLD_SIZE") or 1)
+
+
+def _is_parallel(value):
+    return (type(value).__module__, type(value).__name__) == ("torch.nn.parallel.distributed", "DistributedDataParallel")
 
 
 def _add(error, why):
