@@ -186,12 +186,11 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         leave(j);
 }
 
-static void late(struct loop *loop, void *arg)
+static void late(void *arg)
 {
     struct cli_job *j = arg;
     struct err err = { "" };
 
-    (void)loop;
     if (j->leaving) {
         kernel_kill(j); /* SIGCHLD ends the loop */
         return;
@@ -200,7 +199,7 @@ static void late(struct loop *loop, void *arg)
     fail(j, &err);
 }
 
-static void child_ended(struct loop *loop, void *arg)
+static void child_ended(void *arg)
 {
     struct cli_job *j = arg;
     int status;
@@ -213,15 +212,14 @@ static void child_ended(struct loop *loop, void *arg)
                 strsignal(WTERMSIG(status)));
     else if (!j->leaving)
         err_set(&j->err, "the kernel ended by itself (exit status %d)", WEXITSTATUS(status));
-    loop_stop(loop);
+    loop_stop(j->loop);
 }
 
-static void interrupted(struct loop *loop, void *arg)
+static void interrupted(void *arg)
 {
     struct cli_job *j = arg;
     struct err err = { "" };
 
-    (void)loop;
     j->interrupts++;
     if (j->interrupts > 2 || !j->asked || j->leaving) {
         j->status = INTERRUPTED;
@@ -250,15 +248,13 @@ static void pass_on(struct cli_job *j, int signo)
     j->status = 128 + signo;
 }
 
-static void terminated(struct loop *loop, void *arg)
+static void terminated(void *arg)
 {
-    (void)loop;
     pass_on(arg, SIGTERM);
 }
 
-static void hung_up(struct loop *loop, void *arg)
+static void hung_up(void *arg)
 {
-    (void)loop;
     pass_on(arg, SIGHUP);
 }
 

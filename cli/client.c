@@ -44,13 +44,12 @@ static bool is_ours(const struct client *c, const struct request *m)
     return ours;
 }
 
-static void readable(struct loop *loop, void *arg)
+static void readable(void *arg)
 {
     struct channel_state *s = arg;
     unsigned budget = FRAMES_PER_TURN;
     struct request *m;
 
-    (void)loop;
     while ((m = inbox_next(&s->inbox, &budget))) {
         s->client->f(s->client->arg, s->channel, m, is_ours(s->client, m));
         request_unref(m);

@@ -72,11 +72,10 @@ static bool take(struct input *in)
     return n > 0 || in->over;
 }
 
-static void readable(struct loop *loop, int fd, unsigned events, void *arg)
+static void readable(void *arg, int fd, unsigned events)
 {
     struct input *in = arg;
 
-    (void)loop;
     (void)fd;
     (void)events;
     if (take(in) && in->wanted)

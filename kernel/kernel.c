@@ -269,16 +269,14 @@ static void on_engine(void *arg, unsigned engine, enum engine_event event, const
     dispatch_engine(((struct kernel *)arg)->notebook, engine, event, text);
 }
 
-static void on_tick(struct loop *loop, void *arg)
+static void on_tick(void *arg)
 {
-    (void)loop;
     dispatch_tick(((struct kernel *)arg)->notebook);
     balance(arg);
 }
 
-static void on_drained(struct loop *loop, void *arg)
+static void on_drained(void *arg)
 {
-    (void)loop;
     balance(arg);
 }
 
@@ -287,30 +285,30 @@ static bool is_occupied(void *arg)
     return dispatch_is_occupied(((struct kernel *)arg)->notebook);
 }
 
-static void on_interrupt(struct loop *loop, void *arg)
+static void on_interrupt(void *arg)
 {
-    (void)loop;
     dispatch_interrupt(((struct kernel *)arg)->notebook);
 }
 
-static void on_end(struct loop *loop, void *arg)
+static void on_end(void *arg)
 {
-    (void)arg;
-    loop_stop(loop);
+    loop_stop(((struct kernel *)arg)->loop);
 }
 
 /* ---- the kernel ends when the process that started it ends ---- */
 
-static void parent_ended(struct loop *loop, int fd, unsigned events, void *arg)
+static void parent_ended(void *arg, int fd, unsigned events)
 {
-    (void)fd, (void)events, (void)arg;
-    loop_stop(loop);
+    (void)fd, (void)events;
+    loop_stop(((struct kernel *)arg)->loop);
 }
 
-static void parent_look(struct loop *loop, void *arg)
+static void parent_look(void *arg)
 {
-    if (kill(((struct kernel *)arg)->parent_pid, 0) < 0 && errno == ESRCH)
-        loop_stop(loop);
+    struct kernel *k = arg;
+
+    if (kill(k->parent_pid, 0) < 0 && errno == ESRCH)
+        loop_stop(k->loop);
 }
 
 static int watch_parent(struct kernel *k, struct err *err)

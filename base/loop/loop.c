@@ -102,7 +102,7 @@ static void run_later(struct loop *loop)
     loop->later = NULL;
     loop->n_later = loop->later_cap = 0;
     for (size_t i = 0; i < n; i++)
-        later[i].f(loop, later[i].arg);
+        later[i].f(later[i].arg);
     free(later);
 }
 
@@ -136,15 +136,9 @@ int loop_later(struct loop *loop, loop_f f, void *arg)
     return 0;
 }
 
-static void free_now(struct loop *loop, void *arg)
-{
-    (void)loop;
-    free(arg);
-}
-
 void loop_free(struct loop *loop, void *p)
 {
-    (void)!loop_later(loop, free_now, p);
+    (void)!loop_later(loop, free, p);
 }
 
 /* ---- watches ---- */
@@ -353,13 +347,13 @@ static void serve_signals(struct loop *loop, size_t n)
         struct watch *w = loop->watch[i];
 
         if (w->kind == KIND_SIGNAL && !w->stopped && wake_take(w->signo))
-            w->f(loop, w->arg);
+            w->f(w->arg);
     }
 }
 
 /* After a hang-up, a read returns the end and a write an error, both at once. So a hang-up counts
  * as all events that the watch asked for. */
-static void serve_fd(struct loop *loop, struct watch *w, short revents)
+static void serve_fd(struct watch *w, short revents)
 {
     const bool hangup = (revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
     unsigned events = 0;
@@ -373,7 +367,7 @@ static void serve_fd(struct loop *loop, struct watch *w, short revents)
         w->told = w->events == 0 || (revents & POLLNVAL) != 0;
     }
     if (events)
-        w->fd_f(loop, w->fd, events, w->arg);
+        w->fd_f(w->arg, w->fd, events);
 }
 
 static void serve_descriptors(struct loop *loop, size_t n)
@@ -384,9 +378,9 @@ static void serve_descriptors(struct loop *loop, size_t n)
         if (w->stopped)
             continue;
         if (w->kind == KIND_FD && loop->poll[i].revents)
-            serve_fd(loop, w, loop->poll[i].revents);
+            serve_fd(w, loop->poll[i].revents);
         else if (w->kind == KIND_ZMQ && (w->ready || zmq_has_messages(w->socket)))
-            w->f(loop, w->arg);
+            w->f(w->arg);
     }
 }
 
@@ -422,7 +416,7 @@ static void serve_timers(struct loop *loop)
 
     while ((w = earliest(loop, now_ns))) {
         rearm(w, now_ns);
-        w->f(loop, w->arg);
+        w->f(w->arg);
     }
 }
 

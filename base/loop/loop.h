@@ -13,8 +13,8 @@
 
 struct loop;
 struct watch;
-typedef void (*loop_f)(struct loop *loop, void *arg);
-typedef void (*loop_fd_f)(struct loop *loop, int fd, unsigned events, void *arg);
+typedef void (*loop_f)(void *arg);
+typedef void (*loop_fd_f)(void *arg, int fd, unsigned events);
 
 #define LOOP_READ   1u
 #define LOOP_WRITE  2u

@@ -71,12 +71,11 @@ static bool question_read(void *socket, struct zap_question *q)
     return n > 0;
 }
 
-static void zap_ready(struct loop *loop, void *arg)
+static void zap_ready(void *arg)
 {
     struct zap *z = arg;
     struct zap_question q;
 
-    (void)loop;
     for (int i = 0; i < QUESTIONS_PER_TURN && question_read(z->socket, &q); i++)
         z->f(z, &q, z->arg);
 }

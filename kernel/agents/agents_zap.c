@@ -89,10 +89,10 @@ static bool keep(struct agents_zap *z, const struct zap_question *q, uint64_t no
     return true;
 }
 
-static void judge_kept(struct loop *loop, void *arg)
+static void judge_kept(void *arg)
 {
-    const uint64_t now = clock_now(loop_clock(loop));
     struct agents_zap *z = arg;
+    const uint64_t now = clock_now(loop_clock(z->loop));
     size_t left = 0;
 
     for (size_t i = 0; i < z->n_kept; i++)

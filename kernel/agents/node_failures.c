@@ -162,12 +162,11 @@ static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
 }
 
 /* Parents have lower numbers than their children, who are lost with them. */
-static void look(struct loop *loop, void *arg)
+static void look(void *arg)
 {
     struct agents *a = arg;
     const uint64_t now = clock_now(a->out.clock), late = beat_look(&a->beat, now);
 
-    (void)loop;
     if (late >= BEAT_SLEPT_NS)
         log_warn("agents",
                  "this machine was asleep, stopped, or too busy: silence is counted anew");

@@ -86,11 +86,10 @@ static long take(struct router *r)
     return size;
 }
 
-static void readable(struct loop *loop, void *arg)
+static void readable(void *arg)
 {
     size_t bytes = 0;
 
-    (void)loop;
     for (int k = 0; k < ARRIVALS_PER_TURN && bytes < BYTES_PER_TURN; k++) {
         const long n = take(arg);
 
@@ -167,9 +166,8 @@ void router_settle(struct router *r)
     }
 }
 
-static void news(struct loop *loop, void *arg)
+static void news(void *arg)
 {
-    (void)loop;
     router_settle(arg);
 }
 

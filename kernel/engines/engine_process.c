@@ -87,20 +87,20 @@ static bool read_some(struct engine_process *e, int *fd, struct watch **watch)
     return true;
 }
 
-static void out_readable(struct loop *loop, int fd, unsigned events, void *arg)
+static void out_readable(void *arg, int fd, unsigned events)
 {
     struct engine_process *e = arg;
 
-    (void)loop, (void)fd, (void)events;
+    (void)fd, (void)events;
     for (int k = 0; k < READS_PER_TURN && read_some(e, &e->out, &e->out_watch); k++)
         ;
 }
 
-static void errs_readable(struct loop *loop, int fd, unsigned events, void *arg)
+static void errs_readable(void *arg, int fd, unsigned events)
 {
     struct engine_process *e = arg;
 
-    (void)loop, (void)fd, (void)events;
+    (void)fd, (void)events;
     for (int k = 0; k < READS_PER_TURN && read_some(e, &e->errs, &e->errs_watch); k++)
         ;
 }
@@ -184,11 +184,10 @@ void engine_process_signal(struct engine_process *e, int signo)
     (void)kill(e->pid, signo);
 }
 
-static void patience_over(struct loop *loop, void *arg)
+static void patience_over(void *arg)
 {
     struct engine_process *e = arg;
 
-    (void)loop;
     engine_process_signal(e, e->termed ? SIGKILL : SIGTERM);
     if (!e->termed)
         loop_timer_again(e->patience, KILL_NS);

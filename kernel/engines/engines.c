@@ -121,7 +121,7 @@ void engines_node_changed(struct engines *e, unsigned number)
         engine_run_node_changed(run, node);
 }
 
-static void look(struct loop *loop, void *arg)
+static void look(void *arg)
 {
     struct engines *e = arg;
     bool any = false;
@@ -132,7 +132,7 @@ static void look(struct loop *loop, void *arg)
         if (e->run[k]->stopped && e->run[k]->ended)
             run_forget(e, e->run[k]);
         else
-            engine_run_look(e->run[k], clock_now(loop_clock(loop)));
+            engine_run_look(e->run[k], clock_now(loop_clock(e->loop)));
         any = any || e->run[k];
     }
     if (any)
@@ -198,11 +198,10 @@ static void local_ended(struct engines *e, int status)
     agents_nodes_here_lost(e->config.agents, why);
 }
 
-static void sweep(struct loop *loop, void *arg)
+static void sweep(void *arg)
 {
     struct engines *e = arg;
 
-    (void)loop;
     kill_orphans(e);
     if (--e->sweeps > 0)
         loop_timer_again(e->sweep, SWEEP_NS);
@@ -220,13 +219,12 @@ static bool run_ended(struct engines *e, pid_t pid, int status)
     return false;
 }
 
-static void child_ended(struct loop *loop, void *arg)
+static void child_ended(void *arg)
 {
     struct engines *e = arg;
     int status;
     pid_t pid;
 
-    (void)loop;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         if (pid == e->local.pid)
             local_ended(e, status);

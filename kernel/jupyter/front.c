@@ -195,12 +195,11 @@ int front_status(struct front *f, struct request *r, const char *state, struct e
     return strcmp(state, "idle") == 0 && is_occupied(f) ? publish_status(f, NULL, "busy", err) : 0;
 }
 
-static void busy_again(struct loop *loop, void *arg)
+static void busy_again(void *arg)
 {
     struct front *f = arg;
     struct err err = { "" };
 
-    (void)loop;
     if (!is_occupied(f))
         return;
     if (front_status(f, NULL, "busy", &err) < 0)
@@ -295,21 +294,18 @@ static void inbox_turn(struct front *f, enum channel channel)
     }
 }
 
-static void shell_ready(struct loop *loop, void *arg)
+static void shell_ready(void *arg)
 {
-    (void)loop;
     inbox_turn(arg, CHANNEL_SHELL);
 }
 
-static void control_ready(struct loop *loop, void *arg)
+static void control_ready(void *arg)
 {
-    (void)loop;
     inbox_turn(arg, CHANNEL_CONTROL);
 }
 
-static void stdin_ready(struct loop *loop, void *arg)
+static void stdin_ready(void *arg)
 {
-    (void)loop;
     inbox_turn(arg, CHANNEL_STDIN);
 }
 

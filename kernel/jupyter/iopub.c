@@ -257,11 +257,10 @@ static void took(struct iopub *p, struct slice m)
     p->only = NULL;
 }
 
-static void subscribed(struct loop *loop, void *arg)
+static void subscribed(void *arg)
 {
     struct iopub *p = arg;
 
-    (void)loop;
     for (int i = 0; i < SUBSCRIPTIONS_PER_TURN; i++) {
         zmq_msg_t m;
 
@@ -277,7 +276,7 @@ static void subscribed(struct loop *loop, void *arg)
 
 void iopub_welcome(struct iopub *p)
 {
-    subscribed(p->loop, p);
+    subscribed(p);
 }
 
 /* ---- the clock ---- */
@@ -301,7 +300,7 @@ static bool flush_all(struct iopub *p)
     return rest;
 }
 
-static void ticked(struct loop *loop, void *arg)
+static void ticked(void *arg)
 {
     struct iopub *p = arg;
     bool rest = flush_all(p), stuck = true;
@@ -314,7 +313,7 @@ static void ticked(struct loop *loop, void *arg)
         p->over = false;
         memory_return();
         if (p->drained)
-            p->drained(loop, p->drained_arg);
+            p->drained(p->drained_arg);
     }
     tick_at(p, rest && !stuck ? TICK_FAST : rest || p->over ? TICK_SLOW : TICK_OFF);
 }

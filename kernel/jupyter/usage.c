@@ -26,7 +26,7 @@ struct usage {
     struct proc_cpu cpu_before;
 };
 
-static void step(struct loop *loop, void *arg);
+static void step(void *arg);
 
 struct usage *usage_create(struct loop *loop, usage_reply_f reply, void *arg, struct err *err)
 {
@@ -197,12 +197,11 @@ static void finish(struct usage *u)
 }
 
 /* Measures the next process. If it has ended, or belongs to another user, it counts 0. */
-static void step(struct loop *loop, void *arg)
+static void step(void *arg)
 {
     struct usage *u = arg;
     uint64_t pss;
 
-    (void)loop;
     if (u->at == u->n_now) {
         finish(u);
         return;

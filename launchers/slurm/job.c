@@ -26,7 +26,7 @@
 #define LOOK_NS   (300 * NS_PER_MS)
 #define TASKS_MAX 65536u
 
-static void look(struct loop *loop, void *arg);
+static void look(void *arg);
 
 static void replace(char **place, const char *text)
 {
@@ -76,11 +76,10 @@ static const char *reason_of(const struct task *t)
     return t->words && strstr(t->end, " ended: Exited with ") ? t->words : t->end;
 }
 
-static void flush(struct loop *loop, void *arg)
+static void flush(void *arg)
 {
     struct job *j = arg;
 
-    (void)loop;
     for (unsigned i = 0; i < j->n; i++)
         if (j->task[i].end) {
             fail(j, i, reason_of(&j->task[i]));
@@ -91,12 +90,11 @@ static void flush(struct loop *loop, void *arg)
 
 /* Fails the agents that are not up patience_ns after the first one was, or, if none is up, after
  * the job got its nodes. */
-static void too_late(struct loop *loop, void *arg)
+static void too_late(void *arg)
 {
     struct job *j = arg;
     char text[256];
 
-    (void)loop;
     if (!j->n) {
         fprintf(
             stderr,
@@ -319,22 +317,22 @@ static void out_line(void *arg, const char *labelled)
         fprintf(stderr, "%s\n", line);
 }
 
-static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void out_ready(void *arg, int fd, unsigned events)
 {
     struct job *j = arg;
 
-    (void)loop, (void)events;
+    (void)events;
     if (child_lines_read(&j->out_lines, fd, out_line, j))
         return;
     watch_clear(&j->out_watch);
     fd_close(&j->out);
 }
 
-static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void err_ready(void *arg, int fd, unsigned events)
 {
     struct job *j = arg;
 
-    (void)loop, (void)events;
+    (void)events;
     if (child_lines_read(&j->err_lines, fd, err_line, j))
         return;
     watch_clear(&j->err_watch);
@@ -389,7 +387,7 @@ static void queue_answered(void *arg, const char *line)
     free(copy);
 }
 
-static void look(struct loop *loop, void *arg)
+static void look(void *arg)
 {
     struct job *j = arg;
     char id[32];
@@ -399,7 +397,7 @@ static void look(struct loop *loop, void *arg)
 
     snprintf(id, sizeof id, "%lu", j->id);
     if (j->pid > 0 && !slurm_command_busy(&j->command) &&
-        !slurm_command_start(&j->command, loop, argv, queue_answered, j))
+        !slurm_command_start(&j->command, j->loop, argv, queue_answered, j))
         set_timer(j, &j->look, PAUSE_MAX_NS, look);
 }
 
@@ -407,7 +405,7 @@ static void look(struct loop *loop, void *arg)
 
 static void finish(struct job *j)
 {
-    flush(j->loop, j);
+    flush(j);
     j->over = true;
     loop_stop(j->loop);
 }
@@ -445,7 +443,7 @@ static void conclude(struct job *j, const char *state)
     finish(j);
 }
 
-static void ask_fate(struct loop *loop, void *arg);
+static void ask_fate(void *arg);
 
 /* Handles squeue's answer "STATE|REASON". While COMPLETING, the reason is not known yet. */
 static void fate_answered(void *arg, const char *line)
@@ -459,7 +457,7 @@ static void fate_answered(void *arg, const char *line)
         conclude(j, strchr(line, '|') ? line : "");
 }
 
-static void ask_fate(struct loop *loop, void *arg)
+static void ask_fate(void *arg)
 {
     struct job *j = arg;
     char id[32];
@@ -468,7 +466,7 @@ static void ask_fate(struct loop *loop, void *arg)
 
     snprintf(id, sizeof id, "%lu", j->id);
     slurm_command_release(&j->command); /* an earlier question does not matter any more */
-    if (!slurm_command_start(&j->command, loop, argv, fate_answered, j))
+    if (!slurm_command_start(&j->command, j->loop, argv, fate_answered, j))
         conclude(j, "");
 }
 
@@ -477,9 +475,9 @@ void job_ended(struct job *j, int status)
     j->pid = 0;
     j->status = status;
     while (j->out >= 0 && fd_waiting(j->out))
-        out_ready(j->loop, j->out, LOOP_READ, j);
+        out_ready(j, j->out, LOOP_READ);
     while (j->errs >= 0 && fd_waiting(j->errs))
-        err_ready(j->loop, j->errs, LOOP_READ, j);
+        err_ready(j, j->errs, LOOP_READ);
     child_lines_end(&j->out_lines, out_line, j);
     child_lines_end(&j->err_lines, err_line, j);
     watch_clear(&j->look);
@@ -488,12 +486,12 @@ void job_ended(struct job *j, int status)
     if (j->told && j->signo != SIGKILL)
         finish(j);
     else if (j->own && j->id && !j->told)
-        ask_fate(j->loop, j);
+        ask_fate(j);
     else
         conclude(j, "");
 }
 
-static void press(struct loop *loop, void *arg)
+static void press(void *arg)
 {
     struct job *j = arg;
     char id[32];
@@ -503,7 +501,7 @@ static void press(struct loop *loop, void *arg)
     if (j->own && j->id) {
         snprintf(id, sizeof id, "%lu", j->id);
         slurm_command_release(&j->command);
-        (void)slurm_command_start(&j->command, loop, argv, NULL, NULL);
+        (void)slurm_command_start(&j->command, j->loop, argv, NULL, NULL);
     }
     if (j->pid > 0)
         (void)kill(j->pid, j->signo);
@@ -525,7 +523,7 @@ void job_end(struct job *j)
         set_timer(j, &j->press, POLITE_NS, press);
     else
         /* srun is still launching and ignores its stdin: cancel its job */
-        press(j->loop, j);
+        press(j);
 }
 
 void job_hurry(struct job *j)
@@ -533,7 +531,7 @@ void job_hurry(struct job *j)
     if (!j->told)
         job_end(j);
     else if (j->pid > 0 && !j->signo)
-        press(j->loop, j);
+        press(j);
 }
 
 /* ---- start ---- */

@@ -22,21 +22,19 @@ extern char **environ;
 
 /* ---- callbacks ---- */
 
-static void child_ended(struct loop *loop, void *arg)
+static void child_ended(void *arg)
 {
     struct job *j = arg;
     int status;
     pid_t pid;
 
-    (void)loop;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         if (pid == j->pid)
             job_ended(j, status);
 }
 
-static void told_to_end(struct loop *loop, void *arg)
+static void told_to_end(void *arg)
 {
-    (void)loop;
     job_hurry(arg);
 }
 
@@ -45,11 +43,10 @@ struct stdin_watch {
     struct watch *watch;
 };
 
-static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void stdin_ready(void *arg, int fd, unsigned events)
 {
     struct stdin_watch *in = arg;
 
-    (void)loop;
     (void)events;
     if (!fd_is_over(fd))
         return;

@@ -44,11 +44,10 @@ static void keep_first(void *arg, const char *line)
         c->line = strdup(line);
 }
 
-static void readable(struct loop *loop, int fd, unsigned events, void *arg)
+static void readable(void *arg, int fd, unsigned events)
 {
     struct slurm_command *c = arg;
 
-    (void)loop;
     (void)events;
     if (child_lines_read(&c->lines, fd, keep_first, c))
         return;
@@ -56,11 +55,10 @@ static void readable(struct loop *loop, int fd, unsigned events, void *arg)
     finish(c);
 }
 
-static void too_late(struct loop *loop, void *arg)
+static void too_late(void *arg)
 {
     struct slurm_command *c = arg;
 
-    (void)loop;
     (void)kill(c->pid, SIGKILL);
     finish(c);
 }

@@ -52,14 +52,14 @@ static size_t count(const struct fleet *f, enum ssh_child_state state)
 
 /* Starts the next children; stops the loop when all are over. It runs from loop_later, because
  * children call settled() within their own functions. */
-static void step(struct loop *loop, void *arg)
+static void step(void *arg)
 {
     struct fleet *f = arg;
 
     while (!f->ending && f->next < f->n && count(f, SSH_CONNECTING) < CONNECTING_MAX)
         ssh_child_start(&f->child[f->next++]);
     if (count(f, SSH_OVER) == f->n)
-        loop_stop(loop);
+        loop_stop(f->loop);
 }
 
 static void settled(void *arg)
@@ -85,13 +85,12 @@ static struct ssh_child *twin(void *arg, const struct ssh_child *l)
     return NULL;
 }
 
-static void child_ended(struct loop *loop, void *arg)
+static void child_ended(void *arg)
 {
     struct fleet *f = arg;
     int status;
     pid_t pid;
 
-    (void)loop;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         for (size_t i = 0; i < f->n; i++)
             if (f->child[i].pid == pid)
@@ -100,11 +99,10 @@ static void child_ended(struct loop *loop, void *arg)
 
 /* ---- the end ---- */
 
-static void press(struct loop *loop, void *arg)
+static void press(void *arg)
 {
     struct fleet *f = arg;
 
-    (void)loop;
     f->signo = f->signo ? SIGKILL : SIGTERM;
     for (size_t i = 0; i < f->n; i++)
         ssh_child_kill(&f->child[i], f->signo);
@@ -125,16 +123,14 @@ static void end_all(struct fleet *f)
         loop_stop(f->loop);
 }
 
-static void told_to_end(struct loop *loop, void *arg)
+static void told_to_end(void *arg)
 {
-    (void)loop;
     end_all(arg);
 }
 
 /* Waits for the end of stdin; the kernel writes nothing to it. */
-static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void stdin_ready(void *arg, int fd, unsigned events)
 {
-    (void)loop;
     (void)events;
     if (fd_is_over(fd))
         end_all(arg);

@@ -86,12 +86,11 @@ static void keep(char **place, const char *text)
     *place = strdup(text);
 }
 
-static void in_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void in_ready(void *arg, int fd, unsigned events)
 {
     struct ssh_child *c = arg;
     const ssize_t n = write(fd, c->send.p, c->send.n);
 
-    (void)loop;
     (void)events;
     if (n > 0)
         buf_drop(&c->send, (size_t)n);
@@ -178,21 +177,19 @@ static void out_line(void *arg, const char *line)
         keep(&c->heard, line);
 }
 
-static void out_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void out_ready(void *arg, int fd, unsigned events)
 {
     struct ssh_child *c = arg;
 
-    (void)loop;
     (void)events;
     if (!child_lines_read(&c->out_lines, fd, out_line, c))
         close_out(&c->out_watch, &c->out);
 }
 
-static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void err_ready(void *arg, int fd, unsigned events)
 {
     struct ssh_child *c = arg;
 
-    (void)loop;
     (void)events;
     if (!child_lines_read(&c->err_lines, fd, err_line, c))
         close_out(&c->err_watch, &c->errs);
@@ -200,11 +197,10 @@ static void err_ready(struct loop *loop, int fd, unsigned events, void *arg)
 
 /* ---- start ---- */
 
-static void no_answer(struct loop *loop, void *arg)
+static void no_answer(void *arg)
 {
     struct ssh_child *c = arg;
 
-    (void)loop;
     c->late = true;
     ssh_child_kill(c, SIGKILL);
 }
@@ -278,11 +274,10 @@ void ssh_child_start(struct ssh_child *c)
     fail(c, err.text);
 }
 
-static void again(struct loop *loop, void *arg)
+static void again(void *arg)
 {
     struct ssh_child *c = arg;
 
-    (void)loop;
     watch_clear(&c->timer);
     ssh_child_start(c);
 }
@@ -358,9 +353,9 @@ void ssh_child_ended(struct ssh_child *c, int status)
 {
     c->pid = 0;
     while (c->out >= 0 && fd_waiting(c->out))
-        out_ready(c->plan->loop, c->out, LOOP_READ, c);
+        out_ready(c, c->out, LOOP_READ);
     while (c->errs >= 0 && fd_waiting(c->errs))
-        err_ready(c->plan->loop, c->errs, LOOP_READ, c);
+        err_ready(c, c->errs, LOOP_READ);
     child_lines_end(&c->out_lines, out_line, c);
     child_lines_end(&c->err_lines, err_line, c);
     close_all(c);

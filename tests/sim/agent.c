@@ -199,11 +199,10 @@ static void on_message(void *arg, struct slice workers, struct slice msg)
 
 /* ---- its life ---- */
 
-static void leave_now(struct loop *loop, void *arg)
+static void leave_now(void *arg)
 {
     struct agent *a = arg;
 
-    (void)loop;
     agent_close(a);
     if (a->ended)
         a->ended(a);

@@ -90,14 +90,13 @@ static void message(void *arg, enum client_channel channel, struct request *m, b
         loop_stop(d->loop);
 }
 
-static void limit_over(struct loop *loop, void *arg)
+static void limit_over(void *arg)
 {
-    (void)arg;
-    loop_stop(loop);
+    loop_stop(((struct driver *)arg)->loop);
 }
 
 /* The kernel's end, and those of its orphans, which become our children. */
-static void child_ended(struct loop *loop, void *arg)
+static void child_ended(void *arg)
 {
     struct driver *d = arg;
     pid_t pid;
@@ -105,7 +104,7 @@ static void child_ended(struct loop *loop, void *arg)
     while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
         if (pid == d->kernel) {
             d->kernel = 0;
-            loop_stop(loop);
+            loop_stop(d->loop);
         }
 }
 
@@ -272,12 +271,11 @@ unsigned driver_stop(struct driver *d)
 
 /* ---- a cell ---- */
 
-static void interrupt(struct loop *loop, void *arg)
+static void interrupt(void *arg)
 {
     struct driver *d = arg;
     struct err err = { "" };
 
-    (void)loop;
     if (client_send(d->client, CLIENT_CONTROL, "interrupt_request", slice_text("{}"), &err) < 0)
         fprintf(stderr, "cellspan-sim: %s\n", err.text);
 }

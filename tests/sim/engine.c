@@ -28,6 +28,7 @@ struct engine {
     pid_t pid[HOSTS];
     int in[HOSTS];
     unsigned left;
+    struct loop *loop;
     struct watch *stdin_watch;
 };
 
@@ -126,7 +127,7 @@ static void announce(const struct engine *e)
 
 /* ---- its end ---- */
 
-static void child_ended(struct loop *loop, void *arg)
+static void child_ended(void *arg)
 {
     struct engine *e = arg;
     pid_t pid;
@@ -138,7 +139,7 @@ static void child_ended(struct loop *loop, void *arg)
                 e->left--;
             }
     if (e->left == 0)
-        loop_stop(loop);
+        loop_stop(e->loop);
 }
 
 /* One that is frozen does not see the end of its stdin. */
@@ -150,18 +151,17 @@ static void let_go(struct engine *e)
         (void)kill(e->pid[SIM_GROUPS], SIGKILL);
 }
 
-static void terminated(struct loop *loop, void *arg)
+static void terminated(void *arg)
 {
-    (void)loop;
     let_go(arg);
 }
 
-static void stdin_ended(struct loop *loop, int fd, unsigned events, void *arg)
+static void stdin_ended(void *arg, int fd, unsigned events)
 {
     struct engine *e = arg;
     char bytes[64];
 
-    (void)loop, (void)events;
+    (void)events;
     if (read(fd, bytes, sizeof bytes) > 0)
         return;
     watch_stop(e->stdin_watch);
@@ -170,25 +170,23 @@ static void stdin_ended(struct loop *loop, int fd, unsigned events, void *arg)
 
 static int run(struct engine *e, struct err *err)
 {
-    struct loop *loop;
-
     for (unsigned k = 0; k < HOSTS; k++)
         if (start(e, k, err) < 0)
             return -1;
     secret_wipe(&e->secret);
     /* the agents may be quicker: the kernel has to wait for this before it lets them in */
     announce(e);
-    if (!(loop = loop_create(&clock_system, err)))
+    if (!(e->loop = loop_create(&clock_system, err)))
         return -1;
-    e->stdin_watch = loop_fd(loop, 0, LOOP_READ, stdin_ended, e, err);
-    if (!e->stdin_watch || !loop_signal(loop, SIGCHLD, child_ended, e, err) ||
-        !loop_signal(loop, SIGTERM, terminated, e, err))
+    e->stdin_watch = loop_fd(e->loop, 0, LOOP_READ, stdin_ended, e, err);
+    if (!e->stdin_watch || !loop_signal(e->loop, SIGCHLD, child_ended, e, err) ||
+        !loop_signal(e->loop, SIGTERM, terminated, e, err))
         return -1;
-    child_ended(loop, e); /* who ended before we looked */
+    child_ended(e); /* who ended before we looked */
     while (e->left > 0)
-        if (loop_run(loop, err) < 0)
+        if (loop_run(e->loop, err) < 0)
             return -1;
-    loop_destroy(loop);
+    loop_destroy(e->loop);
     return 0;
 }
 

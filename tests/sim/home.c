@@ -135,13 +135,13 @@ static void on_message(void *arg, struct slice workers, struct slice msg)
     span_release(&m);
 }
 
-static void stdin_ended(struct loop *loop, int fd, unsigned events, void *arg)
+static void stdin_ended(void *arg, int fd, unsigned events)
 {
     char bytes[64];
 
-    (void)events, (void)arg;
+    (void)events;
     if (read(fd, bytes, sizeof bytes) <= 0)
-        loop_stop(loop);
+        loop_stop(arg);
 }
 
 static const char *option(int argc, char **argv, const char *name)
@@ -161,7 +161,7 @@ int home_main(int argc, char **argv)
     int rc = -1;
 
     if ((h.loop = loop_create(&clock_system, &err)) && (h.uplink = uplink_open(h.loop, &c, &err)) &&
-        loop_fd(h.loop, 0, LOOP_READ, stdin_ended, NULL, &err)) {
+        loop_fd(h.loop, 0, LOOP_READ, stdin_ended, h.loop, &err)) {
         say_hello(&h, option(argc, argv, "--node"));
         say_ready(&h);
         rc = loop_run(h.loop, &err);

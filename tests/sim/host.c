@@ -35,7 +35,7 @@ static unsigned living(const struct host *h)
     return n;
 }
 
-static void stdin_ended(struct loop *loop, int fd, unsigned events, void *arg)
+static void stdin_ended(void *arg, int fd, unsigned events)
 {
     struct host *h = arg;
     char bytes[64];
@@ -44,7 +44,7 @@ static void stdin_ended(struct loop *loop, int fd, unsigned events, void *arg)
     if (read(fd, bytes, sizeof bytes) > 0)
         return;
     h->left = 0;
-    loop_stop(loop);
+    loop_stop(h->loop);
 }
 
 static int open_all(struct host *h, const struct host_spec *s, struct err *err)

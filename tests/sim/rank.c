@@ -108,11 +108,10 @@ void rank_credit(struct rank *r, uint64_t bytes)
 
 /* ---- its steps ---- */
 
-static void woken(struct loop *loop, void *arg)
+static void woken(void *arg)
 {
     struct rank *r = arg;
 
-    (void)loop;
     watch_clear(&r->timer);
     r->step.kind = STEP_END;
     go(r);

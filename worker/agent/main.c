@@ -93,25 +93,22 @@ static int read_args(int argc, char **argv, struct agent_args *args, int *status
 
 /* ---- reasons to end ---- */
 
-static void stdin_ready(struct loop *loop, int fd, unsigned events, void *arg)
+static void stdin_ready(void *arg, int fd, unsigned events)
 {
-    (void)loop;
     (void)events;
     if (fd_is_over(fd))
         kernel_link_quit(arg, "stdin is over: the kernel is gone");
 }
 
-static void told_to_end(struct loop *loop, void *arg)
+static void told_to_end(void *arg)
 {
-    (void)loop;
     kernel_link_quit(arg, "a signal");
 }
 
-static void look_at_parent(struct loop *loop, void *arg)
+static void look_at_parent(void *arg)
 {
     struct program *h = arg;
 
-    (void)loop;
     if (getppid() != h->parent)
         kernel_link_quit(&h->agent.kernel, "the parent process is gone");
 }

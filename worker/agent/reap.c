@@ -214,9 +214,8 @@ static void reap_children(struct agent *a)
     }
 }
 
-static void child_ended(struct loop *loop, void *arg)
+static void child_ended(void *arg)
 {
-    (void)loop;
     reap_children(arg);
 }
 
@@ -252,10 +251,10 @@ static struct worker *first_due(const struct workers *all)
     return first;
 }
 
-static void ends_due(struct loop *loop, void *arg)
+static void ends_due(void *arg)
 {
-    const uint64_t now = clock_now(loop_clock(loop));
     struct agent *a = arg;
+    const uint64_t now = clock_now(loop_clock(a->workers.io.loop));
     struct worker *w;
 
     a->workers.end_due_ns = UINT64_MAX;

@@ -370,11 +370,10 @@ void relay_read_rest(struct worker *w)
             return;
 }
 
-void relay_event(struct loop *loop, int fd, unsigned events, void *worker)
+void relay_event(void *worker, int fd, unsigned events)
 {
     struct worker *w = worker;
 
-    (void)loop;
     (void)fd;
     if (events & LOOP_WRITE)
         send_waiting(w);
@@ -388,14 +387,13 @@ void relay_event(struct loop *loop, int fd, unsigned events, void *worker)
 
 /* ---- text, in its place among the messages (pipes.h) ---- */
 
-void relay_pipe(struct loop *loop, int fd, unsigned events, void *worker)
+void relay_pipe(void *worker, int fd, unsigned events)
 {
     struct worker *w = worker;
     struct stream *s = &w->pipes.stream[fd == w->pipes.stream[0].fd ? 0 : 1];
     const size_t waiting = fd_waiting(fd);
     const unsigned drains = w->pipes.drains;
 
-    (void)loop;
     if (waiting == 0 && (events & LOOP_HANGUP)) {
         pipes_end(s);
         return;

@@ -10,8 +10,8 @@ struct agent;
 struct worker;
 
 /* What the loop calls for a worker's socket, and for each of its pipes. */
-void relay_event(struct loop *loop, int fd, unsigned events, void *worker);
-void relay_pipe(struct loop *loop, int fd, unsigned events, void *worker);
+void relay_event(void *worker, int fd, unsigned events);
+void relay_pipe(void *worker, int fd, unsigned events);
 
 /* Kernel to worker: msg is the whole message, `head` its header. The message waits while the socket
  * has no room, and while its blob is still expected. Later messages wait behind it, unless they are

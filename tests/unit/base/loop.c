@@ -36,16 +36,15 @@ static uint64_t set_now(void *arg)
     return ((struct diary *)arg)->now_ns;
 }
 
-static void stop(struct loop *loop, void *arg)
+static void stop(void *loop)
 {
-    (void)arg;
     loop_stop(loop);
 }
 
 /* Runs until `after_ns` have passed at the latest. */
 static void run_for(struct loop *loop, uint64_t after_ns)
 {
-    struct watch *w = loop_timer(loop, after_ns, 0, stop, NULL, NULL);
+    struct watch *w = loop_timer(loop, after_ns, 0, stop, loop, NULL);
     struct err err = { "" };
 
     if (!w || loop_run(loop, &err) < 0)
@@ -55,29 +54,26 @@ static void run_for(struct loop *loop, uint64_t after_ns)
 
 static void run_turn(struct loop *loop)
 {
-    if (loop_later(loop, stop, NULL) < 0 || loop_run(loop, NULL) < 0)
+    if (loop_later(loop, stop, loop) < 0 || loop_run(loop, NULL) < 0)
         ok(false, "the loop turns");
 }
 
 /* ---- timers, with a clock that the test sets ---- */
 
-static void timer_a(struct loop *loop, void *arg)
+static void timer_a(void *arg)
 {
-    (void)loop;
     note(arg, 'a');
 }
 
-static void timer_b(struct loop *loop, void *arg)
+static void timer_b(void *arg)
 {
-    (void)loop;
     note(arg, 'b');
 }
 
-static void timer_again(struct loop *loop, void *arg)
+static void timer_again(void *arg)
 {
     struct diary *d = arg;
 
-    (void)loop;
     note(d, '!');
     loop_timer_again(d->watch[0], 0);
 }
@@ -152,7 +148,7 @@ static void a_timer_set_to_now_does_not_hold_the_turn(void)
 
 /* ---- descriptors ---- */
 
-static void fd_seen(struct loop *loop, int fd, unsigned events, void *arg)
+static void fd_seen(void *arg, int fd, unsigned events)
 {
     struct diary *d = arg;
 
@@ -160,13 +156,13 @@ static void fd_seen(struct loop *loop, int fd, unsigned events, void *arg)
     note(d, events & LOOP_HANGUP ? 'h' : events & LOOP_READ ? 'r' : 'w');
     d->events = events;
     if (++d->calls == d->stop_at)
-        loop_stop(loop);
+        loop_stop(d->loop);
 }
 
 static void a_descriptor_is_served_as_long_as_it_is_ready(void)
 {
-    struct diary d = { .stop_at = 3 };
     struct loop *loop = loop_create(&clock_system, NULL);
+    struct diary d = { .stop_at = 3, .loop = loop };
     struct watch *w;
     int fd[2];
 
@@ -195,8 +191,8 @@ static void a_descriptor_is_served_as_long_as_it_is_ready(void)
 
 static void writing_is_served_too(void)
 {
-    struct diary d = { .stop_at = 1 };
     struct loop *loop = loop_create(&clock_system, NULL);
+    struct diary d = { .stop_at = 1, .loop = loop };
     int fd[2];
 
     if (fd_pipe(fd) < 0)
@@ -213,7 +209,7 @@ static void writing_is_served_too(void)
 }
 
 /* The first callback stops the second one's watch and its own, and makes a new one. */
-static void stops_all(struct loop *loop, int fd, unsigned events, void *arg)
+static void stops_all(void *arg, int fd, unsigned events)
 {
     struct diary *d = arg;
 
@@ -222,13 +218,13 @@ static void stops_all(struct loop *loop, int fd, unsigned events, void *arg)
     watch_stop(d->watch[0]);
     watch_stop(d->watch[1]);
     for (unsigned i = 0; i < 50; i++) /* the arrays move meanwhile */
-        d->watch[2] = loop_fd(loop, fd, LOOP_READ, fd_seen, d, NULL);
+        d->watch[2] = loop_fd(d->loop, fd, LOOP_READ, fd_seen, d, NULL);
 }
 
 static void watches_may_be_stopped_from_callbacks(void)
 {
-    struct diary d = { .stop_at = 1000 };
     struct loop *loop = loop_create(&clock_system, NULL);
+    struct diary d = { .stop_at = 1000, .loop = loop };
     int fd[2];
 
     if (fd_pipe(fd) < 0 || write(fd[1], "x", 1) != 1)
@@ -248,19 +244,19 @@ static void watches_may_be_stopped_from_callbacks(void)
 
 /* ---- what is put off ---- */
 
-static void later_again(struct loop *loop, void *arg)
+static void later_again(void *arg)
 {
     struct diary *d = arg;
 
     note(d, 'l');
-    if (++d->calls < 3 && loop_later(loop, later_again, d) < 0)
+    if (++d->calls < 3 && loop_later(d->loop, later_again, d) < 0)
         note(d, '?');
 }
 
 static void later_comes_after_the_turn(void)
 {
-    struct diary d = { .calls = 0 };
     struct loop *loop = loop_create(&clock_system, NULL);
+    struct diary d = { .loop = loop };
 
     ok(loop_later(loop, later_again, &d) == 0, "something can be put off");
     run_turn(loop);
@@ -289,17 +285,17 @@ static void freed_after_the_turn(void)
 
 /* ---- signals ---- */
 
-static void signal_seen(struct loop *loop, void *arg)
+static void signal_seen(void *arg)
 {
     note(arg, 'g');
-    loop_stop(loop);
+    loop_stop(((struct diary *)arg)->loop);
 }
 
 static void signals_are_served_in_the_loop(void)
 {
-    struct diary d = { .calls = 0 };
     struct err err = { "" };
     struct loop *loop = loop_create(&clock_system, NULL);
+    struct diary d = { .loop = loop };
     struct sigaction now;
 
     (void)signal(SIGUSR1, SIG_IGN);
@@ -320,7 +316,7 @@ static void signals_are_served_in_the_loop(void)
     d.watch[0] = loop_signal(loop, SIGUSR1, signal_seen, &d, NULL);
     ok(d.watch[0] != NULL, "it can be watched anew");
     loop_destroy(loop);
-    loop = loop_create(&clock_system, NULL);
+    loop = d.loop = loop_create(&clock_system, NULL);
     d.watch[0] = loop_signal(loop, SIGUSR2, signal_seen, &d, NULL);
     (void)raise(SIGUSR2);
     run_for(loop, 60 * NS_PER_S);
@@ -331,7 +327,7 @@ static void signals_are_served_in_the_loop(void)
 /* ---- ZeroMQ ---- */
 
 /* Reads one message a call, though more are there. */
-static void zmq_seen(struct loop *loop, void *arg)
+static void zmq_seen(void *arg)
 {
     struct diary *d = arg;
     char letter = '?';
@@ -339,13 +335,13 @@ static void zmq_seen(struct loop *loop, void *arg)
     if (zmq_recv(d->socket, &letter, 1, ZMQ_DONTWAIT) == 1)
         note(d, letter);
     if (++d->calls == d->stop_at)
-        loop_stop(loop);
+        loop_stop(d->loop);
 }
 
 static void every_message_of_a_socket_is_seen(void)
 {
-    struct diary d = { .stop_at = 3 };
     struct loop *loop = loop_create(&clock_system, NULL);
+    struct diary d = { .stop_at = 3, .loop = loop };
     void *context = zmq_ctx_new();
     void *from = zmq_socket(context, ZMQ_PAIR);
     struct err err = { "" };
@@ -391,7 +387,7 @@ static void any_failed_allocation_is_survived(void)
         alloc_fail_at(nth);
         if ((loop = loop_create(&clock_system, &err)) &&
             (w = loop_fd(loop, fd[0], LOOP_READ, fd_seen, &d, &err)))
-            rc = loop_later(loop, stop, NULL);
+            rc = loop_later(loop, stop, loop);
         ok(!alloc_failed() || !loop || !w || rc < 0, "allocation %ld: %s", nth, err.text);
         alloc_fail_at(-1);
         loop_destroy(loop);

@@ -29,9 +29,8 @@ struct frames {
     unsigned n;
 };
 
-static void stop(struct loop *loop, void *arg)
+static void stop(void *loop)
 {
-    (void)arg;
     loop_stop(loop);
 }
 
@@ -90,7 +89,7 @@ static void say(void *socket, const struct frames *f)
 /* One more question is to arrive; false: none did. */
 static bool ask(struct door *d, const struct frames *f)
 {
-    struct watch *limit = loop_timer(d->loop, LIMIT_MS * NS_PER_MS, 0, stop, NULL, NULL);
+    struct watch *limit = loop_timer(d->loop, LIMIT_MS * NS_PER_MS, 0, stop, d->loop, NULL);
 
     d->expected = d->asked + 1;
     say(d->asker, f);

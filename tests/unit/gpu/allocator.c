@@ -19,9 +19,8 @@ struct asked {
     char text[65536];
 };
 
-static void too_long(struct loop *loop, void *arg)
+static void too_long(void *loop)
 {
-    (void)arg;
     ok(false, "an answer comes in time");
     loop_stop(loop);
 }
@@ -33,9 +32,8 @@ static void came(struct asked *q, const char *text, size_t n)
     loop_stop(q->loop);
 }
 
-static void awake(struct loop *loop, void *arg)
+static void awake(void *loop)
 {
-    (void)arg;
     loop_stop(loop);
 }
 
@@ -62,7 +60,7 @@ static const char *await(struct asked *q)
 
     if (q->known)
         return q->text;
-    limit = loop_timer(q->loop, LIMIT_NS, 0, too_long, q, &err);
+    limit = loop_timer(q->loop, LIMIT_NS, 0, too_long, q->loop, &err);
     ok(limit && loop_run(q->loop, &err) == 0, "the loop runs: %s", err.text);
     watch_stop(limit);
     return q->text;
@@ -248,7 +246,7 @@ static void leases_are_looked_after(struct gpu_allocator *one, struct loop *loop
     snprintf(command, sizeof command, "rm -r '%s'", s->leases);
     ok(system(command) == 0, "all lock files are gone, and their folder");
     while (access(s->leases, F_OK) < 0 && clock_now(&clock_system) < until_ns) {
-        nap = loop_timer(loop, 50 * NS_PER_MS, 0, awake, NULL, &err);
+        nap = loop_timer(loop, 50 * NS_PER_MS, 0, awake, loop, &err);
         if (!nap || loop_run(loop, &err) < 0)
             break;
         watch_stop(nap);

@@ -104,11 +104,10 @@ static void asked(void *arg, struct request *r)
     must(front_status(t->front, r, "idle", &err), &err);
 }
 
-static void drained(struct loop *loop, void *arg)
+static void drained(void *arg)
 {
     struct toy *t = arg;
 
-    (void)loop;
     t->drained++;
 }
 

@@ -111,20 +111,18 @@ static void stir(struct transfer_io *t)
     loop_timer_again(t->check, CHECK_NS);
 }
 
-static void work(struct loop *loop, void *arg)
+static void work(void *arg)
 {
     struct transfer_io *t = arg;
 
-    (void)loop;
     if (transfers_work(t->transfers))
         loop_timer_again(t->work, 0); /* so that beats and other messages are not delayed */
 }
 
-static void check(struct loop *loop, void *arg)
+static void check(void *arg)
 {
     struct transfer_io *t = arg;
 
-    (void)loop;
     transfers_check(t->transfers, SILENT_NS);
     if (!transfers_is_idle(t->transfers)) {
         loop_timer_again(t->check, CHECK_NS);

@@ -20,11 +20,10 @@ static void keep_one(struct gpu_allocator *d, const struct allocation *s, struct
     h->lost = true;
 }
 
-static void keep(struct loop *loop, void *arg)
+static void keep(void *arg)
 {
     struct gpu_allocator *d = arg;
 
-    (void)loop;
     for (struct allocation *s = d->allocations; s; s = s->next)
         for (unsigned i = 0; !s->lent && i < s->n; i++)
             keep_one(d, s, &s->hold[i]);

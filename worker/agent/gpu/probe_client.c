@@ -129,14 +129,13 @@ static void take_line(struct probe_client *c, struct slice line)
     json_decref(said);
 }
 
-static void readable(struct loop *loop, int fd, unsigned events, void *arg)
+static void readable(void *arg, int fd, unsigned events)
 {
     struct probe_client *c = arg;
     char bytes[READ_SIZE];
     const ssize_t n = read(fd, bytes, sizeof bytes);
     const char *end;
 
-    (void)loop;
     (void)events;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -179,12 +178,11 @@ static int start(struct probe_client *c, struct err *err)
     return -1;
 }
 
-static void too_late(struct loop *loop, void *arg)
+static void too_late(void *arg)
 {
     struct probe_question *q = arg;
     const probe_client_f f = q->f;
 
-    (void)loop;
     q->f = NULL;
     q->late = true;
     if (f)

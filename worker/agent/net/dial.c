@@ -135,7 +135,7 @@ static void succeed(struct try *t)
     d->f(d->arg, &found, NULL);
 }
 
-static void try_next(struct loop *loop, void *arg);
+static void try_next(void *arg);
 
 static void try_event(struct try *t, uint16_t event, uint32_t value)
 {
@@ -161,19 +161,18 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
         if (d->told)
             try_close(t);
         else
-            try_next(d->loop, d);
+            try_next(d);
     }
 }
 
 /* An event has two frames: number:u16 value:u32, in this machine's byte order, and the endpoint. */
-static void try_ready(struct loop *loop, void *arg)
+static void try_ready(void *arg)
 {
     struct try *t = arg;
     uint16_t event;
     uint32_t value;
     char frame[6];
 
-    (void)loop;
     for (int i = 0; i < EVENTS_PER_TURN && t->monitor; i++) {
         if (zmq_recv(t->monitor, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
             return;
@@ -213,11 +212,10 @@ static void try_start(struct try *t)
 }
 
 /* Tries the next endpoint, if there is one left. */
-static void try_next(struct loop *loop, void *arg)
+static void try_next(void *arg)
 {
     struct dial *d = arg;
 
-    (void)loop;
     while (d->next < d->n && d->try[d->next].words[0])
         d->next++;
     if (d->next == d->n || d->told)
@@ -260,13 +258,12 @@ static const char *words_of(const struct try *t)
     return t->connected ? "connected, but it does not answer" : dial_words(t->error);
 }
 
-static void fail(struct loop *loop, void *arg)
+static void fail(void *arg)
 {
     struct dial *d = arg;
     struct buf why = BUF_INIT;
     int rc = 0;
 
-    (void)loop;
     for (unsigned i = 0; i < d->n; i++) {
         tcp_probe_stop(d->try[i].probe);
         d->try[i].probe = NULL;
@@ -290,7 +287,7 @@ static void probed(void *arg, int error)
 }
 
 /* ZeroMQ does not say why it can't connect. A plain tcp connection does. */
-static void limit_is_over(struct loop *loop, void *arg)
+static void limit_is_over(void *arg)
 {
     struct dial *d = arg;
     struct err err = { "" };
@@ -306,12 +303,12 @@ static void limit_is_over(struct loop *loop, void *arg)
 
         try_close(t);
         if (!t->words[0] && !t->connected &&
-            (t->probe = tcp_probe_start(loop, slice_text(t->endpoint), probed, t, &err)))
+            (t->probe = tcp_probe_start(d->loop, slice_text(t->endpoint), probed, t, &err)))
             d->probes++;
     }
     watch_stop(d->timer);
-    if (!(d->timer = loop_timer(loop, d->probes > 0 ? PROBE_NS : 0, 0, fail, d, &err)))
-        fail(loop, d);
+    if (!(d->timer = loop_timer(d->loop, d->probes > 0 ? PROBE_NS : 0, 0, fail, d, &err)))
+        fail(d);
 }
 
 /* ---- start ---- */
@@ -357,9 +354,9 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
         add(d, one);
     if (d->n == 0)
         (void)err_set(err, "there is no endpoint to dial");
-    else if ((d->limit = loop_timer(loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d,
+    else if ((d->limit = loop_timer(d->loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d,
                                     err)) &&
-             (d->timer = loop_timer(loop, 0, NEXT_NS, try_next, d, err)))
+             (d->timer = loop_timer(d->loop, 0, NEXT_NS, try_next, d, err)))
         return d;
     dial_stop(d);
     return NULL;

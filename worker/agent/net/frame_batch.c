@@ -92,11 +92,10 @@ void frame_batch_flush(struct frame_batch *b)
         buf_clear(&b->wait);
 }
 
-static void turn_is_over(struct loop *loop, void *arg)
+static void turn_is_over(void *arg)
 {
     struct frame_batch *b = arg;
 
-    (void)loop;
     b->due = false;
     if (b->destroyed)
         release(b);

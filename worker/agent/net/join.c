@@ -119,12 +119,11 @@ static int open_line(struct join *j, const char *endpoint, void *socket, struct 
     return 0;
 }
 
-static void no_welcome(struct loop *loop, void *arg)
+static void no_welcome(void *arg)
 {
     struct join *j = arg;
     char why[DIAL_ENDPOINT_SIZE + 128];
 
-    (void)loop;
     if (!j->kernel->uplink || uplink_is_welcome(j->kernel->uplink))
         return;
     snprintf(why, sizeof why, "reached the kernel at %s, which does not answer: run the cell again",

@@ -156,9 +156,8 @@ static bool receive(struct peers *p)
     return true;
 }
 
-static void router_ready(struct loop *loop, void *arg)
+static void router_ready(void *arg)
 {
-    (void)loop;
     for (int i = 0; i < MESSAGES_PER_TURN; i++)
         if (!receive(arg))
             return;

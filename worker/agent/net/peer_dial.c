@@ -74,12 +74,11 @@ static void take_answer(struct peer_dial *d, struct slice msg)
     d->f(d->arg, d->socket, NULL);
 }
 
-static void answer_ready(struct loop *loop, void *arg)
+static void answer_ready(void *arg)
 {
     struct peer_dial *d = arg;
     zmq_msg_t msg;
 
-    (void)loop;
     zmq_msg_init(&msg);
     if (zmq_msg_recv(&msg, d->socket, ZMQ_DONTWAIT) >= 0) {
         socket_skip(d->socket);
@@ -121,12 +120,11 @@ static void answered(void *arg, const struct dial_found *found, const char *why)
         fail(d, err.text);
 }
 
-static void limit_is_over(struct loop *loop, void *arg)
+static void limit_is_over(void *arg)
 {
     struct peer_dial *d = arg;
     char why[DIAL_ENDPOINT_SIZE + ADDRESS_TEXT_SIZE + 128];
 
-    (void)loop;
     snprintf(why, sizeof why, "%s (connected, but the agent there does not answer; from %s)",
              d->socket ? d->endpoint : "DIAL", d->from);
     fail(d, why);

@@ -67,11 +67,10 @@ static bool news_skip(void *monitor)
     return true;
 }
 
-static void admit_news(struct loop *loop, void *arg)
+static void admit_news(void *arg)
 {
     struct peer_zap *a = arg;
 
-    (void)loop;
     for (int i = 0; i < NEWS_PER_TURN && news_skip(a->monitor); i++)
         if (a->failed++ == 0)
             log_warn(

@@ -22,13 +22,12 @@ static void say_dialed(struct peers *p, uint64_t node, const char *error)
     p->ops.say(p->ops.arg, &said);
 }
 
-static void blobs_ready(struct loop *loop, void *arg)
+static void blobs_ready(void *arg)
 {
     struct peer *one = arg;
     struct peers *p = one->peers;
     zmq_msg_t msg;
 
-    (void)loop;
     for (int i = 0; i < MESSAGES_PER_TURN && !one->gone; i++) {
         zmq_msg_init(&msg);
         if (zmq_msg_recv(&msg, one->socket, ZMQ_DONTWAIT) < 0) {

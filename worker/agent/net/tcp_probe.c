@@ -29,16 +29,15 @@ void tcp_probe_stop(struct tcp_probe *p)
     loop_free(p->loop, p); /* functions up the stack still use it */
 }
 
-static void answered(struct loop *loop, void *arg)
+static void answered(void *arg)
 {
     struct tcp_probe *p = arg;
 
-    (void)loop;
     tcp_probe_stop(p);
     p->f(p->arg, p->error);
 }
 
-static void writable(struct loop *loop, int fd, unsigned events, void *arg)
+static void writable(void *arg, int fd, unsigned events)
 {
     struct tcp_probe *p = arg;
     socklen_t size = sizeof p->error;
@@ -46,7 +45,7 @@ static void writable(struct loop *loop, int fd, unsigned events, void *arg)
     (void)events;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &p->error, &size) < 0)
         p->error = errno;
-    answered(loop, p);
+    answered(p);
 }
 
 struct tcp_probe *tcp_probe_start(struct loop *loop, struct slice endpoint, tcp_probe_f f,

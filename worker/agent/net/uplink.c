@@ -90,10 +90,10 @@ static void beat_unasked(struct uplink *u, uint64_t now)
         say_beat(u, &beat);
 }
 
-static void look(struct loop *loop, void *arg)
+static void look(void *arg)
 {
-    const uint64_t now = clock_now(loop_clock(loop));
     struct uplink *u = arg;
+    const uint64_t now = clock_now(loop_clock(u->loop));
     char why[96];
 
     beat_unasked(u, now);
@@ -237,11 +237,10 @@ static bool take_one(struct uplink *u, void *socket)
     return !empty;
 }
 
-static void line_ready(struct loop *loop, void *arg)
+static void line_ready(void *arg)
 {
     struct uplink *u = arg;
 
-    (void)loop;
     for (int i = 0; i < MESSAGES_PER_TURN && u->line.socket; i++)
         if (!take_one(u, u->line.socket))
             return;
@@ -251,7 +250,7 @@ static void line_ready(struct loop *loop, void *arg)
 
 /* The kernel has received all of the old connection, and sends through the parent now. So messages
  * that wait may leave there. */
-static void parent_ready(struct loop *loop, void *arg)
+static void parent_ready(void *arg)
 {
     struct uplink *u = arg;
     struct err err = { "" };
@@ -260,12 +259,12 @@ static void parent_ready(struct loop *loop, void *arg)
     u->parent.watch = loop_zmq(u->loop, u->parent.socket, line_ready, u, &err);
     if (!u->parent.watch)
         log_error("uplink", "%s", err.text);
-    line_ready(loop, u); /* messages on the old connection came before */
+    line_ready(u); /* messages on the old connection came before */
     line_close(&u->line);
     u->line = u->parent;
     u->parent = (struct uplink_socket){ NULL, NULL };
     frame_batch_socket(u->batch, u->line.socket);
-    line_ready(loop, u);
+    line_ready(u);
 }
 
 static void on_parent(void *arg, uint32_t node, void *socket)

@@ -96,10 +96,10 @@ void pipes_watch(struct pipes *p)
 
 static void set_timer(struct pipes *p);
 
-static void lines_wait_over(struct loop *loop, void *arg)
+static void lines_wait_over(void *arg)
 {
     struct pipes *p = arg;
-    const uint64_t now = clock_now(loop_clock(loop));
+    const uint64_t now = clock_now(loop_clock(p->io->loop));
 
     p->due_ns = UINT64_MAX;
     for (int i = 0; i < 2; i++) {

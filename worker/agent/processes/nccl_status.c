@@ -45,14 +45,13 @@ static void over(struct nccl_status *n)
     n->f(n->worker);
 }
 
-static void said(struct loop *loop, int fd, unsigned events, void *arg)
+static void said(void *arg, int fd, unsigned events)
 {
     struct nccl_status *n = arg;
     char text[4096];
     const ssize_t got = read(fd, text, sizeof text);
     const size_t room = WORDS_MAX - n->words.n;
 
-    (void)loop;
     (void)events;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;

@@ -127,13 +127,12 @@ static void finish(struct path_probe *l, int found, bool folder, const char *why
     free(l);
 }
 
-static void readable(struct loop *loop, int fd, unsigned events, void *arg)
+static void readable(void *arg, int fd, unsigned events)
 {
     struct path_probe *l = arg;
     struct news n;
     const ssize_t size = read(fd, &n, sizeof n);
 
-    (void)loop;
     (void)events;
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -145,14 +144,13 @@ static void readable(struct loop *loop, int fd, unsigned events, void *arg)
         l->at = n.at;
 }
 
-static void too_long(struct loop *loop, void *arg)
+static void too_long(void *arg)
 {
     struct path_probe *l = arg;
     const char *at = l->at >= 0 && (size_t)l->at < l->what.n ? l->what.program[l->at]
                                                              : l->what.folder;
     char why[512];
 
-    (void)loop;
     snprintf(
         why, sizeof why,
         "nothing came back about %.300s for %g s: the file system that it is on does not answer",

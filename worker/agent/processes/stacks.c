@@ -95,9 +95,8 @@ static void nccl_said(struct worker *w)
         finish(w);
 }
 
-static void wait_over(struct loop *loop, void *arg)
+static void wait_over(void *arg)
 {
-    (void)loop;
     finish(arg);
 }
 
@@ -170,11 +169,11 @@ static size_t read_some(struct worker *w)
     return (size_t)got;
 }
 
-void stacks_event(struct loop *loop, int fd, unsigned events, void *worker)
+void stacks_event(void *worker, int fd, unsigned events)
 {
     struct worker *w = worker;
     const size_t got = read_some(w);
-    const uint64_t now = clock_now(loop_clock(loop));
+    const uint64_t now = clock_now(loop_clock(w->all->io.loop));
 
     (void)fd;
     if (got == 0 && (events & LOOP_HANGUP))

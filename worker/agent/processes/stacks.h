@@ -33,7 +33,7 @@ void stacks_release(struct stacks *s);
 /* Asks for the stacks of all threads, even if the worker's Python is stuck. STACK is the answer,
  * with `cell`. */
 void stacks_ask(struct worker *w, uint64_t cell);
-void stacks_event(struct loop *loop, int fd, unsigned events, void *worker);
+void stacks_event(void *worker, int fd, unsigned events);
 /* Reads what a dead worker has left, and answers a question that still waits. */
 void stacks_rest(struct worker *w);
 

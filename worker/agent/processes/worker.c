@@ -116,9 +116,8 @@ void worker_destroy(struct worker *w)
     free(w);
 }
 
-static void destroy_later(struct loop *loop, void *arg)
+static void destroy_later(void *arg)
 {
-    (void)loop;
     worker_destroy(arg);
 }
 
@@ -256,9 +255,8 @@ void worker_signal(struct worker *w, int signo)
         (void)kill(pid, signo); /* the process is not in its own group yet */
 }
 
-static void grace_over(struct loop *loop, void *arg)
+static void grace_over(void *arg)
 {
-    (void)loop;
     worker_signal(arg, SIGKILL);
     worker_expect_end(arg);
 }
@@ -276,7 +274,7 @@ void worker_kill(struct worker *w, int signo, uint64_t grace_ms)
         return;
     watch_stop(w->kill_timer);
     if (!(w->kill_timer = loop_timer(w->all->io.loop, grace_ns, 0, grace_over, w, &err)))
-        grace_over(w->all->io.loop, w);
+        grace_over(w);
 }
 
 void worker_broke(struct worker *w, const char *format, ...)

@@ -101,11 +101,10 @@ void zygote_read(struct worker *z)
     }
 }
 
-void zygote_event(struct loop *loop, int fd, unsigned events, void *zygote)
+void zygote_event(void *zygote, int fd, unsigned events)
 {
     struct worker *z = zygote;
 
-    (void)loop;
     (void)fd;
     if ((events & LOOP_WRITE) && z->link_fd >= 0) {
         orders_send(&z->orders, z->link_fd);

@@ -15,7 +15,7 @@ MUST_USE int zygote_order(struct worker *zygote, struct worker *w, struct worker
 /* Forks all ranks that were ordered. */
 MUST_USE int zygote_fork(struct worker *zygote, struct err *err);
 
-void zygote_event(struct loop *loop, int fd, unsigned events, void *zygote);
+void zygote_event(void *zygote, int fd, unsigned events);
 void zygote_read(struct worker *zygote); /* reads which processes its ranks are */
 
 #endif

@@ -140,9 +140,8 @@ void stage_close(struct stage *s)
         abort();
 }
 
-static void stop(struct loop *loop, void *arg)
+static void stop(void *loop)
 {
-    (void)arg;
     loop_stop(loop);
 }
 
@@ -151,7 +150,7 @@ static void turn(struct stage *s)
 {
     struct err err = { "" };
 
-    if (loop_later(s->loop, stop, s) < 0 || loop_run(s->loop, &err) < 0)
+    if (loop_later(s->loop, stop, s->loop) < 0 || loop_run(s->loop, &err) < 0)
         abort();
 }
 
@@ -179,7 +178,7 @@ void stage_pass(struct stage *s, unsigned ms)
         turn(s);
         return;
     }
-    w = loop_timer(s->loop, ms * NS_PER_MS, 0, stop, s, &err);
+    w = loop_timer(s->loop, ms * NS_PER_MS, 0, stop, s->loop, &err);
     if (!w || loop_run(s->loop, &err) < 0)
         abort();
     watch_stop(w);
