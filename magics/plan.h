@@ -54,6 +54,7 @@ struct plan {
     uint64_t timeout_ns; /* 0: none */
     uint64_t grace_ns;   /* 0: not given */
     bool fresh;
+    bool beside; /* in a world of its own, which ends with the cell; a script always is */
     /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
     char *on;
     unsigned gpus; /* of each rank, or PLAN_GPUS_UNSET */

@@ -9,6 +9,7 @@
     X(START, role, START_HOME, 0)                                                                  \
     X(START, role, START_RANK, 1)                                                                  \
     X(START, role, START_SCRIPT, 2)                                                                \
+    X(START, role, START_BESIDE, 3)                                                                \
     X(START, share, START_SHARE, 1)                                                                \
     X(START, share, START_OWN, 2)                                                                  \
     X(EXITED, code, EXITED_STATUS, 0)                                                              \

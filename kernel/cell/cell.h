@@ -119,6 +119,7 @@ struct cell_fault {
 /* engine_of_cell.c */
 struct cell_engine {
     bool wanted; /* the cell waits for the engine's nodes */
+    bool here;   /* --on local of a world of its own: on this machine, wherever the group is */
     bool moves;  /* when the old ranks have ended, the engine's run ends; new ranks use plan.on */
     char *said;  /* owned: the engine's last message, or NULL */
     struct node_errors errors;
@@ -172,7 +173,7 @@ struct cell_stop {
     bool listed;         /* the ranks that hang were named */
     bool patient;        /* ranks that were formatting a traceback got more time */
     bool failed_running; /* the cell failed while ranks ran it */
-    bool ending;         /* all ranks of the script have said DONE; their processes must end now */
+    bool ending; /* all ranks of script_group have said DONE; their processes must end now */
     uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
     uint64_t disconnect_ns;            /* when connections between ranks are cut */
     uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */
@@ -226,7 +227,7 @@ struct cell {
     bool bad;
     struct cell_fault fault;
     struct group *group; /* its ranks run the cell: the notebook's group, or `script_group` */
-    /* owned: a script's own group, which ends with the cell. NULL: the cell is no script */
+    /* owned: the own group of a script or of --beside, which ends with the cell; or NULL */
     struct group *script_group;
     struct ranks to; /* ranks that take part */
     /* the world size, set by start_ranks.c; for %ranks, prepare.c sets it to the group's */

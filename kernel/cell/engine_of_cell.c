@@ -111,6 +111,10 @@ int engine_choose(struct cell *c)
     }
     if (!on || !is_other(g, on))
         return 0;
+    if (c->script_group && strcmp(on, here) == 0) {
+        c->engine.here = true;
+        return 0;
+    }
     if (strncmp(on, "local:", 6) == 0) {
         cell_fail(c, "UsageError",
                   "--on %s: local is this machine, and takes nothing after the colon", on);
@@ -193,7 +197,7 @@ void engine_begin(struct cell *c)
     struct group *g = nb->group;
     struct err err = { "" };
 
-    if (c->engine.moves && move_group(c) < 0)
+    if (c->engine.here || (c->engine.moves && move_group(c) < 0))
         return;
     if (g->on && nb->machines > 1 && machines_lost(nb) == nb->machines - 1) {
         note_afresh(c);
@@ -238,7 +242,8 @@ enum cell_outcome engine_look(struct cell *c)
         c->engine.wanted = false;
         output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
-    engine_settle(c->nb);
+    if (!c->engine.here)
+        engine_settle(c->nb);
     return CELL_DONE;
 }
 

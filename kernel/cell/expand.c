@@ -15,7 +15,7 @@ static void show_help(struct cell *c)
     buf_release(&text);
 }
 
-/* A script runs on ranks of its own, which end with it. */
+/* A script and a cell with --beside run on ranks of their own, which end with it. */
 static int group_pass(struct cell *c, struct err *err)
 {
     struct group *g = group_create(c->nb->group->name, err);
@@ -46,7 +46,7 @@ static void parse(struct cell *c, struct slice line)
         c->stop.timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
     if (c->plan.kind == PLAN_HELP)
         show_help(c);
-    else if (c->plan.kind == PLAN_SCRIPT && group_pass(c, &err) < 0)
+    else if ((c->plan.kind == PLAN_SCRIPT || c->plan.beside) && group_pass(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
     else if (wants_output(c) && output_open(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);

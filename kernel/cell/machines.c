@@ -9,6 +9,14 @@ size_t machines_of(const struct notebook *nb, struct machine **first)
     return nb->group->on ? nb->machines - 1 : 1;
 }
 
+size_t machines_of_cell(const struct cell *c, struct machine **first)
+{
+    if (!c->engine.here)
+        return machines_of(c->nb, first);
+    *first = c->nb->machine;
+    return 1;
+}
+
 struct machine *machine_of(const struct notebook *nb, unsigned node)
 {
     for (size_t k = 0; k < nb->machines; k++)

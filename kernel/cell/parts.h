@@ -42,6 +42,8 @@ enum cell_outcome end_ranks_look(struct cell *c);
 /* ---- machines.c ---- */
 /* Returns the number of machines on which the group's ranks may run; *first is borrowed. */
 size_t machines_of(const struct notebook *nb, struct machine **first);
+/* The same for the ranks of this cell, which may have a group of their own. */
+size_t machines_of_cell(const struct cell *c, struct machine **first);
 struct machine *machine_of(const struct notebook *nb, unsigned node); /* NULL: unknown */
 unsigned machines_lost(const struct notebook *nb);
 void machines_forget(struct notebook *nb); /* all but this machine */
@@ -76,7 +78,7 @@ struct placement {
     struct place_node *node; /* owned, n of them: the group's machines that are not lost */
     size_t n;
 };
-int placement_open(const struct notebook *nb, struct placement *p); /* -1: memory is out */
+int placement_open(const struct cell *c, struct placement *p); /* -1: memory is out */
 /* the node's index in p->node, or PLACE_NOWHERE */
 unsigned placement_find(const struct placement *p, unsigned node);
 void placement_gpus(struct notebook *nb, unsigned node, const struct span *m); /* a GPUS */

@@ -58,7 +58,8 @@ struct place_want placement_want(const struct cell *c)
 
     for (unsigned k = 0; k < g->size; k++)
         any = any || rank_alive(&g->rank[k]);
-    if (!any && !(c->plan.kind == PLAN_RANKS && g->asked)) /* new ranks: earlier options end */
+    if (c->engine.here || (!any && !(c->plan.kind == PLAN_RANKS && g->asked)))
+        /* new ranks: earlier options end */
         want = (struct place_want){ 0 };
     if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
         want.no_gpu = c->plan.no_gpu;
@@ -75,7 +76,7 @@ struct place_want placement_want(const struct cell *c)
 static unsigned world_of_nodes(const struct cell *c)
 {
     struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
+    const size_t n = machines_of_cell(c, &m);
     uint64_t world = 0;
 
     for (size_t k = 0; k < n; k++)
@@ -91,6 +92,7 @@ unsigned placement_world(const struct cell *c)
         return world_of_nodes(c);
     return c->plan.n == PLAN_N_GPU     ? 0
            : c->plan.n != PLAN_N_UNSET ? c->plan.n
+           : c->engine.here            ? 0
                                        : c->nb->group->asked;
 }
 
@@ -100,8 +102,8 @@ static bool depends_on_gpus(const struct cell *c)
 
     if (placement_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
-    /* a script's ranks use the group's GPUs, but the group has none */
-    if (!world || (c->script_group && !c->nb->group->gpus))
+    /* ranks that pass use the group's GPUs, but the group has none there */
+    if (!world || c->engine.here || (c->script_group && !c->nb->group->gpus))
         return true;
     for (unsigned k = 0; k < world; k++)
         if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
@@ -109,10 +111,10 @@ static bool depends_on_gpus(const struct cell *c)
     return false;
 }
 
-static bool waits_for_gpus(const struct notebook *nb)
+static bool waits_for_gpus(const struct cell *c)
 {
     struct machine *m;
-    const size_t n = machines_of(nb, &m);
+    const size_t n = machines_of_cell(c, &m);
 
     for (size_t k = 0; k < n; k++)
         if (m[k].asked)
@@ -125,7 +127,7 @@ static int ask_gpus(struct cell *c)
 {
     const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
     struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
+    const size_t n = machines_of_cell(c, &m);
 
     for (size_t k = 0; k < n; k++) {
         if (m[k].lost || m[k].asked || (m[k].known && m[k].gpus_all == 0))
@@ -142,12 +144,12 @@ static int ask_gpus(struct cell *c)
 /* Ranks keep their GPUs as long as they live, since CUDA reads the list of GPUs only once. */
 static int refuse_change(struct cell *c)
 {
-    const struct group *g = c->nb->group; /* a script's ranks use its GPUs, or none */
+    const struct group *g = c->nb->group; /* ranks that pass use its GPUs, or none */
     struct ranks living = RANKS_INIT;
     struct buf who = BUF_INIT;
     char have[80] = "", asked[40] = "";
 
-    if (c->script_group && (c->plan.no_gpu || !g->gpus))
+    if (c->engine.here || (c->script_group && (c->plan.no_gpu || !g->gpus)))
         return 0;
     if (c->plan.no_gpu && g->gpus) {
         snprintf(asked, sizeof asked, "--no-gpu");
@@ -187,7 +189,7 @@ int placement_ask(struct cell *c)
 
 bool placement_wait(const struct cell *c)
 {
-    return depends_on_gpus(c) && waits_for_gpus(c->nb);
+    return depends_on_gpus(c) && waits_for_gpus(c);
 }
 
 /* ---- the machines for place.h ---- */
@@ -199,10 +201,11 @@ static long cores_of(const struct node *info, unsigned node)
                                    : 0;
 }
 
-int placement_open(const struct notebook *nb, struct placement *p)
+int placement_open(const struct cell *c, struct placement *p)
 {
+    const struct notebook *nb = c->nb;
     struct machine *m;
-    const size_t n = machines_of(nb, &m);
+    const size_t n = machines_of_cell(c, &m);
 
     p->n = 0;
     if (!(p->node = calloc(n + 1, sizeof *p->node)))

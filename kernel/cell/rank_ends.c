@@ -62,7 +62,7 @@ void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
         r->state = RANK_IDLE;
     rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s,
                   m->v[F_DONE_ASSIGNED].s);
-    if (c && c->id == m->cell)
+    if (c && c->id == m->cell && !c->script_group) /* else the values end with the rank */
         note_bound(c, r, m->v[F_DONE_ASSIGNED].s);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
         broadcast_failed(c, m);

@@ -180,6 +180,13 @@ static int add_names(const struct cell *c, struct buf *out)
     return rc;
 }
 
+/* 0: none. What a call returns is wanted whatever its size, and what a rank that ends keeps is
+ * lost. */
+static uint64_t result_limit(const struct cell *c)
+{
+    return c->script_group || (c->from.is_call && c->plan.into) ? 0 : RESULT_LIMIT;
+}
+
 /* -1: the cell has failed, and ranks that run it must be stopped. */
 static int run(struct cell *c)
 {
@@ -200,7 +207,7 @@ static int run(struct cell *c)
         m.v[F_RUN_ENV].s = buf_slice(&env);
         m.v[F_RUN_INIT].s = slice_text(c->plan.init);
         m.v[F_RUN_ARGV].s = buf_slice(&argv);
-        m.v[F_RUN_LIMIT].u64 = RESULT_LIMIT;
+        m.v[F_RUN_LIMIT].u64 = result_limit(c);
         m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
         m.v[F_RUN_LAYOUT].s = buf_slice(&layout);
         m.v[F_RUN_NAMES].s = buf_slice(&names);

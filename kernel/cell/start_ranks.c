@@ -80,7 +80,9 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     }
     if (writer_end(&w) < 0)
         rc = -1;
-    m.v[F_START_ROLE].u64 = c->script_group ? START_SCRIPT : START_RANK;
+    m.v[F_START_ROLE].u64 = c->plan.kind == PLAN_SCRIPT ? START_SCRIPT
+                            : c->script_group           ? START_BESIDE
+                                                        : START_RANK;
     m.v[F_START_RANKS].s = buf_slice(&numbers);
     m.v[F_START_GROUP].s = slice_text(nb->group->name);
     m.v[F_START_PYTHON].s = slice_text(nb->config.python);
@@ -179,7 +181,7 @@ static void note_elsewhere(struct cell *c, const struct ranks *missing, const st
 static void note_unknown(struct cell *c)
 {
     struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
+    const size_t n = machines_of_cell(c, &m);
 
     for (size_t k = 0; k < n; k++)
         if (!m[k].lost && !m[k].known && m[k].held[0])
@@ -282,7 +284,7 @@ static void place_and_start(struct cell *c)
     struct placement p = { NULL, 0 };
     int rc;
 
-    if (placement_open(c->nb, &p) < 0) {
+    if (placement_open(c, &p) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
@@ -359,7 +361,7 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
 static void take_too_long(struct cell *c)
 {
     struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
+    const size_t n = machines_of_cell(c, &m);
     struct ranks late = RANKS_INIT;
     struct buf text = BUF_INIT;
     const unsigned limit = (unsigned)(START_LIMIT_NS / NS_PER_S);

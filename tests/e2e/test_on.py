@@ -215,3 +215,20 @@ def test_logs_come_from_every_machine(fresh):
     logs = nb.ok("%%ranks logs --cell %d" % cell.reply["execution_count"])
     assert by_rank(logs.stdout) == {rank: ["printed by %d" % rank] for rank in range(4)}
     assert nb.ok("%ranks logs -r 3").stdout == "printed by 3\n"
+
+
+def test_a_world_of_its_own_may_be_here(fresh, tmp_path):
+    """--on local with --beside or a script: on this machine, and the ranks stay where they are."""
+    nb = fresh()
+    nb.ok("%%distribute -n 4 --on pair\nkept = 1\nimport os; mine = os.getpid()")
+    nodes = "{row['node'] for row in cellspan.group().ranks()}"
+    elsewhere = nb.ok("import cellspan, os\n" + nodes).value
+    assert nb.ok("%%distribute -n 3 --beside --on local --gather\nos.environ['GROUP_WORLD_SIZE'], 'kept' in globals()").value == (
+        "[('1', False), ('1', False), ('1', False)]")
+    assert nb.ok("from cellspan._jobs import launch\nlaunch(lambda: os.environ['GROUP_WORLD_SIZE'], n=4, on='local')").value == "'1'"
+    assert nb.ok("launch(lambda: os.environ['GROUP_WORLD_SIZE'], n=4)").value == "'2'"
+    (tmp_path / "who.py").write_text("import os; print('nodes', os.environ['GROUP_WORLD_SIZE'])")
+    assert "[0-3] nodes 1\n" in nb.ok("%%distribute -n 4 --on local %s" % (tmp_path / "who.py")).stdout
+    assert "--fresh" in nb.run("%%distribute --on local\n1").assert_error("UsageError").reply["evalue"]
+    assert nb.ok("%%distribute --gather\n(kept, mine == os.getpid())").value == str([(1, True)] * 4)
+    assert nb.ok(nodes).value == elsewhere

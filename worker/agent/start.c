@@ -103,7 +103,7 @@ static void make_workers(struct starting *s, struct slice workers)
         if (worker_find(&s->agent->workers, to->worker)) {
             log_error("agent", "START: worker %u is alive", to->worker);
         } else if ((w = spawn_rank(s->agent, to->worker, to->rank, s->python, &to->ends, &err))) {
-            w->passing = m->v[F_START_ROLE].u64 == START_SCRIPT;
+            w->passing = m->v[F_START_ROLE].u64 != START_RANK;
             s->n++;
         } else {
             reap_never_started(s->agent, to->worker, err.text);
@@ -176,8 +176,8 @@ static int by_rank(const void *a, const void *b)
     return (*x)->id<(*y)->id ? -1 : (*x)->id>(*y)->id;
 }
 
-/* The workers of all ranks on this node, sorted by rank; the caller frees *ranks. passing: those of
- * a script, else those of the group: a kernel has only one. -1: memory is out. */
+/* The workers of all ranks on this node, sorted by rank; the caller frees *ranks. passing: those
+ * that end with their cell, else those of the group: a kernel has only one. -1: memory is out. */
 static int ranks_here(const struct agent *a, bool passing, uint32_t **ranks, size_t *n)
 {
     const struct worker **rank;
@@ -262,7 +262,7 @@ static void order_ranks(struct starting *s, const char *trouble)
 
 /* ---- GPUs ---- */
 
-/* For a rank of a script: the group's rank with the same number. */
+/* For a rank that ends with its cell: the group's rank with the same number. */
 static const struct worker *group_rank_of(const struct agent *a, const struct worker *w)
 {
     for (const struct worker *r = a->workers.first; w->passing && r; r = r->next)
@@ -271,8 +271,8 @@ static const struct worker *group_rank_of(const struct agent *a, const struct wo
     return NULL;
 }
 
-/* Takes GPUs for all ranks that were not killed meanwhile, or for none. A script's rank uses the
- * GPUs of the group's rank with its number. */
+/* Takes GPUs for all ranks that were not killed meanwhile, or for none. A rank that ends
+ * with its cell uses the GPUs of the group's rank with its number. */
 static int take_gpus(struct starting *s, struct err *err)
 {
     const uint64_t each = s->m.v[F_START_GPUS].u64, flags = s->m.v[F_START_SHARE].u64;
@@ -386,6 +386,11 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
         start_over(s, err.text);
 }
 
+static bool is_of_ranks(uint64_t role)
+{
+    return role == START_RANK || role == START_SCRIPT || role == START_BESIDE;
+}
+
 void start_workers(struct agent *a, const struct span *m, struct slice workers)
 {
     char *python = python_paths_copy(m->v[F_START_PYTHON].s);
@@ -393,7 +398,7 @@ void start_workers(struct agent *a, const struct span *m, struct slice workers)
 
     if (!python || !cwd)
         start_nobody(a, workers, "a path with a NUL in it, or out of memory");
-    else if (m->v[F_START_ROLE].u64 == START_RANK || m->v[F_START_ROLE].u64 == START_SCRIPT)
+    else if (is_of_ranks(m->v[F_START_ROLE].u64))
         start_ranks(a, m, python, cwd, workers);
     else if (m->v[F_START_ROLE].u64 == START_HOME && workers.n == 4 && reader_u32_at(workers, 0) &&
              !worker_find(&a->workers, reader_u32_at(workers, 0)))

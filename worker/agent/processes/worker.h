@@ -41,7 +41,7 @@ struct worker {
     enum worker_role role;
     uint32_t id; /* the kernel's number; 0: a zygote */
     uint32_t rank;
-    bool passing; /* a script's rank: the group may have a rank of the same number */
+    bool passing; /* it ends with its cell: the group may have a rank of the same number */
     char *python;
     struct worker_state state;
     struct watch *kill_timer;

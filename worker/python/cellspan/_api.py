@@ -49,7 +49,7 @@ def run(
     fn may be the path of a script. Then args are its arguments, as in %distribute script.py, and nothing is returned.
 
     Raises the exception of the first rank that fails: it has that exception's class and is also a RemoteError, with the rank's
-    text and traceback. RuntimeError: the value is too large or can't be pickled. TypeError, before anything runs: the function
+    text and traceback. RuntimeError: the value can't be pickled. TypeError, before anything runs: the function
     or an argument can't be sent.
     """
     __tracebackhide__ = True
@@ -82,6 +82,12 @@ def call(fn, args=(), kwargs=None, **options):
     given = {name: value for name, value in {**run.__kwdefaults__, **options}.items()}
     given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
     return _run(_home(), fn, tuple(args), dict(kwargs or {}), given)
+
+
+def beside(fn, args=(), kwargs=None, **options):
+    """As call(), but in new processes beside the notebook's ranks, which end with the call. options: as those of %%distribute."""
+    __tracebackhide__ = True
+    return _run(_home(), fn, tuple(args), dict(kwargs or {}), {**options, "beside": True})
 
 
 def group(on=None):
@@ -232,7 +238,8 @@ def _run(home, fn, args, kw, options):
     with _Slot() as slot:
         name, value = CALL + slot, VALUE + slot
         # The ranks remove the name before fn runs. The call is the last expression of the cell, so its value is the result.
-        body = f"__import__('cellspan._worker.calls')._worker.calls.call(*{name}, globals().pop({name!r}))"
+        how = "once" if options.get("beside") else "call"
+        body = f"__import__('cellspan._worker.calls')._worker.calls.{how}(*{name}, globals().pop({name!r}))"
         with _Placed(ns, {name: (fn, args, kw)}, value):
             try:
                 home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, CALL_SHOWN)

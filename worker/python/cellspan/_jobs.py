@@ -28,7 +28,7 @@ def launch(
     anything runs: the function or an argument can't be sent, or the arguments do not fit the function.
     """
     __tracebackhide__ = True
-    if not reuse:
-        raise NotImplementedError("only reuse=True works: the function runs on the notebook's ranks")
-    options = {"n": n, "on": on, "gpus": gpus, "no_gpu": no_gpu, "env": env, "gather": gather, "timeout": timeout}
-    return _api.call(fn, args, kwargs, **options)
+    options = {"on": on, "gpus": gpus, "env": env, "gather": gather, "timeout": timeout}
+    if reuse:
+        return _api.call(fn, args, kwargs, n=n, no_gpu=no_gpu, **options)
+    return _api.beside(fn, args, kwargs, **{"nproc": n, "no-gpu": no_gpu}, **options)

@@ -495,7 +495,9 @@ class Home(Worker):
         if not _link.alive():
             raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
         number = self.number()
-        waiting = self._calls[number] = Waiting(number)
+        waiting = Waiting(number)
+        if self._calls.setdefault(number, waiting) is not waiting:  # of another thread: RETURN names only the cell
+            raise RuntimeError("another cell is running on the ranks: a thread of this cell has called cellspan, too")
         interrupted = False
         self.streams.settle()
         self.send("CALL", number, {"text": text, "flags": flags})

@@ -40,6 +40,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 class Rank(Worker):
     """HANDLERS lists the messages that it serves."""
 
+    PASSES = False  # it ends with its cell
     FOLLOWS_IPYTHON = True  # follow home's extensions, options and reloads, not only its environment
     HANDLERS = {"FOLLOW": "_follow", "RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
 
@@ -115,7 +116,7 @@ class Rank(Worker):
         __tracebackhide__ = True
         self._raise_bind_error()
         self._origins.home_deleted(loads(fields["names"]).get("deleted", ()))
-        self._world(loads(fields["env"]), fields["layout"], bool(fields["flags"] & _link.RUN_SCRIPT))
+        self._world(loads(fields["env"]), fields["layout"], self.PASSES)
         try:
             if fields["cwd"]:
                 os.chdir(environment.expanded(fields["cwd"]))
@@ -143,7 +144,7 @@ class Rank(Worker):
     def _world(self, given, layout, script):
         """Sets the environment of this cell's world, and what depends on it.
 
-        layout: the node of each rank, as in RUN; empty: all are on one. script: the cell runs a script.
+        layout: the node of each rank, as in RUN; empty: all are on one. script: as in torchenv.rank_environment().
         """
         place = torchenv.place_of(self.rank, layout or f"0*{max(_size(given), self.rank + 1)}")
         meets = {name: given[name] for name in torchenv.MEETS if name in given}  # the port differs for each cell

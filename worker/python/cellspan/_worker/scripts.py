@@ -1,7 +1,6 @@
-"""A rank that runs one script, as `python script.py` or `python -m module` would, and then ends.
+"""Ranks that end with what they run: a script, as `python script.py` or `python -m module` would run it, or a cell with --beside.
 
-It is forked for the script, in addition to the notebook's ranks: the script does not see their variables, and leaves nothing in
-them.
+They are forked for it, in addition to the notebook's ranks: it does not see their variables, and leaves nothing in them.
 """
 
 from __future__ import annotations
@@ -21,22 +20,23 @@ import threading
 import types
 
 from .. import _link
-from .rank import Rank
+from .rank import Rank, told
 from .worker import loads
 
 
-class ScriptRank(Rank):
-    """Executes one RUN."""
+class PassingRank(Rank):
+    """A rank that executes one RUN and ends."""
 
-    FOLLOWS_IPYTHON = False
-    ENDS_BY_SIGNAL = True  # SIGTERM and SIGHUP have Python's default action, for the script
+    PASSES = True
 
     def serve(self):
-        """Waits for messages without an event loop, since the script may need its own."""
+        """Waits for messages without an event loop, since the code may need its own. Only a cell with await gets ours."""
         while True:
             try:
                 _link.wait()
                 self._readable()
+                if self.running is not None:
+                    self.loop.serve()
             except _link.LinkDead:
                 os._exit(1)
             except KeyboardInterrupt:
@@ -47,6 +47,28 @@ class ScriptRank(Rank):
         random.seed()
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed()
+
+    def _done(self, cell):
+        super()._done(cell)
+        os._exit(0 if cell.error is None else 1)
+
+
+class BesideRank(PassingRank):
+    """A rank of a cell with --beside, which runs the notebook's code."""
+
+    def _done(self, cell):
+        if not cell.interrupted:
+            _, error = self.attempt(cell.number, _end)
+            if error is not None and cell.error is None:
+                cell.error = told(error)
+        super()._done(cell)
+
+
+class ScriptRank(PassingRank):
+    """Executes one RUN with RUN_SCRIPT."""
+
+    FOLLOWS_IPYTHON = False
+    ENDS_BY_SIGNAL = True  # SIGTERM and SIGHUP have Python's default action, for the script
 
     def search_path(self):
         """The script's own folder comes first; see _find()."""
@@ -76,10 +98,6 @@ class ScriptRank(Rank):
                 raise
         finally:
             _end()
-
-    def _done(self, cell):
-        super()._done(cell)
-        os._exit(0 if cell.error is None else 1)
 
 
 def _find(argv):

@@ -211,7 +211,7 @@ class ZMQInteractiveShell(InteractiveShell):
         """(the exception, is it from a function called by cellspan.run()?). If so, its traceback starts in that function."""
         calls = sys.modules.get("cellspan._worker.calls")
         at = raised[2] if calls is not None else None
-        while at is not None and at.tb_frame.f_code is not calls.call.__code__:
+        while at is not None and at.tb_frame.f_code not in calls.CODES:
             at = at.tb_next
         return (raised, False) if at is None else ((*raised[:2], at.tb_next), True)
 

@@ -79,8 +79,8 @@ def rank_environment(
 
     cores: of this node. environ: the process's environment (default: os.environ); KEPT are not changed if they are set there.
     If the world has several nodes, CELLSPAN_IFNAME, the interface by which this node reaches the others, becomes INTERFACES.
-    given: the user's --env, which override all others. script: a script runs, which may end as under torchrun; else RESIDENT
-    are set.
+    given: the user's --env, which override all others. script: the process may end as under torchrun, since it ends with its script
+    or cell anyway; else RESIDENT are set.
     """
     environ = os.environ if environ is None else environ
     values = {

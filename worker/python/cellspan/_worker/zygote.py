@@ -37,7 +37,7 @@ class Order:
 
     def __init__(self, message, fds):
         self.worker, fields = message.worker, message.fields
-        self.script = fields["role"] == _link.START_SCRIPT
+        self.role = fields["role"]
         self.rank = int.from_bytes(fields["ranks"][:4], "little")
         self.group, self.cwd = fields["group"], fields["cwd"]
         self.env = json.loads(fields["env"] or "{}")
@@ -195,12 +195,13 @@ def become(order, sock, batch):
         os.close(fd)
     environment.stacks(stack)
     os.environ.update(order.env)
-    if not order.script:
+    if order.role != _link.START_SCRIPT:
         environment.coloured()
     if order.cwd:
         os.chdir(order.cwd)
     inherited.forget()
-    rank = (scripts.ScriptRank if order.script else ranks.Rank)(link, order.rank, order.group, order.env)
+    made = {_link.START_SCRIPT: scripts.ScriptRank, _link.START_BESIDE: scripts.BesideRank}.get(order.role, ranks.Rank)
+    rank = made(link, order.rank, order.group, order.env)
     ranks.current = rank
     wait_for_agent(order)
     rank.run()
