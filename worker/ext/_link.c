@@ -79,46 +79,41 @@ static PyObject *start(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *quiet(PyObject *module, PyObject *none)
+static PyObject *quiet(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct state *s = state_of(module);
 
-    (void)none;
     Py_BEGIN_ALLOW_THREADS flusher_stop(&s->flusher);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-static PyObject *stop(PyObject *module, PyObject *none)
+static PyObject *stop(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct state *s = state_of(module);
 
-    (void)none;
     Py_BEGIN_ALLOW_THREADS flusher_stop(&s->flusher);
     link_stop(&s->link);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-static PyObject *alive(PyObject *module, PyObject *none)
+static PyObject *alive(PyObject *module, PyObject *Py_UNUSED(none))
 {
-    (void)none;
     return PyBool_FromLong(state_of(module)->link.fd >= 0);
 }
 
-static PyObject *fileno_(PyObject *module, PyObject *none)
+static PyObject *fileno_(PyObject *module, PyObject *Py_UNUSED(none))
 {
-    (void)none;
     return PyLong_FromLong(state_of(module)->link.wake[0]);
 }
 
 /* ---- messages ---- */
 
-static PyObject *recv_(PyObject *module, PyObject *none)
+static PyObject *recv_(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct state *s = state_of(module);
     struct packet p;
     PyObject *out;
 
-    (void)none;
     if (s->link.fd < 0 || !link_take(&s->link, &p))
         Py_RETURN_NONE;
     out = convert_packet(&p);
@@ -223,7 +218,7 @@ static PyObject *send_(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 
-static PyObject *encode(PyObject *module, PyObject *args, PyObject *kwargs)
+static PyObject *encode(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 {
     static char *const names[] = { "kind", "cell", "fields", "worker", "blob", "size", NULL };
     struct buf out = BUF_INIT;
@@ -233,7 +228,6 @@ static PyObject *encode(PyObject *module, PyObject *args, PyObject *kwargs)
     unsigned long long cell = 0, blob = 0, size = 0;
     unsigned worker = 0;
 
-    (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!IKK", (char **)names, &kind, &cell,
                                      &PyDict_Type, &fields, &worker, &blob, &size))
         return NULL;
@@ -245,14 +239,13 @@ static PyObject *encode(PyObject *module, PyObject *args, PyObject *kwargs)
     return bytes;
 }
 
-static PyObject *decode(PyObject *module, PyObject *args)
+static PyObject *decode(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct packet p = PACKET_INIT;
     PyObject *bytes;
     char *at;
     Py_ssize_t n;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "S", &bytes) || PyBytes_AsStringAndSize(bytes, &at, &n) < 0)
         return NULL;
     p.p = at; /* borrowed, so don't release p */
@@ -306,22 +299,18 @@ static bool pipe_holds(int fd)
     return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
 }
 
-static PyObject *stdio(PyObject *module, PyObject *none)
+static PyObject *stdio(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    (void)module;
-    (void)none;
     if (!flusher_stdio_waits())
         Py_RETURN_NONE;
     Py_BEGIN_ALLOW_THREADS flusher_stdio();
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-static PyObject *closed(PyObject *module, PyObject *none)
+static PyObject *closed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     const bool out = fcntl(STDOUT_FILENO, F_GETFD) < 0, err = fcntl(STDERR_FILENO, F_GETFD) < 0;
 
-    (void)module;
-    (void)none;
     if (out && err)
         return Py_BuildValue("(ii)", STDOUT_FILENO, STDERR_FILENO);
     return out   ? Py_BuildValue("(i)", STDOUT_FILENO)
@@ -353,7 +342,7 @@ static int wait_synced(struct state *s, uint64_t nth)
     return 0;
 }
 
-static PyObject *sync_(PyObject *module, PyObject *none)
+static PyObject *sync_(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct state *s = state_of(module);
     struct buf out = BUF_INIT;
@@ -361,7 +350,6 @@ static PyObject *sync_(PyObject *module, PyObject *none)
     uint64_t nth;
     int rc;
 
-    (void)none;
     if (s->link.fd < 0 || (!pipe_holds(1) && !pipe_holds(2)))
         Py_RETURN_NONE;
     rc = convert_encode("SYNC", &head, NULL, &out);
@@ -379,27 +367,24 @@ static PyObject *sync_(PyObject *module, PyObject *none)
 
 /* ---- processes ---- */
 
-static PyObject *before_fork(PyObject *module, PyObject *none)
+static PyObject *before_fork(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct state *s = state_of(module);
 
-    (void)none;
     Py_BEGIN_ALLOW_THREADS flusher_hold(&s->flusher);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-static PyObject *after_fork_parent(PyObject *module, PyObject *none)
+static PyObject *after_fork_parent(PyObject *module, PyObject *Py_UNUSED(none))
 {
-    (void)none;
     flusher_release(&state_of(module)->flusher);
     Py_RETURN_NONE;
 }
 
-static PyObject *after_fork_child(PyObject *module, PyObject *none)
+static PyObject *after_fork_child(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct state *s = state_of(module);
 
-    (void)none;
     collective_forked(&s->collective);
     link_forked(&s->link);
     flusher_forked(&s->flusher);
@@ -408,12 +393,10 @@ static PyObject *after_fork_child(PyObject *module, PyObject *none)
 
 /* As os.fork(), but without the warning of newer Pythons about threads: numpy's thread pool stops
  * itself before a fork. */
-static PyObject *fork_(PyObject *module, PyObject *none)
+static PyObject *fork_(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     pid_t pid;
 
-    (void)module;
-    (void)none;
     PyOS_BeforeFork();
     pid = fork();
     if (pid == 0)
@@ -423,11 +406,10 @@ static PyObject *fork_(PyObject *module, PyObject *none)
     return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong((long)pid);
 }
 
-static PyObject *die_with_parent(PyObject *module, PyObject *args)
+static PyObject *die_with_parent(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int signo;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "i", &signo))
         return NULL;
 #ifdef __linux__
@@ -437,12 +419,11 @@ static PyObject *die_with_parent(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *stack(PyObject *module, PyObject *args)
+static PyObject *stack(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct err err = { "" };
     int fd;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "i", &fd))
         return NULL;
     if (stack_install(fd, &err) < 0)

@@ -80,7 +80,7 @@ static PyObject *cast_open_(PyObject *module, PyObject *args)
     return capsule;
 }
 
-static PyObject *cast_bytes_(PyObject *module, PyObject *args)
+static PyObject *cast_bytes_(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct err err = { "" };
     struct open_cast *o;
@@ -88,7 +88,6 @@ static PyObject *cast_bytes_(PyObject *module, PyObject *args)
     unsigned long long offset, size, device;
     int fd, rc;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OiKKK", &capsule, &fd, &offset, &size, &device) ||
         !(o = PyCapsule_GetPointer(capsule, CAST)))
         return NULL;
@@ -106,13 +105,12 @@ static PyObject *cast_bytes_(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *cast_close_(PyObject *module, PyObject *args)
+static PyObject *cast_close_(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct open_cast *o;
     PyObject *capsule;
     int well;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "Op", &capsule, &well) ||
         !(o = PyCapsule_GetPointer(capsule, CAST)))
         return NULL;

@@ -28,19 +28,17 @@ void collective_forked(struct collective *c)
         fd_close(&c->aborted[i]);
 }
 
-static PyObject *abort_fd(PyObject *module, PyObject *none)
+static PyObject *abort_fd(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct collective *c = convey_collective(module);
 
-    (void)none;
     if (c->aborted[0] < 0 && (fd_pipe(c->aborted) < 0 || fd_nonblock(c->aborted[1], true) < 0))
         return PyErr_SetFromErrno(PyExc_OSError);
     return PyLong_FromLong(c->aborted[0]);
 }
 
-static PyObject *abort_now(PyObject *module, PyObject *none)
+static PyObject *abort_now(PyObject *module, PyObject *Py_UNUSED(none))
 {
-    (void)none;
     Py_BEGIN_ALLOW_THREADS collective_abort(convey_collective(module));
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
@@ -61,13 +59,11 @@ static PyObject *address_to(const struct ifaddrs *i)
     return Py_BuildValue("ss", i->ifa_name, text);
 }
 
-static PyObject *addresses(PyObject *module, PyObject *none)
+static PyObject *addresses(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     struct ifaddrs *all;
     PyObject *list;
 
-    (void)module;
-    (void)none;
     if (getifaddrs(&all) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     list = PyList_New(0);

@@ -20,13 +20,12 @@ int gpus_need_driver(struct collective *c)
     return rc;
 }
 
-static PyObject *driver(PyObject *module, PyObject *none)
+static PyObject *driver(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct collective *c = convey_collective(module);
     struct err err = { "" };
     int version = 0;
 
-    (void)none;
     if (gpus_need_driver(c) < 0)
         return NULL;
     if (cuda_driver_check(&c->driver, c->driver.version(&version), "the driver's version", &err) <
@@ -48,14 +47,13 @@ static PyObject *device_to(const struct cuda_driver *d, int index)
     return Py_BuildValue("ss", uuid, name);
 }
 
-static PyObject *devices(PyObject *module, PyObject *none)
+static PyObject *devices(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct collective *c = convey_collective(module);
     struct err err = { "" };
     PyObject *list;
     int n = 0;
 
-    (void)none;
     if (gpus_need_driver(c) < 0)
         return NULL;
     if (cuda_driver_check(&c->driver, c->driver.count(&n), "the number of GPUs", &err) < 0)
@@ -109,14 +107,13 @@ int gpus_need_nccl(const struct collective *c)
     return -1;
 }
 
-static PyObject *nccl_id(PyObject *module, PyObject *none)
+static PyObject *nccl_id(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct collective *c = convey_collective(module);
     struct err err = { "" };
     struct nccl_id id;
     int rc;
 
-    (void)none;
     if (gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId",

@@ -29,14 +29,13 @@ static int bytes_of(PyObject *object, const void **p, Py_ssize_t *n)
 }
 #pragma GCC diagnostic pop
 
-static PyObject *equal(PyObject *module, PyObject *args)
+static PyObject *equal(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *a, *b;
     const void *pa, *pb;
     Py_ssize_t na, nb;
     bool same = false;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OO", &a, &b) || bytes_of(a, &pa, &na) < 0 ||
         bytes_of(b, &pb, &nb) < 0)
         return NULL;
@@ -47,12 +46,11 @@ static PyObject *equal(PyObject *module, PyObject *args)
     return PyBool_FromLong(same);
 }
 
-static PyObject *address(PyObject *module, PyObject *buffer)
+static PyObject *address(PyObject *Py_UNUSED(module), PyObject *buffer)
 {
     const void *p;
     Py_ssize_t n;
 
-    (void)module;
     if (bytes_of(buffer, &p, &n) < 0)
         return NULL;
     return PyLong_FromVoidPtr((void *)(uintptr_t)p);
@@ -106,7 +104,7 @@ static int list_written(int pagemap, struct memory m, PyObject *list)
     return begun ? add_range(list, m, begun, m.end) : 0;
 }
 
-static PyObject *written(PyObject *module, PyObject *buffer)
+static PyObject *written(PyObject *Py_UNUSED(module), PyObject *buffer)
 {
     const void *p;
     Py_ssize_t n;
@@ -114,7 +112,6 @@ static PyObject *written(PyObject *module, PyObject *buffer)
     PyObject *list;
     int pagemap, rc;
 
-    (void)module;
     if (bytes_of(buffer, &p, &n) < 0 || !(list = PyList_New(0)))
         return NULL;
     m.start = (uintptr_t)p;

@@ -19,7 +19,7 @@ static void mesh_gone(PyObject *capsule)
     mesh_close(mesh_of(capsule));
 }
 
-static PyObject *open_mesh(PyObject *module, PyObject *args)
+static PyObject *open_mesh(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct err err = { "" };
     const char *address, *token;
@@ -27,7 +27,6 @@ static PyObject *open_mesh(PyObject *module, PyObject *args)
     struct mesh *m;
     PyObject *capsule;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "sy#", &address, &token, &n))
         return NULL;
     if (n != (Py_ssize_t)MESH_TOKEN) {
@@ -41,19 +40,17 @@ static PyObject *open_mesh(PyObject *module, PyObject *args)
     return capsule;
 }
 
-static PyObject *port(PyObject *module, PyObject *capsule)
+static PyObject *port(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     struct mesh *m = mesh_of(capsule);
 
-    (void)module;
     return m ? PyLong_FromUnsignedLong(mesh_port(m)) : NULL;
 }
 
-static PyObject *strangers(PyObject *module, PyObject *capsule)
+static PyObject *strangers(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     struct mesh *m = mesh_of(capsule);
 
-    (void)module;
     return m ? PyLong_FromUnsignedLong(mesh_strangers(m)) : NULL;
 }
 
@@ -85,7 +82,7 @@ static PyObject *peers_to(const struct mesh_peer *peers, size_t n)
     return list;
 }
 
-static PyObject *connect_mesh(PyObject *module, PyObject *args)
+static PyObject *connect_mesh(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct err err = { "" };
     void *peers = NULL;
@@ -98,7 +95,6 @@ static PyObject *connect_mesh(PyObject *module, PyObject *args)
     size_t n = 0;
     int rc;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OIIOd", &capsule, &self, &attempt, &list, &seconds) ||
         !(m = mesh_of(capsule)))
         return NULL;
@@ -126,7 +122,7 @@ static struct transport *ring(struct mesh *m, const uint64_t *order, unsigned ra
     return tcp_create(at, ranks, previous, next, err);
 }
 
-static PyObject *check_tcp(PyObject *module, PyObject *args)
+static PyObject *check_tcp(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct collective_job job = { 0 };
     uint64_t *order = NULL, *sizes = NULL;
@@ -139,7 +135,6 @@ static PyObject *check_tcp(PyObject *module, PyObject *args)
     unsigned at;
     double seconds;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OOIIOddO", &capsule, &order_list, &at, &job.ops, &size_list,
                           &job.budget, &seconds, &closed_list) ||
         !(m = mesh_of(capsule)))
@@ -166,7 +161,7 @@ done:
 }
 
 /* Sends a few bytes to the other end of a connection, or receives them. */
-static PyObject *pass(PyObject *module, PyObject *args)
+static PyObject *pass(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const struct stream_end nobody = { -1, 0 };
     struct stream_end peer = { -1, 0 };
@@ -184,7 +179,6 @@ static PyObject *pass(PyObject *module, PyObject *args)
     int gives, rc = 0;
     double seconds;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OIIpy#dO", &capsule, &self, &peer.rank, &gives, &bytes, &n,
                           &seconds, &closed_list) ||
         !(m = mesh_of(capsule)))
@@ -210,13 +204,12 @@ static PyObject *pass(PyObject *module, PyObject *args)
     return rc < 0 ? convey_fail(&err) : PyBytes_FromStringAndSize(room, n);
 }
 
-static PyObject *drop(PyObject *module, PyObject *args)
+static PyObject *drop(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *capsule;
     struct mesh *m;
     unsigned rank;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "OI", &capsule, &rank) || !(m = mesh_of(capsule)))
         return NULL;
     mesh_drop(m, rank);

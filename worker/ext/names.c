@@ -240,12 +240,11 @@ static int is_as_before(PyObject *name, PyObject *value, PyObject *marks, PyObje
 
 /* ---- what Python calls ---- */
 
-static PyObject *marks_(PyObject *module, PyObject *args)
+static PyObject *marks_(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *names, *name, *value, *marks = PyDict_New(), *kept = PyDict_New();
     Py_ssize_t at = 0;
 
-    (void)module;
     if (!marks || !kept || !PyArg_ParseTuple(args, "O!", &PyDict_Type, &names))
         goto fail;
     while (next_name(names, &at, &name, &value)) {
@@ -259,12 +258,11 @@ fail:
     return NULL;
 }
 
-static PyObject *rebound(PyObject *module, PyObject *args)
+static PyObject *rebound(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *names, *marks, *kept, *name, *value, *found;
     Py_ssize_t at = 0;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "O!(O!O!)", &PyDict_Type, &names, &PyDict_Type, &marks,
                           &PyDict_Type, &kept) ||
         !(found = PyList_New(0)))
