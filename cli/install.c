@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/cmdline.h"
 #include "base/runtime.h"
 #include "cli/interpreter.h"
 #include "cli/kernelspec.h"

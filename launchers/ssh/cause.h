@@ -4,8 +4,6 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
-
 enum cause_stage {
     CAUSE_CONNECTING, /* the remote shell has not started yet */
     CAUSE_SEARCHING,  /* the shell runs, and the agent is not found yet */

@@ -2,7 +2,6 @@
 #include "worker/agent/agent.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

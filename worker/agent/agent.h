@@ -4,7 +4,6 @@
 #define WORKER_AGENT_AGENT_H
 
 #include "base/loop/loop.h"
-#include "protocol/span.h"
 #include "worker/agent/blobs/blobs.h"
 #include "worker/agent/net/kernel_link.h"
 #include "worker/agent/net/uplink.h"

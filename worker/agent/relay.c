@@ -2,7 +2,6 @@
 #include "worker/agent/relay.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include "base/blob.h"
 #include "base/log.h"

@@ -3,7 +3,6 @@
 #ifndef WORKER_AGENT_RELAY_H
 #define WORKER_AGENT_RELAY_H
 
-#include "base/loop/loop.h"
 #include "protocol/span.h"
 
 struct agent;

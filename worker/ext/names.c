@@ -4,7 +4,6 @@
 #include "worker/ext/names.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #define SMALL_MAX 256  /* a container with at most so many members is kept itself */
 #define TEXT_MAX  4096 /* a text of at most so many characters or bytes is kept itself */

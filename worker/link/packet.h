@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/slice.h"
 
 /* bytes of a packet with its tag; a longer message goes into a memfd */
 #define PACKET_INLINE_MAX  65536u

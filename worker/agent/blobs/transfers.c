@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/blob.h"
-#include "base/buf.h"
 #include "base/log.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/blobs/transfer_table.h"

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 
 #define GPUS_MAX  512u /* devices of one node; 16 GPUs with 7 instances each are 112 */

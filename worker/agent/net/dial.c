@@ -1,7 +1,6 @@
 /* dial.c - see dial.h. */
 #include "worker/agent/net/dial.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/loop/loop.h"
 #include "protocol/keys.h"
 #include "worker/agent/net/address.h"

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zmq.h>
 
 #define LINGER_MS    500
 #define AGAIN_MS     50

@@ -3,7 +3,6 @@
 #ifndef WORKER_AGENT_PROCESSES_ZYGOTE_H
 #define WORKER_AGENT_PROCESSES_ZYGOTE_H
 
-#include "base/loop/loop.h"
 #include "protocol/span.h"
 #include "worker/agent/processes/worker.h"
 
