@@ -10,14 +10,14 @@ cli_libcli_a_SOURCES = \
 
 cellspan_SOURCES = \
 	cli/client.h cli/client.c \
-	cli/shell_complete.h cli/shell_complete.c \
-	cli/install.h cli/install.c \
-	cli/cli_job.h cli/cli_job.c \
-	cli/line.h cli/line.c \
-	cli/input.h cli/input.c \
-	cli/run.h cli/run.c \
-	cli/torchrun.h cli/torchrun.c \
-	cli/printer.h cli/printer.c \
+	cli/shell_complete.c \
+	cli/parts.h cli/install.c \
+	cli/cli_job.c \
+	cli/line.c \
+	cli/input.c \
+	cli/run.c \
+	cli/torchrun.c \
+	cli/printer.c \
 	cli/main.c
 cellspan_LDADD = cli/libcli.a kernel/jupyter/libfront.a magics/libmagics.a protocol/libprotocol.a \
 	base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

@@ -6,7 +6,7 @@
  * The kernel is told our pid: it ends when we do, however that happens. It has a session of its
  * own, so that Ctrl-C comes to us alone: the first two become interrupt_requests (the second makes
  * the kernel kill what hangs), the third ends all. */
-#include "cli/cli_job.h"
+#include "cli/parts.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,14 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/loop/loop.h"
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
 #include "cli/client.h"
-#include "cli/input.h"
 #include "cli/package.h"
-#include "cli/printer.h"
 
 #define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
 #define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */

@@ -1,11 +1,9 @@
-#include "cli/input.h"
+#include "cli/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/buf.h"
 
 #define CHUNK          4096u
 #define LINE_MAX_BYTES (8u << 20) /* of one line; what is longer comes in pieces */

@@ -1,11 +1,10 @@
-#include "cli/install.h"
+#include "cli/parts.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/runtime.h"
-#include "cli/interpreter.h"
 #include "cli/kernelspec.h"
 #include "cli/package.h"
 

@@ -4,9 +4,8 @@
  * become single ones. A dollar before a word becomes the word's value, and two become one dollar,
  * but only where an even number of single quotes follows in the same piece; the pieces end at
  * braces. Elsewhere dollars stay as they are. */
-#include "cli/line.h"
+#include "cli/parts.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static bool plain(const char *word)

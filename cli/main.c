@@ -5,9 +5,7 @@
 
 #include "base/suggest.h"
 #include "base/settings.h"
-#include "cli/shell_complete.h"
-#include "cli/install.h"
-#include "cli/run.h"
+#include "cli/parts.h"
 
 struct subcommand {
     const char *name;

@@ -1,14 +1,12 @@
 /* printer.c - streams leave as they come. A display with an id is a picture that is drawn again and
  * again: its last state is shown at the end. */
-#include "cli/printer.h"
+#include "cli/parts.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/buf.h"
 
 #define PICTURES_MAX 256u
 

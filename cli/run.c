@@ -1,11 +1,10 @@
 /* run.c - `cellspan run`: the options of %distribute, then a script. What the line means is the
  * magic's affair; here it is only looked through for --python and --help, and parsed once so that a
  * mistake is told before anything starts. */
-#include "cli/run.h"
+#include "cli/parts.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,6 @@
 
 #include "base/random.h"
 #include "base/settings.h"
-#include "cli/interpreter.h"
-#include "cli/cli_job.h"
-#include "cli/line.h"
-#include "cli/torchrun.h"
 #include "magics/option.h"
 
 #define USAGE_ERROR 2

@@ -1,4 +1,4 @@
-#include "cli/shell_complete.h"
+#include "cli/parts.h"
 
 #include <stdio.h>
 #include <string.h>

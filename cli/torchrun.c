@@ -1,6 +1,5 @@
-#include "cli/torchrun.h"
+#include "cli/parts.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

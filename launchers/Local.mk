@@ -5,16 +5,16 @@ cellspan_launch_local_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $
 # What needs no process, for tests as well.
 noinst_LIBRARIES += launchers/liblaunch.a
 launchers_liblaunch_a_SOURCES = \
-	launchers/launch_arguments.h launchers/launch_arguments.c \
+	launchers/launcher.h launchers/launch_arguments.c \
 	launchers/words.h launchers/words.c \
-	launchers/report.h launchers/report.c \
+	launchers/report.c \
 	launchers/script.h launchers/script.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
-	launchers/slurm/options.h launchers/slurm/options.c \
+	launchers/slurm/options.c \
 	launchers/slurm/step.h launchers/slurm/step.c \
 	launchers/slurm/srun_output.h launchers/slurm/srun_output.c \
-	launchers/slurm/job_gpus.h launchers/slurm/job_gpus.c
+	launchers/slurm/job_gpus.c
 
 cellspan_launch_ssh_SOURCES = launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)

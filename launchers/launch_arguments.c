@@ -1,5 +1,5 @@
-/* launch_arguments.c - see launch_arguments.h. */
-#include "launchers/launch_arguments.h"
+/* launch_arguments.c - see launcher.h. */
+#include "launchers/launcher.h"
 
 #include <errno.h>
 #include <stddef.h>

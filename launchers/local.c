@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "base/runtime.h"
-#include "launchers/launch_arguments.h"
-#include "launchers/report.h"
+#include "launchers/launcher.h"
 
 int main(int argc, char **argv)
 {

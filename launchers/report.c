@@ -1,6 +1,6 @@
-/* report.c - see report.h. Ignores errors: the kernel reads stdout to its end, and when the kernel
- * is gone nobody needs the lines. */
-#include "launchers/report.h"
+/* report.c - see launcher.h. Ignores errors: the kernel reads stdout to its end, and when the
+ * kernel is gone nobody needs the lines. */
+#include "launchers/launcher.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* job_gpus.c - see job_gpus.h. */
-#include "launchers/slurm/job_gpus.h"
+/* job_gpus.c - see step.h. */
+#include "launchers/slurm/step.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -11,12 +11,9 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "base/settings.h"
-#include "launchers/launch_arguments.h"
-#include "launchers/report.h"
-#include "launchers/slurm/job_gpus.h"
-#include "launchers/slurm/job.h"
-#include "launchers/slurm/options.h"
+#include "launchers/launcher.h"
 #include "launchers/slurm/step.h"
+#include "launchers/slurm/job.h"
 
 extern char **environ;
 

@@ -1,5 +1,5 @@
-/* options.c - see options.h. An option that is not in the table is passed on to srun unchanged. */
-#include "launchers/slurm/options.h"
+/* options.c - see step.h. An option that is not in the table is passed on to srun unchanged. */
+#include "launchers/slurm/step.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,36 @@
-/* step.h - composes the command line and the environment of the srun that starts one agent on each
- * node. */
+/* step.h - composes the srun that starts one agent on each node, from the SPEC and the job. */
 #ifndef LAUNCHERS_SLURM_STEP_H
 #define LAUNCHERS_SLURM_STEP_H
 
 #include <stdbool.h>
 
-#include "launchers/slurm/options.h"
 #include "launchers/words.h"
 
+/* ---- options.c ---- */
+/* Checks the SPEC of the engine slurm: options of srun, except those that would break the engine.
+ */
+
+struct slurm_options {
+    bool nodes;       /* it sets the nodes or their number, perhaps through the number of GPUs */
+    unsigned n_nodes; /* how many, if it is one number; else 0 */
+    bool cpus;        /* it sets the number of CPUs */
+    bool gpus;        /* it sets the number of GPUs */
+    bool name;        /* it sets the job's name */
+    bool own_job;     /* it has options that only a new job can have: partition, account … */
+};
+
+/* Reads the words (borrowed). -1: *err names the word that is forbidden or not an option. */
+MUST_USE int slurm_options_read(struct slurm_options *o, const struct words *words,
+                                struct err *err);
+
+/* ---- job_gpus.c ---- */
+/* How many GPUs a job has on each of its nodes, from the output of scontrol. */
+
+/* text: the output of `scontrol --details show job`. Returns the least number of GPUs of a node (0:
+ * some node has none); *most: the greatest number. */
+unsigned job_gpus_per_node(const char *text, unsigned *most);
+
+/* ---- step.c: composes the command line and the environment of srun ---- */
 /* A task prints one line that begins with this: its number, the number of tasks, the job and the
  * node. */
 #define STEP_TASK "task "

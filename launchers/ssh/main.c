@@ -14,8 +14,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "base/settings.h"
-#include "launchers/launch_arguments.h"
-#include "launchers/report.h"
+#include "launchers/launcher.h"
 #include "launchers/ssh/ssh_child.h"
 #include "launchers/script.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 #include "base/process.h"
-#include "launchers/report.h"
+#include "launchers/launcher.h"
 #include "launchers/script.h"
 
 #define LAST_LINES 16u

@@ -22,14 +22,14 @@ noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
 	worker/agent/agent.h worker/agent/agent.c \
 	worker/agent/disconnect.h worker/agent/disconnect.c \
-	worker/agent/gpu_oom.h worker/agent/gpu_oom.c \
-	worker/agent/node_usage.h worker/agent/node_usage.c \
-	worker/agent/prestart.h worker/agent/prestart.c \
-	worker/agent/reap.h worker/agent/reap.c \
-	worker/agent/relay.h worker/agent/relay.c \
-	worker/agent/spawn.h worker/agent/spawn.c \
+	worker/agent/gpu_oom.c \
+	worker/agent/node_usage.c \
+	worker/agent/prestart.c \
+	worker/agent/reap.c \
+	worker/agent/relay.c \
+	worker/agent/spawn.c \
 	worker/agent/stand_in.h worker/agent/stand_in.c \
-	worker/agent/start.h worker/agent/start.c \
+	worker/agent/parts.h worker/agent/start.c \
 	worker/agent/blobs/blobs.h worker/agent/blobs/blobs.c \
 	worker/agent/blobs/memory_limit.h worker/agent/blobs/memory_limit.c \
 	worker/agent/blobs/transfer_io.h worker/agent/blobs/transfer_io.c \

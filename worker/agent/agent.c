@@ -13,16 +13,11 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/gpu/gpu.h"
-#include "worker/agent/node_usage.h"
+#include "worker/agent/parts.h"
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/port.h"
-#include "worker/agent/reap.h"
-#include "worker/agent/relay.h"
 #include "worker/agent/disconnect.h"
-#include "worker/agent/spawn.h"
 #include "worker/agent/processes/stacks.h"
-#include "worker/agent/start.h"
-#include "worker/agent/prestart.h"
 
 #define SIGNAL_MAX 63u
 #define LOGS_SIZE  262144u /* roughly how many bytes one answer to LOGS has */

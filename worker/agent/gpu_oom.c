@@ -1,5 +1,5 @@
-/* gpu_oom.c - see gpu_oom.h. */
-#include "worker/agent/gpu_oom.h"
+/* gpu_oom.c - see parts.h. */
+#include "worker/agent/parts.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/node_usage.h"
 #include "worker/agent/gpu/gpu_errors.h"
 #include "worker/agent/processes/worker.h"
 

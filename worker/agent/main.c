@@ -21,8 +21,7 @@
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/secret.h"
-#include "worker/agent/spawn.h"
-#include "worker/agent/reap.h"
+#include "worker/agent/parts.h"
 
 #define LARGE           131072 /* bytes */
 #define PARENT_LOOK_NS  (2 * NS_PER_S)

@@ -1,5 +1,5 @@
-/* node_usage.c - see node_usage.h. */
-#include "worker/agent/node_usage.h"
+/* node_usage.c - see parts.h. */
+#include "worker/agent/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* prestart.c - see prestart.h. */
-#include "worker/agent/prestart.h"
+/* prestart.c - see parts.h. */
+#include "worker/agent/parts.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,6 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
-#include "worker/agent/spawn.h"
 
 /* limit for a file system to answer: half of the time that the kernel gives ranks to start */
 #define LOOK_NS (60 * NS_PER_S)

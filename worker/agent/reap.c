@@ -1,5 +1,5 @@
-/* reap.c - see reap.h. */
-#include "worker/agent/reap.h"
+/* reap.c - see parts.h. */
+#include "worker/agent/parts.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,8 +15,6 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
-#include "worker/agent/node_usage.h"
-#include "worker/agent/relay.h"
 #include "worker/agent/processes/zygote.h"
 
 #define LAST_LINES   20u

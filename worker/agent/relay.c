@@ -1,5 +1,5 @@
-/* relay.c - see relay.h. */
-#include "worker/agent/relay.h"
+/* relay.c - see parts.h. */
+#include "worker/agent/parts.h"
 
 #include <fcntl.h>
 
@@ -8,7 +8,6 @@
 #include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/gpu_oom.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/stand_in.h"
 #include "worker/agent/output/pipes.h"

@@ -1,5 +1,5 @@
-/* spawn.c - see spawn.h. */
-#include "worker/agent/spawn.h"
+/* spawn.c - see parts.h. */
+#include "worker/agent/parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/env.h"
 #include "worker/agent/processes/zygote.h"
-#include "worker/agent/relay.h"
 
 #ifndef CELLSPAN_PYTHONDIR
 #define CELLSPAN_PYTHONDIR ""

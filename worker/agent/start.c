@@ -1,5 +1,5 @@
-/* start.c - see start.h. */
-#include "worker/agent/start.h"
+/* start.c - see parts.h. */
+#include "worker/agent/parts.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -12,13 +12,8 @@
 #include "protocol/reader.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/gpu/gpu.h"
 #include "worker/agent/net/join.h"
 #include "worker/agent/processes/nccl_status.h"
-#include "worker/agent/processes/python_paths.h"
-#include "worker/agent/reap.h"
-#include "worker/agent/spawn.h"
-#include "worker/agent/prestart.h"
 #include "worker/agent/processes/worker.h"
 #include "worker/agent/processes/zygote.h"
 

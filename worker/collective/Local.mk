@@ -11,10 +11,10 @@ worker_collective_libcollective_a_SOURCES = \
 	worker/collective/measure.h worker/collective/measure.c \
 	worker/collective/mesh.h worker/collective/mesh.c \
 	worker/collective/nccl.h worker/collective/nccl.c \
-	worker/collective/nccl_transport.h worker/collective/nccl_transport.c \
+	worker/collective/nccl_transport.c \
 	worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c \
 	worker/collective/stream.h worker/collective/stream.c \
-	worker/collective/tcp.h worker/collective/tcp.c \
+	worker/collective/tcp.c \
 	worker/collective/transport.h
 worker_collective_libcollective_a_CPPFLAGS = $(AM_CPPFLAGS) $(NCCL_CPPFLAGS) $(CUDA_CPPFLAGS)
 EXTRA_DIST += worker/collective/README.md worker/collective/plain/cuda_runtime.h worker/collective/plain/cuda_fp16.h

@@ -1,4 +1,4 @@
-#include "worker/collective/nccl_transport.h"
+#include "worker/collective/transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "worker/collective/tcp.h"
+#include "worker/collective/transport.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,10 @@
 #define WORKER_COLLECTIVE_TRANSPORT_H
 
 #include "base/err.h"
+#include "worker/collective/comm.h"
 #include "worker/collective/figures.h"
 #include "worker/collective/limit.h"
+#include "worker/collective/stream.h"
 
 struct transport;
 
@@ -38,5 +40,21 @@ static inline void transport_destroy(struct transport *t)
     if (t)
         t->ops->destroy(t);
 }
+
+/* ---- tcp.c ---- */
+/* The transport of a check without GPUs, over tcp: a ring for the all-reduce of float32, a chain
+ * for broadcasts. */
+
+/* previous, next: connections to the neighbours (rank - 1) and (rank + 1) modulo `ranks`. Their
+ * descriptors are borrowed and must outlive the transport. With one rank there are no neighbours.
+ * NULL: out of memory. */
+struct transport *tcp_create(unsigned rank, unsigned ranks, struct stream_end previous,
+                             struct stream_end next, struct err *err);
+
+/* ---- nccl_transport.c: the transport of a check between GPUs, by NCCL ---- */
+/* Always takes ownership of the communicator, also on failure. `l` limits how long destroy waits;
+ * it is borrowed until then. NULL: *err says why. */
+struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsigned ranks,
+                                        const struct limit *l, struct err *err);
 
 #endif

@@ -6,14 +6,14 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/casts.c worker/ext/gpus.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convey.h worker/ext/convey.c \
-	worker/ext/convert.h worker/ext/convert.c \
-	worker/ext/cut.h worker/ext/cut.c \
+	worker/ext/convert.c \
+	worker/ext/cut.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
 	worker/ext/link.h worker/ext/link.c \
-	worker/ext/memory.h worker/ext/memory.c \
-	worker/ext/names.h worker/ext/names.c \
-	worker/ext/pause.h worker/ext/pause.c \
-	worker/ext/stack.h worker/ext/stack.c
+	worker/ext/memory.c \
+	worker/ext/parts.h worker/ext/names.c \
+	worker/ext/pause.c \
+	worker/ext/stack.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)
 worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a

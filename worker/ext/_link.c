@@ -16,12 +16,9 @@
 
 #include "protocol/span_flags.h"
 #include "worker/ext/collective.h"
-#include "worker/ext/convert.h"
+#include "worker/ext/parts.h"
 #include "worker/ext/flusher.h"
 #include "worker/ext/link.h"
-#include "worker/ext/memory.h"
-#include "worker/ext/names.h"
-#include "worker/ext/stack.h"
 
 struct state {
     struct collective collective; /* first: see collective.h */

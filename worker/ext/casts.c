@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "worker/collective/cast.h"
-#include "worker/ext/pause.h"
+#include "worker/ext/parts.h"
 
 /* An open cast. Its limit uses the pause of the current call. */
 struct open_cast {

@@ -1,4 +1,4 @@
-#include "worker/ext/convert.h"
+#include "worker/ext/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "worker/ext/cut.h"
+#include "worker/ext/parts.h"
 
 #include <dirent.h>
 #include <stdint.h>

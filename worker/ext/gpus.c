@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/collective/nccl_transport.h"
-#include "worker/ext/pause.h"
+#include "worker/collective/transport.h"
+#include "worker/ext/parts.h"
 
 /* Loads the driver once. The first call initialises CUDA, so never call it before a fork. */
 int gpus_need_driver(struct collective *c)

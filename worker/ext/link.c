@@ -12,7 +12,7 @@
 
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
-#include "worker/ext/cut.h"
+#include "worker/ext/parts.h"
 
 static int nonblocking(int fd)
 {

@@ -1,7 +1,6 @@
-#include "worker/ext/memory.h"
+#include "worker/ext/parts.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>

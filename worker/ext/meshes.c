@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/collective/tcp.h"
-#include "worker/ext/pause.h"
+#include "worker/collective/transport.h"
+#include "worker/ext/parts.h"
 
 #define MESH "cellspan.mesh"
 

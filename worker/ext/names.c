@@ -1,9 +1,7 @@
-/* names.c - see names.h. It is in C because a rank uses it before and after each cell. Each cell
+/* names.c - see parts.h. It is in C because a rank uses it before and after each cell. Each cell
  * adds names of IPython's own (_i1, _1, …), and a Python loop over a thousand names takes as long
  * as a short cell. */
-#include "worker/ext/names.h"
-
-#include <stdbool.h>
+#include "worker/ext/parts.h"
 
 #define SMALL_MAX 256  /* a container with at most so many members is kept itself */
 #define TEXT_MAX  4096 /* a text of at most so many characters or bytes is kept itself */

@@ -1,4 +1,4 @@
-#include "worker/ext/pause.h"
+#include "worker/ext/parts.h"
 
 #define LOOK_NS (20 * NS_PER_MS) /* not more often: taking the lock takes longer than a message */
 

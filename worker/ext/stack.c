@@ -1,4 +1,4 @@
-#include "worker/ext/stack.h"
+#include "worker/ext/parts.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* line.c - words written on an option line are read back unchanged, also after home's expansion of
  * `{name}` and `$name`. */
-#include "cli/line.h"
+#include "cli/parts.h"
 
 #include "tests/unit/tap.h"
 

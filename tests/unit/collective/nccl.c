@@ -1,6 +1,6 @@
 /* Tests of worker/collective/{library,driver,nccl,comm,nccl_transport,cast}.h over the double of
  * tests/doubles/nccl_double.h: each rank is a process. */
-#include "worker/collective/nccl_transport.h"
+#include "worker/collective/transport.h"
 
 #include <dlfcn.h>
 #include <signal.h>

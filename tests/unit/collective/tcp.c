@@ -15,7 +15,7 @@
 
 #include "tests/unit/tap.h"
 #include "worker/collective/measure.h"
-#include "worker/collective/tcp.h"
+#include "worker/collective/transport.h"
 
 #ifndef POLLRDHUP
 #define POLLRDHUP POLLPRI

@@ -1,5 +1,6 @@
 /* CUDA_VISIBLE_DEVICES is applied as CUDA does it. */
 #include "tests/unit/chaos.h"
+#include "base/buf.h"
 #include "tests/unit/tap.h"
 #include "worker/agent/gpu/gpus.h"
 

@@ -1,12 +1,10 @@
-/* Tests of launchers/slurm and of launchers/launch_arguments.h. */
-#include "launchers/slurm/options.h"
+/* Tests of launchers/slurm and of launchers/launcher.h. */
+#include "launchers/slurm/step.h"
 
 #include <stdlib.h>
 
-#include "launchers/launch_arguments.h"
-#include "launchers/slurm/job_gpus.h"
+#include "launchers/launcher.h"
 #include "launchers/slurm/srun_output.h"
-#include "launchers/slurm/step.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 

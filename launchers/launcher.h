@@ -1,0 +1,36 @@
+/* launcher.h - what every launcher does: reads its command line, and sends lines to the kernel. */
+#ifndef LAUNCHERS_LAUNCHER_H
+#define LAUNCHERS_LAUNCHER_H
+
+#include "base/err.h"
+
+/* ---- launch_arguments.c ---- */
+/* Parses a launcher's command line: [--spec SPEC] [--ranks N] -- COMMAND [ARG...]. See README.md.
+ */
+
+#define LAUNCH_CANNOT 2 /* exit status: the engine can't do what was requested */
+#define LAUNCH_FAILED 1
+
+struct launch_arguments {
+    const char *spec; /* "" if not given; all pointers here are borrowed from argv */
+    unsigned ranks;   /* 0: not given */
+    char **command;   /* NULL-terminated, at least one word */
+};
+
+/* Reads main's arguments. 0: done; 1: --help was printed; -1: *err says what is wrong. what: one
+ * sentence for --help. */
+MUST_USE int launch_arguments_read(struct launch_arguments *a, int argc, char **argv,
+                                   const char *what, struct err *err);
+
+/* ---- report.c ---- */
+/* Prints the lines that a launcher sends to the kernel on stdout; docs/launchers.md says what they
+ * mean. Each line is flushed at once. */
+
+void report_nodes(unsigned n);
+/* slots 0: omitted. Blanks in the name become '_', so that it is one word. */
+void report_node(unsigned agent, const char *name, unsigned slots);
+/* Replaces control characters of the text, newlines too, by blanks. */
+void report_say(const char *format, ...) PRINTF_LIKE(1, 2);
+void report_failed(unsigned agent, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,110 @@
+/* parts.h - the functions of the agent itself, by file; agent.h has its state. */
+#ifndef WORKER_AGENT_PARTS_H
+#define WORKER_AGENT_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "protocol/span.h"
+#include "worker/agent/gpu/gpu.h"
+#include "worker/agent/processes/path_probe.h"
+#include "worker/agent/processes/python_paths.h"
+
+struct agent;
+struct worker;
+struct worker_ends;
+
+/* ---- start.c: START: starts home, or ranks with the GPUs that each of them gets ---- */
+/* `workers`: *u32. Workers for ranks exist at once. Their processes are forked once it is known
+ * which GPUs they get and, on another machine than the notebook's, which Python they run. */
+void start_workers(struct agent *a, const struct span *m, struct slice workers);
+
+/* ---- spawn.c ---- */
+/* Makes workers: struct worker with socket and pipes, the handlers of its events, and for home and
+ * zygotes the process. A zygote forks the processes of ranks. */
+
+/* env: a JSON object of strings that is added to the agent's environment; may be empty. cwd NULL or
+ * "": the agent's. NULL: *err says why. */
+struct worker *spawn_home(struct agent *a, uint32_t id, const char *python, const char *cwd,
+                          struct slice env, struct err *err);
+/* Returns the zygote of this Python, and starts it if there is none. */
+struct worker *spawn_zygote(struct agent *a, const char *python, struct err *err);
+/* Starts no process; `ends` are owned by the caller. */
+struct worker *spawn_rank(struct agent *a, uint32_t id, uint32_t rank, const char *python,
+                          struct worker_ends *ends, struct err *err);
+/* The folder of the cellspan package; the caller frees it. NULL: not known, so Python must find it
+ * by itself. Call it once: the file system may be slow. */
+char *spawn_package(void);
+
+/* ---- prestart.c ---- */
+/* WARM: starts the zygote before ranks are wanted. Finds the notebook's Python on another machine.
+ */
+
+void prestart_zygote(struct agent *a, const struct span *m);
+/* Finds out which Python is there, and whether the folder is ("": none is looked for). Fills
+ * `paths` with candidates; keep it alive until f runs. */
+MUST_USE int prestart_look(struct agent *a, const char *python, const char *cwd,
+                           struct python_paths *paths, path_probe_f f, void *arg, struct err *err);
+
+/* ---- reap.c ---- */
+/* How workers died, and the end of all of them. Every worker is a child of the agent, also those
+ * that a zygote forked (the agent adopts orphans). So SIGCHLD and waitid() tell every death and its
+ * status. */
+
+/* From now on it notices deaths, and ends that are overdue. */
+MUST_USE int reap_start(struct agent *a, struct err *err);
+/* EXITED for a worker that could not be started at all. */
+void reap_never_started(struct agent *a, unsigned id, const char *why);
+/* Kills every worker with its process group, then every process that became our child, and waits
+ * until none is left, 5 seconds at most. */
+void reap_everybody(struct agent *a);
+
+/* ---- relay.c ---- */
+/* Passes messages and their blobs between the kernel and a worker; only the header is read. A
+ * worker's text is read here, too, so that it keeps its place among the messages. */
+
+/* What the loop calls for a worker's socket, and for each of its pipes. */
+void relay_event(void *worker, int fd, unsigned events);
+void relay_pipe(void *worker, int fd, unsigned events);
+
+/* Kernel to worker: msg is the whole message, `head` its header. The message waits while the socket
+ * has no room, and while its blob is still expected. Later messages wait behind it, unless they are
+ * urgent. */
+void relay_down(struct worker *w, const struct span *head, struct slice msg);
+/* The agent's own message to a worker (CUT, SYNCED). */
+void relay_tell(struct worker *w, const struct span *m);
+
+/* The blob is in the agent's table now. Or it will not arrive: then `error` says why, for the user.
+ * Messages that waited for it leave. */
+void relay_settle(struct agent *a, uint64_t blob, const char *error);
+
+/* Reads all messages that are left in the socket of a dead worker. */
+void relay_read_rest(struct worker *w);
+
+/* ---- node_usage.c ---- */
+/* Answers GPUS and GAUGES: this node's GPUs, and the memory of its workers. */
+
+void node_usage_gpus(struct agent *a, const struct span *m);
+void node_usage_all(struct agent *a, const struct span *m);
+
+/* Home and the ranks that have a process, without the worker `without` (0: all). */
+struct node_workers {
+    struct gpu_worker *v; /* owned */
+    char (*who)[24];      /* owned: the texts in v */
+    size_t n;
+};
+
+MUST_USE int node_workers_init(struct node_workers *c, const struct agent *a,
+                               uint32_t without); /* -1: memory is out; c is empty then */
+void node_workers_release(struct node_workers *c);
+
+/* ---- gpu_oom.c ---- */
+/* A cell failed because its GPU was full: adds the processes that use that memory to the error. */
+
+/* A DONE from w. true: it reports that GPU memory ran out; it is sent a moment later, with one more
+ * line in its traceback. */
+bool gpu_oom_takes(struct worker *w, struct slice msg);
+
+#endif

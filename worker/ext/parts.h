@@ -1,0 +1,71 @@
+/* parts.h - the functions of cellspan._link, by file. */
+#ifndef WORKER_EXT_PARTS_H
+#define WORKER_EXT_PARTS_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/slice.h"
+#include "protocol/span.h"
+#include "worker/collective/limit.h"
+#include "worker/ext/python.h"
+#include "worker/link/packet.h"
+
+/* ---- names.c ---- */
+/* marks() and rebound() of cellspan._link: find out which names of a namespace some code has bound.
+ */
+
+/* Adds the functions to the module. -1 with a Python exception. */
+MUST_USE int names_add(PyObject *module);
+
+/* ---- memory.c ---- */
+/* equal(), address() and written() of cellspan._link: compare memory without reading pages that
+ * can't have changed. */
+
+/* Adds the functions to the module. -1 with a Python exception. */
+MUST_USE int memory_add(PyObject *module);
+
+/* ---- cut.c ---- */
+/* Shuts down connections of this process by their inodes, so that a collective that waits on them
+ * returns with an error. */
+
+/* inodes: little-endian u64s. Shuts down descriptors whose "socket:[inode]" is among them in both
+ * directions, but does not close them: their owners do. Returns how many. */
+unsigned cut_sockets(struct slice inodes);
+
+/* ---- stack.c ---- */
+/* Writes the C stack of a worker that crashes. Install it before faulthandler: that one's handler
+ * writes Python's stack, restores this handler and lets the fault happen again. */
+
+/* On a fatal signal, writes the C stack to fd (borrowed, must stay open) and ends by the signal. */
+MUST_USE int stack_install(int fd, struct err *err);
+
+/* ---- convert.c ---- */
+/* Converts cellspan's messages to and from Python: a dict of fields by name. Both directions use
+ * the table in protocol/. */
+
+/* Encodes a message of `kind` from a dict (NULL: no fields). A missing field is 0 or empty. Lone
+ * surrogates in strings are replaced. -1 with a Python exception. */
+MUST_USE int convert_encode(const char *kind, struct span *head, PyObject *fields, struct buf *out);
+
+/* (kind, cell, worker, blob, blob_fd, blob_size, fields), a new reference; the blob's descriptor
+ * goes with it (-1: none). NULL with a Python exception. */
+PyObject *convert_packet(struct packet *p);
+
+/* ---- pause.c ---- */
+/* For C code that waits: releases the interpreter's lock, and handles Python's signals from time to
+ * time, as Python code would. */
+
+struct pause {
+    PyThreadState *thread;
+    uint64_t looked_ns;
+    bool raised; /* a signal handler raised: the exception is set */
+};
+
+/* Releases the lock. The limit is cancelled when a signal handler raises. */
+struct limit pause_begin(struct pause *p, double seconds);
+/* Takes the lock again. true: an exception is set, regardless of the call's result. */
+bool pause_end(struct pause *p);
+
+#endif
