@@ -7,7 +7,7 @@ base_libbase_a_SOURCES = \
 	base/rows.h base/rows.c \
 	base/utf8.h base/utf8.c \
 	base/child_lines.h base/child_lines.c \
-	base/tail.h base/tail.c \
+	base/tail.c \
 	base/suggest.h base/suggest.c \
 	base/cmdline.h base/cmdline.c \
 	base/ranks.h base/ranks.c \
@@ -18,13 +18,13 @@ base_libbase_a_SOURCES = \
 	base/log.h base/log.c \
 	base/settings.h base/settings.c \
 	base/random.h base/random.c \
-	base/orphans.h base/orphans.c \
+	base/orphans.c \
 	base/process.h base/process.c \
 	base/descriptor.h base/descriptor.c \
 	base/blob.h base/blob.c \
 	base/meter.h base/meter.c \
 	base/runtime.h base/runtime.c \
-	base/loop/wake.h base/loop/wake.c \
+	base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c \
 	base/loop/zap.h base/loop/zap.c
 

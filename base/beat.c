@@ -1,7 +1,4 @@
-/* beat.c - see beat.h. */
 #include "base/beat.h"
-
-#include "base/clock.h"
 
 #define LOOK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
 /* of the timeout: so many beats may get lost before it is over */

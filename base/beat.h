@@ -5,7 +5,6 @@
 #define BASE_BEAT_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/clock.h"
 #include "base/err.h"

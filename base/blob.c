@@ -1,5 +1,5 @@
-/* blob.c - see blob.h. Where there are no memfds, it uses an unlinked file under $TMPDIR. That has
- * no seals, but it can be written and read like a memfd; POSIX shared memory can't everywhere. */
+/* Where there are no memfds, it uses an unlinked file under $TMPDIR. That has no seals, but it can
+ * be written and read like a memfd; POSIX shared memory can't everywhere. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

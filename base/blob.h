@@ -3,7 +3,6 @@
 #ifndef BASE_BLOB_H
 #define BASE_BLOB_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -1,4 +1,4 @@
-/* buf.c - see buf.h. Grows by half, so that n additions take linear time in total. */
+/* Grows by half, so that n additions take linear time in total. */
 #include "base/buf.h"
 
 #include <stdarg.h>

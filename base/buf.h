@@ -2,7 +2,6 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -1,4 +1,3 @@
-/* child_lines.c - see child_lines.h. */
 #include "base/child_lines.h"
 
 #include <errno.h>

@@ -4,8 +4,6 @@
 #ifndef BASE_CHILD_LINES_H
 #define BASE_CHILD_LINES_H
 
-#include <stdbool.h>
-
 #include "base/buf.h"
 
 #define CHILD_LINE_MAX 4096u /* bytes */
@@ -30,5 +28,23 @@ void child_lines_end(struct child_lines *l, child_lines_f f, void *arg);
 /* Reads once from a non-blocking descriptor. false: its end, or an error. When memory is out, lines
  * are lost. */
 bool child_lines_read(struct child_lines *l, int fd, child_lines_f f, void *arg);
+
+/* ---- tail.c ---- */
+/* The last lines that a child wrote, for error texts. */
+
+#define TAIL_SIZE 8192u /* bytes: between this and twice as many are kept */
+
+struct tail {
+    struct buf bytes;
+};
+
+#define TAIL_INIT { BUF_INIT }
+
+void tail_release(struct tail *t);
+/* Forgets what was added. */
+void tail_clear(struct tail *t);
+MUST_USE int tail_add(struct tail *t, struct slice data); /* -1: memory is out */
+/* Appends the last `lines` lines to out, as valid UTF-8. -1: memory is out. */
+MUST_USE int tail_text(const struct tail *t, unsigned lines, struct buf *out);
 
 #endif

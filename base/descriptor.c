@@ -1,4 +1,3 @@
-/* descriptor.c - see descriptor.h. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

@@ -1,4 +1,3 @@
-/* err.c - see err.h. */
 #include "base/err.h"
 
 #include <errno.h>

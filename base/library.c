@@ -1,9 +1,7 @@
-/* library.c - see library.h. */
 #include "base/library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

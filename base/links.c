@@ -1,4 +1,3 @@
-/* links.c - see links.h. */
 #include "base/links.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* log.c - see log.h. A complete line is written by one write(2) to a descriptor opened with
- * O_APPEND, so that several processes can write to one file without mixing their lines. The log is
- * global to the process, like its stderr. */
+/* A complete line is written by one write(2) to a descriptor opened with O_APPEND, so that several
+ * processes can write to one file without mixing their lines. The log is global to the process,
+ * like its stderr. */
 #include "base/log.h"
 
 #include <errno.h>

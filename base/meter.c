@@ -1,4 +1,3 @@
-/* meter.c - see meter.h. */
 #include "config.h"
 
 #include "base/meter.h"

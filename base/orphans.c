@@ -1,6 +1,4 @@
-/* orphans.c - see orphans.h. Reads Linux's /proc. Other systems don't let us adopt orphans. */
-#include "base/orphans.h"
-
+/* Reads Linux's /proc. Other systems don't let us adopt orphans. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

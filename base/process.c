@@ -1,6 +1,5 @@
-/* process.c - see process.h. Between fork and exec the child calls only async-signal-safe
- * functions. It reports a failure through a close-on-exec pipe; if the pipe ends without a report,
- * exec has succeeded. */
+/* Between fork and exec the child calls only async-signal-safe functions. It reports a failure
+ * through a close-on-exec pipe; if the pipe ends without a report, exec has succeeded. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -10,7 +9,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>

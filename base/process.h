@@ -3,7 +3,6 @@
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -67,5 +66,15 @@ MUST_USE int process_die_with_parent(int signo, pid_t parent);
 MUST_USE int process_pidfd(pid_t pid);
 /* Sends signo to the process group that pid leads. 0 also if none of it is left. */
 int process_kill_group(pid_t pid, int signo);
+
+/* ---- orphans.c ---- */
+/* Lists and kills our child processes, including orphans that we have adopted. */
+
+/* The parent of a process; 0: there is no such process; -1: this system does not tell. */
+pid_t orphans_parent(pid_t pid);
+/* Sends SIGKILL to each of our children, and to the group it leads, except `spare` (0: none). */
+void orphans_kill(pid_t spare);
+/* The same, with n children to spare. */
+void orphans_kill_but(const pid_t *spare, size_t n);
 
 #endif

@@ -1,4 +1,3 @@
-/* random.c - see random.h. */
 #include "base/random.h"
 
 #include <sodium.h>

@@ -1,4 +1,4 @@
-/* ranks.c - see ranks.h. One bit for each rank; the array is as long as the highest one needs. */
+/* One bit for each rank; the array is as long as the highest one needs. */
 #include "base/ranks.h"
 
 #include <stdlib.h>

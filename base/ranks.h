@@ -2,9 +2,6 @@
 #ifndef BASE_RANKS_H
 #define BASE_RANKS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 
 #define RANKS_MAX 65536u /* a rank number is below this */

@@ -1,4 +1,3 @@
-/* rows.c - see rows.h. */
 #include "base/rows.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* runtime.c - see runtime.h. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
@@ -18,7 +17,6 @@
 #include <mach-o/dyld.h>
 #endif
 
-#include "base/buf.h"
 #include "base/random.h"
 #include "base/settings.h"
 

@@ -1,4 +1,3 @@
-/* settings.c - see settings.h. */
 #include "base/settings.h"
 
 #include <ctype.h>

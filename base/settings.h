@@ -4,9 +4,6 @@
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 
 enum setting {

@@ -1,4 +1,3 @@
-/* suggest.c - see suggest.h. */
 #include "base/suggest.h"
 
 #include <string.h>

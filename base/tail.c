@@ -1,5 +1,4 @@
-/* tail.c - see tail.h. */
-#include "base/tail.h"
+#include "base/child_lines.h"
 
 #include "base/utf8.h"
 

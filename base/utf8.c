@@ -1,4 +1,4 @@
-/* utf8.c - see utf8.h. Follows table 3-7 of the Unicode standard, well-formed sequences. */
+/* Follows table 3-7 of the Unicode standard, well-formed sequences. */
 #include "base/utf8.h"
 
 #include <stdint.h>

@@ -4,10 +4,7 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
-#include <stdbool.h>
-
 #include "base/buf.h"
-#include "base/slice.h"
 
 /* Well-formed as Unicode defines it: no surrogates, no overlong forms, nothing above U+10FFFF. */
 bool utf8_is_valid(struct slice s);

@@ -5,7 +5,7 @@
 #include "base/loop/loop.h"
 #include "base/slice.h"
 #include "kernel/jupyter/connection.h"
-#include "kernel/jupyter/request.h"
+#include "kernel/jupyter/inbox.h"
 
 struct client;
 

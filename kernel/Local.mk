@@ -1,9 +1,9 @@
 # The kernel: the pure folders, which decide what runs where, and the process itself.
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
-	kernel/group/group.h kernel/group/ledger.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \
+	kernel/group/group.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \
 	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_bundle.c \
-	kernel/notebook/cell_ops.h kernel/notebook/json_text.h kernel/notebook/notebook.h kernel/notebook/cells_ran.c \
+	kernel/notebook/cell_ops.h kernel/notebook/notebook.h kernel/notebook/cells_ran.c \
 	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/lookup.c \
 	kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
 	kernel/cell/cell.h kernel/cell/parts.h kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
@@ -18,7 +18,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/dispatch/dispatch.c kernel/dispatch/from_home.c kernel/dispatch/from_ranks.c
 
 bin_PROGRAMS += cellspan-kernel
-cellspan_kernel_SOURCES = kernel/main.c kernel/kernel.h kernel/kernel.c kernel/arguments.h kernel/arguments.c
+cellspan_kernel_SOURCES = kernel/main.c kernel/kernel.h kernel/kernel.c kernel/arguments.c
 cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

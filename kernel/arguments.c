@@ -1,4 +1,4 @@
-#include "kernel/arguments.h"
+#include "kernel/kernel.h"
 
 #include <ctype.h>
 #include <stdbool.h>

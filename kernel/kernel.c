@@ -13,8 +13,6 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "base/settings.h"
-#include "kernel/agents/agents.h"
-#include "kernel/engines/engine_find.h"
 #include "kernel/engines/engines.h"
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/jupyter/front.h"

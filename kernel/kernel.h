@@ -3,7 +3,31 @@
 #define KERNEL_KERNEL_H
 
 #include "base/loop/loop.h"
-#include "kernel/arguments.h"
+
+/* ---- arguments.c ---- */
+/* The command line of cellspan-kernel. */
+
+struct arguments {
+    const char *connection_file; /* borrowed from argv */
+    const char *python;
+    const char *python_version;
+    bool help, version;
+    /* IPython's settings (--Class.trait=VALUE): the front of argv, where they are moved; borrowed
+     */
+    char **trait;
+    int n_traits;
+};
+
+/* Environment variables for home. The first has the traits as a JSON list; home removes it. */
+#define ARGUMENTS_VARIABLE  "CELLSPAN_IPYTHON_ARGS"
+#define CONNECTION_VARIABLE "CELLSPAN_CONNECTION_FILE" /* for %connect_info */
+
+/* Ignores unknown arguments and names them on stderr. 1: --help or --version was printed to stdout;
+ * -1: *err names the argument. */
+MUST_USE int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err);
+/* Puts the traits and the connection file's path into this process's environment, which the agent
+ * and home inherit. -1: *err has the reason. */
+MUST_USE int arguments_hand_on(const struct arguments *o, struct err *err);
 
 struct kernel;
 

@@ -2,8 +2,8 @@
 noinst_LIBRARIES += magics/libmagics.a
 magics_libmagics_a_SOURCES = \
 	magics/plan.h magics/plan.c \
-	magics/head.h magics/head.c \
-	magics/token.h magics/token.c \
+	magics/head.c \
+	magics/token.c \
 	magics/option.h magics/option.c magics/value.c \
 	magics/help.c magics/complete.c \
 	magics/distribute.c magics/push.c magics/pull.c magics/ranks.c

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "magics/head.h"
+#include "magics/option.h"
 
 /* with this many letters typed, the name can hardly be one of IPython's magics */
 #define NAME_LETTERS 3u

@@ -1,6 +1,5 @@
-/* head.c - see head.h. As in IPython, a cell magic must be on the first line that is neither blank
- * nor a comment. */
-#include "magics/head.h"
+/* As in IPython, a cell magic must be on the first line that is neither blank nor a comment. */
+#include "magics/option.h"
 
 static bool space(char c)
 {

@@ -1,4 +1,4 @@
-/* option.c - see option.h. Parses the words of a line by a magic's table. */
+/* Parses the words of a line by a magic's table. */
 #include "magics/option.h"
 
 #include <stdio.h>

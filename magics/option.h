@@ -4,7 +4,32 @@
 #define MAGICS_OPTION_H
 
 #include "magics/plan.h"
-#include "magics/token.h"
+
+/* ---- token.c ---- */
+/* Splits an option line into words as a shell does, with blanks, quotes and backslashes, but
+ * without expansion. */
+
+struct token {
+    char *text; /* without its quotes; owned by the tokens */
+    size_t at;  /* where it starts and ends in the line, bytes */
+    size_t end;
+};
+
+struct tokens {
+    struct token *v;
+    size_t n;
+};
+
+#define TOKENS_INIT { NULL, 0 }
+#define TOKENS_MAX  16384u /* words of one line */
+
+/* unfinished: a quote may be open at the end (the user is still typing). On failure *t is empty. */
+MUST_USE int tokens_split(struct slice line, bool unfinished, struct tokens *t, struct err *err);
+void tokens_release(struct tokens *t);
+
+/* Writes a word for an error text: on one line, cut to TOKEN_SHOWN bytes. Returns out. */
+#define TOKEN_SHOWN 80
+const char *token_shown(char out[static TOKEN_SHOWN], const char *word);
 
 enum option_kind {
     OPTION_FLAG,  /* bool: no value */
@@ -143,5 +168,24 @@ extern const struct magic magic_distribute, magic_push, magic_pull, magic_ranks;
       .standard = "all",                                                                           \
       .help = what ": 0, 1,3-5, -1 (the last)" }
 #define OPTION_ROW_HELP { .name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "show this" }
+
+/* ---- head.c ---- */
+/* Finds the cellspan magic at the start of a cell, or on one of its lines. */
+
+struct head {
+    const struct magic *magic;
+    bool cell;            /* %%, not % */
+    bool help;            /* "%ranks?" */
+    size_t at;            /* where the magic's line starts in the cell, bytes */
+    size_t end;           /* where it ends, without its newline */
+    struct slice line;    /* the option line: what follows the name */
+    struct slice body;    /* what follows the line */
+    unsigned lines_above; /* newlines before the body */
+};
+
+/* 1: the cell is ours (see plan_peek); 0: it is not. */
+int head_find(struct slice cell, struct head *h);
+/* 1: the line at this offset is a cellspan magic's. A line magic may be anywhere in the cell. */
+int head_at(struct slice cell, size_t at, struct head *h);
 
 #endif

@@ -1,10 +1,9 @@
-/* plan.c - see plan.h. Finds the magic, splits its line into words, and parses them by its table.
- */
+/* Finds the magic, splits its line into words, and parses them by its table. */
 #include "magics/plan.h"
 
 #include <stdlib.h>
 
-#include "magics/head.h"
+#include "magics/option.h"
 
 static const struct magic *const all[] = { &magic_distribute, &magic_push, &magic_pull,
                                            &magic_ranks };

@@ -3,8 +3,6 @@
 #ifndef MAGICS_PLAN_H
 #define MAGICS_PLAN_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

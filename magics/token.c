@@ -1,9 +1,7 @@
-/* token.c - see token.h. */
-#include "magics/token.h"
+#include "magics/option.h"
 
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "base/utf8.h"
 
 struct splitter {

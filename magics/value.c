@@ -1,11 +1,10 @@
-/* value.c - see option.h. Converts the text of an option's value into a field of the plan. */
+/* Converts the text of an option's value into a field of the plan. */
 #include "magics/option.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/ranks.h"
 #include "base/suggest.h"

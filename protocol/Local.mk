@@ -4,8 +4,8 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/writer.h protocol/writer.c \
 	protocol/span.h protocol/span.c protocol/span_fields.h protocol/span_flags.h protocol/span_table.c \
 	protocol/jupyter.h protocol/jupyter.c \
-	protocol/hmac.h protocol/hmac.c \
-	protocol/history.h protocol/history.c \
+	protocol/hmac.c \
+	protocol/history.c \
 	protocol/route.h protocol/route.c \
 	protocol/send_window.h protocol/send_window.c \
 	protocol/keys.h protocol/keys.c

@@ -1,6 +1,6 @@
 /* history.c - hash sets of signatures. A signature is the output of an HMAC, so its own bytes serve
  * as the hash. Only verified signatures get here: nobody without the key can cause collisions. */
-#include "protocol/history.h"
+#include "protocol/jupyter.h"
 
 #include <sodium.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* hmac.c - HMAC-SHA256 by libsodium. Its one-call function takes only keys of 32 bytes; init,
  * update and final take any length. */
-#include "protocol/hmac.h"
+#include "protocol/jupyter.h"
 
 int hmac_init(struct hmac *h, struct slice key, struct err *err)
 {

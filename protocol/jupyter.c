@@ -1,5 +1,5 @@
-/* jupyter.c - see jupyter.h. The order of checks in jupyter_decode matters: counts, sizes,
- * signature, history, and only then JSON. So nobody without the key reaches the parser. */
+/* The order of checks in jupyter_decode matters: counts, sizes, signature, history, and only then
+ * JSON. So nobody without the key reaches the parser. */
 #include "protocol/jupyter.h"
 
 #include <stdbool.h>

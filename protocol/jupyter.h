@@ -9,13 +9,53 @@
 #define PROTOCOL_JUPYTER_H
 
 #include <jansson.h>
-#include <stdint.h>
+#include <sodium.h>
 
 #include "base/buf.h"
-#include "base/err.h"
-#include "base/slice.h"
-#include "protocol/history.h"
-#include "protocol/hmac.h"
+
+/* ---- history.c ---- */
+/* Remembers the signatures of messages, so that a replayed message can be refused. Pure. There are
+ * two sets: when the young one is full it replaces the old one, which is freed. So between `limit /
+ * 2` and `limit` of the latest signatures are known, and memory is bounded. */
+
+#define HISTORY_KEY 16u /* bytes of a signature that are kept: 128 bits of an HMAC */
+
+struct history_set {
+    /* owned; an all-zero slot is free. Open addressing, at most half full */
+    unsigned char (*slot)[HISTORY_KEY];
+    size_t slots; /* a power of two, or 0 */
+    size_t used;
+};
+
+struct history {
+    struct history_set young, old;
+    size_t limit; /* the most signatures that are remembered */
+};
+
+void history_init(struct history *h, size_t limit);
+void history_release(struct history *h);
+
+/* 1: seen before; 0: new, now remembered; -1: memory is out. signature: 64 hexadecimal digits. */
+int history_seen(struct history *h, struct slice signature);
+
+/* ---- hmac.c ---- */
+/* HMAC-SHA256 as Jupyter signs its messages: over the four JSON frames, in hexadecimal. Pure. */
+
+#define HMAC_TEXT_SIZE 65u /* 64 lower-case digits and a NUL */
+
+struct hmac {
+    crypto_auth_hmacsha256_state keyed; /* the state after the key; copied for each message */
+    bool signs;                         /* false: the key is empty, nothing is signed or checked */
+};
+
+/* The key may have any length and need not outlive the call. -1: libsodium does not start. */
+MUST_USE int hmac_init(struct hmac *h, struct slice key, struct err *err);
+void hmac_release(struct hmac *h); /* wipes the key */
+
+/* Writes the signature of the n concatenated parts; "" when the key is empty. */
+void hmac_sign(const struct hmac *h, const struct slice *part, size_t n, char text[HMAC_TEXT_SIZE]);
+/* Is the signature right? Compares in constant time. Always true when the key is empty. */
+bool hmac_check(const struct hmac *h, const struct slice *part, size_t n, struct slice signature);
 
 #define JUPYTER_VERSION   "5.4"
 #define JUPYTER_DELIMITER "<IDS|MSG>"

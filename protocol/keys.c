@@ -1,4 +1,3 @@
-/* keys.c - see keys.h. */
 #include "protocol/keys.h"
 
 #include <sodium.h>

@@ -1,4 +1,4 @@
-/* reader.c - see reader.h. Reads byte by byte, because numbers in a message are not aligned. */
+/* Reads byte by byte, because numbers in a message are not aligned. */
 #include "protocol/reader.h"
 
 #include "base/le.h"

@@ -4,7 +4,6 @@
 #ifndef PROTOCOL_READER_H
 #define PROTOCOL_READER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/slice.h"

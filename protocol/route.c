@@ -1,4 +1,3 @@
-/* route.c - see route.h. */
 #include "protocol/route.h"
 
 #include "protocol/reader.h"

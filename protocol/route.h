@@ -4,12 +4,7 @@
 #ifndef PROTOCOL_ROUTE_H
 #define PROTOCOL_ROUTE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/buf.h"
-#include "base/err.h"
-#include "base/slice.h"
 
 #define ROUTE_NODES_MAX 65535u /* a node's number is at most this */
 /* in place of a node's number: the kernel, or a node that has no number yet */

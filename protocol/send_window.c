@@ -1,4 +1,3 @@
-/* send_window.c - see send_window.h. */
 #include "protocol/send_window.h"
 
 #include "protocol/span.h"

@@ -1,4 +1,3 @@
-/* span.c - see span.h. */
 #include "protocol/span.h"
 
 #include <inttypes.h>

@@ -5,11 +5,7 @@
 #ifndef PROTOCOL_SPAN_H
 #define PROTOCOL_SPAN_H
 
-#include <stdint.h>
-
 #include "base/buf.h"
-#include "base/err.h"
-#include "base/slice.h"
 
 #define SPAN_VERSION     2u
 #define SPAN_FIELDS_MAX  10u

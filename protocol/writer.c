@@ -1,4 +1,3 @@
-/* writer.c - see writer.h. */
 #include "protocol/writer.h"
 
 #include "base/le.h"

@@ -4,9 +4,6 @@
 #ifndef PROTOCOL_WRITER_H
 #define PROTOCOL_WRITER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 
 struct writer {

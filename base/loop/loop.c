@@ -1,11 +1,8 @@
-/* loop.c - see loop.h.
- *
- * A turn sleeps in poll(2) until something happens or a timer is due. Then it serves signals, then
+/* A turn sleeps in poll(2) until something happens or a timer is due. Then it serves signals, then
  * descriptors and ZeroMQ sockets in the order in which their watches were made, then the due
  * timers, earliest first, then the functions of loop_later. Finally it frees stopped watches. A
- * watch that a callback adds is served from the next turn on.
- *
- * All watches are in one array, which each turn scans a few times, as poll(2) scans its own. */
+ * watch that a callback adds is served from the next turn on. All watches are in one array, which
+ * each turn scans a few times, as poll(2) scans its own. */
 #include "base/loop/loop.h"
 
 #include <errno.h>
@@ -16,7 +13,6 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "base/loop/wake.h"
 #include "base/rows.h"
 
 enum kind { KIND_FD, KIND_ZMQ, KIND_TIMER, KIND_SIGNAL };

@@ -3,10 +3,10 @@
  * be stopped from any callback, even its own; it is freed at the end of the turn. A turn serves
  * signals, then descriptors and sockets in the order in which their watches were made, then timers,
  * earliest first. */
-#ifndef BASE_LOOP_H
-#define BASE_LOOP_H
+#ifndef BASE_LOOP_LOOP_H
+#define BASE_LOOP_LOOP_H
 
-#include <stdint.h>
+#include <stdbool.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -58,5 +58,16 @@ void loop_free(struct loop *loop, void *p);
 
 void watch_stop(struct watch *w);   /* NULL is fine */
 void watch_clear(struct watch **w); /* stops *w and sets it to NULL */
+
+/* ---- wake.c ---- */
+/* Makes signals visible to poll(2). For loop.c only. A signal handler has no argument, so this
+ * module has global state; a process has one loop. */
+
+/* Catches signo. Returns the descriptor (borrowed) that becomes readable when a signal comes. */
+int wake_catch(int signo, struct err *err);
+/* restores the signal's action; the last release closes the descriptor */
+void wake_release(int signo);
+void wake_drain(void);     /* to be called before wake_take, when the descriptor was readable */
+bool wake_take(int signo); /* came since the last call? */
 
 #endif

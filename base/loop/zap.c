@@ -1,4 +1,4 @@
-/* zap.c - see zap.h. The socket is a ROUTER, so that questions can be answered in any order. */
+/* The socket is a ROUTER, so that questions can be answered in any order. */
 #include "base/loop/zap.h"
 
 #include <stdio.h>

@@ -4,9 +4,6 @@
 #ifndef BASE_ZAP_H
 #define BASE_ZAP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/loop/loop.h"
 #include "base/slice.h"
 

@@ -3,19 +3,19 @@ noinst_LIBRARIES += kernel/agents/libagents.a
 kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/node.h kernel/agents/private.h \
 	kernel/agents/agents.h kernel/agents/agents.c \
-	kernel/agents/agents_blobs.h kernel/agents/agents_blobs.c \
+	kernel/agents/agents_blobs.c \
 	kernel/agents/agents_nodes.h kernel/agents/agents_nodes.c \
-	kernel/agents/agents_zap.h kernel/agents/agents_zap.c \
+	kernel/agents/agents_zap.c \
 	kernel/agents/allowed_keys.h kernel/agents/allowed_keys.c \
-	kernel/agents/credit.h kernel/agents/credit.c \
-	kernel/agents/fan.h kernel/agents/fan.c \
-	kernel/agents/from_agents.h kernel/agents/from_agents.c kernel/agents/node_failures.h kernel/agents/node_failures.c \
+	kernel/agents/credit.c \
+	kernel/agents/fan.c \
+	kernel/agents/from_agents.c kernel/agents/node_failures.c \
 	kernel/agents/listen.h kernel/agents/listen.c \
 	kernel/agents/node_link.h kernel/agents/node_link.c \
-	kernel/agents/node_table.h kernel/agents/node_table.c \
-	kernel/agents/reparent.h kernel/agents/reparent.c \
+	kernel/agents/node_table.c \
+	kernel/agents/reparent.c \
 	kernel/agents/router.h kernel/agents/router.c \
-	kernel/agents/tree.h kernel/agents/tree.c \
+	kernel/agents/tree.c \
 	kernel/agents/to_agents.h kernel/agents/to_agents.c
 
 agents_test_libs = kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a \

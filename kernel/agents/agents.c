@@ -1,4 +1,3 @@
-/* agents.c - see agents.h. */
 #include "kernel/agents/agents.h"
 
 #include <stdlib.h>
@@ -8,8 +7,6 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "kernel/agents/agents_nodes.h"
-#include "kernel/agents/from_agents.h"
-#include "kernel/agents/node_failures.h"
 #include "kernel/agents/private.h"
 #include "protocol/span_fields.h"
 

@@ -1,7 +1,4 @@
-/* agents_blobs.c - see agents_blobs.h. */
-#include "kernel/agents/agents_blobs.h"
-
-#include <inttypes.h>
+#include "kernel/agents/private.h"
 
 #include "base/log.h"
 #include "base/memory.h"

@@ -1,12 +1,9 @@
-/* agents_nodes.c - see agents_nodes.h. */
 #include "kernel/agents/agents_nodes.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/agents/from_agents.h"
-#include "kernel/agents/node_failures.h"
 #include "kernel/agents/private.h"
 
 /* ---- the nodes of an engine ---- */

@@ -1,7 +1,6 @@
-/* agents_zap.c - see agents_zap.h. An agent may dial before its engine has said how many nodes
- * there are. Its question is kept for a moment: an agent that is told to try again would wait
- * until its handshake times out. */
-#include "kernel/agents/agents_zap.h"
+/* An agent may dial before its engine has said how many nodes there are. Its question is kept for a
+ * moment: an agent that is told to try again would wait until its handshake times out. */
+#include "kernel/agents/listen.h"
 
 #include <stdbool.h>
 #include <stdio.h>

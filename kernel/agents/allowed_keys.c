@@ -1,5 +1,4 @@
-/* allowed_keys.c - see allowed_keys.h. Public keys look random, so their first bytes serve as
- * hash. */
+/* Public keys look random, so their first bytes serve as hash. */
 #include "kernel/agents/allowed_keys.h"
 
 #include <stdlib.h>

@@ -3,10 +3,6 @@
 #ifndef KERNEL_AGENTS_ALLOWED_KEYS_H
 #define KERNEL_AGENTS_ALLOWED_KEYS_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "protocol/keys.h"
 
 enum key_verdict {

@@ -1,5 +1,5 @@
-/* credit.c - see credit.h. Rows are sorted by worker: thousands of ranks may be owed something. */
-#include "kernel/agents/credit.h"
+/* Rows are sorted by worker: thousands of ranks may be owed something. */
+#include "kernel/agents/private.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* fan.c - see fan.h. The time is linear in the number of receivers: a flag says which nodes and
- * connections were met before. */
-#include "kernel/agents/fan.h"
+/* The time is linear in the number of receivers: a flag says which nodes and connections were met
+ * before. */
+#include "kernel/agents/to_agents.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,8 @@
-/* from_agents.c - see from_agents.h. */
-#include "kernel/agents/from_agents.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/agents/node_failures.h"
 #include "kernel/agents/private.h"
-#include "kernel/agents/reparent.h"
 #include "protocol/span_fields.h"
 
 #define FIRST_ROUTES 2u /* routes came with this version of the protocol */

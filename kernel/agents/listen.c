@@ -1,4 +1,3 @@
-/* listen.c - see listen.h. */
 #include "kernel/agents/listen.h"
 
 #include <arpa/inet.h>

@@ -5,8 +5,24 @@
 #define KERNEL_AGENTS_LISTEN_H
 
 #include "base/buf.h"
-#include "kernel/agents/agents_zap.h"
+#include "kernel/agents/allowed_keys.h"
 #include "kernel/agents/router.h"
+
+/* ---- agents_zap.c ---- */
+/* Answers when ZeroMQ asks who may connect (ZAP, RFC 27), as allowed_keys.h decides. Refused
+ * connections are counted, and logged once for each reason. */
+
+#define AGENTS_ZAP_DOMAIN "agents"
+
+struct agents_zap;
+
+/* For all CURVE sockets of the context; create it before they are bound. `allowed` is borrowed. */
+struct agents_zap *agents_zap_create(struct loop *loop, void *context,
+                                     const struct allowed_keys *allowed, struct err *err);
+void agents_zap_destroy(struct agents_zap *z); /* logs the counts; NULL is fine */
+/* Counts a connection that was refused for another reason than its key. `what` is one of a few
+ * constant texts. */
+void agents_zap_refused(struct agents_zap *z, const char *what);
 
 struct listen {
     void *zmq;             /* ZeroMQ's context */

@@ -18,4 +18,14 @@ struct node {
     long pid, cores;       /* pid: of the agent; 0: not known yet */
 };
 
+/* What the kernel is told about an engine. */
+
+enum engine_event {
+    ENGINE_SAYS,  /* text: for the user, while it starts */
+    ENGINE_NODES, /* the number of its nodes is known now */
+    /* It ended before its nodes were up, or they did not come up in time. text: why, in the
+     * engine's words. The engine has been stopped. */
+    ENGINE_FAILED,
+};
+
 #endif

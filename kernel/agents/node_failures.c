@@ -1,11 +1,7 @@
-/* node_failures.c - see node_failures.h. */
-#include "kernel/agents/node_failures.h"
-
 #include <stdio.h>
 
 #include "base/log.h"
 #include "kernel/agents/private.h"
-#include "kernel/agents/reparent.h"
 #include "protocol/span_fields.h"
 
 /* From the end of a connection to the loss of its node. The engine knows better why it ended, but

@@ -1,4 +1,3 @@
-/* node_link.c - see node_link.h. */
 #include "kernel/agents/node_link.h"
 
 #include <stdlib.h>

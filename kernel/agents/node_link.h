@@ -3,12 +3,10 @@
 #ifndef KERNEL_AGENTS_NODE_LINK_H
 #define KERNEL_AGENTS_NODE_LINK_H
 
-#include <stdbool.h>
 #include <zmq.h>
 
-#include "base/buf.h"
-#include "base/meter.h"
 #include "base/beat.h"
+#include "base/meter.h"
 #include "kernel/agents/node.h"
 #include "protocol/keys.h"
 #include "protocol/route.h"
@@ -24,7 +22,7 @@ struct waiting_message {
     zmq_msg_t body;
 };
 
-/* The steps in which a node moves from its own connection to a parent: see reparent.h. */
+/* The steps in which a node moves from its own connection to a parent: see to_agents.h. */
 enum reparent_state {
     REPARENT_NONE,
     REPARENT_WAITS,   /* the parent is not up yet */
@@ -94,5 +92,31 @@ MUST_USE int node_link_wait(struct node_link *link, const uint32_t *workers, siz
 /* The first message that waits, or NULL. The caller frees it with waiting_message_free(). */
 struct waiting_message *node_link_take(struct node_link *link);
 void waiting_message_free(struct waiting_message *message); /* NULL is fine */
+
+/* ---- node_table.c ---- */
+/* All nodes by number, and on which node each worker is. Nodes are freed only with the table: a
+ * pointer to one stays valid. Pure. */
+
+struct node_table {
+    struct node_link **link; /* by the node's number */
+    size_t n;
+    uint16_t *home; /* the node of each worker, by the worker's number */
+    size_t n_homes;
+};
+
+#define NODE_TABLE_INIT { NULL, 0, NULL, 0 }
+#define NODE_NOWHERE    0xffffu /* the node of a worker that is gone */
+
+void node_table_release(struct node_table *t);
+/* Adds n nodes of an engine. -1: memory is out, or there are no numbers left; none was added. */
+MUST_USE int node_table_add(struct node_table *t, unsigned n, unsigned engine, struct err *err);
+/* NULL: there was never such a node. */
+struct node_link *node_table_get(const struct node_table *t, unsigned number);
+
+/* A worker is on NODE_HERE until it is placed or forgotten. */
+MUST_USE int node_table_place(struct node_table *t, uint32_t worker, unsigned node,
+                              struct err *err);
+unsigned node_table_where(const struct node_table *t, uint32_t worker);
+void node_table_forget(struct node_table *t, uint32_t worker);
 
 #endif

@@ -1,5 +1,4 @@
-/* node_table.c - see node_table.h. */
-#include "kernel/agents/node_table.h"
+#include "kernel/agents/node_link.h"
 
 #include <stdlib.h>
 #include <string.h>

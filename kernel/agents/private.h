@@ -1,12 +1,61 @@
-/* private.h - the state of the line to the agents. For this folder and its tests only: each part of
- * it belongs to the file of the same name. */
+/* private.h - the state of the line to the agents, and what the files of this folder share. For
+ * this folder and its tests only. */
 #ifndef KERNEL_AGENTS_PRIVATE_H
 #define KERNEL_AGENTS_PRIVATE_H
 
 #include "kernel/agents/agents.h"
-#include "kernel/agents/agents_blobs.h"
-#include "kernel/agents/credit.h"
 #include "kernel/agents/listen.h"
+#include "kernel/agents/to_agents.h"
+#include "kernel/blobs/blob_schedule.h"
+#include "kernel/blobs/local_blobs.h"
+
+/* ---- agents_blobs.c ---- */
+/* Connects the blob schedule and this machine's local blobs to the agents. */
+
+struct agents_blobs {
+    struct to_agents *out;          /* borrowed */
+    struct blob_schedule *schedule; /* owned */
+    struct local_blobs local;       /* shared by this machine's agent */
+    int socket;                     /* from which its descriptors come */
+    bool failed;                    /* a message about a blob could not be encoded */
+};
+
+MUST_USE int agents_blobs_init(struct agents_blobs *b, struct to_agents *out, struct err *err);
+void agents_blobs_release(struct agents_blobs *b);
+
+/* Call it before m is sent to the workers: starts to send the blob of m to their nodes. */
+MUST_USE int agents_blobs_send_ahead(struct agents_blobs *b, const uint32_t *workers, size_t n,
+                                     const struct span *m, struct err *err);
+/* This machine's agent leaves it to the kernel to send one of its blobs: `chunk` has no bytes. */
+void agents_blobs_begin_local(struct agents_blobs *b, const struct span *chunk);
+void agents_blobs_node_lost(struct agents_blobs *b, unsigned node);
+/* Call it after each other call of the schedule: sends every chunk of local blobs that flow control
+ * allows. false: a message about a blob could not be encoded since the last call; then nobody waits
+ * for a blob any more. */
+bool agents_blobs_go_on(struct agents_blobs *b);
+
+/* ---- credit.c ---- */
+/* Flow control of the workers: bytes that each has sent and that were taken in, so that it may send
+ * as many again. Pure. */
+
+struct credit_owed {
+    uint32_t worker;
+    uint64_t owed;
+};
+
+struct credit_table {
+    struct credit_owed *row; /* owned */
+    size_t n, room;
+};
+
+#define CREDIT_INIT { NULL, 0, 0 }
+
+void credit_release(struct credit_table *c);
+/* Adds bytes to what the worker is owed; *owed is the sum. */
+MUST_USE int credit_owe(struct credit_table *c, uint32_t worker, size_t bytes, uint64_t *owed);
+/* What the worker is owed, which becomes 0. */
+uint64_t credit_take(struct credit_table *c, uint32_t worker);
+void credit_forget(struct credit_table *c, uint32_t worker);
 
 #define WINDOW (UINT64_C(4) << 20) /* bytes that a worker may have sent without CREDIT for them */
 
@@ -22,5 +71,31 @@ struct agents {
     struct beat beat;
     struct watch *look; /* for silent nodes */
 };
+
+/* ---- from_agents.c ---- */
+/* What arrives from agents: HELLO, and bundles of messages. A connection is believed only what it
+ * may say. Who it is comes from ZAP, or from the private folder of the ipc socket; it speaks for
+ * its own node, and for the nodes that are reached through it. */
+
+/* Handlers of a router; arg is the struct agents. */
+void from_agents_received(void *agents, const struct router_message *arrival);
+void from_agents_refused(void *agents, struct router *r, const char *why);
+
+/* ---- node_failures.c ---- */
+/* Nodes that are gone: their connection ended, they are silent for too long, or somebody else says
+ * so. */
+
+/* The timer that looks for silent nodes; it is off until node_failures_start(). */
+MUST_USE int node_failures_watch(struct agents *a, struct err *err);
+void node_failures_start(struct agents *a);
+
+/* The node is lost, and with it all nodes that are reached through it; the handler is told. */
+void node_failures_lose(struct agents *a, struct node_link *link, const char *why);
+/* The node alone, and nobody is told. */
+void node_failures_lose_quietly(struct agents *a, struct node_link *link);
+/* The node is lost in a moment, so that its engine can say why before. */
+void node_failures_expect(struct agents *a, struct node_link *link);
+/* Handler of a router: a connection has ended. */
+void node_failures_disconnected(void *agents, struct router *r, int fd);
 
 #endif

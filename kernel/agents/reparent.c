@@ -1,8 +1,6 @@
-/* reparent.c - see reparent.h. */
-#include "kernel/agents/reparent.h"
+#include "kernel/agents/to_agents.h"
 
 #include "base/log.h"
-#include "kernel/agents/tree.h"
 #include "kernel/blobs/direct_links.h"
 #include "protocol/span_fields.h"
 

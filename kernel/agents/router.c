@@ -1,5 +1,5 @@
-/* router.c - see router.h. There are no high-water marks, which would drop messages: the credit
- * of the workers and the size of cells limit what is on its way. */
+/* There are no high-water marks, which would drop messages: the credit of the workers and the size
+ * of cells limit what is on its way. */
 #include "kernel/agents/router.h"
 
 #include <errno.h>

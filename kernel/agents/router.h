@@ -5,9 +5,7 @@
 
 #include <zmq.h>
 
-#include "base/err.h"
 #include "base/loop/loop.h"
-#include "base/slice.h"
 #include "protocol/keys.h"
 
 struct router;

@@ -1,4 +1,3 @@
-/* to_agents.c - see to_agents.h. */
 #include "kernel/agents/to_agents.h"
 
 #include <stdlib.h>

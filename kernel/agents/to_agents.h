@@ -3,9 +3,31 @@
 #ifndef KERNEL_AGENTS_TO_AGENTS_H
 #define KERNEL_AGENTS_TO_AGENTS_H
 
-#include "base/clock.h"
-#include "kernel/agents/fan.h"
+#include "kernel/agents/node_link.h"
 #include "protocol/span.h"
+
+/* ---- fan.c ---- */
+/* Finds the connections for a message: from the list of its receivers to one route for each
+ * connection. Pure. */
+
+struct fan {
+    struct node_table *nodes;   /* borrowed */
+    struct node_link **touched; /* its nodes; owned, with room for all nodes */
+    struct node_link **top;     /* its connections; owned, with room for all nodes */
+    size_t n_touched, n_top, room;
+    size_t gone; /* receivers on nodes that are lost, or on none */
+};
+
+void fan_release(struct fan *f);
+
+/* The receivers are workers, or the agents themselves. Both set `top` to the connections, each
+ * with its route. For nodes that can't be reached yet a copy of the message waits. -1: memory is
+ * out; then it must not be sent, but copies may wait. */
+MUST_USE int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *body);
+MUST_USE int fan_nodes(struct fan *f, const unsigned *nodes, size_t n, zmq_msg_t *body);
+
+/* The nodes of the workers, each once, without lost ones. `nodes` has room for all nodes. */
+size_t fan_list(struct fan *f, const uint32_t *workers, size_t n, unsigned *nodes);
 
 struct to_agents {
     const struct clock *clock; /* borrowed */
@@ -34,5 +56,40 @@ void to_agents_flush(struct node_link *link);
 /* An array with room for the number of every node, for short use by anybody. NULL: memory is out.
  */
 unsigned *to_agents_list(struct to_agents *t);
+
+/* ---- reparent.c ---- */
+/* In a run of more than TREE_FAN nodes, an agent gives up its connection to the kernel and is
+ * reached through another agent, its parent. The parent is told to OPEN a port, the child to DIAL
+ * it. From DIAL until DIALED the messages for the child wait, so that none overtakes another;
+ * protocol/README.md has the rules. If one step fails, the child keeps its own connection. */
+
+enum reparent_outcome {
+    REPARENT_NOT_MINE, /* the message is not about a move to a parent */
+    REPARENT_TAKEN,
+    REPARENT_CUT_OFF /* the child has dialed a parent that is gone: it can't be reached any more */
+};
+
+/* The node is up: it goes to its parent if that is up, and its own children come to it. */
+void reparent_up(struct to_agents *out, struct node_link *link);
+/* OPENED and DIALED, the answers of a parent and of a child. */
+enum reparent_outcome reparent_message(struct to_agents *out, struct node_link *from,
+                                       const struct span *m);
+/* Call it before the node is marked as lost: if it was about to move, its parent expects it no
+ * longer. */
+void reparent_cancel(struct to_agents *out, const struct node_link *link);
+/* The node is lost: children that have not dialed it yet keep their own connection. */
+void reparent_parent_lost(struct to_agents *out, const struct node_link *link);
+
+/* ---- tree.c ---- */
+/* The tree of an engine's nodes. The first TREE_FAN have a connection to the kernel, and each node
+ * has at most TREE_FAN children. Each level is filled evenly before the next one. Pure. */
+
+#define TREE_FAN  32u
+#define TREE_NONE 0xffffffffu
+
+/* The parent of the node with that index among its engine's nodes; TREE_NONE: the kernel. */
+unsigned tree_parent(unsigned index);
+/* Its k-th child, from 0; there may be fewer nodes than that. TREE_NONE: no node has so many. */
+unsigned tree_child(unsigned index, unsigned k);
 
 #endif

@@ -1,7 +1,6 @@
-/* tree.c - see tree.h. Level 0 has TREE_FAN nodes, each other one TREE_FAN times as many as that
- * above it; the node at place p of a level is the child of that at place p modulo the size of the
- * level above. */
-#include "kernel/agents/tree.h"
+/* Level 0 has TREE_FAN nodes, each other one TREE_FAN times as many as that above it; the node at
+ * place p of a level is the child of that at place p modulo the size of the level above. */
+#include "kernel/agents/to_agents.h"
 
 struct level {
     unsigned start, size; /* of the level */

@@ -1,4 +1,3 @@
-/* blob_route.c - see blob_route.h. */
 #include "kernel/blobs/blob_route.h"
 
 #include <stdlib.h>

@@ -1,11 +1,10 @@
-/* blob_schedule.c - see blob_schedule.h. Each incomplete replica has a sender. If the sender, the
- * link to it or the blob is lost, the replica gets another sender, or its node gets DROP. */
+/* Each incomplete replica has a sender. If the sender, the link to it or the blob is lost, the
+ * replica gets another sender, or its node gets DROP. */
 #include "kernel/blobs/blob_schedule.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "base/log.h"
 #include "kernel/blobs/blob_route.h"
 #include "protocol/span_fields.h"

@@ -5,11 +5,6 @@
 #ifndef KERNEL_BLOBS_BLOB_SCHEDULE_H
 #define KERNEL_BLOBS_BLOB_SCHEDULE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "protocol/span.h"
 
 /* bytes; for smaller blobs direct links between nodes are not worth it */

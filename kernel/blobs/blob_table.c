@@ -1,5 +1,4 @@
-/* blob_table.c - see blob_table.h. Two sorted arrays, searched by halves. Numbers of blobs grow,
- * so that new ones go to the end. */
+/* Two sorted arrays, searched by halves. Numbers of blobs grow, so that new ones go to the end. */
 #include "kernel/blobs/blob_table.h"
 
 #include <stdlib.h>

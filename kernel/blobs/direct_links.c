@@ -1,4 +1,4 @@
-/* direct_links.c - see direct_links.h. A chain has as many links as nodes: an array is enough. */
+/* A chain has as many links as nodes: an array is enough. */
 #include "kernel/blobs/direct_links.h"
 
 #include <stdlib.h>

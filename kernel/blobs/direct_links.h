@@ -3,10 +3,7 @@
 #ifndef KERNEL_BLOBS_DIRECT_LINKS_H
 #define KERNEL_BLOBS_DIRECT_LINKS_H
 
-#include <stddef.h>
-
 #include "base/buf.h"
-#include "base/slice.h"
 
 enum direct_link_state {
     DIRECT_LINK_OPENING, /* the sender was told to OPEN a port */

@@ -1,5 +1,5 @@
-/* local_blobs.c - see local_blobs.h. The agent sends a descriptor before the first chunk that
- * needs it, so that it is there by then. */
+/* The agent sends a descriptor before the first chunk that needs it, so that it is there by then.
+ */
 #include "kernel/blobs/local_blobs.h"
 
 #include <inttypes.h>

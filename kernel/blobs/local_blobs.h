@@ -4,9 +4,6 @@
 #ifndef KERNEL_BLOBS_LOCAL_BLOBS_H
 #define KERNEL_BLOBS_LOCAL_BLOBS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/blob.h"
 #include "protocol/span.h"
 

@@ -1,9 +1,6 @@
 /* Sends home the result of a cell that succeeded: a value, a handle or pulled values. Shows clients
  * the result. */
-#include <stdlib.h>
-
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 /* If the cell has failed, nobody waits for its blobs, so transfers that have begun stop. */
 void bind_drop_blobs(struct cell *c)

@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 /* NCCL needs about a second to make a communicator. Sending fewer bytes than this takes less. */
 #define CAST_MIN (UINT64_C(8) << 20) /* bytes */

@@ -6,7 +6,6 @@
 
 #include "base/rows.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 void cell_release_members(struct cell *c)
 {

@@ -4,15 +4,11 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
-#include "base/ranks.h"
-#include "kernel/group/group.h"
 #include "kernel/group/vars_bundle.h"
 #include "kernel/jupyter/front.h"
 #include "kernel/merge/gap.h"
 #include "kernel/merge/merge.h"
 #include "kernel/merge/pace.h"
-#include "magics/plan.h"
 
 enum member_state {
     MEMBER_WAITING,

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 #define KEPT_MAX        ((size_t)4 << 20) /* bytes of the largest display that is kept */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* shortest time between two updates of the bars */

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 /* ---- asking ---- */
 

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 static bool is_stop_or_restart(const struct cell *c)
 {

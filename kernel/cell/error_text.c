@@ -5,7 +5,6 @@
 
 #include "base/path.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 /* ---- deaths ---- */
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 static void show_help(struct cell *c)
 {

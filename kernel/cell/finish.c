@@ -1,8 +1,5 @@
 /* The end of a cell on ranks: its error, and the reply to the client or to home. */
-#include <stdlib.h>
-
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 static json_t *reply_content(const struct cell *c)
 {

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 #define KNOWN "%home" /* a key in rank.known; no variable can have this name */
 

@@ -5,7 +5,6 @@
 #define KERNEL_CELL_PARTS_H
 
 #include "kernel/cell/cell.h"
-#include "kernel/group/place.h"
 #include "kernel/notebook/notebook.h"
 
 /* ---- cell.c ---- */

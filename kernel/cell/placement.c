@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 /* ---- GPUs of the machines ---- */
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 #define NOTES "notes" /* a key of c->prep.captured: lines to show when its names are sent */
 

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 /* A prompt waits so long for lower ranks, which may ask too, for example in a debugger. */
 #define LOWER_NS (100 * NS_PER_MS)

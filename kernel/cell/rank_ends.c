@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 static void member_over(struct cell *c, struct member *member)
 {

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 #include "kernel/status/status.h"
 
 #define STALE_NS (5 * NS_PER_S) /* older answers are not shown */

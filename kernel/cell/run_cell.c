@@ -1,11 +1,9 @@
 /* Sends RUN and FETCH, and ends the step when all members have ended. */
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 
 static json_t *script_argv(const struct cell *c)
 {

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "kernel/notebook/json_text.h"
 #include "protocol/writer.h"
 
 /* ---- how many ranks there are ---- */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "kernel/dispatch/private.h"
-#include "kernel/notebook/json_text.h"
 
 bool cell_is_ours(struct request *r)
 {

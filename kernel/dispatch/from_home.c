@@ -1,10 +1,7 @@
 /* Handles messages from home: replies, output, questions, calls that run cells on ranks; and home's
  * death. */
-#include <stdlib.h>
-
 #include "base/log.h"
 #include "kernel/dispatch/private.h"
-#include "kernel/notebook/json_text.h"
 
 /* Sends the comm messages that wait in the queue to home now. */
 static void pass_comms(struct notebook *nb)

@@ -1,6 +1,4 @@
 /* Handles messages from ranks: READY, lines, displays, prompts, DONE, answers to PROBE, stacks. */
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"

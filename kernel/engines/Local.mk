@@ -1,14 +1,14 @@
 # The processes that the kernel starts: engines, and this machine's agent.
 noinst_LIBRARIES += kernel/engines/libengines.a
 kernel_engines_libengines_a_SOURCES = \
-	kernel/engines/engine_event.h \
-	kernel/engines/engine_find.h kernel/engines/engine_find.c \
+	kernel/engines/private.h \
+	kernel/engines/engine_find.c \
 	kernel/engines/engine_nodes.c \
-	kernel/engines/engine_output.h kernel/engines/engine_output.c \
-	kernel/engines/engine_process.h kernel/engines/engine_process.c \
-	kernel/engines/engine_run.h kernel/engines/engine_run.c \
+	kernel/engines/engine_output.c \
+	kernel/engines/engine_process.c \
+	kernel/engines/engine_run.c \
 	kernel/engines/engines.h kernel/engines/engines.c \
-	kernel/engines/local_agent.h kernel/engines/local_agent.c
+	kernel/engines/local_agent.c
 
 check_PROGRAMS += tests/unit/kernel/engines/engine_output.t tests/unit/kernel/engines/engine_run.t
 tests_unit_kernel_engines_engine_output_t_SOURCES = tests/unit/kernel/engines/engine_output.c

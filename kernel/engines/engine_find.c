@@ -1,5 +1,4 @@
-/* engine_find.c - see engine_find.h. */
-#include "kernel/engines/engine_find.h"
+#include "kernel/engines/engines.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -8,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/runtime.h"
 #include "base/suggest.h"
 

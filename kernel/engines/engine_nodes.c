@@ -1,9 +1,8 @@
 /* engine_nodes.c - what an engine says about its nodes: their number, names and failures. */
-#include "kernel/engines/engine_run.h"
+#include "kernel/engines/private.h"
 
 #include <stdio.h>
 
-#include "base/child_lines.h"
 #include "base/log.h"
 #include "kernel/agents/agents_nodes.h"
 

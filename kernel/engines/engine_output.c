@@ -1,5 +1,4 @@
-/* engine_output.c - see engine_output.h. */
-#include "kernel/engines/engine_output.h"
+#include "kernel/engines/private.h"
 
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* engine_process.c - see engine_process.h. */
-#include "kernel/engines/engine_process.h"
+#include "kernel/engines/private.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,12 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/child_lines.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/runtime.h"
 #include "base/utf8.h"
-#include "kernel/engines/engine_find.h"
 
 #define READ_SIZE      16384
 #define READS_PER_TURN 4

@@ -1,5 +1,4 @@
-/* engine_run.c - see engine_run.h. */
-#include "kernel/engines/engine_run.h"
+#include "kernel/engines/private.h"
 
 #include <stdlib.h>
 

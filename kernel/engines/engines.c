@@ -1,4 +1,3 @@
-/* engines.c - see engines.h. */
 #include "kernel/engines/engines.h"
 
 #include <signal.h>
@@ -7,11 +6,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/orphans.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "kernel/agents/agents_nodes.h"
-#include "kernel/engines/engine_run.h"
-#include "kernel/engines/local_agent.h"
+#include "kernel/engines/private.h"
 
 #define LOOK_NS (250 * NS_PER_MS)
 /* An agent that was killed leaves processes, which take a moment to die. */

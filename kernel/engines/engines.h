@@ -3,9 +3,7 @@
 #ifndef KERNEL_ENGINES_ENGINES_H
 #define KERNEL_ENGINES_ENGINES_H
 
-#include "base/loop/loop.h"
 #include "kernel/agents/agents.h"
-#include "kernel/engines/engine_event.h"
 
 struct engines;
 
@@ -38,5 +36,12 @@ void engines_stop(struct engines *e, unsigned engine);
 void engines_nodes(const struct engines *e, unsigned engine, unsigned *first, unsigned *n);
 /* A node is up, or lost, as the agents' handler was told. */
 void engines_node_changed(struct engines *e, unsigned node);
+
+/* ---- engine_find.c ---- */
+/* Finds an engine: the executable cellspan-launch-NAME, in cellspan's own folder or on PATH. */
+
+/* The path of the executable, to be freed by the caller. NULL: *err lists the engines, and names
+ * the one that was probably meant. */
+char *engine_find(const char *name, struct err *err);
 
 #endif

@@ -1,5 +1,4 @@
-/* local_agent.c - see local_agent.h. */
-#include "kernel/engines/local_agent.h"
+#include "kernel/engines/private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,10 +4,8 @@
 #define KERNEL_GROUP_GROUP_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "base/ranks.h"
 #include "kernel/group/place.h"
 

@@ -1,5 +1,4 @@
-/* ledger.c - see ledger.h. */
-#include "kernel/group/ledger.h"
+#include "kernel/group/vars_bundle.h"
 
 #include <stdlib.h>
 

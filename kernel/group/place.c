@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-
 #define CORES_MAX 4u /* ranks of a world without a given size and without GPUs */
 #define NAMED_MAX 8u /* machines that an error lists */
 #define ANY       UINT_MAX

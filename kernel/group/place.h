@@ -3,11 +3,8 @@
 #define KERNEL_GROUP_PLACE_H
 
 #include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 #include "base/buf.h"
-#include "base/err.h"
 
 #define PLACE_NOWHERE UINT_MAX
 

@@ -1,4 +1,3 @@
-/* vars_bundle.c - see vars_bundle.h. */
 #include "kernel/group/vars_bundle.h"
 
 #include <stdlib.h>

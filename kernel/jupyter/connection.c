@@ -1,5 +1,4 @@
-/* connection.c - see connection.h. Errors say exactly what is wrong, since users also edit such
- * files by hand. */
+/* Errors say exactly what is wrong, since users also edit such files by hand. */
 #include "kernel/jupyter/connection.h"
 
 #include <errno.h>
@@ -11,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "protocol/jupyter.h"
 
 #define FILE_MAX (1u << 20) /* bytes; real files have about 400 */

@@ -3,9 +3,6 @@
 #ifndef KERNEL_JUPYTER_CONNECTION_H
 #define KERNEL_JUPYTER_CONNECTION_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/err.h"
 #include "base/slice.h"
 

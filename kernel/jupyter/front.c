@@ -1,5 +1,4 @@
-/* front.c - see front.h. Creates the channels and connects them: inbox.c receives, iopub.c
- * publishes, usage.c measures. */
+/* Creates the channels and connects them: inbox.c receives, iopub.c publishes, usage.c measures. */
 #include "kernel/jupyter/front.h"
 
 #include <errno.h>
@@ -12,13 +11,9 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "kernel/jupyter/connection.h"
 #include "kernel/jupyter/inbox.h"
-#include "kernel/jupyter/iopub.h"
+#include "kernel/jupyter/private.h"
 #include "kernel/jupyter/outbound.h"
-#include "kernel/jupyter/request.h"
-#include "kernel/jupyter/sockets.h"
-#include "kernel/jupyter/usage.h"
 
 #define CHANNELS          3u
 #define FRAMES_PER_TURN   512u

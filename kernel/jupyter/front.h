@@ -9,7 +9,6 @@
 #include <jansson.h>
 
 #include "base/loop/loop.h"
-#include "base/slice.h"
 #include "protocol/jupyter.h"
 
 struct front;

@@ -1,5 +1,5 @@
-/* heartbeat.c - see heartbeat.h. The thread owns its socket and shares nothing else. */
-#include "kernel/jupyter/heartbeat.h"
+/* The thread owns its socket and shares nothing else. */
+#include "kernel/jupyter/private.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* inbox.c - see inbox.h. A message with too many frames is read over many turns of the loop, and
- * its frames are not kept. */
+/* A message with too many frames is read over many turns of the loop, and its frames are not kept.
+ */
 #include "kernel/jupyter/inbox.h"
 
 #include <errno.h>

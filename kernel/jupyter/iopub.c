@@ -1,12 +1,10 @@
-/* iopub.c - see iopub.h. One queue for each subscriber, in front of one XPUB socket.
- *
- * libzmq does not tell which subscriber is slow, and drops messages for one whose pipe is full. So
- * we subscribe each subscriber to a topic of its own, which begins with the topic that it asked
- * for. Each one gets its own message, with its own topic before the real topic; the other frames
- * share their bytes. At most IN_FLIGHT bytes for a subscriber are in libzmq. The rest waits here,
- * and a timer of TICK_NS tries again. A subscriber is gone when libzmq has no receiver for its
- * message. */
-#include "kernel/jupyter/iopub.h"
+/* One queue for each subscriber, in front of one XPUB socket. libzmq does not tell which subscriber
+ * is slow, and drops messages for one whose pipe is full. So we subscribe each subscriber to a
+ * topic of its own, which begins with the topic that it asked for. Each one gets its own message,
+ * with its own topic before the real topic; the other frames share their bytes. At most IN_FLIGHT
+ * bytes for a subscriber are in libzmq. The rest waits here, and a timer of TICK_NS tries again. A
+ * subscriber is gone when libzmq has no receiver for its message. */
+#include "kernel/jupyter/private.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +16,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "kernel/jupyter/outbound.h"
-#include "protocol/jupyter.h"
 
 #define IN_FLIGHT (4u << 20)
 /* bytes of streams and displays that wait for a subscriber that does not read */

@@ -1,4 +1,3 @@
-/* outbound.c - see outbound.h. */
 #include "kernel/jupyter/outbound.h"
 
 #include <errno.h>

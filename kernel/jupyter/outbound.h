@@ -4,8 +4,6 @@
 #define KERNEL_JUPYTER_OUTBOUND_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <zmq.h>
 
 #include "base/err.h"

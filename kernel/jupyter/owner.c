@@ -1,5 +1,4 @@
-/* owner.c - see owner.h. */
-#include "kernel/jupyter/owner.h"
+#include "kernel/jupyter/private.h"
 
 #include <sodium.h>
 #include <stdlib.h>

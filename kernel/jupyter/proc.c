@@ -1,5 +1,5 @@
 /* proc.c - readers of /proc. */
-#include "kernel/jupyter/proc.h"
+#include "kernel/jupyter/private.h"
 
 #include <dirent.h>
 #include <stdio.h>

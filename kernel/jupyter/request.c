@@ -1,9 +1,7 @@
-/* request.c - see request.h. The frames stay in ZeroMQ's memory and are not copied. */
-#include "kernel/jupyter/request.h"
+/* The frames stay in ZeroMQ's memory and are not copied. */
+#include "kernel/jupyter/inbox.h"
 
 #include <stdlib.h>
-
-#include "base/clock.h"
 
 struct request {
     unsigned refs;

@@ -1,12 +1,8 @@
-/* sockets.c - see sockets.h. */
-#include "kernel/jupyter/sockets.h"
+#include "kernel/jupyter/private.h"
 
 #include <errno.h>
 #include <string.h>
 #include <zmq.h>
-
-#include "kernel/jupyter/heartbeat.h"
-#include "kernel/jupyter/owner.h"
 
 #define IOPUB_HWM       0 /* no limit here: iopub.c has one for each subscriber */
 #define ROUTER_RECV_HWM 20000

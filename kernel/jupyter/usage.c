@@ -1,13 +1,10 @@
-/* usage.c - see usage.h. Makes one measurement at a time; all requests that come meanwhile get the
- * same figures. CPU percentages count from the previous measurement; the first one has 0, as in
- * psutil, which other kernels use. */
-#include "kernel/jupyter/usage.h"
+/* Makes one measurement at a time; all requests that come meanwhile get the same figures. CPU
+ * percentages count from the previous measurement; the first one has 0, as in psutil, which other
+ * kernels use. */
+#include "kernel/jupyter/private.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include "kernel/jupyter/proc.h"
 
 struct usage {
     struct loop *loop;

@@ -1,18 +1,18 @@
 # kernel/merge: lines of many ranks in, text blocks out, at a rate that clients accept.
 noinst_LIBRARIES += kernel/merge/libmerge.a
 kernel_merge_libmerge_a_SOURCES = \
-	kernel/merge/merge.h kernel/merge/merge.c \
-	kernel/merge/sole.h kernel/merge/sole.c \
-	kernel/merge/screen.h kernel/merge/screen.c \
-	kernel/merge/source.h kernel/merge/source.c \
-	kernel/merge/frame.h kernel/merge/frame.c \
-	kernel/merge/lane.h kernel/merge/lane.c \
-	kernel/merge/fold.h kernel/merge/fold.c \
-	kernel/merge/show.h kernel/merge/show.c \
-	kernel/merge/label.h kernel/merge/label.c \
-	kernel/merge/bars.h kernel/merge/bars.c \
+	kernel/merge/merge.h kernel/merge/private.h kernel/merge/merge.c \
+	kernel/merge/sole.c \
+	kernel/merge/screen.c \
+	kernel/merge/source.c \
+	kernel/merge/frame.c \
+	kernel/merge/lane.c \
+	kernel/merge/fold.c \
+	kernel/merge/show.c \
+	kernel/merge/label.c \
+	kernel/merge/bars.c \
 	kernel/merge/pace.h kernel/merge/pace.c \
-	kernel/merge/page.h kernel/merge/page.c \
+	kernel/merge/page.c \
 	kernel/merge/gap.h kernel/merge/gap.c
 
 check_PROGRAMS += \

@@ -1,5 +1,4 @@
-/* bars.c - see bars.h. */
-#include "kernel/merge/bars.h"
+#include "kernel/merge/private.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,4 @@
-/* frame.c - see frame.h. */
-#include "kernel/merge/frame.h"
+#include "kernel/merge/private.h"
 
 /* The line from its first visible character on. */
 static struct slice visible(struct slice s)

@@ -1,4 +1,3 @@
-/* gap.c - see gap.h. */
 #include "kernel/merge/gap.h"
 
 #include <stdlib.h>

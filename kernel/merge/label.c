@@ -1,5 +1,4 @@
-/* label.c - see label.h. */
-#include "kernel/merge/label.h"
+#include "kernel/merge/private.h"
 
 #include <stdlib.h>
 

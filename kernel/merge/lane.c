@@ -1,9 +1,6 @@
-/* lane.c - see lane.h. */
-#include "kernel/merge/lane.h"
+#include "kernel/merge/private.h"
 
 #include <stdlib.h>
-
-#include "base/clock.h"
 
 #define COST_MAX ((size_t)4 << 20) /* bytes of waiting lines; above that the oldest leave */
 #define HELD_MAX ((size_t)1 << 20) /* the same while they wait for another rank's long line */

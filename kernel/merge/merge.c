@@ -1,20 +1,13 @@
-/* merge.c - see merge.h. The steps of a line:
- *   utf8     repairs invalid UTF-8
- *   screen   removes escape sequences that set a terminal's modes
- *   source   keeps part of a line until its newline, a table until its last row, and a bar's state
- *   lane     keeps lines until equal lines of other ranks come, or another rank's long line ends
- *   show     adds labels, and keeps other ranks' text out of an unfinished line
- * If only one rank is shown (a world of one, rank0), there is only utf8, until the rank draws as on
- * a terminal. */
+/* The steps of a line: utf8 repairs invalid UTF-8 screen removes escape sequences that set a
+ * terminal's modes source keeps part of a line until its newline, a table until its last row, and a
+ * bar's state lane keeps lines until equal lines of other ranks come, or another rank's long line
+ * ends show adds labels, and keeps other ranks' text out of an unfinished line If only one rank is
+ * shown (a world of one, rank0), there is only utf8, until the rank draws as on a terminal. */
 #include "kernel/merge/merge.h"
 
 #include <stdlib.h>
 
-#include "kernel/merge/bars.h"
-#include "kernel/merge/frame.h"
-#include "kernel/merge/lane.h"
-#include "kernel/merge/screen.h"
-#include "kernel/merge/sole.h"
+#include "kernel/merge/private.h"
 
 #define TWINS_NS    (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
 #define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */

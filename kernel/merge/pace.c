@@ -1,12 +1,11 @@
-/* pace.c - see pace.h. The waiting text is divided into a few runs, each of one stream, in the
- * order in which they came. If the streams alternate more often between two messages, further text
- * joins the last run of its stream. So it takes a few messages, not one for each line. */
+/* The waiting text is divided into a few runs, each of one stream, in the order in which they came.
+ * If the streams alternate more often between two messages, further text joins the last run of its
+ * stream. So it takes a few messages, not one for each line. */
 #include "kernel/merge/pace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/utf8.h"
 
 #define GAP_NS       (100 * NS_PER_MS)

@@ -1,5 +1,4 @@
-/* screen.c - see screen.h. */
-#include "kernel/merge/screen.h"
+#include "kernel/merge/private.h"
 
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* show.c - see show.h. */
-#include "kernel/merge/show.h"
+#include "kernel/merge/private.h"
 
 #include <stdlib.h>
 

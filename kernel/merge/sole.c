@@ -1,5 +1,4 @@
-/* sole.c - see sole.h. */
-#include "kernel/merge/sole.h"
+#include "kernel/merge/private.h"
 
 static int text_out(struct show *show, unsigned stream, struct slice text)
 {

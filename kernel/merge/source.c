@@ -1,5 +1,4 @@
-/* source.c - see source.h. */
-#include "kernel/merge/source.h"
+#include "kernel/merge/private.h"
 
 #include <stdlib.h>
 #include <string.h>

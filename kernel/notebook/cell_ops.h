@@ -5,13 +5,8 @@
 #ifndef KERNEL_NOTEBOOK_CELL_OPS_H
 #define KERNEL_NOTEBOOK_CELL_OPS_H
 
-#include <stdbool.h>
-
 #include "base/clock.h"
-#include "base/err.h"
-#include "base/slice.h"
 #include "kernel/agents/node.h"
-#include "kernel/engines/engine_event.h"
 #include "protocol/span.h"
 
 struct request;

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "kernel/notebook/notebook.h"
-#include "kernel/notebook/json_text.h"
 
 /* bytes of each of home's streams that are kept until the first cell */
 #define EARLY_MAX (64 << 10)

@@ -7,7 +7,6 @@
 #include "base/utf8.h"
 #include "kernel/notebook/notebook.h"
 #include "magics/plan.h"
-#include "kernel/notebook/json_text.h"
 
 #define PROTOCOL "5.4" /* version of Jupyter's protocol */
 

@@ -1,4 +1,4 @@
-#include "kernel/notebook/json_text.h"
+#include "kernel/notebook/notebook.h"
 
 #include <signal.h>
 #include <stdio.h>

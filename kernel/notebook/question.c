@@ -1,10 +1,7 @@
 /* Home's questions to idle ranks: which names they have, and what completes a name. Home gets the
  * answers that come within WAIT_NS, or before the next cell begins. */
-#include <stdlib.h>
-
 #include "base/log.h"
 #include "kernel/notebook/notebook.h"
-#include "kernel/notebook/json_text.h"
 
 #define WAIT_NS (300 * NS_PER_MS)
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "kernel/notebook/json_text.h"
 
 static bool is_asked_of_home(const struct span *m)
 {

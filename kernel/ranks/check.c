@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "base/random.h"
-#include "kernel/notebook/json_text.h"
 
 #define CONNECT_LIMIT_S 5.0
 #define PAIR_LIMIT_S    10.0 /* by tcp; NCCL needs seconds to start */

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "kernel/ranks/check.h"
-#include "kernel/notebook/json_text.h"
 
 const struct check_way *check_way_between(const struct check *k, unsigned from, unsigned to)
 {

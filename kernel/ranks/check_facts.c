@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "kernel/ranks/check.h"
-#include "kernel/notebook/json_text.h"
-#include "kernel/status/grid.h"
+#include "kernel/status/status.h"
 
 #define CLOCK_OFF_S 2.0                 /* a note names a clock that differs more */
 #define SHM_LITTLE  (INT64_C(64) << 20) /* bytes; a note names a node with less free */

@@ -4,8 +4,7 @@
 
 #include "base/log.h"
 #include "kernel/ranks/check.h"
-#include "kernel/notebook/json_text.h"
-#include "kernel/status/grid.h"
+#include "kernel/status/status.h"
 
 #define MATRIX_MAX 16u /* ranks */
 #define NAMED_MAX  8u  /* links that are named one by one */

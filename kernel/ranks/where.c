@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "kernel/ranks/ranks.h"
-#include "kernel/notebook/json_text.h"
 
 /* agents answer for a silent rank after 2 s, and for NCCL after 3 s */
 #define WAIT_NS    (4 * NS_PER_S)

@@ -1,7 +1,7 @@
 # kernel/status: the table of the ranks.
 noinst_LIBRARIES += kernel/status/libstatus.a
 kernel_status_libstatus_a_SOURCES = kernel/status/status.h kernel/status/status.c kernel/status/table.h kernel/status/table.c kernel/status/status_cell.c \
-	kernel/status/grid.h kernel/status/grid.c
+	kernel/status/grid.c
 
 check_PROGRAMS += tests/unit/status/status.t
 tests_unit_status_status_t_SOURCES = tests/unit/status/status.c

@@ -1,5 +1,3 @@
-/* grid.c - see grid.h. */
-#include "kernel/status/grid.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* status.c - see status.h: the table of a group. */
+/* The table of a group. */
 #include "kernel/status/table.h"
 
 static int heading(size_t n, const char *group, struct buf *out)

@@ -3,8 +3,6 @@
 #ifndef KERNEL_STATUS_STATUS_H
 #define KERNEL_STATUS_STATUS_H
 
-#include <stdbool.h>
-
 #include "base/buf.h"
 
 /* All pointers are borrowed. A text is NULL if nothing is known. */
@@ -48,5 +46,23 @@ struct status_cell {
  * it, HTML is shown above the cell's output. -1: memory is out. */
 MUST_USE int status_cell_text(const struct status_cell *s, struct buf *out);
 MUST_USE int status_cell_html(const struct status_cell *s, struct buf *out);
+
+/* ---- grid.c ---- */
+/* Writes a small table of texts as plain text and as HTML. Pure. */
+
+struct grid {
+    size_t columns;
+    const bool *right; /* borrowed: for each column, is it aligned right? NULL: none is */
+    char **cell;       /* owned, n of them: row after row, the headings first */
+    size_t n;
+    bool failed; /* memory was out in grid_add: writing will fail */
+};
+
+void grid_add(struct grid *g, const char *format, ...) PRINTF_LIKE(2, 3); /* the next cell */
+void grid_release(struct grid *g);
+MUST_USE int grid_text(const struct grid *g, struct buf *out);
+MUST_USE int grid_html(const struct grid *g, struct buf *out);
+/* Appends text, escaped for HTML. */
+MUST_USE int grid_escape(struct buf *out, const char *text);
 
 #endif

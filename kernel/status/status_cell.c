@@ -1,7 +1,4 @@
-/* status_cell.c - see status.h. The display of a running cell's ranks is short, since it is sent
- * once a second. */
-#include <stdlib.h>
-
+/* The display of a running cell's ranks is short, since it is sent once a second. */
 #include "base/clock.h"
 #include "base/ranks.h"
 #include "kernel/status/table.h"

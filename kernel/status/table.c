@@ -1,4 +1,4 @@
-/* table.c - see table.h. One list of columns serves both forms. */
+/* One list of columns serves both forms. */
 #include "kernel/status/table.h"
 
 #include <stdio.h>

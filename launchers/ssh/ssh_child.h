@@ -9,7 +9,6 @@
 
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
-#include "base/tail.h"
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
 #include "launchers/words.h"

@@ -8,7 +8,7 @@
 #include "base/child_lines.h"
 #include "base/utf8.h"
 #include "kernel/blobs/direct_links.h"
-#include "kernel/engines/engine_output.h"
+#include "kernel/engines/private.h"
 #include "protocol/keys.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent/net/address.h"

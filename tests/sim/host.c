@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "kernel/agents/tree.h"
+#include "kernel/agents/to_agents.h"
 #include "tests/sim/agent.h"
 
 #define SOCKETS_MAX 16384

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 
 #include "base/log.h"
-#include "base/orphans.h"
 #include "base/process.h"
 #include "base/utf8.h"
 #include "protocol/span_fields.h"

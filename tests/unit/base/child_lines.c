@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/tail.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "kernel/jupyter/request.h"
+#include "kernel/jupyter/inbox.h"
 #include "tests/unit/tap.h"
 
 static uint64_t set_clock(void *arg)

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "kernel/group/ledger.h"
 #include "kernel/group/vars_bundle.h"
 #include "tests/unit/tap.h"
 

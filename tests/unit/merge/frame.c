@@ -1,6 +1,5 @@
 /* Tables and panels stay together, and control sequences for a terminal are not shown. */
-#include "kernel/merge/frame.h"
-#include "kernel/merge/screen.h"
+#include "kernel/merge/private.h"
 #include "tests/unit/merge/fixture.h"
 
 #define TOP       "┏━━━┓\n"

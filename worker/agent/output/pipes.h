@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/loop/loop.h"
-#include "base/tail.h"
+#include "base/child_lines.h"
 #include "worker/agent/output/lines.h"
 #include "worker/agent/output/worker_credit.h"
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/orphans.h"
 #include "base/process.h"
 
 #define NAME    "cellspan-guard"

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/orphans.h"
 #include "base/process.h"
 #include "base/runtime.h"
 #include "protocol/reader.h"

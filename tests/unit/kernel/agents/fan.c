@@ -2,7 +2,7 @@
  * any allocation may fail. */
 #include <stdlib.h>
 
-#include "kernel/agents/fan.h"
+#include "kernel/agents/to_agents.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/kernel/agents/words.h"
 #include "tests/unit/tap.h"

@@ -1,7 +1,7 @@
 /* Agents that change to a parent: nodes that die meanwhile, and the state after a failed change. */
 #include <stdlib.h>
 
-#include "kernel/agents/tree.h"
+#include "kernel/agents/to_agents.h"
 #include "tests/unit/kernel/agents/stage.h"
 #include "tests/unit/tap.h"
 

@@ -4,7 +4,7 @@
 #define TESTS_UNIT_KERNEL_AGENTS_STAGE_H
 
 #include "kernel/agents/private.h"
-#include "kernel/engines/engine_run.h"
+#include "kernel/engines/private.h"
 #include "protocol/span_fields.h"
 
 #define STAGE_NODES 128u

@@ -1,5 +1,5 @@
 /* The parents in a tree of nodes. */
-#include "kernel/agents/tree.h"
+#include "kernel/agents/to_agents.h"
 
 #include "tests/unit/tap.h"
 

@@ -1,7 +1,7 @@
 /* What engines write: every line of docs/launchers.md, and lines that are not valid. */
 #include <stdlib.h>
 
-#include "kernel/engines/engine_output.h"
+#include "kernel/engines/private.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 

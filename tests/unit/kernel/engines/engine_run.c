@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kernel/agents/tree.h"
+#include "kernel/agents/to_agents.h"
 #include "tests/unit/kernel/agents/stage.h"
 #include "tests/unit/tap.h"
 

@@ -1,0 +1,137 @@
+/* private.h - what the files of this folder share: an engine from its start to its end, and this
+ * machine's agent. Tests use it too. */
+#ifndef KERNEL_ENGINES_PRIVATE_H
+#define KERNEL_ENGINES_PRIVATE_H
+
+#include <sys/types.h>
+
+#include "base/child_lines.h"
+#include "kernel/engines/engines.h"
+#include "protocol/keys.h"
+
+/* ---- engine_output.c ---- */
+/* What an engine writes: the lines of its stdout, which docs/launchers.md specifies, and the last
+ * lines of its stderr. Pure. */
+
+#define ENGINE_NODES_MAX 65535u
+
+enum engine_line_kind {
+    ENGINE_LINE_NONSENSE,
+    ENGINE_LINE_NODES,
+    ENGINE_LINE_NODE,
+    ENGINE_LINE_SAY,
+    ENGINE_LINE_FAILED
+};
+
+struct engine_line {
+    enum engine_line_kind kind;
+    unsigned n;        /* NODES: how many; NODE, FAILED: which */
+    unsigned slots;    /* NODE; 0: not said */
+    struct slice text; /* NODE: its name; SAY, FAILED: the text. Borrowed from the line */
+};
+
+struct engine_line engine_line_parse(struct slice line);
+
+/* Appends the last lines of stderr as UTF-8 without control characters, and without blank lines at
+ * the end. -1: memory is out. */
+MUST_USE int engine_errors(const struct tail *errors, struct buf *out);
+
+/* ---- engine_process.c ---- */
+/* An engine as a child process: its start, its output and its end. */
+
+struct engine_process;
+
+struct engine_process_spec {
+    const char *name, *spec; /* spec: "" for none */
+    unsigned ranks;          /* 0: not said */
+    const char *endpoints;   /* where its agents dial */
+    const struct secret *secret;
+    void (*said)(void *arg, const struct engine_line *said);
+    void *arg;
+};
+
+/* All of spec is borrowed for the call. */
+struct engine_process *
+engine_process_start(struct loop *loop, const struct engine_process_spec *spec, struct err *err);
+void engine_process_free(
+    struct engine_process *e); /* kills it first if it still runs; NULL is fine */
+
+pid_t engine_process_pid(const struct engine_process *e); /* 0: it has ended */
+/* Closes its stdin, at which it should end. If it does not, SIGTERM and SIGKILL follow. */
+void engine_process_end(struct engine_process *e);
+/* Sends it a signal; SIGKILL to its whole process group. */
+void engine_process_signal(struct engine_process *e, int signo);
+/* It has been waited for. Reads what it wrote last. */
+void engine_process_ended(struct engine_process *e, int status);
+/* Appends how it ended, for the user, and the last lines of its stderr. */
+MUST_USE int engine_process_words(const struct engine_process *e, struct buf *out);
+/* Appends only the last lines of its stderr. */
+MUST_USE int engine_process_errors(const struct engine_process *e, struct buf *out);
+
+/* ---- engine_run.c ---- */
+/* One engine from its start to its end: until when its nodes must be up, and why it failed. Private
+ * to kernel/engines and its tests. */
+
+struct engine_run {
+    unsigned number;
+    char *name;
+    struct agents *agents; /* borrowed */
+    const char *endpoints; /* where its agents dial; borrowed from agents */
+    engine_event_f event;
+    void *arg;
+    const struct clock *clock; /* borrowed */
+    struct engine_process *process;
+    struct secret secret;
+    unsigned first, n; /* its nodes; n 0: not said yet */
+    uint64_t start_ns; /* how long its nodes may take to come up */
+    /* Until then they must be up. UINT64_MAX: they are, or the engine waits in a queue. */
+    uint64_t deadline_ns;
+    bool stopped;     /* no event follows */
+    bool ended;       /* its process has */
+    struct buf words; /* why it ended */
+};
+
+/* In engines.c. NULL: there is none any more. */
+struct engine_run *engines_run(const struct engines *e, unsigned number);
+void engine_run_free(struct engine_run *run); /* NULL is fine */
+
+/* In engine_nodes.c. Handler of the engine's process; run is its struct engine_run. */
+void engine_nodes_said(void *run, const struct engine_line *said);
+
+/* Its nodes have the start time again from now on; no deadline if all are up. */
+void engine_run_restart_clock(struct engine_run *run);
+/* The engine waits in a queue: there is no deadline until something happens. */
+void engine_run_stop_clock(struct engine_run *run);
+/* A node is up or lost. */
+void engine_run_node_changed(struct engine_run *run, const struct node *node);
+/* Fails the run if the deadline is over. */
+void engine_run_look(struct engine_run *run, uint64_t now);
+
+/* Ends its agents and its process. */
+void engine_run_stop(struct engine_run *run);
+/* The same, and the event ENGINE_FAILED. */
+void engine_run_fail(struct engine_run *run, const char *why);
+/* Its process has ended. If all nodes were up, they are lost one by one, with the engine's words.
+ */
+void engine_run_ended(struct engine_run *run, int status);
+
+/* ---- local_agent.c ---- */
+/* This machine's agent as a child process. It starts home by itself. Its stdin is a socket: through
+ * it the agent shares file descriptors with the kernel (local_blobs.h), and its end tells the agent
+ * that the kernel is gone. */
+
+struct local_agent {
+    const char *endpoint, *node, *python; /* borrowed */
+    pid_t pid;                            /* 0: none */
+    int in;                               /* the kernel's end of its stdin */
+};
+
+#define LOCAL_AGENT_INIT { NULL, NULL, NULL, 0, -1 }
+
+MUST_USE int local_agent_start(struct local_agent *l, struct err *err);
+/* It has ended with this wait status; writes why, for the user. */
+void local_agent_ended(struct local_agent *l, int status, char *why, size_t size);
+void local_agent_let_go(struct local_agent *l); /* closes its stdin, at which it ends */
+void local_agent_kill(struct local_agent *l);   /* if it still runs */
+
+#endif

@@ -1,0 +1,134 @@
+/* private.h - what the files of this folder share. */
+#ifndef KERNEL_JUPYTER_PRIVATE_H
+#define KERNEL_JUPYTER_PRIVATE_H
+
+#include "kernel/jupyter/connection.h"
+#include "kernel/jupyter/front.h"
+
+/* ---- proc.c ---- */
+/* Reads facts about processes and the machine from Linux's /proc. On other systems every call
+ * returns -1. */
+
+struct proc_process {
+    long pid, parent;
+    uint64_t started; /* ticks since boot: distinguishes two processes with the same pid */
+    uint64_t ticks;   /* CPU time used, user and system */
+};
+
+struct proc_memory { /* bytes */
+    uint64_t total, free, available, buffers, cached, shared, active, inactive, slab;
+};
+
+struct proc_cpu { /* ticks since boot, of all CPUs */
+    uint64_t busy, all;
+};
+
+/* The process pid and all its descendants, pid first. The caller frees *list. */
+MUST_USE int proc_tree(long pid, struct proc_process **list, size_t *n);
+/* The proportional set size in bytes: each shared page is divided among its processes. */
+MUST_USE int proc_pss(long pid, uint64_t *bytes);
+MUST_USE int proc_memory(struct proc_memory *m);
+MUST_USE int proc_cpu(struct proc_cpu *c);
+
+/* ---- usage.c ---- */
+/* Answers usage_request (jupyter-resource-usage): CPU and memory of the kernel with all its workers
+ * on this machine, and of the machine. */
+
+struct usage;
+
+/* The answer to r; content is for the reply, borrowed for the call. */
+typedef void (*usage_reply_f)(void *arg, struct request *r, struct slice content);
+
+struct usage *usage_create(struct loop *loop, usage_reply_f reply, void *arg, struct err *err);
+void usage_destroy(struct usage *u); /* NULL is fine; waiting requests get no answer */
+/* Answers after a few turns of the loop: measuring a large process takes milliseconds, so each turn
+ * measures one process. */
+MUST_USE int usage_ask(struct usage *u, struct request *r, struct err *err);
+
+/* ---- heartbeat.c ---- */
+/* Echoes heartbeats from a thread of its own, so that it answers even while the loop is busy. */
+
+struct heartbeat;
+
+/* Takes ownership of the bound ROUTER, which from now on only the thread uses. On failure the
+ * socket is closed. */
+struct heartbeat *heartbeat_start(void *socket, struct err *err);
+/* Waits for the thread, which ends when the socket's context is shut down. NULL is fine. */
+void heartbeat_join(struct heartbeat *h);
+
+/* ---- owner.c ---- */
+/* Decides who may connect if the channels are encrypted. CURVE alone would admit every client that
+ * knows the server's public key. */
+
+/* ZAP domains. OWNER: only the key of the connection file is admitted. ANYBODY: any key, for the
+ * heartbeat: there clients use temporary keys, and nothing secret is sent. */
+#define DOMAIN_OWNER   "owner"
+#define DOMAIN_ANYBODY "anybody"
+
+struct owner;
+
+/* Answers the ZAP questions of the context's sockets, from the loop. */
+struct owner *owner_create(struct loop *loop, void *context, const struct connection *c,
+                           struct err *err);
+void owner_destroy(struct owner *o); /* NULL is fine */
+
+/* ---- sockets.c ---- */
+/* The ZeroMQ sockets of the five channels: one context, one I/O thread, options, keys, addresses.
+ */
+
+struct heartbeat;
+struct owner;
+
+struct sockets {
+    void *context;
+    void *socket[PORTS]; /* the heartbeat's is NULL: its thread owns it */
+    struct owner *owner; /* NULL: no encryption */
+    struct heartbeat *heartbeat;
+};
+
+/* Creates and binds all five, and starts the heartbeat. On failure nothing stays open; *err names
+ * the port, the file and the fix. */
+MUST_USE int sockets_open(struct sockets *s, struct loop *loop, const struct connection *c,
+                          struct err *err);
+/* Closes all; waits up to linger_ms until sent messages have left. Safe on a zeroed struct. */
+void sockets_close(struct sockets *s, int linger_ms);
+
+/* ---- iopub.c ---- */
+/* The broadcast channel. A slow subscriber loses nothing: messages that can't leave yet wait here
+ * in order. Their bytes are counted, so that programs that print can be slowed down. A subscriber
+ * that reads nothing for ten seconds no longer slows down anybody. When it reads again it gets only
+ * the last few MiB of streams and displays, but all other messages. */
+
+struct iopub;
+
+/* A client subscribed to the topic (borrowed). */
+typedef void (*iopub_subscribed_f)(void *arg, struct slice topic);
+
+/* The limits of front.h: above `high`, programs that print should stop; below `low`
+ * iopub_on_drained reports that they may continue. */
+struct iopub_marks {
+    size_t high, low; /* bytes */
+};
+
+/* socket: an XPUB with NODROP, MANUAL and no high-water mark, borrowed. */
+struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks marks,
+                           iopub_subscribed_f f, void *arg, struct err *err);
+/* Call it while the socket is still open. Drops waiting messages (see iopub_flush()). libzmq may
+ * still use the byte counts, so call iopub_release() after the context is gone. */
+void iopub_stop(struct iopub *p);
+void iopub_release(struct iopub *p); /* NULL is fine */
+
+/* Calls iopub_subscribed_f for new subscribers, so that they get the next message. Call it before
+ * iopub_send(), and before its frames are made. What is sent within iopub_subscribed_f goes only to
+ * the new subscriber. */
+void iopub_welcome(struct iopub *p);
+/* Sends or queues copies of the frames. The first is the topic, or the delimiter if there is no
+ * topic. bulk: a subscriber that does not read may miss it. */
+MUST_USE int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk,
+                        struct err *err);
+/* Sends waiting messages until none is left or the time is over. Blocks. */
+void iopub_flush(struct iopub *p, uint64_t limit_ns);
+size_t iopub_waiting(const struct iopub *p); /* bytes */
+void iopub_on_drained(struct iopub *p, loop_f drained, void *arg);
+
+#endif

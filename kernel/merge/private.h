@@ -1,0 +1,268 @@
+/* private.h - the parts of merge.c, a section for each file. Tests use it too. Pure. */
+#ifndef KERNEL_MERGE_PRIVATE_H
+#define KERNEL_MERGE_PRIVATE_H
+
+#include "base/utf8.h"
+#include "kernel/merge/merge.h"
+
+/* ---- frame.c ---- */
+/* Recognises tables and panels that are drawn with line characters, so that their rows stay
+ * together. Pure. */
+
+#define FRAME_MAX 65536u /* bytes; a longer frame is shown as separate lines */
+
+enum frame_row {
+    FRAME_NONE,  /* a line of text */
+    FRAME_FIRST, /* ┌─┐ of any kind, or +--+ */
+    /* starts with a line character, or with | or +; only within a frame */
+    FRAME_MIDDLE,
+    FRAME_LAST, /* └─┘: the frame's end */
+};
+
+/* A quick test by the first byte: most lines are text. */
+static inline bool frame_is_text(struct slice line)
+{
+    return line.n && *line.p > '+' && *line.p < '|';
+}
+
+/* Decides by the first visible character, after colours and blanks. within: a frame has begun. */
+enum frame_row frame_row(struct slice line, bool within);
+
+/* ---- screen.c ---- */
+/* Removes escape sequences that only terminals understand (hide the cursor …). Pure. */
+
+/* Does the text set a private mode (ESC [ ? n h, or l)? Then its program draws as on a terminal. */
+bool screen_set(struct slice text);
+/* Removes private modes. *out is text itself, or what was written to *room. -1: memory is out. */
+MUST_USE int screen_strip(struct slice text, struct buf *room, struct slice *out);
+/* Does the text only set colours, and show nothing? */
+bool screen_colours(struct slice text);
+
+/* ---- source.c ---- */
+/* One stream of one rank: the text that is not a whole line yet, and the progress bars that it
+ * draws. A small terminal: rows, a cursor, and the escape sequences that tqdm uses. */
+
+#define SOURCE_ROWS 512u /* nested bars may have so many rows; older ones become lines */
+
+struct source {
+    unsigned rank;
+    unsigned stream;
+    struct utf8_stream utf8;
+    struct buf partial; /* the last text, which waits for its newline */
+    /* rows of a frame before it, which wait for the last row; no newline after the last one */
+    struct buf frame;
+    uint64_t since_ns;          /* when the first byte of partial or frame came */
+    struct source *prev, *next; /* the queue of sources with waiting text, oldest first */
+    bool queued;
+    bool open;      /* the start of the line has left; what follows continues it */
+    bool bar;       /* it draws a progress bar: `rows` hold its current state */
+    bool returned;  /* the cursor is at the row's start: what follows replaces the row's text */
+    bool untouched; /* the cursor came to the row by a newline, and nothing followed */
+    unsigned row;   /* where the cursor is; below rows_n, which is at least 1 */
+    unsigned rows_n;
+    unsigned steps;    /* how many rows the cursor went up since the last newline */
+    unsigned climb;    /* the most that steps ever was; above 0 for nested bars */
+    bool blank;        /* the row was empty when the cursor came to it */
+    uint64_t ended_ns; /* when a newline last ended a row */
+    bool erased;       /* some row is erased, see below */
+    struct source_row {
+        struct buf text;
+        /* the program erased the row while it moved up, to draw again. Its text is shown until new
+         * text comes, or until nothing comes for a while, so that the bar does not flicker */
+        bool erased;
+    } *rows; /* rows_room of them */
+    unsigned rows_room;
+};
+
+struct source *source_create(unsigned rank, unsigned stream);
+void source_destroy(struct source *s);
+/* Draws text with carriage returns and moves up (ESC [ n A), but no newline. -1: memory is out. */
+MUST_USE int source_overwrite(struct source *s, struct slice text);
+/* Moves the cursor to the start of the next row. There must be fewer than SOURCE_ROWS rows. If the
+ * finished row is a bar that was drawn further down before, as tqdm does with bars that have a
+ * position, the old row is cleared. -1: memory is out. */
+MUST_USE int source_newline(struct source *s);
+/* Does the text contain control sequences that draw (carriage return, cursor up, erase)? */
+bool source_draws(struct slice text);
+/* Clears the erased rows. Were there any? */
+bool source_erase(struct source *s);
+/* Does this text without control sequences continue a bar? Else it is a line after one. */
+bool source_goes_on(const struct source *s, struct slice part);
+/* How many empty lines end the text: with them tqdm moves down to a bar's position. 0 if there are
+ * more than SOURCE_ROWS allows. */
+size_t source_way_down(const struct source *s, struct slice text);
+/* Drops the first row, which has become a line. The cursor must be below it. */
+void source_shift(struct source *s);
+/* Have newlines ended more rows than the cursor ever went up? These rows wait to become lines. */
+bool source_waits(const struct source *s);
+/* The text of the cursor's row. */
+struct slice source_row(const struct source *s);
+/* The bar is over: clears all rows. */
+void source_bar_over(struct source *s);
+/* Is there a bar with visible text? */
+bool source_shows_bar(const struct source *s);
+
+/* ---- label.c ---- */
+/* The label before a line that names its ranks: "[2] ", "[0-3] ", "[0,2-3] ". */
+
+#define LABEL_SLOTS 16u
+
+/* A cache: the same ranks print many lines. All sets have the same number of words. */
+struct labels {
+    unsigned words;
+    struct label {
+        struct buf text;
+        uint64_t *who; /* owned; NULL: the slot is free */
+    } slots[LABEL_SLOTS];
+};
+
+void labels_release(struct labels *l);
+/* Appends the label of the set `who` (bits as in struct ranks). -1: memory is out. */
+MUST_USE int labels_add(struct labels *l, const uint64_t *who, struct buf *out);
+
+/* ---- bars.c ---- */
+/* Shows the progress bars of all ranks as lines: one for each rank, or several if its bars are
+ * nested. Equal ones may be folded into one. */
+
+/* Appends the lines of all sources that show a bar. There are 2 sources for each rank; an entry may
+ * be NULL. fold: equal lines of different ranks become one. labels NULL: no labels. -1: memory is
+ * out. */
+MUST_USE int bars_write(struct source *const *sources, size_t n, bool fold, struct labels *labels,
+                        struct buf *out);
+
+/* ---- fold.c ---- */
+/* The waiting lines of one stream. A line waits for its twins (equal lines of other
+ * ranks), or for the end of another rank's long line.
+ *
+ * The list has the order in which lines will leave. A rank's new line joins an equal line after the
+ * last line of this rank, so that each rank's lines keep their order. Or it joins an earlier equal
+ * line that is the last one of all its ranks; that line then moves to the end. For example, "loss
+ * 0.3", "epoch 1" of one rank and "loss 0.4", "epoch 1" of another become one "epoch 1" at the end.
+ * The first line is settled when no rank can join it any more. */
+
+#define LINE_OPEN  1u /* no newline at its end (yet) */
+#define LINE_CONT  2u /* continues a LINE_OPEN of the same ranks */
+#define LINE_FRAME 4u /* several lines that stay together, separated by newlines */
+#define LINE_BARE  8u /* only colour codes: no label, no newline */
+
+struct line {
+    struct line *next, *prev;
+    struct line *twin; /* the next line in the same hash bucket */
+    uint64_t seq;
+    uint64_t hash;
+    uint64_t due_ns; /* leaves at this time at the latest */
+    size_t n;        /* bytes of text */
+    unsigned flags;
+    unsigned words;
+    uint64_t who[]; /* the bits of its ranks, as in struct ranks; then the text */
+};
+
+static inline struct slice line_text(const struct line *l)
+{
+    return slice_of(l->who + l->words, l->n);
+}
+
+struct fold;
+
+/* living: the ranks that may still print; a line is settled when none of them can join it (copied).
+ * twins: equal lines of different ranks become one. */
+struct fold *fold_create(const struct ranks *living, bool twins);
+void fold_destroy(struct fold *f);
+/* rank must be below 64 times the words of `living`. -1: memory is out. */
+MUST_USE int fold_add(struct fold *f, unsigned rank, struct slice text, unsigned flags,
+                      uint64_t due_ns);
+void fold_rank_over(struct fold *f, unsigned rank);
+const struct line *fold_head(const struct fold *f); /* borrowed; NULL: nothing waits */
+bool fold_settled(const struct fold *f);            /* the head has all its twins */
+bool fold_has(const struct fold *f, unsigned rank); /* a line of this rank waits */
+size_t fold_bytes(const struct fold *f);            /* of text */
+size_t fold_cost(const struct fold *f);             /* of memory */
+struct line *fold_take(struct fold *f);             /* the head, now the caller's (free()) */
+
+/* ---- show.c ---- */
+/* The text on the client's screen. Puts labels before lines, keeps other ranks' text out of an
+ * unfinished line, and gathers text so that a call of merge passes on few blocks. */
+
+#define SHOW_LONG    16384u   /* others' lines wait for the end of an unfinished line this long */
+#define SHOW_LONG_NS NS_PER_S /* unless nothing more of it came for this time */
+
+struct show {
+    struct merge_out out;
+    bool labelled;
+    bool refused; /* out() failed; its owner knows why */
+    struct labels labels;
+    struct buf text; /* of `stream`, not passed to out() yet */
+    unsigned stream;
+    struct show_open { /* by stream: the unfinished line on the screen */
+        bool on;
+        uint64_t *who;    /* owned: its ranks */
+        size_t n;         /* bytes of it that are shown */
+        uint64_t last_ns; /* when the last part of it came */
+    } open[2];
+};
+
+int show_init(struct show *s, struct merge_out out, bool labelled, unsigned words);
+void show_release(struct show *s);
+/* Shows a line, or a piece of one, of these ranks. -1: memory is out or out() failed. */
+MUST_USE int show_line(struct show *s, unsigned stream, const uint64_t *who, struct slice text,
+                       unsigned flags, uint64_t now);
+/* Does the unfinished line on the screen belong to this rank alone? */
+bool show_is_open(const struct show *s, unsigned stream, unsigned rank);
+/* Until when other ranks' lines must wait for the end of a long line; 0: they need not. */
+uint64_t show_held_ns(const struct show *s, unsigned stream);
+/* This rank prints nothing more: no line waits for the end of its unfinished line. */
+void show_rank_over(struct show *s, unsigned stream, unsigned rank);
+/* Passes the gathered text to out(). */
+MUST_USE int show_out(struct show *s);
+
+/* ---- sole.c ---- */
+/* Passes on the text of a rank that is shown alone; only repairs invalid UTF-8. */
+
+struct sole {
+    long rank; /* -1: all ranks are shown */
+    /* the rank draws as on a terminal: from now on its text takes all steps of merge.c */
+    bool drawn;
+    struct utf8_stream utf8[2]; /* by stream */
+};
+
+static inline bool sole_passes(const struct sole *s)
+{
+    return s->rank >= 0 && !s->drawn;
+}
+
+/* room: for repaired text. -1: memory is out, or out() failed. */
+MUST_USE int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data,
+                        struct buf *room);
+/* The rank is over: an incomplete character is replaced. */
+MUST_USE int sole_end(struct sole *s, struct show *show, struct buf *room);
+
+/* ---- lane.c ---- */
+/* One stream (stdout or stderr) of all ranks: lines wait in a fold as long as they must, and are
+ * then shown. */
+
+struct lane {
+    unsigned stream;
+    bool twins; /* equal lines of different ranks become one */
+    unsigned words;
+    struct fold *fold; /* owned */
+    struct show *show; /* borrowed; both streams share it */
+    uint64_t *one;     /* owned: scratch room for a set of one rank */
+};
+
+enum lane_drain {
+    LANE_DUE,  /* lines that have waited long enough or have all their twins */
+    LANE_RANK, /* all lines up to the last line of a rank */
+    LANE_ALL,
+};
+
+MUST_USE int lane_init(struct lane *l, unsigned stream, const struct ranks *living, bool twins,
+                       struct show *show);
+void lane_release(struct lane *l);
+/* Adds a line of this rank, or a piece of one. Shows it at once if it need not wait. */
+MUST_USE int lane_put(struct lane *l, unsigned rank, struct slice text, unsigned flags,
+                      uint64_t due_ns, uint64_t now);
+/* Shows the lines that `which` selects; rank: only for LANE_RANK. */
+MUST_USE int lane_drain(struct lane *l, enum lane_drain which, unsigned rank, uint64_t now);
+uint64_t lane_due_ns(const struct lane *l); /* UINT64_MAX: nothing waits */
+
+#endif
