@@ -1,7 +1,4 @@
 /* cellspan-kernel: reads the arguments, creates the kernel and runs the loop. */
-#ifdef __linux__
-#include <malloc.h>
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,10 +25,6 @@ int main(int argc, char **argv)
     struct err err = { "" };
     const int parsed = arguments_parse(&arguments, argc, argv, &err);
 
-#ifdef __linux__
-    /* malloc: one arena for the main thread, one for ZeroMQ's; more would waste memory */
-    mallopt(M_ARENA_MAX, 2);
-#endif
     settings_open_log("kernel");
     if (parsed == 1)
         return EXIT_SUCCESS;

@@ -35,24 +35,14 @@ static int bind_home(struct cell *c, const struct member *m, unsigned how, const
  * fetches the value. */
 static void bind_handle(struct cell *c, const struct member *m)
 {
-    struct span b = { .kind = SPAN_REQUEST,
-                      .worker = SPAN_WORKER_HOME,
-                      .cell = c->id,
-                      .v[F_REQUEST_COUNT].u64 = c->from.count };
-    struct buf content = BUF_INIT;
     const json_t *data = json_object_get(m->result, "data");
 
-    if (text_json(&content,
-                  json_pack("{s:i, s:o, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr",
-                            text_joined("", text_slice(data, "text/plain")), "why", m->note,
-                            "count", (int)c->from.count, "into", c->plan.into)) == 0) {
-        b.v[F_REQUEST_TYPE].s = slice_text("cellspan_handle");
-        b.v[F_REQUEST_CONTENT].s = buf_slice(&content);
-        b.v[F_REQUEST_HEADER].s = b.v[F_REQUEST_METADATA].s = slice_text("{}");
-        c->bind.waiting++;
-        (void)cell_send_home(c, &b);
-    }
-    buf_release(&content);
+    c->bind.waiting++;
+    (void)cell_ask_home(c, "cellspan_handle",
+                        json_pack("{s:i, s:o, s:s, s:i, s:s*}", "rank", (int)m->rank, "repr",
+                                  text_joined("", text_slice(data, "text/plain")), "why", m->note,
+                                  "count", (int)c->from.count, "into", c->plan.into),
+                        0);
 }
 
 /* The note of a rank's answer to %pull begins with the name that can't be sent. */
@@ -132,24 +122,14 @@ static void ask_expressions(struct cell *c)
     json_t *wanted = c->from.is_call
                          ? NULL
                          : json_object_get(request_content(c->from.request), "user_expressions");
-    struct span m = { .kind = SPAN_REQUEST,
-                      .worker = SPAN_WORKER_HOME,
-                      .cell = c->id,
-                      .v[F_REQUEST_COUNT].u64 = c->from.count };
-    struct buf content = BUF_INIT;
 
     if (json_object_size(wanted) == 0)
         return;
-    if (text_json(&content, json_pack("{s:s, s:b, s:O}", "code", "", "silent", 1,
-                                      "user_expressions", wanted)) == 0) {
-        m.v[F_REQUEST_TYPE].s = slice_text("execute_request");
-        m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
-        m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
-        m.v[F_REQUEST_FLAGS].u64 = REQUEST_SILENT;
-        c->bind.waiting++;
-        (void)cell_send_home(c, &m);
-    }
-    buf_release(&content);
+    c->bind.waiting++;
+    (void)cell_ask_home(c, "execute_request",
+                        json_pack("{s:s, s:b, s:O}", "code", "", "silent", 1, "user_expressions",
+                                  wanted),
+                        REQUEST_SILENT);
 }
 
 /* ---- the result ---- */

@@ -89,8 +89,7 @@ static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
     if (m->v[F_BIND_CAST].s.n == 0 || world_is_near(c, to))
         return cell_send_ranks(c, to, m);
     if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
-        rc = -1;
+        rc = cell_fail(c, "RuntimeError", "out of memory");
     } else {
         ranks_remove(&others, (unsigned)root);
         rc = cell_send_ranks(c, &one, m);
@@ -265,24 +264,11 @@ void broadcast_failed(struct cell *c, const struct span *done)
     json_decref(said);
 }
 
-/* The cell has ended before it ran: ranks that wait for others in a broadcast are interrupted. */
-static void leave(struct cell *c)
-{
-    const struct ranks *told = &c->send.broadcast->told;
-
-    RANKS_EACH (k, told) {
-        const struct rank *r = &c->group->rank[k];
-        const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
-
-        if (r->worker && rank_alive(r))
-            notebook_send(c->nb, r->worker, &m);
-    }
-}
-
+/* If the cell has ended before it ran, ranks wait for others in a broadcast. */
 void broadcast_over(struct cell *c)
 {
     if (c->send.broadcast && !c->live.began_ns)
-        leave(c);
+        cell_interrupt(c, &c->send.broadcast->told);
 }
 
 void broadcast_release(struct cell *c)

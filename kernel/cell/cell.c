@@ -21,7 +21,7 @@ void cell_release_members(struct cell *c)
     c->n = 0;
 }
 
-void cell_fail(struct cell *c, const char *ename, const char *format, ...)
+int cell_fail(struct cell *c, const char *ename, const char *format, ...)
 {
     char text[4096];
     va_list args;
@@ -31,6 +31,7 @@ void cell_fail(struct cell *c, const char *ename, const char *format, ...)
     va_end(args);
     text_trim(text);
     cell_fail_in_words(c, ename, "", slice_text(text));
+    return -1;
 }
 
 void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text)
@@ -46,20 +47,18 @@ int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct sp
 {
     struct err err = { "" };
 
-    if (notebook_send_to(c->nb, workers, n, m, &err) == 0)
-        return 0;
-    cell_fail(c, "RuntimeError", "%s", err.text);
-    return -1;
+    return notebook_send_to(c->nb, workers, n, m, &err) == 0
+               ? 0
+               : cell_fail(c, "RuntimeError", "%s", err.text);
 }
 
 int cell_send_node(struct cell *c, unsigned node, const struct span *m)
 {
     struct err err = { "" };
 
-    if (notebook_send_node(c->nb, node, m, &err) == 0)
-        return 0;
-    cell_fail(c, "RuntimeError", "%s", err.text);
-    return -1;
+    return notebook_send_node(c->nb, node, m, &err) == 0
+               ? 0
+               : cell_fail(c, "RuntimeError", "%s", err.text);
 }
 
 int cell_send_home(struct cell *c, const struct span *m)
@@ -67,6 +66,22 @@ int cell_send_home(struct cell *c, const struct span *m)
     const uint32_t home = SPAN_WORKER_HOME;
 
     return cell_send(c, &home, 1, m);
+}
+
+int cell_ask_home(struct cell *c, const char *type, json_t *content, uint64_t flags)
+{
+    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    struct buf text = BUF_INIT;
+    int rc = text_json(&text, content);
+
+    m.v[F_REQUEST_TYPE].s = slice_text(type);
+    m.v[F_REQUEST_CONTENT].s = buf_slice(&text);
+    m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
+    m.v[F_REQUEST_COUNT].u64 = c->from.count;
+    m.v[F_REQUEST_FLAGS].u64 = flags;
+    rc = rc < 0 ? cell_fail(c, "RuntimeError", "out of memory") : cell_send_home(c, &m);
+    buf_release(&text);
+    return rc;
 }
 
 bool cell_is_shown(const struct cell *c)
@@ -89,10 +104,20 @@ int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m
 {
     struct err err = { "" };
 
-    if (notebook_send_ranks(c->nb, c->group, rank_in_set, to, m, &err) == 0)
-        return 0;
-    cell_fail(c, "RuntimeError", "%s", err.text);
-    return -1;
+    return notebook_send_ranks(c->nb, c->group, rank_in_set, to, m, &err) == 0
+               ? 0
+               : cell_fail(c, "RuntimeError", "%s", err.text);
+}
+
+void cell_interrupt(struct cell *c, const struct ranks *which)
+{
+    RANKS_EACH (k, which) {
+        const struct rank *r = &c->group->rank[k];
+        const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
+
+        if (r->worker && rank_alive(r))
+            notebook_send(c->nb, r->worker, &m);
+    }
 }
 
 static bool is_running(const struct rank *r, const void *cell)

@@ -39,16 +39,12 @@ static int out_text(void *arg, unsigned stream, struct slice text)
 static int left_out(void *arg, size_t lines, size_t displays)
 {
     struct cell *c = arg;
+    struct buf note = BUF_INIT;
 
     displays -= displays && c->out.kept.content.n; /* the kept display will be shown */
-    if (lines)
-        output_note(
-            c,
-            "%zu line%s left out here, because Jupyter's server lets no more through; %%ranks logs --cell %u shows %s",
-            lines, lines > 1 ? "s are" : " is", c->from.count, lines > 1 ? "them" : "it");
-    if (displays)
-        output_note(c, "%zu display%s left out here, because Jupyter's server lets no more through",
-                    displays, displays > 1 ? "s are" : " is");
+    if (text_left_out(&note, lines, displays, c->from.count) == 0)
+        (void)paced(c, 2, buf_slice(&note));
+    buf_release(&note);
     return 0;
 }
 
@@ -207,7 +203,6 @@ void output_display(struct cell *c, long rank, const char *type, const struct co
 void output_note(struct cell *c, const char *format, ...)
 {
     struct buf line = BUF_INIT;
-    struct err err = { "" };
     char text[4096];
     va_list args;
 
@@ -216,7 +211,7 @@ void output_note(struct cell *c, const char *format, ...)
     va_end(args);
     text_trim(text);
     if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.pace)
-        log_failure(pace_add(c->out.pace, 2, buf_slice(&line), &err), &err);
+        (void)paced(c, 2, buf_slice(&line));
     buf_release(&line);
 }
 

@@ -279,12 +279,6 @@ bool compare_message(struct cell *c, struct rank *r, const struct span *m)
 
 void compare_over(struct cell *c)
 {
-    RANKS_EACH (k, &c->send.comparing) {
-        const struct rank *r = &c->group->rank[k];
-        const struct span m = { .kind = SPAN_INTERRUPT, .worker = r->worker, .cell = c->id };
-
-        if (r->worker && rank_alive(r))
-            notebook_send(c->nb, r->worker, &m);
-    }
+    cell_interrupt(c, &c->send.comparing);
     ranks_clear(&c->send.comparing);
 }

@@ -9,12 +9,6 @@ static bool is_stop_or_restart(const struct cell *c)
     return c->plan.kind == PLAN_RANKS && !c->engine.moves;
 }
 
-static int refuse(struct cell *c, const char *ename, const char *why)
-{
-    cell_fail(c, ename, "%s", why);
-    return -1;
-}
-
 /* The ranks that the user has chosen; -1: the cell has failed. */
 static int choose(struct cell *c, struct ranks *which)
 {
@@ -22,10 +16,10 @@ static int choose(struct cell *c, struct ranks *which)
     struct group *g = c->nb->group;
 
     if (!c->plan.ranks)
-        return group_living(g, which) < 0 ? refuse(c, "RuntimeError", "out of memory") : 0;
+        return group_living(g, which) < 0 ? cell_fail(c, "RuntimeError", "out of memory") : 0;
     if (g->size && ranks_parse(which, c->plan.ranks, g->size, &err) == 0)
         return 0;
-    return refuse(c, "UsageError", err.text[0] ? err.text : "there are no ranks yet");
+    return cell_fail(c, "UsageError", "%s", err.text[0] ? err.text : "there are no ranks yet");
 }
 
 void end_ranks_begin(struct cell *c)

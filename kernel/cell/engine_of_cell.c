@@ -104,28 +104,24 @@ int engine_choose(struct cell *c)
     struct group *g = c->nb->group;
     const char *on = c->plan.on;
 
-    if (!on && g->absent) {
-        cell_fail(c, "UsageError",
-                  "%s did not come up: write --on again (--on local uses this machine)", g->absent);
-        return -1;
-    }
+    if (!on && g->absent)
+        return cell_fail(c, "UsageError",
+                         "%s did not come up: write --on again (--on local uses this machine)",
+                         g->absent);
     if (!on || !is_other(g, on))
         return 0;
     if (c->script_group && strcmp(on, here) == 0) {
         c->engine.here = true;
         return 0;
     }
-    if (strncmp(on, "local:", 6) == 0) {
-        cell_fail(c, "UsageError",
-                  "--on %s: local is this machine, and takes nothing after the colon", on);
-        return -1;
-    }
-    if (group_is_somewhere(g) && !c->plan.fresh) {
-        cell_fail(c, "UsageError",
-                  "--on %s: the ranks are on %s (--fresh ends them and starts new ones there)", on,
-                  g->on ? g->on : here);
-        return -1;
-    }
+    if (strncmp(on, "local:", 6) == 0)
+        return cell_fail(c, "UsageError",
+                         "--on %s: local is this machine, and takes nothing after the colon", on);
+    if (group_is_somewhere(g) && !c->plan.fresh)
+        return cell_fail(
+            c, "UsageError",
+            "--on %s: the ranks are on %s (--fresh ends them and starts new ones there)", on,
+            g->on ? g->on : here);
     if (group_is_somewhere(g) && !is_there(c, on))
         return -1;
     c->engine.moves = true;
@@ -142,10 +138,8 @@ static int move_group(struct cell *c)
     const char *on = c->plan.on ? c->plan.on : c->nb->group->on;
     char *copy = NULL;
 
-    if (on && strcmp(on, here) != 0 && !(copy = strdup(on))) {
-        cell_fail(c, "RuntimeError", "out of memory");
-        return -1;
-    }
+    if (on && strcmp(on, here) != 0 && !(copy = strdup(on)))
+        return cell_fail(c, "RuntimeError", "out of memory");
     leave_and_forget(c->nb);
     c->nb->group->on = copy;
     c->engine.moves = false;
@@ -217,10 +211,8 @@ static int take_machines(struct cell *c)
     unsigned first = 0, n = 0;
 
     nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n);
-    if (n && machines_add(nb, first, n) < 0) {
-        cell_fail(c, "RuntimeError", "out of memory");
-        return -1;
-    }
+    if (n && machines_add(nb, first, n) < 0)
+        return cell_fail(c, "RuntimeError", "out of memory");
     for (unsigned k = 0; k < n; k++) {
         const struct node *info = nb->ops.node(nb->ops.arg, first + k);
 

@@ -56,24 +56,6 @@ static bool wants_expansion(struct slice line)
     return memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n);
 }
 
-static void ask_expansion(struct cell *c, struct slice line)
-{
-    struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = c->id };
-    struct buf content = BUF_INIT;
-
-    if (buf_add_text(&content, "{\"text\":") < 0 || jupyter_quote(&content, line) < 0 ||
-        buf_add_text(&content, "}") < 0) {
-        buf_release(&content);
-        cell_fail(c, "RuntimeError", "out of memory");
-        return;
-    }
-    m.v[F_REQUEST_TYPE].s = slice_text("cellspan_expand");
-    m.v[F_REQUEST_CONTENT].s = buf_slice(&content);
-    m.v[F_REQUEST_HEADER].s = m.v[F_REQUEST_METADATA].s = slice_text("{}");
-    c->from.wants_line = cell_send_home(c, &m) == 0;
-    buf_release(&content);
-}
-
 void expand_begin(struct cell *c)
 {
     struct slice line = { NULL, 0 };
@@ -81,7 +63,8 @@ void expand_begin(struct cell *c)
     if (plan_peek(slice_of(c->from.text, c->from.text_size), &line) != 1)
         cell_fail(c, "UsageError", "that is no cell of cellspan's magics");
     else if (!c->from.is_call && wants_expansion(line)) /* IPython expands the line of a call */
-        ask_expansion(c, line);
+        c->from.wants_line = cell_ask_home(c, "cellspan_expand",
+                                           json_pack("{s:s%}", "text", line.p, line.n), 0) == 0;
     else
         parse(c, line);
 }

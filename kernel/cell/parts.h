@@ -9,8 +9,8 @@
 
 /* ---- cell.c ---- */
 /* Records the cell's error; the first error stays. The current step ends after this event. If ranks
- * run the cell, they are stopped first. */
-void cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4);
+ * run the cell, they are stopped first. Always -1. */
+int cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4);
 /* the same; the error's text is head, then text, which may come from Python */
 void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text);
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
@@ -20,9 +20,13 @@ bool cell_runs(const struct cell *c);     /* ranks run it, and must be stopped i
 /* For messages whose answer the cell needs. -1: the message was not sent; the cell has failed. */
 int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m);
+/* interrupts those of them that live, for a cell that is over */
+void cell_interrupt(struct cell *c, const struct ranks *which);
 void cell_send_running(struct cell *c, const struct span *m); /* to those that still run */
 int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
+/* sends home a request of this type; takes content */
+int cell_ask_home(struct cell *c, const char *type, json_t *content, uint64_t flags);
 struct member *cell_worker(const struct cell *c, uint32_t worker);
 int cell_members(struct cell *c); /* makes one for each rank of c->to; -1: memory is out */
 void cell_release_members(struct cell *c);

@@ -65,8 +65,7 @@ static int take_newer(struct cell *c)
 {
     if (group_newer(c->nb->group, c->prep.captured) == 0)
         return 0;
-    cell_fail(c, "RuntimeError", "out of memory");
-    return -1;
+    return cell_fail(c, "RuntimeError", "out of memory");
 }
 
 /* ---- checks before anything is started or stopped ---- */

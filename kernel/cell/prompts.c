@@ -130,17 +130,15 @@ void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, 
     insert(nb, p);
 }
 
-/* Removes the prompts for which f() is true. */
-static void drop(struct notebook *nb,
-                 bool (*f)(const struct prompt *p, uint32_t worker, uint64_t id), uint32_t worker,
-                 uint64_t id)
+/* Removes the prompts of a worker, or one of them; worker 0: those of all ranks. */
+static void drop(struct notebook *nb, uint32_t worker, const uint64_t *id)
 {
     const struct prompt *first = nb->prompts.first;
 
     for (struct prompt **at = &nb->prompts.first; *at;) {
         struct prompt *p = *at;
 
-        if (f(p, worker, id)) {
+        if (worker ? p->worker == worker && (!id || p->id == *id) : p->rank >= 0) {
             *at = p->next;
             prompt_free(p);
         } else
@@ -152,36 +150,19 @@ static void drop(struct notebook *nb,
         show_first(nb); /* a rank that has ended can't ask first any more */
 }
 
-static bool is_this(const struct prompt *p, uint32_t worker, uint64_t id)
-{
-    return p->worker == worker && p->id == id;
-}
-
-static bool is_of(const struct prompt *p, uint32_t worker, uint64_t id)
-{
-    (void)id;
-    return p->worker == worker;
-}
-
-static bool is_of_a_rank(const struct prompt *p, uint32_t worker, uint64_t id)
-{
-    (void)worker, (void)id;
-    return p->rank >= 0;
-}
-
 void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    drop(nb, is_this, worker, m->v[F_INPUT_ID].u64);
+    drop(nb, worker, &m->v[F_INPUT_ID].u64);
 }
 
 void prompts_leave(struct notebook *nb, uint32_t worker)
 {
-    drop(nb, is_of, worker, 0);
+    drop(nb, worker, NULL);
 }
 
 void prompts_stop(struct notebook *nb)
 {
-    drop(nb, is_of_a_rank, 0, 0);
+    drop(nb, SPAN_WORKER_NONE, NULL);
 }
 
 void prompts_answer(struct notebook *nb, const struct request *r)

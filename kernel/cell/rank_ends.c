@@ -101,31 +101,19 @@ static void member_died(struct cell *c, struct member *member, const struct span
     member_over(c, member);
 }
 
-static void start_failed(struct cell *c, const struct rank *r, const struct span *m)
+/* A rank has died on which the cell was to run. */
+static void died_before(struct cell *c, const struct rank *r, bool starting, const struct span *m)
 {
     json_t *death = error_of_death(c->nb, r, m);
     const struct slice last = m->v[F_EXITED_STDERR].s;
+    const char *text = text_field(death, "evalue");
 
-    cell_fail(c, "RankNotStarted", "%s%s%.*s", text_field(death, "evalue"), last.n ? "\n" : "",
-              SLICE_ARG(last));
-    json_decref(death);
-}
-
-/* An idle rank that the cell needs has died. */
-static void died_before(struct cell *c, const struct rank *r, const struct span *m)
-{
-    json_t *death = error_of_death(c->nb, r, m);
-
-    cell_fail(c, "RankDied", "%s, before the cell could run", text_field(death, "evalue"));
-    json_decref(death);
-}
-
-/* The same when the cell has failed already, for example because of another rank. */
-static void note_another(struct cell *c, const struct rank *r, const struct span *m)
-{
-    json_t *death = error_of_death(c->nb, r, m);
-
-    output_note(c, "%s (no cell was running on it)", text_field(death, "evalue"));
+    if (starting)
+        cell_fail(c, "RankNotStarted", "%s%s%.*s", text, last.n ? "\n" : "", SLICE_ARG(last));
+    else if (c->bad) /* for example because of another rank */
+        output_note(c, "%s (no cell was running on it)", text);
+    else
+        cell_fail(c, "RankDied", "%s, before the cell could run", text);
     json_decref(death);
 }
 
@@ -150,12 +138,8 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
     rank_end(r);
     if (runs)
         member_died(c, member, m);
-    else if (member && was == RANK_STARTING && c->state == CELL_STARTING)
-        start_failed(c, r, m);
-    else if (needed && c->bad)
-        note_another(c, r, m);
     else if (needed)
-        died_before(c, r, m);
+        died_before(c, r, was == RANK_STARTING && c->state == CELL_STARTING, m);
 }
 
 /* ---- lost nodes ---- */

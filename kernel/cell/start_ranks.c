@@ -52,8 +52,7 @@ static int choose(struct cell *c, const struct placement *p)
         err_set(&err, "out of memory");
     else if (group_grow(g, c->world, &err) == 0)
         return 0;
-    cell_fail(c, "UsageError", "%s", err.text);
-    return -1;
+    return cell_fail(c, "UsageError", "%s", err.text);
 }
 
 /* ---- START ---- */

@@ -335,21 +335,10 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
 {
     struct notebook *nb = arg;
     struct buf note = BUF_INIT;
-    struct err err = { "" };
-    int rc = 0;
+    int rc = text_left_out(&note, lines, displays, nb->home.count);
 
-    if (lines)
-        rc = buf_addf(
-            &note,
-            "cellspan: %zu line%s left out here, because Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
-            lines, lines > 1 ? "s are" : " is", nb->home.count, lines > 1 ? "them" : "it");
-    if (rc == 0 && displays)
-        rc = buf_addf(
-            &note,
-            "cellspan: %zu display%s left out here, because Jupyter's server lets no more through\n",
-            displays, displays > 1 ? "s are" : " is");
     if (rc == 0)
-        rc = pace_add(nb->home.pace, 2, buf_slice(&note), &err);
+        rc = home_passes(nb, 2, buf_slice(&note));
     buf_release(&note);
     return rc;
 }

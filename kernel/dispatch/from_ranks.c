@@ -58,41 +58,27 @@ static bool is_labelled(const struct cell *c, const struct member *member, const
            (member != &c->member[0] || c->out.labelled);
 }
 
-static void show(struct cell *c, struct member *member, const char *type, const struct span *m)
+static void show(struct cell *c, struct member *member, const struct published *p)
 {
     struct err err = { "" };
-    const bool labelled = is_labelled(c, member, type);
-    const struct content p = {
-        .content = m->v[F_PUBLISH_CONTENT].s,
-        .metadata = m->v[F_PUBLISH_METADATA].s,
-        .buffers = m->v[F_PUBLISH_BUFFERS].list.item,
-        .n = m->v[F_PUBLISH_BUFFERS].list.n,
-    };
+    const bool labelled = is_labelled(c, member, p->type);
 
     if (c->out.merge && merge_flush_rank(c->out.merge, member->rank, &err) < 0)
         log_error("ranks", "%s", err.text);
-    if (strcmp(type, "clear_output") == 0)
+    if (strcmp(p->type, "clear_output") == 0)
         live_cleared(c);
     c->out.labelled = c->out.labelled || labelled;
-    output_display(c, labelled ? (long)member->rank : -1, type, &p);
+    output_display(c, labelled ? (long)member->rank : -1, p->type, &p->content);
 }
 
 static void take_publish(struct notebook *nb, struct rank *r, const struct span *m)
 {
     struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
-    const struct slice given = m->v[F_PUBLISH_TYPE].s;
-    char type[64];
-    size_t size = m->v[F_PUBLISH_CONTENT].s.n + m->v[F_PUBLISH_METADATA].s.n;
+    struct published p;
 
-    if (given.n < sizeof type) {
-        memcpy(type, given.p, given.n);
-        type[given.n] = '\0';
-        if (member && is_shown(nb->cell, member, type))
-            show(nb->cell, member, type, m);
-    }
-    for (size_t k = 0; k < m->v[F_PUBLISH_BUFFERS].list.n; k++)
-        size += m->v[F_PUBLISH_BUFFERS].list.item[k].n;
-    nb->ops.owe(nb->ops.arg, r->worker, size);
+    if (published_read(&p, m) && member && is_shown(nb->cell, member, p.type))
+        show(nb->cell, member, &p);
+    nb->ops.owe(nb->ops.arg, r->worker, p.size);
 }
 
 /* The prompts of a script that reads the client's lines get no label: only rank 0 reads them. */

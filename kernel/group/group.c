@@ -100,6 +100,16 @@ shrink:
     return err_set(err, "-n %u: out of memory", n);
 }
 
+const char *rank_state_text(enum rank_state state)
+{
+    static const char *const texts[] = {
+        [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
+        [RANK_BUSY] = "running",     [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
+    };
+
+    return texts[state];
+}
+
 bool rank_alive(const struct rank *r)
 {
     return r->state == RANK_STARTING || r->state == RANK_IDLE || r->state == RANK_BUSY;

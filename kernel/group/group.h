@@ -90,7 +90,8 @@ struct rank *group_worker(const struct group *g, uint32_t worker);
 MUST_USE int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err);
 /* Its process is gone: RANK_DEAD (RANK_NONE if it was asked to stop). */
 void rank_end(struct rank *r);
-bool rank_alive(const struct rank *r); /* starting, idle, busy */
+const char *rank_state_text(enum rank_state state); /* for people */
+bool rank_alive(const struct rank *r);              /* starting, idle, busy */
 
 /* A rank is gone, or connections were cut: process groups of torch.distributed on the other ranks
  * can't be used any more. */

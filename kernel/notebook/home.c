@@ -230,40 +230,21 @@ void home_lines(struct notebook *nb, const struct span *m)
     nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, data.n);
 }
 
-static size_t publish_size(const struct span *m)
-{
-    size_t n = m->v[F_PUBLISH_CONTENT].s.n + m->v[F_PUBLISH_METADATA].s.n;
-
-    for (size_t k = 0; k < m->v[F_PUBLISH_BUFFERS].list.n; k++)
-        n += m->v[F_PUBLISH_BUFFERS].list.item[k].n;
-    return n;
-}
-
 void home_publish(struct notebook *nb, const struct span *m)
 {
-    char type[64];
-    const struct slice given = m->v[F_PUBLISH_TYPE].s;
-    const struct content p = {
-        .content = m->v[F_PUBLISH_CONTENT].s,
-        .metadata = m->v[F_PUBLISH_METADATA].s,
-        .buffers = m->v[F_PUBLISH_BUFFERS].list.item,
-        .n = m->v[F_PUBLISH_BUFFERS].list.n,
-    };
+    struct published p;
 
-    if (given.n >= sizeof type)
+    if (!published_read(&p, m))
         return;
-    memcpy(type, given.p, given.n);
-    type[given.n] = '\0';
-    if (nb->home.gap && strstr(type, "display_data") && !gap_display(nb->home.gap, p.content.n)) {
-        nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, publish_size(m));
-        return;
+    if (!nb->home.gap || !strstr(p.type, "display_data") ||
+        gap_display(nb->home.gap, p.content.content.n)) {
+        if (strncmp(p.type, "comm_", 5) == 0) /* not home_flush(): each of many would end the gap */
+            home_flush_pace(nb);
+        else
+            home_flush(nb);
+        nb->ops.publish(nb->ops.arg, home_parent_of(nb, m->cell), p.type, &p.content);
     }
-    if (strncmp(type, "comm_", 5) == 0) /* not home_flush(): each of many would end the gap */
-        home_flush_pace(nb);
-    else
-        home_flush(nb);
-    nb->ops.publish(nb->ops.arg, home_parent_of(nb, m->cell), type, &p);
-    nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, publish_size(m));
+    nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, p.size);
 }
 
 void home_owner(struct notebook *nb, const struct span *m)

@@ -69,6 +69,22 @@ int text_shorten(struct buf *list, size_t count)
     return buf_addf(list, ", \xe2\x80\xa6 (%zu in all)", count);
 }
 
+int text_left_out(struct buf *out, size_t lines, size_t displays, unsigned count)
+{
+    if (lines &&
+        buf_addf(
+            out,
+            "cellspan: %zu line%s left out here, because Jupyter's server lets no more through; %%ranks logs --cell %u shows %s\n",
+            lines, lines > 1 ? "s are" : " is", count, lines > 1 ? "them" : "it") < 0)
+        return -1;
+    return !displays
+               ? 0
+               : buf_addf(
+                     out,
+                     "cellspan: %zu display%s left out here, because Jupyter's server lets no more through\n",
+                     displays, displays > 1 ? "s are" : " is");
+}
+
 const char *text_signal(unsigned long signo, char out[static 24])
 {
     static const struct {

@@ -1,5 +1,8 @@
-/* Small look-ups: the time, a rank by its worker, a node's name, a flag of a request. */
+/* Small look-ups: the time, a rank by its worker, a node's name, a flag of a request, the parts of
+ * a PUBLISH. */
 #include "kernel/notebook/notebook.h"
+
+#include <stdio.h>
 
 uint64_t notebook_now(const struct notebook *nb)
 {
@@ -42,4 +45,21 @@ bool request_flag(const struct request *r, const char *name, bool normally)
     const json_t *value = json_object_get(request_content(r), name);
 
     return json_is_boolean(value) ? json_is_true(value) : normally;
+}
+
+bool published_read(struct published *p, const struct span *m)
+{
+    const struct slice type = m->v[F_PUBLISH_TYPE].s;
+
+    p->content = (struct content){ .content = m->v[F_PUBLISH_CONTENT].s,
+                                   .metadata = m->v[F_PUBLISH_METADATA].s,
+                                   .buffers = m->v[F_PUBLISH_BUFFERS].list.item,
+                                   .n = m->v[F_PUBLISH_BUFFERS].list.n };
+    p->size = p->content.content.n + p->content.metadata.n;
+    for (size_t k = 0; k < p->content.n; k++)
+        p->size += p->content.buffers[k].n;
+    if (type.n >= sizeof p->type)
+        return false;
+    snprintf(p->type, sizeof p->type, "%.*s", SLICE_ARG(type));
+    return true;
 }

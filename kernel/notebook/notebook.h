@@ -156,6 +156,14 @@ struct notebook {
 };
 
 /* ---- lookup.c ---- */
+/* A PUBLISH. */
+struct published {
+    char type[64];
+    struct content content; /* borrowed from the message */
+    size_t size;            /* bytes, for credit */
+};
+/* false: its type is longer than any of Jupyter's; the size is right. */
+MUST_USE bool published_read(struct published *p, const struct span *m);
 /* A boolean field of the request's content; `normally` if it has none. */
 bool request_flag(const struct request *r, const char *name, bool normally);
 uint64_t notebook_now(const struct notebook *nb);
@@ -272,6 +280,8 @@ void text_trim(char *text);
 /* Cuts a list of numbers and ranges ("2, 4-9" or "2,4-9") that is too long for a sentence: "2, 4-9,
  * … (39 in all)". -1: memory is out. */
 MUST_USE int text_shorten(struct buf *list, size_t count);
+/* Appends the notice about lines and displays of In [count] that the page does not get. */
+MUST_USE int text_left_out(struct buf *out, size_t lines, size_t displays, unsigned count);
 /* The signal's name, "SIGKILL", or "signal 77" for an unknown one. The result may point to out. */
 const char *text_signal(unsigned long signo, char out[static 24]);
 

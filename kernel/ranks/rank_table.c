@@ -7,22 +7,12 @@
 
 #define TABLE_WAIT_NS (1 * NS_PER_S) /* time limit for the nodes' answers about memory and GPUs */
 
-static const char *state_text(const struct rank *r)
-{
-    static const char *const texts[] = {
-        [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
-        [RANK_BUSY] = "running",     [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
-    };
-
-    return texts[r->state];
-}
-
 static void fill(struct notebook *nb, const struct rank *r, struct rank_usage_text *text,
                  struct status_rank *row)
 {
     *row = (struct status_rank){
         .rank = r->number,
-        .state = state_text(r),
+        .state = rank_state_text(r->state),
         .node = r->state == RANK_NONE ? NULL : notebook_node_name(nb, r->node),
         .pid = r->pid,
         .in_cell_ns = r->state == RANK_BUSY ? notebook_now(nb) - r->since_ns : 0,

@@ -126,10 +126,6 @@ static const struct rank *rank_of(const struct notebook *nb, const struct where_
 
 static int describe(const struct notebook *nb, const struct where_rank *s, struct buf *out)
 {
-    static const char *const states[] = {
-        [RANK_NONE] = "not started", [RANK_STARTING] = "starting", [RANK_IDLE] = "idle",
-        [RANK_BUSY] = "running",     [RANK_STOPPING] = "stopping", [RANK_DEAD] = "dead",
-    };
     const struct rank *r = rank_of(nb, s);
 
     if (s->text)
@@ -138,7 +134,7 @@ static int describe(const struct notebook *nb, const struct where_rank *s, struc
         return buf_addf(out, "ended\n");
     if (s->waiting)
         return buf_addf(out, "no answer from its node (%s)\n", notebook_node_name(nb, r->node));
-    return buf_addf(out, "%s\n", states[r->state]);
+    return buf_addf(out, "%s\n", rank_state_text(r->state));
 }
 
 /* ---- the answer ---- */
