@@ -41,7 +41,7 @@ struct member {
 enum cell_state {
     CELL_EXPANDING, /* home expands {name} in the option line, which becomes a plan */
     CELL_CHOOSING,  /* refuses bad options before anything starts or ends */
-    CELL_ASKING,    /* --fresh: home checks the variables that the cell reads, before ranks end */
+    CELL_ASKING,    /* --fresh: before ranks end, home and machines say whether the cell can run */
     CELL_STOPPING,  /* old processes end first (--fresh, %ranks stop) */
     CELL_ENGINE,    /* the engine starts its nodes */
     CELL_STARTING,  /* ranks start, home captures variables, an agent looks for a free port */
@@ -64,7 +64,7 @@ enum cell_outcome {
     CELL_IS_WHERE,   /* %ranks where */
     CELL_IS_LOGS,    /* %ranks logs */
     CELL_IS_CHECK,   /* %ranks check */
-    CELL_ASKS_FIRST, /* home may refuse the cell, and must tell before ranks end for it */
+    CELL_ASKS_FIRST, /* the cell may be refused, which must be known before ranks end for it */
     CELL_ENDS_RANKS, /* the old ranks must end first */
     CELL_IS_OVER,    /* nothing is left to do */
 };

@@ -132,6 +132,12 @@ int engine_choose(struct cell *c)
     return 0;
 }
 
+bool engine_is_known(const struct cell *c)
+{
+    return machines_are_here(c) ||
+           (!c->engine.moves && c->nb->group->engine && !engine_is_torn(c->nb));
+}
+
 /* -1: the cell has failed. */
 static int move_group(struct cell *c)
 {

@@ -1,5 +1,6 @@
 /* The machines on which the group's ranks may run: this one, or the nodes of its engine. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/cell/parts.h"
 
@@ -9,9 +10,16 @@ size_t machines_of(const struct notebook *nb, struct machine **first)
     return nb->group->on ? nb->machines - 1 : 1;
 }
 
+bool machines_are_here(const struct cell *c)
+{
+    const char *on = c->plan.on;
+
+    return c->engine.here || (c->engine.moves ? on && strcmp(on, "local") == 0 : !c->nb->group->on);
+}
+
 size_t machines_of_cell(const struct cell *c, struct machine **first)
 {
-    if (!c->engine.here)
+    if (!machines_are_here(c))
         return machines_of(c->nb, first);
     *first = c->nb->machine;
     return 1;

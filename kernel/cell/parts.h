@@ -45,6 +45,8 @@ enum cell_outcome end_ranks_look(struct cell *c);
 /* ---- machines.c ---- */
 /* Returns the number of machines on which the group's ranks may run; *first is borrowed. */
 size_t machines_of(const struct notebook *nb, struct machine **first);
+/* The cell's ranks run on this machine, or will when the group has moved. */
+bool machines_are_here(const struct cell *c);
 /* The same for the ranks of this cell, which may have a group of their own. */
 size_t machines_of_cell(const struct cell *c, struct machine **first);
 struct machine *machine_of(const struct notebook *nb, unsigned node); /* NULL: unknown */
@@ -66,6 +68,8 @@ void engine_end(struct notebook *nb);
 /* forgets the --on that failed: ranks may run where the next cell says, or here */
 void engine_settle(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */
+/* the machines for the cell's ranks are known, and need not be started first */
+bool engine_is_known(const struct cell *c);
 void engine_lost(struct notebook *nb, unsigned node, const char *why);
 void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
 
@@ -78,7 +82,7 @@ void node_errors_release(struct cell *c);
 
 /* ---- placement.c ---- */
 struct placement {
-    struct place_node *node; /* owned, n of them: the group's machines that are not lost */
+    struct place_node *node; /* owned, n of them: the cell's machines that are not lost */
     size_t n;
 };
 int placement_open(const struct cell *c, struct placement *p); /* -1: memory is out */
@@ -96,6 +100,10 @@ bool placement_wait(const struct cell *c); /* a machine has not answered */
 void start_begin(struct cell *c);
 /* false: too few machines are left for all ranks, so the living ranks must end first */
 bool start_look(struct cell *c);
+/* --fresh: asks whether there is room for the cell's ranks; fails the cell if there is none, while
+ * the old ranks still live. If the machines are not known yet, nothing can be asked. */
+void start_try_begin(struct cell *c);
+bool start_try_look(struct cell *c); /* false: a machine has not answered */
 /* a rank is ready: the others get the whole time limit again */
 void start_progress(struct cell *c);
 /* fails the cell if the Python of READY does not match home's */

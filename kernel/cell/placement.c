@@ -55,7 +55,7 @@ struct place_want placement_want(const struct cell *c)
     struct place_want want = g->want;
     bool any = false;
 
-    for (unsigned k = 0; k < g->size; k++)
+    for (unsigned k = 0; k < g->size && !c->plan.fresh; k++)
         any = any || rank_alive(&g->rank[k]);
     if (c->engine.here || (!any && !(c->plan.kind == PLAN_RANKS && g->asked)))
         /* new ranks: earlier options end */
@@ -102,7 +102,7 @@ static bool depends_on_gpus(const struct cell *c)
     if (placement_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
     /* ranks that pass use the group's GPUs, but the group has none there */
-    if (!world || c->engine.here || (c->script_group && !c->nb->group->gpus))
+    if (!world || c->plan.fresh || c->engine.here || (c->script_group && !c->nb->group->gpus))
         return true;
     for (unsigned k = 0; k < world; k++)
         if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
@@ -181,7 +181,7 @@ static int refuse_change(struct cell *c)
 
 int placement_ask(struct cell *c)
 {
-    if (refuse_change(c) < 0)
+    if (!c->plan.fresh && refuse_change(c) < 0)
         return -1;
     return depends_on_gpus(c) ? ask_gpus(c) : 0;
 }

@@ -30,6 +30,19 @@ static int add_script(const struct cell *c, struct buf *out)
     return buf_add_text(out, script);
 }
 
+/* Before ranks of this machine end, home looks for what the cell names on this machine. Variables
+ * of --env may change what the folder's name means, so home can't tell then. */
+static void add_paths(const struct cell *c, struct span *m)
+{
+    const char *script = c->plan.kind == PLAN_SCRIPT && c->plan.argv ? c->plan.argv[0] : NULL;
+
+    if (c->state != CELL_ASKING || !machines_are_here(c) || c->plan.env)
+        return;
+    m->v[F_CAPTURE_CWD].s = slice_text(c->plan.cwd);
+    if (script && strcmp(script, "-m") != 0)
+        m->v[F_CAPTURE_SCRIPT].s = slice_text(script);
+}
+
 /* -1: the cell has failed. */
 static int ask_capture(struct cell *c)
 {
@@ -52,6 +65,7 @@ static int ask_capture(struct cell *c)
                                (c->state == CELL_ASKING ? CAPTURE_PYTHON : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
+    add_paths(c, &m);
     c->prep.wants_capture = c->prep.recorded = true;
     if (rc == 0)
         rc = cell_send_home(c, &m);
@@ -121,19 +135,13 @@ static void reset_for_fresh(struct cell *c)
     c->engine.moves = c->engine.moves || engine_is_torn(c->nb);
 }
 
-/* Home may refuse the cell: its text, or a variable that it reads. */
-static bool may_be_refused(const struct cell *c)
-{
-    return c->plan.kind == PLAN_DISTRIBUTE && group_is_somewhere(c->nb->group);
-}
-
 enum cell_outcome prepare_choose_look(struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_DONE : CELL_ENDS_RANKS;
     if (!c->plan.fresh)
         return CELL_DONE;
-    if (may_be_refused(c))
+    if (group_is_somewhere(c->nb->group))
         return CELL_ASKS_FIRST;
     reset_for_fresh(c);
     return CELL_ENDS_RANKS;
@@ -141,12 +149,13 @@ enum cell_outcome prepare_choose_look(struct cell *c)
 
 void prepare_ask_begin(struct cell *c)
 {
-    (void)ask_capture(c);
+    if (ask_capture(c) == 0)
+        start_try_begin(c);
 }
 
 enum cell_outcome prepare_ask_look(struct cell *c)
 {
-    if (c->prep.wants_capture)
+    if (c->prep.wants_capture || !start_try_look(c) || c->bad)
         return CELL_STAYS;
     reset_for_fresh(c);
     return CELL_DONE;

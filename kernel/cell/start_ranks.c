@@ -33,7 +33,6 @@ static int refuse_n_gpu(struct cell *c, const struct placement *p)
 static int choose(struct cell *c, const struct placement *p)
 {
     const struct place_want want = placement_want(c);
-    struct group *g = c->group;
     struct err err = { "" };
 
     c->world = placement_world(c);
@@ -50,7 +49,7 @@ static int choose(struct cell *c, const struct placement *p)
     else if (c->world && (!c->plan.ranks || c->plan.kind == PLAN_RANKS) &&
              ranks_add_range(&c->to, 0, c->world - 1) < 0)
         err_set(&err, "out of memory");
-    else if (group_grow(g, c->world, &err) == 0)
+    else
         return 0;
     return cell_fail(c, "UsageError", "%s", err.text);
 }
@@ -247,10 +246,15 @@ static int start_missing(struct cell *c, const struct placement *p)
 {
     struct group *g = c->group;
     struct ranks missing = RANKS_INIT;
+    struct err err = { "" };
     int rc;
 
     if (choose(c, p) < 0)
         return -1;
+    if (group_grow(g, c->world, &err) < 0) {
+        cell_fail(c, "UsageError", "%s", err.text);
+        return -1;
+    }
     rc = c->script_group ? ranks_copy(&missing, &c->to) : group_missing(g, c->world, &missing);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
@@ -317,6 +321,56 @@ bool start_look(struct cell *c)
         return true;
     place_and_start(c);
     return !c->engine.moves;
+}
+
+/* ---- whether there is room, before the old ranks end ---- */
+
+static void try_all(struct cell *c, const struct placement *p)
+{
+    const struct place_want want = placement_want(c);
+    struct err err = { "" };
+    unsigned *at;
+
+    if (choose(c, p) < 0)
+        return;
+    if (!(at = calloc(c->world + 1u, sizeof *at))) {
+        cell_fail(c, "RuntimeError", "out of memory");
+        return;
+    }
+    for (unsigned k = 0; k < c->world; k++)
+        at[k] = PLACE_NOWHERE;
+    if (place_ranks(p->node, p->n, &want, at, NULL, c->world, c->world, &err) < 0)
+        cell_fail(c, "UsageError", "%s", err.text);
+    free(at);
+}
+
+void start_try_begin(struct cell *c)
+{
+    if (!engine_is_known(c))
+        return;
+    c->prep.wants_places = true;
+    c->prep.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
+    (void)placement_ask(c);
+}
+
+bool start_try_look(struct cell *c)
+{
+    struct placement p = { NULL, 0 };
+
+    if (!c->prep.wants_places)
+        return true;
+    if (placement_wait(c))
+        return false;
+    c->prep.wants_places = false;
+    c->prep.due_ns = NEVER;
+    if (placement_open(c, &p) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else
+        try_all(c, &p);
+    free(p.node);
+    ranks_clear(&c->to);
+    c->world = 0;
+    return true;
 }
 
 /* ---- ranks that are ready, or late ---- */

@@ -89,6 +89,8 @@ def test_a_process_group_that_stays_is_told_to_who_asks_for_another(nb):
 @pytest.mark.parametrize("options, body, ename, told", [
     ("--on nope", "3", "EngineError", "no such engine"), ("--capture nothere", "3", "", "nothere"),
     ("-n 1 --no-capture", "x = 1\n\nif x\n  3", "SyntaxError", "line 4"), ("--on ssh:h1 --capture lock", "lock", "CaptureError", "lock"),
+    ("-n gpu", "3", "UsageError", "there is no GPU"), ("--gpus 2", "3", "UsageError", "there is no GPU"),
+    ("--cwd /no/such/folder", "3", "UsageError", "--cwd /no/such/folder: No such file or directory"),
 ])
 def test_fresh_ends_no_ranks_for_a_cell_that_can_not_run(nb, options, body, ename, told):
     nb.ok("import threading\nlock = threading.Lock()")
@@ -98,6 +100,28 @@ def test_fresh_ends_no_ranks_for_a_cell_that_can_not_run(nb, options, body, enam
     assert cell.status == "error" and ename in cell.ename and told in cell.shown, cell.shown
     assert nb.ok("%%distribute\ntrained").value == "1"
     assert nb.rank_pids(2) == before
+
+
+def test_fresh_ends_no_ranks_for_a_script_that_is_not_there(nb, tmp_path):
+    (tmp_path / "there.py").write_text("print('ran')")
+    before = nb.rank_pids(2)
+    for line in ("%%distribute --fresh --cwd %s missing.py", "%%distribute --fresh --cwd %s/missing there.py", "%%distribute --fresh -n gpu %s/there.py"):
+        nb.run(line % tmp_path).assert_error("UsageError")
+    assert nb.rank_pids(2) == before
+    assert nb.ok("%%distribute -n 2 --fresh --merge rank0 --cwd %s there.py" % tmp_path).stdout == "ran\n"
+    assert nb.rank_pids(2) != before
+
+
+def test_fresh_ends_no_ranks_for_variables_over_the_limit(fresh, monkeypatch):
+    monkeypatch.setenv("CELLSPAN_CAPTURE_LIMIT", "1M")
+    nb = fresh()
+    nb.ok("import numpy\na = numpy.zeros(600 << 10, 'u1')\nb = a\nc = a + 1")
+    nb.ok("%%distribute -n 2\ntrained = 1")
+    before = nb.rank_pids(2)
+    told = nb.run("%%distribute --fresh\na, c").assert_error("CaptureError").error["evalue"]
+    assert told == "this cell would send 1.2 MiB, more than CELLSPAN_CAPTURE_LIMIT (1 MiB): a 600.1 KiB, c 600.1 KiB", told
+    assert nb.rank_pids(2) == before
+    assert nb.ok("%%distribute --fresh\nlen(a) + len(b)").value == str(1200 << 10), "one array, sent once"
 
 
 def test_the_environment_is_torchruns_complete(nb):

@@ -113,6 +113,8 @@ def test_each_rank_gets_as_many_as_it_asks_for(book):
     assert values(nb.ok("%%distribute --gpus 2 --gather\n" + OWN + "own(2)")) == [[0, 1], [2, 3]]
     refused(nb.run("%%distribute -n 3\n1"), "-n 3: there are 4 GPUs", "with 2 each")
     refused(nb.run("%%distribute --gpus 1\n1"), "--gpus 1: ranks 0-1 were started with 2 GPUs each", "--fresh")
+    refused(nb.run("%%distribute -n 3 --gpus 2 --fresh\n1"), "-n 3: there are 4 GPUs", "with 2 each")
+    assert values(nb.ok("%%distribute --gather\n" + OWN + "own(2)")) == [[0, 1], [2, 3]], "what is refused ends no ranks"
     assert values(nb.ok("%%distribute -n gpu --gpus 1 --fresh --gather\n" + OWN + "own()")) == [[0], [1], [2], [3]]
 
 

@@ -382,6 +382,14 @@ static void gpus(void)
        "what ranks hold they keep");
     next(&w, "%%distribute --gpus 2\npass");
     ok(is_over(&w, "--gpus 2: ranks 0-1 were started with 1 GPU each"), "and how many");
+    next(&w, "%%distribute -n 3 --fresh\npass");
+    captured(&w, "{\"names\": []}");
+    ok(is_over(&w, "-n 3: there are 2 GPUs") && !times(&w, "KILL"),
+       "--fresh with too many ranks for the GPUs is refused before the old ranks end");
+    next(&w, "%%distribute -n gpu --fresh --on local\npass");
+    captured(&w, "{\"names\": []}");
+    ok(is_over(&w, "-n gpu: there is no GPU on here") && !times(&w, "KILL"),
+       "and so is a move to this machine, if it has no GPU");
     next(&w, "%%distribute -n 4 --no-gpu --fresh\npass");
     captured(&w, "{\"names\": []}");
     all_exited(&w, 2, 3);

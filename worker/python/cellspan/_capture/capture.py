@@ -139,11 +139,15 @@ class Capture:
         return [name, known.version, known.size, why, known.since, how]
 
     def refuse(self, listed):
-        """Raises CaptureError for a name that names() listed and that can't be sent."""
-        for name in (row[0] for row in listed):
+        """Raises CaptureError if a name that names() listed can't be sent to new ranks, or all of them together are too large."""
+        listed = [row for row in listed if row[5] != _link.CAPTURED_TIED]  # these go only to ranks that have them
+        names = [row[0] for row in listed]
+        for name in names:
             failed = self._known[name].failed if name in self._known else None
             if failed is not None:
                 raise CaptureError(f"{name} was not sent: {failed}" if name in self.user_ns else failed)
+        if sum(row[2] for row in listed) > self.limit:
+            self._together(names)  # which may be less: values share memory
 
     def tied(self):
         """[[name, ...], ...]: groups of names that share memory, from the last result of names()."""
@@ -453,6 +457,13 @@ class Capture:
         lists the sizes if the total is over the limit.
         """
         names = split_names(names)
+        pickled = self._together(names)
+        fd, size, spans = parcel.place(pickled)
+        self._remember(names, Sent(fd, size), spans)
+        return fd, size, sum(size_of(s) for s in pickled.storages if s.device == "cuda")
+
+    def _together(self, names):
+        """These names in one pickle. May raise CaptureError, as pack()."""
         missing = [n for n in names if n not in self.user_ns]
         if missing:
             raise CaptureError(f"home has no variable {', '.join(missing)}")
@@ -470,9 +481,7 @@ class Capture:
             raise CaptureError(self._blame(names, error)) from error
         if pickled.size > self.limit:
             raise CaptureError(self._too_large(names))
-        fd, size, spans = parcel.place(pickled)
-        self._remember(names, Sent(fd, size), spans)
-        return fd, size, sum(size_of(s) for s in pickled.storages if s.device == "cuda")
+        return pickled
 
     def _remember(self, names, sent, spans):
         for name in names:

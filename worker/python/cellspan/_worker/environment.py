@@ -92,6 +92,25 @@ def folder():
         return ""
 
 
+_start = folder()  # where this process began: ranks of this machine begin there, too
+
+
+def refuse_missing(cwd, script):
+    """At home: raises the UsageError that ranks of this machine would raise if there is no such folder or script. Empty: none is named."""
+    from IPython.core.error import UsageError
+
+    if not os.path.isdir(_start):
+        return
+    place = os.path.join(_start, cwd)
+    place = place if os.path.isdir(place) else os.path.join(_start, os.path.expandvars(os.path.expanduser(cwd)))
+    try:
+        os.stat(os.path.join(place, ""))
+    except OSError as error:
+        raise UsageError(f"--cwd {cwd}: {error.strerror}") from None
+    if script and not os.path.exists(os.path.join(place, script)):
+        raise UsageError(f"{script}: no such file (the ranks would be in {os.path.normpath(place)})")
+
+
 moved = ""  # the folder of the ranks if the notebook's was deleted, until told_moved() has reported it
 
 

@@ -315,10 +315,11 @@ class Home(Worker):
         self.after_ranks = True
         if flags & _link.CAPTURE_RECORD:
             self._record(fields["count"], fields["raw"])
-        if flags & _link.CAPTURE_PYTHON:
-            refuse_what_is_no_python(code, transform)
         if flags & _link.CAPTURE_SCRIPT:
             code, found["script"] = "", script_text(code)
+        if flags & _link.CAPTURE_PYTHON:
+            refuse_what_is_no_python(code, transform)
+            environment.refuse_missing(fields["cwd"], fields["script"])
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         captures = self.captures()
         none, pushing = bool(flags & _link.CAPTURE_NONE), bool(flags & _link.CAPTURE_PUSH)
