@@ -5,23 +5,19 @@
 #include <string.h>
 
 enum value { VALUE_NONE, VALUE_MAYBE, VALUE_NEEDED }; /* MAYBE: only as --option=value */
-enum means {
-    MEANS_NOTHING,
-    MEANS_NODES,
-    MEANS_NODE_COUNT,
-    MEANS_CPUS,
-    MEANS_GPUS,
-    MEANS_ALL_GPUS,
-    MEANS_NAME,
-    MEANS_JOB,
-    MEANS_EXPORT
-};
+
+/* What an option says about the job: bits. */
+#define SAYS_NODES   1u
+#define SAYS_CPUS    2u
+#define SAYS_GPUS    4u
+#define SAYS_NAME    8u
+#define SAYS_OWN_JOB 16u
 
 struct srun_option {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
     enum value value;
-    enum means means;
+    unsigned says;       /* SAYS_… */
     const char *refused; /* why it is refused; NULL: it is allowed */
 };
 
@@ -32,67 +28,66 @@ static const char no_run[] = "with this option srun starts nothing";
 static const char endings[] = "cellspan itself decides when its tasks end";
 
 static const struct srun_option rows[] = {
-    { "ntasks", 'n', VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "ntasks-per-node", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "ntasks-per-core", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "ntasks-per-gpu", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "ntasks-per-socket", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "tasks-per-node", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "multi-prog", 0, VALUE_NONE, MEANS_NOTHING, one_task },
-    { "het-group", 0, VALUE_NEEDED, MEANS_NOTHING, one_task },
-    { "gpus-per-task", 0, VALUE_NEEDED, MEANS_NOTHING,
+    { "ntasks", 'n', VALUE_NEEDED, 0, one_task },
+    { "ntasks-per-node", 0, VALUE_NEEDED, 0, one_task },
+    { "ntasks-per-core", 0, VALUE_NEEDED, 0, one_task },
+    { "ntasks-per-gpu", 0, VALUE_NEEDED, 0, one_task },
+    { "ntasks-per-socket", 0, VALUE_NEEDED, 0, one_task },
+    { "tasks-per-node", 0, VALUE_NEEDED, 0, one_task },
+    { "multi-prog", 0, VALUE_NONE, 0, one_task },
+    { "het-group", 0, VALUE_NEEDED, 0, one_task },
+    { "gpus-per-task", 0, VALUE_NEEDED, 0,
       "cellspan itself starts one task on each node; use --gpus-per-node" },
-    { "pty", 0, VALUE_MAYBE, MEANS_NOTHING, streams },
-    { "input", 'i', VALUE_NEEDED, MEANS_NOTHING, streams },
-    { "output", 'o', VALUE_NEEDED, MEANS_NOTHING, streams },
-    { "error", 'e', VALUE_NEEDED, MEANS_NOTHING, streams },
-    { "open-mode", 0, VALUE_NEEDED, MEANS_NOTHING, streams },
-    { "label", 'l', VALUE_NONE, MEANS_NOTHING, streams },
-    { "wait", 'W', VALUE_NEEDED, MEANS_NOTHING, endings },
-    { "kill-on-bad-exit", 'K', VALUE_MAYBE, MEANS_NOTHING, endings },
-    { "disable-status", 'X', VALUE_NONE, MEANS_NOTHING, endings },
-    { "no-allocate", 'Z', VALUE_NONE, MEANS_NOTHING, "cellspan needs a job of Slurm's" },
-    { "test-only", 0, VALUE_NONE, MEANS_NOTHING, no_run },
-    { "help", 'h', VALUE_NONE, MEANS_NOTHING, no_run },
-    { "usage", 0, VALUE_NONE, MEANS_NOTHING, no_run },
-    { "version", 'V', VALUE_NONE, MEANS_NOTHING, no_run },
-    { "bcast", 0, VALUE_MAYBE, MEANS_NOTHING,
-      "cellspan must run from the folder where it is installed" },
-    { "export", 0, VALUE_NEEDED, MEANS_EXPORT, NULL },
-    { "nodes", 'N', VALUE_NEEDED, MEANS_NODE_COUNT, NULL },
-    { "nodelist", 'w', VALUE_NEEDED, MEANS_NODES, NULL },
-    { "nodefile", 'F', VALUE_NEEDED, MEANS_NODES, NULL },
-    { "gpus", 'G', VALUE_NEEDED, MEANS_ALL_GPUS, NULL },
-    { "gres", 0, VALUE_NEEDED, MEANS_GPUS, NULL },
-    { "gpus-per-node", 0, VALUE_NEEDED, MEANS_GPUS, NULL },
-    { "gpus-per-socket", 0, VALUE_NEEDED, MEANS_GPUS, NULL },
-    { "cpus-per-task", 'c', VALUE_NEEDED, MEANS_CPUS, NULL },
-    { "cpus-per-gpu", 0, VALUE_NEEDED, MEANS_CPUS, NULL },
-    { "exclusive", 0, VALUE_MAYBE, MEANS_CPUS, NULL },
-    { "job-name", 'J', VALUE_NEEDED, MEANS_NAME, NULL },
-    { "partition", 'p', VALUE_NEEDED, MEANS_JOB, NULL },
-    { "account", 'A', VALUE_NEEDED, MEANS_JOB, NULL },
-    { "qos", 'q', VALUE_NEEDED, MEANS_JOB, NULL },
-    { "reservation", 0, VALUE_NEEDED, MEANS_JOB, NULL },
-    { "clusters", 'M', VALUE_NEEDED, MEANS_JOB, NULL },
-    { "contiguous", 0, VALUE_NONE, MEANS_NOTHING, NULL },
-    { "exact", 0, VALUE_NONE, MEANS_NOTHING, NULL },
-    { "overlap", 0, VALUE_NONE, MEANS_NOTHING, NULL },
-    { "overcommit", 'O', VALUE_NONE, MEANS_NOTHING, NULL },
-    { "oversubscribe", 's', VALUE_NONE, MEANS_NOTHING, NULL },
-    { "hold", 'H', VALUE_NONE, MEANS_NOTHING, NULL },
-    { "immediate", 'I', VALUE_MAYBE, MEANS_NOTHING, NULL },
-    { "nice", 0, VALUE_MAYBE, MEANS_NOTHING, NULL },
-    { "no-kill", 'k', VALUE_MAYBE, MEANS_NOTHING, NULL },
-    { "preserve-env", 'E', VALUE_NONE, MEANS_NOTHING, NULL },
-    { "propagate", 0, VALUE_MAYBE, MEANS_NOTHING, NULL },
-    { "quiet", 'Q', VALUE_NONE, MEANS_NOTHING, NULL },
-    { "reboot", 0, VALUE_NONE, MEANS_NOTHING, NULL },
-    { "resv-ports", 0, VALUE_MAYBE, MEANS_NOTHING, NULL },
-    { "spread-job", 0, VALUE_NONE, MEANS_NOTHING, NULL },
-    { "unbuffered", 'u', VALUE_NONE, MEANS_NOTHING, NULL },
-    { "use-min-nodes", 0, VALUE_NONE, MEANS_NOTHING, NULL },
-    { "verbose", 'v', VALUE_NONE, MEANS_NOTHING, NULL },
+    { "pty", 0, VALUE_MAYBE, 0, streams },
+    { "input", 'i', VALUE_NEEDED, 0, streams },
+    { "output", 'o', VALUE_NEEDED, 0, streams },
+    { "error", 'e', VALUE_NEEDED, 0, streams },
+    { "open-mode", 0, VALUE_NEEDED, 0, streams },
+    { "label", 'l', VALUE_NONE, 0, streams },
+    { "wait", 'W', VALUE_NEEDED, 0, endings },
+    { "kill-on-bad-exit", 'K', VALUE_MAYBE, 0, endings },
+    { "disable-status", 'X', VALUE_NONE, 0, endings },
+    { "no-allocate", 'Z', VALUE_NONE, 0, "cellspan needs a job of Slurm's" },
+    { "test-only", 0, VALUE_NONE, 0, no_run },
+    { "help", 'h', VALUE_NONE, 0, no_run },
+    { "usage", 0, VALUE_NONE, 0, no_run },
+    { "version", 'V', VALUE_NONE, 0, no_run },
+    { "bcast", 0, VALUE_MAYBE, 0, "cellspan must run from the folder where it is installed" },
+    { "export", 0, VALUE_NEEDED, 0, NULL },
+    { "nodes", 'N', VALUE_NEEDED, SAYS_NODES, NULL },
+    { "nodelist", 'w', VALUE_NEEDED, SAYS_NODES, NULL },
+    { "nodefile", 'F', VALUE_NEEDED, SAYS_NODES, NULL },
+    { "gpus", 'G', VALUE_NEEDED, SAYS_NODES | SAYS_GPUS, NULL },
+    { "gres", 0, VALUE_NEEDED, SAYS_GPUS, NULL },
+    { "gpus-per-node", 0, VALUE_NEEDED, SAYS_GPUS, NULL },
+    { "gpus-per-socket", 0, VALUE_NEEDED, SAYS_GPUS, NULL },
+    { "cpus-per-task", 'c', VALUE_NEEDED, SAYS_CPUS, NULL },
+    { "cpus-per-gpu", 0, VALUE_NEEDED, SAYS_CPUS, NULL },
+    { "exclusive", 0, VALUE_MAYBE, SAYS_CPUS, NULL },
+    { "job-name", 'J', VALUE_NEEDED, SAYS_NAME, NULL },
+    { "partition", 'p', VALUE_NEEDED, SAYS_OWN_JOB, NULL },
+    { "account", 'A', VALUE_NEEDED, SAYS_OWN_JOB, NULL },
+    { "qos", 'q', VALUE_NEEDED, SAYS_OWN_JOB, NULL },
+    { "reservation", 0, VALUE_NEEDED, SAYS_OWN_JOB, NULL },
+    { "clusters", 'M', VALUE_NEEDED, SAYS_OWN_JOB, NULL },
+    { "contiguous", 0, VALUE_NONE, 0, NULL },
+    { "exact", 0, VALUE_NONE, 0, NULL },
+    { "overlap", 0, VALUE_NONE, 0, NULL },
+    { "overcommit", 'O', VALUE_NONE, 0, NULL },
+    { "oversubscribe", 's', VALUE_NONE, 0, NULL },
+    { "hold", 'H', VALUE_NONE, 0, NULL },
+    { "immediate", 'I', VALUE_MAYBE, 0, NULL },
+    { "nice", 0, VALUE_MAYBE, 0, NULL },
+    { "no-kill", 'k', VALUE_MAYBE, 0, NULL },
+    { "preserve-env", 'E', VALUE_NONE, 0, NULL },
+    { "propagate", 0, VALUE_MAYBE, 0, NULL },
+    { "quiet", 'Q', VALUE_NONE, 0, NULL },
+    { "reboot", 0, VALUE_NONE, 0, NULL },
+    { "resv-ports", 0, VALUE_MAYBE, 0, NULL },
+    { "spread-job", 0, VALUE_NONE, 0, NULL },
+    { "unbuffered", 'u', VALUE_NONE, 0, NULL },
+    { "use-min-nodes", 0, VALUE_NONE, 0, NULL },
+    { "verbose", 'v', VALUE_NONE, 0, NULL },
 };
 
 #define N_ROWS (sizeof rows / sizeof *rows)
@@ -127,40 +122,20 @@ static int note_value(struct slurm_options *o, const struct srun_option *row, co
     char *end;
     unsigned long n;
 
-    switch (row->means) {
-    case MEANS_NODE_COUNT:
+    o->nodes = o->nodes || row->says & SAYS_NODES;
+    o->cpus = o->cpus || row->says & SAYS_CPUS;
+    o->gpus = o->gpus || row->says & SAYS_GPUS;
+    o->name = o->name || row->says & SAYS_NAME;
+    o->own_job = o->own_job || row->says & SAYS_OWN_JOB;
+    if (strcmp(row->name, "nodes") == 0) {
         n = value ? strtoul(value, &end, 10) : 0;
         o->n_nodes = value && end != value && !*end && n <= 65536 ? (unsigned)n : 0;
-        o->nodes = true;
-        break;
-    case MEANS_NODES:
-        o->nodes = true;
-        break;
-    case MEANS_ALL_GPUS:
-        o->nodes = o->gpus = true;
-        break;
-    case MEANS_GPUS:
-        o->gpus = true;
-        break;
-    case MEANS_CPUS:
-        o->cpus = true;
-        break;
-    case MEANS_NAME:
-        o->name = true;
-        break;
-    case MEANS_JOB:
-        o->own_job = true;
-        break;
-    case MEANS_EXPORT:
-        if (!value || (strcmp(value, "ALL") != 0 && strncmp(value, "ALL,", 4) != 0))
-            return err_set(
-                err,
-                "%s: cellspan needs the environment on the nodes; write --export=ALL,NAME=VALUE",
-                word);
-        break;
-    case MEANS_NOTHING:
-        break;
     }
+    if (strcmp(row->name, "export") == 0 &&
+        (!value || (strcmp(value, "ALL") != 0 && strncmp(value, "ALL,", 4) != 0)))
+        return err_set(
+            err, "%s: cellspan needs the environment on the nodes; write --export=ALL,NAME=VALUE",
+            word);
     return 0;
 }
 
