@@ -46,23 +46,6 @@ const struct cmdline_row uninstall_rows[] = {
     { NULL, NULL, NULL, 0 },
 };
 
-static void show_uninstall_help(void)
-{
-    puts(
-        "usage: cellspan uninstall [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n\n"
-        "Removes the kernelspec that `cellspan install` wrote with the same options. Notebooks that run go on.\n");
-    cmdline_help(uninstall_rows);
-}
-
-static void show_help(void)
-{
-    puts(
-        "usage: cellspan install [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n"
-        "                        [--display-name TEXT]\n\n"
-        "Writes a kernelspec, so that JupyterLab and other clients offer the kernel.\n");
-    cmdline_help(install_rows);
-}
-
 static int check(struct install *o, struct err *err)
 {
     if (o->user + o->sys_prefix + (o->prefix != NULL) > 1)
@@ -97,35 +80,11 @@ static int install_for(const struct install *o, const struct python_interpreter 
     return rc;
 }
 
-int command_install(int argc, char **argv)
+/* Removes the spec that install_for() wrote. Only --sys-prefix needs an interpreter. */
+static int uninstall_for(const struct install *o, const struct python_interpreter *python,
+                         struct err *err)
 {
-    struct install o = { 0 };
-    struct python_interpreter python;
-    struct err err = { "" };
-    int rc = 2;
-
-    if (cmdline_parse(install_rows, argc, argv, NULL, &o, &err))
-        goto out;
-    if (o.help) {
-        show_help();
-        return 0;
-    }
-    if (check(&o, &err))
-        goto out;
-    rc = 1;
-    if (interpreter_find(&python, o.python, &err))
-        goto out;
-    rc = install_for(&o, &python, &err) ? 1 : 0;
-    interpreter_release(&python);
-out:
-    if (rc)
-        fprintf(stderr, "cellspan install: %s\n", err.text);
-    return rc;
-}
-
-static int uninstall_from(const struct install *o, const char *prefix, struct err *err)
-{
-    char *dir = kernelspec_dir(prefix, o->name, err);
+    char *dir = kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err);
     const int rc = dir ? kernelspec_remove(dir, err) : -1;
 
     if (!rc)
@@ -134,29 +93,50 @@ static int uninstall_from(const struct install *o, const char *prefix, struct er
     return rc;
 }
 
-int command_uninstall(int argc, char **argv)
+/* What install and uninstall share: options, help, the interpreter, the error. */
+static int command(int argc, char **argv, const struct cmdline_row *rows, const char *usage,
+                   bool installs)
 {
     struct install o = { 0 };
     struct python_interpreter python = { 0 };
     struct err err = { "" };
     int rc = 2;
 
-    if (cmdline_parse(uninstall_rows, argc, argv, NULL, &o, &err))
+    if (cmdline_parse(rows, argc, argv, NULL, &o, &err))
         goto out;
     if (o.help) {
-        show_uninstall_help();
+        puts(usage);
+        cmdline_help(rows);
         return 0;
     }
     if (check(&o, &err))
         goto out;
     rc = 1;
-    if (o.sys_prefix && interpreter_find(&python, o.python, &err))
+    if ((installs || o.sys_prefix) && interpreter_find(&python, o.python, &err))
         goto out;
-    rc = uninstall_from(&o, o.sys_prefix ? python.prefix : o.prefix, &err) ? 1 : 0;
-    if (o.sys_prefix)
-        interpreter_release(&python);
+    rc = (installs ? install_for : uninstall_for)(&o, &python, &err) ? 1 : 0;
+    interpreter_release(&python);
 out:
     if (rc)
-        fprintf(stderr, "cellspan uninstall: %s\n", err.text);
+        fprintf(stderr, "cellspan %s: %s\n", argv[0], err.text);
     return rc;
+}
+
+int command_install(int argc, char **argv)
+{
+    static const char usage[] =
+        "usage: cellspan install [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n"
+        "                        [--display-name TEXT]\n\n"
+        "Writes a kernelspec, so that JupyterLab and other clients offer the kernel.\n";
+
+    return command(argc, argv, install_rows, usage, true);
+}
+
+int command_uninstall(int argc, char **argv)
+{
+    static const char usage[] =
+        "usage: cellspan uninstall [--user | --sys-prefix | --prefix DIR] [--python PATH] [--name NAME]\n\n"
+        "Removes the kernelspec that `cellspan install` wrote with the same options. Notebooks that run go on.\n";
+
+    return command(argc, argv, uninstall_rows, usage, false);
 }

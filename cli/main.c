@@ -7,13 +7,6 @@
 #include "base/settings.h"
 #include "cli/parts.h"
 
-struct subcommand {
-    const char *name;
-    int (*main)(int argc, char **argv); /* argv[0] is the name */
-    const char *help;
-    const struct cmdline_row *rows; /* NULL: it takes others */
-};
-
 static const struct subcommand subcommands[] = {
     { "install", command_install, "make the kernel known to Jupyter", install_rows },
     { "uninstall", command_uninstall, "remove what install has written", uninstall_rows },
@@ -88,18 +81,6 @@ static int show_settings(void)
     return rc;
 }
 
-/* For the shells' completion: `cellspan --complete WORD...`, the last word being typed. */
-static int complete(char **word)
-{
-    struct complete_command commands[COUNT];
-
-    for (size_t i = 0; i < COUNT; i++)
-        commands[i] = (struct complete_command){ subcommands[i].name, subcommands[i].help,
-                                                 subcommands[i].rows };
-    shell_complete_print(commands, COUNT, word);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct subcommand *s;
@@ -117,8 +98,10 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--settings"))
         return show_settings();
-    if (!strcmp(argv[1], "--complete"))
-        return complete(argv + 2);
+    if (!strcmp(argv[1], "--complete")) { /* for shells: WORD..., the last word being typed */
+        shell_complete_print(subcommands, COUNT, argv + 2);
+        return 0;
+    }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return help(argc, argv);
     return unknown(argv[1]);

@@ -15,6 +15,15 @@
 
 struct input;
 
+/* ---- main.c: the table of subcommands ---- */
+struct subcommand {
+    const char *name;
+    int (*main)(int argc, char **argv); /* argv[0] is the name */
+    const char *help;
+    /* NULL: its options are those of %distribute, then comes a script */
+    const struct cmdline_row *rows;
+};
+
 /* ---- install.c ---- */
 /* `cellspan install` and `cellspan uninstall`: make the kernel known to Jupyter, and not known any
  * more. */
@@ -73,18 +82,10 @@ void printer_prompt(struct printer *s, const json_t *content); /* of an input_re
 bool printer_broken(const struct printer *s); /* who read our output has gone (EPIPE) */
 
 /* ---- shell_complete.c ---- */
-/* What Tab offers in a shell: from the tables that the commands themselves are parsed by. */
-
-/* A subcommand, as far as completion knows it. rows NULL: its options are those of %distribute,
- * then comes a script. */
-struct complete_command {
-    const char *name, *help;
-    const struct cmdline_row *rows;
-};
-
-/* word: those behind `cellspan`, NULL-terminated, the last being typed. Prints what may stand
- * there, a line each: the word, a tab, and what it is; ":files" or ":folders" where that is the
- * shell's to know. */
-void shell_complete_print(const struct complete_command *commands, size_t n, char *const *word);
+/* What Tab offers in a shell: from the tables that the commands themselves are parsed by. word: the
+ * words behind `cellspan`, NULL-terminated, the last being typed. Prints what may stand there, a
+ * line each: the word, a tab, and what it is; ":files" or ":folders" where that is the shell's to
+ * know. */
+void shell_complete_print(const struct subcommand *commands, size_t n, char *const *word);
 
 #endif

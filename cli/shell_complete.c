@@ -115,7 +115,7 @@ static void complete_run(char *const *word, size_t n)
     }
 }
 
-void shell_complete_print(const struct complete_command *commands, size_t n, char *const *word)
+void shell_complete_print(const struct subcommand *commands, size_t n, char *const *word)
 {
     const size_t words = count(word);
 
