@@ -1,5 +1,5 @@
 dnl --with-cuda[=DIR]: headers only. The driver is loaded when a program runs, so one build serves hosts with and without GPUs.
-dnl Without them the few declarations that are needed are our own (worker/agent/gpu/cuda.h).
+dnl worker/collective/nccl_headers.c compares our own declarations (cuda_driver.h) with them.
 AC_DEFUN([CELLSPAN_CUDA], [
   AC_ARG_WITH([cuda],
     [AS_HELP_STRING([--with-cuda=DIR], [CUDA toolkit whose headers are used @<:@look in CUDA_HOME, /usr/local/cuda, /usr@:>@])],

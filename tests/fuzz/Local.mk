@@ -34,7 +34,7 @@ tests_fuzz_words_fuzz_SOURCES = tests/fuzz/words.c
 tests_fuzz_words_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_words_fuzz_LDADD = $(words_fuzz_libs)
 
-gpus_fuzz_libs = worker/agent/gpu/libgpu.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+gpus_fuzz_libs = worker/agent/gpu/libgpu.a worker/collective/libcollective.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_fuzz_gpus_t_SOURCES = tests/fuzz/driver.c tests/fuzz/gpus.c
 tests_fuzz_gpus_t_LDADD = $(gpus_fuzz_libs)
 tests_fuzz_gpus_fuzz_SOURCES = tests/fuzz/gpus.c

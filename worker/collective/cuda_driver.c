@@ -7,8 +7,9 @@
 #include "base/library.h"
 #include "base/settings.h"
 
-#define NEEDS(member, symbol) LIBRARY_NEEDS(struct cuda_driver, member, symbol)
-#define LIKES(member, symbol) LIBRARY_LIKES(struct cuda_driver, member, symbol)
+#define NEEDS(member, ...) LIBRARY_NEEDS(struct cuda_driver, member, __VA_ARGS__)
+#define LIKES(member, ...) LIBRARY_LIKES(struct cuda_driver, member, __VA_ARGS__)
+#define DEVICE_ROWS        9u /* the first rows: what lists the devices */
 
 /* cuda.h's macros replace some names by their _v2 versions, so we need these. */
 static const struct library_row rows[] = {
@@ -18,8 +19,10 @@ static const struct library_row rows[] = {
     NEEDS(count, "cuDeviceGetCount"),
     NEEDS(device, "cuDeviceGet"),
     NEEDS(name, "cuDeviceGetName"),
-    NEEDS(uuid, "cuDeviceGetUuid"),
-    LIKES(uuid_v2, "cuDeviceGetUuid_v2"),
+    /* _v2 gives the UUID of a MIG instance, not of its GPU */
+    NEEDS(uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid"),
+    LIKES(memory, "cuDeviceTotalMem_v2"),
+    LIKES(pci, "cuDeviceGetPCIBusId"),
     NEEDS(primary_retain, "cuDevicePrimaryCtxRetain"),
     NEEDS(primary_release, "cuDevicePrimaryCtxRelease_v2"),
     NEEDS(context_push, "cuCtxPushCurrent_v2"),
@@ -42,21 +45,34 @@ static const struct library_row rows[] = {
     NEEDS(event_elapsed, "cuEventElapsedTime"),
 };
 
-int cuda_driver_open(struct cuda_driver *d, struct err *err)
+void cuda_driver_close(struct cuda_driver *d)
+{
+    library_close(d->library);
+    memset(d, 0, sizeof *d);
+}
+
+int cuda_driver_open(struct cuda_driver *d, enum cuda_use use, bool *absent, struct err *err)
 {
     const char *names[LIBRARY_PLACES], *used = "";
     const size_t n_names = library_of_driver(setting_text(SETTING_CUDA_LIBRARY), "libcuda.so.1", "",
                                              names);
     struct err why = { "" };
+    cu_result result;
 
     memset(d, 0, sizeof *d);
+    *absent = true;
     if (!(d->library = library_open(names, n_names, &used, &why)))
         return err_set(err, "no NVIDIA driver here (%s)", why.text);
-    if (library_fill(d->library, used, rows, sizeof rows / sizeof rows[0], d, err) == 0 &&
-        cuda_driver_check(d, d->init(0), "cuInit", err) == 0)
-        return 0;
-    library_close(d->library);
-    memset(d, 0, sizeof *d);
+    *absent = false;
+    if (library_fill(d->library, used, rows,
+                     use == CUDA_DEVICES ? DEVICE_ROWS : sizeof rows / sizeof rows[0], d,
+                     err) == 0) {
+        result = d->init(0);
+        *absent = result == DRIVER_NO_DEVICE;
+        if (cuda_driver_check(d, result, "the CUDA driver can't be initialised", err) == 0)
+            return 0;
+    }
+    cuda_driver_close(d);
     return -1;
 }
 
@@ -72,18 +88,12 @@ int cuda_driver_check(const struct cuda_driver *d, cu_result result, const char 
     return err_set(err, "%s: CUDA error %d", what, result);
 }
 
-int cuda_driver_uuid(const struct cuda_driver *d, cu_device device, char out[static 41],
-                     struct err *err)
+void cuda_uuid_text(const struct cu_uuid *uuid, const char *kind, char out[static CUDA_UUID_SIZE])
 {
-    struct cu_uuid u;
-    char *p = out;
+    char hex[33];
 
-    if (cuda_driver_check(d, (d->uuid_v2 ? d->uuid_v2 : d->uuid)(&u, device), "the GPU's UUID",
-                          err) < 0)
-        return -1;
-    p += sprintf(p, "GPU");
-    for (unsigned i = 0; i < sizeof u.bytes; i++)
-        p += sprintf(p, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                     u.bytes[i]);
-    return 0;
+    for (unsigned i = 0; i < 16; i++)
+        snprintf(hex + 2 * i, 3, "%02x", (unsigned)uuid->bytes[i]);
+    snprintf(out, CUDA_UUID_SIZE, "%.3s-%.8s-%.4s-%.4s-%.4s-%.12s", kind, hex, hex + 8, hex + 12,
+             hex + 16, hex + 20);
 }

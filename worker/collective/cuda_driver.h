@@ -1,11 +1,12 @@
-/* cuda_driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast needs a GPU:
- * memory, a stream, events.
+/* cuda_driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast needs a GPU
+ * (memory, a stream, events), or to list the devices of a node whose driver has no NVML.
  *
  * The types here follow the driver's binary interface without its headers, so that one build serves
  * hosts with and without CUDA. If configure found cuda.h, nccl_headers.c compares them with it. */
 #ifndef WORKER_COLLECTIVE_CUDA_DRIVER_H
 #define WORKER_COLLECTIVE_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,8 +34,9 @@ struct cuda_driver {
     cu_result (*device)(cu_device *device, int index);
     cu_result (*name)(char *name, int size, cu_device device);
     cu_result (*uuid)(struct cu_uuid *uuid, cu_device device);
-    /* for a MIG instance its own UUID; NULL before 11.4 */
-    cu_result (*uuid_v2)(struct cu_uuid *uuid, cu_device device);
+    cu_result (*memory)(size_t *bytes, cu_device device);       /* may be NULL */
+    cu_result (*pci)(char *bus_id, int size, cu_device device); /* may be NULL */
+    /* NULL with CUDA_DEVICES: */
     cu_result (*primary_retain)(cu_context *context, cu_device device);
     cu_result (*primary_release)(cu_device device);
     cu_result (*context_push)(cu_context context);
@@ -57,15 +59,22 @@ struct cuda_driver {
     cu_result (*event_elapsed)(float *ms, cu_event begin, cu_event end);
 };
 
+enum cuda_use {
+    CUDA_DEVICES, /* only what lists the devices; no context is made, so it takes no GPU memory */
+    CUDA_COMPUTE,
+};
+
 /* Loads $CELLSPAN_CUDA_LIBRARY, else libcuda.so.1, and calls cuInit. Never call it before a fork:
- * CUDA does not work in the child. */
-MUST_USE int cuda_driver_open(struct cuda_driver *d, struct err *err);
+ * CUDA does not work in the child. -1: it is not open; *absent: no library, or no device. */
+MUST_USE int cuda_driver_open(struct cuda_driver *d, enum cuda_use use, bool *absent,
+                              struct err *err);
+void cuda_driver_close(struct cuda_driver *d); /* does nothing if it is not open */
 /* If the result is not 0: -1, with "what: the driver's error text". */
 MUST_USE int cuda_driver_check(const struct cuda_driver *d, cu_result result, const char *what,
                                struct err *err);
-/* Writes "GPU-01234567-89ab-…" to `out`, which has 41 bytes. The driver does not tell whether it is
- * a MIG instance, whose UUID NVML would write as "MIG-…". */
-MUST_USE int cuda_driver_uuid(const struct cuda_driver *d, cu_device device, char out[static 41],
-                              struct err *err);
+/* Writes "GPU-01234567-89ab-…" to `out`. The driver does not tell whether it is a MIG instance,
+ * whose UUID NVML writes as "MIG-…"; kind: "GPU" or "MIG". */
+#define CUDA_UUID_SIZE 41
+void cuda_uuid_text(const struct cu_uuid *uuid, const char *kind, char out[static CUDA_UUID_SIZE]);
 
 #endif

@@ -11,11 +11,12 @@
 int gpus_need_driver(struct collective *c)
 {
     struct err err = { "" };
+    bool absent;
     int rc;
 
     if (c->driver.library)
         return 0;
-    Py_BEGIN_ALLOW_THREADS rc = cuda_driver_open(&c->driver, &err);
+    Py_BEGIN_ALLOW_THREADS rc = cuda_driver_open(&c->driver, CUDA_COMPUTE, &absent, &err);
     Py_END_ALLOW_THREADS if (rc < 0) convey_fail(&err);
     return rc;
 }
@@ -37,14 +38,16 @@ static PyObject *driver(PyObject *module, PyObject *Py_UNUSED(none))
 static PyObject *device_to(const struct cuda_driver *d, int index)
 {
     struct err err = { "" };
-    char name[256] = "", uuid[41] = "";
+    char name[256] = "", text[CUDA_UUID_SIZE];
+    struct cu_uuid uuid;
     cu_device device;
 
     if (cuda_driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0 ||
         cuda_driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0 ||
-        cuda_driver_uuid(d, device, uuid, &err) < 0)
+        cuda_driver_check(d, d->uuid(&uuid, device), "the GPU's UUID", &err) < 0)
         return convey_fail(&err);
-    return Py_BuildValue("ss", uuid, name);
+    cuda_uuid_text(&uuid, "GPU", text);
+    return Py_BuildValue("ss", text, name);
 }
 
 static PyObject *devices(PyObject *module, PyObject *Py_UNUSED(none))

@@ -46,8 +46,9 @@ static void rank_main(struct rank *r, int out, play_f play)
 {
     long (*allocated)(void);
     const double begin = seconds_now();
+    bool absent;
 
-    if (cuda_driver_open(&r->driver, &r->told.err) < 0 ||
+    if (cuda_driver_open(&r->driver, CUDA_COMPUTE, &absent, &r->told.err) < 0 ||
         nccl_open(&r->nccl, NULL, 0, &r->told.err) < 0 || comms_init(&r->comms, &r->told.err) < 0)
         _exit(3);
     play(r);
@@ -282,6 +283,7 @@ static void what_is_not_there_is_said(void)
     struct err err = { "" };
     struct nccl nccl;
     struct cuda_driver driver;
+    bool absent;
     char kept[512];
 
     snprintf(kept, sizeof kept, "%s", getenv("CELLSPAN_NCCL_LIBRARY"));
@@ -294,7 +296,8 @@ static void what_is_not_there_is_said(void)
        err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
-    ok(cuda_driver_open(&driver, &err) < 0 && strstr(err.text, "no NVIDIA driver here"),
+    ok(cuda_driver_open(&driver, CUDA_COMPUTE, &absent, &err) < 0 &&
+           strstr(err.text, "no NVIDIA driver here"),
        "no driver (%s)", err.text);
     err.text[0] = '\0';
     setenv("CELLSPAN_CUDA_LIBRARY", kept, 1);
@@ -309,7 +312,8 @@ static void what_is_not_there_is_said(void)
     err.text[0] = '\0';
     unsetenv("CELLSPAN_DOUBLE_NCCL");
     setenv("CELLSPAN_DOUBLE_GPUS", "0", 1);
-    ok(cuda_driver_open(&driver, &err) < 0 && strstr(err.text, "no CUDA-capable device"),
+    ok(cuda_driver_open(&driver, CUDA_COMPUTE, &absent, &err) < 0 &&
+           strstr(err.text, "no CUDA-capable device"),
        "a driver without a GPU (%s)", err.text);
     unsetenv("CELLSPAN_DOUBLE_GPUS");
 }

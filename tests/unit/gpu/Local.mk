@@ -1,22 +1,19 @@
-# driver.t has the CUDA header's types, where configure found it; cuda_own.t our own: both are built everywhere.
-GPU_TEST_LIBS = worker/agent/gpu/libgpu.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+GPU_TEST_LIBS = worker/agent/gpu/libgpu.a worker/collective/libcollective.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += tests/unit/gpu/stage.h
 check_PROGRAMS += \
-	tests/unit/gpu/cuda_own.t \
+	tests/unit/gpu/cuda_devices.t \
 	tests/unit/gpu/allocator.t \
 	tests/unit/gpu/driver.t \
 	tests/unit/gpu/lease.t \
 	tests/unit/gpu/mask.t \
 	tests/unit/gpu/gpu_errors.t
-tests_unit_gpu_cuda_own_t_SOURCES = tests/unit/gpu/cuda_own.c worker/agent/gpu/cuda.c
-tests_unit_gpu_cuda_own_t_CPPFLAGS = $(AM_CPPFLAGS) -DCELLSPAN_OWN_CUDA_TYPES
-tests_unit_gpu_cuda_own_t_LDADD = $(GPU_TEST_LIBS)
+tests_unit_gpu_cuda_devices_t_SOURCES = tests/unit/gpu/cuda_devices.c
+tests_unit_gpu_cuda_devices_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_allocator_t_SOURCES = tests/unit/gpu/allocator.c
 tests_unit_gpu_allocator_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_gpu_allocator_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_gpu_allocator_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_driver_t_SOURCES = tests/unit/gpu/driver.c
-tests_unit_gpu_driver_t_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_unit_gpu_driver_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_gpu_driver_t_LDADD = $(GPU_TEST_LIBS)
 tests_unit_gpu_lease_t_SOURCES = tests/unit/gpu/lease.c

@@ -1,12 +1,11 @@
 # What needs the driver's libraries is loaded when it runs: CUDA's header, where configure found it, is all that is built against.
 noinst_LIBRARIES += worker/agent/gpu/libgpu.a
-worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(NVML_CPPFLAGS)
+worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(NVML_CPPFLAGS)
 worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/affinity.h worker/agent/gpu/affinity.c \
 	worker/agent/gpu/death_report.c \
 	worker/agent/gpu/probe_client.h worker/agent/gpu/probe_client.c \
 	worker/agent/gpu/gpu_processes.h worker/agent/gpu/gpu_processes.c \
-	worker/agent/gpu/cuda.h worker/agent/gpu/cuda.c \
 	worker/agent/gpu/allocator.h worker/agent/gpu/allocator.c \
 	worker/agent/gpu/driver.h worker/agent/gpu/driver.c \
 	worker/agent/gpu/events.c \
@@ -25,6 +24,5 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 # A process of its own that asks the driver; see README.md.
 pkglibexec_PROGRAMS += cellspan-gpus
 cellspan_gpus_SOURCES = worker/agent/gpu/main.c
-cellspan_gpus_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-cellspan_gpus_LDADD = worker/agent/gpu/libgpu.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+cellspan_gpus_LDADD = worker/agent/gpu/libgpu.a worker/collective/libcollective.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += worker/agent/gpu/README.md

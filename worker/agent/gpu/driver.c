@@ -1,6 +1,5 @@
 /* driver.c - see driver.h. Prefers NVML to the CUDA driver: NVML knows MIG instances, needs no
  * context, and has readings of each GPU. */
-#include "config.h"
 #include "worker/agent/gpu/driver.h"
 
 #include <ctype.h>
@@ -10,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/ranks.h"
+#include "worker/collective/cuda_driver.h"
 
 #define CPU_WORDS  64u /* 4096 CPUs */
 #define NODE_WORDS 16u
@@ -242,36 +242,27 @@ static int find_by_nvml(struct gpu_driver *d, struct err *err)
 
 /* ---- the CUDA driver alone ---- */
 
-static void write_uuid(const CUuuid *id, bool mig, char out[static GPU_TEXT])
-{
-    char hex[33];
-
-    for (unsigned i = 0; i < 16; i++)
-        snprintf(hex + 2 * i, 3, "%02x", (unsigned)(unsigned char)id->bytes[i]);
-    snprintf(out, GPU_TEXT, "%s-%.8s-%.4s-%.4s-%.4s-%.12s", mig ? "MIG" : "GPU", hex, hex + 8,
-             hex + 12, hex + 16, hex + 20);
-}
-
-static int add_cuda(struct gpu_driver *d, const struct cuda *c, unsigned index, struct err *err)
+static int add_cuda(struct gpu_driver *d, const struct cuda_driver *c, unsigned index,
+                    struct err *err)
 {
     struct gpu one = {
         .index = index, .instance = -1, .gi = -1, .ci = -1, .numa = -1, .name = "a GPU"
     };
-    CUuuid id;
-    CUdevice device;
+    struct cu_uuid id;
+    cu_device device;
     char bus_id[sizeof one.pci];
     size_t bytes = 0;
 
-    if (c->by_index(&device, (int)index) != CUDA_SUCCESS || c->uuid(&id, device) != CUDA_SUCCESS)
+    if (c->device(&device, (int)index) != DRIVER_OK || c->uuid(&id, device) != DRIVER_OK)
         return 0;
     (void)c->name(one.name, sizeof one.name - 1, device);
     clean(one.name);
     if (strstr(one.name, " MIG "))
         one.instance = 0;
-    write_uuid(&id, one.instance >= 0, one.uuid);
-    if (c->memory(&bytes, device) == CUDA_SUCCESS)
+    cuda_uuid_text(&id, one.instance >= 0 ? "MIG" : "GPU", one.uuid);
+    if (c->memory && c->memory(&bytes, device) == DRIVER_OK)
         one.memory = bytes;
-    if (c->pci && c->pci(bus_id, sizeof bus_id, device) == CUDA_SUCCESS)
+    if (c->pci && c->pci(bus_id, sizeof bus_id, device) == DRIVER_OK)
         sysfs_name(bus_id, one.pci, sizeof one.pci);
     one.numa = numa_of_sysfs(one.pci);
     return add(d, &one, NULL, err);
@@ -281,27 +272,27 @@ static int add_cuda(struct gpu_driver *d, const struct cuda *c, unsigned index, 
 static int find_by_cuda(struct gpu_driver *d, struct err *err)
 {
     struct err why = { "" };
-    struct cuda c;
+    struct cuda_driver c;
     bool absent;
     int count = 0, version = 0, rc = 0;
 
-    if (cuda_open(&c, &absent, &why) < 0) {
+    if (cuda_driver_open(&c, CUDA_DEVICES, &absent, &why) < 0) {
         if (!absent)
             snprintf(d->gpus.why, sizeof d->gpus.why, "%.*s", (int)sizeof d->gpus.why - 1,
                      why.text);
         return 0;
     }
-    if (c.driver_version(&version) == CUDA_SUCCESS)
+    if (c.version(&version) == DRIVER_OK)
         snprintf(d->gpus.driver, sizeof d->gpus.driver, "CUDA %d.%d", version / 1000,
                  version % 1000 / 10);
-    if (c.count(&count) != CUDA_SUCCESS)
+    if (c.count(&count) != DRIVER_OK)
         count = 0;
     for (int i = 0; rc == 0 && i < count; i++)
         rc = add_cuda(d, &c, (unsigned)i, err);
     if (d->gpus.n)
         d->gpus.why[0] = '\0';
     d->gpus.all = (unsigned)d->gpus.n;
-    cuda_close(&c);
+    cuda_driver_close(&c);
     return rc;
 }
 

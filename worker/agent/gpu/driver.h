@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "worker/agent/gpu/gpu_processes.h"
-#include "worker/agent/gpu/cuda.h"
 #include "worker/agent/gpu/gpus.h"
 #include "worker/agent/gpu/nvml.h"
 
