@@ -10,18 +10,55 @@ import subprocess
 
 import processes
 import pytest
+from test_gpus import Machine, doubles  # noqa: F401  (a fixture)
 
 REAL = os.environ.get("CELLSPAN_TEST_GPUS") == "real"
 ON = os.environ.get("CELLSPAN_TEST_GPUS_ON", "")  # an engine with at least two machines that have GPUs
 SOAK = bool(os.environ.get("CELLSPAN_TEST_SOAK"))
 LATER = 90  # seconds after which torch's own watchdog would have ended a rank
 MUCH_LATER = 20 * 60
+RANK = "import os, torch, torch.distributed as dist\nrank = dist.get_rank()\n"
+
+# What nvidia-smi would say of the doubles' machine.
+SMI = "#!/bin/sh\n" + "".join("echo 'GPU %d: double (UUID: GPU-a00%d1234-0000-4000-8000-0123456789ab)'\n" % (k, k) for k in range(4))
+
+
+@pytest.fixture
+def machine(tmp_path, request, monkeypatch):
+    """The doubles' machine; None: this one."""
+    if REAL:
+        return None
+    made = Machine(tmp_path, request.getfixturevalue("doubles"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nvidia-smi").write_text(SMI)
+    (tmp_path / "bin" / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", "%s:%s" % (tmp_path / "bin", os.environ["PATH"]))
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.fixture
+def book(fresh, machine):
+    """Makes notebooks on this machine's GPUs, or on the doubles. kernel: the name of another kernelspec."""
+
+    def make(kernel=None, **more):
+        return fresh(env=dict(machine.environment if machine else {}, **more), **({"kernel": kernel} if kernel else {}))
+
+    return make
 
 
 def smi():
     """[(number, uuid)] of this machine's GPUs, by nvidia-smi; instances are left out."""
     out = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
     return [(int(number), uuid) for number, uuid in re.findall(r"^GPU (\d+): .*\(UUID: (GPU-[^)]+)\)", out, re.M)]
+
+
+def bus_ids():
+    """{number: PCI address} of this machine's GPUs, as "0000:3b:00.0"."""
+    out = subprocess.run(["nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"], capture_output=True, text=True).stdout
+    rows = [row.split(", ") for row in out.splitlines() if ", " in row]
+    return {int(number): address.strip().lower()[-12:] for number, address in rows}
 
 
 def needs(gpus=1, nodes=1, soak=False):

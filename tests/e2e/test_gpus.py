@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import textwrap
 
 import processes
 import pytest
@@ -178,16 +179,30 @@ def test_the_users_choice_is_the_world(book):
     assert values(nb.ok("%%distribute -n gpu --gather\n" + OWN + "own()")) == [[3], [1]]
 
 
-def test_instances_are_gpus_of_their_own(book, gpus):
+# The GPU that plain "cuda" is, as far as a torch without CUDA can tell: what torch does when it first touches one.
+TAKEN = """%%distribute --gather
+import torch
+taken = []
+torch.cuda.set_device = taken.append
+for call, _ in torch.cuda._queued_calls:
+    if 'gpus' in call.__module__:
+        call()
+(taken, torch.cuda.is_initialized())"""
+
+
+def test_instances_are_gpus_of_their_own(book, gpus, torch):
     gpus.set("count 1", "mig 0 3")
-    rows = values(book().ok(WHERE % "-n gpu"))
+    nb = book()
+    rows = values(nb.ok(WHERE % "-n gpu"))
     assert len({row[2] for row in rows}) == 3 and all(re.fullmatch(r"MIG-[^,]+", row[2]) for row in rows)
+    assert [row[1] for row in rows] == ["0", "1", "2"]
+    assert values(nb.ok(TAKEN)) == [([0], False)] * 3, "cuda:0 is the own one, whatever LOCAL_RANK is"
+    one = values(nb.ok("%%distribute --gather\nimport cellspan._worker.gpus as gpus\n(gpus.own(), gpus.device(), len(gpus.devices()))"))
+    assert one == [([0], 0, 1)] * 3
 
 
 def test_plain_cuda_is_the_own_gpu(book, torch):
-    """As far as a torch without CUDA can tell: what torch does when it first touches one."""
-    cell = book().ok("%%distribute -n 4 --gather\nimport torch\ntaken = []\ntorch.cuda.set_device = taken.append\n"
-                     "for call, _ in torch.cuda._queued_calls:\n    if 'gpus' in call.__module__:\n        call()\n(taken, torch.cuda.is_initialized())")
+    cell = book().ok(TAKEN.replace("--gather", "-n 4 --gather"))
     assert values(cell) == [([k], False) for k in range(4)]
 
 
@@ -234,6 +249,8 @@ def test_the_table_and_the_live_status_tell_of_gpus(book, gpus, tmp_path):
     nb, go = book(), tmp_path / "go"
     nb.ok("%%distribute -n 2\nimport os, time")
     measured(nb, r"39 GiB.* 80 GiB", "87", r"'s \S+ 29 GiB ")
+    others = "import cellspan\n[row.get('gpu_others') for row in cellspan.group().ranks()]"
+    assert processes.wait_until(lambda: nb.ok(others).value == "[-1, 1]", 60), "of GPU 0, 512 MiB are in use, and nobody is listed"
     cell = nb.start("%%%%distribute\nwhile not os.path.exists(%r):\n    time.sleep(0.05)" % str(go))
     nb.wait(cell, 60, lambda: any("87" in text and re.search(r"'s \S+ 29 GiB", text) for text in (one.get("text/plain", "") for one in cell.displays)))
     go.write_text("")
@@ -265,16 +282,22 @@ def test_an_xid_is_named_in_the_death_certificate(book, gpus):
     assert nb.ok("%%distribute\n1").value == "1"
 
 
+# What torch raises.
+FULL = """class OutOfMemoryError(RuntimeError):
+    pass
+OutOfMemoryError.__module__ = 'torch'
+raise OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB')
+"""
+
+
 def test_who_fills_a_gpu_is_said_when_its_memory_runs_out(book, gpus):
     nb = book()
     nb.ok("%%distribute -n 2\nimport os")
     gpus.set("count 4", "memory 1 80000", "process 1 1 70000")
-    code = ("%%distribute\nclass OutOfMemoryError(RuntimeError):\n    pass\nOutOfMemoryError.__module__ = 'torch'\n"
-            "if os.environ['RANK'] == '1':\n    raise OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB')")
 
     def fill(_):
         measured(nb)
-        return nb.run(code)
+        return nb.run("%%distribute\nif os.environ['RANK'] == '1':\n" + textwrap.indent(FULL, "    "))
 
     cell = in_time(fill)
     cell.assert_error("OutOfMemoryError")
@@ -447,7 +470,7 @@ finally:
 
 
 @pytest.fixture(scope="module")
-def far(doubles, tmp_path_factory):
+def far_hosts(doubles, tmp_path_factory):
     """Two hosts with one GPU each, and the environment of a notebook that reaches them. Leases are in each one's own /dev/shm."""
     folder = tmp_path_factory.mktemp("far")
     agent = pathlib.Path(shutil.which("cellspan")).resolve().parents[1] / "libexec" / "cellspan" / "cellspan-agent"
@@ -461,8 +484,13 @@ def far(doubles, tmp_path_factory):
     wrapper.chmod(0o755)
     (folder / "gpus").write_text("count 1\n")
     for hosts in bring_up(lambda: Hosts(2, private=["/dev/shm"]), HOST_TOOLS):
-        yield dict(hosts.variables(), CELLSPAN_REMOTE_PREFIX=str(prefix))
+        yield hosts, dict(hosts.variables(), CELLSPAN_REMOTE_PREFIX=str(prefix))
         assert hosts.left() == []
+
+
+@pytest.fixture
+def far(far_hosts):
+    return far_hosts[1]
 
 
 @pytest.mark.limit(300)
@@ -484,3 +512,38 @@ def test_between_machines_host_memory_goes_from_gpu_to_gpu_as_well(far, fresh):
     nb.ok(HOST % 7 + "\nsmall = numpy.arange(10.0)")
     assert values(nb.ok(SEEN.replace("-n 4", "-n gpu --on ssh:h1,h2").replace("big", "small"), limit=150)) == [(False, 9.0, 10)] * 2
     assert values(nb.ok(SEEN.replace("-n 4", ""), limit=150)) == [(True, 7.0, 2_000_000)] * 2
+
+
+# Rank 0 waits in a communicator for the other one, which says when it sees it there.
+COLLECTIVE = """%%%%distribute --grace 90s
+import os, signal, time, cellspan._link as link, cellspan._worker.gpus as gpus
+rank, identity, kept = int(os.environ['RANK']), %r, 7
+gpus.nccl()
+if rank == 1:
+    while not os.path.exists('%%s/%%s-0' %% (os.environ['CELLSPAN_DOUBLE_NCCL_FOLDER'], identity[:32].decode())):
+        time.sleep(0.02)
+    print('there', flush=True)
+    time.sleep(600)
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # only an abort can get it out of there
+try:
+    link.cast_open(gpus.device(), identity, rank, 2, 0, 1000.0)
+finally:
+    print('back', flush=True)
+"""
+
+
+@pytest.mark.limit(300)
+def test_a_machine_that_is_lost_in_a_collective_takes_nobody_along(far_hosts, fresh):
+    hosts, environment = far_hosts
+    nb = fresh(env=environment)
+    nb.ok("%%distribute -n gpu --on ssh:h1,h2\nimport os", limit=150)
+    pids = values(nb.ok("%%distribute --gather\nos.getpid()"))
+    identity = nb.ok("%%distribute -r 0\nimport cellspan._worker.gpus as gpus\ngpus.unique_id()").value
+    cell = nb.start(COLLECTIVE % ast.literal_eval(identity))
+    nb.wait(cell, 120, lambda: "there" in cell.stdout or cell.ended)
+    assert hosts.signal("h2", "KILL", "cellspan-agent"), cell.shown
+    nb.wait(cell, 120).assert_error("RankDied")
+    assert "rank 1 on h2 is gone" in cell.shown and by_rank(cell.stdout)[0] == ["back"], cell.shown
+    assert values(nb.ok("%%distribute -n 1 --gather\n(os.getpid(), kept)")) == [(pids[0], 7)]
+    cell = nb.ok(WHERE % "-n 2", limit=150)
+    assert [row[:2] for row in values(cell)] == [["0", "0"], ["1", "0"]] and "is started again" in cell.stderr, cell.shown

@@ -257,14 +257,46 @@ def test_where_asks_nccl_once_how_far_the_ranks_are(tmp_path):
         ras.socket.close()
 
 
-def test_each_notebooks_nccl_answers_at_a_port_of_its_own(nb):
-    code = "%%distribute -n 2 --gather\nimport os\nos.environ['NCCL_RAS_ADDR']"
+# Rank 0 answers as its job's RAS threads would.
+JOB = """%%%%distribute -n 2
+import ctypes, os, socket, threading, time
+nccl = ctypes.CDLL(%r)
+def answer(server):
+    while True:
+        with server.accept()[0].makefile('rwb') as stream:
+            for words in (b'SERVER PROTOCOL 2\\n', b'OK\\n', %r):
+                stream.readline()
+                stream.write(words)
+                stream.flush()
+if os.environ['RANK'] == '0':
+    host, port = os.environ['NCCL_RAS_ADDR'].split(':')
+    threading.Thread(target=answer, args=(socket.create_server((host, int(port))),), daemon=True).start()
+print('begun', os.environ['NCCL_RAS_ADDR'], flush=True)
+time.sleep(600)
+"""
+
+
+def test_two_notebooks_ask_the_nccl_of_their_own_jobs(nb, tmp_path):
+    """Each has a port of its own, so both jobs can be asked while both run."""
+    shutil.copy(_ctypes.__file__, tmp_path / "libnccl.so.2")
     other = Notebook()
     try:
-        one, two = values(nb.ok(code)), values(other.ok(code))
+        jobs = [(nb, 60), (other, 3)]
+        cells = [book.start(JOB % (str(tmp_path / "libnccl.so.2"), RAS.replace("operation 60", "operation %d" % behind).encode())) for book, behind in jobs]
+        ports = set()
+        for (book, _), cell in zip(jobs, cells):
+            book.wait(cell, 60, lambda cell=cell: len(re.findall(r"begun localhost:\d+", cell.stdout)) == 2 or "[0-1] begun" in cell.stdout)
+            ports.update(re.findall(r"begun localhost:(\d+)", cell.stdout))
+        assert len(ports) == 2, [cell.stdout for cell in cells]
+        for book, behind in jobs:
+            shown = []
+            assert processes.wait_until(lambda book=book: shown.append(book.ok("%ranks where").stdout) or "NCCL #0-0" in shown[-1], 60), shown[-1]
+            assert "rank 1 launched %d AllReduce" % behind in shown[-1], shown[-1]
+        for (book, _), cell in zip(jobs, cells):
+            book.control("interrupt_request")
+            book.wait(cell, 60)
     finally:
         other.close()
-    assert re.fullmatch(r"localhost:\d+", one[0]) and one[0] == one[1] and two[0] == two[1] and one[0] != two[0], (one, two)
 
 
 def test_where_of_a_rank_that_is_not_there_is_a_usage_error(nb):

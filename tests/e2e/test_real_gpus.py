@@ -13,29 +13,10 @@ import time
 
 import processes
 import pytest
-from client import by_rank, values
-from realgpus import MUCH_LATER, REAL, gpu_processes, needs, smi, stay
-from test_gpus import Machine, doubles  # noqa: F401  (a fixture)
+from client import values
+from realgpus import MUCH_LATER, RANK, SMI, Machine, book, doubles, gpu_processes, machine, needs, smi, stay  # noqa: F401  (fixtures)
 
-# What nvidia-smi would say of the doubles' machine.
-SMI = "#!/bin/sh\n" + "".join("echo 'GPU %d: double (UUID: GPU-a00%d1234-0000-4000-8000-0123456789ab)'\n" % (k, k) for k in range(4))
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "gpu" / "run"
-RANK = "import os, torch, torch.distributed as dist\nrank = dist.get_rank()\n"
-
-
-@pytest.fixture
-def book(fresh, tmp_path, request, monkeypatch):
-    """Makes notebooks on this machine's GPUs, or on the doubles."""
-    if REAL:
-        return lambda **more: fresh(env=more or None)
-    machine = Machine(tmp_path, request.getfixturevalue("doubles"))
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "nvidia-smi").write_text(SMI)
-    (tmp_path / "bin" / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", "%s:%s" % (tmp_path / "bin", os.environ["PATH"]))
-    for name, value in machine.environment.items():
-        monkeypatch.setenv(name, value)
-    return lambda **more: fresh(env=dict(machine.environment, **more))
 
 
 # ---- the script
@@ -66,8 +47,8 @@ def test_the_script_names_what_it_skips(tmp_path):
 
 
 def test_the_script_runs_its_cases(tmp_path, doubles):  # noqa: F811
-    machine = Machine(tmp_path, doubles)
-    done = run_script(tmp_path, 4, "-k", "order_of_nvidia_smi or list_is_that", **machine.environment)
+    environment = Machine(tmp_path, doubles).environment
+    done = run_script(tmp_path, 4, "-k", "order_of_nvidia_smi or list_is_that", **environment)
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -80,7 +61,6 @@ def test_the_list_is_that_of_nvidia_smi(book):
     found = json.loads(subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout)["gpus"]
     whole = {(one["index"], one["parent"] or one["uuid"]) for one in found}
     assert whole == set(smi()) and all(one["memory"] > 1 << 30 for one in found), found
-    assert not any(pid == str(os.getpid()) for pid, _ in gpu_processes())
 
 
 @pytest.mark.doubles
@@ -90,6 +70,7 @@ def test_each_rank_has_its_own_in_the_order_of_nvidia_smi(book):
     assert [row[0] for row in rows] == list(range(len(rows)))
     if "MIG-" not in rows[0][2]:
         assert [int(row[1]) for row in rows] == list(range(len(rows))) and rows[0][2] == ",".join(str(n) for n, _ in smi())
+    assert not {pid for pid, _ in gpu_processes()} & set(map(str, processes.marked(nb.marker))), "an agent, or a rank that asked for nothing"
 
 
 @pytest.mark.doubles
@@ -177,12 +158,6 @@ def test_an_illegal_access_is_an_xid_in_the_certificate(book):
     code += "torch.ops.aten.index_select(x, 0, torch.tensor([1 << 40], device='cuda'))\ntry:\n    torch.cuda.synchronize()\nfinally:\n    os._exit(3)"
     cell = book().run(code).assert_error("RankDied")
     assert re.search(r"Xid (13|31|43)", cell.shown), cell.shown
-
-
-@needs(1)
-def test_libraries_read_the_list_of_gpus(book):
-    for name in ("vllm", "deepspeed", "cupy"):
-        book().ok("%%%%distribute -n 1\ntry:\n    import %s\nexcept ImportError:\n    pass" % name, limit=300)
 
 
 # ---- two GPUs or more
@@ -321,39 +296,3 @@ def test_a_cast_onto_a_full_gpu_is_a_clear_error(book):
     nb.ok("import torch\nbig = torch.zeros(64 << 20, dtype=torch.uint8)\nbig = big.cuda() if torch.cuda.is_available() else big")
     cell = nb.run("%%distribute\nbig.device")
     assert cell.status == "error" and "memory" in cell.shown.lower(), cell.shown
-
-
-def behind(where):
-    """The rank of which NCCL's counts in %ranks where say that it has launched less than others; None: they name none."""
-    for line in re.findall("^NCCL #.*", where, re.M):
-        counts = sorted((int(n), who) for who, n in re.findall(r"(rank \d+|\d+ ranks?) launched (\d+)", line))
-        if counts and counts[0][0] < counts[-1][0] and counts[0][1].startswith("rank "):
-            return int(counts[0][1].split()[1])
-    return None
-
-
-def test_who_is_behind_is_read_from_the_counts():
-    assert behind("[0-1] x\nNCCL #0-0 (78db921d1c117b4a): 3 ranks launched 64 AllReduce; rank 1 launched 60 AllReduce\n") == 1
-    assert behind("NCCL #0-0 (78db921d1c117b4a): rank 0 launched 2 AllReduce; rank 1 launched 1 AllReduce\n") == 1
-    assert behind("NCCL #0-0 (78db921d1c117b4a): 3 ranks launched 4 AllReduce\n") is None and behind("[0-1] x\n") is None
-
-
-@needs(2)
-def test_a_hang_in_nccl_names_the_rank_behind(book):
-    nb = book()
-    nb.ok("%%distribute -n 2 --init\n" + RANK + "x = torch.ones(1, device='cuda')\ndist.all_reduce(x)")
-    cell = nb.start("%%distribute\nprint('begun', flush=True)\nif rank == 0:\n    dist.all_reduce(x)\n    x.item()\nelse:\n    import time\n    time.sleep(600)")
-    nb.wait_ranks(cell, "begun", 2)
-    told = []
-    assert processes.wait_until(lambda: told.append(nb.ok("%ranks where").stdout) or behind(told[-1]) == 1, 60), told[-1]
-    nb.control("interrupt_request")
-    nb.wait(cell, 60)
-
-
-@needs(2)
-def test_threads_and_other_libraries_take_the_first_gpu_they_see(book):
-    nb = book()
-    code = "%%distribute -n 2 --gpus own --gather\nimport threading, torch\nfound = []\n"
-    code += "t = threading.Thread(target=lambda: found.append(torch.zeros(1, device='cuda').device.index))\nt.start(); t.join()\nfound.append(torch.cuda.device_count())\nfound"
-    assert values(nb.ok(code)) == [[0, 1]] * 2
-    assert by_rank(nb.ok("%%distribute\nprint(1)").stdout)

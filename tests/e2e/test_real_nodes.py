@@ -51,6 +51,49 @@ def test_survivors_on_other_machines_live_long(nb):
     die(nb, MUCH_LATER)
 
 
+# How a node is lost: its agent is killed and takes the ranks along, or all of them stand still. In the latter case the node clears
+# up when its agent goes on.
+LOSE = """def lose(how):
+    import signal, subprocess, time
+    agent = os.getppid()
+    while 'cellspan-agent' not in open('/proc/%d/comm' % agent).read():
+        agent = int(open('/proc/%d/stat' % agent).read().rpartition(')')[2].split()[1])
+    time.sleep(5)
+    if how == 'killed':
+        os.kill(agent, signal.SIGKILL)
+    elif os.environ['LOCAL_RANK'] == '0':
+        later = ['sh', '-c', 'sleep 240; kill -CONT %d' % agent]
+        subprocess.Popen(later, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.kill(agent, signal.SIGSTOP)
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def lose_node(nb, how, seconds):
+    rows = values(nb.ok("%%%%distribute -n gpu --on %s --init --gather\n%s%skept = 7\nx = torch.ones(1, device='cuda')\ndist.all_reduce(x)\n(os.getpid(), int(os.environ['GROUP_RANK']))" % (ON, BEGIN, LOSE), limit=400))
+    last = max(node for _, node in rows)
+    pids = [pid for pid, node in rows if node != last]
+    cell = nb.start("%%%%distribute\nprint('begun', flush=True)\nif os.environ['GROUP_RANK'] == '%d':\n    lose(%r)\ndist.all_reduce(x)\nx.item()" % (last, how))
+    nb.wait(cell, 120)
+    cell.assert_error("RankDied")
+    assert "is gone" in cell.shown, cell.shown
+    nb.ok("import time\ntime.sleep(%d)" % seconds, limit=seconds + 60)
+    assert values(nb.ok("%%%%distribute -n %d --gather\n(os.getpid(), kept)" % len(pids))) == [(pid, 7) for pid in pids]
+    again = nb.ok("%%%%distribute -n %d --init --gather\nx = torch.ones(1, device='cuda')\ndist.all_reduce(x)\nx.item()" % len(pids), limit=200)
+    assert values(again) == [float(len(pids))] * len(pids)
+
+
+@needs(0, nodes=2)
+@pytest.mark.parametrize("how", ["killed", "silent"])
+def test_a_lost_node_takes_no_other_node_along(nb, how):
+    lose_node(nb, how, LATER)
+
+
+@needs(0, nodes=2, soak=True)
+def test_ranks_live_long_after_a_node_is_lost(nb):
+    lose_node(nb, "silent", MUCH_LATER)
+
+
 @needs(0, nodes=2)
 def test_the_first_cell_sends_large_variables_with_its_settings(nb):
     nb.ok("import numpy\nbig = numpy.arange(2 << 20, dtype=numpy.float64)")

@@ -197,6 +197,25 @@ static void readings_are_taken(const struct stage *s)
              "and the next question answered");
 }
 
+/* Is the list of processes that the doubles show taken for all of them? */
+static bool told(const char *facts, const struct stage *s)
+{
+    fresh(s, facts);
+    find(NULL);
+    return strstr(ask("{\"ask\": \"read\", \"workers\": []}"), "\"told\":true") != NULL;
+}
+
+static void an_empty_list_of_a_used_gpu_tells_nothing(const struct stage *s)
+{
+    ok(told("count 1\nmemory 0 600\nprocess 0 999999 500\n", s), "a list with a process is true");
+    ok(told("count 1\nmemory 0 4\n", s), "so is an empty one of a GPU that nobody uses");
+    ok(!told("count 1\nmemory 0 600\n", s),
+       "an empty one of a GPU with as much in use as one process needs is not: who is there is "
+       "unknown");
+    ok(!told("count 1\nmemory 0 4\nfail nvmlDeviceGetComputeRunningProcesses_v3 4\n", s),
+       "nor is one that the driver refuses");
+}
+
 static void many_processes_are_read(const struct stage *s)
 {
     char facts[4096] = "count 1\n";
@@ -331,6 +350,7 @@ int main(void)
     broken_drivers_are_explained(&s);
     cuda_alone_will_do(&s);
     readings_are_taken(&s);
+    an_empty_list_of_a_used_gpu_tells_nothing(&s);
     many_processes_are_read(&s);
     errors_belong_to_whom_they_hit(&s);
     instances_have_their_own_errors(&s);

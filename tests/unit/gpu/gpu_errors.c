@@ -68,10 +68,10 @@ static void full_memory_has_names(void)
         "GPU 1 (GPU-8f2c…, A100): its memory ran out; which processes are on it the driver does not tell here",
         "a driver that does not tell");
     says(
-        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 84825604096, \"total\": 85899345920, \"told\": true, "
+        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 629145600, \"total\": 85899345920, \"told\": false, "
         "\"others\": [], \"ours\": []}]}",
         true,
-        "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 79.0 GiB of 80.0 GiB; which processes are on it the "
+        "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 600 MiB of 80.0 GiB; which processes are on it the "
         "driver does not tell here",
         "a container that is shown nobody");
     ok(gpu_errors_say_oom(

@@ -7,6 +7,8 @@
 #define PROCESSES_MAX 4096u
 #define TRIES         4 /* the list may have grown since NVML told its length */
 #define SLACK         16u
+/* bytes that the driver itself may use on a GPU without processes; every CUDA context needs more */
+#define UNLISTED_MAX (INT64_C(128) << 20)
 
 int64_t readings_ecc(const struct gpu_driver *d, const struct found *f, int type)
 {
@@ -160,6 +162,15 @@ static json_t *read_numbers(const struct gpu_driver *d, const struct gpu *gpu,
                      number(f ? readings_ecc(d, f, NVML_ECC_UNCORRECTED) : -1));
 }
 
+/* Does the driver's list tell who is on the GPU? An empty one does only if nobody uses the GPU: in
+ * a container with its own pid namespace, the list is always empty. */
+static bool is_list_true(const json_t *one, size_t listed)
+{
+    const json_t *used = json_object_get(one, "used");
+
+    return listed || (json_is_integer(used) && json_integer_value(used) <= UNLISTED_MAX);
+}
+
 static json_t *read_one(const struct gpu_driver *d, const struct gpu *gpu, const json_t *workers,
                         const struct gpu_processes *processes)
 {
@@ -169,6 +180,7 @@ static json_t *read_one(const struct gpu_driver *d, const struct gpu *gpu, const
 
     if (good && f && f->device)
         good = read_processes(&d->nvml, f->device, workers, processes, ours, others, &told) == 0;
+    told = told && is_list_true(one, json_array_size(ours) + json_array_size(others));
     good = good && json_object_set(one, "ours", ours) == 0 &&
            json_object_set(one, "others", others) == 0 &&
            json_object_set_new(one, "told", json_boolean(told)) == 0;

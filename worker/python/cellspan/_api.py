@@ -149,7 +149,8 @@ class Group:
         return len(self.ranks())
 
     def ranks(self):
-        """The table of %ranks, as a list with a dict for each rank: rank, state, node, pid, ..."""
+        """The table of %ranks, as a list with a dict for each rank: rank, state, node, pid, ... gpu_use and gpu_others (how many other
+        processes are on the rank's GPU) are -1 where the driver does not tell."""
         __tracebackhide__ = True
         content, _ = _split(self._home.call("%ranks", 0))
         rows = content.get("ranks")
