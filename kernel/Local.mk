@@ -8,7 +8,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
 	kernel/cell/cell.h kernel/cell/parts.h kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
 	kernel/cell/cell_output.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/end_ranks.c \
-	kernel/cell/engine_of_cell.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/finish.c kernel/cell/follow.c \
+	kernel/cell/engine_of_cell.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/finish.c kernel/cell/follow.c kernel/cell/hand.c \
 	kernel/cell/left_behind.c kernel/cell/live_status.c kernel/cell/machines.c kernel/cell/node_errors.c \
 	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_ends.c kernel/cell/rank_usage.c \
 	kernel/cell/rendezvous.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_ranks.c kernel/cell/world.c \
@@ -25,7 +25,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t \
-	tests/unit/kernel/check.t tests/unit/kernel/cast.t tests/unit/kernel/question.t tests/unit/kernel/prompts.t \
+	tests/unit/kernel/check.t tests/unit/kernel/cast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -42,6 +42,8 @@ tests_unit_kernel_check_t_SOURCES = tests/unit/kernel/check.c $(kernel_double)
 tests_unit_kernel_check_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_cast_t_SOURCES = tests/unit/kernel/cast.c $(kernel_double)
 tests_unit_kernel_cast_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_hand_t_SOURCES = tests/unit/kernel/hand.c $(kernel_double)
+tests_unit_kernel_hand_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_question_t_SOURCES = tests/unit/kernel/question.c $(kernel_double)
 tests_unit_kernel_question_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_prompts_t_SOURCES = tests/unit/kernel/prompts.c $(kernel_double)

@@ -67,6 +67,7 @@ enum span_kind {
     SPAN_FOLLOW,
     SPAN_TOLD,
     SPAN_NEWER,
+    SPAN_HANDED,
     /* from a worker */
     SPAN_READY = 64,
     SPAN_REPLY,
@@ -81,6 +82,7 @@ enum span_kind {
     SPAN_ASK,
     SPAN_OWNER,
     SPAN_AWAITS,
+    SPAN_HAND,
 };
 
 enum span_type { SPAN_U64, SPAN_STR, SPAN_BYTES, SPAN_LIST };

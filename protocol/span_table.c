@@ -91,6 +91,7 @@ static const struct span_info table[] = {
     { SPAN_FOLLOW, "FOLLOW", 2, { STR("home", 1 * MIB), U64("near") } },
     { SPAN_TOLD, "TOLD", 1, { STR("answers", 64 * MIB) } },
     { SPAN_NEWER, "NEWER", 1, { STR("names", 1 * MIB) } },
+    { SPAN_HANDED, "HANDED", 2, { U64("from"), LIST("parts", 256 * MIB) } },
     { SPAN_READY, "READY", 3, { U64("pid"), STR("python", 64), STR("info", 64 * KIB) } },
     { SPAN_REPLY,
       "REPLY",
@@ -116,6 +117,7 @@ static const struct span_info table[] = {
     { SPAN_ASK, "ASK", 3, { STR("what", 256), STR("content", 16 * MIB), U64("all") } },
     { SPAN_OWNER, "OWNER", 1, { U64("keep") } },
     { SPAN_AWAITS, "AWAITS", 0, { NONE } },
+    { SPAN_HAND, "HAND", 2, { U64("to"), LIST("parts", 256 * MIB) } },
 };
 
 #define ROWS (sizeof table / sizeof table[0])

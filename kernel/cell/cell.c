@@ -138,7 +138,7 @@ static uint64_t rank_of(const void *members, size_t i)
 }
 
 /* Members are in the order of their ranks. */
-static struct member *member_of(const struct cell *c, unsigned rank)
+struct member *cell_member(const struct cell *c, unsigned rank)
 {
     const size_t at = rows_place(c->member, c->n, rank_of, rank);
 
@@ -148,7 +148,7 @@ static struct member *member_of(const struct cell *c, unsigned rank)
 struct member *cell_worker(const struct cell *c, uint32_t worker)
 {
     const struct rank *r = group_worker(c->group, worker);
-    struct member *member = r ? member_of(c, r->number) : NULL;
+    struct member *member = r ? cell_member(c, r->number) : NULL;
 
     return member && member->worker == worker ? member : NULL;
 }

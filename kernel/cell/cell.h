@@ -103,6 +103,7 @@ struct cell_from {
     bool is_call; /* home waits for RETURN; else the client waits for execute_reply */
     uint64_t call, call_flags;
     bool wants_line, wants_return; /* waits for the expanded option line; must send RETURN */
+    bool hands;                    /* ranks have sent home a HAND: an interrupt is for home too */
 };
 
 /* Why the cell fails. */

@@ -28,6 +28,7 @@ int cell_send_home(struct cell *c, const struct span *m);
 /* sends home a request of this type; takes content */
 int cell_ask_home(struct cell *c, const char *type, json_t *content, uint64_t flags);
 struct member *cell_worker(const struct cell *c, uint32_t worker);
+struct member *cell_member(const struct cell *c, unsigned rank);
 int cell_members(struct cell *c); /* makes one for each rank of c->to; -1: memory is out */
 void cell_release_members(struct cell *c);
 bool cell_unfinished(struct cell *c);    /* a member waits or runs */
@@ -171,6 +172,11 @@ void run_leave_out(struct cell *c);
 enum cell_outcome run_look(struct cell *c);
 /* all members have ended: shows their errors */
 enum cell_outcome run_end(struct cell *c);
+
+/* ---- hand.c ---- */
+void hand_up(struct cell *c, const struct member *member, const struct span *m); /* to home */
+void hand_down(struct cell *c, const struct span *m);                            /* to a rank */
+void hand_interrupt(struct cell *c); /* home may be running the user's code for ranks */
 
 /* ---- rank_ends.c ---- */
 void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m);

@@ -35,6 +35,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     c->stop.stopping = true;
     prompts_stop(c->nb);
     cell_send_running(c, &m);
+    hand_interrupt(c);
     c->stop.disconnect_ns = now + disconnect_after;
     c->stop.kill_ns = now + grace(c);
 }
@@ -67,6 +68,7 @@ static void kill_running(struct cell *c)
 
     c->stop.disconnect_ns = c->stop.ends.due_ns = c->stop.kill_ns = c->stop.list_ns = NEVER;
     cell_send_running(c, &m);
+    hand_interrupt(c);
     stop_killed(c, 0);
 }
 

@@ -79,6 +79,10 @@ void from_home(struct notebook *nb, const struct span *m)
         home_flush(nb);
         cell_begin_call(nb, m);
         break;
+    case SPAN_HAND:
+        if (c)
+            hand_down(c, m);
+        break;
     case SPAN_ASK:
         question_take(nb, m);
         break;

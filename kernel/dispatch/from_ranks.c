@@ -96,6 +96,14 @@ static void take_input(struct notebook *nb, struct rank *r, const struct span *m
     }
 }
 
+static void take_hand(struct notebook *nb, const struct rank *r, const struct span *m)
+{
+    const struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+
+    if (member && m->cell == nb->cell->id)
+        hand_up(nb->cell, member, m);
+}
+
 static void take_ready(struct notebook *nb, struct rank *r, const struct span *m)
 {
     r->pid = (long)m->v[F_READY_PID].u64;
@@ -130,6 +138,9 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
         break;
     case SPAN_INPUT:
         take_input(nb, r, m);
+        break;
+    case SPAN_HAND:
+        take_hand(nb, r, m);
         break;
     case SPAN_PROBED:
         if (question_message(nb, r, m))

@@ -244,7 +244,7 @@ static void on_message(void *arg, struct slice workers, struct slice msg)
         return;
     }
     if (m.kind >= SPAN_REQUEST) {
-        if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_NEWER))
+        if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_HANDED))
             relay(a, &m, workers, msg);
         else
             log_warn("agent", "kind %d is not for workers: ignored", m.kind);

@@ -3,6 +3,8 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
 	worker/python/cellspan/_api.py \
 	worker/python/cellspan/_jobs.py \
+	worker/python/cellspan/_map.py \
+	worker/python/cellspan/_scatter.py \
 	worker/python/cellspan/_world.py
 
 cellspan_py_basedir = $(cellspan_pydir)/_base
@@ -10,7 +12,8 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/__init__.py \
 	worker/python/cellspan/_base/errors.py \
 	worker/python/cellspan/_base/imports.py \
-	worker/python/cellspan/_base/limit.py
+	worker/python/cellspan/_base/limit.py \
+	worker/python/cellspan/_base/options.py
 
 cellspan_py_capturedir = $(cellspan_pydir)/_capture
 dist_cellspan_py_capture_DATA = \
@@ -42,6 +45,7 @@ dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/comms.py \
 	worker/python/cellspan/_jupyter/history.py \
 	worker/python/cellspan/_jupyter/magics.py \
+	worker/python/cellspan/_jupyter/partmagics.py \
 	worker/python/cellspan/_jupyter/requests.py \
 	worker/python/cellspan/_jupyter/standin.py \
 	worker/python/cellspan/_jupyter/warm.py \
@@ -60,6 +64,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/glance.py \
 	worker/python/cellspan/_worker/gpus.py \
 	worker/python/cellspan/_worker/groups.py \
+	worker/python/cellspan/_worker/hands.py \
 	worker/python/cellspan/_worker/home.py \
 	worker/python/cellspan/_worker/inherited.py \
 	worker/python/cellspan/_worker/interrupts.py \

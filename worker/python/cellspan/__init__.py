@@ -15,6 +15,7 @@ _FROM = {  # the module of each name; imported on first use, since most workers 
     "call": "_api",
     "group": "_api",
     "local_rank": "_world",
+    "map": "_map",
     "rank": "_world",
     "run": "_api",
     "world_size": "_world",

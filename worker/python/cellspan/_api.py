@@ -134,6 +134,41 @@ class Group:
         found = {name: self._pull(name, ranks) for name in names}
         return found if len(names) > 1 else found[names[0]]
 
+    def apply(self, fn, *args, **kw):
+        """[fn(*args, **kw) of each rank], as run(..., gather=True). See DirectView.apply_sync of ipyparallel."""
+        __tracebackhide__ = True
+        return self.run(fn, *args, gather=True, **kw)
+
+    def map(self, fn, *iterables, **options):
+        """As cellspan.map(fn, *iterables), on this group's ranks."""
+        __tracebackhide__ = True
+        from ._map import map
+
+        if self._on is not None:
+            options.setdefault("on", self._on)
+        return map(fn, *iterables, **options)
+
+    def scatter(self, name, values, *, n=None, ranks=None, flatten=False):
+        """Divides `values` among the ranks: the variable `name` of each is its part. The sizes of the parts differ by at most one.
+
+        values: a list, tuple, range, numpy array, torch tensor, pandas object, or what else has a length and slices. n: world size;
+        ranks: only to these. flatten: a part of one item is that item. The variable belongs to the ranks, as if they had assigned it.
+
+        TypeError: values can't be divided, or a part can't be sent. See DirectView.scatter of ipyparallel.
+        """
+        __tracebackhide__ = True
+        from ._scatter import scatter
+
+        scatter(self._home, name, values, {"nproc": n, "ranks": ranks, "on": self._on}, flatten)
+
+    def gather(self, name, ranks=None):
+        """Joins the ranks' variable `name`, in the order of ranks: parts of arrays, tensors, pandas objects, lists and tuples become
+        one again. Other values are a list by rank. See DirectView.gather of ipyparallel."""
+        __tracebackhide__ = True
+        from ._scatter import joined, numbers
+
+        return joined(self.pull(name, ranks=numbers(ranks)))
+
     def _pull(self, name, ranks):
         __tracebackhide__ = True
         ns = self._home.shell.user_ns

@@ -42,10 +42,11 @@ class Home(Worker):
         "PACK": "_pack",
         "BIND": "_bind",
         "NEWER": "_newer",
+        "HANDED": "_handed",
         "EXIT": "_exit",
     }
     CELL = "REQUEST"
-    DURING_CALL = ("CAPTURE", "PACK", "BIND", "NEWER", "EXIT")
+    DURING_CALL = ("CAPTURE", "PACK", "BIND", "NEWER", "HANDED", "EXIT")
 
     def __init__(self, fd):
         super().__init__()
@@ -66,14 +67,17 @@ class Home(Worker):
         self.after_ranks = False  # the last cell ran on ranks
         self._capturer = None  # made for the first distributed cell
         self._torch = False
+        self.servers = {}  # number: what serves HANDED; see _map.py
+        self._pieces = {}  # (number of a server, rank): pieces of what the rank hands home
         self._expecting = False  # _expect_values() has been called
         self._hook_input()
         self._add_magics()
 
     def _add_magics(self):
-        from .._jupyter import clientmagics, magics
+        from .._jupyter import clientmagics, magics, partmagics
 
         magics.register(self)
+        partmagics.register(self)
         clientmagics.register(self)
 
     def _hook_input(self):
@@ -528,6 +532,22 @@ class Home(Worker):
             value = self._lists.pop(content["gathered"], value)
         self._lists.clear()
         return content, value
+
+    def _handed(self, message):
+        """HANDED: a rank wants something for the call that runs, or brings something."""
+        from .hands import Pieces
+
+        cell, rank, parts = message.cell, message.fields["from"], message.fields["parts"]
+        of = loads(bytes(parts[0]))["of"]
+        load = self._pieces.setdefault((of, rank), Pieces()).load(parts)
+        if load is None:
+            return
+        del self._pieces[of, rank]
+        server = self.servers.get(of)
+        if server is not None:
+            _, error = self.attempt(cell, server.take, cell, rank, *load)
+            if error is not None:
+                server.stop(error)
 
     def _exit(self, message):
         self.leave()

@@ -65,6 +65,7 @@ class Rank(Worker):
         self._set_env = {}
         self._stands = None  # the world for which the environment is set, and that environment
         self._threads = None
+        self.hands = None  # the Hands of the cell that runs, if it has one
         self._folder = environment.own_folder()
         self._error_file = os.path.join(self._folder, "error.json")
         self.seed()
@@ -107,6 +108,13 @@ class Rank(Worker):
         cell.before = lambda: self._set_up(fields)
         self.begin(cell, fields)
         self.execute(cell, self._done)
+
+    def _answer(self, message):
+        if message.kind != "HANDED":
+            return super()._answer(message)
+        if self.hands is not None:
+            self.hands.take(message)
+        return True
 
     def begin(self, cell, fields):
         """Called for a RUN, before its cell is executed. For subclasses."""

@@ -1,0 +1,82 @@
+"""%scatter and %gather, and those of cellspan.group(): parts of a sequence on each rank, and the whole again."""
+
+from __future__ import annotations
+
+import pytest
+from client import rank_values, values
+
+
+@pytest.fixture
+def three(nb):
+    nb.ok("import cellspan, numpy as np, pandas as pd, torch\ngroup = cellspan.group()\ncellspan.run(abs, 1, n=3)")
+    return nb
+
+
+WHOLES = {
+    "list(range(8))": ("xs", [[0, 1, 2], [3, 4, 5], [6, 7]], "back == whole"),
+    "tuple('abcd')": ("xs", [("a", "b"), ("c",), ("d",)], "back == whole"),
+    "range(7)": ("list(xs)", [[0, 1, 2], [3, 4], [5, 6]], "back == list(whole)"),
+    "np.arange(10.).reshape(5, 2)": ("xs.shape", [(2, 2), (2, 2), (1, 2)], "np.array_equal(back, whole)"),
+    "torch.arange(4)": ("xs.tolist()", [[0, 1], [2], [3]], "torch.equal(back, whole)"),
+    "pd.DataFrame({'a': [1, 2, 3, 4]}, index=list('wxyz'))": ("list(xs.index)", [["w", "x"], ["y"], ["z"]], "back.equals(whole)"),
+    "[7]": ("xs", [[7], [], []], "back == whole"),
+}
+
+
+@pytest.mark.parametrize("whole", WHOLES)
+def test_the_parts_make_the_whole_again(three, whole):
+    expression, parts, same = WHOLES[whole]
+    three.ok("whole = %s\ngroup.scatter('xs', whole)" % whole)
+    assert rank_values(three, expression, 3) == parts
+    assert values(three.ok("back = group.gather('xs')\n" + same)) is True
+
+
+def test_a_rank_keeps_its_part_though_home_has_the_name(three):
+    three.ok("data = list(range(6))")
+    assert three.ok("%scatter data").stdout == ""
+    assert rank_values(three, "sum(data)", 3) == [1, 5, 9]
+    three.ok("%%distribute\ndata = [10 * x for x in data]")
+    three.ok("%gather data --into tens")
+    assert values(three.ok("tens, data")) == ([0, 10, 20, 30, 40, 50], [0, 1, 2, 3, 4, 5])
+    three.ok("data = [1]")
+    assert rank_values(three, "data", 3) == [[1]] * 3
+
+
+def test_magics_in_the_middle_of_a_cell_and_their_options(three):
+    three.ok("words = ['a', 'b']\nfor _ in range(2):\n    %scatter words -r 0,2 --into w --flatten\n    %gather w -r 0,2")
+    assert three.ok("w").value == "['a', 'b']"
+    assert three.ok("%gather -r 2 w\nw").value == "['b']"
+    assert "Divides a list" in three.ok("%scatter --help").stdout
+
+
+def test_large_parts(three):
+    three.ok("big = np.arange(30_000_000.)\ngroup.scatter('big', big)")  # 80 MB each: several pieces
+    assert rank_values(three, "(big.shape, float(big[-1]))", 3) == [((10000000,), k * 1e7 - 1) for k in (1, 2, 3)]
+
+
+def test_apply_and_map_of_a_group(three):
+    assert values(three.ok("group.apply(lambda x, y=0: x + y + cellspan.rank(), 1, y=2)")) == [3, 4, 5]
+    assert values(three.ok("group.map(lambda x: x * x, range(5), ranks=[1, 2])")) == [0, 1, 4, 9, 16]
+
+
+REFUSED = [
+    ("group.scatter('xs', {1, 2})", "TypeError", "scatter() can't divide a set"),
+    ("group.scatter('xs', (x for x in []))", "TypeError", "scatter() can't divide a generator"),
+    ("group.scatter('x s', [1])", "ValueError", "'x s' is not the name of a variable"),
+    ("import threading; group.scatter('xs', [1, 2, threading.Lock()])", "TypeError", "the part of rank 2 can't be sent: cannot pickle"),
+    ("group.scatter('xs', [1], ranks='one')", "ValueError", "'one' is no rank"),
+    ("%scatter nothing", "NameError", "name 'nothing' is not defined"),
+    ("%scatter", "UsageError", "%scatter takes one name, not none"),
+    ("%scatter --no x", "UsageError", "%scatter: --no: unknown option"),
+    ("%scatter x --into", "UsageError", "--into needs a value"),
+    ("%gather nowhere", "NameError", "name 'nowhere' is not defined"),
+]
+
+
+def test_what_is_wrong_is_named(three):
+    for code, ename, text in REFUSED:
+        cell = three.run(code)
+        if ename == "UsageError":  # IPython prints these
+            assert text in cell.stderr, (code, cell.shown)
+        else:
+            assert cell.status == "error" and text in cell.assert_error(ename).reply["evalue"], (code, cell.reply)

@@ -1,0 +1,91 @@
+/* What home and ranks hand each other while ranks run a call. */
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+static void hands(struct world *w, uint32_t worker, uint64_t cell, uint64_t to, const char *text)
+{
+    struct slice part = slice_text(text);
+    struct span m = { .kind = SPAN_HAND, .cell = cell, .v[F_HAND_TO].u64 = to };
+
+    m.v[F_HAND_PARTS].list = (struct span_list){ .item = &part, .n = 1 };
+    say(w, worker, m);
+}
+
+/* Home's cell has called, and both ranks run the call. */
+static void begin_call(struct world *w, struct clock *clock)
+{
+    home_open(w, clock);
+    run(w, "cellspan.map(f, xs)");
+    called(w, 1, "%%distribute -n 2\nwork()");
+    provide(w);
+    all_ready(w, 2, 3);
+    buf_clear(&w->log);
+}
+
+static void each_gets_what_is_for_it(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t cell;
+
+    begin_call(&w, &clock);
+    cell = w.nb->cell->id;
+    hands(&w, 3, cell, 0, "ready");
+    ok(logged(&w, "send HANDED 1") && sent(&w, "ready") && w.last.cell == cell,
+       "what a rank hands on reaches home");
+    buf_clear(&w.log);
+    hands(&w, SPAN_WORKER_HOME, cell, 1, "items");
+    ok(logged(&w, "send HANDED 3") && !times(&w, "HANDED 2"), "home's reaches one rank");
+    buf_clear(&w.log);
+    hands(&w, SPAN_WORKER_HOME, cell, 2, "items");
+    hands(&w, SPAN_WORKER_HOME, cell, UINT64_MAX, "items");
+    hands(&w, SPAN_WORKER_HOME, cell + 1, 1, "items");
+    hands(&w, 2, cell + 1, 0, "ready");
+    ok(!times(&w, "HANDED"), "for no rank, or another cell, it reaches nobody");
+    done(&w, 3, "ok", "", "");
+    buf_clear(&w.log);
+    hands(&w, SPAN_WORKER_HOME, cell, 1, "items");
+    hands(&w, 3, cell, 0, "ready");
+    ok(!times(&w, "HANDED"), "nor from and to a rank that has ended");
+    done(&w, 2, "ok", "", "");
+    hands(&w, SPAN_WORKER_HOME, cell, 0, "items");
+    ok(!times(&w, "HANDED"), "nor after the cell");
+    world_close(&w);
+}
+
+static void a_clients_cell_hands_nothing(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    begin_two(&w);
+    buf_clear(&w.log);
+    hands(&w, 2, w.nb->cell->id, 0, "ready");
+    ok(!times(&w, "HANDED"), "where home waits for no call, it gets nothing");
+    world_close(&w);
+}
+
+static void an_interrupt_is_for_home_too(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_call(&w, &clock);
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 2 3") && !times(&w, "INTERRUPT 1"), "ranks are interrupted");
+    world_close(&w);
+    begin_call(&w, &clock);
+    hands(&w, 2, w.nb->cell->id, 0, "ready");
+    dispatch_interrupt(w.nb);
+    ok(in_order(&w, "send INTERRUPT 2 3", "send INTERRUPT 1"), "and home, once it serves them");
+    world_close(&w);
+}
+
+int main(void)
+{
+    each_gets_what_is_for_it();
+    a_clients_cell_hands_nothing();
+    an_interrupt_is_for_home_too();
+    return plan_done();
+}

@@ -1,0 +1,247 @@
+"""cellspan.map(): calls a function on each item, on whichever rank is free.
+
+Home hands out chunks of items. A rank that has finished a chunk gets the next, so a slow item or a slow rank does not keep the others
+waiting. The size of a chunk follows the time that items take: a rank should work for about CHUNK_S on one. Where that is long enough
+for a message to arrive meanwhile, a rank has one chunk at a time; else a second one waits at the rank, so that it never idles.
+
+Items are taken from their iterators only when a rank wants them, so at most two chunks for each rank are in memory.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import time
+
+from . import _api
+from ._base.errors import text_of
+from ._capture import parcel
+from ._worker import hands
+
+CHUNK_S = 0.02  # seconds that a rank should work on a chunk
+FILL_S = 0.01  # seconds that home takes items for one chunk: other ranks wait meanwhile
+QUICK_S = 0.05  # for chunks that take less than this, a second one waits at the rank
+CHUNK_MAX = 4096  # items
+CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
+
+_ids = itertools.count(1)
+
+
+def map(
+    fn,
+    *iterables,
+    n=None,
+    chunksize=None,
+    on=None,
+    ranks=None,
+    merge=None,
+    gpus=None,
+    no_gpu=False,
+    share=False,
+    env=None,
+    cwd=None,
+    timeout=None,
+    grace=None,
+    fresh=False,
+):
+    """[fn(x) for x in xs], computed on the ranks: the results in order. With several iterables, fn gets an item of each, until the
+    shortest ends.
+
+    Each rank takes the next items when it is free. The iterables may be generators: items are taken only when a rank wants them.
+    chunksize: items that a rank takes at once (None: chosen by the time that they take). Other options: as in run(). If fn has
+    keyword arguments, use functools.partial.
+
+    Raises the exception of the first item that fails, as run() does. Its attribute `item` is the number of the item, from 0, and the
+    traceback names it. TypeError: fn does not take so many arguments, or the function, an item or a result can't be sent.
+    ValueError: chunksize is no whole number from 1 on. An exception of an iterable is raised unchanged.
+
+    See the built-in map(), and LoadBalancedView.map_sync of ipyparallel.
+    """
+    __tracebackhide__ = True
+    home = _api._home()
+    if not callable(fn):
+        raise TypeError(f"map() needs a function, not {type(fn).__name__}: map(f, xs)")
+    if not iterables:
+        raise TypeError("map() needs something to iterate over: map(f, xs)")
+    if chunksize is not None and (type(chunksize) is not int or chunksize < 1):
+        raise ValueError(f"chunksize={chunksize!r}: it is a number of items, 1 or more")
+    length = _length(iterables)
+    items = zip(*iterables)
+    first = next(items, None)
+    if first is None:
+        return []
+    _check_takes(fn, len(iterables))
+    options = {
+        "nproc": n, "on": on, "ranks": ranks, "merge": merge, "gpus": gpus, "no-gpu": no_gpu, "share": share, "env": env,
+        "cwd": cwd, "timeout": timeout, "grace": grace, "fresh": fresh,
+    }
+    return call(home, fn, itertools.chain([first], items), length, chunksize, options)
+
+
+def call(home, fn, items, length, chunksize, options):
+    """map() after its checks. items: an iterator of tuples of arguments; length: how many there are, or None."""
+    __tracebackhide__ = True
+    tasks = _Tasks(home, items, length, chunksize)
+    with serving(home, tasks) as of:
+        try:
+            _api._run(home, hands.work, (fn, of), {}, options)
+        except Exception as error:
+            if tasks.error is not None:
+                raise tasks.error from None
+            why = home.captures().refusal(fn) if type(error) is TypeError else None
+            if why:
+                raise TypeError(f"map(): the function can't be sent to the ranks: {why}") from None
+            if tasks.failed is not None:
+                error.item = tasks.failed
+            raise
+    if tasks.error is not None:
+        raise tasks.error
+    return tasks.results()
+
+
+class serving:
+    """Within the block, what ranks hand home under the number that `with` gives goes to server.take(cell, rank, head, data).
+
+    If that raises an exception, server.stop(exception) is called."""
+
+    def __init__(self, home, server):
+        self.home, self.server, self.of = home, server, next(_ids)
+
+    def __enter__(self):
+        self.home.servers[self.of] = self.server
+        return self.of
+
+    def __exit__(self, *error):
+        del self.home.servers[self.of]
+
+
+class _Tasks:
+    """Hands out the items, and collects the results."""
+
+    def __init__(self, home, items, length, chunksize):
+        self.home = home
+        self.error = None  # what ends the map: an exception of an iterable, or an item that can't be sent
+        self.failed = None  # number of the item whose call failed
+        self._items = items
+        self._length = length
+        self._fixed = chunksize
+        self._taken = 0  # items taken from the iterator
+        self._ended = False
+        self._item_s = self._item_bytes = None  # of one item: seconds, and bytes of arguments or result
+        self._ranks = {}  # rank: chunks that it has
+        self._chunks = {}  # number of the first item: (items, size of the arguments), then the results
+        self._cell = 0
+
+    def results(self):
+        """All results, in order."""
+        return [result for first in sorted(self._chunks) for result in self._chunks[first]]
+
+    def take(self, cell, rank, head, data):
+        """A rank is ready, has results, or has failed."""
+        self._cell = cell
+        if "failed" in head:
+            self.failed = head["failed"] if self.failed is None else self.failed
+            self._end()
+            return
+        if "first" in head:
+            self._ranks[rank] -= 1
+            self._learn(head, len(data))
+            self._chunks[head["first"]] = hands.unpickled(data, self.home.shell.user_ns)
+            del data
+        self._ranks.setdefault(rank, 0)
+        self._fill(rank)
+
+    def stop(self, error):
+        """Home's part has failed, or was interrupted: no more items are handed out."""
+        if self.error is None:
+            self.error = error
+        self._end()
+
+    def _end(self):
+        """Ranks end when they have finished what they have."""
+        self._ended = True
+        for rank, has in list(self._ranks.items()):
+            if not has:
+                self._over(rank)
+
+    def _over(self, rank):
+        self._ranks.pop(rank, None)
+        hands.hand(self.home, self._cell, rank, {"over": 1})
+
+    def _learn(self, head, size):
+        """Notes what items of this chunk took."""
+        count, sent = self._chunks[head["first"]]
+        took, bytes_ = head["seconds"] / count, max(size, sent) / count
+        self._item_s = took if self._item_s is None else 0.6 * self._item_s + 0.4 * took
+        self._item_bytes = bytes_ if self._item_bytes is None else max(bytes_, 0.9 * self._item_bytes)
+
+    def _fill(self, rank):
+        """Gives the rank chunks, or the end."""
+        while not self._ended and self._ranks[rank] < self._depth():
+            chunk = self._chunk(self._size())
+            if not chunk:
+                break
+            first = self._taken - len(chunk)
+            data = self._packed(chunk, first)
+            self._chunks[first] = len(chunk), len(data)
+            self._ranks[rank] += 1
+            hands.hand(self.home, self._cell, rank, {"first": first}, data)
+        if self._ended and not self._ranks[rank]:
+            self._over(rank)
+
+    def _depth(self):
+        """How many chunks a rank should have."""
+        return 2 if self._item_s is not None and self._item_s * self._size() < QUICK_S else 1
+
+    def _size(self):
+        if self._fixed:
+            return self._fixed
+        if self._item_s is None:
+            return 1
+        size = min(CHUNK_S / max(self._item_s, 1e-7), CHUNK_BYTES / max(self._item_bytes, 1), CHUNK_MAX)
+        if self._length is not None:  # the last chunks are small, so that all ranks end at the same time
+            size = min(size, (self._length - self._taken) / (2 * max(len(self._ranks), 1)))
+        return max(int(size), 1)
+
+    def _chunk(self, size):
+        """The next items, at most `size`; fewer if the iterator is slow."""
+        chunk, until = [], time.monotonic() + FILL_S
+        while len(chunk) < size and (self._fixed or not chunk or time.monotonic() < until):
+            try:
+                item = next(self._items)
+            except StopIteration:
+                self._ended = True
+                break
+            chunk.append(item)
+            self._taken += 1
+        return chunk
+
+    def _packed(self, chunk, first):
+        ns = self.home.shell.user_ns
+        try:
+            return hands.pickled(chunk, ns)
+        except Exception as error:
+            for at, item in enumerate(chunk, first):
+                why = hands.refusal(item, ns)
+                if why:
+                    raise TypeError(f"map(): item {at}, {hands.shown(item)}, can't be sent to the ranks: {why}") from None
+            raise TypeError(f"map(): items {first} to {first + len(chunk) - 1} can't be sent together: {parcel.reason(error)}") from None
+
+
+def _length(iterables):
+    """How many calls there will be; None: an iterable does not know its length."""
+    try:
+        return min(len(one) for one in iterables)
+    except TypeError:
+        return None
+
+
+def _check_takes(fn, count):
+    __tracebackhide__ = True
+    try:
+        inspect.signature(fn).bind(*[None] * count)
+    except ValueError:  # some functions in C have no signature
+        return
+    except TypeError as error:
+        if "signature" not in text_of(error):
+            raise TypeError(f"{getattr(fn, '__name__', fn)}(): {error}: map() gives it {count} argument{'s' * (count > 1)}") from None

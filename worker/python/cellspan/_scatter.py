@@ -1,0 +1,123 @@
+"""Divides a sequence among the ranks, and joins what ranks have: Group.scatter() and gather(), %scatter and %gather.
+
+A rank binds its part itself, as the line `name = ...` in a cell would. So the part belongs to the rank: a variable of home with the
+same name does not replace it until home assigns that one again.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from . import _api
+from ._capture import parcel
+from ._map import serving
+from ._worker import hands
+
+PART = "__import__('cellspan._worker.hands')._worker.hands.part({0})"
+
+
+def scatter(home, name, values, options, flatten=False):
+    """Binds a part of `values` to `name` on each rank that takes part. options: as of %distribute, by their long names."""
+    __tracebackhide__ = True
+    _api._check_name(name)
+    length(values)
+    parts = _Parts(home, values, flatten, numbers(options.get("ranks")))
+    with serving(home, parts) as of:
+        try:
+            home.call(_api._line("%distribute", options) + f"\n{name} = " + PART.format(of), _api.CALL_SHOWN)
+        except Exception:
+            if parts.error is not None:
+                raise parts.error from None
+            raise
+
+
+def length(values):
+    """len(values). TypeError: it can't be divided."""
+    __tracebackhide__ = True
+    try:
+        if isinstance(values, (str, bytes, dict, set, frozenset)):
+            raise TypeError
+        found = len(values)
+        if found:
+            slice_of(values, 0, 1)
+        return found
+    except Exception:  # noqa: BLE001 - an object may refuse in any way
+        raise TypeError(
+            f"scatter() can't divide a {type(values).__name__}: it takes a list, a tuple, a range, an array, a tensor or a DataFrame"
+        ) from None
+
+
+def slice_of(values, begin, end):
+    """values[begin:end]; of a pandas object, rows by their position."""
+    rows = getattr(values, "iloc", None)
+    return (values if rows is None else rows)[begin:end]
+
+
+def bounds(length, index, count):
+    """(begin, end) of part `index` of `count`: the sizes differ by at most one, and larger parts come first."""
+    size, more = divmod(length, count)
+    begin = index * size + min(index, more)
+    return begin, begin + size + (index < more)
+
+
+class _Parts:
+    """Hands each rank its part."""
+
+    def __init__(self, home, values, flatten, wanted):
+        self.home, self.values, self.flatten, self.wanted = home, values, flatten, wanted
+        self.error = None
+
+    def take(self, cell, rank, head, data):
+        ranks = self.wanted or range(head["world"])
+        begin, end = bounds(len(self.values), list(ranks).index(rank), len(ranks))
+        part = slice_of(self.values, begin, end)
+        if self.flatten and end - begin == 1:
+            part = part[0] if getattr(part, "iloc", None) is None else part.iloc[0]
+        try:
+            data = hands.pickled(part, self.home.shell.user_ns)
+        except Exception as error:
+            why = f"scatter(): the part of rank {rank} can't be sent: {parcel.reason(error)}"
+            hands.hand(self.home, cell, rank, {"failed": why})
+            raise TypeError(why) from None
+        hands.hand(self.home, cell, rank, {}, data)
+
+    def stop(self, error):
+        self.error = self.error or error
+
+
+def numbers(ranks):
+    """The numbers of an option `ranks`, sorted; None: all. Text of another form than "0,2-5" is a ValueError."""
+    __tracebackhide__ = True
+    if ranks is None:
+        return None
+    if isinstance(ranks, int):
+        return [ranks]
+    if not isinstance(ranks, str):
+        return sorted({int(rank) for rank in ranks})
+    found = set()
+    for piece in ranks.split(","):
+        first, dash, last = piece.strip().partition("-")
+        if not (first.isdigit() and (last.isdigit() or not dash)):
+            raise ValueError(f"ranks={ranks!r}: {piece.strip()!r} is no rank; such as 0,2-5")
+        found.update(range(int(first), int(last or first) + 1))
+    return sorted(found)
+
+
+def joined(values):
+    """What a list of parts was before it was divided: arrays, tensors and pandas objects one after another along their first
+    dimension, lists and tuples as one. Parts of other types, or of several, stay a list."""
+    kinds = {type(value) for value in values}
+    first = values[0] if values else None
+    module = type(first).__module__.partition(".")[0]
+    if len(kinds) > 1 and not kinds <= {list, tuple, range}:
+        return values
+    if isinstance(first, (list, tuple, range)):
+        flat = [item for value in values for item in value]
+        return tuple(flat) if kinds == {tuple} else flat
+    if module == "numpy" and getattr(first, "ndim", 0):
+        return sys.modules["numpy"].concatenate(values)
+    if module == "torch" and getattr(first, "ndim", 0):
+        return sys.modules["torch"].cat([value.cpu() for value in values])
+    if module == "pandas" and hasattr(first, "iloc"):
+        return sys.modules["pandas"].concat(values)
+    return values

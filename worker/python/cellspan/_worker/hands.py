@@ -1,0 +1,195 @@
+"""HAND: what home and ranks hand each other while a call runs, such as the items of cellspan.map and their results.
+
+A load is one Python object. It is pickled as variables are, and goes in pieces, since a message has a limit. The first part of each
+piece is its head, a small dict as JSON: {"of": the number of home's server, "more": pieces of this load follow, ...}.
+
+This module has what both sides need, and the rank's side. Home's side are the servers of _map.py and _scatter.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import time
+
+from .._base.errors import text_of
+from .._capture import parcel
+from . import landing
+from .worker import Waiting
+
+PIECE = 64 << 20  # bytes of a load in one message
+
+
+def pickled(value, user_ns):
+    """The bytes of a parcel with this value. Raises pickle's exception."""
+    fd, size = parcel.pack(value, user_ns)
+    try:
+        chunks, at = [], 0
+        while at < size:
+            chunks.append(os.pread(fd, size - at, at))
+            at += len(chunks[-1])
+    finally:
+        os.close(fd)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def unpickled(data, user_ns, land=None):
+    """The value of pickled()."""
+    fd = parcel.create()
+    try:
+        view, at = memoryview(data), 0
+        while at < len(view):
+            at += os.write(fd, view[at:])
+        return parcel.unpack(fd, len(view), user_ns, land=land)
+    finally:
+        os.close(fd)
+
+
+def hand(worker, cell, to, head, data=b""):
+    """Sends a load. worker: home or the rank; cell: the kernel's number of the cell on ranks; to: a rank (ranks: 0)."""
+    view = memoryview(data)
+    for at in range(0, max(len(view), 1), PIECE):
+        told = dict(head, more=1) if at + PIECE < len(view) else head
+        worker.send("HAND", cell, {"to": to, "parts": [json.dumps(told).encode(), bytes(view[at : at + PIECE])]})
+
+
+class Pieces:
+    """Joins the pieces of one sender."""
+
+    def __init__(self):
+        self.data = []
+
+    def load(self, parts):
+        """(head, data) of a load that is complete with this message; None: more pieces follow."""
+        head = json.loads(bytes(parts[0]))
+        self.data.append(parts[1])
+        if head.get("more"):
+            return None
+        data, self.data = self.data, []
+        return head, data[0] if len(data) == 1 else b"".join(data)
+
+
+# ---- on a rank --------------------------------------------------------------------------------------------------------
+
+
+class Hands:
+    """The rank's end, for the cell that it runs."""
+
+    def __init__(self, worker, of):
+        """of: the number of home's server."""
+        self.worker = worker
+        self.cell = worker.cell.number
+        self.of = of
+        self._inbox = collections.deque()
+        self._waiting = None
+
+    def __enter__(self):
+        self.worker.hands = self
+        return self
+
+    def __exit__(self, *error):
+        self.worker.hands = None
+
+    def take(self, message):
+        """A HANDED has come."""
+        if message.cell == self.cell:
+            self._inbox.append(message.fields["parts"])
+            if self._waiting is not None:
+                self._waiting.set(None)
+
+    def send(self, data=b"", **head):
+        hand(self.worker, self.cell, 0, dict(head, of=self.of), data)
+
+    def receive(self):
+        """Waits for the next load: (head, data)."""
+        __tracebackhide__ = True
+        pieces = Pieces()
+        while True:
+            while self._inbox:
+                load = pieces.load(self._inbox.popleft())
+                if load is not None:
+                    return load
+            self._waiting = Waiting(self.cell)
+            self.worker.wait_for(self._waiting)
+
+
+def _rank():
+    from . import rank
+
+    return rank.current
+
+
+def work(fn, of):
+    """Runs on each rank for cellspan.map: takes chunks of items from home, calls fn on each, and hands the results back."""
+    __tracebackhide__ = True
+    worker = _rank()
+    ns = worker.shell.user_ns
+    with Hands(worker, of) as hands:
+        hands.send(ready=1)
+        while True:
+            head, data = hands.receive()
+            if head.get("over"):
+                return
+            items = unpickled(data, ns, landing.copied)
+            del data
+            began, results = time.perf_counter(), []
+            for at, item in enumerate(items, head["first"]):
+                results.append(_call(hands, fn, at, item))
+            seconds = time.perf_counter() - began
+            hands.send(_results(hands, results, head["first"], ns), first=head["first"], seconds=seconds)
+
+
+def _call(hands, fn, at, item):
+    __tracebackhide__ = True
+    try:
+        return fn(*item)
+    except Exception as error:
+        hands.send(failed=at)
+        if hasattr(error, "add_note"):
+            error.add_note(f"cellspan.map: item {at}, {shown(item)}")
+        raise
+
+
+def _results(hands, results, first, ns):
+    """The results as bytes. TypeError: one of them can't be pickled; its text names the item."""
+    __tracebackhide__ = True
+    try:
+        return pickled(results, ns)
+    except Exception:  # noqa: BLE001 - a user's class may raise anything; see below
+        for at, result in enumerate(results, first):
+            why = refusal(result, ns)
+            if why:
+                hands.send(failed=at)
+                raise TypeError(f"map(): the result of item {at}, a {type(result).__name__}, can't be sent home: {why}") from None
+        raise
+
+
+def refusal(value, ns):
+    """Why this value can't be pickled, in one line; "" if it can."""
+    try:
+        pickled(value, ns)
+    except Exception as error:  # noqa: BLE001 - see _results()
+        return parcel.reason(error)
+    return ""
+
+
+def shown(item):
+    """The arguments of a call, for an error text: short, and whatever their repr does."""
+    try:
+        text = ", ".join(map(repr, item))
+    except Exception as error:  # noqa: BLE001 - a user's repr
+        text = text_of(error)
+    return f"({text if len(text) <= 120 else text[:117] + '...'})"
+
+
+def part(of):
+    """Runs on each rank for scatter: this rank's part."""
+    __tracebackhide__ = True
+    worker = _rank()
+    with Hands(worker, of) as hands:
+        hands.send(world=int(os.environ["WORLD_SIZE"]))
+        head, data = hands.receive()
+        if "failed" in head:
+            raise TypeError(head["failed"])
+        return unpickled(data, worker.shell.user_ns, landing.copied)
