@@ -33,8 +33,10 @@ static void send_return(struct cell *c)
     struct buf text = BUF_INIT;
     json_t *content = reply_content(c);
 
-    if (c->magic.table)
+    if (c->magic.table) {
         json_object_set(content, "ranks", c->magic.table);
+        json_object_set_new(content, "on", json_pack("s?", c->nb->group->on));
+    }
     if (c->planned && c->plan.gather && !c->bad)
         json_object_set_new(content, "gathered", json_integer((json_int_t)c->id));
     value_of_return(c, &m);

@@ -1,12 +1,120 @@
-"""cellspan.torch: TorchDistributor, as users of pyspark know it."""
+"""cellspan.torch: TorchDistributor and DeepspeedTorchDistributor, as users of pyspark know them."""
 
 from __future__ import annotations
 
-IMPORTS = "from cellspan.torch import TorchDistributor\n"
+import pytest
+from client import ANSI, values
+
+IMPORTS = "import cellspan, os, sys\nfrom cellspan.torch import DeepspeedTorchDistributor, TorchDistributor\n"
+FAILED = "TorchDistributor failed during training.View stdout logs for detailed error message."
+CPU = "TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)"
 
 
-def test_a_function_runs_on_the_ranks_that_stay(nb):
-    nb.ok(IMPORTS + "import cellspan, os, torch\nassert 'cellspan' not in torch.__file__\n"
-          "def who(base, *, more):\n    return base + more + cellspan.world_size(), os.getpid()")
-    first = nb.ok("TorchDistributor(2, reuse=True, use_gpu=False).run(who, 10, more=5)").value
-    assert first.startswith("(17, ") and nb.ok("TorchDistributor(2, reuse=True, use_gpu=False).run(who, 10, more=5)").value == first
+@pytest.fixture
+def book(nb):
+    nb.ok(IMPORTS)
+    return nb
+
+
+def test_the_value_of_rank_0_and_the_words_about_it(book):
+    book.ok("import torch\nassert 'cellspan' not in torch.__file__\n"
+            "def train(base, *, n, env=None):\n    import torch.distributed as dist\n    dist.init_process_group('gloo')\n"
+            "    one = torch.ones(1); dist.all_reduce(one); dist.destroy_process_group()\n"
+            "    print('ranks', os.environ['WORLD_SIZE'], os.environ['LOCAL_WORLD_SIZE'])\n    return base + n + one.item(), dist.is_initialized(), os.environ['RANK']")
+    cell = book.ok(CPU + ".run(train, 10, n=5, env=1)")
+    assert cell.value == "(17.0, False, '0')" and "[0-1] ranks 2 2\n" in cell.stdout
+    assert cell.stderr == "Started local training with 2 processes\nFinished local training with 2 processes\n"
+    cell = book.ok("TorchDistributor(2, False, False).run(train, 10, n=5)")
+    assert "Started distributed training with 2 executor processes\n" in cell.stderr and "on this one" in cell.stderr
+    assert values(book.ok("d = TorchDistributor(2, use_gpu=False)\n[d.num_processes, d.num_tasks, d.local_mode, d.input_params['use_gpu'], d.spark]")) == [
+        2, 2, True, False, None]
+
+
+def test_the_ranks_that_stay_are_used_on_request(book):
+    book.ok("%%distribute -n 2\nimport os; mine = os.getpid()")
+    book.ok("def pid():\n    return os.getpid()")
+    assert book.ok("TorchDistributor(2, use_gpu=False, reuse=True).run(pid) == cellspan.group().pull('mine')[0]").value == "True"
+    assert book.ok("TorchDistributor(2, use_gpu=False).run(pid) == cellspan.group().pull('mine')[0]").value == "False"
+
+
+def test_checks_in_the_originals_order(book):
+    for made, ename, text in (
+        ("TorchDistributor(2)", "RuntimeError", "GPUs were unable to be found on the driver."),
+        ("TorchDistributor(0)", "RuntimeError", "GPUs were unable to be found on the driver."),
+        ("TorchDistributor(0, use_gpu=False)", "ValueError", "num_processes has to be a positive integer"),
+        ("TorchDistributor(2.5, use_gpu=False)", "ValueError", "num_processes has to be a positive integer"),
+        ("DeepspeedTorchDistributor(2, 0, useGpu=False)", "ValueError", "num_processes has to be a positive integer"),
+        ("TorchDistributor(1, False, True).run(print)", "RuntimeError", "gpu usage is unavailable"),
+        (CPU + ".run('x.py', lr=1)", "ValueError", "does not support key-word type arguments"),
+        (CPU + "._train_on_dataframe(print, None)", "ValueError", "requires setting TorchDistributor.local_mode to False."),
+    ):
+        assert text in book.run(made).assert_error(ename).reply["evalue"], made
+
+
+@pytest.mark.parametrize("call, cause", [
+    ("fails, 0", "ZeroDivisionError"), ("fails", "TypeError"), ("os._exit, 0", "RankDied"), ("sys.exit", "SystemExit"), ("3", "TypeError"),
+])
+def test_a_failing_function(book, call, cause):
+    count = book.ok("def fails(x):\n    return 1 / x").reply["execution_count"]
+    cell = book.ok("try: %s.run(%s)\nexcept RuntimeError as e: print(); print([str(e), type(e).__name__, type(e.__cause__).__name__])" % (CPU, call))
+    assert cell.stdout.splitlines()[-1] == str([FAILED, "RuntimeError", cause]) and "Finished" not in cell.stderr, cell.shown
+    if call == "fails, 0":
+        told = ANSI.sub("", cell.stdout)
+        assert f"Cell In[{count}], line 2, in fails(x)" in told and "ZeroDivisionError on ranks 0-1 of 2" in told, told
+
+
+def test_what_can_not_be_sent_says_so(book):
+    book.ok("import threading\ndef locked(lock): pass\ndef back(): return threading.Lock()")
+    assert "can't be sent" in book.run(CPU + ".run(locked, threading.Lock())").assert_error("TypeError").reply["evalue"]
+    assert "can't be pickled" in book.run(CPU + ".run(back)").assert_error("RuntimeError").reply["evalue"]
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_scripts(book, tmp_path, reuse):
+    (tmp_path / "helper.py").write_text("TOLD = 'helped'")
+    script = tmp_path / "train.py"
+    script.write_text("import os, sys, helper\nprint(helper.TOLD, __name__, sys.argv[1:], os.environ['WORLD_SIZE'])\n"
+                      "os.environ['LEFT'] = '1'\nif '--bad' in sys.argv: sys.exit(3)\nif '--fail' in sys.argv: raise KeyError('k')\n")
+    run = "TorchDistributor(2, use_gpu=False, reuse=%s).run(%r, " % (reuse, str(script))
+    cell = book.ok(run + "'--lr=0.1', 64) is None")
+    assert cell.value == "True" and "[0-1] helped __main__ ['--lr=0.1', '64'] 2\n" in cell.stdout, cell.shown
+    for words, code in (("'--bad'", 3), ("'--fail'", 1)):
+        evalue = book.run(run + words + ")").assert_error("RuntimeError").reply["evalue"]
+        assert evalue.startswith("Command [") and "failed with return code %d" % code in evalue, evalue
+        assert "KeyError" in evalue or code == 3
+    evalue = book.run(run.replace("train.py", "none.py") + ")").assert_error("RuntimeError").reply["evalue"]
+    assert evalue.startswith("Command [") and "none.py" in evalue and "no such file" in evalue and "return code 2" in evalue, evalue
+    assert book.ok("%%distribute -n 2\nimport sys, os\n('helper' in sys.modules, os.environ.get('LEFT'))").value == "(False, None)"
+
+
+def test_deepspeeds_options_are_in_argv(book, tmp_path):
+    book.ok("def words():\n    import json\n    return sys.argv[1:3], json.load(open(sys.argv[3]))")
+    run = "DeepspeedTorchDistributor(2, 1, True, False, deepspeedConfig=%s).run("
+    assert book.ok(run % "{'train_batch_size': 8}" + "words)").value == "(['--deepspeed', '--deepspeed_config'], {'train_batch_size': 8})"
+    (tmp_path / "s.py").write_text("import sys; print(sys.argv[1:])")
+    assert "[0-1] ['a', '--deepspeed', '--deepspeed_config', 'c.json']\n" in book.ok(run % "'c.json'" + "%r, 'a')" % str(tmp_path / "s.py")).stdout
+    assert "[0-1] ['--deepspeed']\n" in book.ok(run % "None" + "%r)" % str(tmp_path / "s.py")).stdout
+
+
+def test_tables_of_pandas_by_parts(book):
+    book.ok("import pandas, numpy\nframe = pandas.DataFrame({'x': numpy.arange(5, dtype='float32'), 'y': range(5), 'v': [[k, k + .5] for k in range(5)]})\n"
+            "def read(samples, workers=0):\n    from cellspan.torch import _get_spark_partition_data_loader as loader\n"
+            "    return [[t.tolist() if t.ndim else t for t in row] + [str(row[0].dtype)] for row in loader(samples, 2, workers)]\n"
+            "two = TorchDistributor(2, local_mode=False, use_gpu=False)")
+    assert values(book.ok("two._train_on_dataframe(read, frame, 3)")) == [
+        [[0.0, 1.0], [0, 1], [[0.0, 0.5], [1.0, 1.5]], "torch.float64"], [[0.0], [0], [[0.0, 0.5]], "torch.float64"]]
+    assert values(book.ok("two._train_on_dataframe(read, frame[['y']], samples=2, workers=1)"))[0][0] == [0, 1]
+    assert "Empty Spark partition" in book.run("two._train_on_dataframe(read, frame[:1], 1)").assert_error("ValueError").reply["evalue"]
+    assert "not list" in book.run("two._train_on_dataframe(read, [1], 1)").assert_error("TypeError").reply["evalue"]
+    cell = book.run("two._train_on_dataframe(read, pandas.DataFrame({'s': ['a', 'b']}), 1)").assert_error("RuntimeError")
+    assert cell.reply["evalue"] == FAILED and "does not support loading data from field of type" in cell.stdout
+
+
+def test_an_interrupt_and_no_run_on_a_rank(book):
+    cell = book.start("import time\ndef waits():\n    print('waits', flush=True)\n    time.sleep(600)\n" + CPU + ".run(waits)")
+    book.wait_shown(cell, "waits")
+    book.control("interrupt_request")
+    book.wait(cell)
+    assert cell.ename == "KeyboardInterrupt"
+    nested = "def nested(): return TorchDistributor(1, use_gpu=False).run(print)\n" + CPU + ".run(nested)"
+    assert "this is a rank" in book.run(nested).assert_error("RuntimeError").stdout

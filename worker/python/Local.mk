@@ -2,6 +2,7 @@
 dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
 	worker/python/cellspan/_api.py \
+	worker/python/cellspan/_frames.py \
 	worker/python/cellspan/_jobs.py \
 	worker/python/cellspan/_map.py \
 	worker/python/cellspan/_scatter.py \

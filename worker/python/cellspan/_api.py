@@ -9,6 +9,7 @@ import os
 import sys
 
 from ._link import CALL_SHOWN
+from ._worker.remote import RemoteError  # noqa: F401 - for the modules of _dropin
 
 CALL = "_cellspan_call"  # names for a call's function and arguments, and for its value; a number is added; both are temporary
 VALUE = "_cellspan_value"
@@ -88,6 +89,12 @@ def beside(fn, args=(), kwargs=None, **options):
     """As call(), but in new processes beside the notebook's ranks, which end with the call. options: as those of %%distribute."""
     __tracebackhide__ = True
     return _run(_home(), fn, tuple(args), dict(kwargs or {}), {**options, "beside": True})
+
+
+def script(path, words, **options):
+    """Runs a script with these arguments, in processes of its own. options: as those of %distribute."""
+    __tracebackhide__ = True
+    _run_script(_home(), path, words, {}, options)
 
 
 def group(on=None):
@@ -187,11 +194,19 @@ class Group:
         """The table of %ranks, as a list with a dict for each rank: rank, state, node, pid, ... gpu_use and gpu_others (how many other
         processes are on the rank's GPU) are -1 where the driver does not tell."""
         __tracebackhide__ = True
+        return self._table()["ranks"]
+
+    @property
+    def on(self):
+        """Where the ranks run, as in --on: "ssh:host1,host2"; None: on this machine."""
+        return self._table()["on"]
+
+    def _table(self):
+        __tracebackhide__ = True
         content, _ = _split(self._home.call("%ranks", 0))
-        rows = content.get("ranks")
-        if rows is None:
+        if content.get("ranks") is None:
             raise RuntimeError("the kernel sent no table of ranks")
-        return rows
+        return content
 
     def stop(self, ranks=None):
         """Ends the ranks; the next cell starts new ones."""
@@ -267,9 +282,7 @@ def _run(home, fn, args, kw, options):
     if isinstance(fn, (str, os.PathLike)):
         _run_script(home, os.fspath(fn), args, kw, options)
         return None
-    if not callable(fn):
-        raise TypeError(f"run() needs a function or the path of a script, not {type(fn).__name__}")
-    _check_arguments(fn, args, kw)
+    check_call(fn, args, kw)
     ns = home.shell.user_ns
     with _Slot() as slot:
         name, value = CALL + slot, VALUE + slot
@@ -307,9 +320,11 @@ def _run_script(home, path, args, kw, options):
     home.call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), CALL_SHOWN)
 
 
-def _check_arguments(fn, args, kw):
-    """Raises the function's own TypeError for wrong arguments, before any rank runs."""
+def check_call(fn, args, kw):
+    """Raises the function's own TypeError for wrong arguments, before any rank runs; also if it is no function."""
     __tracebackhide__ = True
+    if not callable(fn):
+        raise TypeError(f"run() needs a function or the path of a script, not {type(fn).__name__}")
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # some functions in C have no signature

@@ -1,8 +1,15 @@
-"""launch(): runs a function on ranks for the modules of _dropin/, either in fresh processes or on the notebook's ranks."""
+"""What the modules of _dropin/ share: functions and scripts on ranks, either in fresh processes or on the notebook's ranks."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 from . import _api
+
+LIST_LIMIT = 60  # seconds that the driver may take to list the GPUs
 
 
 def launch(
@@ -21,8 +28,9 @@ def launch(
 ):
     """Calls fn(*args, **kwargs) on n ranks. Returns rank 0's value, or with gather=True the list of all ranks' values.
 
-    n: world size (None: as in %distribute); on: where, as in cellspan.run(); gpus: for each rank; no_gpu: ranks see none; env:
-    {name: text}; timeout: seconds. reuse: on the notebook's ranks, which stay; else in fresh processes.
+    n: world size (None: as in %distribute); on: where, as in cellspan.run(), and "local" is this machine even if the group is
+    elsewhere; gpus: for each rank; no_gpu: ranks see none; env: {name: text}; timeout: seconds. reuse: on the notebook's ranks,
+    which stay; else in fresh processes.
 
     Raises the exception of the first rank that fails, which is also a RemoteError (see _worker/remote.py). TypeError, before
     anything runs: the function or an argument can't be sent, or the arguments do not fit the function.
@@ -32,3 +40,70 @@ def launch(
     if reuse:
         return _api.call(fn, args, kwargs, n=n, no_gpu=no_gpu, **options)
     return _api.beside(fn, args, kwargs, **{"nproc": n, "no-gpu": no_gpu}, **options)
+
+
+def launch_script(path, words=(), *, n=None, on=None, gpus=None, no_gpu=False, env=None, reuse=False):
+    """Runs a script, with these arguments, as launch() runs a function. Raises RemoteError: see exit_code()."""
+    __tracebackhide__ = True
+    if reuse:
+        from ._worker.calls import script
+
+        launch(script, (path, list(words)), n=n, on=on, gpus=gpus, no_gpu=no_gpu, env=env, reuse=True)
+        return
+    _api.script(path, words, **{"nproc": n, "no-gpu": no_gpu}, on=on, gpus=gpus, env=env)
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+
+def is_of_rank(error):
+    """Did a rank fail with this RemoteError? Otherwise the kernel refused the call, or could not start ranks."""
+    told = _told(error)
+    return "raised" in told or "exit_status" in told
+
+
+def exit_code(error):
+    """The exit status that a shell would see of a script whose rank failed with this RemoteError."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    return 2 if type(error).__name__ == "UsageError" else _told(error).get("exit_status", 1)  # 2: there is no such script
+
+
+def _told(error):
+    return error.__dict__.get("_cellspan_told") or {}
+
+
+# ---- machines -------------------------------------------------------------------------------------------------------
+
+
+def gpus_here():
+    """How many GPUs of this machine ranks may have, as cellspan-gpus lists them: those of CUDA_VISIBLE_DEVICES, or all."""
+    try:
+        beside = os.path.dirname(os.readlink(f"/proc/{os.getppid()}/exe"))  # home's parent is the agent
+        said = subprocess.run([os.path.join(beside, "cellspan-gpus")], stdin=subprocess.DEVNULL, capture_output=True, timeout=LIST_LIMIT)
+        return len(json.loads(said.stdout)["gpus"])
+    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired):
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        return cuda.device_count() if cuda is not None else 0
+
+
+def on_the_group(on, use_gpu):
+    """For work that is to run where the notebook's ranks are: prints a line if that is this machine, and nothing else was asked for.
+
+    Returns the option `gpus` that makes a rank without a GPU an error, or None where ranks have theirs already. RuntimeError: GPUs
+    are wanted, and this machine has none.
+    """
+    __tracebackhide__ = True
+    group = _api.group()
+    place = on or group.on
+    if place in (None, "local"):
+        place = None
+        if on is None:
+            print('cellspan: the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)', file=sys.stderr)
+    if not use_gpu:
+        return None
+    if any(row.get("gpu") for row in group.ranks()):
+        return None
+    if place is None and not gpus_here():
+        raise RuntimeError("GPUs were unable to be found on this machine, so gpu usage is unavailable. (use_gpu=False trains on processors)")
+    return 1

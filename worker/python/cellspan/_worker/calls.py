@@ -26,6 +26,36 @@ def once(fn, args, kwargs, _):
     return fn(*args, **kwargs)
 
 
+def script(path, words):
+    """Runs a script as `python path words` would, in a process that stays. Then the modules of the script's folder are forgotten.
+
+    SystemExit: the script left with a code that is not 0."""
+    __tracebackhide__ = True
+    from .scripts import find, run_file
+
+    path = os.path.expanduser(path)
+    place, before, main = list(sys.path), set(sys.modules), sys.modules.get("__main__")
+    try:
+        find([path])
+        run_file([path, *words])
+    except SystemExit as end:
+        if end.code is not None and end.code != 0:
+            raise
+    finally:
+        sys.path[:] = place
+        if main is not None:
+            sys.modules["__main__"] = main
+        _forget(os.path.dirname(os.path.realpath(path)), before)
+
+
+def _forget(folder, before):
+    """Forgets the modules of a folder that were imported since `before`: the next script may have others of their names."""
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file and os.path.realpath(file).startswith(os.path.join(folder, "")):
+            del sys.modules[name]
+
+
 CODES = call.__code__, once.__code__  # the frames above the user's function
 
 

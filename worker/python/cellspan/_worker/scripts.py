@@ -71,7 +71,7 @@ class ScriptRank(PassingRank):
     ENDS_BY_SIGNAL = True  # SIGTERM and SIGHUP have Python's default action, for the script
 
     def search_path(self):
-        """The script's own folder comes first; see _find()."""
+        """The script's own folder comes first; see find()."""
 
     def begin(self, cell, fields):
         argv, text = loads(fields["argv"]) or [""], fields["code"]
@@ -88,9 +88,9 @@ class ScriptRank(PassingRank):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
                 return self._script([path, *argv[1:]], "")
-        _find(argv)
+        find(argv)
         try:
-            _run(argv)
+            run_file(argv)
         except SystemExit as end:
             if end.code is not None and end.code != 0:
                 if not isinstance(end.code, int):
@@ -100,7 +100,7 @@ class ScriptRank(PassingRank):
             _end()
 
 
-def _find(argv):
+def find(argv):
     """Puts the folder on the search path that Python would put there. Raises UsageError, one line, if there is no such script."""
     __tracebackhide__ = True
     from IPython.core.error import UsageError
@@ -122,7 +122,7 @@ def _find(argv):
         raise UsageError(f"-m {argv[1]}: no such module")
 
 
-def _run(argv):
+def run_file(argv):
     """Runs it in a new __main__, which is kept: exit handlers and pickles may need it."""
     __tracebackhide__ = True
     main = sys.modules["__main__"] = types.ModuleType("__main__")

@@ -1,0 +1,229 @@
+"""Tables for TorchDistributor._train_on_dataframe: a part of the rows for each rank, and the DataLoader that reads it.
+
+A part is a list of columns. On a rank it is kept in memory and, where pyarrow is installed, also written to the files that pyspark
+names in the environment, so that pyspark's own loader finds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+SPARK_PARTITION_ARROW_DATA_FILE = "SPARK_PARTITION_ARROW_DATA_FILE"  # pyspark's variables: the rows as a stream of Arrow,
+SPARK_DATAFRAME_SCHEMA_FILE = "SPARK_DATAFRAME_SCHEMA_FILE"  # and Spark's description of the columns as JSON
+PLAIN = ("float", "double", "int", "bigint", "smallint")  # Spark's types that a loader can give, also in arrays
+KINDS = {"float32": "float", "float64": "double", "int16": "smallint", "int32": "int", "int64": "bigint",
+         "halffloat": "float", "float": "float", "double": "double"}  # by the names of numpy and of Arrow
+DATASET = "SparkPartitionTorchDataset"
+PARTS = "TorchDistributor._train_on_dataframe requires setting num_processes equal to input spark dataframe partition number."
+LOOKED = 100  # rows that decide the type of a column of lists
+EMPTY = "Empty Spark partition is not allowed in TorchDistributor.train_on_dataframe."
+
+_part = None  # the Part of this process, while its function runs
+
+
+class Part:
+    """Some rows of a table. columns: [(name, Spark's name of the type, list or array of the values)]."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def __len__(self):
+        return len(self.columns[0][2]) if self.columns else 0
+
+
+class OnPart:
+    """A function, to be called on a rank with that rank's part."""
+
+    def __init__(self, fn, parts):
+        self.fn, self.parts = fn, parts
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
+
+    def __call__(self, *args, **kwargs):
+        __tracebackhide__ = True
+        with _given(self.parts[int(os.environ["RANK"])]):
+            return self.fn(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _given(part):
+    global _part
+    folder = _written(part) if sys.modules.get("pyarrow") or _has_arrow() else None
+    _part = part
+    try:
+        yield
+    finally:
+        _part = None
+        if folder is not None:
+            os.environ.pop(SPARK_PARTITION_ARROW_DATA_FILE, None)
+            os.environ.pop(SPARK_DATAFRAME_SCHEMA_FILE, None)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_arrow():
+    import importlib.util
+
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def _written(part):
+    """Writes pyspark's files to a new folder, and names them in the environment. Returns the folder."""
+    import pyarrow
+
+    folder = tempfile.mkdtemp(prefix="cellspan-part-")
+    table = pyarrow.table({name: pyarrow.array(values) for name, _, values in part.columns})
+    data, schema = os.path.join(folder, "data.arrow"), os.path.join(folder, "schema.json")
+    with pyarrow.OSFile(data, "wb") as file, pyarrow.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
+    fields = [{"name": name, "type": _json_type(kind), "nullable": True, "metadata": {}} for name, kind, _ in part.columns]
+    with open(schema, "w", encoding="utf-8") as file:
+        json.dump({"type": "struct", "fields": fields}, file)
+    os.environ[SPARK_PARTITION_ARROW_DATA_FILE], os.environ[SPARK_DATAFRAME_SCHEMA_FILE] = data, schema
+    return folder
+
+
+def _json_type(kind):
+    """Spark's description of a type, as its JSON has it."""
+    if kind.startswith("array<"):
+        return {"type": "array", "elementType": _json_type(kind[6:-1]), "containsNull": True}
+    return {"int": "integer", "bigint": "long", "smallint": "short"}.get(kind, kind)
+
+
+# ---- at home: a table into parts ------------------------------------------------------------------------------------
+
+
+def divided(table, n):
+    """A list of n Parts. ValueError: a part would be empty, or Spark's partitions are not n. TypeError: it is no table."""
+    __tracebackhide__ = True
+    module = type(table).__module__.partition(".")[0]
+    made = {"pyspark": _of_spark, "pandas": _of_pandas, "pyarrow": _of_arrow}.get(module)
+    if made is None or not hasattr(table, "columns"):
+        raise TypeError(f"_train_on_dataframe() needs a DataFrame of Spark or pandas, or an Arrow table, not {type(table).__name__}")
+    parts = made(table, n)
+    if len(parts) != n:
+        raise ValueError(f"{PARTS} ({len(parts)} partitions, num_processes={n}: use repartition({n}))")
+    for number, part in enumerate(parts):
+        if not len(part):
+            raise ValueError(f"{EMPTY} (of {n} parts, number {number} has no rows)")
+    return parts
+
+
+def _cuts(rows, n):
+    """The bounds of n parts, whose lengths differ by one at most."""
+    return [(rows * k // n, rows * (k + 1) // n) for k in range(n)]
+
+
+def _of_pandas(frame, n):
+    columns = []
+    for name in frame.columns:
+        kind = _kind_of(frame[name])
+        columns.append((str(name), kind, frame[name].to_numpy() if kind in PLAIN else frame[name].tolist()))
+    return [Part([(name, kind, values[a:b]) for name, kind, values in columns]) for a, b in _cuts(len(frame), n)]
+
+
+def _kind_of(column):
+    """Spark's name of the type of a column of pandas."""
+    import numpy
+
+    kind = str(column.dtype)
+    if kind == "object" and len(column) and isinstance(column.iloc[0], (list, tuple, numpy.ndarray)):
+        inner = numpy.result_type(*map(numpy.asarray, column.iloc[:LOOKED])).name
+        return f"array<{KINDS.get(inner, inner)}>"
+    return KINDS.get(kind.lower(), kind)
+
+
+def _of_arrow(table, n):
+    columns = []
+    for number, field in enumerate(table.schema):
+        kind, column = _arrow_kind(field.type), table.column(number)
+        flat = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # a record batch has none
+        columns.append((field.name, kind, flat.to_numpy(zero_copy_only=False) if kind in PLAIN else flat.to_pylist()))
+    return [Part([(name, kind, values[a:b]) for name, kind, values in columns]) for a, b in _cuts(table.num_rows, n)]
+
+
+def _arrow_kind(kind):
+    import pyarrow
+
+    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind):
+        return f"array<{_arrow_kind(kind.value_type)}>"
+    return KINDS.get(str(kind), str(kind))
+
+
+def _of_spark(frame, n):
+    """One part for each of Spark's partitions, in their order."""
+    __tracebackhide__ = True
+    kinds = [(field.name, field.dataType.simpleString()) for field in frame.schema]
+    if frame.rdd.getNumPartitions() != n:
+        raise ValueError(f"{PARTS} ({frame.rdd.getNumPartitions()} partitions, num_processes={n}: use repartition({n}))")
+    rows = frame.rdd.glom().collect()
+    return [Part([(name, "array<double>" if kind == "vector" else kind, [_plain(row[k]) for row in part])
+                  for k, (name, kind) in enumerate(kinds)]) for part in rows]
+
+
+def _plain(value):
+    """A vector of Spark's ML as a list of numbers; other values as they are."""
+    array = getattr(value, "toArray", None)
+    return array().tolist() if array is not None else value
+
+
+# ---- on a rank: the loader ------------------------------------------------------------------------------------------
+
+
+def _get_spark_partition_data_loader(num_samples, batch_size, num_workers=1, prefetch_factor=2):
+    """A DataLoader over this rank's part of the table, for use in the function of TorchDistributor._train_on_dataframe().
+
+    num_samples: rows of an epoch; after the last row of the part, the first one follows. batch_size, num_workers, prefetch_factor:
+    as in torch's DataLoader, with one worker process at most. The interface is that of pyspark's function of this name.
+    """
+    from torch.utils.data import DataLoader
+
+    if _part is None:
+        raise RuntimeError("_get_spark_partition_data_loader() works in the function that TorchDistributor._train_on_dataframe() calls")
+    dataset = (globals().get(DATASET) or __getattr__(DATASET))(_part, num_samples)
+    if num_workers > 0:
+        return DataLoader(dataset, batch_size, num_workers=num_workers, prefetch_factor=prefetch_factor)
+    return DataLoader(dataset, batch_size, num_workers=num_workers)
+
+
+def __getattr__(name):
+    """Makes the class of the dataset, which needs torch, when it is first used."""
+    if name != DATASET:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from torch.utils.data import IterableDataset
+
+    made = type(name, (IterableDataset,), {"__init__": _hold, "__iter__": _rows, "__module__": __name__})
+    globals()[name] = made
+    return made
+
+
+def _hold(self, part, num_samples):
+    self.part, self.num_samples = part, num_samples
+
+
+def _rows(self):
+    from torch.utils.data import get_worker_info
+
+    worker = get_worker_info()
+    if worker is not None and worker.num_workers > 1:
+        raise RuntimeError(f"`{DATASET}` does not support multiple worker processes.")
+    columns = [(_reader(kind), values) for _, kind, values in self.part.columns]
+    for number in range(self.num_samples):
+        row = number % len(self.part)
+        yield [read(values[row]) for read, values in columns]
+
+
+def _reader(kind):
+    """A function that makes of a value of this type what a loader can give."""
+    inner = kind[6:-1] if kind.startswith("array<") else kind
+    if inner not in PLAIN:
+        raise ValueError(f"{DATASET} does not support loading data from field of type {kind}.")
+    if inner == kind:
+        return lambda value: value.item() if hasattr(value, "item") else value
+    import numpy
+
+    dtype = {"float": "float32", "double": "float64", "int": "int32", "bigint": "int64", "smallint": "int16"}[inner]
+    return lambda value: numpy.asarray(value, dtype=dtype)
