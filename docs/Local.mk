@@ -7,5 +7,5 @@ dist_man_MANS += \
 	docs/man/cellspan-uninstall.1
 # kernel/ and worker/ have several folders; these files describe them.
 EXTRA_DIST += kernel/README.md worker/README.md
-dist_doc_DATA += docs/guide.md docs/machines.md docs/failures.md docs/limits.md docs/compare.md docs/names.md docs/migrating.md docs/architecture.md docs/security.md docs/launchers.md docs/tutorial.md docs/troubleshooting.md
+dist_doc_DATA += docs/guide.md docs/machines.md docs/failures.md docs/limits.md docs/compare.md docs/names.md docs/frameworks.md docs/migrating.md docs/architecture.md docs/security.md docs/launchers.md docs/tutorial.md docs/troubleshooting.md
 EXTRA_DIST += docs/building.md docs/images/jupyterlab.png docs/images/lab-two-hosts.png docs/images/two_hosts.py

@@ -72,6 +72,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/landing.py \
 	worker/python/cellspan/_worker/loops.py \
 	worker/python/cellspan/_worker/message.py \
+	worker/python/cellspan/_worker/mlflow_run.py \
 	worker/python/cellspan/_worker/publish.py \
 	worker/python/cellspan/_worker/rank.py \
 	worker/python/cellspan/_worker/reloads.py \

@@ -106,6 +106,11 @@ def make_cached_property(function, name, doc):
     return made
 
 
+def make_delta_table(uri, version, options):
+    """A table of the package deltalake, which holds files and connections: it is opened again, in the version that the sender has."""
+    return importlib.import_module("deltalake").DeltaTable(uri, version=version, storage_options=options)
+
+
 class _Gone:
     """A class whose instances are used for dead references."""
 

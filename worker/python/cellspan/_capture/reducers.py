@@ -178,6 +178,7 @@ class Pickler(cloudpickle.Pickler):
         self._sources = {}
         self._tensor = tensors.tensor_type()
         self._array = getattr(sys.modules.get("numpy"), "ndarray", None)
+        self._delta_table = getattr(sys.modules.get("deltalake"), "DeltaTable", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
 
@@ -190,6 +191,8 @@ class Pickler(cloudpickle.Pickler):
         own = _own.get(kind)
         if own is not None:
             return own(self, obj)
+        if kind is self._delta_table:
+            return rebuild.make_delta_table, (obj.table_uri, obj.version(), obj._storage_options)
         if obj is sys.stdout or obj is sys.stderr:
             return getattr, (sys, "stdout" if obj is sys.stdout else "stderr")
         if self._shell and isinstance(obj, self._shell):

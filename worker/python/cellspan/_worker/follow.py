@@ -9,7 +9,7 @@ import os
 import sys
 
 from .._base.errors import in_words
-from . import environment, reloads, torchenv
+from . import environment, mlflow_run, reloads, torchenv
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
 # Variables that each machine, or its Slurm, sets itself. Ranks on home's own machine follow home in these, too.
@@ -34,16 +34,16 @@ class Lead:
 
     def text(self):
         """(FOLLOW's text, lines for the user)."""
-        environ = environment.raw()
-        seen = environ, self._options(), set(self._shell.extension_manager.loaded), dict(self._watch.reloaded), self._watch.autoreload()
+        environ, run = environment.raw(), mlflow_run.of_home()
+        seen = environ, run, self._options(), set(self._shell.extension_manager.loaded), dict(self._watch.reloaded), self._watch.autoreload()
         if seen == self._seen:
             return self._text, []
         parts = {
-            "env": {} if environ == self._untold else self._changes(),
+            "env": {} if environ == self._untold and run is None else self._changes(run),
             "options": self._settings,
-            "extensions": sorted(seen[2]),
-            "reloaded": seen[3],
-            "autoreload": seen[4],
+            "extensions": sorted(seen[3]),
+            "reloaded": seen[4],
+            "autoreload": seen[5],
         }
         parts = {name: part for name, part in parts.items() if part}
         text = json.dumps(parts, sort_keys=True) if parts else ""
@@ -52,9 +52,11 @@ class Lead:
         self._seen, self._text = seen, text
         return text, []
 
-    def _changes(self):
-        """{name: value} of the variables that were set since home started; None for those that were deleted."""
+    def _changes(self, run):
+        """{name: value} of the variables that were set since home started; None for those that were deleted. run: MLflow's."""
         now = dict(os.environ)
+        if run is not None:
+            now[mlflow_run.VARIABLE] = run
         names = {name for name in {*self._began, *now} if self._began.get(name) != now.get(name)}
         return {name: now.get(name) for name in names if not name.startswith("CELLSPAN_")}
 
@@ -127,6 +129,7 @@ class Follower:
 
     def before_cell(self, leads):
         """Loads modules again whose files have changed, or prints a line about them. leads: this rank prints for its node."""
+        mlflow_run.follow(self._followed.get(mlflow_run.VARIABLE))
         if self._shell is None:
             return
         lines, self._failed = self._failed, []

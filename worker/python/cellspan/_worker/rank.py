@@ -18,7 +18,7 @@ from .._base.errors import in_words, text_of
 from .._capture.origins import Origins
 from .._capture.parcel import ParcelTooLarge, pack, reason, unpack
 from .._jupyter.widgets import VIEW, Widgets
-from . import aborts, environment, glance, gpus, landing, reloads, strangers, torchenv
+from . import aborts, environment, glance, gpus, landing, mlflow_run, reloads, strangers, torchenv
 from .follow import Follower
 from .publish import to_json
 from .remote import described
@@ -86,6 +86,7 @@ class Rank(Worker):
         if self.FOLLOWS_IPYTHON:
             strangers.meet_in_notebook()
         aborts.watch()
+        mlflow_run.watch()
         self.serve()
 
     def search_path(self):
