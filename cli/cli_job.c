@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "cli/client.h"
-#include "cli/package.h"
+#include "cli/kernelspec.h"
 
 #define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
 #define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */

@@ -7,7 +7,6 @@
 #include <zmq.h>
 
 #include "base/random.h"
-#include "kernel/jupyter/inbox.h"
 #include "kernel/jupyter/outbound.h"
 
 #define FRAMES_PER_TURN 256u

@@ -6,7 +6,6 @@
 
 #include "base/runtime.h"
 #include "cli/kernelspec.h"
-#include "cli/package.h"
 
 struct install {
     bool user;

@@ -13,7 +13,6 @@
 
 #include "base/buf.h"
 #include "base/path.h"
-#include "cli/logo.h"
 
 static const char *home_dir(void)
 {

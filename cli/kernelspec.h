@@ -3,6 +3,7 @@
 #define CLI_KERNELSPEC_H
 
 #include "base/err.h"
+#include "base/slice.h"
 
 struct kernelspec {
     const char *kernel;       /* cellspan-kernel, absolute */
@@ -24,5 +25,22 @@ MUST_USE int kernelspec_write(const char *dir, const struct kernelspec *spec, st
 /* Removes the files that kernelspec_write made, and the folder, unless others are in it. Refuses
  * one that is not there, or not cellspan's. */
 MUST_USE int kernelspec_remove(const char *dir, struct err *err);
+
+/* ---- logo.c: the pictures that launchers show for the kernel, compiled in from logos/ ---- */
+struct logo {
+    const char *name; /* as Jupyter looks for it; NULL ends the table */
+    struct slice image;
+};
+
+extern const struct logo logos[];
+
+/* ---- package.c ---- */
+/* Where the Python package is when the installation is not where it was built for (a wheel's, a
+ * copied tree). */
+
+/* "PREFIX/lib/cellspan/python" for a kernel that is PREFIX/bin/cellspan-kernel; NULL where the
+ * package is in its place or nowhere. The caller's (free()). CELLSPAN_PYTHONPATH is to name it for
+ * the kernel's workers. */
+char *package_moved(const char *kernel);
 
 #endif

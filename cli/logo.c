@@ -1,4 +1,4 @@
-#include "cli/logo.h"
+#include "cli/kernelspec.h"
 
 /* Each of these is a file of logos/ as bytes, made by the build. */
 static const unsigned char logo_32[] = {

@@ -1,4 +1,4 @@
-#include "cli/package.h"
+#include "cli/kernelspec.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,20 +2,20 @@
 noinst_LIBRARIES += worker/agent/net/libnet.a
 worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/address.h worker/agent/net/address.c \
-	worker/agent/net/child_nodes.h worker/agent/net/child_nodes.c \
+	worker/agent/net/child_nodes.c \
 	worker/agent/net/dial.h worker/agent/net/dial.c \
 	worker/agent/net/frame_batch.h worker/agent/net/frame_batch.c \
 	worker/agent/net/join.h worker/agent/net/join.c \
 	worker/agent/net/kernel_link.h worker/agent/net/kernel_link.c \
 	worker/agent/net/peer.h worker/agent/net/peer.c \
-	worker/agent/net/peer_accept.h worker/agent/net/peer_accept.c \
-	worker/agent/net/peer_dial.h worker/agent/net/peer_dial.c \
-	worker/agent/net/peer_zap.h worker/agent/net/peer_zap.c \
+	worker/agent/net/peer_accept.c \
+	worker/agent/net/peer_dial.c \
+	worker/agent/net/peer_zap.c \
 	worker/agent/net/peers.h worker/agent/net/peers.c \
-	worker/agent/net/port.h worker/agent/net/port.c \
+	worker/agent/net/port.c \
 	worker/agent/net/secret.h worker/agent/net/secret.c \
 	worker/agent/net/socket.h worker/agent/net/socket.c \
-	worker/agent/net/tcp_probe.h worker/agent/net/tcp_probe.c \
+	worker/agent/net/tcp_probe.c \
 	worker/agent/net/uplink.h worker/agent/net/uplink.c
 
 noinst_LIBRARIES += worker/agent/libagent.a
@@ -42,16 +42,16 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/death_cause.h worker/agent/processes/death_cause.c \
 	worker/agent/processes/env.h worker/agent/processes/env.c \
 	worker/agent/processes/guard.h worker/agent/processes/guard.c \
-	worker/agent/processes/nccl_status.h worker/agent/processes/nccl_status.c \
-	worker/agent/processes/oom.h worker/agent/processes/oom.c \
+	worker/agent/processes/nccl_status.c \
+	worker/agent/processes/oom.c \
 	worker/agent/processes/orders.h worker/agent/processes/orders.c \
 	worker/agent/processes/outbox.h worker/agent/processes/outbox.c \
 	worker/agent/processes/path_probe.h worker/agent/processes/path_probe.c \
 	worker/agent/processes/python_paths.h worker/agent/processes/python_paths.c \
 	worker/agent/processes/stacks.h worker/agent/processes/stacks.c \
-	worker/agent/processes/strays.h worker/agent/processes/strays.c \
+	worker/agent/processes/strays.c \
 	worker/agent/processes/worker.h worker/agent/processes/worker.c \
-	worker/agent/processes/worker_ends.h worker/agent/processes/worker_ends.c \
+	worker/agent/processes/worker_ends.c \
 	worker/agent/processes/worker_state.h worker/agent/processes/worker_state.c \
 	worker/agent/processes/zygote.h worker/agent/processes/zygote.c \
 	worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c

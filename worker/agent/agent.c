@@ -15,7 +15,7 @@
 #include "worker/agent/gpu/gpu.h"
 #include "worker/agent/parts.h"
 #include "worker/agent/net/join.h"
-#include "worker/agent/net/port.h"
+#include "worker/agent/net/address.h"
 #include "worker/agent/disconnect.h"
 #include "worker/agent/processes/stacks.h"
 

@@ -9,7 +9,7 @@
 #include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/path_probe.h"
 #include "worker/agent/processes/worker.h"
-#include "worker/agent/processes/oom.h"
+#include "worker/agent/processes/death_cause.h"
 #include "worker/agent/output/spool.h"
 
 struct transfer_io;

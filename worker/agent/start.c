@@ -13,7 +13,7 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
-#include "worker/agent/processes/nccl_status.h"
+#include "worker/agent/processes/stacks.h"
 #include "worker/agent/processes/worker.h"
 #include "worker/agent/processes/zygote.h"
 

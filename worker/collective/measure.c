@@ -1,4 +1,4 @@
-#include "worker/collective/measure.h"
+#include "worker/collective/transport.h"
 
 /* iterations: the first one makes connections, the second one is timed */
 #define WARM_UP 2u

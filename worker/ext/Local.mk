@@ -5,7 +5,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/_link.c \
 	worker/ext/casts.c worker/ext/gpus.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
-	worker/ext/convey.h worker/ext/convey.c \
+	worker/ext/convey.c \
 	worker/ext/convert.c \
 	worker/ext/cut.c \
 	worker/ext/flusher.h worker/ext/flusher.c \

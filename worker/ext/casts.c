@@ -1,5 +1,5 @@
 /* casts.c - the Python interface of cast.h: ncclBroadcast of a parcel. */
-#include "worker/ext/convey.h"
+#include "worker/ext/collective.h"
 
 #include <stdlib.h>
 

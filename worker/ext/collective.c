@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/process.h"
-#include "worker/ext/convey.h"
 
 void collective_abort(void *collective)
 {

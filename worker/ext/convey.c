@@ -1,4 +1,4 @@
-#include "worker/ext/convey.h"
+#include "worker/ext/collective.h"
 
 #include <stdlib.h>
 

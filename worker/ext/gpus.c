@@ -1,10 +1,9 @@
 /* gpus.c - the Python interface of the CUDA driver and NCCL. */
-#include "worker/ext/convey.h"
+#include "worker/ext/collective.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/collective/transport.h"
 #include "worker/ext/parts.h"
 
 /* Loads the driver once. The first call initialises CUDA, so never call it before a fork. */

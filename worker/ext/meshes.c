@@ -1,10 +1,9 @@
 /* meshes.c - the Python interface of mesh.h: connections between the ranks of a check. */
-#include "worker/ext/convey.h"
+#include "worker/ext/collective.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/collective/transport.h"
 #include "worker/ext/parts.h"
 
 #define MESH "cellspan.mesh"

@@ -18,7 +18,7 @@
 #include "worker/agent/processes/path_probe.h"
 #include "worker/agent/processes/python_paths.h"
 #include "worker/agent/net/secret.h"
-#include "worker/agent/net/child_nodes.h"
+#include "worker/agent/net/peer.h"
 
 static void the_tree_knows_who_is_where(void)
 {

@@ -5,7 +5,6 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/processes/death_cause.h"
 #include "worker/agent/processes/env.h"
-#include "worker/agent/processes/oom.h"
 #include "worker/agent/disconnect.h"
 
 static void cause_is(struct death_cause c, const char *want, const char *name)

@@ -1,6 +1,6 @@
 /* The timing loop alone, with a transport that only simulates how long operations take. */
 #include "tests/unit/tap.h"
-#include "worker/collective/measure.h"
+#include "worker/collective/transport.h"
 
 /* an iteration, as it is told; nothing waits, and what passes meanwhile is nothing beside it */
 #define ONE_NS (10 * NS_PER_S)

@@ -12,7 +12,6 @@
 #include "tests/unit/tap.h"
 #include "worker/collective/cast.h"
 #include "base/library.h"
-#include "worker/collective/measure.h"
 
 #define RANKS 4u
 

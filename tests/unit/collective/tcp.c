@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "tests/unit/tap.h"
-#include "worker/collective/measure.h"
 #include "worker/collective/transport.h"
 
 #ifndef POLLRDHUP

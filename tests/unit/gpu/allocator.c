@@ -8,7 +8,7 @@
 #include "tests/unit/chaos.h"
 #include "tests/unit/gpu/stage.h"
 #include "worker/agent/gpu/gpu.h"
-#include "worker/agent/gpu/affinity.h"
+#include "worker/agent/gpu/allocator.h"
 
 #define LIMIT_NS (60 * NS_PER_S)
 #define UUID(n)  "GPU-a00" #n "1234-0000-4000-8000-0123456789ab"

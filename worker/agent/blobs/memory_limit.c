@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/process.h"
-#include "worker/agent/processes/oom.h"
+#include "worker/agent/processes/death_cause.h"
 
 #define RESERVE (UINT64_C(64) << 20) /* bytes that stay free for other programs */
 #define NO_LIMIT                                                                                   \

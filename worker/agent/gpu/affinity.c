@@ -1,10 +1,10 @@
-/* affinity.c - see affinity.h. */
+/* affinity.c - see allocator.h. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sched.h>
 #endif
-#include "worker/agent/gpu/affinity.h"
+#include "worker/agent/gpu/allocator.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,9 +2,12 @@
 #ifndef WORKER_AGENT_GPU_ALLOCATOR_H
 #define WORKER_AGENT_GPU_ALLOCATOR_H
 
-#include "worker/agent/gpu/probe_client.h"
+#include <sys/types.h>
+
+#include "base/err.h"
 #include "worker/agent/gpu/gpu.h"
 #include "worker/agent/gpu/gpus.h"
+#include "worker/agent/gpu/probe_client.h"
 
 struct hold {
     char uuid[GPU_TEXT];
@@ -47,5 +50,11 @@ void lease_watch(struct gpu_allocator *d);
 /* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
 json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n);
 json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty list */
+
+/* ---- affinity.c: binds a rank to the processors near its GPU ---- */
+/* Binds all threads of the process to those of `cpus` ("0-31,64-95") that it may use now (an engine
+ * may have bound us to a few). If that leaves none, or all of them, it changes nothing. 1: it was
+ * bound; 0: nothing to do; -1: *err. */
+MUST_USE int affinity_bind(pid_t pid, const char *cpus, struct err *err);
 
 #endif

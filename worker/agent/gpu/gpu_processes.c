@@ -1,5 +1,5 @@
-/* gpu_processes.c - see gpu_processes.h. */
-#include "worker/agent/gpu/gpu_processes.h"
+/* gpu_processes.c - see driver.h. */
+#include "worker/agent/gpu/driver.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/agent/gpu/affinity.h"
 #include "worker/agent/gpu/allocator.h"
 #include "worker/agent/gpu/lease.h"
 #include "worker/agent/gpu/gpu_errors.h"

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 
 #define ADDRESS_TEXT_SIZE 64u /* an IPv6 address with its zone */
 
@@ -27,5 +28,13 @@ MUST_USE int address_list(const struct address *first, struct buf *out);
 
 /* The name and the IP of the first "IFNAME=IP" in a list; both empty: the list is empty. Pure. */
 void address_first(struct slice list, struct slice *ifname, struct slice *ip);
+
+/* ---- port.c: finds a free TCP port, for a rendezvous of ranks ---- */
+#define PORT_FIRST 20000 /* below the range that Linux gives to outgoing connections */
+#define PORT_LAST  29999
+
+/* Binds the port as torch's TCPStore does and closes it again, so it is free at this moment. -1:
+ * *err says why. */
+int port_find(struct err *err);
 
 #endif

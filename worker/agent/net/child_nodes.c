@@ -1,6 +1,6 @@
-/* child_nodes.c - see child_nodes.h. Nodes are numbered from 0 without gaps, so an array is small
+/* child_nodes.c - see peer.h. Nodes are numbered from 0 without gaps, so an array is small
  * enough. */
-#include "worker/agent/net/child_nodes.h"
+#include "worker/agent/net/peer.h"
 
 #include <stdlib.h>
 

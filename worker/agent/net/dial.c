@@ -6,7 +6,6 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "worker/agent/net/tcp_probe.h"
 #include "worker/agent/net/socket.h"
 
 /* how long to wait for an answer before the next endpoint is tried, too */

@@ -8,14 +8,17 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/loop/loop.h"
+#include "base/slice.h"
 #include "protocol/keys.h"
 #include "worker/agent/net/address.h"
 
+struct dial;
+struct tcp_probe;
+
 #define DIAL_MAX           64u /* endpoints; further ones are not tried */
 #define DIAL_ENDPOINT_SIZE 300u
-
-struct dial;
 
 struct dial_to {
     struct slice endpoints; /* tcp://…, separated by commas; borrowed for the call */
@@ -42,10 +45,20 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
 void dial_stop(struct dial *d); /* f is not called any more; NULL is fine */
 
 /* ---- pure parts ---- */
-
 /* Removes the first endpoint from the list. false: the list is empty. */
 bool dial_next(struct slice *endpoints, struct slice *endpoint);
 /* The text for an errno; 0: it did not answer. */
 const char *dial_words(int error);
+
+/* ---- tcp_probe.c ---- */
+/* Finds out why a tcp endpoint can't be reached, with a plain connection that is closed at once. */
+
+/* error: 0, or the errno of connect(2). The probe is freed after the call. */
+typedef void (*tcp_probe_f)(void *arg, int error);
+
+/* NULL: *err says why. */
+struct tcp_probe *tcp_probe_start(struct loop *loop, struct slice endpoint, tcp_probe_f f,
+                                  void *arg, struct err *err);
+void tcp_probe_stop(struct tcp_probe *p); /* f is not called any more; NULL is fine */
 
 #endif

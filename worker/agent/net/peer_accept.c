@@ -1,5 +1,5 @@
-/* peer_accept.c - see peer_accept.h. */
-#include "worker/agent/net/peer_accept.h"
+/* peer_accept.c - see peer.h. */
+#include "worker/agent/net/peer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
-#include "worker/agent/net/peer.h"
 #include "worker/agent/net/socket.h"
 
 #define SAME_NODE_MAX 8u /* connections with one node, also expected ones */

@@ -1,5 +1,5 @@
-/* peer_dial.c - see peer_dial.h. */
-#include "worker/agent/net/peer_dial.h"
+/* peer_dial.c - see peer.h. */
+#include "worker/agent/net/peer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

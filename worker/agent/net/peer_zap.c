@@ -1,5 +1,5 @@
-/* peer_zap.c - see peer_zap.h. */
-#include "worker/agent/net/peer_zap.h"
+/* peer_zap.c - see peer.h. */
+#include "worker/agent/net/peer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/peer.h"
-#include "worker/agent/net/peer_accept.h"
 #include "worker/agent/net/socket.h"
 
 /* ---- DIAL ---- */

@@ -40,7 +40,7 @@ void peers_destroy(struct peers *p); /* NULL is fine */
 /* This agent's own number. Call it before anything else. */
 void peers_number(struct peers *p, uint32_t node);
 
-/* The kernel's DIAL; OPEN is in peer_accept.h. */
+/* The kernel's DIAL; OPEN is in peer_accept.c. */
 void peers_dial(struct peers *p, const struct span *m);
 
 /* Passes a message to the children above the nodes of the route, each with its sections of the

@@ -1,12 +1,12 @@
-/* port.c - see port.h. Ports are drawn at random, so two agents on one host rarely choose the same.
+/* port.c - see address.h. Ports are drawn at random, so two agents on one host rarely choose the
+ * same.
  */
-#include "worker/agent/net/port.h"
+#include "worker/agent/net/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/random.h"

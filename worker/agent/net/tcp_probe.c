@@ -1,12 +1,11 @@
-/* tcp_probe.c - see tcp_probe.h. */
-#include "worker/agent/net/tcp_probe.h"
+/* tcp_probe.c - see dial.h. */
+#include "worker/agent/net/dial.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/process.h"
-#include "worker/agent/net/address.h"
 
 struct tcp_probe {
     struct loop *loop;

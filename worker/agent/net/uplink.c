@@ -12,7 +12,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/frame_batch.h"
-#include "worker/agent/net/peer_accept.h"
+#include "worker/agent/net/peer.h"
 #include "worker/agent/net/peers.h"
 #include "worker/agent/net/socket.h"
 

@@ -4,8 +4,11 @@
 #define WORKER_AGENT_PROCESSES_DEATH_CAUSE_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/slice.h"
 #include "protocol/span_flags.h"
 
 struct death {
@@ -35,5 +38,42 @@ struct death_cause {
 /* Appends the text that follows a colon ("rank 3 did not come up: "), or nothing if nothing more is
  * known. -1: memory is out. */
 MUST_USE int death_cause_text(const struct death_cause *c, struct buf *out);
+
+/* ---- strays.c ---- */
+/* The last children that ended and were no worker's main process. They are kept for a while,
+ * because a rank may die before it is known which process it is. */
+
+#define STRAYS_MAX 64u
+
+struct strays {
+    pid_t pid[STRAYS_MAX];
+    struct death death[STRAYS_MAX];
+    unsigned next; /* the oldest is overwritten */
+};
+
+void strays_add(struct strays *s, pid_t pid, const struct death *d);
+const struct death *strays_find(const struct strays *s, pid_t pid); /* NULL: not among them */
+
+/* ---- oom.c ---- */
+/* Has an out-of-memory killer been active? Reads the counters of the cgroup (v2 and v1) and of the
+ * whole system. */
+
+#define OOM_PATH_MAX 4096
+
+struct oom {
+    char cgroup[OOM_PATH_MAX]; /* the file with the cgroup's counter; "": there is none */
+    uint64_t cgroup_kills;
+    uint64_t system_kills;
+};
+
+void oom_init(struct oom *o); /* finds the counters and reads them */
+enum oom_killer
+oom_check(struct oom *o); /* which of the two killed a process since the last call */
+
+/* The number after `word` at the start of a line ("oom_kill 3"); 0: not there. Pure. */
+uint64_t oom_parse(struct slice text, const char *word);
+/* The path of the memory cgroup in the text of /proc/self/cgroup; empty: there is none. *v2: is it
+ * version 2? Pure. */
+struct slice oom_cgroup(struct slice text, bool *v2);
 
 #endif

@@ -1,5 +1,5 @@
-/* nccl_status.c - see nccl_status.h. */
-#include "worker/agent/processes/nccl_status.h"
+/* nccl_status.c - see stacks.h. */
+#include "worker/agent/processes/stacks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "worker/agent/net/port.h"
+#include "worker/agent/net/address.h"
 #include "worker/agent/processes/worker.h"
 #include "worker/collective/ras.h"
 

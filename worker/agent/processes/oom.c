@@ -1,5 +1,5 @@
-/* oom.c - see oom.h. */
-#include "worker/agent/processes/oom.h"
+/* oom.c - see death_cause.h. */
+#include "worker/agent/processes/death_cause.h"
 
 #include <stdio.h>
 #include <string.h>

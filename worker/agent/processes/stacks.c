@@ -13,7 +13,6 @@
 #include "base/utf8.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/kernel_link.h"
-#include "worker/agent/processes/nccl_status.h"
 #include "worker/agent/processes/worker.h"
 
 #define QUIET_NS (20 * NS_PER_MS)

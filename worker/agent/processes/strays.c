@@ -1,5 +1,5 @@
-/* strays.c - see strays.h. */
-#include "worker/agent/processes/strays.h"
+/* strays.c - see death_cause.h. */
+#include "worker/agent/processes/death_cause.h"
 
 #include <stddef.h>
 

@@ -9,12 +9,10 @@
 
 #include "base/loop/loop.h"
 #include "worker/agent/output/pipes.h"
-#include "worker/agent/processes/nccl_status.h"
+#include "worker/agent/processes/stacks.h"
 #include "worker/agent/processes/orders.h"
 #include "worker/agent/processes/outbox.h"
-#include "worker/agent/processes/stacks.h"
-#include "worker/agent/processes/strays.h"
-#include "worker/agent/processes/worker_ends.h"
+#include "worker/agent/processes/death_cause.h"
 #include "worker/agent/processes/worker_state.h"
 
 struct agent;

@@ -1,5 +1,5 @@
-/* worker_ends.c - see worker_ends.h. */
-#include "worker/agent/processes/worker_ends.h"
+/* worker_ends.c - see orders.h. */
+#include "worker/agent/processes/orders.h"
 
 #include <errno.h>
 #include <string.h>

@@ -12,7 +12,7 @@ import time
 from .. import _link
 from . import gpus, where
 
-OPS = {"all_reduce": 1, "broadcast": 2, "send_recv": 4}  # bits for measure() of worker/collective/measure.h
+OPS = {"all_reduce": 1, "broadcast": 2, "send_recv": 4}  # bits for measure() of worker/collective/transport.h
 LIMIT = 30.0  # seconds, if a step sets no limit
 SIZES_TCP = (8, 64 << 10, 1 << 20, 8 << 20)  # bytes
 SIZES_NCCL = (8, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20)  # the last one uses NVSwitch's full bandwidth
