@@ -87,9 +87,8 @@ static void ask(struct cli_job *j)
                      ",\"silent\":false,\"store_history\":false,\"user_expressions\":{},"
                      "\"allow_stdin\":true,\"cellspan_stdin\":true,\"stop_on_error\":true}") < 0)
         err_set(&err, "out of memory");
-    else if (client_send(j->client, CLIENT_SHELL, "execute_request", buf_slice(&content), &err) ==
-             0)
-        err.text[0] = '\0';
+    else
+        (void)!client_send(j->client, CLIENT_SHELL, "execute_request", buf_slice(&content), &err);
     buf_release(&content);
     if (err.text[0])
         fail(j, &err);
@@ -212,6 +211,11 @@ static void child_ended(void *arg)
     loop_stop(j->loop);
 }
 
+static int send_interrupt(struct cli_job *j, const char *content, struct err *err)
+{
+    return client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), err);
+}
+
 static void interrupted(void *arg)
 {
     struct cli_job *j = arg;
@@ -222,8 +226,7 @@ static void interrupted(void *arg)
         j->status = INTERRUPTED;
         j->leaving = true;
         kernel_kill(j);
-    } else if (client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text("{}"), &err) <
-               0) {
+    } else if (send_interrupt(j, "{}", &err) < 0) {
         fail(j, &err);
     }
 }
@@ -235,9 +238,7 @@ static void pass_on(struct cli_job *j, int signo)
     char content[48];
 
     snprintf(content, sizeof content, "{\"cellspan_signal\":%d}", signo);
-    if (!j->asked || j->leaving || j->passed_on ||
-        client_send(j->client, CLIENT_CONTROL, "interrupt_request", slice_text(content), &err) <
-            0) {
+    if (!j->asked || j->leaving || j->passed_on || send_interrupt(j, content, &err) < 0) {
         ended_by(j, signo);
         return;
     }

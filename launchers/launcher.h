@@ -5,8 +5,7 @@
 #include "base/err.h"
 
 /* ---- launch_arguments.c ---- */
-/* Parses a launcher's command line: [--spec SPEC] [--ranks N] -- COMMAND [ARG...]. See README.md.
- */
+/* Parses a launcher's command line: [--spec SPEC] [--ranks N] -- COMMAND [ARG...]; see README.md */
 
 #define LAUNCH_CANNOT 2 /* exit status: the engine can't do what was requested */
 #define LAUNCH_FAILED 1

@@ -1,5 +1,4 @@
-/* script.h - the shell script that finds and starts the agent on a node, and reports what it found.
- */
+/* script.h - the shell script that finds and starts the agent on a node, and says what it found. */
 #ifndef LAUNCHERS_SCRIPT_H
 #define LAUNCHERS_SCRIPT_H
 

@@ -7,7 +7,7 @@
 #include "launchers/words.h"
 
 /* ---- options.c ---- */
-/* Checks the SPEC of the engine slurm: options of srun, except those that would break the engine.
+/* Checks the SPEC of the engine slurm: options of srun, but for those that would break the engine
  */
 
 struct slurm_options {

@@ -18,8 +18,7 @@ static const struct pattern patterns[] = {
       "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
     { "Name or service not known",
       "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
-    /* from a jump host that can't reach its target: "channel 0: open failed: connect failed: ..."
-     */
+    /* a jump host that can't reach its target: "channel 0: open failed: connect failed: ..." */
     { "failure in name resolution",
       "the name does not resolve; check it, or give it an address in ~/.ssh/config" },
     { "administratively prohibited",

@@ -1,4 +1,4 @@
-/* agent.h - the state of one agent, and its answers to the kernel's messages for the agent itself.
+/* agent.h - the state of one agent, and its answers to the kernel's messages to the agent itself.
  */
 #ifndef WORKER_AGENT_AGENT_H
 #define WORKER_AGENT_AGENT_H
@@ -32,8 +32,7 @@ struct agent {
     struct gpu_allocator *gpus;
     struct spool spool;        /* what workers printed lately */
     struct path_probes probes; /* questions whether paths of the notebook's machine exist here */
-    /* owned: the folder of the cellspan package; NULL: not known, so Python must find it by itself
-     */
+    /* owned: the folder of the cellspan package; NULL: not known, so Python has to find it */
     char *package;
     char *read_buf; /* owned: for pipes and sockets of workers */
 };

@@ -31,8 +31,7 @@ static bool complains(struct slice msg)
 }
 
 /* The error with one more line in its traceback. Its message stays the same, so that ranks with the
- * same error are shown together. The caller frees the text. NULL: the content has an unknown form.
- */
+ * same error are shown together. The caller frees the text. NULL: the content is not understood. */
 static char *add_line(struct slice content, const char *line)
 {
     json_t *error = json_loadb(content.p, content.n, JSON_ALLOW_NUL, NULL);

@@ -39,8 +39,7 @@ struct worker *spawn_rank(struct agent *a, uint32_t id, uint32_t rank, const cha
 char *spawn_package(void);
 
 /* ---- prestart.c ---- */
-/* WARM: starts the zygote before ranks are wanted. Finds the notebook's Python on another machine.
- */
+/* WARM: starts the zygote before ranks are wanted. Finds Python on another machine. */
 
 void prestart_zygote(struct agent *a, const struct span *m);
 /* Finds out which Python is there, and whether the folder is ("": none is looked for). Fills

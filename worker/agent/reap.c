@@ -82,8 +82,7 @@ static void gpus_known(void *arg, const char *text)
     free(o);
 }
 
-/* Takes what o owns. The driver needs a moment to answer. It is only asked if the worker had GPUs.
- */
+/* Takes what o owns. The driver, which takes a moment, is only asked if the worker had GPUs. */
 static void publish(struct worker *w, struct exited *o)
 {
     struct exited *kept = gpu_has(w->all->agent->gpus, w->id) ? malloc(sizeof *kept) : NULL;

@@ -33,12 +33,6 @@ static struct state *state_of(PyObject *module)
     return PyModule_GetState(module);
 }
 
-static PyObject *fail(const struct err *err)
-{
-    PyErr_SetString(PyExc_OSError, err->text);
-    return NULL;
-}
-
 /* ---- the flusher calls Python ---- */
 
 static void flush_python(void *arg)
@@ -65,13 +59,13 @@ static PyObject *start(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "i|O", &fd, &flush))
         return NULL;
     if (link_start(&s->link, fd, &err) < 0)
-        return fail(&err);
+        return convey_fail(&err);
     if (flush && flush != Py_None) {
         Py_INCREF(flush);
         Py_XDECREF(s->flush);
         s->flush = flush;
         if (flusher_start(&s->flusher, &err) < 0)
-            return fail(&err);
+            return convey_fail(&err);
     }
     Py_RETURN_NONE;
 }
@@ -122,25 +116,18 @@ static PyObject *recv_(PyObject *module, PyObject *Py_UNUSED(none))
  * a Python exception. */
 static int wait_fd(int fd, short events, double seconds)
 {
-    struct timespec now, end;
-    int rc;
+    const uint64_t begin_ns = clock_now(&clock_system);
 
-    clock_gettime(CLOCK_MONOTONIC, &end);
     for (;;) {
         struct pollfd watch = { .fd = fd, .events = events };
-        double left = -1;
+        const double left = seconds - 1e-9 * (double)(clock_now(&clock_system) - begin_ns);
+        const int ms = seconds < 0  ? -1
+                       : left < 0   ? 0
+                       : left > 1e6 ? 1000000000
+                                    : (int)(left * 1000 + 0.999);
+        int rc;
 
-        if (seconds >= 0) {
-            clock_gettime(CLOCK_MONOTONIC, &now);
-            left = seconds -
-                   ((double)(now.tv_sec - end.tv_sec) + 1e-9 * (double)(now.tv_nsec - end.tv_nsec));
-            if (left < 0)
-                left = 0;
-        }
-        Py_BEGIN_ALLOW_THREADS rc = poll(&watch, 1,
-                                         left < 0     ? -1
-                                         : left > 1e6 ? 1000000000
-                                                      : (int)(left * 1000 + 0.999));
+        Py_BEGIN_ALLOW_THREADS rc = poll(&watch, 1, ms);
         Py_END_ALLOW_THREADS if (rc >= 0) return rc > 0;
         if (errno != EINTR) {
             PyErr_SetFromErrno(PyExc_OSError);
@@ -424,7 +411,7 @@ static PyObject *stack(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "i", &fd))
         return NULL;
     if (stack_install(fd, &err) < 0)
-        return fail(&err);
+        return convey_fail(&err);
     Py_RETURN_NONE;
 }
 
@@ -474,11 +461,12 @@ static int exec_module(PyObject *module)
     struct err err = { "" };
 
     if (link_init(&s->link, &err) < 0 || flusher_init(&s->flusher, flush_python, s, &err) < 0) {
-        fail(&err);
+        convey_fail(&err);
         return -1;
     }
-    if (collective_add(module, &s->collective) < 0 || memory_add(module) < 0 ||
-        names_add(module) < 0)
+    if (collective_add(module, &s->collective) < 0 ||
+        PyModule_AddFunctions(module, memory_methods) < 0 ||
+        PyModule_AddFunctions(module, names_methods) < 0)
         return -1;
     SPAN_FLAGS(ADD_FLAG)
     s->link.abort = collective_abort;

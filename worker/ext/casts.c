@@ -122,7 +122,7 @@ static PyObject *cast_close_(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef casts_methods[] = {
     { "cast_open", cast_open_, METH_VARARGS,
       "cast_open(device, id, rank, ranks, root, seconds) -> a cast." },
     { "cast_bytes", cast_bytes_, METH_VARARGS,
@@ -130,8 +130,3 @@ static PyMethodDef methods[] = {
     { "cast_close", cast_close_, METH_VARARGS, "cast_close(cast, well)." },
     { NULL, NULL, 0, NULL },
 };
-
-int casts_add(PyObject *module)
-{
-    return PyModule_AddFunctions(module, methods);
-}

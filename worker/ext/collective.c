@@ -99,7 +99,9 @@ int collective_add(PyObject *module, struct collective *c)
     }
     if (PyModule_AddStringConstant(module, "VERSION", CELLSPAN_VERSION) < 0)
         return -1;
-    if (meshes_add(module) < 0 || gpus_add(module) < 0 || casts_add(module) < 0)
+    if (PyModule_AddFunctions(module, meshes_methods) < 0 ||
+        PyModule_AddFunctions(module, gpus_methods) < 0 ||
+        PyModule_AddFunctions(module, casts_methods) < 0)
         return -1;
     return PyModule_AddFunctions(module, methods);
 }

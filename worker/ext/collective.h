@@ -55,10 +55,7 @@ void job_run(struct collective_job *job, struct transport *t, const struct limit
 /* (rows, error): after a failure, rows has what was measured before it. */
 PyObject *job_result(const struct collective_job *job);
 
-/* Add functions to the module: -1 with an exception. */
-MUST_USE int meshes_add(PyObject *module);
-MUST_USE int gpus_add(PyObject *module);
-MUST_USE int casts_add(PyObject *module);
+extern PyMethodDef meshes_methods[], gpus_methods[], casts_methods[];
 
 /* -1 with an exception if there is no driver, or if nccl_load() has not been called. */
 MUST_USE int gpus_need_driver(struct collective *c);

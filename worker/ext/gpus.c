@@ -175,7 +175,7 @@ static PyObject *check_nccl(PyObject *module, PyObject *args)
     return out;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef gpus_methods[] = {
     { "cuda_driver", driver, METH_NOARGS,
       "cuda_driver() -> its version, 12040 for 12.4; OSError where there is none." },
     { "cuda_devices", devices, METH_NOARGS, "cuda_devices() -> [(uuid, name)]." },
@@ -187,8 +187,3 @@ static PyMethodDef methods[] = {
       "check_nccl(device, id, rank, ranks, ops, sizes, budget, seconds) -> (rows, error)." },
     { NULL, NULL, 0, NULL },
 };
-
-int gpus_add(PyObject *module)
-{
-    return PyModule_AddFunctions(module, methods);
-}

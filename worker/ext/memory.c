@@ -129,7 +129,7 @@ static PyObject *written(PyObject *Py_UNUSED(module), PyObject *buffer)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef memory_methods[] = {
     { "equal", equal, METH_VARARGS, "equal(a, b): do two buffers hold the same bytes?" },
     { "address", address, METH_O, "address(buffer) -> of its first byte." },
     { "written", written, METH_O,
@@ -137,8 +137,3 @@ static PyMethodDef methods[] = {
       " None: the system does not tell (Linux alone does)." },
     { NULL, NULL, 0, NULL },
 };
-
-int memory_add(PyObject *module)
-{
-    return PyModule_AddFunctions(module, methods);
-}

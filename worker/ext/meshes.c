@@ -215,7 +215,7 @@ static PyObject *drop(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef meshes_methods[] = {
     { "mesh_open", open_mesh, METH_VARARGS,
       "mesh_open(address, token) -> listens there for the other ranks of a check, until the object goes." },
     { "mesh_port", port, METH_O, "mesh_port(mesh) -> its port." },
@@ -231,8 +231,3 @@ static PyMethodDef methods[] = {
       "check_tcp(mesh, [rank], at, ops, sizes, budget, seconds, [(from, to)]) -> (rows, error)." },
     { NULL, NULL, 0, NULL },
 };
-
-int meshes_add(PyObject *module)
-{
-    return PyModule_AddFunctions(module, methods);
-}

@@ -24,8 +24,7 @@ static Py_UCS4 char_at(PyObject *name, Py_ssize_t at)
     return 0;
 }
 
-/* Is it IPython's or Python's own: _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh?
- */
+/* Is it IPython's or Python's own: _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh? */
 static bool is_own(PyObject *name)
 {
     Py_UCS4 c = char_at(name, 0), first;
@@ -275,15 +274,10 @@ static PyObject *rebound(PyObject *Py_UNUSED(module), PyObject *args)
     return found;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef names_methods[] = {
     { "marks", marks_, METH_VARARGS,
       "marks(namespace) -> what rebound() takes: which object each of the user's names has. It keeps nothing large alive." },
     { "rebound", rebound, METH_VARARGS,
       "rebound(namespace, marks) -> the names that are new, or have another object than then." },
     { NULL, NULL, 0, NULL },
 };
-
-int names_add(PyObject *module)
-{
-    return PyModule_AddFunctions(module, methods);
-}

@@ -13,18 +13,13 @@
 #include "worker/link/packet.h"
 
 /* ---- names.c ---- */
-/* marks() and rebound() of cellspan._link: find out which names of a namespace some code has bound.
- */
-
-/* Adds the functions to the module. -1 with a Python exception. */
-MUST_USE int names_add(PyObject *module);
+/* marks() and rebound() of cellspan._link find out which names of a namespace code has bound. */
+extern PyMethodDef names_methods[];
 
 /* ---- memory.c ---- */
 /* equal(), address() and written() of cellspan._link: compare memory without reading pages that
  * can't have changed. */
-
-/* Adds the functions to the module. -1 with a Python exception. */
-MUST_USE int memory_add(PyObject *module);
+extern PyMethodDef memory_methods[];
 
 /* ---- cut.c ---- */
 /* Shuts down connections of this process by their inodes, so that a collective that waits on them

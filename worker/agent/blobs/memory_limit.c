@@ -9,9 +9,8 @@
 #include "worker/agent/processes/death_cause.h"
 
 #define RESERVE (UINT64_C(64) << 20) /* bytes that stay free for other programs */
-#define NO_LIMIT                                                                                   \
-    (UINT64_C(1) << 60) /* without a limit, cgroup v1 shows a number above this one                \
-                         */
+/* without a limit, cgroup v1 shows a number above this one */
+#define NO_LIMIT (UINT64_C(1) << 60)
 
 uint64_t memory_limit_number(struct slice text)
 {
@@ -60,8 +59,7 @@ static uint64_t group_stat(const char *folder, const char *word)
     return oom_parse(file_start(path, text, sizeof text), word);
 }
 
-/* Inactive pages of files count as used, but the system frees them at once when memory is needed.
- */
+/* Inactive pages of files count as used, but the system frees them when memory is needed. */
 static uint64_t group_free(const char *folder, bool v2)
 {
     const uint64_t limit = group_number(folder, v2 ? "memory.max" : "memory.limit_in_bytes");

@@ -263,8 +263,7 @@ static struct transfer *transfer_of(struct transfers *c, uint64_t blob, struct e
     return t;
 }
 
-/* The way may be another one than before: bytes on the old way may be lost, so they are sent again.
- */
+/* The way may be a new one: bytes on the old way may be lost, so they are sent again. */
 static void ship(struct transfers *c, struct transfer *t, uint32_t to, uint32_t link)
 {
     struct receiver *r = receiver_find(t, to);

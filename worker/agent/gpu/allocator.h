@@ -21,8 +21,7 @@ struct allocation {
     struct allocation *next;
     uint32_t worker;
     bool share;
-    bool lent; /* its leases are duplicates of another allocation's, which lease_watch.c looks after
-                */
+    bool lent; /* its leases duplicate those of an allocation that lease_watch.c looks after */
     bool own;  /* its worker sees no other GPUs */
     unsigned n;
     struct hold hold[];

@@ -64,8 +64,7 @@ MUST_USE int driver_find(struct gpu_driver *d, const char *visible, struct err *
 /* [{"uuid", "index", "used", "total", "use", "lost", "corrected", "uncorrected", "ours":
  * [{"worker", "pid", "memory", "who"}], "others": [{"pid", "memory", "who"}]}] of the GPUs in
  * `only` (an array of UUIDs; NULL: all of the list). Units: bytes and percent; unknown values
- * are null. workers: [{"worker", "pid", "who"}]; processes: made from workers. NULL: memory is out.
- */
+ * are null. workers: [{"worker", "pid", "who"}]; processes: made from it. NULL: memory is out. */
 json_t *readings_list(const struct gpu_driver *d, const json_t *only, const json_t *workers,
                       const struct gpu_processes *processes);
 

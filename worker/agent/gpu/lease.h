@@ -11,8 +11,7 @@
 #define LEASE_HOLDER 160u /* bytes of the text about a holder */
 
 /* Opens the folder, or makes it: $CELLSPAN_GPU_LEASES, else
- * /dev/shm/cellspan-gpu, else /tmp/cellspan-gpu. -1: *err says what is wrong with it, and the fix.
- */
+ * /dev/shm/cellspan-gpu, else /tmp/cellspan-gpu. -1: *err says what is wrong, and the fix. */
 int lease_folder(struct err *err);
 bool lease_folder_is_there(int folder); /* false: it was removed; open it again */
 

@@ -28,8 +28,7 @@ static bool is_alone(const struct gpu_allocator *d, const struct allocation *s)
     return s->share || s->own || (one && one->instance >= 0);
 }
 
-/* Adds a worker's GPUs to `visible`. *at: how many are in it already. own: NULL for other workers.
- */
+/* Adds a worker's GPUs to `visible`. *at: how many are in it. own: NULL for other workers. */
 static int add_allocation(const struct allocation *s, unsigned *at, struct buf *visible,
                           struct buf *own)
 {

@@ -17,8 +17,8 @@
 #include "worker/agent/net/dial.h"
 #include "worker/agent/net/kernel_link.h"
 
-#define IO_THREADS                                                                                 \
-    2 /* so that a blob on its way through is decrypted and encrypted at the same time */
+/* so that a blob on its way through is decrypted and encrypted at the same time */
+#define IO_THREADS    2
 #define NEVER_NS      (UINT64_MAX / 2)
 #define ADDRESSES_MAX 4096u /* HELLO's limit */
 

@@ -1,6 +1,5 @@
-/* port.c - see address.h. Ports are drawn at random, so two agents on one host rarely choose the
- * same.
- */
+/* port.c - see address.h. Ports are drawn at random, so two agents of a host rarely choose the
+ * same. */
 #include "worker/agent/net/address.h"
 
 #include <arpa/inet.h>

@@ -6,8 +6,9 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define SECRET     "CELLSPAN_SECRET"
 #define AGENT      "CELLSPAN_AGENT"
@@ -92,21 +93,13 @@ int secret_from_environment(struct handed *h, struct err *err)
 
 /* ---- stdin ---- */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Reads only one byte: what follows the lines must stay on stdin. */
-static int read_byte(int fd, int64_t until_ms, char *c, struct err *err)
+static int read_byte(int fd, uint64_t until_ns, char *c, struct err *err)
 {
     for (;;) {
         struct pollfd p = { fd, POLLIN, 0 };
-        const int64_t left = until_ms - now_ms();
-        const int rc = left > 0 ? poll(&p, 1, (int)left) : 0;
+        const uint64_t now = clock_now(&clock_system);
+        const int rc = now < until_ns ? poll(&p, 1, (int)((until_ns - now) / NS_PER_MS) + 1) : 0;
         ssize_t n;
 
         if (rc == 0)
@@ -126,13 +119,13 @@ static int read_byte(int fd, int64_t until_ms, char *c, struct err *err)
     }
 }
 
-static int read_line(struct handed *h, int fd, int64_t until_ms, struct err *err)
+static int read_line(struct handed *h, int fd, uint64_t until_ns, struct err *err)
 {
     char line[SECRET_LINE_MAX];
     size_t n = 0;
     int rc = 0;
 
-    while ((rc = read_byte(fd, until_ms, &line[n], err)) == 0 && line[n] != '\n')
+    while ((rc = read_byte(fd, until_ns, &line[n], err)) == 0 && line[n] != '\n')
         if (++n == sizeof line) {
             rc = err_set(err,
                          "a line of stdin is longer than %u bytes where " AGENT "=… or " SECRET
@@ -148,10 +141,10 @@ static int read_line(struct handed *h, int fd, int64_t until_ms, struct err *err
 
 int secret_from_stdin(struct handed *h, int fd, int limit_ms, struct err *err)
 {
-    const int64_t until_ms = now_ms() + limit_ms;
+    const uint64_t until_ns = clock_now(&clock_system) + (uint64_t)limit_ms * NS_PER_MS;
 
     while (!h->has_secret || !h->has_index)
-        if (read_line(h, fd, until_ms, err) < 0)
+        if (read_line(h, fd, until_ns, err) < 0)
             return -1;
     return 0;
 }

@@ -9,9 +9,9 @@
 #define AGAIN_MS     50
 #define AGAIN_MAX_MS 1000
 #define HANDSHAKE_MS 10000 /* a handshake that takes longer is cut off */
-#define FRAME_MAX                                                                                  \
-    (INT64_C(320) << 20) /* a message has at most 300 MiB, and a bundle a little more */
-#define DOMAIN "cellspan.peers"
+/* a message has at most 300 MiB, and a bundle a little more */
+#define FRAME_MAX (INT64_C(320) << 20)
+#define DOMAIN    "cellspan.peers"
 
 static bool set_int(void *socket, int option, int value)
 {

@@ -133,8 +133,7 @@ static void set_timer(struct pipes *p)
 
 /* ---- reading ---- */
 
-/* A zygote's text belongs to no cell: a failing module of CELLSPAN_PRELOAD, warnings of an import.
- */
+/* A zygote's text belongs to no cell: errors of modules in CELLSPAN_PRELOAD, import warnings. */
 static void log_lines(struct slice text)
 {
     while (text.n) {

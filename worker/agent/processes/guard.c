@@ -17,8 +17,7 @@
 #define NAME    "cellspan-guard"
 #define LEFT_NS (5 * NS_PER_S) /* how long ending the remaining processes may take */
 
-/* Gives the guard its own name, so that somebody who kills all agents does not kill their guards.
- */
+/* Gives the guard its own name: somebody who kills all agents shall not kill their guards. */
 static void rename_self(int argc, char **argv)
 {
     const size_t size = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);

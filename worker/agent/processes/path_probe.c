@@ -21,8 +21,8 @@
 #include "base/process.h"
 
 #define OVER (-1)
-#define FDS_MAX                                                                                    \
-    65536 /* descriptors that are closed one by one, if the system can't close a range */
+/* descriptors that are closed one by one, if the system can't close a range */
+#define FDS_MAX 65536
 
 /* What the child writes: which path it examines now, and at the end what it found. */
 struct news {
@@ -167,8 +167,7 @@ static int most_fds(void)
                                                                              : FDS_MAX;
 }
 
-/* All signals are blocked during the fork and in the child, so no handler of the agent runs there.
- */
+/* All signals are blocked during the fork and in the child: no handler of the agent runs there. */
 static pid_t fork_child(const struct path_probe_for *what, int fd)
 {
     const pid_t parent = getpid();
