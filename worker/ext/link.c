@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,16 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/ext/parts.h"
-
-static int nonblocking(int fd)
-{
-    const int flags = fcntl(fd, F_GETFL);
-
-    return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-}
 
 int link_init(struct worker_link *l, struct err *err)
 {
@@ -33,22 +26,16 @@ int link_init(struct worker_link *l, struct err *err)
 
 static int wake_open(struct worker_link *l, struct err *err)
 {
-    if (pipe(l->wake) < 0)
+    if (fd_pipe(l->wake) < 0 || fd_nonblock(l->wake[0], true) < 0 ||
+        fd_nonblock(l->wake[1], true) < 0)
         return err_set(err, "no pipe for the link: %s", strerror(errno));
-    for (int i = 0; i < 2; i++) {
-        if (nonblocking(l->wake[i]) < 0 || fcntl(l->wake[i], F_SETFD, FD_CLOEXEC) < 0)
-            return err_set(err, "no pipe for the link: %s", strerror(errno));
-    }
     return 0;
 }
 
 static void wake_close(struct worker_link *l)
 {
-    for (int i = 0; i < 2; i++) {
-        if (l->wake[i] >= 0)
-            close(l->wake[i]);
-        l->wake[i] = -1;
-    }
+    fd_close(&l->wake[0]);
+    fd_close(&l->wake[1]);
 }
 
 /* A worker must not outlive its agent: ends it and its process group at once, without handlers or
@@ -221,7 +208,7 @@ int link_start(struct worker_link *l, int fd, struct err *err)
 
     if (l->fd >= 0)
         return err_set(err, "the link is already started");
-    if (nonblocking(fd) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+    if (fd_nonblock(fd, true) < 0 || fd_cloexec(fd) < 0)
         return err_set(err, "descriptor %d is not a link: %s", fd, strerror(errno));
     if (wake_open(l, err) < 0) {
         wake_close(l);
@@ -259,8 +246,7 @@ void link_stop(struct worker_link *l)
     pthread_mutex_unlock(&l->lock);
     shutdown(l->fd, SHUT_RDWR);
     pthread_join(l->thread, NULL);
-    close(l->fd);
-    l->fd = -1;
+    fd_close(&l->fd);
     drop_inbox(l);
     wake_close(l);
 }
@@ -271,9 +257,7 @@ void link_forked(struct worker_link *l)
      * parent's. */
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->synced, NULL);
-    if (l->fd >= 0)
-        close(l->fd);
-    l->fd = -1;
+    fd_close(&l->fd);
     l->first = NULL;
     l->last = &l->first;
     l->cells_n = 0;

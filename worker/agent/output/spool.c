@@ -15,11 +15,10 @@
 #include "protocol/writer.h"
 #include "worker/agent/output/lines.h"
 
-#define HEAD      24u     /* bytes before a record's text */
-#define TEXT_MAX  262144u /* bytes of text in one record; longer text is several */
-#define FRESH_MAX 65536u  /* bytes that are collected before they are written */
-#define LOOK_MAX                                                                                   \
-    4194304u /* bytes that one spool_read() examines, so that it does not delay the agent */
+#define HEAD        24u      /* bytes before a record's text */
+#define TEXT_MAX    262144u  /* bytes of text in one record; longer text is several */
+#define FRESH_MAX   65536u   /* bytes that are collected before they are written */
+#define LOOK_MAX    4194304u /* bytes that one spool_read() examines: it must not delay the agent */
 #define BLOCK       1048576u /* bytes of one read */
 #define LIMIT_LEAST 1048576u /* bytes; a smaller limit counts as this */
 
