@@ -90,7 +90,7 @@ class Published(Limited, jupyter_kernel_test.KernelTests):
     code_clear_output = "from IPython.display import clear_output; clear_output(wait=True)"
 
     def test_completion(self):
-        """Once jedi is ready, which it gets after the first Tab: until then IPython itself answers, which imports nothing."""
+        """Once jedi is ready, which it gets while nothing runs: until then IPython itself answers, which imports nothing."""
         end = time.monotonic() + 60
         while True:
             asked = self.kc.complete("import math; math.isin")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from client import ANSI
 
 SCORE = "%%distribute -n 4\nimport cellspan\nscore = cellspan.rank() / 2"
@@ -129,25 +131,68 @@ def test_tab_on_lines_of_magics(nb, tmp_path):
 
 
 STUCK = """
-import jedi, time
+import jedi, os, sys, time
 kept, over = jedi.Interpreter.__init__, False
 def stuck(*args, **names):
+    open(%r, 'w').close()
     while not over:
         time.sleep(0.01)
+        %s
     kept(*args, **names)
 jedi.Interpreter.__init__ = stuck
 """
+WATCHED = """
+import os, sys
+idle, home = sys.modules['cellspan._jupyter.warm'], sys.modules['cellspan._worker.home'].current
+class Watched(type(home.jedi)):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == 'warm':
+            open(%r, 'w').close()
+home.jedi.__class__, idle.IDLE = Watched, %r
+"""
+TYPES = {"output": False, "raw": True, "hist_access_type": "tail", "n": 1}  # a history_request, as editors send it when they connect
 
 
-def test_the_first_tab_does_not_wait_for_jedi_and_a_cell_does_not_either(fresh):
+def appears(nb, path):
+    assert nb.until(path.exists, 60), "%s never came" % path.name
+
+
+def test_the_first_tab_does_not_wait_for_jedi_and_a_cell_does_not_either(fresh, tmp_path):
     nb = fresh()
-    nb.ok("data = {'key': 1}\n" + STUCK)
+    nb.ok("data = {'key': 1}\n" + STUCK % (str(tmp_path / "begun"), "pass"))
     assert "items" in names(complete(nb, "data.", limit=30))
     assert nb.ok("%%distribute -n 1\n1 + 1", limit=30).value == "2", "it gets ready beside the cells"
     assert "items" in names(complete(nb, "data.", limit=30))
     nb.ok("jedi.Interpreter.__init__, over = kept, True", limit=30)
-    warm = "import sys; print(sys.modules['cellspan._worker.home'].current.jedi.warm)"
-    assert nb.until(lambda: nb.ok(warm).stdout == "True\n", 60)
+    assert nb.until(lambda: names(complete(nb, "[].app")) == ["append"], 60)
     assert "items" in names(complete(nb, "data."))
     nb.ok("import os\nchild = os.fork()\nif not child:\n    os._exit(0)\nos.waitpid(child, 0)")
     assert nb.until(lambda: "jedi" not in nb.ok("import threading; print(threading.enumerate())").stdout)
+
+
+def test_jedi_gets_ready_while_nothing_runs_where_somebody_may_press_tab(fresh, tmp_path):
+    nb = fresh()
+    nb.ok(WATCHED % (str(tmp_path / "ready"), 0.05))
+    time.sleep(0.5)
+    assert nb.ok("'jedi' in sys.modules").value == "False", "a client that only runs cells does not pay for it"
+    nb.wait(nb.send("history_request", TYPES))
+    appears(nb, tmp_path / "ready")
+    assert names(complete(nb, "[].app")) == ["append"], "the first Tab is jedi's"
+
+
+def test_jedi_is_given_up_when_a_cell_comes(fresh, tmp_path):
+    nb = fresh()
+    nb.ok(WATCHED % (str(tmp_path / "ready"), 0.05) + STUCK % (str(tmp_path / "begun"), "jedi.cache.clear_time_caches(True)"))
+    nb.wait(nb.send("history_request", TYPES))
+    appears(nb, tmp_path / "begun")
+    nb.ok("idle.IDLE = 1000")
+    assert nb.until(lambda: "jedi" not in nb.ok("import threading; print(threading.enumerate())").stdout), "the thread goes on"
+    assert nb.ok("home.jedi.warm").value == "False"
+    (tmp_path / "begun").unlink()
+    nb.ok("idle.IDLE = 0.05")
+    appears(nb, tmp_path / "begun")
+    nb.ok("%%distribute -n 1\n1")
+    nb.ok("jedi.Interpreter.__init__, over, idle.IDLE = kept, True, 0.05")
+    appears(nb, tmp_path / "ready")
+    assert names(complete(nb, "[].app")) == ["append"]

@@ -1,18 +1,32 @@
-"""IPython completes names with jedi, whose first use takes seconds, longer than clients wait for a Tab. So the first Tab is
-answered without jedi, while a thread prepares it; cells don't wait for that thread.
+"""IPython completes names with jedi, whose first use takes seconds, longer than clients wait for a Tab. So a thread prepares jedi
+while nothing runs: some seconds after somebody has connected who may press Tab, or after the first Tab. Until it is ready, Tab is
+answered without jedi. Clients that only run cells never send what an editor sends, so their notebooks don't pay for jedi's memory.
 
-The thread is not stopped while home lives: an interrupted jedi can leave files in its cache that jedi can't read.
+When a cell comes, the thread gives up: it ends by an exception at its next call of a function of jedi. What jedi has imported and
+loaded so far is kept. No exception is raised while jedi writes to its cache on disk, which it could not read then, and while a
+module is imported. The next time that nothing runs, another thread goes on.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 import threading
 
 from . import requests
 
+IDLE = 2.0  # seconds without a message, before it is prepared
 PATIENCE = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
-SAMPLE = "import os\nos.path.jo"
+A_MOMENT = 0.002  # seconds that a cell waits for the thread at most; the thread ends also if that is too short
+TYPING = frozenset("history_request comm_info_request is_complete_request complete_request inspect_request".split())
+TAB = frozenset(("complete_request", "inspect_request"))
+SWITCH = 0.0005  # seconds: how long a cell waits for its turn while the thread still runs (Python's default is ten times that)
+SAMPLES = ("import os\nos.path.jo", "[].app")
+
+
+class GivenUp(BaseException):
+    """A cell has come."""
 
 
 class Jedi:
@@ -20,7 +34,11 @@ class Jedi:
 
     def __init__(self, shell):
         self._shell = shell
+        self._typing = False  # is there a client that may press Tab?
         self._thread = None
+        self._over = None  # an Event: the thread must give up
+        self._begun = False  # the thread no longer waits for its time
+        self._watches_forks = False
         self.warm = False
 
     def complete(self, content):
@@ -37,25 +55,81 @@ class Jedi:
         finally:
             completer.use_jedi = wanted
 
-    def get_ready(self):
-        """Starts the thread, unless it was started."""
-        if self._thread is None and self._shell.Completer.use_jedi:
-            self._thread = threading.Thread(target=self._get_ready, name="jedi gets ready", daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError:  # the user's limit of threads: Tab continues without jedi
-                return
-            os.register_at_fork(before=self._wait)
+    def before(self, kind):
+        """A message or request of this kind comes."""
+        if self._thread is not None and kind not in TYPING:
+            self.give_up(A_MOMENT)
 
-    def _wait(self):
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(PATIENCE)
+    def after(self, kind):
+        """It was served, and no cell runs."""
+        if kind in TYPING:
+            self._typing = True
+            self.nothing_runs(tab=kind in TAB)
 
-    def _get_ready(self):
+    def nothing_runs(self, tab=False):
+        """Starts the thread, if it is wanted. It begins later, unless there was a Tab."""
+        if self._typing and not self.warm and self._shell.Completer.use_jedi:
+            self._get_ready(0 if tab else IDLE)
+
+    def give_up(self, patience):
+        """Ends the thread, and waits for that at most so many seconds."""
+        thread = self._thread
+        if thread is None or threading.current_thread() is thread:
+            return
+        self._over.set()
+        thread.join(patience)
+        if not thread.is_alive():
+            self._thread = None
+
+    def _get_ready(self, delay):
+        thread = self._thread
+        if thread is not None and thread.is_alive() and not self._over.is_set() and (delay or self._begun):
+            return
+        if thread is not None:
+            self._over.set()
+        over, self._begun = threading.Event(), False
+        new = threading.Thread(target=self._run, args=(over, delay, thread), name="jedi gets ready", daemon=True)
+        try:
+            new.start()
+        except RuntimeError:  # the user's limit of threads: Tab continues without jedi
+            return
+        self._thread, self._over = new, over
+        if not self._watches_forks:
+            self._watches_forks = True
+            os.register_at_fork(before=lambda: self.give_up(PATIENCE))
+
+    def _run(self, over, delay, before):
+        if before is not None:
+            before.join()
+        if over.wait(delay):
+            return
+        self._begun = True
+        switch = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)
+        sys.setprofile(lambda frame, event, arg: over.is_set() and event == "call" and _give_up(frame))
         try:
             import jedi
 
-            jedi.Interpreter(SAMPLE, [{}]).complete()
+            for sample in SAMPLES:
+                jedi.Interpreter(sample, [{}]).complete()
         except BaseException:  # noqa: BLE001 - IPython reports the error when it uses jedi
-            pass
+            if over.is_set():
+                return
+        finally:
+            sys.setprofile(None)
+            if abs(sys.getswitchinterval() - SWITCH) < 1e-6:  # else a cell has set another one
+                sys.setswitchinterval(switch)
         self.warm = True
+
+
+def _give_up(frame):
+    """Raises GivenUp, unless this frame or one around it must not be broken off. Generators and code that is not jedi's may run
+    because an object is freed, where an exception has no effect but a message."""
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    if package not in ("jedi", "parso") or frame.f_code.co_flags & inspect.CO_GENERATOR:
+        return
+    while frame is not None:
+        if frame.f_globals.get("__name__") in ("parso.cache", "importlib._bootstrap", "importlib._bootstrap_external"):
+            return
+        frame = frame.f_back
+    raise GivenUp

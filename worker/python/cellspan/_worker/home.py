@@ -18,7 +18,7 @@ from .._capture.reads import refuse_what_is_no_python
 from .._jupyter import requests, standin
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
-from .._jupyter.warm import Jedi
+from .._jupyter.warm import PATIENCE, Jedi
 from . import environment, glance
 from .follow import Lead
 from .publish import to_json
@@ -112,6 +112,13 @@ class Home(Worker):
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
+    def _handle(self, message):
+        kind = message.fields["type"] if message.kind == "REQUEST" else message.kind
+        self.jedi.before(kind)
+        super()._handle(message)
+        if self.running is None:
+            self.jedi.after(kind)
+
     def _request(self, message):
         number, fields = message.cell, message.fields
         kind = fields["type"]
@@ -127,7 +134,6 @@ class Home(Worker):
         elif kind in ("complete_request", "inspect_request"):
             serve = glance.complete if kind == "complete_request" else glance.inspect
             self._aside(number, fields, lambda: serve(self, content))
-            self.jedi.get_ready()
         elif kind == "cellspan_handle":
             self._aside(number, fields, lambda: self._handle_for(content))
         elif kind in requests.SERVED:
@@ -271,6 +277,7 @@ class Home(Worker):
         if self._capturer is not None:
             self._capturer.ran(cell.code, cell.error is None)
         shell.history_manager.save()
+        self.jedi.nothing_runs()
 
     def show_result(self, data, metadata):
         super().show_result(data, metadata)
@@ -548,6 +555,10 @@ class Home(Worker):
             _, error = self.attempt(cell, server.take, cell, rank, *load)
             if error is not None:
                 server.stop(error)
+
+    def exit_functions(self):
+        self.jedi.give_up(PATIENCE)  # what it is writing to its cache on disk must be whole
+        super().exit_functions()
 
     def _exit(self, message):
         self.leave()
