@@ -2,6 +2,8 @@
 #ifndef KERNEL_AGENTS_NODE_H
 #define KERNEL_AGENTS_NODE_H
 
+#include <stdbool.h>
+
 #define NODE_HERE 0u /* this machine, where home runs */
 
 enum node_state { NODE_ASKED, NODE_UP, NODE_LOST };
@@ -16,6 +18,7 @@ struct node {
     const char *addresses; /* all of them, that one first: "IFNAME=IP,…"; NULL: not known */
     unsigned slots;        /* ranks that the engine wants there; 0: it does not say */
     long pid, cores;       /* pid: of the agent; 0: not known yet */
+    bool silent;           /* lost, and perhaps nobody there could close its connections */
 };
 
 /* What the kernel is told about an engine. */

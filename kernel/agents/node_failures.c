@@ -57,8 +57,10 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
     for (size_t k = link->node.number + 1; k < n; k++) {
         struct node_link *child = a->nodes.link[k];
 
-        if (child->lost_with_parent && child->node.state != NODE_LOST)
+        if (child->lost_with_parent && child->node.state != NODE_LOST) {
+            child->node.silent = link->node.silent;
             lose(a, child, below);
+        }
         child->lost_with_parent = false;
     }
 }
@@ -102,6 +104,7 @@ static void silent(struct agents *a, struct node_link *link)
     snprintf(why, sizeof why, "nothing was heard from it%s%.64s for %g s",
              *link->node.address ? " at " : "", link->node.address,
              (double)a->beat.timeout_ns / (double)NS_PER_S);
+    link->node.silent = true;
     node_failures_lose(a, link, why);
 }
 

@@ -89,7 +89,8 @@ struct ends {
         struct buf ends; /* as in ENDS */
     } *of;               /* owned, n of them */
     size_t n;
-    bool more; /* there are more than a message can hold */
+    bool more;         /* there are more than a message can hold */
+    struct buf silent; /* the addresses of nodes that were lost in silence, 16 bytes each */
 };
 
 /* Where the cell comes from: a client's execute_request, or a CALL from home. */

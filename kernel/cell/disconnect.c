@@ -12,6 +12,7 @@
 #define ENDS_NS (1200 * NS_PER_MS)
 
 #define END_SIZE  18u                /* bytes of one end: an address and a port */
+#define IP_SIZE   16u                /* bytes of its address */
 #define PAIR_SIZE (2 * END_SIZE)     /* bytes of a connection in ENDS */
 #define ALL_MAX   ((size_t)64 << 20) /* bytes of all reports together */
 
@@ -37,6 +38,7 @@ void disconnect_release(struct cell *c)
 {
     for (size_t k = 0; k < c->stop.ends.n; k++)
         buf_release(&c->stop.ends.of[k].ends);
+    buf_release(&c->stop.ends.silent);
     free(c->stop.ends.of);
     c->stop.ends = (struct ends){ .due_ns = NEVER };
 }
@@ -53,6 +55,48 @@ static int list_nodes(struct cell *c)
         if (g->rank[k].worker && rank_alive(&g->rank[k]) && !find(&c->stop.ends, g->rank[k].node))
             c->stop.ends.of[c->stop.ends.n++].node = g->rank[k].node;
     return 0;
+}
+
+static bool has_address(const struct buf *list, const char *ip)
+{
+    for (size_t at = 0; at + IP_SIZE <= list->n; at += IP_SIZE)
+        if (memcmp(list->p + at, ip, IP_SIZE) == 0)
+            return true;
+    return false;
+}
+
+/* The addresses of machines that were lost in silence, or of those that are not lost. */
+static int add_addresses(const struct cell *c, bool lost, struct buf *out)
+{
+    struct machine *m;
+    const size_t n = machines_of(c->nb, &m);
+
+    for (size_t k = 0; k < n; k++) {
+        const struct node *info = c->nb->ops.node(c->nb->ops.arg, m[k].node);
+
+        if (m[k].lost == lost && (!lost || (info && info->silent)) &&
+            rendezvous_add_bytes(c->nb, m[k].node, out) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A machine that was switched off, cut off or frozen can't report its ends, and its connections
+ * stay open on the other side. An address that other machines have, too, is left out: all machines
+ * may have the same one for their containers. */
+static int list_silent(struct cell *c)
+{
+    struct buf lost = BUF_INIT, others = BUF_INIT;
+    int rc = add_addresses(c, true, &lost);
+
+    if (rc == 0 && lost.n)
+        rc = add_addresses(c, false, &others);
+    for (size_t at = 0; rc == 0 && at + IP_SIZE <= lost.n; at += IP_SIZE)
+        if (!has_address(&others, lost.p + at))
+            rc = buf_add(&c->stop.ends.silent, lost.p + at, IP_SIZE);
+    buf_release(&lost);
+    buf_release(&others);
+    return rc;
 }
 
 /* ---- matching ends ---- */
@@ -87,9 +131,10 @@ static int reports_sort(struct reports *s, const struct ends *e)
     return 0;
 }
 
-/* Adds the node's connections that another node has reported too, with the two ends swapped. They
- * are added as the other node has reported them. */
-static int add_matches(const struct reports *s, const struct ends_node *of, struct buf *out)
+/* Adds the node's connections that another node has reported too, with the two ends swapped, and
+ * those to silent nodes. They are added as the other node has reported them, or would have. */
+static int add_matches(const struct ends *e, const struct reports *s, const struct ends_node *of,
+                       struct buf *out)
 {
     for (size_t i = 0; s->n && i < of->ends.n / PAIR_SIZE; i++) {
         const char *p = of->ends.p + i * PAIR_SIZE;
@@ -99,7 +144,8 @@ static int add_matches(const struct reports *s, const struct ends_node *of, stru
         memcpy(turned, p + END_SIZE, END_SIZE);
         memcpy(turned + END_SIZE, p, END_SIZE);
         found = bsearch(&key, s->pair, s->n, sizeof key, by_bytes);
-        if (found && found->of != of && buf_add(out, turned, PAIR_SIZE) < 0)
+        if (((found && found->of != of) || has_address(&e->silent, turned)) &&
+            buf_add(out, turned, PAIR_SIZE) < 0)
             return -1;
     }
     return 0;
@@ -133,7 +179,8 @@ static void cut_at(struct cell *c, const struct reports *reports, const struct e
     struct span m = { .kind = SPAN_SEVER, .cell = c->id };
     struct buf ends = BUF_INIT;
 
-    if ((of->waiting ? add_others(&c->stop.ends, of, &ends) : add_matches(reports, of, &ends)) < 0)
+    if ((of->waiting ? add_others(&c->stop.ends, of, &ends)
+                     : add_matches(&c->stop.ends, reports, of, &ends)) < 0)
         c->stop.ends.more = true;
     m.v[F_SEVER_ENDS].s = buf_slice(&ends);
     (void)send(c, of->node, &m);
@@ -162,13 +209,14 @@ static void cut(struct cell *c)
 void disconnect_begin(struct cell *c)
 {
     const struct span ask = { .kind = SPAN_SEVER, .cell = c->id, .v[F_SEVER_ASK].u64 = 1 };
-    bool wait = false;
+    bool wait = false, ask_all;
 
-    if (list_nodes(c) < 0) {
+    if (list_nodes(c) < 0 || list_silent(c) < 0) {
         log_error("disconnect", "connections between ranks are not cut: out of memory");
         return;
     }
-    for (size_t k = 0; c->stop.ends.n > 1 && k < c->stop.ends.n; k++) {
+    ask_all = c->stop.ends.n > 1 || c->stop.ends.silent.n;
+    for (size_t k = 0; ask_all && k < c->stop.ends.n; k++) {
         c->stop.ends.of[k].waiting = send(c, c->stop.ends.of[k].node, &ask) == 0;
         wait = wait || c->stop.ends.of[k].waiting;
     }

@@ -160,6 +160,8 @@ MUST_USE int world_add(const struct cell *c, json_t *to);
  * its first address; "": it has no address. -1: memory is out. */
 int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
                   struct buf *out);
+/* Adds all its addresses, each in 16 bytes: IPv6, or IPv4 mapped to that. -1: memory is out. */
+MUST_USE int rendezvous_add_bytes(const struct notebook *nb, unsigned node, struct buf *out);
 
 /* ---- run_cell.c ---- */
 /* %pull from one rank, given as a number: it pulls values, not lists by rank */

@@ -1,5 +1,7 @@
 /* Chooses the address of a machine at which the world's ranks meet: one whose family (IPv4, IPv6)
  * all machines have. */
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kernel/cell/parts.h"
@@ -59,4 +61,23 @@ int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *node
         if (all_have(nb, nodes, n, is_six(ip)))
             return buf_add_slice(out, ip);
     return buf_add_text(out, info && info->address ? info->address : "");
+}
+
+int rendezvous_add_bytes(const struct notebook *nb, unsigned node, struct buf *out)
+{
+    const struct node *info = nb->ops.node(nb->ops.arg, node);
+    const char *list = info && info->addresses ? info->addresses : info ? info->address : NULL;
+    struct slice ip;
+
+    while (next_ip(&list, &ip)) {
+        unsigned char bytes[16] = { [10] = 0xff, [11] = 0xff };
+        char text[INET6_ADDRSTRLEN];
+
+        snprintf(text, sizeof text, "%.*s", SLICE_ARG(ip));
+        text[strcspn(text, "%")] = '\0'; /* the scope of a link-local address */
+        if ((inet_pton(AF_INET, text, bytes + 12) == 1 || inet_pton(AF_INET6, text, bytes) == 1) &&
+            buf_add(out, bytes, sizeof bytes) < 0)
+            return -1;
+    }
+    return 0;
 }

@@ -171,7 +171,8 @@ def test_collectives_end_when_a_host_is_lost(nb, net, torch):
     cell = begin(nb, "if rank == 3:\n    time.sleep(600)\ndist.all_reduce(t)", options="")
     net.link("h2", False)
     assert_lost(nb, cell, "h2", "2")
-    again = nb.ok("%%distribute --init gloo --gather\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)", limit=UP)
+    assert values(nb.ok("%%distribute -n 2 --gather\nkept")) == [0, 2], "who waited for the lost ones was killed: " + cell.shown
+    again = nb.ok("%%distribute -n 4 --init gloo --gather\nimport torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\nint(t)", limit=UP)
     assert values(again) == [4, 4, 4, 4]
 
 

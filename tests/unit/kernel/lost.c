@@ -178,6 +178,9 @@ static void lost_while_stopping(void)
 #define ONE     "one-one-one-one-11"
 #define TWO     "two-two-two-two-22"
 #define TRACKER "tracker-tracker-33"
+/* The letters of two addresses as IPv6. */
+#define TWO_IP     "7477:6f2d:7477:6f2d:7477:6f2d:7477:6f2d"
+#define TRACKER_IP "docker0=7472:6163:6b65:722d:7472:6163:6b65:722d"
 
 static void cuts(void)
 {
@@ -215,6 +218,35 @@ static void cuts(void)
     said_ends(&w, 2, TWO ONE);
     ok(times(&w, "send SEVER") == 2, "and who comes late comes to nothing");
     world_close(&w);
+}
+
+/* A machine that fell silent can't say its ends, and does not close them either. */
+static void cuts_what_leads_to_silence(void)
+{
+    struct clock clock;
+    struct world w;
+
+    for (int silent = 0; silent < 2; silent++) {
+        open_two(&w, &clock);
+        w.node[1].addresses = "eth0=10.0.0.1," TRACKER_IP;
+        w.node[2].addresses = "eth0=10.0.0.2," TRACKER_IP ",eth1=" TWO_IP;
+        w.node[2].silent = silent;
+        run(&w, "%%distribute\npass");
+        provide(&w);
+        lost(&w, 2, "it was not heard of");
+        pass(&w, 300 * NS_PER_MS);
+        buf_clear(&w.log);
+        pass(&w, 300 * NS_PER_MS);
+        ok(times(&w, "send SEVER 2 3\n") == 1,
+           silent ? "who is left is asked for its ends" : "who is left cuts what it sees");
+        said_ends(&w, 1, ONE TWO ONE TRACKER);
+        is_int(times(&w, "send SEVER"), 1 + silent, "the cut comes once");
+        ok(sent(&w, TWO ONE) == silent && !sent(&w, TRACKER),
+           silent
+               ? "those to the silent machine are cut, but none to an address that others have, too"
+               : "the connections of one that could say goodbye are closed already");
+        world_close(&w);
+    }
 }
 
 /* n connections of the node to nobody that we know, and one more. */
@@ -290,6 +322,7 @@ int main(void)
     lost_all();
     lost_while_stopping();
     cuts();
+    cuts_what_leads_to_silence();
     cuts_many();
     return plan_done();
 }
