@@ -29,7 +29,6 @@ struct broadcast {
     struct waiting *of; /* owned: blobs of c->send.ships.item[c->send.packed] and the next ones */
     size_t n;
     uint32_t asked;    /* the worker that was asked for an id; 0: none */
-    uint64_t due_ns;   /* it must answer by then; NEVER: none was asked */
     struct ranks told; /* ranks that take part in broadcasts of this cell */
 };
 
@@ -42,7 +41,6 @@ static struct broadcast *open_broadcast(struct cell *c)
 {
     if (c->send.broadcast || !(c->send.broadcast = calloc(1, sizeof *c->send.broadcast)))
         return c->send.broadcast;
-    c->send.broadcast->due_ns = NEVER;
     if (c->plan.fresh) /* a broadcast that failed may succeed with new processes */
         c->nb->broadcasts_fail = false;
     return c->send.broadcast;
@@ -71,13 +69,6 @@ static bool is_possible(const struct cell *c, const struct waiting *w)
 }
 
 /* ---- sending ---- */
-
-static void take_first(struct broadcast *cast)
-{
-    cast->asked = 0;
-    cast->due_ns = NEVER;
-    memmove(cast->of, cast->of + 1, --cast->n * sizeof *cast->of);
-}
 
 /* In a broadcast between machines only the root's BIND has the blob. */
 static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
@@ -116,9 +107,12 @@ static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const c
 
 static void send_first(struct cell *c, const char *text)
 {
-    const struct waiting first = c->send.broadcast->of[0];
+    struct broadcast *cast = c->send.broadcast;
+    const struct waiting first = cast->of[0];
 
-    take_first(c->send.broadcast);
+    cast->asked = 0;
+    c->step.due_ns = NEVER;
+    memmove(cast->of, cast->of + 1, --cast->n * sizeof *cast->of);
     send_bind(c, first.blob, first.size, text);
     c->send.packed++;
 }
@@ -165,7 +159,7 @@ static int ask(struct cell *c)
     int rc;
 
     m.worker = c->send.broadcast->asked = root->worker;
-    c->send.broadcast->due_ns = notebook_now(c->nb) + ASK_NS;
+    c->step.due_ns = notebook_now(c->nb) + ASK_NS;
     m.v[F_PROBE_WHAT].s = slice_text("cast_open");
     if (!world || world_add(c, world) < 0) {
         json_decref(world);
@@ -220,7 +214,7 @@ bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m)
     char *text;
 
     if (!c->send.broadcast || !c->send.broadcast->asked || c->send.broadcast->asked != worker ||
-        m->cell != c->id || c->state != CELL_SHIPPING)
+        m->cell != c->id || c->step.state != CELL_SHIPPING)
         return false;
     said = text_parse(m->v[F_PROBED_CONTENT].s);
     id = text_field(said, "nccl_id");
@@ -237,17 +231,10 @@ bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m)
     return true;
 }
 
-void broadcast_tick(struct cell *c, uint64_t now)
+void broadcast_late(struct cell *c)
 {
-    if (!c->send.broadcast || now < c->send.broadcast->due_ns || c->state != CELL_SHIPPING)
-        return;
     fall_back(c, "NCCL did not answer");
     go_on(c);
-}
-
-uint64_t broadcast_due(const struct cell *c)
-{
-    return c->send.broadcast && c->state == CELL_SHIPPING ? c->send.broadcast->due_ns : NEVER;
 }
 
 void broadcast_failed(struct cell *c, const struct span *done)

@@ -179,7 +179,7 @@ bool cell_unfinished(struct cell *c)
 
 bool cell_runs(const struct cell *c)
 {
-    return c->state == CELL_RUNNING || c->state == CELL_CHECKING;
+    return c->step.phase == CELL_RUNS;
 }
 
 bool cell_lingers(const struct cell *c)

@@ -56,6 +56,19 @@ enum cell_state {
     CELL_OVER,
 };
 
+/* Whether ranks run the cell. Before and after that, home's death and an interrupt end it at once.
+ */
+enum cell_phase { CELL_BEFORE, CELL_RUNS, CELL_AFTER };
+
+/* The step in which the cell is; cell_steps.c sets it. */
+struct cell_step {
+    enum cell_state state;
+    enum cell_phase phase; /* the state's */
+    /* The state's time limit, set by its files; cell_steps.c then calls the state's late(). NEVER:
+     * there is none. */
+    uint64_t due_ns;
+};
+
 /* How a step ends. */
 enum cell_outcome {
     CELL_STAYS, /* it has not ended */
@@ -77,7 +90,6 @@ struct node_errors {
         bool told;        /* scratch flag, used only while the error's text is made */
     } *row;               /* by node */
     size_t n, room;
-    uint64_t due_ns; /* until then it waits for other nodes to fail too; NEVER: off */
 };
 
 /* Connections between ranks that are to be cut, as each node has named them (disconnect.c). */
@@ -129,7 +141,6 @@ struct cell_prep {
     bool wants_places, wants_port, wants_capture;
     bool recorded;   /* home was told to add the cell to the history */
     size_t starting; /* index of the member where the last search for a starting rank stopped */
-    uint64_t due_ns; /* time limit for the start of ranks; NEVER: no limit */
 };
 
 /* compare.c, prepare.c and broadcast.c: home's variables that ranks lack */
@@ -207,7 +218,6 @@ struct cell_bind {
 
 /* %ranks and its commands */
 struct cell_magic {
-    uint64_t due_ns;        /* when the table is shown at the latest; NEVER: off */
     json_t *table;          /* owned: the rows of %ranks, for RETURN; or NULL */
     struct check *check;    /* owned: %ranks check, or NULL */
     struct rank_logs *logs; /* owned: %ranks logs, or NULL */
@@ -217,7 +227,7 @@ struct cell {
     struct notebook *nb;
     uint64_t id;
     struct cell_from from;
-    enum cell_state state;
+    struct cell_step step;
     struct plan plan;
     bool planned; /* plan is valid and must be released */
     /* The cell fails, even if memory is too short to keep the reason. Set by cell_fail(), and by

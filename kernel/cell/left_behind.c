@@ -5,7 +5,7 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 {
     const struct member *member = cell_worker(c, r->worker);
 
-    if (c->state == CELL_STOPPING || r->state == RANK_STOPPING)
+    if (c->step.state == CELL_STOPPING || r->state == RANK_STOPPING)
         return r->state == RANK_STOPPING;
     return cell_runs(c) && member && member->state == MEMBER_RUNNING;
 }
@@ -15,11 +15,11 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 static void leave_behind(struct cell *c)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
-    struct group *g = c->state == CELL_STOPPING ? c->nb->group : c->group;
+    struct group *g = c->step.state == CELL_STOPPING ? c->nb->group : c->group;
 
     c->stop.gone_ns = NEVER;
     gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
-    for (unsigned k = 0; k < g->size && c->state == c->stop.gone_state; k++) {
+    for (unsigned k = 0; k < g->size && c->step.state == c->stop.gone_state; k++) {
         const uint32_t worker = g->rank[k].worker;
 
         if (!worker || !is_stuck(c, &g->rank[k]))

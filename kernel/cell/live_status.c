@@ -148,7 +148,7 @@ static void poll_gauges(struct cell *c, uint64_t now)
 
 void live_tick(struct cell *c, uint64_t now)
 {
-    if (now < c->live.due_ns || c->state != CELL_RUNNING)
+    if (now < c->live.due_ns || c->step.state != CELL_RUNNING)
         return;
     poll_gauges(c, now);
     show(c, false);

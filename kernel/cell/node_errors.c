@@ -150,17 +150,8 @@ void node_errors_add(struct cell *c, unsigned node, const char *name, const char
         return;
     }
     if (a->n == 1)
-        a->due_ns = notebook_now(c->nb) + MOMENT_NS;
+        c->step.due_ns = notebook_now(c->nb) + MOMENT_NS;
     node_errors_look(c);
-}
-
-void node_errors_tick(struct cell *c, uint64_t now)
-{
-    if (now < c->engine.errors.due_ns)
-        return;
-    c->engine.errors.due_ns = NEVER;
-    if (c->state == CELL_ENGINE)
-        node_errors_fail(c);
 }
 
 void node_errors_release(struct cell *c)
@@ -172,5 +163,5 @@ void node_errors_release(struct cell *c)
         free(a->row[i].why);
     }
     free(a->row);
-    *a = (struct node_errors){ .due_ns = NEVER };
+    *a = (struct node_errors){ .n = 0 };
 }

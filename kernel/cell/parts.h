@@ -78,7 +78,6 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
 void node_errors_add(struct cell *c, unsigned node, const char *name, const char *why);
 void node_errors_look(struct cell *c); /* fails the cell when no node is still starting */
 void node_errors_fail(struct cell *c); /* fails the cell; the text names the nodes so far */
-void node_errors_tick(struct cell *c, uint64_t now);
 void node_errors_release(struct cell *c);
 
 /* ---- placement.c ---- */
@@ -109,7 +108,7 @@ bool start_try_look(struct cell *c); /* false: a machine has not answered */
 void start_progress(struct cell *c);
 /* fails the cell if the Python of READY does not match home's */
 void start_check(struct notebook *nb, const struct rank *r, struct slice version);
-void start_tick(struct cell *c, uint64_t now);
+void start_late(struct cell *c); /* no rank has become ready for too long */
 
 /* ---- prepare.c ---- */
 void prepare_choose_begin(struct cell *c);
@@ -141,8 +140,7 @@ void broadcast_packed(struct cell *c, const struct span *packed);
 bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m);
 /* a rank's DONE says that it lacks the names that were sent */
 void broadcast_failed(struct cell *c, const struct span *done);
-void broadcast_tick(struct cell *c, uint64_t now);
-uint64_t broadcast_due(const struct cell *c);
+void broadcast_late(struct cell *c); /* no rank has sent the id in time */
 void broadcast_over(struct cell *c);
 void broadcast_release(struct cell *c);
 

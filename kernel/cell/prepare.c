@@ -62,7 +62,7 @@ static int ask_capture(struct cell *c)
                                (c->from.store ? CAPTURE_RECORD : 0) |
                                (script.n ? CAPTURE_SCRIPT : 0) |
                                (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
-                               (c->state == CELL_ASKING ? CAPTURE_PYTHON : 0);
+                               (c->step.state == CELL_ASKING ? CAPTURE_PYTHON : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
     add_paths(c, &m);
@@ -191,7 +191,6 @@ enum cell_outcome prepare_look(struct cell *c)
     if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
         !ranks_ready(c))
         return CELL_STAYS;
-    c->prep.due_ns = NEVER;
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;
     if (follow_tell(c) < 0)
@@ -276,7 +275,7 @@ static void take_captured(struct cell *c, const struct span *m)
         fail_in_words_of_python(c, error);
         return;
     }
-    if (c->state != CELL_ASKING && take_newer(c) < 0)
+    if (c->step.state != CELL_ASKING && take_newer(c) < 0)
         return;
     if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
@@ -284,7 +283,7 @@ static void take_captured(struct cell *c, const struct span *m)
 
 static void take_packed(struct cell *c, const struct span *m)
 {
-    if (c->state != CELL_SHIPPING) {
+    if (c->step.state != CELL_SHIPPING) {
         notebook_drop(c->nb, m->blob_size ? m->blob : 0);
         return;
     }

@@ -304,8 +304,8 @@ static void place_and_start(struct cell *c)
 /* A rank that becomes ready shows that the others are starting too. */
 void start_progress(struct cell *c)
 {
-    if (c->state == CELL_STARTING)
-        c->prep.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
+    if (c->step.state == CELL_STARTING)
+        c->step.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
 }
 
 void start_begin(struct cell *c)
@@ -393,7 +393,7 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
     struct cell *c = nb->cell;
     struct ranks all = RANKS_INIT;
 
-    if (!c || c->state != CELL_STARTING || r->node == NODE_HERE || version.n == 0 ||
+    if (!c || c->step.state != CELL_STARTING || r->node == NODE_HERE || version.n == 0 ||
         (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
         return;
     for (size_t k = 0; k < c->n; k++)
@@ -410,7 +410,7 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
         r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
 }
 
-static void take_too_long(struct cell *c)
+void start_late(struct cell *c)
 {
     struct machine *m;
     const size_t n = machines_of_cell(c, &m);
@@ -418,7 +418,6 @@ static void take_too_long(struct cell *c)
     struct buf text = BUF_INIT;
     const unsigned limit = (unsigned)(START_LIMIT_NS / NS_PER_S);
 
-    c->prep.due_ns = NEVER;
     for (size_t k = 0; k < n && c->prep.wants_places; k++)
         if (m[k].asked) {
             m[k].asked = false;
@@ -437,10 +436,4 @@ static void take_too_long(struct cell *c)
         stop_kill(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);
     buf_release(&text);
-}
-
-void start_tick(struct cell *c, uint64_t now)
-{
-    if (now >= c->prep.due_ns)
-        take_too_long(c);
 }

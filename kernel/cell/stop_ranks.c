@@ -43,7 +43,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
 void stop_killed(struct cell *c, uint64_t after_ns)
 {
     c->stop.gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
-    c->stop.gone_state = c->state;
+    c->stop.gone_state = c->step.state;
 }
 
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
@@ -58,7 +58,7 @@ void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, 
         if (g->rank[k].worker)
             g->rank[k].state = RANK_STOPPING;
     group_break(g);
-    if (nb->cell && nb->cell->state == CELL_STOPPING)
+    if (nb->cell && nb->cell->step.state == CELL_STOPPING)
         stop_killed(nb->cell, grace_ms * NS_PER_MS);
 }
 
@@ -147,41 +147,40 @@ static void show_and_stop(struct cell *c)
     stop_running(c);
 }
 
-void stop_by_interrupt(struct cell *c)
+static const char *name_of_magic(enum plan_ranks what)
 {
-    if (c->state == CELL_ENGINE) {
+    return what == PLAN_RANKS_CHECK   ? " check"
+           : what == PLAN_RANKS_WHERE ? " where"
+           : what == PLAN_RANKS_LOGS  ? " logs"
+                                      : "";
+}
+
+/* No rank runs the cell: it ends at once. */
+static void interrupt_idle(struct cell *c)
+{
+    const bool ends = c->plan.kind == PLAN_RANKS && (c->plan.ranks_do == PLAN_RANKS_STOP ||
+                                                     c->plan.ranks_do == PLAN_RANKS_RESTART);
+
+    if (c->step.state == CELL_ENGINE)
         cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped",
                   c->nb->group->on);
-        return;
-    }
-    if (c->magic.logs) {
-        cell_fail(c, "KeyboardInterrupt", "%%ranks logs was interrupted");
-        return;
-    }
-    if (c->plan.kind == PLAN_RANKS && c->state < CELL_RUNNING) {
-        const enum plan_ranks what = c->plan.ranks_do;
-
-        if (what == PLAN_RANKS_STOP || what == PLAN_RANKS_RESTART)
-            cell_fail(c, "KeyboardInterrupt",
-                      "interrupted: ranks that have ended are started by the next cell");
-        else
-            cell_fail(c, "KeyboardInterrupt", "%%ranks%s was interrupted",
-                      what == PLAN_RANKS_CHECK   ? " check"
-                      : what == PLAN_RANKS_WHERE ? " where"
-                                                 : "");
-        return;
-    }
-    if (c->state < CELL_RUNNING) {
-        cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
-        return;
-    }
-    if (c->state == CELL_BINDING) {
+    else if (c->step.phase == CELL_AFTER)
         cell_fail(c, "KeyboardInterrupt", "what the ranks answered was on its way home");
-        return;
-    }
-    if (!cell_runs(c))
-        return;
-    if (c->stop.interrupts++ == 0) {
+    else if (ends)
+        cell_fail(c, "KeyboardInterrupt",
+                  "interrupted: ranks that have ended are started by the next cell");
+    else if (c->plan.kind == PLAN_RANKS)
+        cell_fail(c, "KeyboardInterrupt", "%%ranks%s was interrupted",
+                  name_of_magic(c->plan.ranks_do));
+    else
+        cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
+}
+
+void stop_by_interrupt(struct cell *c)
+{
+    if (!cell_runs(c)) {
+        interrupt_idle(c);
+    } else if (c->stop.interrupts++ == 0) {
         c->stop.interrupted_ns = notebook_now(c->nb);
         interrupt_running(c, PATIENT_DISCONNECT_NS);
     } else if (notebook_now(c->nb) - c->stop.interrupted_ns >= IMPATIENT_NS)
@@ -195,7 +194,7 @@ void stop_by_signal(struct cell *c, unsigned signal)
                             .v[F_KILL_SIGNAL].u64 = signal,
                             .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
 
-    if (c->state != CELL_RUNNING || !c->script_group) {
+    if (c->step.state != CELL_RUNNING || !c->script_group) {
         stop_by_interrupt(c);
         return;
     }

@@ -27,9 +27,8 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->id = nb->next.cell++;
     c->from.request = r ? request_ref(r) : NULL;
     c->stop.alike_ns = c->stop.alike_limit_ns = c->stop.disconnect_ns = c->stop.ends.due_ns =
-        c->engine.errors.due_ns = c->stop.kill_ns = c->stop.list_ns = c->stop.timeout_ns =
-            c->prep.due_ns = c->out.bars.due_ns = c->live.due_ns = c->magic.due_ns =
-                c->hang.due_ns = c->stop.gone_ns = NEVER;
+        c->stop.kill_ns = c->stop.list_ns = c->stop.timeout_ns = c->stop.gone_ns =
+            c->out.bars.due_ns = c->live.due_ns = c->hang.due_ns = NEVER;
     return c;
 }
 

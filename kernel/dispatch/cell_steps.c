@@ -12,27 +12,30 @@ static void run(struct cell *c)
 }
 
 /* The functions of each step: begin() starts it; look(), called after every event, returns whether
- * it has ended. If the cell fails in this step, fail() (may be NULL) cleans up. */
+ * it has ended. If the cell fails in this step, fail() cleans up. late() is called when the time
+ * limit is over that begin() or look() has set. Both may be NULL. */
 static const struct {
+    enum cell_phase phase;
     void (*begin)(struct cell *c);
     enum cell_outcome (*look)(struct cell *c);
     void (*fail)(struct cell *c);
+    void (*late)(struct cell *c);
 } steps[] = {
-    [CELL_EXPANDING] = { expand_begin, expand_look, NULL },
-    [CELL_CHOOSING] = { prepare_choose_begin, prepare_choose_look, NULL },
-    [CELL_ASKING] = { prepare_ask_begin, prepare_ask_look, NULL },
-    [CELL_STOPPING] = { end_ranks_begin, end_ranks_look, NULL },
-    [CELL_ENGINE] = { engine_begin, engine_look, engine_fail },
-    [CELL_STARTING] = { prepare_begin, prepare_look, NULL },
-    [CELL_COMPARING] = { compare_begin, compare_look, NULL },
-    [CELL_SHIPPING] = { prepare_ship_begin, prepare_ship_look, NULL },
-    [CELL_TABLE] = { rank_table_begin, rank_table_look, NULL },
-    [CELL_WHERE] = { where_begin, where_look, NULL },
-    [CELL_LOGS] = { rank_logs_begin, rank_logs_look, NULL },
-    [CELL_RUNNING] = { run, run_look, NULL },
-    [CELL_CHECKING] = { check_begin, check_look, NULL },
-    [CELL_BINDING] = { bind_begin, bind_look, NULL },
-    [CELL_OVER] = { finish_begin, NULL, NULL },
+    [CELL_EXPANDING] = { CELL_BEFORE, expand_begin, expand_look, NULL, NULL },
+    [CELL_CHOOSING] = { CELL_BEFORE, prepare_choose_begin, prepare_choose_look, NULL, NULL },
+    [CELL_ASKING] = { CELL_BEFORE, prepare_ask_begin, prepare_ask_look, NULL, NULL },
+    [CELL_STOPPING] = { CELL_BEFORE, end_ranks_begin, end_ranks_look, NULL, NULL },
+    [CELL_ENGINE] = { CELL_BEFORE, engine_begin, engine_look, engine_fail, node_errors_fail },
+    [CELL_STARTING] = { CELL_BEFORE, prepare_begin, prepare_look, NULL, start_late },
+    [CELL_COMPARING] = { CELL_BEFORE, compare_begin, compare_look, NULL, NULL },
+    [CELL_SHIPPING] = { CELL_BEFORE, prepare_ship_begin, prepare_ship_look, NULL, broadcast_late },
+    [CELL_TABLE] = { CELL_BEFORE, rank_table_begin, rank_table_look, NULL, NULL },
+    [CELL_WHERE] = { CELL_BEFORE, where_begin, where_look, NULL, NULL },
+    [CELL_LOGS] = { CELL_BEFORE, rank_logs_begin, rank_logs_look, NULL, rank_logs_late },
+    [CELL_RUNNING] = { CELL_RUNS, run, run_look, NULL, NULL },
+    [CELL_CHECKING] = { CELL_RUNS, check_begin, check_look, NULL, NULL },
+    [CELL_BINDING] = { CELL_AFTER, bind_begin, bind_look, NULL, NULL },
+    [CELL_OVER] = { CELL_AFTER, finish_begin, NULL, NULL, NULL },
 };
 
 /* A cell that fails goes to CELL_OVER from every state. */
@@ -78,7 +81,7 @@ static enum cell_state next(enum cell_state from, enum cell_outcome outcome)
 
 static void enter(struct cell *c, enum cell_state state)
 {
-    c->state = state;
+    c->step = (struct cell_step){ state, steps[state].phase, NEVER };
     steps[state].begin(c);
     if (c->bad && cell_runs(c)) /* nobody waits for ranks that were not told to run it */
         run_leave_out(c);
@@ -90,15 +93,15 @@ static bool step_once(struct cell *c)
     enum cell_outcome outcome = CELL_STAYS;
 
     if (!c->bad || cell_runs(c))
-        outcome = steps[c->state].look(c);
+        outcome = steps[c->step.state].look(c);
     if (c->bad && (outcome != CELL_STAYS || !cell_runs(c))) {
-        if (steps[c->state].fail)
-            steps[c->state].fail(c);
+        if (steps[c->step.state].fail)
+            steps[c->step.state].fail(c);
         enter(c, CELL_OVER);
         return true;
     }
     if (outcome != CELL_STAYS)
-        enter(c, next(c->state, outcome));
+        enter(c, next(c->step.state, outcome));
     return outcome != CELL_STAYS;
 }
 
@@ -109,7 +112,7 @@ void cell_steps_begin(struct cell *c)
 
 void cell_steps_go_on(struct cell *c)
 {
-    while (c->state != CELL_OVER && step_once(c))
+    while (c->step.state != CELL_OVER && step_once(c))
         ;
 }
 
@@ -118,28 +121,28 @@ void cell_steps_tick(struct cell *c, uint64_t now)
     output_tick(c);
     if (c->bad && !cell_runs(c))
         return;
-    start_tick(c, now);
+    if (now >= c->step.due_ns) {
+        c->step.due_ns = NEVER;
+        if (steps[c->step.state].late)
+            steps[c->step.state].late(c);
+    }
     stop_tick(c, now);
-    node_errors_tick(c, now);
     disconnect_tick(c, now);
     left_behind_tick(c, now);
     live_tick(c, now);
     hang_tick(c, now);
-    broadcast_tick(c, now);
-    rank_logs_tick(c, now);
 }
 
 uint64_t cell_steps_due(const struct cell *c)
 {
-    const uint64_t due[] = { output_due(c),   c->stop.alike_ns,        c->stop.disconnect_ns,
-                             c->stop.kill_ns, c->stop.list_ns,         c->stop.timeout_ns,
-                             c->prep.due_ns,  c->engine.errors.due_ns, c->stop.ends.due_ns,
-                             c->stop.gone_ns, c->live.due_ns,          c->magic.due_ns,
-                             c->hang.due_ns,  broadcast_due(c),        rank_logs_due(c) };
+    const uint64_t due[] = {
+        c->step.due_ns,   output_due(c),         c->live.due_ns,      c->hang.due_ns,
+        c->stop.alike_ns, c->stop.disconnect_ns, c->stop.ends.due_ns, c->stop.kill_ns,
+        c->stop.list_ns,  c->stop.timeout_ns,    c->stop.gone_ns,
+    };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
-        if (due[k] < first)
-            first = due[k];
+        first = clock_earlier(first, due[k]);
     return first;
 }

@@ -23,7 +23,7 @@ static void set_timer(struct notebook *nb)
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
-        first = due[k] < first ? due[k] : first;
+        first = clock_earlier(first, due[k]);
     nb->ops.wake(nb->ops.arg, first);
 }
 
@@ -53,7 +53,7 @@ static void go_on(struct notebook *nb)
     if (!c)
         return;
     cell_steps_go_on(c);
-    if (c->state == CELL_OVER)
+    if (c->step.state == CELL_OVER)
         cell_destroy(c);
 }
 

@@ -41,9 +41,9 @@ static void cell_reply(struct cell *c, const struct span *m)
 {
     json_t *content = text_parse(m->v[F_REPLY_CONTENT].s);
 
-    if (c->state == CELL_EXPANDING)
+    if (c->step.state == CELL_EXPANDING)
         expand_reply(c, content);
-    else if (c->state == CELL_BINDING)
+    else if (c->step.state == CELL_BINDING)
         bind_reply(c, m, content);
     json_decref(content);
 }
@@ -109,7 +109,7 @@ static void home_gone(struct notebook *nb, const json_t *error)
     prompts_leave(nb, SPAN_WORKER_HOME);
     home_disown(nb);
     group_forget_versions(nb->group);
-    if (c && (c->from.is_call || c->state < CELL_RUNNING || c->state == CELL_BINDING)) {
+    if (c && (c->from.is_call || !cell_runs(c))) {
         c->from.wants_return = false;
         cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
                   text_field(error, "evalue"));

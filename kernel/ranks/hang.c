@@ -46,7 +46,7 @@ void hang_tick(struct cell *c, uint64_t now)
         return;
     }
     c->hang.due_ns = now + c->hang.limit_ns / LOOKS;
-    if (c->state != CELL_RUNNING || c->stop.stopping || c->stop.decided)
+    if (c->step.state != CELL_RUNNING || c->stop.stopping || c->stop.decided)
         return;
     c->hang.asked = 0;
     c->hang.nccl[0] = '\0';
@@ -258,7 +258,7 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
                                   m->v[F_STACK_TEXT].s.n))) {
         take(c, member, text);
         free(text);
-        if (c->state == CELL_RUNNING && c->hang.due_ns != NEVER && c->hang.asked == 0)
+        if (c->step.state == CELL_RUNNING && c->hang.due_ns != NEVER && c->hang.asked == 0)
             look_at_all(c);
     }
     return true;

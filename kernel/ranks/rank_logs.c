@@ -15,8 +15,8 @@ struct rank_logs {
     size_t n, at;
     unsigned *node; /* owned, nodes of them */
     size_t nodes, at_node;
-    struct buf bits;        /* the ranks to show, as in LOGS */
-    uint64_t place, due_ns; /* LOGS' `at`; time limit of the answer, or time of the next question */
+    struct buf bits; /* the ranks to show, as in LOGS */
+    uint64_t place;  /* LOGS' `at` */
     bool waiting, lost, found, over;
     bool known; /* a cell with this number has run */
 };
@@ -100,7 +100,6 @@ static void finish(struct cell *c)
             c,
             "no output of cell %u is stored: it printed nothing, is too old, or ran on machines that are gone",
             l->count);
-    l->due_ns = NEVER;
     l->over = true;
 }
 
@@ -120,7 +119,7 @@ static void ask(struct cell *c)
             if (ran->ranks)
                 m.v[F_LOGS_RANKS].s = buf_slice(&l->bits);
             l->waiting = true;
-            l->due_ns = notebook_now(c->nb) + ANSWER_NS;
+            c->step.due_ns = notebook_now(c->nb) + ANSWER_NS;
             if (notebook_send_node(c->nb, l->node[l->at_node], &m, &err) == 0)
                 return;
         }
@@ -131,12 +130,10 @@ static void ask(struct cell *c)
 /* Asks for the next piece, when Jupyter's server will let it through. */
 static void go_on(struct cell *c)
 {
-    struct rank_logs *l = c->magic.logs;
-
-    l->waiting = false;
-    l->due_ns = c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE) ? page_due_ns(c->nb->page)
-                                                                         : 0;
-    if (!l->due_ns)
+    c->magic.logs->waiting = false;
+    if (c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE))
+        c->step.due_ns = page_due_ns(c->nb->page);
+    else
         ask(c);
 }
 
@@ -216,24 +213,17 @@ void rank_logs_take(struct cell *c, unsigned node, const struct span *m)
 
 void rank_logs_lost(struct cell *c, unsigned node)
 {
-    if (c->magic.logs && c->state == CELL_LOGS && c->magic.logs->waiting &&
+    if (c->magic.logs && c->step.state == CELL_LOGS && c->magic.logs->waiting &&
         c->magic.logs->node[c->magic.logs->at_node] == node)
         skip_node(c);
 }
 
-void rank_logs_tick(struct cell *c, uint64_t now)
+void rank_logs_late(struct cell *c)
 {
-    if (now < rank_logs_due(c))
-        return;
     if (c->magic.logs->waiting)
         skip_node(c);
     else
         go_on(c);
-}
-
-uint64_t rank_logs_due(const struct cell *c)
-{
-    return c->magic.logs && c->state == CELL_LOGS ? c->magic.logs->due_ns : NEVER;
 }
 
 void rank_logs_free(struct rank_logs *l)

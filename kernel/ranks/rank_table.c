@@ -93,15 +93,14 @@ static void show_table(struct cell *c)
 /* Asks the nodes for memory and GPUs; the table shows the answers that come in time. */
 void rank_table_begin(struct cell *c)
 {
-    c->magic.due_ns = notebook_now(c->nb) + TABLE_WAIT_NS;
+    c->step.due_ns = notebook_now(c->nb) + TABLE_WAIT_NS;
     rank_usage_ask(c->nb);
 }
 
 enum cell_outcome rank_table_look(struct cell *c)
 {
-    if (rank_usage_wait(c->nb) && notebook_now(c->nb) < c->magic.due_ns)
+    if (rank_usage_wait(c->nb) && c->step.due_ns != NEVER)
         return CELL_STAYS;
-    c->magic.due_ns = NEVER;
     show_table(c);
     return CELL_DONE;
 }

@@ -34,8 +34,7 @@ void rank_logs_begin(struct cell *c);
 enum cell_outcome rank_logs_look(struct cell *c);
 void rank_logs_take(struct cell *c, unsigned node, const struct span *m);
 void rank_logs_lost(struct cell *c, unsigned node);
-void rank_logs_tick(struct cell *c, uint64_t now);
-uint64_t rank_logs_due(const struct cell *c);
+void rank_logs_late(struct cell *c); /* asks for the next piece, or a node has not answered */
 void rank_logs_free(struct rank_logs *l);
 
 #endif
