@@ -3,18 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *rows_insert(void *rows, size_t *n, size_t *room, size_t size, size_t at, size_t first)
+#define FIRST 4u /* rows of an array that is new */
+
+void *rows_insert(void *array, size_t *n, size_t *room, size_t size, size_t at)
 {
-    char *row = rows;
+    char *row;
 
+    memcpy(&row, array, sizeof row); /* not by *(void **)array: the pointer has another type */
     if (*n == *room) {
-        const size_t more = *room ? 2 * *room : first;
+        const size_t more = *room ? 2 * *room : FIRST;
 
-        if (more > SIZE_MAX / 2 / size || !(row = realloc(rows, more * size)))
+        if (more > SIZE_MAX / 2 / size || !(row = realloc(row, more * size)))
             return NULL;
+        memcpy(array, &row, sizeof row);
         *room = more;
     }
-    memmove(row + (at + 1) * size, row + at * size, (*n - at) * size);
+    row += at * size;
+    memmove(row + size, row, (*n - at) * size);
     ++*n;
     return row;
 }

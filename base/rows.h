@@ -25,10 +25,14 @@ static inline size_t rows_place(const void *rows, size_t n, rows_number_f number
     return low;
 }
 
-/* Inserts one uninitialised row of `size` bytes at index `at` (*n appends) and increments *n. *room
- * is how many rows are allocated; it starts with `first` and doubles when full. Returns the array,
- * which may have moved. NULL: memory is out and nothing has changed. */
-void *rows_insert(void *rows, size_t *n, size_t *room, size_t size, size_t at, size_t first);
+/* Inserts one uninitialised row of `size` bytes at index `at`, and increments *n. `array` is the
+ * address of the pointer to the rows, which may move; *room is how many are allocated. Returns the
+ * new row. NULL: memory is out and nothing has changed. */
+void *rows_insert(void *array, size_t *n, size_t *room, size_t size, size_t at);
+static inline void *rows_add(void *array, size_t *n, size_t *room, size_t size)
+{
+    return rows_insert(array, n, room, size, *n);
+}
 /* Removes row `at`; later rows move up. */
 void rows_remove(void *rows, size_t *n, size_t size, size_t at);
 

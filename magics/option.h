@@ -17,10 +17,10 @@ struct token {
 
 struct tokens {
     struct token *v;
-    size_t n;
+    size_t n, room;
 };
 
-#define TOKENS_INIT { NULL, 0 }
+#define TOKENS_INIT { NULL, 0, 0 }
 #define TOKENS_MAX  16384u /* words of one line */
 
 /* unfinished: a quote may be open at the end (the user is still typing). On failure *t is empty. */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/rows.h"
 #include "base/utf8.h"
 
 struct splitter {
@@ -97,12 +98,11 @@ static int word_read(struct splitter *s, struct err *err)
 
 static int tokens_add(struct tokens *t, char *text, size_t at, size_t end)
 {
-    struct token *v = realloc(t->v, (t->n + 1) * sizeof *v);
+    struct token *token = rows_add(&t->v, &t->n, &t->room, sizeof *token);
 
-    if (!v)
+    if (!token)
         return -1;
-    t->v = v;
-    v[t->n++] = (struct token){ text, at, end };
+    *token = (struct token){ text, at, end };
     return 0;
 }
 

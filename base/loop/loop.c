@@ -122,13 +122,11 @@ void loop_destroy(struct loop *loop)
 
 int loop_later(struct loop *loop, loop_f f, void *arg)
 {
-    struct later *later = rows_insert(loop->later, &loop->n_later, &loop->later_cap, sizeof *later,
-                                      loop->n_later, 8);
+    struct later *later = rows_add(&loop->later, &loop->n_later, &loop->later_cap, sizeof *later);
 
     if (!later)
         return -1;
-    loop->later = later;
-    loop->later[loop->n_later - 1] = (struct later){ f, arg };
+    *later = (struct later){ f, arg };
     return 0;
 }
 

@@ -78,13 +78,11 @@ static bool judge(struct agents_zap *z, const struct zap_question *q, bool may_w
 
 static bool keep(struct agents_zap *z, const struct zap_question *q, uint64_t now)
 {
-    struct kept_question *more;
+    struct kept_question *row;
 
-    if (z->n_kept == KEPT_MAX ||
-        !(more = rows_insert(z->kept, &z->n_kept, &z->room, sizeof *more, z->n_kept, 16)))
+    if (z->n_kept == KEPT_MAX || !(row = rows_add(&z->kept, &z->n_kept, &z->room, sizeof *row)))
         return false;
-    z->kept = more;
-    z->kept[z->n_kept - 1] = (struct kept_question){ *q, now };
+    *row = (struct kept_question){ *q, now };
     return true;
 }
 

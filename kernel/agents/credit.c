@@ -31,14 +31,12 @@ static struct credit_owed *row_of(struct credit_table *c, uint32_t worker)
 
 static struct credit_owed *row_add(struct credit_table *c, uint32_t worker)
 {
-    const size_t at = place_of(c, worker);
-    struct credit_owed *more = rows_insert(c->row, &c->n, &c->room, sizeof *more, at, 16);
+    struct credit_owed *row = rows_insert(&c->row, &c->n, &c->room, sizeof *row,
+                                          place_of(c, worker));
 
-    if (!more)
-        return NULL;
-    c->row = more;
-    c->row[at] = (struct credit_owed){ .worker = worker };
-    return &c->row[at];
+    if (row)
+        *row = (struct credit_owed){ .worker = worker };
+    return row;
 }
 
 int credit_owe(struct credit_table *c, uint32_t worker, size_t bytes, uint64_t *owed)

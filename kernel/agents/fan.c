@@ -52,12 +52,11 @@ static struct node_link *fan_meet(struct fan *f, unsigned node)
 
 static int fan_add_worker(struct fan_part *part, uint32_t worker)
 {
-    uint32_t *more = rows_insert(part->worker, &part->n, &part->room, sizeof *more, part->n, 8);
+    uint32_t *row = rows_add(&part->worker, &part->n, &part->room, sizeof *row);
 
-    if (!more)
+    if (!row)
         return -1;
-    part->worker = more;
-    part->worker[part->n - 1] = worker;
+    *row = worker;
     return 0;
 }
 

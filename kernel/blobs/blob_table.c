@@ -40,30 +40,25 @@ struct replica *blob_entry_at(const struct blob_entry *e, unsigned node)
 struct blob_entry *blob_table_add(struct blob_table *t, uint64_t blob, uint64_t size)
 {
     const size_t i = rows_place(t->entry, t->n, blob_of, blob);
-    struct blob_entry *more;
+    struct blob_entry *e;
 
     if (i < t->n && t->entry[i].blob == blob)
         return &t->entry[i];
-    if (!(more = rows_insert(t->entry, &t->n, &t->room, sizeof *more, i, 16)))
-        return NULL;
-    t->entry = more;
-    t->entry[i] = (struct blob_entry){ .blob = blob, .size = size };
-    return &t->entry[i];
+    if ((e = rows_insert(&t->entry, &t->n, &t->room, sizeof *e, i)))
+        *e = (struct blob_entry){ .blob = blob, .size = size };
+    return e;
 }
 
 struct replica *blob_entry_add(struct blob_entry *e, unsigned node)
 {
     const size_t i = rows_place(e->replica, e->n, node_of, node);
-    struct replica *more;
+    struct replica *r;
 
     if (i < e->n && e->replica[i].node == node)
         return &e->replica[i];
-    /* most blobs are on a node or two */
-    if (!(more = rows_insert(e->replica, &e->n, &e->room, sizeof *more, i, 2)))
-        return NULL;
-    e->replica = more;
-    e->replica[i] = (struct replica){ .node = node };
-    return &e->replica[i];
+    if ((r = rows_insert(&e->replica, &e->n, &e->room, sizeof *r, i)))
+        *r = (struct replica){ .node = node };
+    return r;
 }
 
 void blob_table_remove(struct blob_table *t, struct blob_entry *e)

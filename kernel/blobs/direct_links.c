@@ -23,13 +23,11 @@ struct direct_link *direct_links_get(const struct direct_links *t, unsigned send
 
 struct direct_link *direct_links_add(struct direct_links *t, unsigned sender, unsigned receiver)
 {
-    struct direct_link *more = rows_insert(t->link, &t->n, &t->room, sizeof *more, t->n, 8);
+    struct direct_link *link = rows_add(&t->link, &t->n, &t->room, sizeof *link);
 
-    if (!more)
-        return NULL;
-    t->link = more;
-    t->link[t->n - 1] = (struct direct_link){ sender, receiver, DIRECT_LINK_OPENING };
-    return &t->link[t->n - 1];
+    if (link)
+        *link = (struct direct_link){ sender, receiver, DIRECT_LINK_OPENING };
+    return link;
 }
 
 void direct_links_lost(struct direct_links *t, unsigned node)

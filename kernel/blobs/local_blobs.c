@@ -76,12 +76,11 @@ static int put(struct local_blobs *t, uint64_t number, uint64_t size, int fd, st
     local_blobs_drop(t, number);
     if (blob_map(fd, (size_t)size, &bytes, err) < 0)
         return -1;
-    if (!(b = rows_insert(t->blob, &t->n, &t->room, sizeof *b, t->n, 8))) {
+    if (!(b = rows_add(&t->blob, &t->n, &t->room, sizeof *b))) {
         blob_unmap(bytes);
         return err_set(err, "out of memory");
     }
-    t->blob = b;
-    t->blob[t->n - 1] = (struct local_blob){ number, bytes };
+    *b = (struct local_blob){ number, bytes };
     return 0;
 }
 
@@ -129,13 +128,9 @@ int local_blobs_begin(struct local_blobs *t, int socket, const struct span *chun
     receiver = find_receiver(t, chunk->blob, to);
     if (!b || b->bytes.n != chunk->blob_size || offset >= chunk->blob_size)
         return err_set(err, "blob %" PRIu64 " was not local to the kernel", chunk->blob);
-    if (!receiver) {
-        if (!(receiver = rows_insert(t->receiver, &t->n_receivers, &t->room_receivers,
-                                     sizeof *receiver, t->n_receivers, 8)))
-            return err_set(err, "out of memory for a node that waits for a blob");
-        t->receiver = receiver;
-        receiver += t->n_receivers - 1;
-    }
+    if (!receiver &&
+        !(receiver = rows_add(&t->receiver, &t->n_receivers, &t->room_receivers, sizeof *receiver)))
+        return err_set(err, "out of memory for a node that waits for a blob");
     *receiver = (struct local_blob_receiver){ .blob = chunk->blob, .to = to };
     send_window_begin(&receiver->window, offset);
     return 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/rows.h"
 #include "kernel/cell/parts.h"
 
 /* NCCL needs about a second to make a communicator. Sending fewer bytes than this takes less. */
@@ -27,7 +28,7 @@ struct waiting {
 
 struct broadcast {
     struct waiting *of; /* owned: blobs of c->send.ships.item[c->send.packed] and the next ones */
-    size_t n;
+    size_t n, room;
     uint32_t asked;    /* the worker that was asked for an id; 0: none */
     struct ranks told; /* ranks that take part in broadcasts of this cell */
 };
@@ -112,7 +113,7 @@ static void send_first(struct cell *c, const char *text)
 
     cast->asked = 0;
     c->step.due_ns = NEVER;
-    memmove(cast->of, cast->of + 1, --cast->n * sizeof *cast->of);
+    rows_remove(cast->of, &cast->n, sizeof first, 0);
     send_bind(c, first.blob, first.size, text);
     c->send.packed++;
 }
@@ -192,18 +193,16 @@ void broadcast_packed(struct cell *c, const struct span *packed)
 {
     const struct waiting w = { packed->blob, packed->blob_size, packed->v[F_PACKED_GPU].u64 };
     struct broadcast *cast = open_broadcast(c);
-    struct waiting *more = cast ? realloc(cast->of, (cast->n + 1) * sizeof *more) : NULL;
+    const bool wanted = cast && c->send.packed + cast->n < c->send.ships.n;
+    struct waiting *row = wanted ? rows_add(&cast->of, &cast->n, &cast->room, sizeof *row) : NULL;
 
-    if (!more || c->send.packed + cast->n >= c->send.ships.n) {
-        if (cast && more)
-            cast->of = more;
+    if (!row) {
         notebook_drop(c->nb, w.size ? w.blob : 0);
-        if (!more)
+        if (!cast || wanted)
             cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
-    cast->of = more;
-    cast->of[cast->n++] = w;
+    *row = w;
     go_on(c);
 }
 

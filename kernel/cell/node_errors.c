@@ -125,20 +125,18 @@ static uint64_t number(const void *rows, size_t i)
 
 static int add(struct node_errors *a, unsigned node, const char *name, const char *why)
 {
-    const struct node_error row = { .node = node, .name = strdup(name), .why = strdup(why) };
-    const size_t at = rows_place(a->row, a->n, number, node);
-    struct node_error *more = row.name && row.why ? rows_insert(a->row, &a->n, &a->room,
-                                                                sizeof *more, at, NAMED_MAX)
-                                                  : NULL;
+    struct node_error *row = rows_insert(&a->row, &a->n, &a->room, sizeof *row,
+                                         rows_place(a->row, a->n, number, node));
 
-    if (!more) {
-        free(row.name);
-        free(row.why);
+    if (!row)
         return -1;
-    }
-    a->row = more;
-    a->row[at] = row;
-    return 0;
+    *row = (struct node_error){ .node = node, .name = strdup(name), .why = strdup(why) };
+    if (row->name && row->why)
+        return 0;
+    free(row->name);
+    free(row->why);
+    rows_remove(a->row, &a->n, sizeof *row, (size_t)(row - a->row));
+    return -1;
 }
 
 void node_errors_add(struct cell *c, unsigned node, const char *name, const char *why)

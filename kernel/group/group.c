@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rows.h"
+
 struct group *group_create(const char *name, struct err *err)
 {
     struct group *g = calloc(1, sizeof *g);
@@ -227,15 +229,13 @@ bool group_has_met(const struct group *g, unsigned world)
 
 int group_meet(struct group *g)
 {
-    struct met *more;
+    struct met *met;
 
     if (g->broken || find_met(g, g->world))
         return 0;
-    more = realloc(g->met, (g->n_met + 1) * sizeof *more);
-    if (!more)
+    if (!(met = rows_add(&g->met, &g->n_met, &g->room_met, sizeof *met)))
         return -1;
-    g->met = more;
-    g->met[g->n_met++] = (struct met){ .world = g->world, .port = g->port, .number = g->number };
+    *met = (struct met){ .world = g->world, .port = g->port, .number = g->number };
     return 0;
 }
 
@@ -369,7 +369,7 @@ static long place_of(struct group *g, unsigned count)
 /* Records the cell at index `at`; consecutive cells share a range. */
 static int ran_add(struct rank *r, unsigned at)
 {
-    struct stretch *last = r->n_ran ? &r->ran[r->n_ran - 1] : NULL, *more;
+    struct stretch *last = r->n_ran ? &r->ran[r->n_ran - 1] : NULL;
 
     if (last && at < last->first + last->n)
         return 0;
@@ -377,10 +377,9 @@ static int ran_add(struct rank *r, unsigned at)
         last->n++;
         return 0;
     }
-    if (!(more = realloc(r->ran, (r->n_ran + 1) * sizeof *more)))
+    if (!(last = rows_add(&r->ran, &r->n_ran, &r->room_ran, sizeof *last)))
         return -1;
-    r->ran = more;
-    r->ran[r->n_ran++] = (struct stretch){ at, 1 };
+    *last = (struct stretch){ at, 1 };
     return 0;
 }
 

@@ -33,7 +33,7 @@ struct rank {
     json_t *said;
     /* owned, n_ran of them, in order: the cells that it ran, as ranges of indices in group.cells */
     struct stretch *ran;
-    unsigned n_ran;
+    size_t n_ran, room_ran;
 };
 
 struct stretch {
@@ -65,7 +65,7 @@ struct group {
     unsigned number; /* number of that world, part of the run id */
     unsigned worlds; /* world numbers used so far; one for each change to a size not in met */
     struct met *met; /* owned, n_met of them, of different sizes */
-    unsigned n_met;
+    size_t n_met, room_met;
     unsigned
         restarts;  /* how often its connections were lost, by a rank's end or because we cut them */
     bool broken;   /* they were lost since the last cell */

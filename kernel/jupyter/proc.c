@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/process.h"
+#include "base/rows.h"
 
 #ifdef __linux__
 
@@ -45,7 +46,8 @@ static int process_read(long pid, struct proc_process *p)
 static int processes(struct proc_process **list, size_t *n)
 {
     DIR *dir = opendir("/proc");
-    size_t cap = 0;
+    struct proc_process *row;
+    size_t room = 0;
 
     *list = NULL;
     *n = 0;
@@ -56,16 +58,10 @@ static int processes(struct proc_process **list, size_t *n)
 
         if (pid <= 0)
             continue;
-        if (*n == cap) {
-            struct proc_process *more = realloc(*list, (cap ? cap * 2 : 256) * sizeof *more);
-
-            if (!more)
-                break; /* continue with those that we have */
-            *list = more;
-            cap = cap ? cap * 2 : 256;
-        }
-        if (process_read(pid, *list + *n) == 0)
-            ++*n;
+        if (!(row = rows_add(list, n, &room, sizeof *row)))
+            break; /* continue with those that we have */
+        if (process_read(pid, row) < 0)
+            --*n;
     }
     closedir(dir);
     return *n ? 0 : -1;

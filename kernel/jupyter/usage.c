@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/rows.h"
+
 struct usage {
     struct loop *loop;
     struct watch *step;
     usage_reply_f reply;
     void *arg;
     struct request **waiting; /* owned references */
-    size_t n_waiting;
+    size_t n_waiting, room;
     struct proc_process *now; /* the processes of the current measurement */
     size_t n_now, at;
     uint64_t pss; /* bytes, so far */
@@ -57,12 +59,11 @@ void usage_destroy(struct usage *u)
 
 int usage_ask(struct usage *u, struct request *r, struct err *err)
 {
-    struct request **more = realloc(u->waiting, (u->n_waiting + 1) * sizeof *more);
+    struct request **row = rows_add(&u->waiting, &u->n_waiting, &u->room, sizeof(struct request *));
 
-    if (!more)
+    if (!row)
         return err_set(err, "out of memory");
-    u->waiting = more;
-    u->waiting[u->n_waiting++] = request_ref(r);
+    *row = request_ref(r);
     if (u->n_waiting > 1)
         return 0;
     u->at = 0;
@@ -184,7 +185,7 @@ static void finish(struct usage *u)
     const size_t n = u->n_waiting;
 
     u->waiting = NULL;
-    u->n_waiting = 0;
+    u->n_waiting = u->room = 0;
     for (size_t i = 0; i < n; i++) {
         u->reply(u->arg, waiting[i], slice_text(text ? text : "{\"status\":\"error\"}"));
         request_unref(waiting[i]);

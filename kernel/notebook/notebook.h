@@ -90,7 +90,7 @@ struct home {
 /* Execute requests that wait, and the comm messages that came after them. */
 struct queue {
     struct request **item; /* owned references */
-    size_t n;
+    size_t n, room;
     bool aborting; /* true: new requests only join the queue, since they will be aborted */
 };
 

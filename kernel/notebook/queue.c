@@ -1,9 +1,9 @@
 /* Execute requests wait here while another cell runs. While home is busy, comm messages wait behind
  * them: a message must not reach home before the cell that opens its comm. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/rows.h"
 #include "kernel/notebook/notebook.h"
 
 static bool is_execute(const struct request *r)
@@ -13,23 +13,20 @@ static bool is_execute(const struct request *r)
 
 void queue_add(struct notebook *nb, struct request *r)
 {
-    struct request **slot = realloc(nb->queue.item, (nb->queue.n + 1) * sizeof(struct request *));
+    struct queue *q = &nb->queue;
+    struct request **slot = rows_add(&q->item, &q->n, &q->room, sizeof(struct request *));
 
-    if (!slot) {
+    if (slot)
+        *slot = request_ref(r);
+    else
         log_error("cell", "a request is dropped: out of memory");
-        return;
-    }
-    nb->queue.item = slot;
-    slot[nb->queue.n++] = request_ref(r);
 }
 
 static struct request *take_at(struct notebook *nb, size_t k)
 {
     struct request *r = nb->queue.item[k];
 
-    nb->queue.n--;
-    memmove(&nb->queue.item[k], &nb->queue.item[k + 1],
-            (nb->queue.n - k) * sizeof(struct request *));
+    rows_remove(nb->queue.item, &nb->queue.n, sizeof(struct request *), k);
     return r;
 }
 

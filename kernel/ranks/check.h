@@ -55,9 +55,9 @@ struct check {
     struct check_pair *pair;        /* owned */
     size_t pairs, round;
     struct check_way *way; /* owned */
-    size_t ways;
+    size_t ways, room_ways;
     struct check_row *row; /* owned */
-    size_t rows;
+    size_t rows, room_rows;
     char *world_error; /* owned, or NULL */
     char *nccl_id;     /* owned, or NULL */
     bool nccl;

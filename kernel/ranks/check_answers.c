@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/rows.h"
 #include "kernel/ranks/check.h"
 
 const struct check_way *check_way_between(const struct check *k, unsigned from, unsigned to)
@@ -17,17 +18,15 @@ const struct check_way *check_way_between(const struct check *k, unsigned from, 
 
 static void add_way(struct check *k, unsigned from, unsigned to, const char *why)
 {
-    struct check_way *more;
+    struct check_way *way;
     char *copy;
 
     if (!why[0] || check_way_between(k, from, to) || !(copy = strdup(why)))
         return;
-    if (!(more = realloc(k->way, (k->ways + 1) * sizeof *more))) {
+    if ((way = rows_add(&k->way, &k->ways, &k->room_ways, sizeof *way)))
+        *way = (struct check_way){ from, to, copy };
+    else
         free(copy);
-        return;
-    }
-    k->way = more;
-    more[k->ways++] = (struct check_way){ from, to, copy };
 }
 
 /* An error of the rank that connects says more than the silence that the other rank has noticed. So
@@ -121,16 +120,14 @@ static void take_row(struct check *k, const json_t *said)
 {
     const char *op = text_field(said, "op");
     const json_int_t bytes = json_integer_value(json_object_get(said, "bytes"));
-    struct check_row *row = NULL, *more;
+    struct check_row *row = NULL;
 
     for (size_t i = 0; i < k->rows; i++)
         if (strcmp(k->row[i].op, op) == 0 && k->row[i].bytes == bytes)
             row = &k->row[i];
     if (!row) {
-        if (k->rows >= 256 || !(more = realloc(k->row, (k->rows + 1) * sizeof *more)))
+        if (k->rows >= 256 || !(row = rows_add(&k->row, &k->rows, &k->room_rows, sizeof *row)))
             return;
-        k->row = more;
-        row = &more[k->rows++];
         *row = (struct check_row){ .bytes = bytes };
         snprintf(row->op, sizeof row->op, "%s", op);
     }

@@ -3,25 +3,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/rows.h"
 #include "base/utf8.h"
 #include "kernel/status/table.h"
 
 void grid_add(struct grid *g, const char *format, ...)
 {
     char whole[4096], shown[TABLE_CELL];
-    char **more = realloc(g->cell, (g->n + 1) * sizeof *more);
+    char **cell;
     va_list args;
 
     va_start(args, format);
     vsnprintf(whole, sizeof whole, format, args);
     va_end(args);
     write_text(shown, whole);
-    if (more)
-        g->cell = more;
-    if (!more || !(more[g->n] = strdup(shown)))
+    if (!(cell = rows_add(&g->cell, &g->n, &g->room, sizeof(char *))) || !(*cell = strdup(shown)))
         g->failed = true;
-    else
-        g->n++;
 }
 
 void grid_release(struct grid *g)
@@ -30,7 +27,7 @@ void grid_release(struct grid *g)
         free(g->cell[i]);
     free(g->cell);
     g->cell = NULL;
-    g->n = 0;
+    g->n = g->room = 0;
 }
 
 static size_t widest(const struct grid *g, size_t column)

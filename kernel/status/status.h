@@ -54,7 +54,7 @@ struct grid {
     size_t columns;
     const bool *right; /* borrowed: for each column, is it aligned right? NULL: none is */
     char **cell;       /* owned, n of them: row after row, the headings first */
-    size_t n;
+    size_t n, room;
     bool failed; /* memory was out in grid_add: writing will fail */
 };
 

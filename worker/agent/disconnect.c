@@ -121,13 +121,11 @@ bool disconnect_is_listed(const struct tcp_row *row, struct slice ends)
 
 static int add_socket(struct tcp_table *s, uint64_t inode, unsigned owner)
 {
-    struct socket_of *p = rows_insert(s->socket, &s->n_sockets, &s->room_sockets, sizeof *p,
-                                      s->n_sockets, 64);
+    struct socket_of *p = rows_add(&s->socket, &s->n_sockets, &s->room_sockets, sizeof *p);
 
     if (!p)
         return -1;
-    s->socket = p;
-    p[s->n_sockets - 1] = (struct socket_of){ inode, owner };
+    *p = (struct socket_of){ inode, owner };
     return 0;
 }
 
@@ -182,13 +180,11 @@ static int find_rows(struct tcp_table *s, const char *path)
                      by_inode);
         if (!of)
             continue;
-        if (!(p = rows_insert(s->row, &s->n_rows, &s->room_rows, sizeof *p, s->n_rows, 64))) {
-            rc = -1;
-            break;
-        }
         row.owner = of->owner;
-        s->row = p;
-        p[s->n_rows - 1] = row;
+        if ((p = rows_add(&s->row, &s->n_rows, &s->room_rows, sizeof *p)))
+            *p = row;
+        else
+            rc = -1;
     }
     if (f)
         fclose(f);

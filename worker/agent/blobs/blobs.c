@@ -34,17 +34,14 @@ const struct blob *blobs_get(const struct blobs *b, uint64_t number)
 
 int blobs_put(struct blobs *b, uint64_t number, uint64_t size, int fd)
 {
-    struct blob *more;
-    size_t i;
+    struct blob *row;
 
     blobs_drop(b, number);
-    i = find(b, number);
-    if (!(more = rows_insert(b->blob, &b->n, &b->room, sizeof *more, i, 16))) {
+    if (!(row = rows_insert(&b->blob, &b->n, &b->room, sizeof *row, find(b, number)))) {
         close(fd);
         return -1;
     }
-    b->blob = more;
-    b->blob[i] = (struct blob){ number, size, fd };
+    *row = (struct blob){ number, size, fd };
     return 0;
 }
 
