@@ -98,3 +98,10 @@ char *buf_take(struct buf *b)
     *b = (struct buf)BUF_INIT;
     return p;
 }
+
+char *slice_copy(struct slice s)
+{
+    struct buf copy = BUF_INIT;
+
+    return buf_add_slice(&copy, s) < 0 ? NULL : buf_take(&copy);
+}

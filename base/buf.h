@@ -37,5 +37,7 @@ void buf_drop(struct buf *b, size_t n); /* removes the first n bytes (at most al
 /* Hands the NUL-terminated bytes to the caller, who must free() them, and leaves the buffer empty.
  * NULL: memory is out. */
 char *buf_take(struct buf *b);
+/* The bytes, NUL-terminated, for the caller to free(). NULL: memory is out. */
+char *slice_copy(struct slice s);
 
 #endif

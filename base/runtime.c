@@ -17,6 +17,7 @@
 #include <mach-o/dyld.h>
 #endif
 
+#include "base/process.h"
 #include "base/random.h"
 #include "base/settings.h"
 
@@ -30,25 +31,27 @@
 #define LOCK  "lock"
 #define TRIES 8
 
-static void close_lock(int *lock)
+static int open_dir(int at, const char *name)
 {
-    if (*lock >= 0)
-        (void)close(*lock);
-    *lock = -1;
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* flags: O_CREAT | O_EXCL to make it. */
+static int open_lock(int dir, int flags)
+{
+    return dir < 0 ? -1 : openat(dir, LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
 }
 
 /* Creates and locks the lock file. false: another process has swept the folder before that. */
 static bool lock_new(const char *dir, int *lock)
 {
-    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_dir(AT_FDCWD, dir);
 
-    *lock = fd < 0 ? -1
-                   : openat(fd, LOCK, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        (void)close(fd);
+    *lock = open_lock(fd, O_CREAT | O_EXCL);
+    fd_close(&fd);
     if (*lock >= 0 && flock(*lock, LOCK_SH | LOCK_NB) == 0)
         return true;
-    close_lock(lock);
+    fd_close(lock);
     return false;
 }
 
@@ -110,13 +113,11 @@ char *runtime_dir_create(int *lock, struct err *err)
 
 int runtime_dir_hold(const char *dir)
 {
-    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int lock = fd < 0 ? -1 : openat(fd, LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_dir(AT_FDCWD, dir), lock = open_lock(fd, 0);
 
-    if (fd >= 0)
-        (void)close(fd);
+    fd_close(&fd);
     if (lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) < 0)
-        close_lock(&lock);
+        fd_close(&lock);
     return lock;
 }
 
@@ -132,7 +133,7 @@ static int remove_entry(int at, const char *name, unsigned depth)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return -1;
-    if ((dir = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+    if ((dir = open_dir(at, name)) < 0)
         return -1;
     rc = remove_entries(dir, depth + 1);
     return unlinkat(at, name, AT_REMOVEDIR) < 0 ? -1 : rc;
@@ -163,8 +164,7 @@ int runtime_dir_remove(const char *dir, struct err *err)
 
     if (!dir)
         return 0;
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    if ((fd = open_dir(AT_FDCWD, dir)) < 0)
         return errno == ENOENT ? 0 : err_set(err, "can't remove %s: %s", dir, strerror(errno));
     (void)remove_entries(fd, 0);
     if (rmdir(dir) < 0 && errno != ENOENT)
@@ -199,12 +199,12 @@ static bool is_mine(int fd)
  * or its maker tries another name. */
 static void sweep(int place, const char *name)
 {
-    int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock = -1;
+    int fd = open_dir(place, name), lock = -1;
 
     if (fd < 0)
         return;
     if (is_mine(fd)) {
-        lock = openat(fd, LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        lock = open_lock(fd, 0);
         if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) {
             (void)remove_entries(fd, 0);
             fd = -1;
@@ -212,9 +212,8 @@ static void sweep(int place, const char *name)
         if (fd < 0 || (lock < 0 && errno == ENOENT))
             (void)unlinkat(place, name, AT_REMOVEDIR);
     }
-    close_lock(&lock);
-    if (fd >= 0)
-        (void)close(fd);
+    fd_close(&lock);
+    fd_close(&fd);
 }
 
 static void sweep_place(const char *path)
@@ -310,35 +309,26 @@ static int add_own_folder(struct buf *out)
 static int look_beside_self(const char *program, char **found, struct buf *tried)
 {
     struct buf self = BUF_INIT;
-    int rc = -1;
+    int rc = add_own_folder(&self);
 
-    if (add_own_folder(&self) < 0)
-        goto out;
-    rc = 0;
-    if (!self.n)
-        goto out;
-    if ((rc = look_in(buf_slice(&self), program, found, tried)) != 0)
-        goto out;
-    rc = -1;
-    if (buf_add_text(&self, "/../libexec/cellspan") == 0)
+    if (rc == 0 && self.n)
         rc = look_in(buf_slice(&self), program, found, tried);
-out:
+    if (rc == 0 && self.n)
+        rc = buf_add_text(&self, "/../libexec/cellspan") < 0
+                 ? -1
+                 : look_in(buf_slice(&self), program, found, tried);
     buf_release(&self);
     return rc;
 }
 
 static int look_on_path(const char *program, char **found, struct buf *tried)
 {
-    const char *path = getenv("PATH");
+    struct slice path = slice_text(getenv("PATH"));
     struct buf unused = BUF_INIT;
     int rc = 0;
 
-    while (path && *path && rc == 0) {
-        const size_t n = strcspn(path, ":");
-
-        rc = look_in(slice_of(path, n), program, found, &unused);
-        path += n + (path[n] == ':');
-    }
+    while (path.n && rc == 0)
+        rc = look_in(slice_cut(&path, ':'), program, found, &unused);
     buf_release(&unused);
     return rc == 0 && buf_addf(tried, "%sPATH", tried->n ? ", " : "") < 0 ? -1 : rc;
 }
@@ -362,10 +352,8 @@ char *runtime_find(const char *program, struct err *err)
     char *found = NULL;
     int rc;
 
-    if (strchr(program, '/')) {
-        (void)err_set(err, "'%s' is not a program's name", program);
-        return NULL;
-    }
+    if (strchr(program, '/'))
+        return err_null(err, "'%s' is not a program's name", program);
     rc = look_everywhere(program, &found, &tried);
     if (rc == 0)
         (void)err_set(

@@ -32,16 +32,26 @@ static inline bool slice_is(struct slice a, const char *text)
     return slice_equal(a, slice_text(text));
 }
 
-/* Removes the first line and its newline from *text, and returns it without the newline. The last
- * line may have no newline. */
-static inline struct slice slice_line(struct slice *text)
+static inline bool slice_has(struct slice s, char c)
 {
-    const char *end = text->n ? (const char *)memchr(text->p, '\n', text->n) : NULL;
-    const struct slice line = slice_of(text->p, end ? (size_t)(end - text->p) : text->n);
-    const size_t taken = line.n + (end != NULL);
+    return s.n && memchr(s.p, c, s.n);
+}
+
+/* Removes from *text what comes before the first `end`, and this `end`, and returns it without
+ * `end`. If there is none, that is the whole text. */
+static inline struct slice slice_cut(struct slice *text, char end)
+{
+    const char *at = text->n ? (const char *)memchr(text->p, end, text->n) : NULL;
+    const struct slice before = slice_of(text->p, at ? (size_t)(at - text->p) : text->n);
+    const size_t taken = before.n + (at != NULL);
 
     *text = slice_of(text->p + taken, text->n - taken);
-    return line;
+    return before;
+}
+
+static inline struct slice slice_line(struct slice *text)
+{
+    return slice_cut(text, '\n');
 }
 
 /* For printf's "%.*s": SLICE_ARG(s) gives the two arguments. */

@@ -294,3 +294,12 @@ void span_stamp(void *p, uint32_t worker)
 {
     le_put((uint8_t *)p + WORKER_AT, 4, worker);
 }
+
+struct slice span_cut_ip(struct slice *addresses)
+{
+    struct slice ip = slice_cut(addresses, ',');
+
+    if (slice_has(ip, '='))
+        (void)slice_cut(&ip, '=');
+    return ip;
+}

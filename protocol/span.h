@@ -153,4 +153,7 @@ MUST_USE int span_peek(struct span *m, const void *p, size_t n, struct err *err)
  * can't pose as another. */
 void span_stamp(void *p, uint32_t worker);
 
+/* Cuts the first entry off the addresses of HELLO, "IFNAME=IP,…", and returns its IP. */
+struct slice span_cut_ip(struct slice *addresses);
+
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/span.h"
+
 void waiting_message_free(struct waiting_message *message)
 {
     if (!message)
@@ -88,12 +90,10 @@ struct node_link *node_link_create(unsigned number, unsigned engine, unsigned in
 /* Replaces the text by a copy of s. */
 static int set_text(const char **text, struct slice s)
 {
-    char *copy = malloc(s.n + 1);
+    char *copy = slice_copy(s);
 
     if (!copy)
         return -1;
-    memcpy(copy, s.p, s.n);
-    copy[s.n] = '\0';
     free((char *)*text);
     *text = copy;
     return 0;
@@ -106,15 +106,9 @@ int node_link_set_name(struct node_link *link, struct slice name)
 
 int node_link_set_addresses(struct node_link *link, struct slice list)
 {
-    const char *end = list.n ? memchr(list.p, ',', list.n) : NULL;
-    struct slice first = slice_of(list.p, end ? (size_t)(end - list.p) : list.n);
-    const char *equals = first.n ? memchr(first.p, '=', first.n) : NULL;
-
-    if (equals)
-        first = slice_of(equals + 1, first.n - (size_t)(equals + 1 - first.p));
     if (set_text(&link->node.addresses, list) < 0)
         return -1;
-    return set_text(&link->node.address, first);
+    return set_text(&link->node.address, span_cut_ip(&list));
 }
 
 /* A parent is marked as lost shortly before its children are: it has no identity then. */

@@ -2,9 +2,9 @@
 #include "kernel/blobs/direct_links.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/rows.h"
+#include "protocol/span.h"
 
 void direct_links_release(struct direct_links *t)
 {
@@ -40,27 +40,13 @@ void direct_links_lost(struct direct_links *t, unsigned node)
     t->n = left;
 }
 
-/* Cuts off what stands before the first `end`. */
-static struct slice cut(struct slice *s, char end)
-{
-    const char *at = s->n ? memchr(s->p, end, s->n) : NULL;
-    const struct slice before = slice_of(s->p, at ? (size_t)(at - s->p) : s->n);
-
-    *s = at ? slice_of(at + 1, s->n - before.n - 1) : slice_of(s->p + s->n, 0);
-    return before;
-}
-
 int direct_link_endpoints(struct slice addresses, unsigned port, struct buf *out)
 {
     while (addresses.n) {
-        struct slice ip = cut(&addresses, ',');
+        const struct slice ip = span_cut_ip(&addresses);
 
-        if (memchr(ip.p, '=', ip.n))
-            (void)cut(&ip, '=');
-        if (ip.n == 0)
-            continue;
-        if (buf_addf(out, memchr(ip.p, ':', ip.n) ? "%stcp://[%.*s]:%u" : "%stcp://%.*s:%u",
-                     out->n ? "," : "", SLICE_ARG(ip), port) < 0)
+        if (ip.n && buf_addf(out, slice_has(ip, ':') ? "%stcp://[%.*s]:%u" : "%stcp://%.*s:%u",
+                             out->n ? "," : "", SLICE_ARG(ip), port) < 0)
             return -1;
     }
     return 0;

@@ -12,12 +12,12 @@
 static json_t *question(const char *names)
 {
     json_t *list = json_array();
-    char *copy = strdup(names), *rest = NULL;
 
-    for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; one;
-         one = strtok_r(NULL, ",", &rest))
-        json_array_append_new(list, json_string(one));
-    free(copy);
+    for (struct slice rest = slice_text(names); rest.n;) {
+        const struct slice one = slice_cut(&rest, ',');
+
+        json_array_append_new(list, json_stringn(one.p, one.n));
+    }
     return json_pack("{s:o}", "names", list);
 }
 
@@ -119,27 +119,16 @@ static int add_anew(const struct touched *t, struct buf *out)
     return add_unsure(t, by_ranks ? "; " : ", and ", out);
 }
 
-static bool holds(const char *names, const char *name, size_t n)
-{
-    for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
 /* " a b" of "a,b,c" without "c" */
 static int add_list(const char *names, const char *without, struct buf *out)
 {
-    int rc = 0;
+    for (struct slice rest = slice_text(names); rest.n;) {
+        const struct slice one = slice_cut(&rest, ',');
 
-    for (const char *at = names; rc == 0 && *at;) {
-        const size_t n = strcspn(at, ",");
-
-        if (!holds(without, at, n))
-            rc = buf_addf(out, " %.*s", (int)n, at);
-        at += n + (at[n] != '\0');
+        if (!names_hold(without, one) && buf_addf(out, " %.*s", SLICE_ARG(one)) < 0)
+            return -1;
     }
-    return rc;
+    return 0;
 }
 
 /* "`%pull a b -r 0` fetches rank 0's", of what that rank has. */

@@ -68,14 +68,11 @@ static bool has_address(const struct buf *list, const char *ip)
 /* The addresses of machines that were lost in silence, or of those that are not lost. */
 static int add_addresses(const struct cell *c, bool lost, struct buf *out)
 {
-    struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
+    MACHINES_EACH (m, machines_of(c->nb)) {
+        const struct node *info = c->nb->ops.node(c->nb->ops.arg, m->node);
 
-    for (size_t k = 0; k < n; k++) {
-        const struct node *info = c->nb->ops.node(c->nb->ops.arg, m[k].node);
-
-        if (m[k].lost == lost && (!lost || (info && info->silent)) &&
-            rendezvous_add_bytes(c->nb, m[k].node, out) < 0)
+        if (m->lost == lost && (!lost || (info && info->silent)) &&
+            rendezvous_add_bytes(c->nb, m->node, out) < 0)
             return -1;
     }
     return 0;

@@ -176,14 +176,12 @@ static int start(struct cell *c, struct err *err)
 
 static void note_afresh(struct cell *c)
 {
-    struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
     struct buf names = BUF_INIT;
     unsigned lost = 0;
 
-    for (size_t k = 0; k < n; k++)
-        if (m[k].lost &&
-            buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m[k].node)) < 0)
+    MACHINES_EACH (m, machines_of(c->nb))
+        if (m->lost &&
+            buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m->node)) < 0)
             break;
     if (lost && names.n)
         output_note(c, "%s %s lost: %s is started again", names.p, lost > 1 ? "are" : "is",
@@ -315,9 +313,6 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
  * their ranks goes on. */
 static void on_failed(struct notebook *nb, const char *text)
 {
-    struct machine *m;
-    size_t n = machines_of(nb, &m);
-
     nb->group->engine = 0; /* it has ended already, and need not be stopped */
     if (nb->cell && nb->cell->step.state == CELL_ENGINE && !nb->cell->bad) {
         if (nb->cell->engine.errors.n)
@@ -326,9 +321,9 @@ static void on_failed(struct notebook *nb, const char *text)
             cell_fail(nb->cell, "EngineError", "%s", text);
         return;
     }
-    for (size_t k = 0; k < n && k < machines_of(nb, &m); k++)
-        if (!m[k].lost)
-            engine_lost(nb, m[k].node, text);
+    MACHINES_EACH (m, machines_of(nb))
+        if (!m->lost)
+            engine_lost(nb, m->node, text);
 }
 
 void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text)

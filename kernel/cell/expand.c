@@ -53,7 +53,7 @@ static void parse(struct cell *c, struct slice line)
 
 static bool wants_expansion(struct slice line)
 {
-    return memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n);
+    return slice_has(line, '{') || slice_has(line, '$');
 }
 
 void expand_begin(struct cell *c)

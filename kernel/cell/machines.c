@@ -4,10 +4,12 @@
 
 #include "kernel/cell/parts.h"
 
-size_t machines_of(const struct notebook *nb, struct machine **first)
+struct machines machines_of(const struct notebook *nb)
 {
-    *first = nb->group->on ? nb->machine + 1 : nb->machine;
-    return nb->group->on ? nb->machines - 1 : 1;
+    struct machine *first = nb->machine;
+
+    return nb->group->on ? (struct machines){ first + 1, first + nb->machines }
+                         : (struct machines){ first, first + 1 };
 }
 
 bool machines_are_here(const struct cell *c)
@@ -17,12 +19,11 @@ bool machines_are_here(const struct cell *c)
     return c->engine.here || (c->engine.moves ? on && strcmp(on, "local") == 0 : !c->nb->group->on);
 }
 
-size_t machines_of_cell(const struct cell *c, struct machine **first)
+struct machines machines_of_cell(const struct cell *c)
 {
-    if (!machines_are_here(c))
-        return machines_of(c->nb, first);
-    *first = c->nb->machine;
-    return 1;
+    struct machine *first = c->nb->machine;
+
+    return machines_are_here(c) ? (struct machines){ first, first + 1 } : machines_of(c->nb);
 }
 
 struct machine *machine_of(const struct notebook *nb, unsigned node)
@@ -35,12 +36,10 @@ struct machine *machine_of(const struct notebook *nb, unsigned node)
 
 unsigned machines_lost(const struct notebook *nb)
 {
-    struct machine *m;
-    const size_t n = machines_of(nb, &m);
     unsigned lost = 0;
 
-    for (size_t k = 0; k < n; k++)
-        lost += m[k].lost;
+    MACHINES_EACH (m, machines_of(nb))
+        lost += m->lost;
     return lost;
 }
 

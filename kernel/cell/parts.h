@@ -44,12 +44,16 @@ void end_ranks_begin(struct cell *c);
 enum cell_outcome end_ranks_look(struct cell *c);
 
 /* ---- machines.c ---- */
-/* Returns the number of machines on which the group's ranks may run; *first is borrowed. */
-size_t machines_of(const struct notebook *nb, struct machine **first);
+struct machines {
+    struct machine *first, *end;
+};
+#define MACHINES_EACH(m, all) for (struct machine *m = (all).first; m < (all).end; m++)
+/* The machines on which the group's ranks may run; borrowed. */
+struct machines machines_of(const struct notebook *nb);
 /* The cell's ranks run on this machine, or will when the group has moved. */
 bool machines_are_here(const struct cell *c);
 /* The same for the ranks of this cell, which may have a group of their own. */
-size_t machines_of_cell(const struct cell *c, struct machine **first);
+struct machines machines_of_cell(const struct cell *c);
 struct machine *machine_of(const struct notebook *nb, unsigned node); /* NULL: unknown */
 unsigned machines_lost(const struct notebook *nb);
 void machines_forget(struct notebook *nb); /* all but this machine */

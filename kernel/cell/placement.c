@@ -74,12 +74,10 @@ struct place_want placement_want(const struct cell *c)
 /* per_node ranks on each machine that is not lost. */
 static unsigned world_of_nodes(const struct cell *c)
 {
-    struct machine *m;
-    const size_t n = machines_of_cell(c, &m);
     uint64_t world = 0;
 
-    for (size_t k = 0; k < n; k++)
-        world += m[k].lost ? 0 : c->plan.per_node;
+    MACHINES_EACH (m, machines_of_cell(c))
+        world += m->lost ? 0 : c->plan.per_node;
     return world < UINT32_MAX ? (unsigned)world : UINT32_MAX - 1;
 }
 
@@ -112,11 +110,8 @@ static bool depends_on_gpus(const struct cell *c)
 
 static bool waits_for_gpus(const struct cell *c)
 {
-    struct machine *m;
-    const size_t n = machines_of_cell(c, &m);
-
-    for (size_t k = 0; k < n; k++)
-        if (m[k].asked)
+    MACHINES_EACH (m, machines_of_cell(c))
+        if (m->asked)
             return true;
     return false;
 }
@@ -125,15 +120,13 @@ static bool waits_for_gpus(const struct cell *c)
 static int ask_gpus(struct cell *c)
 {
     const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
-    struct machine *m;
-    const size_t n = machines_of_cell(c, &m);
 
-    for (size_t k = 0; k < n; k++) {
-        if (m[k].lost || m[k].asked || (m[k].known && m[k].gpus_all == 0))
+    MACHINES_EACH (m, machines_of_cell(c)) {
+        if (m->lost || m->asked || (m->known && m->gpus_all == 0))
             continue;
-        m[k].asked = true;
-        if (cell_send_node(c, m[k].node, &q) < 0) {
-            m[k].asked = false;
+        m->asked = true;
+        if (cell_send_node(c, m->node, &q) < 0) {
+            m->asked = false;
             return -1;
         }
     }
@@ -203,25 +196,23 @@ static long cores_of(const struct node *info, unsigned node)
 int placement_open(const struct cell *c, struct placement *p)
 {
     const struct notebook *nb = c->nb;
-    struct machine *m;
-    const size_t n = machines_of_cell(c, &m);
 
     p->n = 0;
-    if (!(p->node = calloc(n + 1, sizeof *p->node)))
+    if (!(p->node = calloc(nb->machines, sizeof *p->node)))
         return -1;
-    for (size_t k = 0; k < n; k++) {
-        const struct node *info = nb->ops.node(nb->ops.arg, m[k].node);
+    MACHINES_EACH (m, machines_of_cell(c)) {
+        const struct node *info = nb->ops.node(nb->ops.arg, m->node);
 
-        if (m[k].lost)
+        if (m->lost)
             continue;
         p->node[p->n++] = (struct place_node){
-            .node = m[k].node,
-            .name = notebook_node_name(nb, m[k].node),
+            .node = m->node,
+            .name = notebook_node_name(nb, m->node),
             .slots = info ? info->slots : 0,
-            .gpus = m[k].gpus,
-            .gpus_all = m[k].gpus_all,
-            .held = m[k].held,
-            .cores = cores_of(info, m[k].node),
+            .gpus = m->gpus,
+            .gpus_all = m->gpus_all,
+            .held = m->held,
+            .cores = cores_of(info, m->node),
         };
     }
     return 0;

@@ -36,7 +36,7 @@ static void add_paths(const struct cell *c, struct span *m)
 {
     const char *script = c->plan.kind == PLAN_SCRIPT && c->plan.argv ? c->plan.argv[0] : NULL;
 
-    if (c->state != CELL_ASKING || !machines_are_here(c) || c->plan.env)
+    if (c->step.state != CELL_ASKING || !machines_are_here(c) || c->plan.env)
         return;
     m->v[F_CAPTURE_CWD].s = slice_text(c->plan.cwd);
     if (script && strcmp(script, "-m") != 0)

@@ -32,7 +32,7 @@ static void take_result(struct member *member, const struct span *m)
     member->error = slice_is(m->v[F_DONE_STATUS].s, "ok") ? NULL
                                                           : text_parse(m->v[F_DONE_CONTENT].s);
     member->result = m->v[F_DONE_RESULT].s.n ? text_parse(m->v[F_DONE_RESULT].s) : NULL;
-    member->note = note.n ? strndup(note.p, note.n) : NULL;
+    member->note = note.n ? slice_copy(note) : NULL;
     member->blob = m->blob_size ? m->blob : 0;
     member->blob_size = m->blob_size;
 }

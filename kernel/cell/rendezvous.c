@@ -6,36 +6,24 @@
 
 #include "kernel/cell/parts.h"
 
-/* Cuts the next entry off *list, "IFNAME=IP,…"; *ip: its address. false: there is none. */
-static bool next_ip(const char **list, struct slice *ip)
+/* Cuts entries off *list up to the next one with an address. false: there is none. */
+static bool next_ip(struct slice *list, struct slice *ip)
 {
-    while (*list && **list) {
-        const size_t n = strcspn(*list, ",");
-        const char *equals = memchr(*list, '=', n);
-
-        *ip = equals ? slice_of(equals + 1, n - (size_t)(equals + 1 - *list)) : slice_of(*list, n);
-        *list += n + ((*list)[n] == ',');
-        if (ip->n)
-            return true;
-    }
-    return false;
-}
-
-static bool is_six(struct slice ip)
-{
-    return memchr(ip.p, ':', ip.n) != NULL;
+    do
+        *ip = span_cut_ip(list);
+    while (!ip->n && list->n);
+    return ip->n;
 }
 
 /* A node whose addresses are unknown is assumed to have both families. */
 static bool has_family(const struct node *info, bool six)
 {
-    const char *list = info ? info->addresses : NULL;
-    struct slice ip;
+    struct slice list = slice_text(info ? info->addresses : NULL), ip;
     bool any = false;
 
     while (next_ip(&list, &ip)) {
         any = true;
-        if (is_six(ip) == six)
+        if (slice_has(ip, ':') == six)
             return true;
     }
     return !any;
@@ -53,12 +41,11 @@ int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *node
                   struct buf *out)
 {
     const struct node *info = nb->ops.node(nb->ops.arg, node);
-    const char *list = info ? info->addresses : NULL;
-    struct slice ip;
+    struct slice list = slice_text(info ? info->addresses : NULL), ip;
 
     buf_clear(out);
     while (next_ip(&list, &ip))
-        if (all_have(nb, nodes, n, is_six(ip)))
+        if (all_have(nb, nodes, n, slice_has(ip, ':')))
             return buf_add_slice(out, ip);
     return buf_add_text(out, info && info->address ? info->address : "");
 }
@@ -66,7 +53,9 @@ int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *node
 int rendezvous_add_bytes(const struct notebook *nb, unsigned node, struct buf *out)
 {
     const struct node *info = nb->ops.node(nb->ops.arg, node);
-    const char *list = info && info->addresses ? info->addresses : info ? info->address : NULL;
+    struct slice list = slice_text(info && info->addresses ? info->addresses
+                                   : info                  ? info->address
+                                                           : NULL);
     struct slice ip;
 
     while (next_ip(&list, &ip)) {

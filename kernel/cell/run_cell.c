@@ -293,8 +293,7 @@ static void note_dead(struct cell *c)
         if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused &&
             ranks_add(&dead, c->member[k].rank) < 0)
             break;
-    if (ranks_count(&dead) && ranks_format(&dead, &text) == 0 &&
-        text_shorten(&text, ranks_count(&dead)) == 0)
+    if (text_ranks(&dead, &text))
         output_note(c,
                     ranks_count(&dead) > 1 ? "ranks %s are dead: their variables are gone"
                                            : "rank %s is dead: its variables are gone",

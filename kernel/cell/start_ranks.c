@@ -70,9 +70,8 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
 
     for (long k = ranks_next(which, 0); rc == 0 && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
         workers[n] = nb->next.worker++;
-        rc = rank_start(&c->group->rank[k], workers[n], node, err);
-        if (rc == 0)
-            rc = nb->ops.place(nb->ops.arg, workers[n++], node);
+        rank_start(&c->group->rank[k], workers[n], node);
+        rc = nb->ops.place(nb->ops.arg, workers[n++], node);
         writer_u32(&w, (uint32_t)k);
     }
     if (writer_end(&w) < 0)
@@ -153,8 +152,7 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
         if (rank[k].lives && rank[k].node == from->node && at[k] == to &&
             ranks_add(&who, (unsigned)k) < 0)
             break;
-    if (ranks_count(&who) && ranks_format(&who, &text) == 0 &&
-        text_shorten(&text, ranks_count(&who)) == 0)
+    if (text_ranks(&who, &text))
         output_note(c,
                     ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s"
                                           : "%s is lost: rank %s starts on %s",
@@ -166,25 +164,19 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
 static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct placement *p,
                            const unsigned *at)
 {
-    struct machine *m;
-    const size_t n = machines_of(c->nb, &m);
-
-    for (size_t k = 0; k < n; k++)
-        for (size_t to = 0; m[k].lost && to < p->n; to++)
-            note_move(c, &m[k], missing, p, at, to);
+    MACHINES_EACH (m, machines_of(c->nb))
+        for (size_t to = 0; m->lost && to < p->n; to++)
+            note_move(c, m, missing, p, at, to);
 }
 
 /* The user must know if ranks start without GPUs because a machine can't list them. */
 static void note_unknown(struct cell *c)
 {
-    struct machine *m;
-    const size_t n = machines_of_cell(c, &m);
-
-    for (size_t k = 0; k < n; k++)
-        if (!m[k].lost && !m[k].known && m[k].held[0])
+    MACHINES_EACH (m, machines_of_cell(c))
+        if (!m->lost && !m->known && m->held[0])
             output_note(c,
                         "the GPUs of %s could not be listed (%s): ranks start there without GPUs",
-                        notebook_node_name(c->nb, m[k].node), m[k].held);
+                        notebook_node_name(c->nb, m->node), m->held);
 }
 
 /* Makes the arrays for place_ranks(); the caller frees *at, which holds both. *size: the larger of
@@ -349,7 +341,7 @@ void start_try_begin(struct cell *c)
     if (!engine_is_known(c))
         return;
     c->prep.wants_places = true;
-    c->prep.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
+    c->step.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
     (void)placement_ask(c);
 }
 
@@ -362,7 +354,7 @@ bool start_try_look(struct cell *c)
     if (placement_wait(c))
         return false;
     c->prep.wants_places = false;
-    c->prep.due_ns = NEVER;
+    c->step.due_ns = NEVER;
     if (placement_open(c, &p) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else
@@ -412,18 +404,16 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
 
 void start_late(struct cell *c)
 {
-    struct machine *m;
-    const size_t n = machines_of_cell(c, &m);
     struct ranks late = RANKS_INIT;
     struct buf text = BUF_INIT;
     const unsigned limit = (unsigned)(START_LIMIT_NS / NS_PER_S);
 
-    for (size_t k = 0; k < n && c->prep.wants_places; k++)
-        if (m[k].asked) {
-            m[k].asked = false;
+    MACHINES_EACH (m, machines_of_cell(c))
+        if (m->asked && c->prep.wants_places) {
+            m->asked = false;
             cell_fail(c, "RankNotStarted",
                       "%s did not say in %u s which GPUs it has (--no-gpu does not ask)",
-                      notebook_node_name(c->nb, m[k].node), limit);
+                      notebook_node_name(c->nb, m->node), limit);
             return;
         }
     for (size_t k = 0; k < c->n; k++)

@@ -239,7 +239,7 @@ void stop_stack(struct cell *c, uint32_t worker, struct slice text)
     if (!member || c->stop.list_ns == NEVER)
         return;
     free(member->stack);
-    member->stack = strndup(text.p, text.n);
+    member->stack = slice_copy(text);
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING && !c->member[k].stack)
             return;

@@ -15,12 +15,10 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
 {
     struct cell *c = calloc(1, sizeof *c);
 
-    if (!c || !(c->from.text = malloc(text.n + 1))) {
+    if (!c || !(c->from.text = slice_copy(text))) {
         free(c);
         return NULL;
     }
-    memcpy(c->from.text, text.p, text.n);
-    c->from.text[text.n] = '\0';
     c->from.text_size = text.n;
     c->nb = nb;
     c->group = nb->group;

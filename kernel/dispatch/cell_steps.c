@@ -23,7 +23,7 @@ static const struct {
 } steps[] = {
     [CELL_EXPANDING] = { CELL_BEFORE, expand_begin, expand_look, NULL, NULL },
     [CELL_CHOOSING] = { CELL_BEFORE, prepare_choose_begin, prepare_choose_look, NULL, NULL },
-    [CELL_ASKING] = { CELL_BEFORE, prepare_ask_begin, prepare_ask_look, NULL, NULL },
+    [CELL_ASKING] = { CELL_BEFORE, prepare_ask_begin, prepare_ask_look, NULL, start_late },
     [CELL_STOPPING] = { CELL_BEFORE, end_ranks_begin, end_ranks_look, NULL, NULL },
     [CELL_ENGINE] = { CELL_BEFORE, engine_begin, engine_look, engine_fail, node_errors_fail },
     [CELL_STARTING] = { CELL_BEFORE, prepare_begin, prepare_look, NULL, start_late },

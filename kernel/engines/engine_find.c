@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,16 +73,12 @@ static void names_of_ours(struct names *s)
 
 static void names_of_path(struct names *s)
 {
-    const char *path = getenv("PATH");
+    for (struct slice path = slice_text(getenv("PATH")); path.n;) {
+        char *folder = slice_copy(slice_cut(&path, ':'));
 
-    while (path && *path) {
-        const size_t n = strcspn(path, ":");
-        char *folder = strndup(path, n);
-
-        if (folder && n)
+        if (folder && *folder)
             names_of_folder(s, folder);
         free(folder);
-        path += n + (path[n] == ':');
     }
 }
 
@@ -120,8 +117,7 @@ char *engine_find(const char *name, struct err *err)
     char *path = NULL;
 
     if (is_name(name)) {
-        memcpy(program, PREFIX, sizeof PREFIX - 1);
-        memcpy(program + sizeof PREFIX - 1, name, strlen(name) + 1);
+        snprintf(program, sizeof program, PREFIX "%s", name);
         path = runtime_find(program, &unused);
     }
     if (!path)

@@ -169,35 +169,35 @@ struct rank *group_worker(const struct group *g, uint32_t worker)
     return hash_find(g, worker);
 }
 
-int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err)
+/* Forgets its process, and what it has. */
+static void rank_forget(struct rank *r)
 {
-    if (json_object_clear(r->known) < 0 || json_object_clear(r->unsure) < 0 ||
-        json_object_clear(r->before) < 0 || json_object_clear(r->bound) < 0 ||
-        json_object_clear(r->said) < 0)
-        return err_set(err, "rank %u: out of memory", r->number);
-    r->worker = worker;
-    r->node = node;
-    r->state = RANK_STARTING;
     r->pid = 0;
-    r->since_ns = 0;
-    r->is_new = true;
     r->n_ran = 0;
-    r->lives++;
-    return 0;
-}
-
-void rank_end(struct rank *r)
-{
-    r->state = r->state == RANK_STOPPING ? RANK_NONE : RANK_DEAD;
-    r->was_up = r->was_up || r->pid;
-    r->worker = 0;
-    r->pid = 0;
     json_object_clear(r->known);
     json_object_clear(r->unsure);
     json_object_clear(r->before);
     json_object_clear(r->bound);
     json_object_clear(r->said);
-    r->n_ran = 0;
+}
+
+void rank_start(struct rank *r, uint32_t worker, unsigned node)
+{
+    rank_forget(r);
+    r->worker = worker;
+    r->node = node;
+    r->state = RANK_STARTING;
+    r->since_ns = 0;
+    r->is_new = true;
+    r->lives++;
+}
+
+void rank_end(struct rank *r)
+{
+    r->was_up = r->was_up || r->pid;
+    rank_forget(r);
+    r->state = r->state == RANK_STOPPING ? RANK_NONE : RANK_DEAD;
+    r->worker = 0;
 }
 
 void group_break(struct group *g)
@@ -276,7 +276,7 @@ void group_forget_said(struct group *g)
 
 static void forget_each(json_t *of, struct slice with_commas)
 {
-    char *names = with_commas.n ? strndup(with_commas.p, with_commas.n) : NULL, *rest = NULL;
+    char *names = slice_copy(with_commas), *rest = NULL;
 
     for (char *one = names ? strtok_r(names, ",", &rest) : NULL; one;
          one = strtok_r(NULL, ",", &rest))

@@ -87,7 +87,7 @@ MUST_USE int group_living(const struct group *g, struct ranks *living);
 struct rank *group_worker(const struct group *g, uint32_t worker);
 
 /* A process is being started: RANK_STARTING. Forgets what an earlier process had. */
-MUST_USE int rank_start(struct rank *r, uint32_t worker, unsigned node, struct err *err);
+void rank_start(struct rank *r, uint32_t worker, unsigned node);
 /* Its process is gone: RANK_DEAD (RANK_NONE if it was asked to stop). */
 void rank_end(struct rank *r);
 const char *rank_state_text(enum rank_state state); /* for people */

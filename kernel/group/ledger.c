@@ -39,7 +39,7 @@ int ledger_bundle_sent(struct group *g, const struct vars_bundle *s, const json_
     json_array_foreach (json_object_get(captured, "names"), at, row) {
         const char *name = json_string_value(json_array_get(row, 0));
 
-        if (!names_hold(s->names, name))
+        if (!names_hold(s->names, slice_text(name)))
             continue;
         RANKS_EACH (k, &s->ranks)
             if (rank_sent(&g->rank[k], name, json_array_get(row, 1)) < 0)
@@ -122,8 +122,8 @@ static int rank_bound_one(struct group *g, struct rank *r, const json_t *capture
 int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names,
                struct buf *unknown)
 {
-    char *copy = names.n ? strndup(names.p, names.n) : NULL, *rest = NULL;
-    int rc = names.n && !copy ? -1 : 0;
+    char *copy = slice_copy(names), *rest = NULL;
+    int rc = copy ? 0 : -1;
 
     for (char *one = copy ? strtok_r(copy, ",", &rest) : NULL; rc == 0 && one;
          one = strtok_r(NULL, ",", &rest))

@@ -342,12 +342,10 @@ static int note_rank(const struct rank *r, const struct bundle_rows *rows, bool 
     return rc;
 }
 
-bool names_hold(const char *names, const char *name)
+bool names_hold(const char *names, struct slice name)
 {
-    const size_t n = strlen(name);
-
-    for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+    for (struct slice rest = slice_text(names); rest.n;)
+        if (slice_equal(slice_cut(&rest, ','), name))
             return true;
     return false;
 }
@@ -365,7 +363,7 @@ static int name_marked(const struct bundle_rows *rows, const unsigned char *mark
 
         for (size_t i = 0; together && !is && i < rows->n; i++)
             is = (marks[i] & of) && are_together(&rows->item[i], &rows->item[k]);
-        if (is && !names_hold(names.p, rows->item[k].name))
+        if (is && !names_hold(names.p, slice_text(rows->item[k].name)))
             rc = buf_addf(&names, "%s%s", names.n ? "," : "", rows->item[k].name);
     }
     if (rc == 0 && names.n && !(*out = buf_take(&names)))

@@ -24,7 +24,7 @@ struct vars_bundles {
 #define SHIPMENTS_INIT { NULL, 0 }
 
 /* Is the name in this comma-separated list? names may be NULL. */
-bool names_hold(const char *names, const char *name);
+bool names_hold(const char *names, struct slice name);
 
 /* Plans what is sent to ranks in `to`, from what they have and what they have answered. A malformed
  * `captured` is an error. On failure *out is empty. */

@@ -2,6 +2,7 @@
 #include "kernel/jupyter/front.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,12 @@
 
 static const enum port port_of[CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_STDIN };
 
+struct front_channel {
+    struct front *front;
+    struct inbox inbox;
+    struct watch *watch;
+};
+
 struct front {
     struct loop *loop;
     front_request_f f;
@@ -34,8 +41,7 @@ struct front {
     bool bound; /* we have bound the addresses */
     struct jupyter_session session;
     bool session_ready;
-    struct inbox inbox[CHANNELS];
-    struct watch *watch[CHANNELS];
+    struct front_channel channel[CHANNELS];
     struct refusals refusals;
     struct iopub *iopub;
     struct usage *usage;
@@ -52,6 +58,12 @@ struct frames {
     size_t n;
 };
 
+static void frames_release(struct frames *fs)
+{
+    if (fs->all != fs->few)
+        free(fs->all);
+}
+
 static int frames_collect(struct frames *fs, struct front *f, const struct request *parent,
                           const char *type, const struct slice *before, size_t n_before,
                           struct slice content, struct slice metadata, const struct slice *buffers,
@@ -66,8 +78,7 @@ static int frames_collect(struct frames *fs, struct front *f, const struct reque
     clock_iso8601(date);
     if (jupyter_encode(&f->session, type, date, parent ? request_header(parent) : slice_text(""),
                        metadata, content, fs->all + n_before, err) < 0) {
-        if (fs->all != fs->few)
-            free(fs->all);
+        frames_release(fs);
         return -1;
     }
     if (n_before)
@@ -75,12 +86,6 @@ static int frames_collect(struct frames *fs, struct front *f, const struct reque
     if (n_buffers)
         memcpy(fs->all + n_before + JUPYTER_OUT_FRAMES, buffers, n_buffers * sizeof *buffers);
     return 0;
-}
-
-static void frames_release(struct frames *fs)
-{
-    if (fs->all != fs->few)
-        free(fs->all);
 }
 
 /* Sends the frames. 1: no client has that identity (only reported with ZMQ_ROUTER_MANDATORY). */
@@ -277,42 +282,25 @@ static void dispatch(struct front *f, struct request *r)
         connect_answer(f, r);
 }
 
-static void inbox_turn(struct front *f, enum channel channel)
+/* Passes on so many messages at the most, with so many frames. */
+static void channel_read(struct front_channel *c, unsigned messages, unsigned frames)
 {
-    unsigned budget = FRAMES_PER_TURN;
     struct request *r;
 
-    for (unsigned i = 0; i < MESSAGES_PER_TURN && (r = inbox_next(&f->inbox[channel], &budget));
-         i++) {
-        dispatch(f, r);
+    while (messages-- > 0 && (r = inbox_next(&c->inbox, &frames))) {
+        dispatch(c->front, r);
         request_unref(r);
     }
 }
 
-static void shell_ready(void *arg)
+static void channel_ready(void *arg)
 {
-    inbox_turn(arg, CHANNEL_SHELL);
-}
-
-static void control_ready(void *arg)
-{
-    inbox_turn(arg, CHANNEL_CONTROL);
-}
-
-static void stdin_ready(void *arg)
-{
-    inbox_turn(arg, CHANNEL_STDIN);
+    channel_read(arg, MESSAGES_PER_TURN, FRAMES_PER_TURN);
 }
 
 void front_drain_shell(struct front *f)
 {
-    unsigned budget = JUPYTER_FRAMES_MAX * 16u;
-    struct request *r;
-
-    while ((r = inbox_next(&f->inbox[CHANNEL_SHELL], &budget))) {
-        dispatch(f, r);
-        request_unref(r);
-    }
+    channel_read(&f->channel[CHANNEL_SHELL], UINT_MAX, JUPYTER_FRAMES_MAX * 16u);
 }
 
 /* Drops answers to an input() that was interrupted, so that the next input() does not get them. */
@@ -321,7 +309,7 @@ static void stale_drop(struct front *f, const struct request *asker)
     unsigned budget = JUPYTER_FRAMES_MAX;
     struct request *r;
 
-    while ((r = inbox_next(&f->inbox[CHANNEL_STDIN], &budget))) {
+    while ((r = inbox_next(&f->channel[CHANNEL_STDIN].inbox, &budget))) {
         if (!request_same_client(r, asker))
             dispatch(f, r);
         request_unref(r);
@@ -380,20 +368,21 @@ static int session_open(struct front *f, struct err *err)
 
 static int channels_open(struct front *f, struct err *err)
 {
-    static const loop_f ready[CHANNELS] = { shell_ready, control_ready, stdin_ready };
     static const char *const name[CHANNELS] = { "shell", "control", "stdin" };
     static const struct iopub_marks marks = { FRONT_WAITING_HIGH, FRONT_WAITING_LOW };
 
-    for (unsigned i = 0; i < CHANNELS; i++)
-        inbox_init(&f->inbox[i], (enum channel)i, name[i], f->sockets.socket[port_of[i]],
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        f->channel[i].front = f;
+        inbox_init(&f->channel[i].inbox, (enum channel)i, name[i], f->sockets.socket[port_of[i]],
                    &f->session, &f->refusals);
+    }
     /* Control first: the loop serves watches in the order in which they were made. */
     static const enum channel order[CHANNELS] = { CHANNEL_CONTROL, CHANNEL_SHELL, CHANNEL_STDIN };
 
     for (unsigned i = 0; i < CHANNELS; i++) {
-        const enum channel c = order[i];
+        struct front_channel *c = &f->channel[order[i]];
 
-        if (!(f->watch[c] = loop_zmq(f->loop, f->sockets.socket[port_of[c]], ready[c], f, err)))
+        if (!(c->watch = loop_zmq(f->loop, c->inbox.socket, channel_ready, c, err)))
             return -1;
     }
     if (!(f->busy_again = loop_timer(f->loop, BUSY_AGAIN_NS, 0, busy_again, f, err)))
@@ -447,8 +436,8 @@ void front_destroy(struct front *f)
     usage_destroy(f->usage);
     watch_stop(f->busy_again);
     for (unsigned i = 0; i < CHANNELS; i++) {
-        watch_stop(f->watch[i]);
-        inbox_release(&f->inbox[i]);
+        watch_stop(f->channel[i].watch);
+        inbox_release(&f->channel[i].inbox);
     }
     if (f->iopub) {
         iopub_flush(f->iopub, FAREWELL_NS);

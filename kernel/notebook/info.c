@@ -35,7 +35,7 @@ void info_reply(struct notebook *nb, struct request *r)
 void info_ready(struct notebook *nb, const struct span *ready)
 {
     const struct slice version = ready->v[F_READY_PYTHON].s;
-    char *text = version.n ? strndup(version.p, version.n) : NULL;
+    char *text = version.n ? slice_copy(version) : NULL;
 
     if (!text)
         return;

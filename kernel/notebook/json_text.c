@@ -69,6 +69,13 @@ int text_shorten(struct buf *list, size_t count)
     return buf_addf(list, ", \xe2\x80\xa6 (%zu in all)", count);
 }
 
+bool text_ranks(const struct ranks *ranks, struct buf *out)
+{
+    const size_t n = ranks_count(ranks);
+
+    return n && ranks_format(ranks, out) == 0 && text_shorten(out, n) == 0;
+}
+
 int text_left_out(struct buf *out, size_t lines, size_t displays, unsigned count)
 {
     if (lines &&

@@ -282,6 +282,8 @@ void text_trim(char *text);
 MUST_USE int text_shorten(struct buf *list, size_t count);
 /* Appends the notice about lines and displays of In [count] that the page does not get. */
 MUST_USE int text_left_out(struct buf *out, size_t lines, size_t displays, unsigned count);
+/* Appends "3" or "0-2", cut like that. false: there are no ranks, or memory is out. */
+bool text_ranks(const struct ranks *ranks, struct buf *out);
 /* The signal's name, "SIGKILL", or "signal 77" for an unknown one. The result may point to out. */
 const char *text_signal(unsigned long signo, char out[static 24]);
 

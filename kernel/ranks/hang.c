@@ -254,8 +254,7 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
 
     if (!c->hang.id || m->cell != c->hang.id)
         return false;
-    if (member && (text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "",
-                                  m->v[F_STACK_TEXT].s.n))) {
+    if (member && (text = slice_copy(m->v[F_STACK_TEXT].s))) {
         take(c, member, text);
         free(text);
         if (c->step.state == CELL_RUNNING && c->hang.due_ns != NEVER && c->hang.asked == 0)

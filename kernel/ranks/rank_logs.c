@@ -48,15 +48,12 @@ static int find_cells(struct cell *c, struct rank_logs *l)
 
 static int find_nodes(struct notebook *nb, struct rank_logs *l)
 {
-    struct machine *first;
-    const size_t n = machines_of(nb, &first);
-
-    if (!(l->node = calloc(n + 1, sizeof *l->node)))
+    if (!(l->node = calloc(nb->machines, sizeof *l->node)))
         return -1;
     l->node[l->nodes++] = NODE_HERE;
-    for (size_t k = 0; k < n; k++)
-        if (first[k].node != NODE_HERE && !first[k].lost)
-            l->node[l->nodes++] = first[k].node;
+    MACHINES_EACH (m, machines_of(nb))
+        if (m->node != NODE_HERE && !m->lost)
+            l->node[l->nodes++] = m->node;
     return 0;
 }
 

@@ -390,9 +390,8 @@ bool where_request(struct notebook *nb, struct request *r)
     struct slice line;
     bool ours;
 
-    if (!nb->cell || nb->queue.aborting || plan_peek(code, &line) != 1 ||
-        memchr(line.p, '{', line.n) || memchr(line.p, '$', line.n) ||
-        plan_parse(code, line, &plan, &err) < 0)
+    if (!nb->cell || nb->queue.aborting || plan_peek(code, &line) != 1 || slice_has(line, '{') ||
+        slice_has(line, '$') || plan_parse(code, line, &plan, &err) < 0)
         return false;
     ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_WHERE;
     if (ours)
@@ -413,8 +412,7 @@ bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
         if (s->worker != worker || !s->waiting)
             continue;
         s->waiting = false;
-        s->text = strndup(m->v[F_STACK_TEXT].s.p ? m->v[F_STACK_TEXT].s.p : "",
-                          m->v[F_STACK_TEXT].s.n);
+        s->text = slice_copy(m->v[F_STACK_TEXT].s);
         w->waiting--;
     }
     if (w)
