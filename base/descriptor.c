@@ -18,11 +18,6 @@
 #define MSG_CMSG_CLOEXEC 0
 #endif
 
-union control {
-    char bytes[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr align;
-};
-
 int descriptor_pair(int fd[2])
 {
 #ifdef SOCK_CLOEXEC
@@ -45,29 +40,37 @@ bool descriptor_is_end(int fd)
            getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_SEQPACKET;
 }
 
+void descriptors_attach(struct msghdr *h, union descriptor_room *room, const int *fd, size_t n)
+{
+    struct cmsghdr *c;
+
+    if (n == 0)
+        return;
+    memset(room, 0, sizeof *room);
+    h->msg_control = room->bytes;
+    h->msg_controllen = CMSG_SPACE(n * sizeof *fd);
+    c = CMSG_FIRSTHDR(h);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(n * sizeof *fd);
+    memcpy(CMSG_DATA(c), fd, n * sizeof *fd);
+}
+
 int descriptor_send(int to, const void *p, size_t n, int fd)
 {
     struct iovec bytes = { .iov_base = (void *)(uintptr_t)p, .iov_len = n };
-    union control control = { .bytes = { 0 } };
-    struct msghdr h = { .msg_iov = &bytes,
-                        .msg_iovlen = 1,
-                        .msg_control = control.bytes,
-                        .msg_controllen = sizeof control.bytes };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+    struct msghdr h = { .msg_iov = &bytes, .msg_iovlen = 1 };
+    union descriptor_room room;
     ssize_t sent;
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    descriptors_attach(&h, &room, &fd, 1);
     do
         sent = sendmsg(to, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     return sent < 0 ? -1 : 0;
 }
 
-/* The first descriptor that came. The control buffer may have room for another one, because of
- * alignment; that one is closed. */
+/* The first descriptor that came. Others are closed. */
 static int first_of(struct msghdr *h)
 {
     const struct cmsghdr *c = CMSG_FIRSTHDR(h);
@@ -90,11 +93,11 @@ static int first_of(struct msghdr *h)
 bool descriptor_recv(int from, void *p, size_t n, int *fd)
 {
     struct iovec bytes = { .iov_base = p, .iov_len = n };
-    union control control;
+    union descriptor_room room;
     struct msghdr h = { .msg_iov = &bytes,
                         .msg_iovlen = 1,
-                        .msg_control = control.bytes,
-                        .msg_controllen = sizeof control.bytes };
+                        .msg_control = room.bytes,
+                        .msg_controllen = sizeof room.bytes };
     ssize_t got;
 
     *fd = -1;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 
@@ -15,5 +16,15 @@ MUST_USE int descriptor_send(int to, const void *p, size_t n, int fd);
 /* Receives one packet; never blocks. false: there is none. The caller owns *fd, close-on-exec. It
  * is -1 if the packet had no descriptor or not n bytes. */
 bool descriptor_recv(int from, void *p, size_t n, int *fd);
+
+/* Room for the descriptors that go with a message. */
+#define DESCRIPTORS_MAX 8u
+union descriptor_room {
+    char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
+    struct cmsghdr align;
+};
+
+/* Attaches n descriptors, at most DESCRIPTORS_MAX, to a message for sendmsg(2). */
+void descriptors_attach(struct msghdr *h, union descriptor_room *room, const int *fd, size_t n);
 
 #endif

@@ -376,3 +376,17 @@ int process_kill_group(pid_t pid, int signo)
     }
     return kill(-pid, signo) < 0 && errno != ESRCH ? -1 : 0;
 }
+
+/* ---- threads ---- */
+
+int thread_start(pthread_t *thread, void *(*f)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    int rc;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(thread, NULL, f, arg);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}

@@ -1,8 +1,9 @@
-/* process.h - helpers for descriptors and child processes. Portable POSIX; Linux's own calls are
- * used where they exist. */
+/* process.h - helpers for descriptors, child processes and threads. Portable POSIX; Linux's own
+ * calls are used where they exist. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -76,5 +77,8 @@ pid_t orphans_parent(pid_t pid);
 void orphans_kill(pid_t spare);
 /* The same, with n children to spare. */
 void orphans_kill_but(const pid_t *spare, size_t n);
+
+/* pthread_create() with all signals blocked in the new thread: the main thread handles them. */
+MUST_USE int thread_start(pthread_t *thread, void *(*f)(void *arg), void *arg);
 
 #endif

@@ -333,6 +333,16 @@ static int look_on_path(const char *program, char **found, struct buf *tried)
     return rc == 0 && buf_addf(tried, "%sPATH", tried->n ? ", " : "") < 0 ? -1 : rc;
 }
 
+char *runtime_on_path(const char *program)
+{
+    struct buf unused = BUF_INIT;
+    char *found = NULL;
+
+    (void)look_on_path(program, &found, &unused);
+    buf_release(&unused);
+    return found;
+}
+
 static int look_everywhere(const char *program, char **found, struct buf *tried)
 {
     int rc = look_in(slice_text(setting_text(SETTING_LIBEXECDIR)), program, found, tried);

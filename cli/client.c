@@ -116,8 +116,7 @@ void client_destroy(struct client *c)
     for (unsigned i = 0; i < CLIENT_CHANNELS; i++) {
         watch_stop(c->channel[i].watch);
         inbox_release(&c->channel[i].inbox);
-        if (c->channel[i].socket)
-            zmq_close(c->channel[i].socket);
+        zmq_close(c->channel[i].socket);
     }
     if (c->context)
         while (zmq_ctx_term(c->context) < 0 && errno == EINTR)

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/process.h"
+#include "base/runtime.h"
 
 /* What the interpreter says about itself, one JSON object. The text has to run on every Python
  * there ever was, so that an old one is told apart from a broken one. Each module stands with its
@@ -56,19 +57,6 @@ static char *program_in(const char *dir, size_t n, const char *name)
     return buf_take(&path);
 }
 
-static char *program_on_path(const char *name)
-{
-    const char *dirs = getenv("PATH");
-    char *found = NULL;
-
-    for (size_t n; dirs && !found; dirs = dirs[n] ? dirs + n + 1 : NULL) {
-        n = strcspn(dirs, ":");
-        if (n)
-            found = program_in(dirs, n, name);
-    }
-    return found;
-}
-
 static char *program_beside_us(const char *name)
 {
     char self[4096];
@@ -99,7 +87,7 @@ static char *default_python(void)
     if (!found)
         found = program_beside_us("python3");
     if (!found)
-        found = program_on_path("python3");
+        found = runtime_on_path("python3");
     return found || access(CELLSPAN_PYTHON, X_OK) ? found : strdup(CELLSPAN_PYTHON);
 }
 
@@ -230,7 +218,7 @@ int interpreter_find(struct python_interpreter *p, const char *asked, struct err
     int rc;
 
     *p = (struct python_interpreter){ NULL, NULL, NULL };
-    p->path = named ? absolute(asked) : asked ? program_on_path(asked) : default_python();
+    p->path = named ? absolute(asked) : asked ? runtime_on_path(asked) : default_python();
     if (!p->path && asked)
         return err_set(err, "--python %s: there is no such program", asked);
     if (!p->path)

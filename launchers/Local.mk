@@ -20,7 +20,7 @@ cellspan_launch_ssh_SOURCES = launchers/ssh/ssh_child.h launchers/ssh/ssh_child.
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 cellspan_launch_slurm_SOURCES = launchers/slurm/slurm_command.h launchers/slurm/slurm_command.c launchers/slurm/job.h launchers/slurm/job.c \
 	launchers/slurm/main.c
-cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
+cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += launchers/README.md
 
 check_PROGRAMS += \

@@ -132,7 +132,6 @@ void zap_close(struct zap *z)
     if (!z)
         return;
     watch_stop(z->watch);
-    if (z->socket)
-        zmq_close(z->socket);
+    zmq_close(z->socket);
     free(z);
 }

@@ -280,10 +280,8 @@ void router_destroy(struct router *r)
     watch_stop(r->readable);
     if (r->socket && r->monitor)
         (void)zmq_socket_monitor(r->socket, NULL, 0);
-    if (r->monitor)
-        zmq_close(r->monitor);
-    if (r->socket)
-        zmq_close(r->socket);
+    zmq_close(r->monitor);
+    zmq_close(r->socket);
     free(r->silent);
     free(r);
 }

@@ -10,6 +10,7 @@
 
 #include "base/path.h"
 #include "base/process.h"
+#include "base/runtime.h"
 #include "base/settings.h"
 #include "launchers/launcher.h"
 #include "launchers/slurm/step.h"
@@ -71,21 +72,15 @@ static int run(struct job *j, const struct words *argv, struct err *err)
 
 static int find_srun(struct err *err)
 {
-    char *path = getenv("PATH") ? strdup(getenv("PATH")) : NULL, *rest = path, *folder;
-    char file[4096];
-    int rc = -1;
+    char *srun = runtime_on_path("srun");
 
-    while (rc < 0 && (folder = strsep(&rest, ":")))
-        if ((size_t)snprintf(file, sizeof file, "%s/srun", folder) < sizeof file &&
-            access(file, X_OK) == 0)
-            rc = 0;
-    free(path);
-    return rc == 0
-               ? 0
-               : err_set(
-                     err,
-                     "Slurm is not here: there is no srun on PATH. Run the notebook on a node of the cluster "
-                     "(a login node, or in a job), or load Slurm's module before Jupyter starts");
+    if (!srun)
+        return err_set(
+            err,
+            "Slurm is not here: there is no srun on PATH. Run the notebook on a node of the cluster "
+            "(a login node, or in a job), or load Slurm's module before Jupyter starts");
+    free(srun);
+    return 0;
 }
 
 /* Asks scontrol for the GPUs of the job that we run in; 0 if it does not tell. Blocks, which is

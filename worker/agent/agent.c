@@ -166,57 +166,53 @@ static void on_workers(struct agent *a, const struct span *m, struct slice worke
         }
 }
 
+static void on_transfer(struct agent *a, const struct span *m)
+{
+    transfer_io_message(a->transfers, m);
+}
+
+static void on_quit(struct agent *a, const struct span *m)
+{
+    (void)m;
+    kernel_link_quit(&a->kernel, "the kernel says so");
+}
+
+static const struct handler {
+    enum span_kind kind;
+    void (*f)(struct agent *a, const struct span *m);
+    void (*for_workers)(struct agent *a, const struct span *m, struct slice workers);
+} handlers[] = {
+    { SPAN_WELCOME, on_welcome, NULL },
+    { SPAN_REFUSE, on_refuse, NULL },
+    { SPAN_START, NULL, start_workers },
+    { SPAN_KILL, NULL, on_workers },
+    { SPAN_STACKS, NULL, on_workers },
+    { SPAN_CREDIT, NULL, on_workers },
+    { SPAN_SEVER, NULL, disconnect_workers },
+    { SPAN_DROP, on_drop, NULL },
+    { SPAN_PORT, on_port, NULL },
+    { SPAN_WARM, prestart_zygote, NULL },
+    { SPAN_GPUS, node_usage_gpus, NULL },
+    { SPAN_GAUGES, node_usage_all, NULL },
+    { SPAN_LOGS, on_logs, NULL },
+    { SPAN_EXPECT, on_transfer, NULL },
+    { SPAN_SHIP, on_transfer, NULL },
+    { SPAN_CHUNK, on_transfer, NULL },
+    { SPAN_TAKEN, on_transfer, NULL },
+    { SPAN_QUIT, on_quit, NULL },
+};
+
 static void handle(struct agent *a, const struct span *m, struct slice workers)
 {
-    switch (m->kind) {
-    case SPAN_WELCOME:
-        on_welcome(a, m);
-        break;
-    case SPAN_REFUSE:
-        on_refuse(a, m);
-        break;
-    case SPAN_START:
-        start_workers(a, m, workers);
-        break;
-    case SPAN_KILL:
-    case SPAN_STACKS:
-    case SPAN_CREDIT:
-        on_workers(a, m, workers);
-        break;
-    case SPAN_SEVER:
-        disconnect_workers(a, m, workers);
-        break;
-    case SPAN_DROP:
-        on_drop(a, m);
-        break;
-    case SPAN_PORT:
-        on_port(a, m);
-        break;
-    case SPAN_WARM:
-        prestart_zygote(a, m);
-        break;
-    case SPAN_GPUS:
-        node_usage_gpus(a, m);
-        break;
-    case SPAN_GAUGES:
-        node_usage_all(a, m);
-        break;
-    case SPAN_LOGS:
-        on_logs(a, m);
-        break;
-    case SPAN_EXPECT:
-    case SPAN_SHIP:
-    case SPAN_CHUNK:
-    case SPAN_TAKEN:
-        transfer_io_message(a->transfers, m);
-        break;
-    case SPAN_QUIT:
-        kernel_link_quit(&a->kernel, "the kernel says so");
-        break;
-    default:
-        log_warn("agent", "kind %d is not for an agent: ignored", m->kind);
-        break;
-    }
+    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++)
+        if (handlers[i].kind == m->kind) {
+            if (handlers[i].f)
+                handlers[i].f(a, m);
+            else
+                handlers[i].for_workers(a, m, workers);
+            return;
+        }
+    log_warn("agent", "kind %d is not for an agent: ignored", m->kind);
 }
 
 static void relay(struct agent *a, const struct span *head, struct slice workers, struct slice msg)

@@ -1,10 +1,11 @@
 #include "worker/collective/comm.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "base/process.h"
 
 /* how long an abort waits until the owner's NCCL call returns */
 #define OTHERS_CALL_MS 2000u
@@ -109,9 +110,7 @@ static void *abort_main(void *arg)
 unsigned comms_abort(struct comms *cs)
 {
     pthread_t thread;
-    sigset_t all, old;
     unsigned n = 0;
-    bool started = false;
 
     if (atomic_exchange(&cs->aborting, true))
         return 0;
@@ -119,13 +118,7 @@ unsigned comms_abort(struct comms *cs)
     for (struct comm *c = cs->first; c; c = c->next, n++)
         atomic_store(&c->aborted, true);
     pthread_mutex_unlock(&cs->lock);
-    if (n) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        started = pthread_create(&thread, NULL, abort_main, cs) == 0;
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-    }
-    if (started)
+    if (n && thread_start(&thread, abort_main, cs) == 0)
         pthread_detach(thread);
     else
         atomic_store(&cs->aborting, false);

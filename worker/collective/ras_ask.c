@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,26 +236,10 @@ static void *asking_main(void *arg)
     return NULL;
 }
 
-/* Blocks all signals in the thread, since the loop's thread handles them. SIGPIPE, too: if the pipe
- * is closed, write() just fails. */
-static int thread_start(struct asking *a)
-{
-    pthread_t thread;
-    sigset_t all, old;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&thread, NULL, asking_main, a);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
-        pthread_detach(thread);
-    return rc;
-}
-
 int ras_begin(const char *address, long pid, unsigned timeout_ms, struct err *err)
 {
     struct asking *a = calloc(1, sizeof *a);
+    pthread_t thread;
     int fd[2], rc;
 
     if (!a)
@@ -269,8 +252,11 @@ int ras_begin(const char *address, long pid, unsigned timeout_ms, struct err *er
     a->out = fd[1];
     a->pid = pid;
     a->timeout_ms = timeout_ms;
-    if ((rc = thread_start(a)) == 0)
+    /* SIGPIPE is blocked in it, too: if the pipe is closed, write() just fails */
+    if ((rc = thread_start(&thread, asking_main, a)) == 0) {
+        pthread_detach(thread);
         return fd[0];
+    }
     fd_close(&fd[0]);
     fd_close(&fd[1]);
     free(a);

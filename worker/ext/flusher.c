@@ -1,13 +1,14 @@
 #include "worker/ext/flusher.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #ifdef __GLIBC__
 #include <stdio_ext.h>
 #endif
 #include <string.h>
 #include <time.h>
+
+#include "base/process.h"
 
 #define TICK_NS 50000000L
 /* after a second without a cell the thread sleeps until the next cell */
@@ -116,17 +117,12 @@ static void *flusher_main(void *arg)
 
 int flusher_start(struct flusher *f, struct err *err)
 {
-    sigset_t all, old;
     int rc;
 
     if (f->started)
         return 0;
     f->stopping = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&f->thread, NULL, flusher_main, f);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc != 0)
+    if ((rc = thread_start(&f->thread, flusher_main, f)) != 0)
         return err_set(err, "no thread to flush: %s", strerror(rc));
     f->started = true;
     return 0;

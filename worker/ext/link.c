@@ -203,7 +203,6 @@ static void *io_main(void *arg)
 
 int link_start(struct worker_link *l, int fd, struct err *err)
 {
-    sigset_t all, old;
     int rc;
 
     if (l->fd >= 0)
@@ -217,11 +216,7 @@ int link_start(struct worker_link *l, int fd, struct err *err)
     l->fd = fd;
     l->stopping = false;
     l->main_thread = pthread_self();
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&l->thread, NULL, io_main, l);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc != 0) {
+    if ((rc = thread_start(&l->thread, io_main, l)) != 0) {
         l->fd = -1;
         wake_close(l);
         return err_set(err, "no thread for the link: %s", strerror(rc));

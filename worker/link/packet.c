@@ -32,7 +32,6 @@
 #define TAG_INLINE 0
 #define TAG_MEMFD  1
 #define FDS_MAX    2u   /* descriptors that a packet may have */
-#define FDS_ROOM   8u   /* descriptors that we receive, to close those that are too many */
 #define RETRIES    5000 /* of 1 ms each */
 
 #define INLINE_MAX (PACKET_INLINE_MAX - 1u) /* bytes of a message in a packet, without the tag */
@@ -58,30 +57,9 @@ int packet_pair(int fd[2], struct err *err)
 /* ---- sending ---- */
 
 struct fds {
-    int fd[FDS_ROOM];
+    int fd[DESCRIPTORS_MAX];
     unsigned n;
 };
-
-union control {
-    char bytes[CMSG_SPACE(FDS_ROOM * sizeof(int))];
-    struct cmsghdr align;
-};
-
-static void attach(struct msghdr *h, union control *control, const struct fds *fds)
-{
-    struct cmsghdr *c;
-
-    if (fds->n == 0)
-        return;
-    memset(control, 0, sizeof *control);
-    h->msg_control = control->bytes;
-    h->msg_controllen = CMSG_SPACE(fds->n * sizeof(int));
-    c = CMSG_FIRSTHDR(h);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(fds->n * sizeof(int));
-    memcpy(CMSG_DATA(c), fds->fd, fds->n * sizeof(int));
-}
 
 static bool is_blocking(int fd)
 {
@@ -114,11 +92,11 @@ static int send_packet(int fd, char tag, const void *p, size_t n, const struct f
 {
     struct iovec iov[2] = { { &tag, 1 }, { (void *)(uintptr_t)p, n } };
     struct msghdr h = { .msg_iov = iov, .msg_iovlen = 2 };
-    union control control;
+    union descriptor_room room;
     int tries = 0;
     ssize_t sent;
 
-    attach(&h, &control, fds);
+    descriptors_attach(&h, &room, fds->fd, fds->n);
     do
         sent = sendmsg(fd, &h, MSG_NOSIGNAL);
     while (sent < 0 && (errno == EINTR || too_many_on_the_way(fd, &tries)));
@@ -208,7 +186,8 @@ static void collect(struct msghdr *h, struct fds *fds)
     for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
-        for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0) && fds->n < FDS_ROOM;
+        for (size_t at = 0;
+             at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0) && fds->n < DESCRIPTORS_MAX;
              at += sizeof(int)) {
             memcpy(&fds->fd[fds->n], CMSG_DATA(c) + at, sizeof(int));
             if (!MSG_CMSG_CLOEXEC && fd_cloexec(fds->fd[fds->n]) < 0)
@@ -228,14 +207,14 @@ struct arrival {
 static enum packet_got receive(int fd, struct arrival *a, struct err *err)
 {
     struct iovec iov[2] = { { &a->tag, 1 }, { a->p, INLINE_MAX } };
-    union control control;
+    union descriptor_room room;
     struct msghdr h = { .msg_iov = iov,
                         .msg_iovlen = 2,
-                        .msg_control = control.bytes,
-                        .msg_controllen = sizeof control.bytes };
+                        .msg_control = room.bytes,
+                        .msg_controllen = sizeof room.bytes };
     ssize_t n;
 
-    memset(&control, 0, sizeof control);
+    memset(&room, 0, sizeof room);
     do
         n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);

@@ -88,8 +88,7 @@ static void try_close(struct try *t)
         (void)zmq_socket_monitor(t->socket, NULL, 0);
         zmq_close(t->monitor);
     }
-    if (t->socket)
-        zmq_close(t->socket);
+    zmq_close(t->socket);
     t->monitor = t->socket = NULL;
     t->fd = -1;
 }

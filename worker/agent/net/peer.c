@@ -36,8 +36,7 @@ void peer_destroy(struct peer *one)
         child_nodes_drop(&one->peers->children, one->node);
     peer_dial_stop(one->dial);
     watch_stop(one->watch);
-    if (one->socket)
-        zmq_close(one->socket);
+    zmq_close(one->socket);
     buf_release(&one->route);
     one->gone = true;
     loop_free(one->peers->loop, one); /* functions up the stack still use it */

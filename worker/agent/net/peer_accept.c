@@ -178,8 +178,7 @@ static int open_router(struct peers *p, struct err *err)
         return 0;
     peer_zap_close(p->zap);
     p->zap = NULL;
-    if (p->router)
-        zmq_close(p->router);
+    zmq_close(p->router);
     p->router = NULL;
     return -1;
 }
@@ -246,6 +245,5 @@ void peer_accept_close(struct peers *p)
 {
     watch_stop(p->watch);
     peer_zap_close(p->zap); /* before the router, whose monitor it uses */
-    if (p->router)
-        zmq_close(p->router);
+    zmq_close(p->router);
 }

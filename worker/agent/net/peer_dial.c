@@ -37,8 +37,7 @@ void peer_dial_stop(struct peer_dial *d)
     if (!d || d->over)
         return;
     close_all(d);
-    if (d->socket)
-        zmq_close(d->socket);
+    zmq_close(d->socket);
 }
 
 static void fail(struct peer_dial *d, const char *why)

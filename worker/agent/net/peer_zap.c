@@ -102,8 +102,7 @@ void peer_zap_close(struct peer_zap *a)
     if (a->listener)
         (void)zmq_socket_monitor(a->listener, NULL, 0);
     watch_stop(a->news);
-    if (a->monitor)
-        zmq_close(a->monitor);
+    zmq_close(a->monitor);
     zap_close(a->zap);
     free(a);
 }

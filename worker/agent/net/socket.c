@@ -46,8 +46,7 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
     if (good)
         return socket;
     (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
-    if (socket)
-        zmq_close(socket);
+    zmq_close(socket);
     return NULL;
 }
 
@@ -79,8 +78,7 @@ void *socket_router(void *context, const struct keys *own, unsigned *port, struc
         bind_any(socket, port))
         return socket;
     (void)err_set(err, "can't open a tcp port for other agents: %s", zmq_strerror(zmq_errno()));
-    if (socket)
-        zmq_close(socket);
+    zmq_close(socket);
     return NULL;
 }
 

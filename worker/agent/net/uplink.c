@@ -50,8 +50,7 @@ struct uplink {
 static void line_close(struct uplink_socket *l)
 {
     watch_stop(l->watch);
-    if (l->socket)
-        zmq_close(l->socket);
+    zmq_close(l->socket);
     *l = (struct uplink_socket){ NULL, NULL };
 }
 
@@ -342,8 +341,7 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
     const struct peers_ops ops = { on_entry, on_bundle, on_blobs, on_unlinked, on_parent, say, u };
 
     if (!u) {
-        if (config->socket)
-            zmq_close(config->socket);
+        zmq_close(config->socket);
         return err_null(err, "out of memory");
     }
     u->loop = loop;

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 
 #ifndef MSG_NOSIGNAL
@@ -83,25 +83,12 @@ void orders_drop(struct orders *o)
 /* 0, or an errno. */
 static int send_one(int fd, const struct order *o)
 {
-    union {
-        char bytes[CMSG_SPACE(4 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
+    union descriptor_room room;
     const int fds[4] = { o->ends.link, o->ends.out, o->ends.errs, o->ends.stack };
     struct iovec iov = { (void *)(uintptr_t)o->p, o->n };
     struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
-    struct cmsghdr *c;
 
-    if (fds[0] >= 0) {
-        memset(&control, 0, sizeof control);
-        h.msg_control = control.bytes;
-        h.msg_controllen = sizeof control.bytes;
-        c = CMSG_FIRSTHDR(&h);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof fds);
-        memcpy(CMSG_DATA(c), fds, sizeof fds);
-    }
+    descriptors_attach(&h, &room, fds, fds[0] >= 0 ? 4 : 0);
     return sendmsg(fd, &h, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
