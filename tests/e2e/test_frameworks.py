@@ -88,6 +88,22 @@ for batch in fabric.setup_dataloaders(loader()):
 
 
 @pytest.mark.limit(300)
+def test_lightning_that_would_train_alone_says_so(nb):
+    alone = LIGHTNING + """
+t = L.Trainer(max_epochs=1, accelerator="cpu", devices=1, enable_progress_bar=False, enable_model_summary=False, logger=False, enable_checkpointing=False)
+t.fit(Line(), loader())
+fabric = L.Fabric(accelerator="cpu", devices=1)
+fabric.setup(Line())
+print("steps", t.global_step)
+"""
+    cell = nb.ok("%%distribute -n 2\n" + alone, limit=180)
+    assert by_rank(cell.stdout)[1][-1] == "steps 8", cell.stdout
+    assert 'each of these 2 ranks trains alone, on all data' in cell.stderr and 'Trainer(strategy="ddp", devices=2, num_nodes=1)' in cell.stderr, cell.stderr
+    assert 'Fabric(strategy="ddp", devices=2' in cell.stderr, cell.stderr
+    assert "trains alone" not in nb.ok(alone, limit=180).stderr, "one process at home is what is wanted"
+
+
+@pytest.mark.limit(300)
 def test_lightnings_rich_bars_end_as_one_line_run_after_run(nb):
     for _ in range(2):
         cell = nb.ok("%%distribute -n 2\n" + LIGHTNING + """

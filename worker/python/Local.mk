@@ -56,6 +56,7 @@ cellspan_py_workerdir = $(cellspan_pydir)/_worker
 dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/__init__.py \
 	worker/python/cellspan/_worker/__main__.py \
+	worker/python/cellspan/_worker/accelerate_state.py \
 	worker/python/cellspan/_worker/aborts.py \
 	worker/python/cellspan/_worker/calls.py \
 	worker/python/cellspan/_worker/cast.py \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections import ChainMap
@@ -13,6 +14,12 @@ def meet():
     """Call it in a rank, before the user's code runs."""
     when_imported("jax._src.clusters.cluster", _join_jax)
     when_imported("mpi4py.MPI", _warn_of_mpi)
+    for package in ("lightning.pytorch", "pytorch_lightning"):
+        module = package + ".trainer.trainer"
+        when_imported(module, functools.partial(_watch_lightning, module, "Trainer", "fit"))
+    for package in ("lightning.fabric", "lightning_fabric"):
+        module = package + ".fabric"
+        when_imported(module, functools.partial(_watch_lightning, module, "Fabric", "setup"))
 
 
 def meet_in_notebook():
@@ -74,3 +81,27 @@ def _warn_of_mpi():
             "(--init), or start the program with mpirun",
             file=sys.stderr,
         )
+
+
+def _watch_lightning(module, name, method):
+    """Warns where Lightning's Trainer or Fabric uses one process, as with strategy="auto" without GPUs: each rank would train the
+    same alone, on all data."""
+    kind = getattr(sys.modules[module], name, None)
+    inner = getattr(kind, method, None)
+    if inner is None:
+        return
+
+    @functools.wraps(inner)
+    def watched(self, *args, **given):
+        size = os.environ.get("WORLD_SIZE", "1")
+        if size != "1" and getattr(self, "world_size", 0) == 1:
+            local = os.environ.get("LOCAL_WORLD_SIZE", size)
+            nodes = int(size) // int(local) if size.isdigit() and local.isdigit() else 1
+            print(
+                f"cellspan: each of these {size} ranks trains alone, on all data: this {name} uses one process. For one training on all "
+                f"ranks: {name}(strategy=\"ddp\", devices={local}, num_nodes={nodes})",
+                file=sys.stderr,
+            )
+        return inner(self, *args, **given)
+
+    setattr(kind, method, watched)

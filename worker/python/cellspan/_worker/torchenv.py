@@ -8,7 +8,7 @@ import socket
 import sys
 from collections import namedtuple
 
-from . import aborts, gpus, groups
+from . import aborts, accelerate_state, gpus, groups
 
 # The network interface to use. NCCL takes a name as a prefix, so that eth1 would also match eth10; "=" makes it exact.
 INTERFACES = {"NCCL_SOCKET_IFNAME": "={}", "GLOO_SOCKET_IFNAME": "{}"}
@@ -184,6 +184,7 @@ def _leave_broken(count):
 
 def _take_back(size):
     global _size, _restarts, _world
+    accelerate_state.enter_world(_size, size)
     _size = size
     _restarts, _world = groups.show(size) or (None, None)
 
@@ -283,6 +284,7 @@ def destroy_process_group():
     """Destroys the process group, if there is one. Ignores its exceptions."""
     global _world
     _world = None
+    accelerate_state.forget()
     if not is_initialized():
         return
     try:

@@ -1,0 +1,80 @@
+"""Accelerate, Transformers' Trainer and PEFT train on ranks as under torchrun. Models are made from a configuration: nothing is downloaded."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+ACCELERATE = """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+torch.manual_seed(0)
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+data = torch.utils.data.DataLoader(torch.arange(16.0).reshape(16, 1) / 16, batch_size=2)
+model, optimizer, data = accelerator.prepare(model, optimizer, data)
+steps = 0
+for x in data:
+    loss = (model(x) - x).pow(2).mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    steps += 1
+accelerator.num_processes, steps, round(accelerator.unwrap_model(model).weight.item(), 5)
+"""
+TRAINER = """
+import torch, logging, transformers
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+transformers.logging.set_verbosity_error()
+config = BertConfig(vocab_size=64, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, max_position_embeddings=16)
+torch.manual_seed(0)
+model = BertForSequenceClassification(config)
+data = [{"input_ids": torch.randint(0, 64, (8,)), "labels": torch.tensor(k %% 2)} for k in range(16)]
+arguments = TrainingArguments(output_dir=%r, per_device_train_batch_size=2, max_steps=4, report_to=[], use_cpu=True, save_strategy="no",
+                              logging_strategy="no", disable_tqdm=True)
+trainer = Trainer(model=model, args=arguments, train_dataset=data)
+trainer.train()
+arguments.world_size, trainer.state.global_step, round(sum(p.sum().item() for p in model.parameters()), 3)
+"""
+LORA = """
+from peft import LoraConfig, get_peft_model
+torch.manual_seed(0)
+lora = get_peft_model(BertForSequenceClassification(config), LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"]))
+trainer = Trainer(model=lora, args=arguments, train_dataset=data)
+trainer.train()
+trainable, every = lora.get_nb_trainable_parameters()
+trainer.state.global_step, trainable < every, round(sum(p.sum().item() for p in lora.parameters() if p.requires_grad), 4)
+"""
+INTO_HOME = """
+weights = {name: tensor for name, tensor in lora.state_dict().items() if "lora_" in name}
+len(weights)
+"""
+
+
+def of_ranks(nb, code, options="", limit=180):
+    return ast.literal_eval(nb.ok("%%%%distribute %s --gather\n%s" % (options, code), limit=limit).value)
+
+
+@pytest.mark.limit(400)
+def test_accelerate_trains_on_all_ranks_also_after_the_world_changed(nb):
+    alone = {}
+    for options, world in (("-n 1", 1), ("-n 2", 2), ("-n 3", 3), ("-n 2", 2), ("--fresh -n 2", 2)):
+        found = of_ranks(nb, ACCELERATE, options)
+        assert [row[:2] for row in found] == [(world, -(-8 // world))] * world, found
+        assert len({row[2] for row in found}) == 1, "all ranks have the same weights"
+        alone.setdefault(world, found[0])
+        assert alone[world] == found[0]
+
+
+@pytest.mark.limit(400)
+def test_transformers_trainer_and_lora(nb, tmp_path):
+    for options in ("--fresh -n 2", ""):
+        found = of_ranks(nb, TRAINER % str(tmp_path), options)
+        assert [row[:2] for row in found] == [(2, 4)] * 2 and found[0] == found[1], found
+    found = of_ranks(nb, LORA)
+    assert found[0] == found[1] and found[0][:2] == (4, True), found
+    assert int(nb.ok("%%distribute\n" + INTO_HOME).value) > 0
+    nb.ok("%pull weights -r 0")
+    assert int(nb.ok("sum('lora_B' in name for name in weights)").value) == 2
