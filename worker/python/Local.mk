@@ -38,6 +38,23 @@ cellspan_py_dropindir = $(cellspan_pydir)/_dropin
 dist_cellspan_py_dropin_DATA = \
 	worker/python/cellspan/_dropin/torch.py
 
+cellspan_py_horovoddir = $(cellspan_pydir)/_dropin/horovod
+dist_cellspan_py_horovod_DATA = \
+	worker/python/cellspan/_dropin/horovod/__init__.py \
+	worker/python/cellspan/_dropin/horovod/_autograd.py \
+	worker/python/cellspan/_dropin/horovod/_batchnorm.py \
+	worker/python/cellspan/_dropin/horovod/_compression.py \
+	worker/python/cellspan/_dropin/horovod/_functions.py \
+	worker/python/cellspan/_dropin/horovod/_install.py \
+	worker/python/cellspan/_dropin/horovod/_line.py \
+	worker/python/cellspan/_dropin/horovod/_ops.py \
+	worker/python/cellspan/_dropin/horovod/_optimizer.py \
+	worker/python/cellspan/_dropin/horovod/_ranks.py \
+	worker/python/cellspan/_dropin/horovod/_refused.py \
+	worker/python/cellspan/_dropin/horovod/_runner.py \
+	worker/python/cellspan/_dropin/horovod/_state.py \
+	worker/python/cellspan/_dropin/horovod/torch.py
+
 cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter
 dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/__init__.py \

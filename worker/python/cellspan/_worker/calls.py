@@ -11,13 +11,16 @@ from . import torchenv
 
 def call(fn, args, kwargs, _):
     """fn's value. Restores the environment, the current folder, sys.argv, logging and torch's default dtype. Warns about a process
-    group that fn has left."""
+    group that fn has left, but for an exception."""
     __tracebackhide__ = True
     before = _Process()
     try:
-        return fn(*args, **kwargs)
-    finally:
-        before.put_back(getattr(fn, "__name__", type(fn).__name__))
+        value = fn(*args, **kwargs)
+    except BaseException:
+        before.put_back("")
+        raise
+    before.put_back(getattr(fn, "__name__", type(fn).__name__))
+    return value
 
 
 def once(fn, args, kwargs, _):
@@ -83,7 +86,7 @@ class _Process:
         root.manager._clear_cache()  # the cache of enabled levels
         if self.dtype is not None and _dtype() != self.dtype:
             sys.modules["torch"].set_default_dtype(self.dtype)
-        if torchenv.is_initialized() and not self.grouped:
+        if name and torchenv.is_initialized() and not self.grouped:
             print(
                 f"cellspan: {name}() left its process group open: call "
                 "torch.distributed.destroy_process_group() in it, or use init=True",
