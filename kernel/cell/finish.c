@@ -18,7 +18,7 @@ static json_t *reply_content(const struct cell *c)
 static void value_of_return(const struct cell *c, struct span *m)
 {
     if (c->bad || !c->n || !(c->from.call_flags & CALL_VALUE) || !c->planned || c->plan.gather ||
-        c->plan.into)
+        c->plan.into || c->plan.kind == PLAN_PULL) /* home has bound what it pulled */
         return;
     m->blob = c->member[0].blob;
     m->blob_size = c->member[0].blob_size;

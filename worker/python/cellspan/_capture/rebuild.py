@@ -131,7 +131,8 @@ def set_class(cls, state):
         return
     _received.add(cls)
     setter(cls, inner)
-    type.__dict__["__qualname__"].__set__(cls, name)
+    if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
+        type.__dict__["__qualname__"].__set__(cls, name)
 
 
 def fill_module(module, state):
