@@ -16,6 +16,34 @@ def started(shared_notebook):
 # -- a change in place
 
 
+@pytest.mark.parametrize(
+    "cell, refused",
+    [
+        ("config = dict(lr=3)\ntrain()", False),
+        ("def twice():\n    return train()\nconfig = dict(lr=3)\ntwice()", False),
+        ("config, other = dict(lr=3), 1\nouter()", False),
+        ("train()\nconfig = dict(lr=3)", True),
+        ("outer()\nconfig = dict(lr=3)\ntrain()", True),
+        ("if rank >= 0:\n    config = dict(lr=3)\ntrain()", True),
+        ("if rank:\n    config = dict(lr=3)\n    train()\nelse:\n    train()", True),
+        ("config['lr'] = 3\ntrain()", True),
+        ("config = dict(config, lr=3)\ntrain()", True),
+    ],
+)
+def test_a_name_that_the_cell_binds_before_a_function_reads_it_is_no_conflict(nb, cell, refused):
+    nb.ok("def train():\n    return config['lr']\ndef outer():\n    return train()\nconfig = {'lr': 1}")
+    assert nb.ok("%%distribute -n 2\nouter()").value == "1"
+    nb.ok("%%distribute -n 2\nconfig['more'] = rank")
+    nb.ok("config['lr'] = 2")
+    ran = nb.run("%%distribute -n 2\n" + cell)
+    if refused:
+        conflict(ran, "config")
+        nb.ok("%push config")
+    else:
+        assert ran.assert_ok().value == "3"
+        assert nb.ok("%%distribute -n 2\ntrain()").value == "3", "the ranks' own is the newer one"
+
+
 def conflict(cell, *names, ranks="ranks 0-1", lowest=0):
     """The cell failed in one line that names the variables, who changed them, and both ways out."""
     cell.assert_error(CONFLICT)

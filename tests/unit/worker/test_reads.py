@@ -39,6 +39,8 @@ CASES = [
     ("def f(): return x\nx = 3\nf()", ""),
     ("def f(): return x\nf()\nx = 3", "x"),
     ("def f(): return x", "x"),
+    ("def f(): return x\nif a:\n  x = 1\n  f()\nelse:\n  f()", "a x"),
+    ("def f(): return x\ndef g(): return f()\nif a:\n  x = 1\n  g()\nelse:\n  g()", "a x"),
     ("def f(): return g()\ndef g(): return x\nx = 1\nf()", ""),
     ("def f(): return g()\ndef g(): return x\nf()\nx = 1", "x"),
     ("@dec\ndef f(): return x\nx = 1", "dec x"),

@@ -101,7 +101,7 @@ class Capture:
             self._follow_theirs(found)
         explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
-        seen, warnings = self._look(wanted, explicit)
+        seen, warnings = self._look(wanted, explicit, found.before if found is not None and explicit is None else {})
         listed = [
             self._row(n, k, wanted[n], explicit) for n, k in seen.items() if k.failed is None or explicit is not None
         ]
@@ -206,8 +206,8 @@ class Capture:
             if known is not None and known.since > since and name in self.user_ns:
                 continue  # home has a newer definition
             for other in inner:
-                if other not in found.reads and not found.assigned.get(other):
-                    found.reads[other] = found.reads[name]
+                if other not in found.reads and other not in found.before.get(name, ()):
+                    found.reads[other], found.before[other] = found.reads[name], found.before.get(name, set())
                     queue.append(other)
         for name in found.assigned:
             self._theirs.pop(name, None)
@@ -263,21 +263,28 @@ class Capture:
 
     # ---- whether it changed
 
-    def _look(self, wanted, explicit):
-        """{name: Known} of `wanted` and of the names that their code reads (added to `wanted`), and warnings."""
+    def _look(self, wanted, explicit, bound):
+        """{name: Known} of `wanted` and of the names that their code reads (added to `wanted`), and warnings.
+
+        bound: {name: names that the cell binds itself before it uses this one}. If the name's code reads those, it finds the
+        cell's values, so home's are not needed for it."""
         only_code = explicit is not None
         before = {name: known.version for name, known in self._known.items()}
-        seen, queue, partners = {}, list(wanted), set()
+        bound = {name: frozenset(bound.get(name, ())) for name in wanted}
+        seen, inner, queue, partners = {}, {}, list(wanted), set()
         while queue:
             name = queue.pop(0)
-            if name in seen:
-                continue
-            seen[name], inner = self._look_at(name, self._writes)
-            for reader, function in inner.items():
-                if reader in wanted or not self._is_ours(reader) or self._is_list_of_ranks(reader):
+            if name not in seen:
+                seen[name], inner[name] = self._look_at(name, self._writes)
+            own = bound.setdefault(name, frozenset())
+            for reader, function in inner[name].items():
+                if reader in own or not self._is_ours(reader) or self._is_list_of_ranks(reader):
                     continue
-                if not only_code or is_code(self.user_ns[reader]):
-                    wanted[reader] = f"read by {function}"
+                if reader in wanted and bound.get(reader, frozenset()) <= own:
+                    continue
+                if reader in wanted or not only_code or is_code(self.user_ns[reader]):
+                    wanted.setdefault(reader, f"read by {function}")
+                    bound[reader] = bound.get(reader, own) & own
                     queue.append(reader)
             if not queue:
                 more = self._partners(seen, before, wanted, only_code)

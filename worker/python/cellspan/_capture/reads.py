@@ -32,13 +32,15 @@ class Read:
     """The result of analyse(). reads: {name: line of the first read}. assigned: {name: is it certain?} for names that the cell
     itself binds at its top level or through `global`. bound: {name: does every path give it a value that is not made from its
     old one?} for names that it binds at its top level. functions: {name: {name that its code reads: line}} for functions that it
-    defines there. mentioned: every name and attribute in it."""
+    defines there. before: {name in reads: names that the cell has certainly bound itself whenever it reads this one}. mentioned: every
+    name and attribute in it."""
 
     def __init__(self):
         self.reads = {}
         self.assigned = {}
         self.bound = {}
         self.functions = {}
+        self.before = {}
         self.mentioned = set()
 
 
@@ -93,6 +95,7 @@ class Walker:
         self.scope = None
         self.state = set()
         self.deferred = {}  # function or class of the cell -> {name: line} that its code reads
+        self.fired = {}  # function or class of the cell -> the states in which it was used
         self.pending = []  # for each class that is being walked: {name: line} that its methods read
         self.sink = None  # collects reads while the body of a function is walked
         self.sources = set()  # the names that are read by the value that is being assigned
@@ -135,11 +138,18 @@ class Walker:
         self.sources.add(name)
         if (None, name) not in self.state:
             self.found.reads.setdefault(name, line + self.above)
+            bound = {known for scope, known in self.state if scope is None}
+            self.found.before[name] = self.found.before.get(name, bound) & bound
         self.fire(name)
 
     def fire(self, name):
-        """A function of the cell is used: the names that its code reads count as read now."""
-        for inner, line in (self.deferred.pop(name, None) or {}).items():
+        """A function of the cell is used: the names that its code reads count as read now. (If it was used before, with the same
+        names bound or fewer, they have been counted.)"""
+        fired = self.fired.setdefault(name, [])
+        if name not in self.deferred or any(state <= self.state for state in fired):
+            return
+        fired.append(set(self.state))
+        for inner, line in self.deferred[name].items():
             self.load_global(inner, line)
 
     def bind(self, name):
@@ -151,6 +161,7 @@ class Walker:
             if self.sink is None:
                 self.state.add((None, name))
                 self.deferred.pop(name, None)
+                self.fired.pop(name, None)
                 self.found.bound[name] = False
                 if name not in self.sources:
                     self.state.add((FRESH, name))
