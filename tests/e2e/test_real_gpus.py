@@ -9,7 +9,9 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
+import zipfile
 
 import processes
 import pytest
@@ -22,16 +24,16 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "gpu" / "run"
 # ---- the script
 
 
-def run_script(tmp_path, gpus, *arguments, **env):
+def run_script(tmp_path, gpus, *arguments, script=SCRIPT, **env):
     """tests/gpu/run on a machine whose nvidia-smi names so many GPUs, with what the tests have built."""
     (tmp_path / "smi").mkdir()
     smi_file = tmp_path / "smi" / "nvidia-smi"
     smi_file.write_text("".join(SMI.splitlines(True)[: 1 + gpus]))
     smi_file.chmod(0o755)
     (tmp_path / "nvidiactl").touch()
-    env = dict(os.environ, PATH="%s:%s" % (tmp_path / "smi", os.environ["PATH"]), CELLSPAN_TEST_GPU_NO_BUILD="1",
-               CELLSPAN_TEST_GPU_DEVICE=str(tmp_path / "nvidiactl"), **env)  # fmt: skip
-    return subprocess.run([str(SCRIPT), *arguments], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
+    env = {"PATH": "%s:%s" % (tmp_path / "smi", os.environ["PATH"]), "CELLSPAN_TEST_GPU_NO_BUILD": "1",
+           "CELLSPAN_TEST_GPU_DEVICE": str(tmp_path / "nvidiactl"), **env}  # fmt: skip
+    return subprocess.run([str(script), *arguments], capture_output=True, text=True, env=dict(os.environ, **env), stdin=subprocess.DEVNULL)
 
 
 def test_without_a_device_the_script_says_so_and_ends_well():
@@ -50,6 +52,34 @@ def test_the_script_runs_its_cases(tmp_path, doubles):  # noqa: F811
     environment = Machine(tmp_path, doubles).environment
     done = run_script(tmp_path, 4, "-k", "order_of_nvidia_smi or list_is_that", **environment)
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def wheel(folder, name):
+    """An empty package."""
+    info = "%s-1.0.dist-info/" % name
+    with zipfile.ZipFile(folder / ("%s-1.0-py3-none-any.whl" % name), "w") as file:
+        file.writestr(name + ".py", "")
+        file.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: %s\nVersion: 1.0\n" % name)
+        file.writestr(info + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(info + "RECORD", "")
+
+
+def test_the_script_takes_what_was_packed_elsewhere(tmp_path, doubles):  # noqa: F811
+    """Without a network and without a compiler: the product, wheels, and what the machine's Python has."""
+    there = tmp_path / "there"
+    (there / "tests" / "gpu").mkdir(parents=True)
+    for name in ("setup.sh", "gpu/run"):
+        shutil.copy(SCRIPT.parents[1] / name, there / "tests" / name)
+    (there / "tests" / "e2e").symlink_to(SCRIPT.parents[1] / "e2e")
+    (there / ".build" / "gpu" / "wheels").mkdir(parents=True)
+    (there / ".build" / "gpu" / "prefix").symlink_to(pathlib.Path(shutil.which("cellspan")).resolve().parents[1])
+    (there / ".build" / "gpu" / "wanted").write_text("packed_elsewhere\n")
+    wheel(there / ".build" / "gpu" / "wheels", "packed_elsewhere")
+    env = dict(Machine(tmp_path, doubles).environment, PYTHON=sys.executable, CELLSPAN_TEST_GPU_NO_BUILD="")
+    done = run_script(tmp_path, 4, "-k", "list_is_that", script=there / "tests" / "gpu" / "run", **env)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    (python,) = there.glob(".build/gpu-venv/bin/python")
+    subprocess.run([str(python), "-c", "import packed_elsewhere, pytest"], check=True)
 
 
 # ---- one GPU

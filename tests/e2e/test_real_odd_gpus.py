@@ -98,6 +98,7 @@ def contained(tmp_path, monkeypatch):
 
 # Somebody else, on every GPU, until its stdin ends.
 SOMEBODY = """import torch
+assert torch.cuda.is_available()
 kept = [torch.zeros(1 << 20, device='cuda:%d' % k) for k in range(torch.cuda.device_count())]
 print('up', flush=True)
 input()"""
@@ -239,7 +240,7 @@ def test_a_hang_in_nccl_names_the_rank_behind(book):  # noqa: F811
 
 @needs(2)
 def test_two_notebooks_are_told_of_their_own_jobs(book):  # noqa: F811
-    """Both on the same GPUs: there a second job would find the first one's RAS at NCCL's usual port."""
+    """At NCCL's usual port, the second job would find the first one's RAS. On a machine with two GPUs both use the same ones."""
     one, two = book(), book()
     cells = [hang(one, 1), hang(two, 0, "--share")]
     for nb, late in ((one, 1), (two, 0), (one, 1)):
@@ -275,7 +276,7 @@ def test_a_check_ends_a_collective_that_an_earlier_cell_left(book):  # noqa: F81
     nb.ok("%%distribute --init\n" + RANK + "kept, x = rank, torch.ones(1, device='cuda')\ndist.all_reduce(x)\nx.item()")
     nb.ok("%%distribute\nif rank == 0:\n    dist.all_reduce(x)")  # it returns, and its kernel waits for rank 1's
     cell = nb.ok("%ranks check", limit=300)
-    assert "all_reduce" in cell.shown and "process groups are aborted" in cell.shown, cell.shown
+    assert re.search(r"all_reduce +\d+", cell.shown), cell.shown
     stay(nb, pids, 10)
     assert values(nb.ok("%%distribute --init --gather\nx = torch.ones(1, device='cuda')\ndist.all_reduce(x)\n(kept, x.item())")) == [(0, 2.0), (1, 2.0)]
 
