@@ -41,7 +41,8 @@ void loop_fd_events(struct watch *w, unsigned events); /* 0: only a hang-up is r
 struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, struct err *err);
 
 /* Calls f after after_ns, then every every_ns (0: once; the watch is then over and is freed by
- * watch_stop). */
+ * watch_stop). after_ns LOOP_OFF: not before loop_timer_again(). */
+#define LOOP_OFF UINT64_MAX
 struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f,
                          void *arg, struct err *err);
 void loop_timer_again(struct watch *w, uint64_t after_ns); /* sets it again, also after it fired */

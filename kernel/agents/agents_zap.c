@@ -131,12 +131,11 @@ struct agents_zap *agents_zap_create(struct loop *loop, void *context,
         return err_null(err, "out of memory");
     z->loop = loop;
     z->allowed = allowed;
-    if (!(z->again = loop_timer(loop, KEPT_NS, 0, judge_kept, z, err)) ||
+    if (!(z->again = loop_timer(loop, LOOP_OFF, 0, judge_kept, z, err)) ||
         !(z->zap = zap_open(loop, context, asked, z, err))) {
         agents_zap_destroy(z);
         return NULL;
     }
-    loop_timer_off(z->again);
     return z;
 }
 

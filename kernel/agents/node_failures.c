@@ -189,10 +189,7 @@ static void look(void *arg)
 
 int node_failures_watch(struct agents *a, struct err *err)
 {
-    if (!(a->look = loop_timer(a->loop, NS_PER_S, 0, look, a, err)))
-        return -1;
-    loop_timer_off(a->look);
-    return 0;
+    return (a->look = loop_timer(a->loop, LOOP_OFF, 0, look, a, err)) ? 0 : -1;
 }
 
 void node_failures_start(struct agents *a)

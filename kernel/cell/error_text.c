@@ -252,15 +252,13 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
  * shown as interrupted, not as dead. */
 static void add_traceback(json_t *traceback, const json_t *error, const json_t *interrupted)
 {
-    const struct slice text = slice_of(json_string_value(interrupted),
-                                       json_string_length(interrupted));
     json_t *line;
     size_t k;
 
     json_array_foreach (json_object_get(error, "traceback"), k, line)
         if (k == 0 && interrupted)
-            json_array_append_new(traceback,
-                                  text_joined("\033[0;31mKeyboardInterrupt\033[0m: ", text));
+            json_array_append_new(traceback, text_joined("\033[0;31mKeyboardInterrupt\033[0m: ",
+                                                         text_of(interrupted)));
         else
             json_array_append(traceback, line);
 }
@@ -294,18 +292,6 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
     return error;
 }
 
-/* The error that cell_fail() has recorded. */
-static json_t *failure(const struct cell *c)
-{
-    const struct slice text = slice_of(json_string_value(c->fault.said),
-                                       json_string_length(c->fault.said));
-    char head[320];
-
-    snprintf(head, sizeof head, "\033[0;31m%.255s\033[0m: ", c->fault.ename);
-    return json_pack("{s:s, s:O, s:[o]}", "ename", c->fault.ename, "evalue", c->fault.said,
-                     "traceback", text_joined(head, text));
-}
-
 json_t *error_of_cell(struct cell *c)
 {
     struct member *cause = first_cause(c);
@@ -313,7 +299,7 @@ json_t *error_of_cell(struct cell *c)
     json_t *error = NULL;
 
     if (c->fault.said)
-        error = failure(c);
+        error = text_error(c->fault.ename, text_of(c->fault.said));
     else if (cause && told)
         error = compose(c, cause, told);
     free(told);

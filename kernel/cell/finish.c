@@ -66,19 +66,6 @@ static void send_reply(struct cell *c)
         queue_abort(c->nb);
 }
 
-/* Adds the cell to home's history, if no CAPTURE has done so. */
-static void record(struct cell *c)
-{
-    struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
-
-    if (!c->from.store || c->prep.recorded)
-        return;
-    m.v[F_CAPTURE_FLAGS].u64 = CAPTURE_NONE | CAPTURE_RECORD;
-    m.v[F_CAPTURE_COUNT].u64 = c->from.count;
-    m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
-    notebook_send(c->nb, SPAN_WORKER_HOME, &m);
-}
-
 /* Interrupts home if it still works for this failed cell. */
 static void stop_home(struct cell *c)
 {
@@ -109,7 +96,8 @@ void finish_begin(struct cell *c)
     live_end(c);
     if (c->fault.said)
         error_show(c, error_of_cell(c));
-    record(c);
+    if (c->from.store && !c->prep.recorded) /* no CAPTURE has added it to home's history */
+        notebook_record(nb, c->id, c->from.count, slice_of(c->from.text, c->from.text_size));
     kill_script(c);
     nb->cell = NULL;
     nb->script_group = NULL;

@@ -255,8 +255,8 @@ void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, 
 void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m);
 void prompts_leave(struct notebook *nb, uint32_t worker); /* removes all prompts of a worker */
 void prompts_stop(struct notebook *nb); /* ranks are interrupted: removes all their prompts */
-void prompts_answer(struct notebook *nb, const struct request *r); /* an input_reply */
-bool prompts_wait(const struct notebook *nb);                      /* there is a prompt */
+void prompts_answer(struct notebook *nb, struct request *r); /* an input_reply */
+bool prompts_wait(const struct notebook *nb);                /* there is a prompt */
 void prompts_tick(struct notebook *nb);
 uint64_t prompts_due(const struct notebook *nb);
 void prompts_release(struct notebook *nb);

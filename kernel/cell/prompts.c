@@ -165,7 +165,7 @@ void prompts_stop(struct notebook *nb)
     drop(nb, SPAN_WORKER_NONE, NULL);
 }
 
-void prompts_answer(struct notebook *nb, const struct request *r)
+void prompts_answer(struct notebook *nb, struct request *r)
 {
     struct prompt *p = nb->prompts.first;
 

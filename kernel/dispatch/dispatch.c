@@ -94,39 +94,28 @@ void dispatch_interrupt(struct notebook *nb)
 
 /* ---- requests ---- */
 
-static void answer_info(struct notebook *nb, struct request *r)
-{
-    nb->ops.status(nb->ops.arg, r, "busy");
-    info_reply(nb, r);
-    nb->ops.status(nb->ops.arg, r, "idle");
-}
-
 /* `cellspan run` adds the number of the signal that it got. */
 static void answer_interrupt(struct notebook *nb, struct request *r)
 {
     const json_int_t signal = json_integer_value(
         json_object_get(request_content(r), "cellspan_signal"));
 
-    nb->ops.status(nb->ops.arg, r, "busy");
     reply_json(nb, r, "interrupt_reply", json_pack("{s:s}", "status", "ok"));
     if (nb->cell && signal > 0 && signal < 64)
         stop_by_signal(nb->cell, (unsigned)signal);
     else
         dispatch_interrupt(nb);
     take_next(nb);
-    nb->ops.status(nb->ops.arg, r, "idle");
 }
 
 static void answer_shutdown(struct notebook *nb, struct request *r)
 {
     const bool restart = json_is_true(json_object_get(request_content(r), "restart"));
 
-    nb->ops.status(nb->ops.arg, r, "busy");
     reply_json(nb, r, "shutdown_reply",
                json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
     publish_json(nb, r, "shutdown_reply",
                  json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
-    nb->ops.status(nb->ops.arg, r, "idle");
     nb->over = true;
     nb->ops.shutdown(nb->ops.arg);
 }
@@ -160,11 +149,6 @@ static void take_comm(struct notebook *nb, struct request *r)
         home_ask(nb, r);
 }
 
-static void take_input(struct notebook *nb, struct request *r)
-{
-    prompts_answer(nb, r);
-}
-
 /* A request of a type that nobody handles, for a debugger say, gets an error: its client must not
  * wait for ever. */
 static void refuse(struct notebook *nb, struct request *r)
@@ -172,13 +156,11 @@ static void refuse(struct notebook *nb, struct request *r)
     char type[64];
 
     log_info("cell", "a request of a type that nobody here answers");
-    nb->ops.status(nb->ops.arg, r, "busy");
     if (home_reply_type(request_type(r), type))
         reply_json(nb, r, type,
                    json_pack("{s:s, s:s, s:s+, s:[]}", "status", "error", "ename",
                              "NotImplementedError", "evalue", request_type(r),
                              " is nothing that cellspan answers", "traceback"));
-    nb->ops.status(nb->ops.arg, r, "idle");
 }
 
 void dispatch_request(struct notebook *nb, struct request *r)
@@ -186,30 +168,34 @@ void dispatch_request(struct notebook *nb, struct request *r)
     static const struct {
         const char *type;
         void (*f)(struct notebook *nb, struct request *r);
+        bool at_once; /* f replies before it returns */
     } table[] = {
-        { "execute_request", take_execute },
-        { "kernel_info_request", answer_info },
-        { "interrupt_request", answer_interrupt },
-        { "shutdown_request", answer_shutdown },
-        { "complete_request", take_complete },
-        { "inspect_request", take_inspect },
-        { "is_complete_request", home_ask },
-        { "history_request", home_ask },
-        { "comm_info_request", home_ask },
-        { "comm_open", take_comm },
-        { "comm_msg", take_comm },
-        { "comm_close", take_comm },
-        { "input_reply", take_input },
+        { "execute_request", take_execute, false },
+        { "kernel_info_request", info_reply, true },
+        { "interrupt_request", answer_interrupt, true },
+        { "shutdown_request", answer_shutdown, true },
+        { "complete_request", take_complete, false },
+        { "inspect_request", take_inspect, false },
+        { "is_complete_request", home_ask, false },
+        { "history_request", home_ask, false },
+        { "comm_info_request", home_ask, false },
+        { "comm_open", take_comm, false },
+        { "comm_msg", take_comm, false },
+        { "comm_close", take_comm, false },
+        { "input_reply", prompts_answer, false },
+        { "", refuse, true }, /* all others */
     };
+    size_t k = 0;
 
     if (nb->over)
         return;
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
-        if (strcmp(table[k].type, request_type(r)) == 0) {
-            table[k].f(nb, r);
-            return;
-        }
-    refuse(nb, r);
+    while (k < sizeof table / sizeof *table - 1 && strcmp(table[k].type, request_type(r)) != 0)
+        k++;
+    if (table[k].at_once)
+        nb->ops.status(nb->ops.arg, r, "busy");
+    table[k].f(nb, r);
+    if (table[k].at_once)
+        nb->ops.status(nb->ops.arg, r, "idle");
 }
 
 /* ---- messages ---- */

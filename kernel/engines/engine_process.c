@@ -268,10 +268,8 @@ engine_process_create(struct loop *loop, const struct engine_process_spec *spec,
     e->said = spec->said;
     e->arg = spec->arg;
     if ((e->name = strdup(spec->name)) &&
-        (e->patience = loop_timer(loop, TERM_NS, 0, patience_over, e, err))) {
-        loop_timer_off(e->patience);
+        (e->patience = loop_timer(loop, LOOP_OFF, 0, patience_over, e, err)))
         return e;
-    }
     engine_process_free(e);
     return err_null(err, "out of memory");
 }

@@ -234,13 +234,11 @@ static void child_ended(void *arg)
 
 static int watch(struct engines *e, struct err *err)
 {
-    if (!(e->sweep = loop_timer(e->loop, SWEEP_NS, 0, sweep, e, err)) ||
-        !(e->look = loop_timer(e->loop, LOOK_NS, 0, look, e, err)) ||
-        !(e->child = loop_signal(e->loop, SIGCHLD, child_ended, e, err)))
-        return -1;
-    loop_timer_off(e->sweep);
-    loop_timer_off(e->look);
-    return 0;
+    return (e->sweep = loop_timer(e->loop, LOOP_OFF, 0, sweep, e, err)) &&
+                   (e->look = loop_timer(e->loop, LOOP_OFF, 0, look, e, err)) &&
+                   (e->child = loop_signal(e->loop, SIGCHLD, child_ended, e, err))
+               ? 0
+               : -1;
 }
 
 struct engines *engines_create(struct loop *loop, const struct engines_config *config,

@@ -392,12 +392,11 @@ struct iopub *iopub_create(struct loop *loop, void *socket, struct iopub_marks m
     p->subscribed = f;
     p->subscribed_arg = arg;
     if (!(p->subscriptions = loop_zmq(loop, socket, subscribed, p, err)) ||
-        !(p->tick = loop_timer(loop, TICK_NS, 0, ticked, p, err))) {
+        !(p->tick = loop_timer(loop, LOOP_OFF, 0, ticked, p, err))) {
         iopub_stop(p);
         iopub_release(p);
         return NULL;
     }
-    loop_timer_off(p->tick);
     return p;
 }
 

@@ -36,11 +36,10 @@ struct usage *usage_create(struct loop *loop, usage_reply_f reply, void *arg, st
     u->loop = loop;
     u->reply = reply;
     u->arg = arg;
-    if (!(u->step = loop_timer(loop, NS_PER_S, 0, step, u, err))) {
+    if (!(u->step = loop_timer(loop, LOOP_OFF, 0, step, u, err))) {
         free(u);
         return NULL;
     }
-    loop_timer_off(u->step);
     return u;
 }
 

@@ -29,12 +29,15 @@ const char *text_field(const json_t *object, const char *name)
     return text ? text : "";
 }
 
+struct slice text_of(const json_t *string)
+{
+    return json_is_string(string) ? slice_of(json_string_value(string), json_string_length(string))
+                                  : slice_text("");
+}
+
 struct slice text_slice(const json_t *object, const char *name)
 {
-    const json_t *value = json_object_get(object, name);
-
-    return json_is_string(value) ? slice_of(json_string_value(value), json_string_length(value))
-                                 : slice_text("");
+    return text_of(json_object_get(object, name));
 }
 
 json_t *text_joined(const char *head, struct slice text)
@@ -46,6 +49,15 @@ json_t *text_joined(const char *head, struct slice text)
         joined = json_stringn(all.p, all.n);
     buf_release(&all);
     return joined;
+}
+
+json_t *text_error(const char *ename, struct slice evalue)
+{
+    char head[320];
+
+    snprintf(head, sizeof head, "\033[0;31m%.255s\033[0m: ", ename);
+    return json_pack("{s:s, s:o, s:[o]}", "ename", ename, "evalue", text_joined("", evalue),
+                     "traceback", text_joined(head, evalue));
 }
 
 void text_trim(char *text)

@@ -192,6 +192,8 @@ bool rank_in_set(const struct rank *r, const void *ranks); /* arg is a struct ra
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
 /* to the node's agent */
 int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m, struct err *err);
+/* adds a cell that home does not run to its history */
+void notebook_record(struct notebook *nb, uint64_t cell, unsigned count, struct slice code);
 void notebook_drop(struct notebook *nb, uint64_t blob); /* 0: none */
 /* parent, here and below: clients show the message under this request; may be NULL */
 void publish(struct notebook *nb, const struct request *parent, const char *type,
@@ -272,8 +274,11 @@ json_t *text_parse(struct slice text);
  * use text_slice() for it. */
 const char *text_field(const json_t *object, const char *name);
 struct slice text_slice(const json_t *object, const char *name);
+struct slice text_of(const json_t *string); /* the same for the string itself */
 /* A new string: head, then text. NULL: memory is out, or text is not UTF-8. */
 json_t *text_joined(const char *head, struct slice text);
+/* A new error of Jupyter's, whose traceback is one line. */
+json_t *text_error(const char *ename, struct slice evalue);
 /* Removes an incomplete UTF-8 character at the end, which snprintf() may have left: Jansson refuses
  * such text. */
 void text_trim(char *text);

@@ -112,6 +112,18 @@ int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m,
     return nb->ops.send_nodes(nb->ops.arg, &node, 1, m, err);
 }
 
+void notebook_record(struct notebook *nb, uint64_t cell, unsigned count, struct slice code)
+{
+    const struct span m = { .kind = SPAN_CAPTURE,
+                            .worker = SPAN_WORKER_HOME,
+                            .cell = cell,
+                            .v[F_CAPTURE_FLAGS].u64 = CAPTURE_NONE | CAPTURE_RECORD,
+                            .v[F_CAPTURE_COUNT].u64 = count,
+                            .v[F_CAPTURE_RAW].s = code };
+
+    notebook_send(nb, SPAN_WORKER_HOME, &m);
+}
+
 void notebook_drop(struct notebook *nb, uint64_t blob)
 {
     if (blob)

@@ -283,13 +283,6 @@ void check_begin(struct cell *c)
 
 /* ---- answers ---- */
 
-static json_t *interrupted(void)
-{
-    return json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue",
-                     "the check was interrupted", "traceback",
-                     "\033[0;31mKeyboardInterrupt\033[0m: the check was interrupted");
-}
-
 /* The rank read its clock at some time between the question and now; the middle is assumed. */
 static void set_clock(struct cell *c, struct check_rank *r)
 {
@@ -317,7 +310,7 @@ bool check_message(struct cell *c, struct member *member, const struct span *m)
     member->state = MEMBER_OK;
     if (c->stop.stopping) {
         member->state = MEMBER_INTERRUPTED;
-        member->error = interrupted();
+        member->error = text_error("KeyboardInterrupt", slice_text("the check was interrupted"));
     }
     return true;
 }

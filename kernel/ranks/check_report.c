@@ -18,10 +18,10 @@ void check_show(struct cell *c, const char *heading, const struct grid *grid,
 
     rc = rc < 0 || (grid->n && grid_text(grid, &text) < 0) ? -1 : buf_add_text(&text, below);
     rc = rc < 0 ? rc : buf_add_text(&html, "<div class=\"cellspan-check\"><b>");
-    rc = rc < 0 ? rc : grid_escape(&html, heading);
+    rc = rc < 0 ? rc : html_add(&html, heading);
     rc = rc < 0 ? rc : buf_add_text(&html, "</b>\n");
     rc = rc < 0 || (grid->n && grid_html(grid, &html) < 0) ? -1 : buf_add_text(&html, "<pre>");
-    rc = rc < 0 ? rc : grid_escape(&html, below);
+    rc = rc < 0 ? rc : html_add(&html, below);
     rc = rc < 0 ? rc : buf_add_text(&html, "</pre></div>\n");
     if (rc < 0)
         log_error("check", "out of memory: a table is not shown");

@@ -200,9 +200,7 @@ static void answer_request(struct notebook *nb, struct where *w, const char *ena
                                 "execution_count", (int)w->count, "user_expressions", "payload");
 
     if (ename) {
-        json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", ename, "evalue", evalue,
-                                  "traceback",
-                                  json_sprintf("\033[0;31m%s\033[0m: %s", ename, evalue));
+        json_t *error = text_error(ename, slice_text(evalue));
 
         json_object_update(content, error);
         publish_json(nb, w->r, "error", error);
@@ -348,17 +346,6 @@ enum cell_outcome where_look(struct cell *c)
     return CELL_DONE;
 }
 
-/* Adds it to home's history. */
-static void record(struct notebook *nb, const struct where *w, struct slice code)
-{
-    struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = w->id };
-
-    m.v[F_CAPTURE_FLAGS].u64 = CAPTURE_NONE | CAPTURE_RECORD;
-    m.v[F_CAPTURE_COUNT].u64 = w->count;
-    m.v[F_CAPTURE_RAW].s = code;
-    notebook_send(nb, SPAN_WORKER_HOME, &m);
-}
-
 static void answer_beside(struct notebook *nb, struct request *r, const char *spec,
                           struct slice code)
 {
@@ -378,7 +365,7 @@ static void answer_beside(struct notebook *nb, struct request *r, const char *sp
     w->count = nb->count;
     w->r = request_ref(r);
     if (store)
-        record(nb, w, code);
+        notebook_record(nb, w->id, w->count, code);
     where_start(nb, w);
 }
 

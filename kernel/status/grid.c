@@ -40,11 +40,6 @@ static size_t widest(const struct grid *g, size_t column)
     return most;
 }
 
-static int pad(struct buf *out, size_t n)
-{
-    return n ? buf_addf(out, "%*s", (int)n, "") : 0;
-}
-
 static int text_line(const struct grid *g, size_t row, const size_t *width, struct buf *out)
 {
     size_t owed = 0; /* blanks to write before the next text, so that no line ends in blanks */
@@ -56,7 +51,9 @@ static int text_line(const struct grid *g, size_t row, const size_t *width, stru
         const bool right = g->right && g->right[c];
 
         if (*text) {
-            rc = pad(out, owed + (right ? left : 0)) < 0 || buf_add_text(out, text) < 0 ? -1 : 0;
+            rc = write_blanks(out, owed + (right ? left : 0)) < 0 || buf_add_text(out, text) < 0
+                     ? -1
+                     : 0;
             owed = (right ? 0 : left) + 2;
         } else {
             owed += width[c] + 2;
@@ -76,11 +73,6 @@ int grid_text(const struct grid *g, struct buf *out)
         rc = text_line(g, row, width, out);
     free(width);
     return rc;
-}
-
-int grid_escape(struct buf *out, const char *text)
-{
-    return html_add(out, text);
 }
 
 int grid_html(const struct grid *g, struct buf *out)

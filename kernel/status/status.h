@@ -63,6 +63,6 @@ void grid_release(struct grid *g);
 MUST_USE int grid_text(const struct grid *g, struct buf *out);
 MUST_USE int grid_html(const struct grid *g, struct buf *out);
 /* Appends text, escaped for HTML. */
-MUST_USE int grid_escape(struct buf *out, const char *text);
+MUST_USE int html_add(struct buf *out, const char *text);
 
 #endif

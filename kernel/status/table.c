@@ -179,12 +179,9 @@ static void measure(const struct status_rank *rows, size_t n, unsigned view,
     }
 }
 
-static int pad(struct buf *out, size_t n)
+int write_blanks(struct buf *out, size_t n)
 {
-    while (n-- > 0)
-        if (buf_add_text(out, " ") < 0)
-            return -1;
-    return 0;
+    return n ? buf_addf(out, "%*s", (int)n, "") : 0;
 }
 
 /* One line of the text; r NULL: the headings. */
@@ -202,7 +199,7 @@ static int text_row(const struct status_rank *r, const size_t width[static COLUM
             continue;
         if (w && columns[c].number)
             owed += width[c] - w;
-        if (w && (pad(out, owed) < 0 || buf_add_text(out, text) < 0))
+        if (w && (write_blanks(out, owed) < 0 || buf_add_text(out, text) < 0))
             return -1;
         owed = (w ? (columns[c].number ? 0 : width[c] - w) : owed + width[c]) + 2;
     }
