@@ -2,6 +2,7 @@
 #include "magics/option.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,6 +15,20 @@
 static int no_memory(struct err *err)
 {
     return err_set(err, "out of memory");
+}
+
+/* The error "-n 0: …" about the option `as` and its value. */
+static int wrong(struct err *err, const char *as, const char *text, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+static int wrong(struct err *err, const char *as, const char *text, const char *format, ...)
+{
+    char shown[TOKEN_SHOWN], why[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return err_set(err, "%s %s: %s", as, token_shown(shown, text), why);
 }
 
 /* The field of plan that the row fills: o->at is the offset of a member of its kind's type. */
@@ -58,7 +73,6 @@ int list_add(char ***list, const char *text, size_t size)
 static int not_a_word(const struct option *o, const char *as, const char *text, struct err *err)
 {
     struct buf all = BUF_INIT;
-    char shown[TOKEN_SHOWN];
     size_t n = 0;
     const char *near;
     bool failed = false;
@@ -66,14 +80,12 @@ static int not_a_word(const struct option *o, const char *as, const char *text, 
     for (; o->words[n]; n++)
         failed = failed || buf_addf(&all, "%s%s", n ? ", " : "", o->words[n]) < 0;
     near = suggest_nearest(text, o->words, n);
-    token_shown(shown, text);
     if (failed)
         no_memory(err);
     else if (near)
-        err_set(err, "%s %s: unknown %s; did you mean %s? (%s)", as, shown, o->words_are, near,
-                all.p);
+        wrong(err, as, text, "unknown %s; did you mean %s? (%s)", o->words_are, near, all.p);
     else
-        err_set(err, "%s %s: unknown %s (%s)", as, shown, o->words_are, all.p);
+        wrong(err, as, text, "unknown %s (%s)", o->words_are, all.p);
     buf_release(&all);
     return -1;
 }
@@ -114,25 +126,22 @@ static int count_set(const struct option *o, const char *as, const char *text, u
                      struct err *err)
 {
     const bool negative = text[0] == '-';
-    char shown[TOKEN_SHOWN];
     uint64_t n;
 
     if (word_index(o, text) == 0) {
         *to = PLAN_N_GPU;
         return 0;
     }
-    token_shown(shown, text);
     if (number_parse(text + negative, &n) < 0) {
         if (suggest_nearest(text, o->words, 1))
-            return err_set(err, "%s %s: not a number; did you mean %s? (give a count, or %s)", as,
-                           shown, o->words[0], o->words[0]);
-        return err_set(err, "%s %s: not a number (give a count, or %s)", as, shown, o->words[0]);
+            return wrong(err, as, text, "not a number; did you mean %s? (give a count, or %s)",
+                         o->words[0], o->words[0]);
+        return wrong(err, as, text, "not a number (give a count, or %s)", o->words[0]);
     }
     if (negative || n < o->min)
-        return err_set(err, "%s %s: a world needs at least one rank", as, shown);
+        return wrong(err, as, text, "a world needs at least one rank");
     if (n > o->max)
-        return err_set(err, "%s %s: the largest world is %llu ranks", as, shown,
-                       (unsigned long long)o->max);
+        return wrong(err, as, text, "the largest world is %llu ranks", (unsigned long long)o->max);
     *to = (unsigned)n;
     return 0;
 }
@@ -141,18 +150,16 @@ static int number_set(const struct option *o, const char *as, const char *text, 
                       struct err *err)
 {
     const char *digits = text + (text[0] == '-');
-    char shown[TOKEN_SHOWN];
     uint64_t n;
 
-    token_shown(shown, text);
     if (number_parse(digits, &n) < 0)
-        return err_set(err, "%s %s: not a number", as, shown);
+        return wrong(err, as, text, "not a number");
     if ((text[0] == '-' || n < o->min || n > o->max) && o->kind == OPTION_GPUS)
-        return err_set(err, "%s %s: from %llu to %llu %s are possible", as, shown,
-                       (unsigned long long)o->min, (unsigned long long)o->max, o->words_are);
+        return wrong(err, as, text, "from %llu to %llu %s are possible", (unsigned long long)o->min,
+                     (unsigned long long)o->max, o->words_are);
     if (text[0] == '-' || n < o->min || n > o->max)
-        return err_set(err, "%s %s: the %s is from %llu to %llu", as, shown, o->words_are,
-                       (unsigned long long)o->min, (unsigned long long)o->max);
+        return wrong(err, as, text, "the %s is from %llu to %llu", o->words_are,
+                     (unsigned long long)o->min, (unsigned long long)o->max);
     *to = (unsigned)n;
     return 0;
 }
@@ -166,27 +173,23 @@ static int engine_set(const struct option *o, const char *as, const char *text, 
 {
     const size_t n = strcspn(text, ":");
     char name[ENGINE_MAX + 1];
-    char shown[TOKEN_SHOWN];
     const char *near;
 
-    token_shown(shown, text);
     if (n == 0)
-        return err_set(err, "%s %s: the %s is missing (%s %s)", as, shown, o->words_are, as,
-                       o->value);
+        return wrong(err, as, text, "the %s is missing (%s %s)", o->words_are, as, o->value);
     if (n > ENGINE_MAX)
-        return err_set(err, "%s %s: the %s's name has more than %u letters", as, shown,
-                       o->words_are, ENGINE_MAX);
+        return wrong(err, as, text, "the %s's name has more than %u letters", o->words_are,
+                     ENGINE_MAX);
     snprintf(name, sizeof name, "%.*s", (int)n, text);
     if (strspn(name, ENGINE_LETTERS) != n || name[0] == '-') {
         near = suggest_nearest(name, o->words, words_count(o));
         if (near)
-            return err_set(err, "%s %s: no %s has that name; did you mean %s?", as, shown,
-                           o->words_are, near);
-        return err_set(err, "%s %s: no %s has that name (a to z, 0 to 9 and -)", as, shown,
-                       o->words_are);
+            return wrong(err, as, text, "no %s has that name; did you mean %s?", o->words_are,
+                         near);
+        return wrong(err, as, text, "no %s has that name (a to z, 0 to 9 and -)", o->words_are);
     }
     if (text[n] && !text[n + 1])
-        return err_set(err, "%s %s: nothing follows the colon (%s %s)", as, shown, as, o->value);
+        return wrong(err, as, text, "nothing follows the colon (%s %s)", as, o->value);
     return text_set(to, text, err);
 }
 
@@ -199,21 +202,19 @@ static const char *const keywords[] = {
 
 int value_identifier(const char *as, const char *text, struct err *err)
 {
-    char shown[TOKEN_SHOWN];
 
-    token_shown(shown, text);
     for (const char *p = text; *p; p++) {
         const bool letter = (*p | 0x20) >= 'a' && (*p | 0x20) <= 'z';
         const bool digit = *p >= '0' && *p <= '9';
 
         if (!letter && *p != '_' && !((unsigned char)*p & 0x80) && !(digit && p > text))
-            return err_set(err, "%s %s: not a Python name", as, shown);
+            return wrong(err, as, text, "not a Python name");
     }
     if (!*text)
         return err_set(err, "%s: a name is missing", as);
     for (const char *const *k = keywords; *k; k++)
         if (strcmp(*k, text) == 0)
-            return err_set(err, "%s %s: a Python keyword, not a name", as, shown);
+            return wrong(err, as, text, "a Python keyword, not a name");
     return 0;
 }
 
@@ -243,10 +244,9 @@ int names_add(char ***list, const char *as, const char *text, struct err *err)
 static int env_set(const char *as, const char *text, char ***list, struct err *err)
 {
     const char *equals = strchr(text, '=');
-    char shown[TOKEN_SHOWN];
 
     if (!equals || equals == text)
-        return err_set(err, "%s %s: write NAME=VALUE", as, token_shown(shown, text));
+        return wrong(err, as, text, "write NAME=VALUE");
     return list_add(list, text, strlen(text)) < 0 ? no_memory(err) : 0;
 }
 
@@ -292,18 +292,15 @@ int value_duration(const char *text, uint64_t *ns)
 static int time_set(const struct option *o, const char *as, const char *text, uint64_t *to,
                     struct err *err)
 {
-    char shown[TOKEN_SHOWN];
     uint64_t ns;
 
-    token_shown(shown, text);
     if (value_duration(text, &ns) < 0)
-        return err_set(err, "%s %s: not a duration (write 10, 10s, 1.5m, 2h or 500ms)", as, shown);
+        return wrong(err, as, text, "not a duration (write 10, 10s, 1.5m, 2h or 500ms)");
     if (ns < o->min * NS_PER_MS)
-        return err_set(err, "%s %s: too short (at least %llu ms)", as, shown,
-                       (unsigned long long)o->min);
+        return wrong(err, as, text, "too short (at least %llu ms)", (unsigned long long)o->min);
     if (ns > o->max * NS_PER_MS)
-        return err_set(err, "%s %s: too long (at most %llu days)", as, shown,
-                       (unsigned long long)(o->max / 86400000));
+        return wrong(err, as, text, "too long (at most %llu days)",
+                     (unsigned long long)(o->max / 86400000));
     *to = ns ? ns : 1; /* 0 says that nothing was given */
     return 0;
 }
@@ -312,7 +309,6 @@ static int ranks_set(const char *as, const char *text, char **to, struct err *er
 {
     struct ranks any = RANKS_INIT;
     struct err why = { "" };
-    char shown[TOKEN_SHOWN];
     int rc;
 
     if (!*text)
@@ -320,7 +316,7 @@ static int ranks_set(const char *as, const char *text, char **to, struct err *er
     rc = ranks_parse(&any, text, RANKS_MAX, &why);
     ranks_release(&any);
     if (rc < 0)
-        return err_set(err, "%s %s: %s", as, token_shown(shown, text), why.text);
+        return wrong(err, as, text, "%s", why.text);
     return text_set(to, text, err);
 }
 
@@ -360,15 +356,14 @@ static int gpus_set(const struct option *o, const char *as, const char *text, un
 {
     const char *comma = strchr(text, ',');
     const bool both = comma && word_index(o, comma + 1) >= 0;
-    char number[16], shown[TOKEN_SHOWN];
+    char number[16];
 
     if (word_index(o, text) >= 0) {
         *to = 1 | PLAN_GPUS_OWN;
         return 0;
     }
     if (!isdigit((unsigned char)text[0]) && text[0] != '-')
-        return err_set(err, "%s %s: not a number (give a count, own, or both as in 2,own)", as,
-                       token_shown(shown, text));
+        return wrong(err, as, text, "not a number (give a count, own, or both as in 2,own)");
     snprintf(number, sizeof number, "%.*s", (int)(both && comma - text < 15 ? comma - text : 15),
              text);
     if (number_set(o, as, both ? number : text, to, err) < 0)
