@@ -56,18 +56,14 @@ static void op_publish(void *arg, const struct request *parent, const char *type
 {
     struct err err = { "" };
 
-    log_failure(front_publish(((struct kernel *)arg)->front, parent, type, p->content, p->metadata,
-                              p->buffers, p->n, &err),
-                &err);
+    log_failure(front_publish(((struct kernel *)arg)->front, parent, type, p, &err), &err);
 }
 
 static void op_reply(void *arg, struct request *r, const char *type, const struct content *p)
 {
     struct err err = { "" };
 
-    log_failure(front_reply_with(((struct kernel *)arg)->front, r, type, p->content, p->metadata,
-                                 p->buffers, p->n, &err),
-                &err);
+    log_failure(front_reply(((struct kernel *)arg)->front, r, type, p, &err), &err);
 }
 
 static void op_status(void *arg, struct request *r, const char *state)

@@ -9,7 +9,6 @@
 void fan_release(struct fan *f)
 {
     free(f->touched);
-    free(f->top);
     f->touched = f->top = NULL;
     f->n_touched = f->n_top = f->room = 0;
 }
@@ -18,18 +17,16 @@ void fan_release(struct fan *f)
 static int fan_begin(struct fan *f)
 {
     const size_t n = f->nodes->n;
-    struct node_link **touched, **top;
+    struct node_link **touched;
 
     f->n_touched = f->n_top = f->gone = 0;
     if (n <= f->room)
         return 0;
-    if (!(touched = realloc(f->touched, 2 * n * sizeof *touched)))
+    if (!(touched = realloc(f->touched, 4 * n * sizeof *touched)))
         return -1;
     f->touched = touched;
-    if (!(top = realloc(f->top, 2 * n * sizeof *top)))
-        return -1;
-    f->top = top;
     f->room = 2 * n;
+    f->top = touched + f->room;
     return 0;
 }
 

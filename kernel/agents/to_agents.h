@@ -13,7 +13,7 @@
 struct fan {
     struct node_table *nodes;   /* borrowed */
     struct node_link **touched; /* its nodes; owned, with room for all nodes */
-    struct node_link **top;     /* its connections; owned, with room for all nodes */
+    struct node_link **top;     /* its connections; in the same allocation */
     size_t n_touched, n_top, room;
     size_t gone; /* receivers on nodes that are lost, or on none */
 };

@@ -66,25 +66,24 @@ static void frames_release(struct frames *fs)
 
 static int frames_collect(struct frames *fs, struct front *f, const struct request *parent,
                           const char *type, const struct slice *before, size_t n_before,
-                          struct slice content, struct slice metadata, const struct slice *buffers,
-                          size_t n_buffers, struct err *err)
+                          const struct content *p, struct err *err)
 {
     char date[32];
 
-    fs->n = n_before + JUPYTER_OUT_FRAMES + n_buffers;
+    fs->n = n_before + JUPYTER_OUT_FRAMES + p->n;
     fs->all = fs->few;
     if (fs->n > FRAMES_ON_STACK && !(fs->all = malloc(fs->n * sizeof *fs->all)))
         return err_set(err, "out of memory");
     clock_iso8601(date);
     if (jupyter_encode(&f->session, type, date, parent ? request_header(parent) : slice_text(""),
-                       metadata, content, fs->all + n_before, err) < 0) {
+                       p->metadata, p->content, fs->all + n_before, err) < 0) {
         frames_release(fs);
         return -1;
     }
     if (n_before)
         memcpy(fs->all, before, n_before * sizeof *before);
-    if (n_buffers)
-        memcpy(fs->all + n_before + JUPYTER_OUT_FRAMES, buffers, n_buffers * sizeof *buffers);
+    if (p->n)
+        memcpy(fs->all + n_before + JUPYTER_OUT_FRAMES, p->buffers, p->n * sizeof *p->buffers);
     return 0;
 }
 
@@ -117,30 +116,25 @@ static int metadata_started(struct buf *out, const struct request *r, struct sli
                     more ? (int)(metadata.n - 1) : 0, more ? (const char *)metadata.p + 1 : "");
 }
 
-int front_reply_with(struct front *f, struct request *r, const char *type, struct slice content,
-                     struct slice metadata, const struct slice *buffers, size_t n, struct err *err)
+int front_reply(struct front *f, struct request *r, const char *type, const struct content *p,
+                struct err *err)
 {
     struct frames fs;
-    struct buf whole = BUF_INIT;
+    struct buf metadata = BUF_INIT;
+    struct content whole = *p;
     size_t n_identity;
     const struct slice *identity = request_identity(r, &n_identity);
-    int rc;
+    int rc = metadata_started(&metadata, r, p->metadata);
 
-    if (metadata_started(&whole, r, metadata) < 0) {
-        rc = err_set(err, "out of memory");
-    } else if ((rc = frames_collect(&fs, f, r, type, identity, n_identity, content,
-                                    buf_slice(&whole), buffers, n, err)) == 0) {
+    whole.metadata = buf_slice(&metadata);
+    if (rc < 0) {
+        err_set(err, "out of memory");
+    } else if ((rc = frames_collect(&fs, f, r, type, identity, n_identity, &whole, err)) == 0) {
         rc = route(f, request_channel(r), &fs, err);
         frames_release(&fs);
     }
-    buf_release(&whole);
+    buf_release(&metadata);
     return rc < 0 ? -1 : 0; /* 1: the client is gone and needs no reply */
-}
-
-int front_reply(struct front *f, struct request *r, const char *type, struct slice content,
-                struct err *err)
-{
-    return front_reply_with(f, r, type, content, slice_text(""), NULL, 0, err);
 }
 
 /* Messages that a client may miss while it does not read. */
@@ -150,8 +144,8 @@ static bool is_bulk(const char *type)
            strstr(type, "display_data");
 }
 
-int front_publish(struct front *f, const struct request *r, const char *type, struct slice content,
-                  struct slice metadata, const struct slice *buffers, size_t n, struct err *err)
+int front_publish(struct front *f, const struct request *r, const char *type,
+                  const struct content *p, struct err *err)
 {
     struct frames fs;
     char topic[TOPIC_SIZE];
@@ -161,7 +155,7 @@ int front_publish(struct front *f, const struct request *r, const char *type, st
     const struct slice before = slice_text(topic);
 
     iopub_welcome(f->iopub); /* first: it encodes frames of its own into the session's buffer */
-    if (frames_collect(&fs, f, r, type, &before, 1, content, metadata, buffers, n, err) < 0)
+    if (frames_collect(&fs, f, r, type, &before, 1, p, err) < 0)
         return -1;
     rc = iopub_send(f->iopub, fs.all, fs.n, is_bulk(type), err);
     frames_release(&fs);
@@ -174,7 +168,7 @@ static int publish_status(struct front *f, const struct request *r, const char *
     char content[64];
 
     snprintf(content, sizeof content, "{\"execution_state\":\"%s\"}", state);
-    return front_publish(f, r, "status", slice_text(content), slice_text(""), NULL, 0, err);
+    return front_publish(f, r, "status", &(struct content){ .content = slice_text(content) }, err);
 }
 
 static bool is_occupied(const struct front *f)
@@ -224,8 +218,8 @@ static void welcome(void *arg, struct slice topic)
     if (!content) /* the topic is not UTF-8: not a Jupyter client */
         return;
     if ((text = json_dumps(content, JSON_COMPACT)) &&
-        frames_collect(&fs, f, NULL, "iopub_welcome", &topic, topic.n > 0, slice_text(text),
-                       slice_text(""), NULL, 0, &err) == 0) {
+        frames_collect(&fs, f, NULL, "iopub_welcome", &topic, topic.n > 0,
+                       &(struct content){ .content = slice_text(text) }, &err) == 0) {
         if (iopub_send(f->iopub, fs.all, fs.n, false, &err) < 0)
             log_error("jupyter", "iopub_welcome: %s", err.text);
         frames_release(&fs);
@@ -243,7 +237,8 @@ static void answer(struct front *f, struct request *r, const char *type, struct 
 {
     struct err err = { "" };
 
-    if (front_reply(f, r, type, content, &err) < 0 || front_status(f, r, "idle", &err) < 0)
+    if (front_reply(f, r, type, &(struct content){ .content = content }, &err) < 0 ||
+        front_status(f, r, "idle", &err) < 0)
         log_failure(type, &err);
 }
 
@@ -331,8 +326,8 @@ int front_ask(struct front *f, const struct request *r, struct slice prompt, boo
         buf_release(&content);
         return err_set(err, "out of memory");
     }
-    if (frames_collect(&fs, f, r, "input_request", identity, n_identity, buf_slice(&content),
-                       slice_text(""), NULL, 0, err) == 0) {
+    if (frames_collect(&fs, f, r, "input_request", identity, n_identity,
+                       &(struct content){ .content = buf_slice(&content) }, err) == 0) {
         if ((rc = route(f, CHANNEL_STDIN, &fs, err)) > 0)
             rc = err_set(
                 err, "input(): the client that ran this cell has not connected its stdin channel");

@@ -14,6 +14,14 @@
 struct front;
 struct request;
 
+/* The content of a message, borrowed. */
+struct content {
+    struct slice content;  /* a JSON object */
+    struct slice metadata; /* a JSON object, or empty */
+    const struct slice *buffers;
+    size_t n;
+};
+
 enum channel { CHANNEL_SHELL, CHANNEL_CONTROL, CHANNEL_STDIN };
 
 /* Called with every verified request (borrowed; request_ref() keeps it). */
@@ -25,20 +33,14 @@ struct front *front_create(struct loop *loop, const char *file, front_request_f 
                            struct err *err);
 void front_destroy(struct front *f); /* waits up to 1 s until queued messages have left */
 
-/* Sends a reply of `type` to the client that sent r, on the same socket. content is a JSON object
- * as text, borrowed. */
-MUST_USE int front_reply(struct front *f, struct request *r, const char *type, struct slice content,
-                         struct err *err);
-/* The same with metadata (a JSON object as text) and buffers. */
-MUST_USE int front_reply_with(struct front *f, struct request *r, const char *type,
-                              struct slice content, struct slice metadata,
-                              const struct slice *buffers, size_t n, struct err *err);
-/* Publishes a message to every subscriber. r NULL: parent_header is {}. metadata may be empty.
- * Copies or sends the bytes before it returns. What can't leave yet is queued in order, so a
- * missing reader is not an error. */
+/* Sends a reply of `type` to the client that sent r, on the same socket. */
+MUST_USE int front_reply(struct front *f, struct request *r, const char *type,
+                         const struct content *p, struct err *err);
+/* Publishes a message to every subscriber. r NULL: parent_header is {}. Copies or sends the bytes
+ * before it returns. What can't leave yet is queued in order, so a missing reader is not an error.
+ */
 MUST_USE int front_publish(struct front *f, const struct request *r, const char *type,
-                           struct slice content, struct slice metadata, const struct slice *buffers,
-                           size_t n, struct err *err);
+                           const struct content *p, struct err *err);
 /* Publishes a status: "busy", "idle", "starting". "busy" also sets the time when the work on r
  * began; r's reply has it as `started`, which clients show. */
 MUST_USE int front_status(struct front *f, struct request *r, const char *state, struct err *err);

@@ -9,15 +9,8 @@
 #include "kernel/agents/node.h"
 #include "protocol/span.h"
 
+struct content;
 struct request;
-
-/* The content of a Jupyter message. */
-struct content {
-    struct slice content;  /* a JSON object */
-    struct slice metadata; /* a JSON object, or empty */
-    const struct slice *buffers;
-    size_t n;
-};
 
 struct cell_ops {
     void *arg;

@@ -38,7 +38,8 @@ static void say(struct toy *t, const struct request *r, const char *text)
     struct err err = { "" };
 
     must(buf_addf(&content, "{\"name\":\"stdout\",\"text\":\"%s\"}", text), &err);
-    must(front_publish(t->front, r, "stream", buf_slice(&content), slice_text(""), NULL, 0, &err),
+    must(front_publish(t->front, r, "stream", &(struct content){ .content = buf_slice(&content) },
+                       &err),
          &err);
     buf_release(&content);
 }
@@ -72,15 +73,19 @@ static void execute(struct toy *t, struct request *r)
     else if (code && strcmp(code, "ask") == 0)
         must(front_ask(t->front, r, slice_text("say \"x\"\n"), true, &err), &err);
     else if (code && strcmp(code, "buffers") == 0)
-        must(front_publish(t->front, r, "comm_msg", slice_text("{}"), slice_text("{\"m\":1}"),
-                           buffer, 2, &err),
+        must(front_publish(t->front, r, "comm_msg",
+                           &(struct content){ slice_text("{}"), slice_text("{\"m\":1}"), buffer,
+                                              2 },
+                           &err),
              &err);
     else if (code && strcmp(code, "drained") == 0) {
         snprintf(text, sizeof text, "%s after %s", t->drained ? "called" : "not called",
                  t->waited_most > FRONT_WAITING_HIGH ? "high" : "low");
         say(t, r, text);
     }
-    must(front_reply(t->front, r, "execute_reply", slice_text("{\"status\":\"ok\"}"), &err), &err);
+    must(front_reply(t->front, r, "execute_reply",
+                     &(struct content){ .content = slice_text("{\"status\":\"ok\"}") }, &err),
+         &err);
 }
 
 static void asked(void *arg, struct request *r)
@@ -95,7 +100,8 @@ static void asked(void *arg, struct request *r)
     }
     must(front_status(t->front, r, "busy", &err), &err);
     if (strcmp(type, "kernel_info_request") == 0)
-        must(front_reply(t->front, r, "kernel_info_reply", slice_text("{\"status\":\"ok\"}"), &err),
+        must(front_reply(t->front, r, "kernel_info_reply",
+                         &(struct content){ .content = slice_text("{\"status\":\"ok\"}") }, &err),
              &err);
     else if (strcmp(type, "execute_request") == 0)
         execute(t, r);
