@@ -330,6 +330,30 @@ pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, 
 
 /* ---- life and death ---- */
 
+int process_output(const struct process_spec *spec, size_t most, struct buf *out, struct err *err)
+{
+    struct process_spec piped = *spec;
+    char bytes[4096];
+    int ends[2], status = -1;
+    ssize_t n = 1;
+    pid_t pid;
+
+    if (fd_pipe(ends) < 0)
+        return err_set(err, "no pipe: %s", strerror(errno));
+    piped.out = ends[1];
+    pid = process_start(&piped, err);
+    fd_close(&ends[1]);
+    while (pid > 0 && out->n <= most && n != 0) {
+        n = read(ends[0], bytes, sizeof bytes);
+        if ((n < 0 && errno != EINTR) || (n > 0 && buf_add(out, bytes, (size_t)n) < 0))
+            break;
+    }
+    fd_close(&ends[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
 int process_adopt_orphans(void)
 {
 #if defined(__linux__) && defined(PR_SET_CHILD_SUBREAPER)

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/buf.h"
 #include "base/slice.h"
 
 MUST_USE int fd_cloexec(int fd);           /* sets FD_CLOEXEC; -1 and errno */
@@ -56,6 +57,11 @@ pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *
 /* The same with pipes for the three streams; nothing waits at our ends of out and errs. */
 pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, int *errs,
                             struct err *err);
+
+/* Runs a program to its end and appends what it writes to stdout, until that is more than `most`
+ * bytes. Blocks. spec->out is not used. Returns its status as waitpid() does; -1: it didn't start.
+ */
+int process_output(const struct process_spec *spec, size_t most, struct buf *out, struct err *err);
 
 /* From now on, orphans among our descendants become our children. -1/ENOSYS if not supported. */
 MUST_USE int process_adopt_orphans(void);

@@ -5,8 +5,7 @@ noinst_LIBRARIES += cli/libcli.a
 cli_libcli_a_SOURCES = \
 	cli/interpreter.h cli/interpreter.c \
 	cli/kernelspec.h cli/kernelspec.c \
-	cli/logo.c \
-	cli/package.c
+	cli/logo.c
 
 cellspan_SOURCES = \
 	cli/client.h cli/client.c \

@@ -109,24 +109,6 @@ static char *absolute(const char *path)
     return found;
 }
 
-/* Reads all that comes from fd; -1 when that is too much or fails. Closes fd. */
-static int read_all(int fd, struct buf *said)
-{
-    ssize_t n;
-
-    do {
-        if (said->n > SAID_MAX || buf_reserve(said, 4096)) {
-            n = -1;
-            break;
-        }
-        n = read(fd, said->p + said->n, 4096);
-        if (n > 0)
-            said->n += (size_t)n;
-    } while (n > 0 || (n < 0 && errno == EINTR));
-    fd_close(&fd);
-    return n ? -1 : 0;
-}
-
 /* Runs the probe, from / so that no file of the user's folder is taken for a module. */
 static json_t *ask(const char *python, struct err *err)
 {
@@ -134,29 +116,19 @@ static json_t *ask(const char *python, struct err *err)
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct buf said = BUF_INIT;
     json_t *answer = NULL;
-    int out[2], status = 0;
-    pid_t pid;
+    int status;
 
-    if (fd_pipe(out))
-        return err_null(err, "no pipe: %s", strerror(errno));
     spec.argv = argv;
     spec.cwd = "/";
-    spec.out = out[1];
-    pid = process_start(&spec, err);
-    fd_close(&out[1]);
-    if (pid < 0) {
-        fd_close(&out[0]);
-        return NULL;
-    }
-    if (!read_all(out[0], &said))
+    status = process_output(&spec, SAID_MAX, &said, err);
+    if (status >= 0 && said.n)
         answer = json_loadb(said.p, said.n, 0, NULL);
     buf_release(&said);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return answer ? answer
-                  : err_null(err, "%s does not work as a Python: it ended with %s %d", python,
-                             WIFSIGNALED(status) ? "signal" : "exit code",
-                             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return answer || status < 0
+               ? answer
+               : err_null(err, "%s does not work as a Python: it ended with %s %d", python,
+                          WIFSIGNALED(status) ? "signal" : "exit code",
+                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 /* Says what is missing and the command that installs it; a Python that the system manages gets a

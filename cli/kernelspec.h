@@ -34,13 +34,10 @@ struct logo {
 
 extern const struct logo logos[];
 
-/* ---- package.c ---- */
 /* Where the Python package is when the installation is not where it was built for (a wheel's, a
- * copied tree). */
-
-/* "PREFIX/lib/cellspan/python" for a kernel that is PREFIX/bin/cellspan-kernel; NULL where the
- * package is in its place or nowhere. The caller's (free()). CELLSPAN_PYTHONPATH is to name it for
- * the kernel's workers. */
+ * copied tree): "PREFIX/lib/cellspan/python" for a kernel that is PREFIX/bin/cellspan-kernel; NULL
+ * where the package is in its place or nowhere. The caller's (free()). CELLSPAN_PYTHONPATH is to
+ * name it for the kernel's workers. */
 char *package_moved(const char *kernel);
 
 #endif

@@ -91,25 +91,11 @@ static unsigned ask_gpus(const char *job)
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct buf text = BUF_INIT;
     struct err err = { "" };
-    char bytes[4096];
     unsigned gpus, most = 0;
-    ssize_t n;
-    int out[2];
-    pid_t pid;
 
-    if (fd_pipe(out) < 0)
-        return 0;
     spec.argv = argv;
-    spec.out = out[1];
     spec.die_with_parent = true;
-    pid = process_start(&spec, &err);
-    fd_close(&out[1]);
-    while (pid > 0 && (n = read(out[0], bytes, sizeof bytes)) > 0)
-        if (buf_add(&text, bytes, (size_t)n) < 0)
-            break;
-    fd_close(&out[0]);
-    if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
+    (void)process_output(&spec, SIZE_MAX, &text, &err);
     gpus = text.p ? job_gpus_per_node(text.p, &most) : 0;
     if (gpus < most && gpus)
         report_say(

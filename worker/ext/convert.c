@@ -130,19 +130,26 @@ int convert_encode(const char *kind, struct span *head, PyObject *fields, struct
     return rc;
 }
 
-static PyObject *list_to(const struct span_list *list)
+PyObject *list_of(size_t n, PyObject *(*one)(const void *rows, size_t i), const void *rows)
 {
-    PyObject *out = PyList_New((Py_ssize_t)list->n);
+    PyObject *list = PyList_New((Py_ssize_t)n);
 
-    for (size_t i = 0; out && i < list->n; i++) {
-        PyObject *one = PyBytes_FromStringAndSize(list->item[i].p, (Py_ssize_t)list->item[i].n);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *item = one(rows, i);
 
-        if (one)
-            PyList_SetItem(out, (Py_ssize_t)i, one); /* takes one */
+        if (item)
+            PyList_SetItem(list, (Py_ssize_t)i, item); /* takes it */
         else
-            Py_CLEAR(out);
+            Py_CLEAR(list);
     }
-    return out;
+    return list;
+}
+
+static PyObject *bytes_to(const void *items, size_t i)
+{
+    const struct slice item = ((const struct slice *)items)[i];
+
+    return PyBytes_FromStringAndSize(item.p, (Py_ssize_t)item.n);
 }
 
 static PyObject *field_to(const struct span_field *f, const union span_value *v)
@@ -155,7 +162,7 @@ static PyObject *field_to(const struct span_field *f, const union span_value *v)
     case SPAN_BYTES:
         return PyBytes_FromStringAndSize(v->s.p, (Py_ssize_t)v->s.n);
     case SPAN_LIST:
-        return list_to(&v->list);
+        return list_of(v->list.n, bytes_to, v->list.item);
     }
     Py_RETURN_NONE;
 }

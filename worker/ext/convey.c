@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "worker/ext/parts.h"
+
 struct collective *convey_collective(PyObject *module)
 {
     return PyModule_GetState(module);
@@ -82,23 +84,12 @@ int numbers_from(PyObject *list, size_t most, uint64_t **out, size_t *n)
     return rc;
 }
 
-static PyObject *rows_to(const struct figure *rows, unsigned n)
+static PyObject *figure_to(const void *rows, size_t i)
 {
-    PyObject *list = PyList_New((Py_ssize_t)n);
+    const struct figure *row = (const struct figure *)rows + i;
 
-    for (unsigned i = 0; list && i < n; i++) {
-        PyObject *row = Py_BuildValue("sKdddKI", coll_name(rows[i].op),
-                                      (unsigned long long)rows[i].bytes, rows[i].us, rows[i].algbw,
-                                      rows[i].busbw, (unsigned long long)rows[i].bad,
-                                      rows[i].iterations);
-
-        if (!row) {
-            Py_DECREF(list);
-            return NULL;
-        }
-        PyList_SetItem(list, (Py_ssize_t)i, row); /* takes row */
-    }
-    return list;
+    return Py_BuildValue("sKdddKI", coll_name(row->op), (unsigned long long)row->bytes, row->us,
+                         row->algbw, row->busbw, (unsigned long long)row->bad, row->iterations);
 }
 
 void job_run(struct collective_job *job, struct transport *t, const struct limit *l)
@@ -113,7 +104,7 @@ void job_run(struct collective_job *job, struct transport *t, const struct limit
 
 PyObject *job_result(const struct collective_job *job)
 {
-    PyObject *list = rows_to(job->rows, job->n_rows);
+    PyObject *list = list_of(job->n_rows, figure_to, job->rows);
 
     return list ? Py_BuildValue("Ns", list, job->err.text) : NULL;
 }

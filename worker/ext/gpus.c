@@ -34,14 +34,15 @@ static PyObject *driver(PyObject *module, PyObject *Py_UNUSED(none))
     return PyLong_FromLong(version);
 }
 
-static PyObject *device_to(const struct cuda_driver *d, int index)
+static PyObject *device_to(const void *of, size_t i)
 {
+    const struct cuda_driver *d = of;
     struct err err = { "" };
     char name[256] = "", text[CUDA_UUID_SIZE];
     struct cu_uuid uuid;
     cu_device device;
 
-    if (cuda_driver_check(d, d->device(&device, index), "cuDeviceGet", &err) < 0 ||
+    if (cuda_driver_check(d, d->device(&device, (int)i), "cuDeviceGet", &err) < 0 ||
         cuda_driver_check(d, d->name(name, sizeof name, device), "the GPU's name", &err) < 0 ||
         cuda_driver_check(d, d->uuid(&uuid, device), "the GPU's UUID", &err) < 0)
         return convey_fail(&err);
@@ -53,24 +54,13 @@ static PyObject *devices(PyObject *module, PyObject *Py_UNUSED(none))
 {
     struct collective *c = convey_collective(module);
     struct err err = { "" };
-    PyObject *list;
     int n = 0;
 
     if (gpus_need_driver(c) < 0)
         return NULL;
     if (cuda_driver_check(&c->driver, c->driver.count(&n), "the number of GPUs", &err) < 0)
         return convey_fail(&err);
-    list = PyList_New(n);
-    for (int i = 0; list && i < n; i++) {
-        PyObject *one = device_to(&c->driver, i);
-
-        if (!one) {
-            Py_DECREF(list);
-            return NULL;
-        }
-        PyList_SetItem(list, i, one); /* takes one */
-    }
-    return list;
+    return list_of((size_t)n, device_to, &c->driver);
 }
 
 #define PLACES_MAX 8

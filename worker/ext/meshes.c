@@ -65,20 +65,11 @@ static int peer_from(PyObject *tuple, void *one)
     return 0;
 }
 
-static PyObject *peers_to(const struct mesh_peer *peers, size_t n)
+static PyObject *peer_to(const void *peers, size_t i)
 {
-    PyObject *list = PyList_New((Py_ssize_t)n);
+    const struct mesh_peer *peer = (const struct mesh_peer *)peers + i;
 
-    for (size_t i = 0; list && i < n; i++) {
-        PyObject *one = Py_BuildValue("Iss", peers[i].rank, peers[i].error, peers[i].silent);
-
-        if (!one) {
-            Py_DECREF(list);
-            return NULL;
-        }
-        PyList_SetItem(list, (Py_ssize_t)i, one); /* takes one */
-    }
-    return list;
+    return Py_BuildValue("Iss", peer->rank, peer->error, peer->silent);
 }
 
 static PyObject *connect_mesh(PyObject *Py_UNUSED(module), PyObject *args)
@@ -101,7 +92,7 @@ static PyObject *connect_mesh(PyObject *Py_UNUSED(module), PyObject *args)
         limit = pause_begin(&pause, seconds);
         rc = mesh_connect(m, self, attempt, peers, n, &limit, &err);
         if (!pause_end(&pause))
-            out = rc < 0 ? convey_fail(&err) : peers_to(peers, n);
+            out = rc < 0 ? convey_fail(&err) : list_of(n, peer_to, peers);
     }
     free(peers);
     return out;

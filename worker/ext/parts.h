@@ -36,6 +36,9 @@ unsigned cut_sockets(struct slice inodes);
 /* On a fatal signal, writes the C stack to fd (borrowed, must stay open) and ends by the signal. */
 MUST_USE int stack_install(int fd, struct err *err);
 
+/* A list of n items that `one` makes of the rows; NULL with a Python exception. (convert.c) */
+PyObject *list_of(size_t n, PyObject *(*one)(const void *rows, size_t i), const void *rows);
+
 /* ---- convert.c ---- */
 /* Converts cellspan's messages to and from Python: a dict of fields by name. Both directions use
  * the table in protocol/. */

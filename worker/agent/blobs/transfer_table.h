@@ -33,8 +33,6 @@ struct transfer_table {
     struct transfer *first;
 };
 
-#define TRANSFER_TABLE_INIT { NULL }
-
 void transfer_table_release(struct transfer_table *list);
 struct transfer *transfer_table_find(const struct transfer_table *list,
                                      uint64_t blob); /* NULL: it is not in the table */

@@ -19,8 +19,6 @@
 #define TRANSFERS_ROOM 12u
 /* in place of a node's number: the connection to the kernel */
 #define TRANSFERS_KERNEL 0xffffffffu
-/* `to` of CHUNK, TAKEN and SHIP: every node that the kernel told to expect the blob like this */
-#define TRANSFERS_ALL 0xffffffffu
 
 struct transfers;
 
