@@ -69,17 +69,18 @@ static void big_ones_are_cast(void)
 
     open_far(&w, &clock);
     packed_as(&w, 8 * MIB, 0);
-    ok(logged(&w, "send PROBE 2\n") && !times(&w, "BIND"), "the first rank is asked for an id");
+    ok(logged(&w, "send PROBE 2\n") && !times(&w, "BIND"),
+       "for a large variable the first rank is asked for an NCCL id, and nothing is sent yet");
     probed(&w, 3, "ok", ID);
-    ok(!times(&w, "BIND"), "and no other's answer counts");
+    ok(!times(&w, "BIND"), "an answer of another rank is ignored");
     probed(&w, 2, "ok", ID);
     ok(in_order(&w, "send BIND 2\n", "send BIND 3 4\n") &&
            in_order(&w, "send BIND 3 4\n", "send RUN 2"),
-       "it gets the blob, the others the word, then all the cell");
+       "the first rank gets the blob, the others only a note to receive it, then all get RUN");
     done(&w, 2, "ok", "", "");
     done(&w, 3, "ok", "", "");
     done(&w, 4, "ok", "", "");
-    ok(!w.nb->cell && !times(&w, "INTERRUPT"), "which ends as ever");
+    ok(!w.nb->cell && !times(&w, "INTERRUPT"), "the cell ends as usual");
     world_close(&w);
 }
 
@@ -92,17 +93,20 @@ static void on_one_machine(void)
     open_three(&w, &clock, GPUS3, "");
     packed_as(&w, 64 * MIB, 8 * MIB - 1);
     ok(!times(&w, "PROBE") && logged(&w, "send BIND 2 3 4\n"),
-       "on one machine what is in host memory is mapped by all");
+       "on one machine, a variable in host memory is mapped by all ranks");
     world_close(&w);
     open_three(&w, &clock, GPUS3, "");
     packed_as(&w, 64 * MIB, 8 * MIB);
-    ok(logged(&w, "send PROBE 2\n") && !times(&w, "BIND"), "what lay on a GPU is cast");
+    ok(logged(&w, "send PROBE 2\n") && !times(&w, "BIND"),
+       "a variable that was on a GPU is sent from GPU to GPU");
     probed(&w, 2, "ok", ID);
-    ok(in_order(&w, "send BIND 2 3 4\n", "send RUN 2"), "and the blob goes to all, for the rest");
+    ok(in_order(&w, "send BIND 2 3 4\n", "send RUN 2"),
+       "on one machine all ranks get the blob, too, for what was not on a GPU");
     world_close(&w);
     open_far(&w, &clock);
     packed_as(&w, 8 * MIB - 1, 8 * MIB - 1);
-    ok(!times(&w, "PROBE") && times(&w, "send BIND") == 1, "small ones are not, wherever they lay");
+    ok(!times(&w, "PROBE") && times(&w, "send BIND") == 1,
+       "small variables are sent as usual, even if they were on a GPU");
     world_close(&w);
 }
 
@@ -128,14 +132,15 @@ static void what_fails_goes_as_ever(void)
     pass(&w, NS_PER_S);
     ok(logged(&w, "send BIND 2 3 4\n") &&
            logged(&w, "don't go from GPU to GPU: there is no libnccl"),
-       "without an id all get the blob, and a line says why");
+       "if the first rank has no id, all get the blob, and a line says why");
     world_close(&w);
     open_three(&w, &clock, GPUS3, "");
     packed_as(&w, 8 * MIB, 8 * MIB);
     pass(&w, 21 * NS_PER_S);
-    ok(logged(&w, "send BIND 2 3 4\n"), "so they do when there is no answer");
+    ok(logged(&w, "send BIND 2 3 4\n"),
+       "if the first rank does not answer in time, all get the blob");
     probed(&w, 2, "ok", ID);
-    ok(times(&w, "send BIND") == 1, "and a late one is nothing");
+    ok(times(&w, "send BIND") == 1, "its late answer has no effect");
     world_close(&w);
 }
 
@@ -148,12 +153,12 @@ static void cells_may_end_meanwhile(void)
     packed_as(&w, 8 * MIB, 8 * MIB);
     exited(&w, 2, 1, 9);
     ok(!w.nb->cell && times(&w, "drop ") && !times(&w, "BIND"),
-       "when the asked rank dies the cell is over, and the blob dropped");
+       "if the asked rank dies, the cell ends, and the blob is dropped");
     ok(logged(
            &w,
            "rank 0 was killed by signal 9 (SIGKILL) (host here, pid 1002), before the cell could run") &&
            !times(&w, "no cell was running"),
-       "with its certificate, as the cell's own error");
+       "the cell's error says how that rank died");
     world_close(&w);
 }
 
@@ -165,12 +170,12 @@ int main(void)
         abort();
     big_ones_are_cast();
     on_one_machine();
-    others_are_not(GPUS3, "", 8 * MIB - 1, "small ones go as ever");
-    others_are_not("{\"gpus\":[]}", "", 8 * MIB, "so they do without GPUs");
-    others_are_not(GPUS3, "--no-gpu", 8 * MIB, "where none is wanted");
-    others_are_not(GPUS3, "--share", 8 * MIB, "where they are shared");
+    others_are_not(GPUS3, "", 8 * MIB - 1, "a small variable is sent as usual");
+    others_are_not("{\"gpus\":[]}", "", 8 * MIB, "without GPUs a large variable is sent as usual");
+    others_are_not(GPUS3, "--no-gpu", 8 * MIB, "with --no-gpu a large variable is sent as usual");
+    others_are_not(GPUS3, "--share", 8 * MIB, "with --share a large variable is sent as usual");
     others_are_not("{\"gpus\":[{\"mig\":true},{\"mig\":true},{\"mig\":true}]}", "", 8 * MIB,
-                   "and between instances");
+                   "with MIG instances a large variable is sent as usual");
     what_fails_goes_as_ever();
     cells_may_end_meanwhile();
     return plan_done();

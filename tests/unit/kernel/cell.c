@@ -17,15 +17,16 @@ static void home_cells(void)
     run(&w, "1+1");
     run(&w, "2+2");
     ok(in_order(&w, "send REQUEST 1", "busy") && in_order(&w, "busy", "publish execute_input"),
-       "a cell goes home, then clients hear of it");
-    ok(times(&w, "send REQUEST") == 1, "and the next waits for it");
+       "a plain cell is sent to home, then clients get busy and execute_input");
+    ok(times(&w, "send REQUEST") == 1, "the next cell is not sent while home runs this one");
     replied(&w, 1, "ok", "{\"status\":\"ok\"}");
     ok(in_order(&w, "reply execute_reply {\"status\":\"ok\"}", "idle"),
-       "its reply is passed on, then idle");
-    ok(in_order(&w, "idle", "send REQUEST 1"), "then the next begins");
+       "home's reply is passed on to the client, and idle follows");
+    ok(in_order(&w, "idle", "send REQUEST 1"), "the waiting cell is sent to home after that");
     run(&w, "3+3");
     replied(&w, 2, "error", "{\"status\":\"error\"}");
-    ok(logged(&w, "reply execute_reply {\"status\":\"aborted\"}"), "an error aborts what waits");
+    ok(logged(&w, "reply execute_reply {\"status\":\"aborted\"}"),
+       "when a cell fails, the cells that wait behind it are aborted");
     world_close(&w);
 }
 
@@ -38,12 +39,13 @@ static void home_dies(void)
     ready(&w, SPAN_WORKER_HOME);
     run(&w, "crash()");
     exited(&w, SPAN_WORKER_HOME, 1, 11);
-    ok(logged(&w, "killed by signal 11 (SIGSEGV)"), "the error names the signal");
+    ok(logged(&w, "killed by signal 11 (SIGSEGV)"),
+       "when a signal kills home, the error names the signal");
     ok(logged(&w, "\"ename\":\"HomeDied\"") && logged(&w, "last words"),
-       "and shows the last words");
-    ok(logged(&w, "send START 1"), "a new home starts");
+       "the error is a HomeDied and shows home's last lines on stderr");
+    ok(logged(&w, "send START 1"), "a new home is started");
     ok(in_order(&w, "reply execute_reply", "idle") && !w.nb->home.executing,
-       "and the cell is over");
+       "the cell is over and was answered");
     world_close(&w);
 }
 
@@ -65,12 +67,13 @@ static void the_thread_that_crashed_comes_first(void)
             "  File \"<ipython-input-1-a>\", line 1 in <module>\n"
             "  File \"/lib/cellspan/_worker/home.py\", line 7 in run\n\n"
             "C stack (most recent call first):\n/lib/libc.so.6(abort)\n");
-    ok(in_order(&w, "Segmentation fault", "Current thread 0x1"), "what happened comes first");
+    ok(in_order(&w, "Segmentation fault", "Current thread 0x1"),
+       "the crash report begins with the kind of crash");
     ok(in_order(&w, "Current thread 0x1", "load.py"),
-       "then the thread that crashed, then the user's others");
-    ok(in_order(&w, "load.py", "libc.so.6"), "then the C stack");
+       "the thread that crashed comes before the user's other threads");
+    ok(in_order(&w, "load.py", "libc.so.6"), "the C stack comes last");
     ok(!logged(&w, "aborts.py") && !logged(&w, "threading.py") && !logged(&w, "home.py"),
-       "what is cellspan's own is left out");
+       "frames of cellspan's own files are left out");
     world_close(&w);
 }
 
@@ -82,28 +85,30 @@ static void a_cell_on_ranks(void)
     world_open(&w, &clock);
     run(&w, "%%distribute -n 2\nprint(x)");
     ok(logged(&w, "send START 2 3") && logged(&w, "send CAPTURE 1") && logged(&w, "send PORT"),
-       "ranks, names and a port are asked for at once");
+       "START, CAPTURE and PORT are sent at once, none waits for another");
     captured(&w, "{\"names\": [[\"x\", 1, 8, \"\"]]}");
     port(&w);
     ready(&w, 2);
-    ok(!strstr(w.log.p, "send PACK"), "nothing is packed before the last rank is there");
+    ok(!strstr(w.log.p, "send PACK"),
+       "home is not asked to pack variables before the last rank is ready");
     ready(&w, 3);
-    ok(logged(&w, "send PACK 1"), "then home packs what they lack");
+    ok(logged(&w, "send PACK 1"),
+       "when all ranks are ready, home packs the variables that they lack");
     packed(&w, w.nb->cell->id, "");
     ok(in_order(&w, "send BIND 2 3", "send RUN 2") && in_order(&w, "send RUN 2", "send RUN 3"),
-       "both get it, then the cell");
+       "both ranks get the variables before RUN, and RUN in the order of ranks");
     done(&w, 3, "ok", "", "");
-    ok(!strstr(w.log.p, "execute_reply"), "one rank alone does not end it");
+    ok(!strstr(w.log.p, "execute_reply"), "the cell does not end while a rank still runs it");
     done(&w, 2, "ok", "", "{\"data\":{\"text/plain\":\"7\"},\"metadata\":{}}");
     ok(in_order(&w, "publish execute_result {\"execution_count\":1,\"data\":{\"text/plain\":\"7\"}",
                 "reply execute_reply"),
-       "rank 0's result is the cell's");
+       "the result of rank 0 is published as the cell's, before the reply");
     buf_clear(&w.log);
     run(&w, "%%distribute\nprint(x)");
     captured(&w, "{\"names\": [[\"x\", 1, 8, \"\"]]}");
     port(&w);
     ok(!strstr(w.log.p, "START") && !strstr(w.log.p, "PACK") && logged(&w, "send RUN 2"),
-       "the next cell costs no start and no shipping");
+       "the next cell starts no ranks and packs no variables that the ranks have");
     world_close(&w);
 }
 
@@ -115,11 +120,11 @@ static void usage_errors(void)
     world_open(&w, &clock);
     run(&w, "%%distribute -n 0\npass");
     ok(logged(&w, "\"ename\":\"UsageError\"") && !strstr(w.log.p, "START"),
-       "a usage error starts nothing");
+       "a cell with a usage error starts no ranks");
     run(&w, "%pull x");
-    ok(logged(&w, "there are no ranks yet"), "nothing can be pulled from nobody");
+    ok(logged(&w, "there are no ranks yet"), "%%pull without ranks is refused");
     run(&w, "%%distribute -n gpu\npass");
-    ok(logged(&w, "there is no GPU on here"), "-n gpu needs one");
+    ok(logged(&w, "there is no GPU on here"), "-n gpu is refused on a machine without GPUs");
     world_close(&w);
 }
 
@@ -134,20 +139,21 @@ static void failures(void)
     begin_two(&w);
     done(&w, 2, "error", error, "");
     ok(!strstr(w.log.p, "publish error"),
-       "after the first failure others may fail alike for a moment");
+       "the error is not shown at once, since other ranks may fail with the same error");
     pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "ZeroDivisionError") && logged(&w, "on rank 0 of 2"),
-       "then the error is shown, with its rank");
-    ok(in_order(&w, "publish error", "send INTERRUPT 3"), "and who still runs is interrupted");
+       "after 0.2 s the error is shown and names its rank");
+    ok(in_order(&w, "publish error", "send INTERRUPT 3"),
+       "then the rank that still runs is interrupted");
     pass(&w, 400 * NS_PER_MS);
-    ok(logged(&w, "send SEVER 2 3"), "then cut from the others");
+    ok(logged(&w, "send SEVER 2 3"), "a rank that does not stop is disconnected from the others");
     pass(&w, 11 * NS_PER_S);
-    ok(logged(&w, "send STACKS 3"), "then asked where it hangs");
+    ok(logged(&w, "send STACKS 3"), "a rank that still does not stop is asked for its stack");
     pass(&w, NS_PER_S);
-    ok(logged(&w, "send KILL 3"), "then killed");
+    ok(logged(&w, "send KILL 3"), "after that it is killed");
     exited(&w, 3, 1, 9);
     ok(in_order(&w, "rank 1 is dead: its variables are gone", "reply execute_reply") && !w.nb->cell,
-       "and the cell is over");
+       "the cell is over and was answered");
     world_close(&w);
 }
 
@@ -161,20 +167,21 @@ static void deaths(void)
     exited(&w, 3, 1, 9);
     pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "rank 1 was killed by signal 9 (SIGKILL) (host here, pid 1003)"),
-       "a death has its certificate");
+       "the error says which signal killed the rank, on which host, and its pid");
     done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
     ok(logged(&w, "\"ename\":\"RankDied\"") && !w.nb->cell,
-       "the survivor's interrupt is no second error");
+       "the KeyboardInterrupt of the other rank is not reported beside RankDied");
     buf_clear(&w.log);
     run(&w, "%%distribute\npass");
     ok(logged(&w, "send START 4") && !strstr(w.log.p, "START 4 5"),
-       "the next cell starts the missing rank alone");
+       "the next cell starts only the rank that died");
     captured(&w, "{\"names\": []}");
     port(&w);
     ready(&w, 4);
     done(&w, 2, "ok", "", "");
     done(&w, 4, "ok", "", "");
-    ok(logged(&w, "rank 1 is new: its variables are gone"), "and says that its variables are gone");
+    ok(logged(&w, "rank 1 is new: its variables are gone"),
+       "a line says that the variables of the new rank are gone");
     world_close(&w);
 }
 
@@ -186,17 +193,19 @@ static void interrupts(void)
     world_open(&w, &clock);
     begin_two(&w);
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt reaches every rank");
+    ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt is sent to all ranks of the cell");
     buf_clear(&w.log);
     w.now += 300 * NS_PER_MS;
     dispatch_interrupt(w.nb);
-    ok(!strstr(w.log.p ? w.log.p : "", "KILL"), "a double click is one interrupt");
+    ok(!strstr(w.log.p ? w.log.p : "", "KILL"),
+       "a second interrupt within a second does not kill the ranks");
     w.now += NS_PER_S;
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send KILL 2 3"), "a second one kills them");
+    ok(logged(&w, "send KILL 2 3"), "a second interrupt after a second kills the ranks");
     exited(&w, 2, 1, 9);
     exited(&w, 3, 1, 9);
-    ok(logged(&w, "reply execute_reply") && !w.nb->cell, "and the cell ends");
+    ok(logged(&w, "reply execute_reply") && !w.nb->cell,
+       "the cell ends when the killed ranks have ended");
     world_close(&w);
 }
 
@@ -209,9 +218,10 @@ static void lost_agents(void)
     begin_two(&w);
     dispatch_lost(w.nb, NODE_HERE, "the agent was killed");
     ok(logged(&w, "revive") && logged(&w, "the agent was killed"),
-       "an agent that is lost ends the cell and is started again");
+       "when the agent dies, the cell says so, and the agent is started again");
     pass(&w, 300 * NS_PER_MS);
-    ok(!w.nb->cell && w.nb->group->rank[0].state == RANK_DEAD, "its ranks are dead");
+    ok(!w.nb->cell && w.nb->group->rank[0].state == RANK_DEAD,
+       "the ranks of the agent that died count as dead");
     world_close(&w);
 }
 
@@ -225,15 +235,17 @@ static void questions(void)
     begin_two(&w);
     input.v[F_INPUT_PROMPT].s = slice_text("name? ");
     say(&w, 2, input);
-    ok(logged(&w, "ask [0] name? "), "a rank asks");
+    ok(logged(&w, "ask [0] name? "), "input() on a rank shows its prompt, with the rank's label");
     ask(&w, "input_reply", "{\"value\":\"Ada\"}");
-    ok(logged(&w, "send INPUT_REPLY 2"), "and gets the answer");
+    ok(logged(&w, "send INPUT_REPLY 2"), "the answer is sent to the rank that asked");
     ask(&w, "input_reply", "{\"value\":\"again\"}");
-    ok(!in_order(&w, "INPUT_REPLY 2", "INPUT_REPLY"), "once");
+    ok(!in_order(&w, "INPUT_REPLY 2", "INPUT_REPLY"), "a second answer is not sent to it");
     ask(&w, "kernel_info_request", "{}");
-    ok(logged(&w, "reply kernel_info_reply"), "meanwhile the kernel says who it is");
+    ok(logged(&w, "reply kernel_info_reply"),
+       "kernel_info_request is answered while ranks run a cell");
     ask(&w, "shutdown_request", "{\"restart\":false}");
-    ok(w.ended && logged(&w, "publish shutdown_reply"), "and ends when asked");
+    ok(w.ended && logged(&w, "publish shutdown_reply"),
+       "shutdown_request ends the kernel while ranks run a cell");
     world_close(&w);
 }
 

@@ -87,21 +87,22 @@ static void a_check_goes_step_by_step(void)
 
     begin_check(&w, &clock, "%ranks check");
     ok(times(&w, "send PROBE") == 2 && asked(&w, "facts", "\"WORLD_SIZE\":\"2\""),
-       "both ranks are asked for facts, in their world's environment");
+       "first both ranks are asked for facts, with their world's environment");
     facts(&w, 2, 0, "2.5.1", 1 << 30);
-    ok(times(&w, "send PROBE") == 2, "the next step waits for both");
+    ok(times(&w, "send PROBE") == 2, "the next step does not begin before both have answered");
     facts(&w, 3, 0, "2.5.1", 1 << 30);
     ok(logged(&w, "python") && logged(&w, "eth0=10.0.0.2") && !strstr(w.log.p, "differs") &&
            !strstr(w.log.p, "clock of"),
-       "nodes are shown, nothing differs");
-    ok(asked(&w, "listen", "\"address\":\"127.0.0.1\""), "then each listens at its node's address");
+       "the facts of the nodes are shown, without a line about differences");
+    ok(asked(&w, "listen", "\"address\":\"127.0.0.1\""),
+       "then each rank listens at its node's address");
     probed(&w, 2, "ok", "{\"port\": 4001, \"nccl_id\": null}");
     probed(&w, 3, "ok", "{\"port\": 4002, \"nccl_id\": null}");
-    ok(asked(&w, "connect", "[[0,\"127.0.0.1:4001\"]]"), "and connects to the other");
+    ok(asked(&w, "connect", "[[0,\"127.0.0.1:4001\"]]"), "then each rank connects to the other");
     probed(&w, 2, "ok", "{\"peers\": [{\"rank\": 1, \"error\": \"\", \"silent\": \"\"}]}");
     probed(&w, 3, "ok", "{\"peers\": [{\"rank\": 0, \"error\": \"\", \"silent\": \"\"}]}");
     ok(asked(&w, "check", "\"pairs\":[[0,1]]") && asked(&w, "check", "\"order\":[]"),
-       "then the pair is measured");
+       "then the pair of ranks is measured");
     probed(
         &w, 2, "ok",
         "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 30, \"gbps\": 1.25, \"bad\": 0, \"error\": \"\"}], "
@@ -111,16 +112,16 @@ static void a_check_goes_step_by_step(void)
         "{\"rows\": [], \"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 35, \"gbps\": 1.5, \"bad\": 0, \"error\": \"\"}], "
         "\"error\": \"\"}");
     ok(logged(&w, "1 pairs of ranks over tcp") && logged(&w, "35") && logged(&w, "1.25"),
-       "by its slower end");
-    ok(asked(&w, "check", "\"order\":[0,1]"), "then the world");
+       "the slower of both results is shown for the pair");
+    ok(asked(&w, "check", "\"order\":[0,1]"), "then the whole world is measured");
     both(&w, rows);
     ok(logged(&w, "all_reduce  1048576     1000.0         1.500         2.250      0"),
-       "as nccl-tests shows it");
-    ok(asked(&w, "close", ""), "and all is closed");
+       "the result of the world has the columns of nccl-tests");
+    ok(asked(&w, "close", ""), "at the end the ranks are told to close their connections");
     both(&w, "{}");
     ok(in_order(&w, "all 2 ranks over tcp", "reply execute_reply {\"status\":\"ok\"") &&
            !w.nb->cell,
-       "the check is over");
+       "the check ends well, after its table");
     world_close(&w);
 }
 
@@ -141,11 +142,12 @@ static void what_differs_is_named(void)
     begin_check(&w, &clock, "%ranks check");
     facts(&w, 2, 86400, "2.5.1", 1 << 20);
     facts(&w, 3, 86400, "2.4.0", 1 << 20);
-    ok(logged(&w, "torch differs: 2.5.1 on here, 2.4.0 on here"), "a version");
+    ok(logged(&w, "torch differs: 2.5.1 on here, 2.4.0 on here"),
+       "different versions of torch are named");
     ok(logged(&w, "the clock of here is 24.0 hours ahead of the kernel's"),
-       "a clock that is a day off");
-    ok(logged(&w, "/dev/shm of here has 1.0 MiB left"), "a full /dev/shm");
-    ok(asked(&w, "listen", ""), "none of it ends the check");
+       "a clock that differs by a day is named");
+    ok(logged(&w, "/dev/shm of here has 1.0 MiB left"), "a full /dev/shm is named");
+    ok(asked(&w, "listen", ""), "such differences do not end the check");
     world_close(&w);
 }
 
@@ -166,11 +168,11 @@ static void networks_are_told_and_nccl_takes_equal_versions(void)
         snprintf(content, sizeof content, text, k ? "2.23.4" : "2.23.5");
         probed(&w, 3, "ok", content);
         ok(logged(&w, "eth0 25") && logged(&w, "mlx5_0: 400 Gb/sec (4X NDR)"),
-           "links and InfiniBand are shown");
+           "the speed of links and InfiniBand is shown");
         ok(logged(&w, "lets a process pin 64 KiB of memory"),
-           "and a limit that NCCL would run into");
+           "a memory limit that is too low for NCCL is named");
         ok(k == !logged(&w, "NCCL can't be checked: not every rank has one of the same version"),
-           "the last number of the version counts as well");
+           "NCCL is checked only if the whole version is equal on all ranks");
         world_close(&w);
     }
 }
@@ -184,20 +186,21 @@ static void a_dead_link_fails_the_check(void)
     to_pairs(
         &w,
         "{\"peers\": [{\"rank\": 1, \"error\": \"127.0.0.1:4001: no answer\", \"silent\": \"nothing came\"}]}");
-    ok(asked(&w, "check", "\"closed\":[[0,1],[1,0]]"), "all are told which ways are closed");
+    ok(asked(&w, "check", "\"closed\":[[0,1],[1,0]]"),
+       "ranks are told which connections are not possible");
     both(
         &w,
         "{\"pairs\": [{\"a\": 0, \"b\": 1, \"us\": 0, \"gbps\": 0, \"bad\": 0, \"error\": \"no way to rank 1\"}]}");
     ok(logged(&w, "closed: from rank 0 to rank 1: 127.0.0.1:4001: no answer") &&
            logged(&w, "dead: ranks 0 and 1 (here): no way"),
-       "they are named");
-    ok(asked(&w, "close", ""), "without neighbours the world is not measured");
+       "these connections and the pair are named");
+    ok(asked(&w, "close", ""), "the whole world is not measured if ranks can't reach each other");
     both(&w, "{}");
     ok(logged(&w,
               "\"ename\":\"LinkError\",\"evalue\":\"ranks 0 and 1 (here): no way to rank 1\"") &&
            !w.nb->cell,
-       "and the cell fails");
-    ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks are as they were");
+       "the check fails with a LinkError");
+    ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks are idle after the failed check");
     world_close(&w);
 }
 
@@ -208,11 +211,11 @@ static void a_rank_that_refuses_ends_it(void)
 
     begin_check(&w, &clock, "%ranks check -r 0");
     ok(times(&w, "send PROBE 2") == 1 && times(&w, "send PROBE") == 1,
-       "one rank alone can be checked");
+       "%%ranks check -r 0 asks only rank 0");
     probed(&w, 2, "error", "{\"error\": \"this rank knows no probe\"}");
     ok(logged(&w, "CheckError") && logged(&w, "rank 0 on here: this rank knows no probe") &&
            !w.nb->cell,
-       "a refusal is told");
+       "a rank's error ends the check, and is shown");
     world_close(&w);
 }
 
@@ -223,20 +226,23 @@ static void interrupts_and_deaths(void)
 
     begin_check(&w, &clock, "%ranks check");
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt reaches the ranks");
+    ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt of a check is sent to the ranks");
     probed(&w, 2, "error", "{\"error\": \"interrupted\"}");
     probed(&w, 3, "error", "{\"error\": \"interrupted\"}");
-    ok(logged(&w, "\"ename\":\"KeyboardInterrupt\"") && !w.nb->cell, "and ends the check");
+    ok(logged(&w, "\"ename\":\"KeyboardInterrupt\"") && !w.nb->cell,
+       "when the ranks have stopped, the check ends with KeyboardInterrupt");
     buf_clear(&w.log);
     run(&w, "%ranks check");
     exited(&w, 3, 1, 9);
     pass(&w, 300 * NS_PER_MS);
-    ok(logged(&w, "RankDied") && logged(&w, "send INTERRUPT 2"), "a rank that dies");
+    ok(logged(&w, "RankDied") && logged(&w, "send INTERRUPT 2"),
+       "a rank that dies in a check is reported, and the other is interrupted");
     probed(&w, 2, "error", "{\"error\": \"interrupted\"}");
-    ok(logged(&w, "execute_reply") && !w.nb->cell, "fails it");
+    ok(logged(&w, "execute_reply") && !w.nb->cell,
+       "the check fails when the other rank has stopped");
     buf_clear(&w.log);
     probed(&w, 2, "ok", "{}");
-    ok(!w.nb->cell, "an answer that comes late is nothing");
+    ok(!w.nb->cell, "a late answer has no effect");
     world_close(&w);
 }
 
@@ -277,11 +283,11 @@ static void strangers_are_logged(void)
     to_close(&w, "{\"strangers\": 2}");
     ok(was_logged(path,
                   "refused: 2 connections to rank 0 on here that did not know the check's token"),
-       "who was turned away is told");
+       "connections without the check's token are logged");
     world_close(&w);
     begin_check(&w, &clock, "%ranks check");
     to_close(&w, "{\"strangers\": 0}");
-    ok(!was_logged(path, "refused"), "and nobody else");
+    ok(!was_logged(path, "refused"), "without such connections nothing is logged");
     world_close(&w);
     unsetenv("CELLSPAN_LOG");
     settings_open_log("check.t");
@@ -302,8 +308,8 @@ static void a_rank_may_die_between_its_answers(void)
     buf_clear(&w.log);
     run(&w, "%ranks check -r 9");
     ok(logged(&w, "UsageError") && logged(&w, "execute_reply") && !w.nb->cell,
-       "a rank that there is not is refused");
-    ok(!times(&w, "send START"), "before ranks start for it");
+       "%%ranks check with a rank that does not exist is refused");
+    ok(!times(&w, "send START"), "that refusal starts no ranks");
     world_close(&w);
 }
 
@@ -314,7 +320,7 @@ static void needs_ranks(void)
 
     world_open(&w, &clock);
     run(&w, "%ranks check");
-    ok(logged(&w, "there are no ranks yet"), "without ranks there is nothing to check");
+    ok(logged(&w, "there are no ranks yet"), "%%ranks check without ranks is refused");
     world_close(&w);
 }
 

@@ -19,37 +19,39 @@ static void comes(void)
     home_open(&w, &clock);
     run(&w, ON_TWO);
     ok(logged(&w, "engine ssh (h1,h2) 4") && !times(&w, "START"),
-       "the engine is started, and ranks wait for it");
+       "the engine is started first, and no rank before its machines are there");
     engine(&w, ENGINE_SAYS, "job 7 waits in the queue");
     engine(&w, ENGINE_SAYS, "job 7 waits in the queue");
     engine(&w, ENGINE_SAYS, "job 7 runs");
     pass(&w, NS_PER_S);
     ok(logged(&w, "cellspan: job 7 waits in the queue") && logged(&w, "job 7 runs"),
-       "what it says is shown");
-    ok(times(&w, "waits in the queue") == 1, "once where it repeats itself");
+       "the engine's messages are shown under the cell");
+    ok(times(&w, "waits in the queue") == 1, "a message that the engine repeats is shown once");
     come(&w, 2);
     up(&w, 1);
-    ok(!times(&w, "START"), "the last machine is waited for");
+    ok(!times(&w, "START"), "no rank starts before the last machine is up");
     up(&w, 2);
-    ok(logged(&w, "place 2 on 1") && logged(&w, "place 5 on 2"), "then ranks are placed in blocks");
+    ok(logged(&w, "place 2 on 1") && logged(&w, "place 5 on 2"),
+       "ranks are placed on the machines in blocks of consecutive numbers");
     ok(logged(&w, "send START 2 3\n") && logged(&w, "send START 4 5\n"),
-       "and each machine is told of its own");
+       "each machine gets a START for its own ranks only");
     ok(logged(&w, "send PORT node 1") && logged(&w, "send CAPTURE 1"),
-       "the port is asked of rank 0's machine");
+       "rank 0's machine looks for the free port");
     provide(&w);
     all_ready(&w, 2, 5);
-    ok(times(&w, "send RUN") == 2 && sent(&w, "0*2,1*2"), "all get the layout");
+    ok(times(&w, "send RUN") == 2 && sent(&w, "0*2,1*2"),
+       "RUN tells all ranks which of them are on which machine");
     ok(sent(&w, "\"MASTER_ADDR\":\"10.0.0.1\"") || sent(&w, "\"MASTER_ADDR\": \"10.0.0.1\""),
-       "and meet where all reach rank 0");
+       "MASTER_ADDR is an address of rank 0's machine");
     all_done(&w, 2, 5);
-    ok(is_over(&w, "\"status\":\"ok\""), "and the cell ends");
+    ok(is_over(&w, "\"status\":\"ok\""), "the cell ends well when all ranks are done");
     next(&w, "%%distribute\npass");
     provide(&w);
     ok(!times(&w, "engine ") && !times(&w, "START") && times(&w, "send RUN") == 2,
-       "the next cell needs no --on");
+       "the next cell without --on runs on the same machines");
     all_done(&w, 2, 5);
     next(&w, "%%distribute --on ssh:h1,h2\npass");
-    ok(w.nb->cell && !times(&w, "engine "), "and may give the same");
+    ok(w.nb->cell && !times(&w, "engine "), "the same --on again starts no engine");
     world_close(&w);
 }
 
@@ -82,7 +84,7 @@ static void meets(void)
         all_ready(&w, 2, 5);
         ok(sent(&w, cases[i].at), "%s and %s meet at %s",
            cases[i].first ? cases[i].first : "(unknown)", cases[i].second, cases[i].at);
-        ok(i > 0 || sent(&w, "[fd00::1]:"), "with brackets where a port follows");
+        ok(i > 0 || sent(&w, "[fd00::1]:"), "an IPv6 address before a port has brackets");
         world_close(&w);
     }
 }
@@ -96,10 +98,11 @@ static void absences(struct world *w)
     up(w, w->first);
     lost(w, w->first + 1, "it does not answer");
     lost(w, w->first + 2, "it does not answer");
-    ok(!times(w, "reply execute_reply"), "for a moment others may fail as well");
+    ok(!times(w, "reply execute_reply"),
+       "after a machine has failed, the cell waits a moment for others that fail");
     pass(w, 2 * NS_PER_S);
     ok(is_over(w, "h4, h5 did not come up: it does not answer") && logged(w, "engine stop"),
-       "and all are named, a reason once");
+       "the error names all machines that failed, and a common reason once");
     buf_clear(&w->log);
     w->first -= 2;
     run(w, "%%distribute --on ssh:a,b\npass");
@@ -108,7 +111,7 @@ static void absences(struct world *w)
     lost(w, w->first, "it does not answer");
     ok(is_over(w,
                "h1, h2 did not come up:\\n  h1: it does not answer\\n  h2: it refuses the login"),
-       "or each with its own, in their order, at once when none is left");
+       "machines with different reasons have a line each; no waiting when all have failed");
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
     lost(w, w->first,
@@ -118,7 +121,7 @@ static void absences(struct world *w)
     ok(is_over(
            w,
            "h1, h2 did not come up: cellspan-agent ended with status 3: cellspan-agent can't reach the kernel\""),
-       "and each machine once, whoever names it");
+       "a machine's name is not repeated in the reason");
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
     lost(w, w->first, "it refuses the login (ssh: me@10.0.0.1: Permission denied)");
@@ -126,17 +129,18 @@ static void absences(struct world *w)
     ok(is_over(
            w,
            "h1, h2 did not come up: it refuses the login (ssh: me@10.0.0.1: Permission denied)\""),
-       "a reason of many is said once, whatever ssh says of each");
+       "reasons that differ only in ssh's details count as one");
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
     lost(w, w->first, "it does not answer");
     dispatch_interrupt(w->nb);
-    ok(is_over(w, "KeyboardInterrupt"), "an interrupt ends the wait");
+    ok(is_over(w, "KeyboardInterrupt"), "an interrupt ends the waiting for machines");
     next(w, "%%distribute --on ssh:a,b\npass");
     come(w, 2);
     lost(w, w->first, "it does not answer");
     engine(w, ENGINE_FAILED, "exit status 1");
-    ok(is_over(w, "h1 did not come up: it does not answer"), "and so does the end of the engine");
+    ok(is_over(w, "h1 did not come up: it does not answer"),
+       "the end of the engine ends the waiting for machines, and the failed machine is named");
 }
 
 /* However many there are. */
@@ -154,7 +158,7 @@ static void many_absences(void)
     ok(is_over(&w, "h1, h2, h3, h4, h5, h6, h7, h8 and 4 more did not come up:"
                    "\\n  h1, h3, h4, h5, h6, h7, h9, h10 and 2 more: it does not answer"
                    "\\n  h2, h8: it refuses the login"),
-       "of many the first are named, behind each reason too");
+       "of many failed machines only the first are named, also for each reason");
     next(&w, "%%distribute --on ssh:a*12\npass");
     come(&w, 12);
     for (unsigned k = 0; k < 12; k++) {
@@ -164,7 +168,7 @@ static void many_absences(void)
         lost(&w, w.first + k, own);
     }
     ok(is_over(&w, "\\n  h7: reason 6\\n  h8: reason 7\\n  and 4 more, for other reasons"),
-       "and the first reasons");
+       "of many reasons only the first are given");
     world_close(&w);
 }
 
@@ -178,33 +182,34 @@ static void refusals(void)
     w.no_engine = true;
     run(&w, "%%distribute --on nosuch\npass");
     ok(is_over(&w, "EngineError") && logged(&w, "there is no engine nosuch"),
-       "an engine that is not there is named");
-    ok(!w.nb->group->on, "and is not where the next cell is");
+       "the error names an engine that does not exist");
+    ok(!w.nb->group->on, "an engine that does not exist is not the group's place afterwards");
     w.no_engine = false;
     next(&w, "%%distribute -n 2\npass");
     ok(is_over(&w, "nosuch did not come up: write --on again (--on local") && !times(&w, "START"),
-       "nor does it run where the user did not ask for it");
+       "after a failed --on, a cell without --on is refused and starts nothing");
     next(&w, "%%distribute --on slurm:--partition=x\npass");
-    ok(logged(&w, "engine slurm (--partition=x) 0"), "another may be tried at once");
+    ok(logged(&w, "engine slurm (--partition=x) 0"), "another --on may follow at once");
     engine(&w, ENGINE_FAILED, "sbatch: invalid partition x");
     ok(is_over(&w, "invalid partition x") && !times(&w, "engine stop"),
-       "one that refuses is quoted, and is gone by itself");
+       "the error quotes an engine that failed, and it need not be stopped");
     next(&w, ON_TWO);
     come(&w, 2);
     up(&w, 1);
     lost(&w, 2, "h2: Connection refused");
     ok(is_over(&w, "h2 did not come up: Connection refused") && logged(&w, "engine stop 2"),
-       "a machine that never comes is named");
+       "the error names a machine that was lost before it was up, and the engine is stopped");
     absences(&w);
     next(&w, "%%distribute --on local:here\npass");
-    ok(is_over(&w, "takes nothing after the colon"), "local takes no specification");
+    ok(is_over(&w, "takes nothing after the colon"), "--on local:x is refused");
     buf_clear(&w.log);
     memset(words, 'x', 1);
     for (size_t k = 1; k + 2 < sizeof words; k += 2)
         memcpy(words + k, "\u00e9", 2);
     run(&w, "%%distribute --on slurm:--partition=x\npass");
     engine(&w, ENGINE_FAILED, words);
-    ok(is_over(&w, "\"evalue\":\"x\u00e9"), "long words are cut, but within no character");
+    ok(is_over(&w, "\"evalue\":\"x\u00e9"),
+       "a long message of an engine is cut between two characters");
     world_close(&w);
 }
 
@@ -217,25 +222,29 @@ static void interrupts(void)
     run(&w, "%%distribute --on slurm\npass");
     dispatch_interrupt(w.nb);
     ok(is_over(&w, "KeyboardInterrupt") && logged(&w, "engine stop 1"),
-       "an interrupt ends what is still starting");
+       "an interrupt stops an engine that is still starting");
     up(&w, 1);
     engine(&w, ENGINE_FAILED, "cancelled");
-    ok(times(&w, "reply execute_reply") == 1 && !w.nb->cell, "and nobody minds what it says later");
+    ok(times(&w, "reply execute_reply") == 1 && !w.nb->cell,
+       "later messages of that engine change nothing");
     next(&w, "%%distribute\npass");
     ok(is_over(&w, "slurm did not come up: write --on again"),
-       "nor is anything run elsewhere instead");
+       "the next cell without --on is refused and does not run on this machine");
     next(&w, "%ranks stop");
     next(&w, "%%distribute -n 1\npass");
-    ok(logged(&w, "send START 2\n"), "before %%ranks stop, after which all begins anew");
+    ok(logged(&w, "send START 2\n"),
+       "after %%ranks stop, a cell without --on runs on this machine");
     next(&w, "%ranks stop");
     all_exited(&w, 2, 2);
     next(&w, "%%distribute --timeout 5 --on slurm\npass");
     pass(&w, 6 * NS_PER_S);
-    ok(is_over(&w, "TimeoutError") && logged(&w, "engine stop 2"), "so does --timeout");
+    ok(is_over(&w, "TimeoutError") && logged(&w, "engine stop 2"),
+       "--timeout stops an engine that is still starting");
     next(&w, "%%distribute --on slurm\npass");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     pass(&w, 3600 * NS_PER_S);
-    ok(w.nb->cell || times(&w, "engine stop 3") == 1, "a queue may take its time");
+    ok(w.nb->cell || times(&w, "engine stop 3") == 1,
+       "an engine that waits in a queue has no time limit");
     world_close(&w);
 }
 
@@ -247,49 +256,54 @@ static void moves(void)
     open_two(&w, &clock);
     run(&w, "%%distribute --on ssh:h3\npass");
     ok(is_over(&w, "--on ssh:h3: the ranks are on ssh:h1,h2 (--fresh"),
-       "another --on names both, and the way out");
+       "another --on is refused; the error names both places and --fresh");
     w.no_engine = true;
     next(&w, "%%distribute --fresh --on shh:h3\npass");
     ok(is_over(&w, "there is no engine shh") && !logged(&w, "send KILL"),
-       "one that is not there ends no ranks");
+       "--fresh with an engine that does not exist ends no ranks");
     w.no_engine = false;
     next(&w, "%%distribute -n 1 --fresh --on ssh:h3\nx");
     captured(&w, "{\"error\": \"CaptureError: x was not sent\"}");
     ok(is_over(&w, "x was not sent") && !logged(&w, "send KILL"),
-       "nor does a variable that can't travel");
+       "--fresh with a variable that can't be sent ends no ranks");
     next(&w, "%%distribute\npass");
     provide(&w);
     all_done(&w, 2, 5);
-    ok(!logged(&w, "send START"), "and all goes on with the ranks that there are");
+    ok(!logged(&w, "send START"), "the next cell runs on the old ranks");
     next(&w, "%%distribute -n 2 --fresh --on ssh:h3\npass");
     ok(logged(&w, "send CAPTURE 1") && !logged(&w, "send KILL"),
-       "home says first what it can send");
+       "--fresh asks home first whether the variables can be sent");
     captured(&w, "{\"names\": []}");
-    ok(logged(&w, "send KILL 2 3 4 5") && !times(&w, "engine "), "which ends the ranks");
+    ok(logged(&w, "send KILL 2 3 4 5") && !times(&w, "engine "),
+       "after home's answer the old ranks are ended, and the engine is not touched before that");
     w.first = 3;
     all_exited(&w, 2, 5);
-    ok(in_order(&w, "engine stop 1", "engine ssh (h3) 2"), "then the engine, and starts the other");
+    ok(in_order(&w, "engine stop 1", "engine ssh (h3) 2"),
+       "when the ranks have ended, the old engine is stopped and the new one started");
     all_up(&w, 1);
     ok(logged(&w, "place 6 on 3") && logged(&w, "send START 6 7"),
-       "on whose machines the ranks start");
+       "the new ranks are placed on the new engine's machine");
     provide(&w);
     all_ready(&w, 6, 7);
-    ok(sent(&w, "\"127.0.0.1\"") && sent(&w, "0*2"), "a world on one machine meets there");
+    ok(sent(&w, "\"127.0.0.1\"") && sent(&w, "0*2"),
+       "MASTER_ADDR is 127.0.0.1 if all ranks are on one machine");
     all_done(&w, 6, 7);
     next(&w, "%%distribute --fresh\npass");
     captured(&w, "{\"names\": []}");
     all_exited(&w, 6, 7);
-    ok(!times(&w, "engine ") && logged(&w, "send START 8 9"), "--fresh alone keeps the allocation");
+    ok(!times(&w, "engine ") && logged(&w, "send START 8 9"),
+       "--fresh without --on keeps the engine and starts new ranks");
     provide(&w);
     all_ready(&w, 8, 9);
     all_done(&w, 8, 9);
-    ok(!logged(&w, "new: "), "and nobody misses what ran before");
+    ok(!logged(&w, "new: "), "after --fresh no line says that new ranks have missed cells");
     next(&w, "%ranks stop");
     all_exited(&w, 8, 9);
-    ok(is_over(&w, "engine stop 2") && !w.nb->group->on, "%%ranks stop gives it back");
+    ok(is_over(&w, "engine stop 2") && !w.nb->group->on,
+       "%%ranks stop stops the engine when the ranks have ended");
     next(&w, "%%distribute -n 1\npass");
     ok(logged(&w, "send START 10\n") && !times(&w, "engine ") && !times(&w, "place "),
-       "and the next ranks are here");
+       "the next cell without --on starts its ranks on this machine");
     world_close(&w);
 }
 
@@ -304,23 +318,25 @@ static void scripts(void)
     port(&w);
     ok(logged(&w, "send START 6 7") && logged(&w, "send START 8 9") && logged(&w, "place 6 on 1") &&
            logged(&w, "place 8 on 2"),
-       "a script has ranks of its own, beside those of the same numbers");
+       "a script gets new ranks, beside the group's ranks");
     all_ready(&w, 6, 9);
     ok(times(&w, "send RUN") == 2 && sent(&w, "print(1)") && sent(&w, "[\"train.py\",\"3\"]"),
-       "the text of a script goes along");
-    ok(sent(&w, "0*2,1*2"), "its world stands where they stand");
+       "RUN carries the script's text and arguments");
+    ok(sent(&w, "0*2,1*2"), "the script's ranks are placed on the same machines as the group's");
     all_done(&w, 6, 9);
-    ok(w.nb->cell && logged(&w, "send KILL 6 7 8 9"), "who has said DONE is to end");
+    ok(w.nb->cell && logged(&w, "send KILL 6 7 8 9"),
+       "after DONE the script's processes are told to end");
     pass(&w, 13 * NS_PER_S);
-    ok(is_over(&w, "left behind"), "who can't is left behind");
+    ok(is_over(&w, "left behind"),
+       "processes that do not end are left behind after a time limit, and the cell ends");
     next(&w, "%distribute -r 2 train.py");
     provide(&w);
     ok(logged(&w, "send START 10\n") && logged(&w, "place 10 on 2"),
-       "one that takes part alone stands where it belongs");
+       "with -r, the one rank of a script is placed where it would be in the whole world");
     all_ready(&w, 10, 10);
-    ok(sent(&w, "0*2,1*2"), "in a world of all");
+    ok(sent(&w, "0*2,1*2"), "its RUN has the layout of the whole world");
     lost(&w, 2, "silence");
-    ok(is_over(&w, "RankDied"), "with its machine it is lost");
+    ok(is_over(&w, "RankDied"), "the loss of its machine fails the script's cell");
     world_close(&w);
 }
 
@@ -337,14 +353,14 @@ static void slots(void)
     run(&w, "%%distribute --on ssh:h1,h2*3\npass");
     all_up(&w, 2);
     ok(logged(&w, "place 2 on 1") && logged(&w, "send START 3 4 5\n"),
-       "slots say how many there are, and where");
+       "without -n there are as many ranks as slots, placed by the slots");
     provide(&w);
     all_ready(&w, 2, 5);
-    ok(sent(&w, "0*1,1*3"), "unevenly as well");
+    ok(sent(&w, "0*1,1*3"), "the layout shows an uneven number of ranks for each machine");
     all_done(&w, 2, 5);
     next(&w, "%%distribute -n 5\npass");
     ok(is_over(&w, "-n 5: there is room for 4 ranks (h1: 1, h2: 3)") && !times(&w, "START"),
-       "and more are refused");
+       "more ranks than slots are refused");
     world_close(&w);
 }
 
@@ -361,27 +377,28 @@ static void gpus(void)
     ok(logged(
            &w,
            "-n 3: there are 2 GPUs (h1: 1 free of 2; held: GPU 0 by pid 7, h2: 1) for 3 ranks; --no-gpu runs without GPUs, --share"),
-       "too few GPUs are counted, and what helps is said");
+       "too few GPUs: the error counts them by machine and names options that help");
     ok(!w.nb->cell && !times(&w, "START") && !times(&w, "engine stop"),
-       "nothing starts, and the machines stay");
+       "after that error no rank has started, and the engine goes on");
     next(&w, "%%distribute -n gpu\npass");
     ok(logged(&w, "send START 2\n") && logged(&w, "send START 3\n"),
-       "-n gpu is one for each on all machines");
+       "-n gpu starts one rank for each free GPU of all machines");
     provide(&w);
     all_ready(&w, 2, 3);
-    ok(sent(&w, "CELLSPAN_GPUS"), "and they know that they have one");
+    ok(sent(&w, "CELLSPAN_GPUS"), "these ranks have CELLSPAN_GPUS in their environment");
     all_done(&w, 2, 3);
     next(&w, "%%distribute\npass");
-    ok(!times(&w, "send GPUS"), "nobody is asked where nobody starts");
+    ok(!times(&w, "send GPUS"), "if no rank must be started, machines are not asked for GPUs");
     provide(&w);
     all_done(&w, 2, 3);
     next(&w, "%%distribute -n 4 --no-gpu\npass");
     ok(is_over(
            &w,
            "--no-gpu: ranks 0-1 were started with GPUs (--fresh ends them and starts new ones)"),
-       "what ranks hold they keep");
+       "--no-gpu is refused while ranks with GPUs live");
     next(&w, "%%distribute --gpus 2\npass");
-    ok(is_over(&w, "--gpus 2: ranks 0-1 were started with 1 GPU each"), "and how many");
+    ok(is_over(&w, "--gpus 2: ranks 0-1 were started with 1 GPU each"),
+       "another number of GPUs for each rank is refused while ranks live");
     next(&w, "%%distribute -n 3 --fresh\npass");
     captured(&w, "{\"names\": []}");
     ok(is_over(&w, "-n 3: there are 2 GPUs") && !times(&w, "KILL"),
@@ -393,7 +410,8 @@ static void gpus(void)
     next(&w, "%%distribute -n 4 --no-gpu --fresh\npass");
     captured(&w, "{\"names\": []}");
     all_exited(&w, 2, 3);
-    ok(!times(&w, "send GPUS") && times(&w, "send START") == 2, "--no-gpu neither asks nor counts");
+    ok(!times(&w, "send GPUS") && times(&w, "send START") == 2,
+       "--no-gpu --fresh starts ranks without asking for GPUs");
     world_close(&w);
 }
 
@@ -410,13 +428,13 @@ static void gpus_that_are_not_known(void)
            &w,
            "the GPUs of here could not be listed (the GPU driver does not answer): ranks start there without GPUs") &&
            times(&w, "send START") == 1,
-       "ranks to which nobody promised a GPU start without, which is told");
+       "if GPUs can't be listed, ranks start without them, and a line says so");
     world_close(&w);
     home_open(&w, &clock);
     w.gpus[0] = unknown;
     run(&w, "%%distribute -n 2 --no-gpu\npass");
     ok(times(&w, "send START") == 1 && !times(&w, "GPU driver"),
-       "where none is wanted there is nothing to tell");
+       "with --no-gpu, GPUs that can't be listed are not mentioned");
     world_close(&w);
 }
 
@@ -427,10 +445,12 @@ static void gpus_of_one_machine(void)
 
     world_open(&w, &clock);
     run(&w, "%%distribute --gpus 2 -n 1\npass");
-    ok(is_over(&w, "--gpus 2: there is no GPU on here"), "GPUs that are asked for must be there");
+    ok(is_over(&w, "--gpus 2: there is no GPU on here"),
+       "--gpus 2 is refused on a machine without GPUs");
     w.gpus[0] = "{\"gpus\":[" GPU "," LEASED "]}";
     next(&w, "%%distribute -n gpu\npass");
-    ok(is_over(&w, "there is no GPU on here"), "a machine without is asked once");
+    ok(is_over(&w, "there is no GPU on here"),
+       "a machine that has told that it has no GPUs is not asked again");
     world_close(&w);
     world_open(&w, &clock);
     w.gpus[0] = "{\"gpus\":null,\"why\":\"the GPU driver does not answer\"}";
@@ -438,25 +458,26 @@ static void gpus_of_one_machine(void)
     ok(is_over(
            &w,
            "no GPU on here (leave --gpus out to run without); here: the GPU driver does not answer"),
-       "why is told");
+       "the error says why GPUs could not be listed");
     w.gpus[0] = "{\"gpus\":[" GPU "]}";
     next(&w, "%%distribute -n gpu\npass");
     ok(times(&w, "send GPUS") == 1 && times(&w, "send START") == 1,
-       "a machine that could not tell is asked again");
+       "a machine that could not list its GPUs is asked again by the next cell");
     world_close(&w);
     world_open(&w, &clock);
     w.gpus[0] = "{\"gpus\":[],\"why\":\"no driver: reboot\"}";
     run(&w, "%%distribute -n gpu\npass");
     ok(is_over(&w, "no GPU on here (give a number, as in -n 4); here: no driver: reboot"),
-       "with -n gpu too");
+       "-n gpu also says why there are no GPUs");
     world_close(&w);
     world_open(&w, &clock);
     w.silent = true;
     run(&w, "%%distribute\npass");
     ok(logged(&w, "send GPUS node 0") && !times(&w, "START") && logged(&w, "send CAPTURE"),
-       "home captures while GPUs are looked for");
+       "home looks for variables while a machine lists its GPUs");
     pass(&w, START_LIMIT_NS + NS_PER_S);
-    ok(is_over(&w, "here did not say in 120 s which GPUs it has"), "for so long");
+    ok(is_over(&w, "here did not say in 120 s which GPUs it has"),
+       "if a machine does not list its GPUs in time, the cell fails");
     world_close(&w);
 }
 
@@ -468,15 +489,15 @@ static void grows(void)
     open_two(&w, &clock);
     run(&w, "%%distribute -n 6\npass");
     ok(logged(&w, "place 6 on 1") && logged(&w, "place 7 on 2") && !times(&w, "engine "),
-       "a world that grows fills what is free");
+       "more ranks are placed evenly on the same machines");
     provide(&w);
     all_ready(&w, 6, 7);
-    ok(sent(&w, "0*2,1*2,0*1,1*1"), "and its living ranks stay where they are");
+    ok(sent(&w, "0*2,1*2,0*1,1*1"), "in the larger world, living ranks keep their places");
     all_done(&w, 2, 7);
     buf_clear(&w.log);
     exited(&w, 4, 1, 9);
     run(&w, "%%distribute\npass");
-    ok(logged(&w, "place 8 on 2"), "a rank that died starts where it was");
+    ok(logged(&w, "place 8 on 2"), "a rank that died is started on its old machine again");
     world_close(&w);
 }
 
@@ -492,11 +513,11 @@ static void versions(void)
     ready_as(&w, 4, "3.9.18");
     ok(is_over(&w, "rank 2: Python on h2 is 3.9.18, the notebook's is 3.11.7") &&
            logged(&w, "CELLSPAN_REMOTE_PYTHON"),
-       "another Python is refused, with both versions and what helps");
-    ok(logged(&w, "send KILL 4 5"), "and its ranks end");
+       "another Python version on a machine fails the cell; the error names both versions and the setting");
+    ok(logged(&w, "send KILL 4 5"), "the ranks on that machine are ended");
     buf_clear(&w.log);
     ready_as(&w, 5, "3.9.18");
-    ok(!times(&w, "reply"), "once");
+    ok(!times(&w, "reply"), "a second rank with that version causes no second reply");
     world_close(&w);
 }
 

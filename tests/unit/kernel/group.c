@@ -32,16 +32,18 @@ static void growing(void)
     struct ranks missing = RANKS_INIT;
     struct buf text = BUF_INIT;
 
-    ok(group_grow(g, 4, &err) == 0 && g->size == 4, "a group grows");
+    ok(group_grow(g, 4, &err) == 0 && g->size == 4, "a group grows to four ranks");
     ok(g->rank[1].worker == 101 && rank_alive(&g->rank[1]),
-       "and its living ranks keep their processes");
+       "when a group grows, living ranks keep their processes");
     ok(group_missing(g, 4, &missing) == 0 && ranks_format(&missing, &text) == 0,
-       "it says who is missing");
-    is_text(text.p, "2-3", "the new ones are");
-    ok(group_grow(g, GROUP_MAX + 1, &err) < 0 && g->size == 4, "past the limit it stays as it was");
-    ok(strstr(err.text, "65537") != NULL, "and the error names the number: %s", err.text);
+       "the ranks without a process can be listed");
+    is_text(text.p, "2-3", "these are the two new ranks");
+    ok(group_grow(g, GROUP_MAX + 1, &err) < 0 && g->size == 4,
+       "growth over the limit fails and changes nothing");
+    ok(strstr(err.text, "65537") != NULL, "the error of that growth names the number: %s",
+       err.text);
     ok(group_worker(g, 101) == &g->rank[1] && !group_worker(g, 7) && !group_worker(g, 0),
-       "a worker leads to its rank");
+       "a rank is found by its worker's number, and unknown numbers give none");
     ranks_release(&missing);
     buf_release(&text);
     group_destroy(g);
@@ -55,10 +57,11 @@ static void dying(void)
     json_object_set_new(g->rank[0].known, "x", json_integer(1));
     rank_end(&g->rank[0]);
     ok(g->rank[0].state == RANK_DEAD && json_object_size(g->rank[0].known) == 0,
-       "a dead rank knows nothing any more");
+       "of a rank that ended, no variables count as known");
     g->rank[1].state = RANK_STOPPING;
     rank_end(&g->rank[1]);
-    ok(g->rank[1].state == RANK_NONE, "one that was asked to stop did not die");
+    ok(g->rank[1].state == RANK_NONE,
+       "a rank that ended after it was told to is not dead, but has no process");
     group_destroy(g);
 }
 
@@ -72,24 +75,28 @@ static void ledger(void)
     for (unsigned cell = 4; rc == 0 && cell <= 7; cell += 3)
         rc = group_ran(g, &all, cell);
     ok(rc == 0 && group_ran(g, &all, 7) == 0 && json_array_size(g->cells) == 2,
-       "a cell run again is written down once");
-    is_int(rank_missed(g, &g->rank[1], &text), 0, "who ran everything missed nothing");
+       "a cell that runs twice is recorded once");
+    is_int(rank_missed(g, &g->rank[1], &text), 0, "a rank that ran all cells has missed none");
     rank_end(&g->rank[1]);
     rank_start(&g->rank[1], 200, 0);
-    ok(g->rank[1].is_new && g->rank[1].lives == 2, "a rank started again is new");
-    is_int(rank_missed(g, &g->rank[1], &text), 2, "and missed what ran before");
-    is_text(text.p, "4, 7", "by the cells' numbers");
+    ok(g->rank[1].is_new && g->rank[1].lives == 2,
+       "a rank that was started again is new and in its second life");
+    is_int(rank_missed(g, &g->rank[1], &text), 2,
+           "a rank that was started again has missed the earlier cells");
+    is_text(text.p, "4, 7", "missed cells are given by their numbers");
     for (unsigned k = 0; k < g->size; k++)
         rank_end(&g->rank[k]);
     group_forget_cells(g);
     buf_clear(&text);
     rank_start(&g->rank[1], 300, 0);
-    ok(rank_missed(g, &g->rank[1], &text) == 0, "nobody misses cells from before a start afresh");
+    ok(rank_missed(g, &g->rank[1], &text) == 0,
+       "after the cells are forgotten, a new rank has missed none");
     if (group_ran(g, &all, 9) < 0)
         abort();
     rank_start(&g->rank[1], 301, 0);
-    ok(rank_missed(g, &g->rank[1], &text) == 1, "but what ran since");
-    is_text(text.p, "9", "by its number");
+    ok(rank_missed(g, &g->rank[1], &text) == 1,
+       "a rank that starts later has missed the cells since then");
+    is_text(text.p, "9", "that cell is given by its number");
     buf_release(&text);
     ranks_release(&all);
     group_destroy(g);
@@ -108,27 +115,29 @@ static void shipping(void)
     if (ranks_add_range(&all, 0, 2) < 0)
         abort();
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
-       "ranks that lack the same names get one shipment");
-    is_text(s.item[0].names, "a,b", "of all names");
-    ok(ledger_bundle_sent(g, &s.item[0], captured) == 0, "it is sent");
+       "ranks that lack the same variables share one parcel");
+    is_text(s.item[0].names, "a,b", "the parcel has all names");
+    ok(ledger_bundle_sent(g, &s.item[0], captured) == 0, "the parcel is recorded as sent");
     vars_bundles_release(&s);
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 0,
-       "what they have does not travel again");
+       "variables that ranks have are not sent again");
     json_object_del(g->rank[1].known, "a");
-    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1, "one rank lacks a name");
-    ok(ranks_format(&s.item[0].ranks, &text) == 0, "only it gets a shipment");
-    is_text(text.p, "1", "rank 1");
-    is_text(s.item[0].names, "a", "of that name alone");
+    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
+       "when one rank lacks a name, one parcel is planned");
+    ok(ranks_format(&s.item[0].ranks, &text) == 0, "the ranks of that parcel can be formatted");
+    is_text(text.p, "1", "the parcel is for rank 1 only");
+    is_text(s.item[0].names, "a", "the parcel has only the name that rank 1 lacks");
     vars_bundles_release(&s);
     json_array_set_new(json_array_get(json_object_get(captured, "names"), 1), 1, json_integer(6));
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 2,
-       "a new version travels to all, with what else each lacks");
+       "a new version is sent to all ranks, each with what else it lacks");
     vars_bundles_release(&s);
     ok(group_assigned(g, &all, captured) == 0 &&
            json_integer_value(json_object_get(g->rank[2].known, "c")) == 9,
-       "a name that the cell assigns counts as known");
+       "a name that the cell assigns counts as known to the ranks");
     group_forget_versions(g);
-    ok(json_object_size(g->rank[2].known) == 0, "a new home's versions mean something else");
+    ok(json_object_size(g->rank[2].known) == 0,
+       "after home is a new process, no versions count as known");
     json_decref(captured);
     ranks_release(&all);
     buf_release(&text);
@@ -169,27 +178,40 @@ static void rules(void)
     static const struct {
         const char *row, *said, *want, *what;
     } cases[] = {
-        { "[\"a\", 3, 8, \"\", 1, 0]", NULL, "has", "what a rank has, stays" },
-        { "[\"a\", 4, 8, \"\", 4, 0]", NULL, "goes", "what home assigned goes unasked" },
+        { "[\"a\", 3, 8, \"\", 1, 0]", NULL, "has",
+          "a name of which the rank has home's version is not sent" },
+        { "[\"a\", 4, 8, \"\", 4, 0]", NULL, "goes",
+          "a name that home has assigned is sent without a question" },
         { "[\"a\", 4, 8, \"\", 1, 0]", NULL, "asked",
-          "before a change in place the rank is asked" },
+          "after a change in place at home, the rank is asked first" },
         { "[\"a\", 4, 8, \"\", 1, 0]", "same", "goes",
-          "it goes over what the rank has not changed" },
-        { "[\"a\", 4, 8, \"\", 1, 0]", "gone", "goes", "and where nothing is" },
-        { "[\"a\", 4, 8, \"\", 1, 0]", "changed", "clash", "not over what it has changed" },
-        { "[\"a\", 4, 8, \"\", 1, 0]", "no reason", "clash", "nor where it can't tell" },
-        { "[\"a\", 3, 8, \"\", 1, 1]", "changed", "goes", "--capture goes over that" },
-        { "[\"a\", 3, 8, \"\", 1, 1]", "same", "has", "and sends nothing that is there" },
-        { "[\"a\", 3, 8, \"\", 1, 2]", NULL, "asked", "of %push nothing goes that is there" },
-        { "[\"a\", 3, 8, \"\", 1, 2]", "changed", "goes", "and all that is not" },
+          "home's change replaces a value that the rank has not changed" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", "gone", "goes",
+          "home's change is sent to a rank that has deleted the name" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", "changed", "clash",
+          "a change in place on both sides is a conflict" },
+        { "[\"a\", 4, 8, \"\", 1, 0]", "no reason", "clash",
+          "if the rank can't tell whether it has changed the value, that is a conflict" },
+        { "[\"a\", 3, 8, \"\", 1, 1]", "changed", "goes",
+          "--capture replaces a value that the rank has changed" },
+        { "[\"a\", 3, 8, \"\", 1, 1]", "same", "has",
+          "--capture sends nothing if the rank has the same value" },
+        { "[\"a\", 3, 8, \"\", 1, 2]", NULL, "asked",
+          "%push asks the rank first whether it has the value" },
+        { "[\"a\", 3, 8, \"\", 1, 2]", "changed", "goes",
+          "%push replaces a value that the rank has changed" },
         { "[\"a\", 4, 8, \"\", 1, 3]", "changed", "has",
-          "what the cell assigns does not need home's" },
-        { "[\"a\", 4, 8, \"\", 1, 6]", "changed", "has", "nor what it may assign" },
-        { "[\"a\", 4, 8, \"\", 0, 4]", "changed", "has", "what was pulled does not go back" },
-        { "[\"a\", 4, 8, \"\", 0, 4]", "gone", "goes", "but to a rank that has none" },
-        { "[\"a\", 4, 8, \"\", 0, 0]", "changed", "clash", "home's change of it is one in place" },
+          "a name that the cell assigns is not sent over the rank's own value" },
+        { "[\"a\", 4, 8, \"\", 1, 6]", "changed", "has",
+          "a name that the cell may assign is not sent over the rank's own value" },
+        { "[\"a\", 4, 8, \"\", 0, 4]", "changed", "has",
+          "a value that home has pulled is not sent back" },
+        { "[\"a\", 4, 8, \"\", 0, 4]", "gone", "goes",
+          "a pulled value is sent to a rank that has none" },
+        { "[\"a\", 4, 8, \"\", 0, 0]", "changed", "clash",
+          "a pulled value that home has changed counts as changed in place" },
         { "[\"a\", 4, 8, \"\", 1, 5]", NULL, "has",
-          "what only shares memory stays while nothing goes" },
+          "a name that is listed only because it shares memory is not sent alone" },
     };
     struct group *g = living_group(1);
 
@@ -217,15 +239,18 @@ static void causes(void)
         bool at_home;
         const char *names, *theirs, *anew, *lacked, *what;
     } cases[] = {
-        { AS_SENT, ASSIGNED, 0, "changed", false, "a,b", "a", "b", "b", "a name is new" },
-        { AS_SENT, ASSIGNED, 4, "changed", false, "a,b", "a", "b", NULL, "home has assigned one" },
+        { AS_SENT, ASSIGNED, 0, "changed", false, "a,b", "a", "b", "b",
+          "conflict: b is new to the ranks and shares memory with a, which they have changed" },
+        { AS_SENT, ASSIGNED, 4, "changed", false, "a,b", "a", "b", NULL,
+          "conflict: home has assigned b, which shares memory with a, which ranks have changed" },
         { AS_SENT, OTHER, 4, "changed", true, "a,b", "a,b", NULL, NULL,
-          "home has changed the other" },
+          "conflict: home has changed b in place, and ranks have changed a and b" },
         { CHANGED, ASSIGNED, 0, "no reason", true, "a,b", "a", "b", "b",
-          "home has changed it, and one is new" },
+          "conflict: home has changed a in place, ranks can't tell, and b is new" },
         { PULLED, ASSIGNED, 0, "changed", false, "a,b", "a", "b", "b",
-          "home has pulled it, and changed nothing" },
-        { AS_SENT, ASSIGNED, 0, "same", false, NULL, NULL, NULL, NULL, "nothing is in the way" },
+          "conflict: home has pulled a, ranks have changed it since, and b is new" },
+        { AS_SENT, ASSIGNED, 0, "same", false, NULL, NULL, NULL, NULL,
+          "no conflict: ranks have changed nothing" },
     };
 
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -252,11 +277,12 @@ static void causes(void)
             abort();
         ok(t.at_home == cases[k].at_home && t.tied == (cases[k].names != NULL), "%s",
            cases[k].what);
-        is_text(t.names, cases[k].names, "what is in conflict");
-        is_text(t.theirs, cases[k].theirs, "what ranks have changed");
-        is_text(t.anew, cases[k].anew, "what home has new");
-        is_text(t.lacked, cases[k].lacked, "what ranks do not have");
-        is_int((long)ranks_count(&t.lack), cases[k].lacked ? 2 : 0, "and how many of them");
+        is_text(t.names, cases[k].names, "the names in conflict");
+        is_text(t.theirs, cases[k].theirs, "the names that ranks have changed");
+        is_text(t.anew, cases[k].anew, "the names that home has assigned or made");
+        is_text(t.lacked, cases[k].lacked, "the names that ranks lack");
+        is_int((long)ranks_count(&t.lack), cases[k].lacked ? 2 : 0,
+               "the number of ranks that lack them");
         touched_release(&t);
         ranks_release(&all);
         json_decref(captured);
@@ -279,8 +305,9 @@ static void two_causes(void)
     json_object_update_new(g->rank[0].said, parse("{\"a\": \"changed\", \"c\": \"changed\"}"));
     if (ranks_add(&one, 0) < 0 || vars_bundles_touched(g, &one, captured, false, &t, &err) < 0)
         abort();
-    ok(t.at_home && !t.tied && !t.anew, "what home has changed in place is a conflict of its own");
-    is_text(t.names, "c", "told without what is only new");
+    ok(t.at_home && !t.tied && !t.anew,
+       "a name that home has changed in place is told alone, before other conflicts");
+    is_text(t.names, "c", "that conflict names only the name that home has changed");
     touched_release(&t);
     ranks_release(&one);
     json_decref(captured);
@@ -307,22 +334,24 @@ static void what_a_cell_assigns(void)
                            parse("{\"small\": 1, \"perhaps\": 1, \"large\": 3, \"same\": 2}"));
     ok(group_assigned(g, &one, captured) == 0 && known(g, 1, "small") == 4 &&
            known(g, 1, "large") == 9 && known(g, 1, "new") == 5,
-       "what is to be assigned counts as newer than home's");
-    ok(known(g, 1, "perhaps") == 1, "not what only may be");
+       "names that the cell assigns count as newer than home's versions");
+    ok(known(g, 1, "perhaps") == 1, "a name that the cell only may assign keeps its version");
     ok((names = group_doubtful(g, &one)) != NULL && json_array_size(names) == 3,
-       "it is to be told of where a rank had another version");
+       "three names are in doubt until the rank tells whether it has assigned them");
     json_decref(names);
     rank_answered(&g->rank[1], false, slice_text("new"), slice_text("large,new"));
-    ok(known(g, 1, "large") == 9, "what the cell has assigned is so");
-    ok(known(g, 1, "small") == 1, "of what it has not the rank has what it had");
-    ok(!json_object_get(g->rank[1].known, "new"), "and nothing where the name is gone");
+    ok(known(g, 1, "large") == 9, "a name that the cell has assigned keeps the newer version");
+    ok(known(g, 1, "small") == 1,
+       "a name that the cell has not assigned gets its earlier version back");
+    ok(!json_object_get(g->rank[1].known, "new"),
+       "a name that is gone on the rank is not known any more");
     ok((names = group_doubtful(g, &one)) != NULL && json_array_size(names) == 0,
-       "then nothing is in doubt");
+       "after the rank's answer no name is in doubt");
     json_decref(names);
-    ok(group_assigned(g, &one, captured) == 0, "the next cell assigns them");
+    ok(group_assigned(g, &one, captured) == 0, "the next cell assigns the same names");
     rank_answered(&g->rank[1], false, slice_of("", 0), slice_of("", 0));
     ok(known(g, 1, "small") == 1 && !json_object_get(g->rank[1].known, "new"),
-       "it never ran: all is as it was");
+       "if that cell never ran, all earlier versions are back");
     json_decref(captured);
     ranks_release(&one);
     group_destroy(g);

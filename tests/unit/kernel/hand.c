@@ -35,21 +35,22 @@ static void each_gets_what_is_for_it(void)
        "what a rank hands on reaches home");
     buf_clear(&w.log);
     hands(&w, SPAN_WORKER_HOME, cell, 1, "items");
-    ok(logged(&w, "send HANDED 3") && !times(&w, "HANDED 2"), "home's reaches one rank");
+    ok(logged(&w, "send HANDED 3") && !times(&w, "HANDED 2"),
+       "a message from home reaches only the rank that it names");
     buf_clear(&w.log);
     hands(&w, SPAN_WORKER_HOME, cell, 2, "items");
     hands(&w, SPAN_WORKER_HOME, cell, UINT64_MAX, "items");
     hands(&w, SPAN_WORKER_HOME, cell + 1, 1, "items");
     hands(&w, 2, cell + 1, 0, "ready");
-    ok(!times(&w, "HANDED"), "for no rank, or another cell, it reaches nobody");
+    ok(!times(&w, "HANDED"), "a message to no rank or of another cell is dropped");
     done(&w, 3, "ok", "", "");
     buf_clear(&w.log);
     hands(&w, SPAN_WORKER_HOME, cell, 1, "items");
     hands(&w, 3, cell, 0, "ready");
-    ok(!times(&w, "HANDED"), "nor from and to a rank that has ended");
+    ok(!times(&w, "HANDED"), "a message from or to a rank that has ended is dropped");
     done(&w, 2, "ok", "", "");
     hands(&w, SPAN_WORKER_HOME, cell, 0, "items");
-    ok(!times(&w, "HANDED"), "nor after the cell");
+    ok(!times(&w, "HANDED"), "a message after the cell is dropped");
     world_close(&w);
 }
 
@@ -62,7 +63,7 @@ static void a_clients_cell_hands_nothing(void)
     begin_two(&w);
     buf_clear(&w.log);
     hands(&w, 2, w.nb->cell->id, 0, "ready");
-    ok(!times(&w, "HANDED"), "where home waits for no call, it gets nothing");
+    ok(!times(&w, "HANDED"), "if home waits for no call, ranks' messages are dropped");
     world_close(&w);
 }
 
@@ -73,12 +74,14 @@ static void an_interrupt_is_for_home_too(void)
 
     begin_call(&w, &clock);
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 2 3") && !times(&w, "INTERRUPT 1"), "ranks are interrupted");
+    ok(logged(&w, "send INTERRUPT 2 3") && !times(&w, "INTERRUPT 1"),
+       "an interrupt is sent to the ranks first");
     world_close(&w);
     begin_call(&w, &clock);
     hands(&w, 2, w.nb->cell->id, 0, "ready");
     dispatch_interrupt(w.nb);
-    ok(in_order(&w, "send INTERRUPT 2 3", "send INTERRUPT 1"), "and home, once it serves them");
+    ok(in_order(&w, "send INTERRUPT 2 3", "send INTERRUPT 1"),
+       "home is interrupted when it serves the ranks' messages");
     world_close(&w);
 }
 

@@ -20,16 +20,17 @@ static void late_and_twice(void)
     port(&w);
     port(&w);
     ready(&w, 2);
-    ok(times(&w, "send PACK") == 1, "answers that come twice count once");
+    ok(times(&w, "send PACK") == 1, "a second CAPTURED or PORT has no effect");
     packed(&w, old, "");
     packed(&w, old, "");
-    ok(times(&w, "send BIND") == 1 && times(&w, "send RUN") == 2, "also parcels");
+    ok(times(&w, "send BIND") == 1 && times(&w, "send RUN") == 2, "a second PACKED has no effect");
     done(&w, 2, "ok", "", "");
     done(&w, 2, "error", "{\"ename\":\"E\",\"evalue\":\"\",\"traceback\":[]}", "");
     ready(&w, 2);
-    ok(w.nb->cell && w.nb->group->rank[1].state == RANK_BUSY, "and results");
+    ok(w.nb->cell && w.nb->group->rank[1].state == RANK_BUSY,
+       "a second DONE of a rank has no effect");
     done(&w, 3, "ok", "", "");
-    ok(is_over(&w, "\"status\":\"ok\""), "the cell ends as the first ones say");
+    ok(is_over(&w, "\"status\":\"ok\""), "the cell's result is that of the first DONEs");
     buf_clear(&w.log);
     say(&w, 3,
         (struct span){ .kind = SPAN_DONE,
@@ -43,10 +44,11 @@ static void late_and_twice(void)
                        .blob = 56,
                        .blob_size = 10,
                        .v[F_DONE_STATUS].s = { "ok", 2 } });
-    ok(times(&w, "drop ") == 2, "a value that comes too late is dropped, whoever sends it");
+    ok(times(&w, "drop ") == 2,
+       "a value for a cell that is over is dropped, also from an unknown worker");
     replied(&w, old, "ok", "{}");
     exited(&w, 99, 0, 0);
-    ok(times(&w, "reply") == 0, "what nobody waits for is nobody's");
+    ok(times(&w, "reply") == 0, "late messages cause no reply");
     world_close(&w);
 }
 
@@ -62,7 +64,7 @@ static void nobody_to_answer(void)
     say(&w, 2, input);
     exited(&w, 2, 1, 9);
     ask(&w, "input_reply", "{\"value\":\"Ada\"}");
-    ok(!times(&w, "INPUT_REPLY"), "an answer to a rank that is dead goes nowhere");
+    ok(!times(&w, "INPUT_REPLY"), "the answer to a prompt of a dead rank is sent to nobody");
     world_close(&w);
 }
 
@@ -91,8 +93,8 @@ static void too_long(void)
         port(&w);
     }
     ok(!w.nb->cell && times(&w, "\"status\":\"error\"") == 1,
-       "so does one with a folder whose name is");
-    ok(w.nb->group->rank[0].state == RANK_IDLE, "and its ranks are idle");
+       "a cell with a --cwd that is too long to be sent fails");
+    ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks of that cell are idle afterwards");
     free(code);
     world_close(&w);
 }
@@ -112,28 +114,28 @@ static void half_way(void)
     captured(&w, "{\"names\": []}");
     port(&w);
     ok(times(&w, "send RUN 2\n") == 1 && times(&w, "send INTERRUPT 2\n") == 1,
-       "a rank that has got a cell is interrupted when the next can't be sent it");
+       "if RUN can't be sent to rank 1, rank 0, which has got it, is interrupted");
     ok(w.nb->cell && !times(&w, "execute_reply") && w.nb->group->rank[0].state == RANK_BUSY,
-       "and waited for");
-    ok(w.nb->group->rank[1].state == RANK_IDLE, "the other is not");
+       "the cell waits until rank 0 has stopped");
+    ok(w.nb->group->rank[1].state == RANK_IDLE, "rank 1, which did not get RUN, stays idle");
     done(&w, 2, "error", stopped, "");
     ok(is_over(&w, "the agent on h1 can't be reached") && times(&w, "publish error") == 1,
-       "the cell ends with what went wrong");
+       "the cell's only error says why RUN could not be sent");
     buf_clear(&w.log);
     w.leave = 0;
     run(&w, "%%distribute\n1");
     captured(&w, "{\"names\": []}");
     port(&w);
     ok(is_over(&w, "the agent on h1 can't be reached") && !times(&w, "send INTERRUPT"),
-       "nobody is when nobody has it");
+       "if RUN could be sent to no rank, no rank is interrupted");
     buf_clear(&w.log);
     w.stuck = SPAN_FETCH;
     w.leave = 1;
     run(&w, "%pull x");
     captured(&w, "{\"names\": []}");
-    ok(logged(&w, "send INTERRUPT 2\n"), "so is a rank whose value is pulled");
+    ok(logged(&w, "send INTERRUPT 2\n"), "if FETCH can't be sent to rank 1, rank 0 is interrupted");
     done(&w, 2, "error", stopped, "");
-    ok(is_over(&w, "the agent on h1 can't be reached"), "and that cell ends");
+    ok(is_over(&w, "the agent on h1 can't be reached"), "that %%pull ends with the reason");
     world_close(&w);
 }
 
@@ -148,17 +150,17 @@ static void stuck(void)
     dispatch_interrupt(w.nb);
     w.now += 2 * NS_PER_S;
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send KILL 2 3"), "two ranks are killed");
+    ok(logged(&w, "send KILL 2 3"), "a second interrupt kills both ranks (the test's condition)");
     exited(&w, 3, 1, 9);
     pass(&w, 9 * NS_PER_S);
-    ok(w.nb->cell != NULL, "who does not end is waited for");
+    ok(w.nb->cell != NULL, "a killed process that lives is waited for");
     pass(&w, 2 * NS_PER_S);
     ok(is_over(&w, "rank 0 (pid 1002 on here) did not end 10 s after it was killed"),
-       "but not for ever");
+       "after 10 s the cell ends and names the process that lives");
     exited(&w, 2, 1, 9);
     buf_clear(&w.log);
     run(&w, "%%distribute\npass");
-    ok(logged(&w, "send START 4 5"), "others take their place");
+    ok(logged(&w, "send START 4 5"), "the next cell starts new processes");
     captured(&w, "{\"names\": []}");
     port(&w);
     ready(&w, 4);
@@ -167,10 +169,11 @@ static void stuck(void)
     done(&w, 5, "ok", "", "");
     buf_clear(&w.log);
     run(&w, "%ranks stop");
-    ok(logged(&w, "send KILL 4 5"), "they are stopped");
+    ok(logged(&w, "send KILL 4 5"), "%%ranks stop ends them");
     exited(&w, 4, 1, 15);
     pass(&w, 13 * NS_PER_S);
-    ok(is_over(&w, "rank 1 (pid 1005 on here) did not end"), "there, too");
+    ok(is_over(&w, "rank 1 (pid 1005 on here) did not end"),
+       "%%ranks stop also ends after the time limit, and names the process that lives");
     world_close(&w);
 }
 

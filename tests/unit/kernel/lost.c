@@ -22,16 +22,16 @@ static void lost_while_running(void)
     pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "rank 2 on h2 is gone: it was not heard of for 10 s (pid 1004)") &&
            logged(&w, "on ranks 2-3 of 4"),
-       "the ranks of a machine that is lost are dead, with their host, named once");
-    ok(logged(&w, "send INTERRUPT 2 3"), "and the others are interrupted");
+       "when a machine is lost, its ranks count as dead; the error names them and the host once");
+    ok(logged(&w, "send INTERRUPT 2 3"), "the ranks on other machines are interrupted");
     done(&w, 2, "error", INTERRUPTED, "");
     done(&w, 3, "error", INTERRUPTED, "");
-    ok(is_over(&w, "RankDied"), "the cell is over");
+    ok(is_over(&w, "RankDied"), "the cell ends with RankDied when the other ranks have stopped");
     next(&w, "%%distribute\npass");
     ok(logged(&w, "place 6 on 1") && logged(&w, "place 7 on 1") && !times(&w, "engine "),
-       "the next one starts them where there is room");
+       "the next cell starts the lost ranks on the machine that is left");
     pass(&w, NS_PER_S);
-    ok(logged(&w, "h2 is lost: ranks 2-3 start on h1"), "and says so");
+    ok(logged(&w, "h2 is lost: ranks 2-3 start on h1"), "a line says where they start");
     world_close(&w);
 }
 
@@ -51,7 +51,7 @@ static void named_once(void)
     ok(logged(
            &w,
            "rank 2 on h2 is gone: cellspan-agent ended with status 137: cellspan-agent was killed by signal 9 (Killed) (pid 1004)"),
-       "an agent's last words don't name its machine again");
+       "the machine's name is removed from its agent's last message");
     world_close(&w);
     open_two(&w, &clock);
     run(&w, "%%distribute\npass");
@@ -59,7 +59,7 @@ static void named_once(void)
     lost(&w, 2, "cellspan-agent on h21 said something");
     pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "rank 2 on h2 is gone: cellspan-agent on h21 said something (pid 1004)"),
-       "another one's name stays");
+       "the name of another machine is not removed");
     world_close(&w);
 }
 
@@ -78,21 +78,24 @@ static void lost_without_room(void)
     lost(&w, 2, "it was not heard of for 10 s");
     pass(&w, NS_PER_S);
     ok(logged(&w, "rank 1 on h2 is gone") && logged(&w, "no cell was running on it"),
-       "an idle machine's loss is told");
+       "the loss of a machine whose ranks are idle is reported");
     next(&w, "%%distribute\npass");
-    ok(logged(&w, "send KILL 2\n"), "without room for its ranks on the others");
+    ok(logged(&w, "send KILL 2\n"),
+       "if the other machines have no room, the ranks that are left are ended");
     w.first = 3;
     exited(&w, 2, 1, 15);
-    ok(in_order(&w, "engine stop 1", "engine ssh (h1*1,h2*1) 2"), "all starts afresh");
+    ok(in_order(&w, "engine stop 1", "engine ssh (h1*1,h2*1) 2"),
+       "then the engine is stopped and started again");
     w.node[3].slots = w.node[4].slots = 1;
     all_up(&w, 2);
     pass(&w, NS_PER_S);
-    ok(logged(&w, "is started again, and the variables of all ranks are gone"), "which is said");
+    ok(logged(&w, "is started again, and the variables of all ranks are gone"),
+       "a line says that the variables of all ranks are gone");
     captured(&w, "{\"names\": []}");
-    ok(times(&w, "send CAPTURE") == 1, "home is asked once");
+    ok(times(&w, "send CAPTURE") == 1, "home looks for the cell's variables only once");
     port(&w);
     all_ready(&w, 4, 5);
-    ok(times(&w, "send RUN") == 2 && logged(&w, "place 5 on 4"), "and the cell runs");
+    ok(times(&w, "send RUN") == 2 && logged(&w, "place 5 on 4"), "the cell runs on the new ranks");
     world_close(&w);
 }
 
@@ -107,11 +110,12 @@ static void lost_while_starting(void)
     ready(&w, 2);
     lost(&w, 2, "it was powered off");
     ok(is_over(&w, "RankNotStarted") && logged(&w, "it was powered off"),
-       "a machine that is lost while its ranks start fails the cell");
+       "a machine that is lost while its ranks start fails the cell, with the reason");
     buf_clear(&w.log);
     w.silent = true;
     run(&w, ON_TWO);
-    ok(w.nb->cell && times(&w, "send GPUS") == 0, "which is known to have no GPU, the other one");
+    ok(w.nb->cell && times(&w, "send GPUS") == 0,
+       "the machine that is left is not asked for GPUs again, since it has none");
     world_close(&w);
     world_open(&w, &clock);
     w.silent = true;
@@ -121,7 +125,7 @@ static void lost_while_starting(void)
     w.silent = false;
     captured(&w, "{\"names\": []}");
     ok(w.nb->cell && logged(&w, "send START 2 3 4 5"),
-       "one that is lost before they start leaves them to the others");
+       "if a machine is lost before ranks are placed, they are all placed on the other one");
     world_close(&w);
 }
 
@@ -136,26 +140,26 @@ static void lost_all(void)
     engine(&w, ENGINE_FAILED, "Slurm ended job 7: TIMEOUT");
     pass(&w, 300 * NS_PER_MS);
     ok(is_over(&w, "rank 0 on h1 is gone: Slurm ended job 7: TIMEOUT"),
-       "an engine that ends takes all along, and says why");
+       "when an engine ends, all its ranks count as dead, with the engine's reason");
     buf_clear(&w.log);
     w.first = 3;
     run(&w, "%%distribute\npass");
     ok(logged(&w, "engine ssh (h1,h2) 4") && !times(&w, "engine stop"),
-       "the next cell starts it again");
+       "the next cell starts the engine again, and need not stop it");
     w.node[3].name = w.node[4].name = "";
     all_up(&w, 2);
     provide(&w);
     all_ready(&w, 6, 9);
     all_done(&w, 6, 9);
     pass(&w, NS_PER_S);
-    ok(is_over(&w, "their variables are gone"), "and says what is gone");
+    ok(is_over(&w, "their variables are gone"), "a line says that the ranks' variables are gone");
     buf_clear(&w.log);
     lost(&w, 3, "x");
     lost(&w, 4, "x");
     w.first = 5;
     run(&w, "%%distribute\npass");
     ok(in_order(&w, "engine stop 2", "engine ssh (h1,h2) 4"),
-       "so it does when every machine is lost");
+       "when every machine is lost, the next cell stops the engine and starts it again");
     world_close(&w);
 }
 
@@ -168,7 +172,8 @@ static void lost_while_stopping(void)
     run(&w, "%ranks stop");
     all_exited(&w, 2, 3);
     lost(&w, 2, "it fell over");
-    ok(is_over(&w, "engine stop 1"), "who is lost while he is stopped is stopped");
+    ok(is_over(&w, "engine stop 1"),
+       "%%ranks stop also ends when the machine of stopping ranks is lost");
     world_close(&w);
 }
 
@@ -195,12 +200,13 @@ static void cuts(void)
     buf_clear(&w.log);
     pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "send SEVER 2 3\n") && logged(&w, "send SEVER 4 5\n"),
-       "each machine is asked for its ends");
+       "before connections are cut, each machine is asked for the ends of its ranks' connections");
     said_ends(&w, 1, ONE TWO ONE TRACKER);
-    ok(times(&w, "send SEVER") == 2, "all are waited for");
+    ok(times(&w, "send SEVER") == 2, "nothing is cut before the last machine has answered");
     said_ends(&w, 2, TWO ONE);
-    ok(times(&w, "send SEVER") == 4 && sent(&w, ONE TWO), "and each is told those of the others");
-    ok(!sent(&w, TRACKER), "that have their other end there");
+    ok(times(&w, "send SEVER") == 4 && sent(&w, ONE TWO),
+       "then each machine is told the connections between the machines");
+    ok(!sent(&w, TRACKER), "a connection whose other end is at none of these ranks is not cut");
     world_close(&w);
     open_two(&w, &clock);
     run(&w, "%%distribute\npass");
@@ -211,12 +217,12 @@ static void cuts(void)
     buf_clear(&w.log);
     said_ends(&w, 1, ONE TWO ONE TRACKER);
     pass(&w, 1000 * NS_PER_MS);
-    ok(times(&w, "send SEVER") == 0, "a slow network has its time");
+    ok(times(&w, "send SEVER") == 0, "a machine that has not answered yet is waited for");
     pass(&w, 300 * NS_PER_MS);
     ok(times(&w, "send SEVER") == 2 && sent(&w, ONE TWO ONE TRACKER),
-       "not for long: who has said nothing is told all");
+       "after a time limit, the cut is sent, and the silent machine gets all connections");
     said_ends(&w, 2, TWO ONE);
-    ok(times(&w, "send SEVER") == 2, "and who comes late comes to nothing");
+    ok(times(&w, "send SEVER") == 2, "a late answer has no effect");
     world_close(&w);
 }
 
@@ -240,7 +246,8 @@ static void cuts_what_leads_to_silence(void)
         ok(times(&w, "send SEVER 2 3\n") == 1,
            silent ? "who is left is asked for its ends" : "who is left cuts what it sees");
         said_ends(&w, 1, ONE TWO ONE TRACKER);
-        is_int(times(&w, "send SEVER"), 1 + silent, "the cut comes once");
+        is_int(times(&w, "send SEVER"), 1 + silent,
+               "the number of SEVER messages that follow is right");
         ok(sent(&w, TWO ONE) == silent && !sent(&w, TRACKER),
            silent
                ? "those to the silent machine are cut, but none to an address that others have, too"
@@ -290,19 +297,19 @@ static void cuts_many(void)
 
     begin_cut(&w, &clock, all);
     ok(times(&w, "send SEVER") == 3 && !times(&w, "can be cut"),
-       "three machines have many connections");
-    ok(sent(&w, TWO ONE), "the one that matters is told");
+       "three machines with many connections are each sent one cut");
+    ok(sent(&w, TWO ONE), "the connection between them is in it");
     world_close(&w);
     begin_cut(&w, &clock, late);
     pass(&w, 2 * NS_PER_S);
     ok(times(&w, "send SEVER") == 3 &&
            logged(&w, "more connections between the machines than can be cut"),
-       "one that has not said its own is told as many as there is room for, and the user that these are not all");
+       "a machine that has not answered gets as many connections as a message holds, and the user is told that there are more");
     world_close(&w);
     begin_cut(&w, &clock, most);
     ok(times(&w, "send SEVER") == 3 &&
            logged(&w, "more connections between the machines than can be cut"),
-       "a machine that has more than it can say is told of, too");
+       "a machine with more connections than a message holds is reported, too");
     world_close(&w);
     free(one);
     free(two);

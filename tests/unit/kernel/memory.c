@@ -187,8 +187,9 @@ int main(void)
         n++;
     while (away < 100000 && try_failing(away, walk_away, &n_lost))
         away++;
-    ok(n > 200 && n < 100000, "every allocation of a notebook's way may fail");
-    ok(away > 200 && away < 100000, "also where ranks are on other machines");
+    ok(n > 200 && n < 100000, "every allocation of a notebook with ranks on this machine may fail");
+    ok(away > 200 && away < 100000,
+       "every allocation of a notebook with ranks on other machines may fail");
     diag("%ld and %ld of them", n, away);
     is_int(n_lost, 0, "and every cell is answered");
     return plan_done();

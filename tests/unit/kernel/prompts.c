@@ -45,27 +45,31 @@ static void in_the_order_of_ranks(void)
     begin_four(&w, &clock, ON_FOUR);
     asks(&w, 5, 1);
     asks(&w, 3, 1);
-    ok(!times(&w, "ask"), "lower ranks have a moment to ask before");
+    ok(!times(&w, "ask"), "a prompt of rank 3 waits, since lower ranks may ask first");
     asks(&w, 2, 1);
-    ok(times(&w, "ask") == 1 && logged(&w, "ask [0] name? "), "below rank 0 there is none");
+    ok(times(&w, "ask") == 1 && logged(&w, "ask [0] name? "),
+       "a prompt of rank 0 is shown at once");
     answer(&w);
-    ok(logged(&w, "send INPUT_REPLY 2") && !times(&w, "ask"), "it may have another question");
+    ok(logged(&w, "send INPUT_REPLY 2") && !times(&w, "ask"),
+       "after the answer, the next prompt waits, since rank 0 may ask again");
     asks(&w, 2, 2);
-    ok(logged(&w, "ask [0]"), "which comes before those of others");
+    ok(logged(&w, "ask [0]"), "a second prompt of rank 0 comes before those of other ranks");
     answer(&w);
     done(&w, 2, "ok", "", "");
-    ok(logged(&w, "ask [1]") && !times(&w, "ask [3]"), "nobody waits for a rank that is done");
+    ok(logged(&w, "ask [1]") && !times(&w, "ask [3]"),
+       "when rank 0 is done, the prompt of the next rank is shown");
     answer(&w);
-    ok(logged(&w, "send INPUT_REPLY 3"), "each gets its own answer");
+    ok(logged(&w, "send INPUT_REPLY 3"), "the answer goes to the rank whose prompt was shown");
     pass(&w, HOLD - 1);
-    ok(!times(&w, "ask"), "ranks 1 and 2 may ask");
+    ok(!times(&w, "ask"), "the prompt of rank 3 waits, since ranks 1 and 2 may still ask");
     pass(&w, 1);
-    ok(logged(&w, "ask [3]"), "rank 3 does not wait for them for long");
+    ok(logged(&w, "ask [3]"), "after 100 ms the prompt of rank 3 is shown");
     asks(&w, 3, 2);
     pass(&w, 10 * HOLD);
-    ok(times(&w, "ask") == 1, "what is shown stays until it is answered");
+    ok(times(&w, "ask") == 1, "a shown prompt is not replaced by that of a lower rank");
     answer(&w);
-    ok(in_order(&w, "send INPUT_REPLY 5", "ask [1]"), "then the lower rank comes");
+    ok(in_order(&w, "send INPUT_REPLY 5", "ask [1]"),
+       "after the answer, the lower rank's prompt is shown");
     world_close(&w);
 }
 
@@ -81,18 +85,20 @@ static void who_leaves_the_queue(void)
     asks(&w, 4, 7);
     takes_back(&w, 3, 1);
     takes_back(&w, 2, 7);
-    ok(times(&w, "ask") == 1, "prompts are taken back by their numbers");
+    ok(times(&w, "ask") == 1,
+       "a prompt that is not shown yet, or an unknown number, can be taken back without effect on the shown one");
     takes_back(&w, 2, 1);
     pass(&w, HOLD);
     ok(times(&w, "ask") == 2 && logged(&w, "ask [1]"),
-       "the next is shown in place of one that is taken back");
+       "when the shown prompt is taken back, the next one is shown");
     answer(&w);
-    ok(logged(&w, "send INPUT_REPLY 3") && sent(&w, "Ada"), "and gets the answer");
+    ok(logged(&w, "send INPUT_REPLY 3") && sent(&w, "Ada"),
+       "the answer goes to the rank whose prompt is shown now");
     pass(&w, HOLD);
     buf_clear(&w.log);
     exited(&w, 4, 1, 9);
     answer(&w);
-    ok(!times(&w, "INPUT_REPLY"), "a rank that died waits for none");
+    ok(!times(&w, "INPUT_REPLY"), "the prompt of a rank that died is removed");
     world_close(&w);
 }
 
@@ -108,20 +114,20 @@ static void an_interrupt_empties_it(void)
     ask(&w, "interrupt_request", "{}");
     pass(&w, HOLD);
     ok(logged(&w, "send INTERRUPT 2 3 4 5") && !times(&w, "ask"),
-       "an interrupt ends all that wait");
+       "an interrupt is sent to all ranks, and no waiting prompt is shown any more");
     answer(&w);
-    ok(!times(&w, "INPUT_REPLY"), "an answer comes too late");
+    ok(!times(&w, "INPUT_REPLY"), "an answer after the interrupt is sent to nobody");
     asks(&w, 3, 2);
     pass(&w, HOLD);
     ok(logged(&w, "send INTERRUPT 3") && !times(&w, "ask"),
-       "who asks all the same is interrupted again");
+       "a rank that asks after the interrupt is interrupted again");
     world_close(&w);
     begin_four(&w, &clock, ON_FOUR);
     asks(&w, 2, 1);
     done(&w, 3, "error", "{\"ename\":\"E\",\"evalue\":\"v\",\"traceback\":[]}", "");
     pass(&w, NS_PER_S);
     answer(&w);
-    ok(!times(&w, "INPUT_REPLY"), "the failure of another rank does, too");
+    ok(!times(&w, "INPUT_REPLY"), "the failure of another rank removes waiting prompts, too");
     world_close(&w);
 }
 
@@ -132,11 +138,12 @@ static void labels_and_home(void)
 
     begin_four(&w, &clock, "%%distribute -n 4 -r 2\npass");
     asks(&w, 4, 1);
-    ok(logged(&w, "ask name? "), "a rank that runs alone has no label, and waits for none");
+    ok(logged(&w, "ask name? "),
+       "the prompt of a rank that runs the cell alone is shown at once, without a label");
     answer(&w);
     all_done(&w, 4, 4);
     next(&w, "input()");
-    ok(w.last.cell, "home runs a cell");
+    ok(w.last.cell, "home runs a cell (the test's condition)");
     {
         struct span m = { .kind = SPAN_INPUT, .cell = w.last.cell, .v[F_INPUT_ID].u64 = 1 };
         const uint64_t cell = w.last.cell;
@@ -147,13 +154,15 @@ static void labels_and_home(void)
         m.v[F_INPUT_PROMPT].s = slice_text("thread? ");
         say(&w, SPAN_WORKER_HOME, m);
         ok(logged(&w, "ask home? ") && !times(&w, "ask thread? "),
-           "of home's prompts, too, one is shown at a time");
+           "of two prompts of home, only the first is shown");
         answer(&w);
-        ok(in_order(&w, "send INPUT_REPLY 1", "ask thread? "), "then the next");
+        ok(in_order(&w, "send INPUT_REPLY 1", "ask thread? "),
+           "after its answer, home's second prompt is shown");
         replied(&w, cell, "ok", "{}");
         run(&w, "2");
         answer(&w);
-        ok(!times(&w, "INPUT_REPLY"), "none is in the way of the next cell's");
+        ok(!times(&w, "INPUT_REPLY"),
+           "home's prompts that are left do not take an answer in the next cell");
     }
     world_close(&w);
 }
@@ -167,10 +176,11 @@ static void a_prompt_is_no_hang(void)
     asks(&w, 2, 1);
     for (unsigned k = 0; k < 20; k++)
         pass(&w, 15 * NS_PER_S);
-    ok(!times(&w, "STACKS"), "while a line is waited for nobody looks where ranks are");
+    ok(!times(&w, "STACKS"),
+       "while a prompt waits for its line, ranks are not asked where they hang");
     answer(&w);
     pass(&w, 15 * NS_PER_S);
-    ok(logged(&w, "send STACKS"), "afterwards somebody does");
+    ok(logged(&w, "send STACKS"), "after the answer, ranks are asked where they are");
     world_close(&w);
 }
 

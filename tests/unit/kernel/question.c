@@ -33,22 +33,25 @@ static void idle_ranks_are_asked(void)
     home_open(&w, &clock);
     asks(&w, 1);
     ok(logged(&w, "send TOLD 1") && sent(&w, "[]"),
-       "where there are no ranks, home hears so at once");
+       "without ranks, home's question is answered at once with an empty list");
     begin_two(&w);
     asks(&w, 1);
-    ok(logged(&w, "send TOLD 1") && !times(&w, "PROBE"), "and where they run a cell");
+    ok(logged(&w, "send TOLD 1") && !times(&w, "PROBE"),
+       "while ranks run a cell, home's question is answered at once, and ranks are not asked");
     all_done(&w, 2, 3);
     asks(&w, 1);
     id = w.last.cell;
-    ok(logged(&w, "send PROBE 2 3") && !times(&w, "TOLD"), "all that are idle are asked");
+    ok(logged(&w, "send PROBE 2 3") && !times(&w, "TOLD"), "idle ranks are all asked");
     answers(&w, 2, id, "ok");
     answers(&w, 3, id - 1, "ok");
-    ok(!times(&w, "TOLD"), "each is waited for, by the number of the question");
+    ok(!times(&w, "TOLD"),
+       "an answer to an earlier question is ignored, and the rank's answer is still waited for");
     answers(&w, 3, id, "error");
     ok(logged(&w, "send TOLD 1") && sent(&w, "[[0,{\"names\":[\"x\"]}]]") && w.last.cell == 77,
-       "home gets what they know");
+       "home gets the answers, without those of ranks that failed");
     asks(&w, 0);
-    ok(logged(&w, "send PROBE 2") && !times(&w, "PROBE 2 3"), "or rank 0 alone is");
+    ok(logged(&w, "send PROBE 2") && !times(&w, "PROBE 2 3"),
+       "a question for rank 0 is sent to rank 0 alone");
     world_close(&w);
 }
 
@@ -63,20 +66,20 @@ static void nobody_waits_for_long(void)
     asks(&w, 1);
     answers(&w, 2, w.last.cell, "ok");
     pass(&w, 299 * NS_PER_MS);
-    ok(!times(&w, "TOLD"), "an answer has a moment");
+    ok(!times(&w, "TOLD"), "a rank that has not answered is waited for until 300 ms have passed");
     pass(&w, NS_PER_MS);
     ok(logged(&w, "send INTERRUPT 3") && !times(&w, "INTERRUPT 2") && sent(&w, "[[0,"),
-       "and no more");
+       "after 300 ms that rank is interrupted, and home gets the other answers");
     asks(&w, 1);
     next(&w, "%%distribute\npass");
     ok(in_order(&w, "send INTERRUPT 2 3", "send TOLD 1") &&
            in_order(&w, "send TOLD 1", "send CAPTURE 1"),
-       "a cell ends it");
+       "a distributed cell ends the question at once, before it begins");
     provide(&w);
     all_done(&w, 2, 3);
     asks(&w, 1);
     next(&w, "1 + 1");
-    ok(in_order(&w, "send TOLD 1", "send REQUEST 1"), "at home as well");
+    ok(in_order(&w, "send TOLD 1", "send REQUEST 1"), "a cell at home ends the question, too");
     world_close(&w);
 }
 
@@ -88,22 +91,24 @@ static void ranks_follow_home(void)
     open_two(&w, &clock);
     run(&w, ON_TWO);
     provide(&w);
-    ok(!times(&w, "FOLLOW"), "while nothing differs, nobody is told");
+    ok(!times(&w, "FOLLOW"), "if home's settings have not changed, ranks get no FOLLOW");
     all_done(&w, 2, 5);
     next(&w, "%%distribute -r 0,3\npass");
     captured(&w, SET_A);
     port(&w);
-    ok(in_order(&w, "send FOLLOW 2 5", "send RUN 2"), "ranks are told before the cell comes");
+    ok(in_order(&w, "send FOLLOW 2 5", "send RUN 2"),
+       "changed settings are sent to the cell's ranks before RUN");
     done(&w, 2, "ok", "", "");
     done(&w, 5, "ok", "", "");
     next(&w, ON_TWO);
     captured(&w, SET_A);
     port(&w);
-    ok(logged(&w, "send FOLLOW 3 4"), "each once");
+    ok(logged(&w, "send FOLLOW 3 4"),
+       "the next cell sends them only to ranks that have not got them");
     all_done(&w, 2, 5);
     next(&w, ON_TWO);
     provide(&w);
-    ok(logged(&w, "send FOLLOW 2 3 4 5"), "and again when it is as it was");
+    ok(logged(&w, "send FOLLOW 2 3 4 5"), "when home's settings change back, all ranks are told");
     world_close(&w);
 }
 

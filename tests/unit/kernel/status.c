@@ -56,14 +56,14 @@ static void others_on_a_gpu_are_named(void)
     pass(&w, NS_PER_S);
     ok(logged(&w, "display_data") && logged(&w, "alice's python 68 GiB, 1 more") &&
            logged(&w, "pid 8 1.0 MiB"),
-       "in the status under a cell");
+       "the status under a cell names other processes on a GPU");
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%ranks");
     gauges(&w, crowded);
     ok(logged(&w, "others on it") && logged(&w, "alice's python 68 GiB, 1 more") &&
            logged(&w, "pid 8 1.0 MiB"),
-       "and in %%ranks");
+       "%%ranks names other processes on a GPU");
     world_close(&w);
 }
 
@@ -76,28 +76,29 @@ static void the_table_waits_for_nodes_but_not_long(void)
 
     world_open(&w, &clock);
     run(&w, "%ranks");
-    ok(logged(&w, "group default: no ranks") && !w.nb->cell, "a table of nobody is shown at once");
+    ok(logged(&w, "group default: no ranks") && !w.nb->cell,
+       "%%ranks without ranks is answered at once");
     begin_two(&w);
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%ranks");
     ok(times(&w, "send GAUGES node 0") == 1 && !strstr(w.log.p, "display_data"),
-       "the node is asked, once");
+       "%%ranks asks the node once and waits for its answer");
     gauges(&w, gpus);
     ok(logged(&w, "229 MiB") && logged(&w, "1.0 GiB of 80 GiB") && logged(&w, "93 %") &&
            logged(&w, "others on it"),
-       "and what it said is shown");
+       "the node's memory and GPU use are in the table");
     ok(logged(&w, "GPU-bcdefghi ") && logged(&w, "text/html") &&
            in_order(&w, "display_data", "execute_reply"),
-       "text and HTML");
+       "the table comes as text and HTML before the reply");
     buf_clear(&w.log);
     pass(&w, 20 * NS_PER_S);
     run(&w, "%ranks");
     pass(&w, NS_PER_S / 2);
-    ok(!strstr(w.log.p, "display_data"), "one that does not answer is waited for");
+    ok(!strstr(w.log.p, "display_data"), "a node that does not answer is waited for");
     pass(&w, NS_PER_S / 2);
     ok(logged(&w, "display_data") && !strstr(w.log.p, "80 GiB") && !w.nb->cell,
-       "for a second, and has blanks then");
+       "after a second the table is shown without that node's figures");
     buf_clear(&w.log);
     gauges(&w, "[nonsense");
     gauges(
@@ -107,7 +108,8 @@ static void the_table_waits_for_nodes_but_not_long(void)
     gauges(
         &w,
         "{\"gpus\": 7, \"workers\": [{\"worker\": 2, \"gpus\": [null, \"x\"], \"memory\": -4}]}");
-    ok(logged(&w, "display_data"), "an odd answer does no harm");
+    ok(logged(&w, "display_data"),
+       "an answer of a node that is no valid JSON, or has wrong types, does no harm");
     world_close(&w);
 }
 
@@ -123,7 +125,7 @@ static void the_table_forgets_a_larger_world(void)
     run(&w, "%ranks");
     gauges(&w, gpus);
     ok(logged(&w, "group default: 2 ranks") && logged(&w, "dead"),
-       "a rank that died is shown as long as it is one of the world");
+       "a dead rank is shown in the table while it belongs to the world");
     run(&w, "%%distribute --fresh -n 1\npass");
     captured(&w, "{\"names\": []}");
     exited(&w, 2, 1, 15);
@@ -133,7 +135,7 @@ static void the_table_forgets_a_larger_world(void)
     run(&w, "%ranks");
     gauges(&w, gpus);
     ok(logged(&w, "group default: 1 rank") && !strstr(w.log.p, "dead"),
-       "and not when that was made afresh without it");
+       "after --fresh with fewer ranks, the dead rank is not shown");
     world_close(&w);
 }
 
@@ -148,14 +150,14 @@ static void an_interrupt_ends_the_wait(void)
     run(&w, "%ranks");
     dispatch_interrupt(w.nb);
     ok(logged(&w, "%ranks was interrupted") && !w.nb->cell,
-       "a table that is waited for can be interrupted");
+       "%%ranks that waits for a node can be interrupted");
     pass(&w, 2 * NS_PER_S);
     gauges(&w, gpus);
-    ok(!strstr(w.log.p, "display_data"), "and does not come later");
+    ok(!strstr(w.log.p, "display_data"), "its table is not shown later");
     run(&w, "%ranks restart");
     dispatch_interrupt(w.nb);
     ok(logged(&w, "ranks that have ended are started by the next cell"),
-       "who was to end does so all the same, which is told");
+       "an interrupted %%ranks restart says that the ended ranks are started by the next cell");
     world_close(&w);
 }
 
@@ -169,33 +171,33 @@ static void a_long_cell_shows_its_ranks(void)
     world_open(&w, &clock);
     begin_two(&w);
     pass(&w, 1900 * NS_PER_MS);
-    ok(!strstr(w.log.p, "display_data"), "a short cell shows nothing");
+    ok(!strstr(w.log.p, "display_data"), "there is no status before two seconds");
     pass(&w, 100 * NS_PER_MS);
     ok(times(&w, "publish display_data") == 1 &&
            logged(&w, "ranks 0-1 running 0:02 (here), as of 2") && logged(&w, "send GAUGES node 0"),
-       "after two seconds there is a status");
+       "after two seconds there is a status, and nodes are asked for their figures");
     ok(logged(&w, "text/html") && !strstr(w.log.p, "text/plain"),
-       "for pages alone: a terminal could not update it");
+       "the first status is HTML only, since a terminal could not update it");
     gauges(&w, gpus);
-    ok(times(&w, "display_data") == 1, "news of the nodes wait for the next one");
+    ok(times(&w, "display_data") == 1, "figures of nodes are shown with the next update");
     pass(&w, NS_PER_S);
     ok(times(&w, "publish update_display_data") == 1 && logged(&w, "93 %") &&
            logged(&w, "text/plain"),
-       "which replaces the first, a second later");
+       "a second later the status is updated, with the figures");
     pass(&w, NS_PER_S);
-    ok(times(&w, "send GAUGES node 0") == 2, "nodes with GPUs are asked every other second");
+    ok(times(&w, "send GAUGES node 0") == 2, "nodes with GPUs are asked every two seconds");
     done(&w, 3, "ok", "", "");
-    ok(times(&w, "publish update_display_data") == 2,
-       "what happens in between does not add messages");
+    ok(times(&w, "publish update_display_data") == 2, "a rank that ends causes no extra update");
     pass(&w, NS_PER_S);
-    ok(logged(&w, "1 running, 1 done"), "but is shown");
+    ok(logged(&w, "1 running, 1 done"), "the next update shows that it has ended");
     buf_clear(&w.log);
     done(&w, 2, "ok", "", "{\"data\":{\"text/plain\":\"7\"},\"metadata\":{}}");
     ok(logged(&w, "ranks 0-1 done in 0:05") &&
            in_order(&w, "update_display_data", "execute_result"),
-       "it ends in one line, above the result");
+       "at the end the status becomes one line, above the result");
     pass(&w, 5 * NS_PER_S);
-    ok(times(&w, "display_data") == 1 && w.due == NEVER, "and nothing follows");
+    ok(times(&w, "display_data") == 1 && w.due == NEVER,
+       "after the cell there are no more updates");
     world_close(&w);
 }
 
@@ -210,16 +212,16 @@ static void a_cell_that_waits_for_variables_says_so(void)
     w.had = 16 << 20;
     pass(&w, 2 * NS_PER_S);
     ok(logged(&w, "ranks 0-1 receiving 25 % of 64 MiB (here)") && !logged(&w, "MiB 0:02"),
-       "how far its variables are, and no time: the cell does not run yet");
+       "while variables are on their way, the status shows how much has come, and no running time");
     w.had = UINT64_MAX;
     pass(&w, NS_PER_S);
     ok(logged(&w, "ranks 0-1 receiving 64 MiB (here)"),
-       "or that they come, where nobody says how far they are");
+       "if the progress is not known, the status shows only the size");
     done(&w, 3, "ok", "", "");
     w.expected = w.had = 0;
     pass(&w, NS_PER_S);
     ok(logged(&w, "rank 0 running 0:04 (here), as of 2") && logged(&w, "\\nrank 1 done (here)"),
-       "then it runs");
+       "when the variables are there, the status shows the running time");
     done(&w, 2, "ok", "", "");
     world_close(&w);
 }
@@ -236,7 +238,7 @@ static void without_gpus_nobody_is_asked_again(void)
     for (unsigned k = 0; k < 30; k++)
         pass(&w, NS_PER_S);
     ok(times(&w, "send GAUGES") == 1 && times(&w, "update_display_data") == 30,
-       "a machine without GPUs is asked once");
+       "a machine without GPUs is asked for figures only once");
     world_close(&w);
 }
 
@@ -256,7 +258,7 @@ static void a_failure_stays_in_the_status(void)
     done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
     ok(logged(&w, ">rank 0 interrupted, rank 1 failed in 0:02</div>") &&
            in_order(&w, "update_display_data", "execute_reply"),
-       "one line still tells who failed");
+       "after a failure the status stays as one line that names the failed rank");
     world_close(&w);
 }
 
@@ -271,17 +273,19 @@ static void what_switches_it_off(void)
     world_config.status = true;
     begin_two(&w);
     pass(&w, 3 * NS_PER_S);
-    ok(!strstr(w.log.p, "display_data"), "CELLSPAN_STATUS=off");
+    ok(!strstr(w.log.p, "display_data"), "CELLSPAN_STATUS=off shows no status");
     world_close(&w);
     world_open(&w, &clock);
     begin_two(&w);
     pass(&w, 3 * NS_PER_S);
-    ok(times(&w, "publish display_data") == 1, "(on again)");
+    ok(times(&w, "publish display_data") == 1,
+       "with the setting on there is a status (the test's condition)");
     clear.v[F_PUBLISH_TYPE].s = slice_text("clear_output");
     clear.v[F_PUBLISH_CONTENT].s = slice_text("{\"wait\":true}");
     say(&w, 2, clear);
     pass(&w, 3 * NS_PER_S);
-    ok(times(&w, "display_data") == 1, "a cell that clears its output");
+    ok(times(&w, "display_data") == 1,
+       "after a rank has cleared the output, the status is not drawn again");
     world_close(&w);
 }
 
@@ -313,29 +317,29 @@ static void where_is_answered_while_a_cell_runs(void)
     id = w.last.cell;
     ok(in_order(&w, "busy", "\"code\":\"%ranks where\"") && logged(&w, "\"execution_count\":2") &&
            logged(&w, "send STACKS 2 3"),
-       "it does not wait in the queue");
+       "%%ranks where is answered while cells wait in the queue");
     stack(&w, 2, w.nb->cell->id, in_reduce);
     ok(!strstr(w.log.p, "publish stream"),
-       "the answer to another question is not taken for its own");
+       "a stack that was asked for by somebody else is ignored");
     stack(&w, 2, id, in_reduce);
     stack(&w, 3, id, in_reduce);
     ok(logged(&w, "[0-1] all_reduce (c10d.py:2810), called in line 5 of cell 1\\n") &&
            logged(&w, "line 2810 in all_reduce\\n"),
-       "equal stacks are told once");
+       "equal stacks of ranks are shown once");
     ok(!strstr(w.log.p, "/rank.py") && !strstr(w.log.p, "thread.py"),
-       "without what is not the user's");
+       "frames of cellspan and of other threads are left out");
     ok(in_order(&w, "publish stream",
                 "reply execute_reply {\"status\":\"ok\",\"execution_count\":2") &&
            logged(&w, "idle"),
-       "and it ends");
-    ok(w.nb->cell && w.nb->queue.n == 1, "the cell goes on, and what waits still waits");
+       "%%ranks where gets its reply, and idle follows");
+    ok(w.nb->cell && w.nb->queue.n == 1, "the running cell and the queue are not changed");
     buf_clear(&w.log);
     done(&w, 3, "ok", "", "");
     run(&w, "%ranks where -r 0-1");
     stack(&w, 2, w.last.cell, in_script);
     ok(logged(&w, "[0] step (train.py:7)\\n") && logged(&w, "line 9 in <module>\\n[1] idle\\n") &&
            !strstr(w.log.p, "runpy"),
-       "ranks between cells, and scripts");
+       "idle ranks are named as idle, and frames of scripts are shown without runpy");
     buf_clear(&w.log);
     run(&w, "%ranks where -r 0");
     stack(&w, 2, w.last.cell,
@@ -344,17 +348,18 @@ static void where_is_answered_while_a_cell_runs(void)
     ok(logged(
            &w,
            "[0] step (train.py:7)\\n      File \\\"train.py\\\", line 7 in step\\nNCCL #0-0 (27a0): 1 rank launched 64 AllReduce\\n\""),
-       "what NCCL says stands below");
+       "NCCL's lines stand below the stack");
     buf_clear(&w.log);
     run(&w, "%ranks where -r 7");
-    ok(logged(&w, "UsageError") && logged(&w, "\"execution_count\":5"), "a rank that is not there");
+    ok(logged(&w, "UsageError") && logged(&w, "\"execution_count\":5"),
+       "%%ranks where with a rank that does not exist is refused");
     buf_clear(&w.log);
     run(&w, "%ranks where");
     pass(&w, 4 * NS_PER_S);
     ok(logged(&w, "[0] no answer from its node (here)\\n[1] idle"),
-       "who does not answer is not waited for");
+       "a rank that does not answer is named after a time limit");
     end_two(&w);
-    ok(logged(&w, "send REQUEST 1"), "then the queue goes on");
+    ok(logged(&w, "send REQUEST 1"), "when the cell ends, the next cell of the queue begins");
     world_close(&w);
 }
 
@@ -366,17 +371,17 @@ static void where_is_a_cell_when_nothing_runs(void)
     world_open(&w, &clock);
     run(&w, "%ranks where");
     ok(logged(&w, "there are no ranks\\n") && logged(&w, "execute_reply") && !w.nb->cell,
-       "without ranks");
+       "%%ranks where without ranks says so");
     begin_two(&w);
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%ranks where");
     ok(logged(&w, "[0-1] idle\\n") && !strstr(w.log.p, "STACKS") && !w.nb->cell,
-       "idle ranks are not asked");
+       "idle ranks are not asked for their stacks");
     buf_clear(&w.log);
     run(&w, "x = 1");
     run(&w, "%ranks where -r 0");
-    ok(!strstr(w.log.p, "idle\\n"), "behind home's cell it waits");
+    ok(!strstr(w.log.p, "idle\\n"), "%%ranks where after a cell of home waits for that cell");
     world_close(&w);
 }
 
@@ -413,15 +418,15 @@ static void who_is_waited_for_is_told_once(void)
     world_open(&w, &clock);
     begin_two(&w);
     looks(&w, 60, in_torch, in_sleep);
-    ok(!strstr(w.log.p, "waited"), "a minute must pass");
+    ok(!strstr(w.log.p, "waited"), "there is no notice before ranks have waited for a minute");
     looks(&w, 15, in_torch, in_sleep);
     ok(logged(
            &w,
            "for 60 s rank 0 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, but rank 1 is in <module>, line 4 of cell 1"),
-       "then the rank that is waited for is named");
+       "after a minute the notice names the rank that the others wait for");
     buf_clear(&w.log);
     looks(&w, 300, in_torch, in_sleep);
-    ok(!strstr(w.log.p, "waited") && !strstr(w.log.p, "STACKS"), "once");
+    ok(!strstr(w.log.p, "waited") && !strstr(w.log.p, "STACKS"), "the notice comes only once");
     world_close(&w);
     world_open(&w, &clock);
     begin_two(&w);
@@ -429,7 +434,7 @@ static void who_is_waited_for_is_told_once(void)
     looks(&w, 75, NULL, in_torch);
     ok(logged(&w, "rank 1 waited in all_reduce") &&
            logged(&w, "rank 0 is at the end of the cell already"),
-       "also one that is done");
+       "the notice also names a rank that has ended the cell already");
     world_close(&w);
 }
 
@@ -441,13 +446,14 @@ static void all_at_one_place_are_told(void)
     world_open(&w, &clock);
     begin_two(&w);
     looks(&w, 60, in_torch, in_torch);
-    ok(!strstr(w.log.p, "waited"), "not before a minute");
+    ok(!strstr(w.log.p, "waited"),
+       "there is no notice before a minute, if all ranks wait at one place");
     looks(&w, 150, in_torch, in_torch);
     ok(logged(
            &w,
            "for 60 s ranks 0-1 waited in all_reduce (c10d.py:2810), called in line 5 of cell 1, and no rank of this cell is "
            "elsewhere (%ranks where shows all stacks)"),
-       "ranks that all wait in one collective");
+       "the notice says that all ranks wait in the same collective");
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%%distribute -n 1\npass");
@@ -459,7 +465,7 @@ static void all_at_one_place_are_told(void)
     }
     ok(logged(&w, "for 60 s rank 0 waited in") &&
            logged(&w, "elsewhere; rank 1 does not run this cell, whose world has 1 (%ranks"),
-       "and who is in another world");
+       "the notice names ranks that do not run this cell");
     world_close(&w);
 }
 
@@ -480,13 +486,14 @@ static void nccl_tells_who_is_behind(void)
     world_open(&w, &clock);
     begin_two(&w);
     looks(&w, 150, equal, in_sleep);
-    ok(!strstr(w.log.p, "fewer NCCL"), "ranks that are equally far compute");
+    ok(!strstr(w.log.p, "fewer NCCL"),
+       "ranks that have launched equally many NCCL operations cause no notice");
     looks(&w, 75, behind, in_sleep);
     ok(logged(
            &w,
            "for 60 s no rank has made progress, and some have launched fewer NCCL operations than others: NCCL #0-0 (78db): rank 0 launched 64 AllReduce; rank 1 "
            "launched 60 AllReduce (%ranks where shows all stacks)"),
-       "what NCCL says is told");
+       "if ranks have launched unequal numbers of NCCL operations, the notice quotes NCCL");
     world_close(&w);
 }
 
@@ -498,19 +505,19 @@ static void what_is_no_hang(void)
     world_open(&w, &clock);
     begin_two(&w);
     looks(&w, 150, in_sleep, in_sleep);
-    ok(!strstr(w.log.p, "waited"), "ranks that compute");
+    ok(!strstr(w.log.p, "waited"), "ranks that compute cause no notice");
     looks(&w, 150, on_gpu, on_gpu);
-    ok(!strstr(w.log.p, "waited"), "on GPUs as well");
+    ok(!strstr(w.log.p, "waited"), "ranks that wait for their GPU cause no notice");
     for (unsigned k = 0; k < 20; k++)
         looks(&w, 15, k % 3 ? in_torch : in_sleep, in_sleep);
-    ok(!strstr(w.log.p, "waited"), "and ranks that go on");
+    ok(!strstr(w.log.p, "waited"), "ranks whose place changes cause no notice");
     world_close(&w);
     world_config.hang_notice_ns = 0;
     world_open(&w, &clock);
     world_config.hang_notice_ns = 60 * NS_PER_S;
     begin_two(&w);
     pass(&w, 100 * NS_PER_S);
-    ok(!strstr(w.log.p, "STACKS"), "CELLSPAN_HANG_NOTICE=off");
+    ok(!strstr(w.log.p, "STACKS"), "CELLSPAN_HANG_NOTICE=off asks no rank for its stack");
     world_close(&w);
 }
 

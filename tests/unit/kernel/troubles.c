@@ -22,19 +22,19 @@ static void aborts(void)
     done(&w, 2, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
     done(&w, 3, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
     ok(!w.nb->cell && times(&w, "send RUN") == 2,
-       "a cell that arrives as a cell on ranks fails does not begin");
+       "a cell that arrives while a cell on ranks fails is not started");
     ok(in_order(&w, "\"status\":\"error\"", "\"status\":\"aborted\""),
-       "it is aborted after the failure's reply");
+       "its aborted reply comes after the reply of the failed cell");
     ok(in_order(&w, "drain", "reply execute_reply") && times(&w, "drain") == 1,
-       "but what is sent after that reply was seen is not");
+       "requests are read once before the reply, so a cell sent after the reply is not aborted");
     buf_clear(&w.log);
     run(&w, "1/0");
     w.arrives = "2";
     replied(&w, w.nb->home.executing->cell, "error", "{\"status\":\"error\"}");
     ok(!w.nb->home.executing && times(&w, "send REQUEST") == 1 && logged(&w, "aborted"),
-       "nor does one that arrives as home's fails");
+       "a cell that arrives while a cell at home fails is aborted, too");
     run(&w, "3");
-    ok(times(&w, "send REQUEST") == 2, "what arrives later does");
+    ok(times(&w, "send REQUEST") == 2, "a cell that arrives after the failure is started");
     world_close(&w);
 }
 
@@ -50,7 +50,7 @@ static void cells_in_a_row(void)
     run(&w, "%ranks --help");
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     ok(times(&w, "publish stream") == 3 && !w.nb->cell,
-       "cells that end at once follow on each other");
+       "several cells that end at once are all answered, one after the other");
     world_close(&w);
 }
 
@@ -69,7 +69,7 @@ static void home_dies_early(const char *when, const char *code, bool with_names)
     }
     exited(&w, SPAN_WORKER_HOME, 1, 11);
     ok(is_over(&w, "HomeDied"), "a cell fails when home dies while it %s", when);
-    ok(times(&w, "send START 1") == 1, "and home starts again");
+    ok(times(&w, "send START 1") == 1, "home is started again");
     if (w.blob)
         packed(&w, w.last.cell, "");
     world_close(&w);
@@ -86,7 +86,8 @@ static void home_dies_late(void)
     begin_two(&w);
     buf_clear(&w.log);
     exited(&w, SPAN_WORKER_HOME, 1, 9);
-    ok(w.nb->cell && !times(&w, "execute_reply"), "a cell that runs on the ranks outlives home");
+    ok(w.nb->cell && !times(&w, "execute_reply"),
+       "a cell that ranks run does not fail when home dies");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
     done(&w, 3, "ok", "", "");
     value.cell = w.nb->cell->id;
@@ -94,10 +95,10 @@ static void home_dies_late(void)
     value.v[F_DONE_CONTENT].s = value.v[F_DONE_RESULT].s = value.v[F_DONE_NOTE].s = slice_text("");
     say(&w, 2, value);
     ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send BIND 1"),
-       "its value is for the next home");
+       "the value of that cell waits for the next home and is sent to it");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
     ok(is_over(&w, "HomeNotStarted") && logged(&w, "cancel "),
-       "and lost when that one does not come up either");
+       "when the next home does not come up either, the cell fails and its value is dropped");
     world_close(&w);
 }
 
@@ -108,15 +109,15 @@ static void home_is_broken(void)
 
     world_open(&w, &clock);
     exited(&w, SPAN_WORKER_HOME, 2, 0);
-    ok(!times(&w, "START"), "a home that can't start is not started again by itself");
+    ok(!times(&w, "START"), "a home that can't start is not started again without a request");
     run(&w, "%%distribute -n 1\npass");
     ok(in_order(&w, "send START 1", "send CAPTURE 1"),
-       "a cell on ranks that asks it something is another try");
+       "a cell on ranks that needs home starts it again");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
-    ok(is_over(&w, "HomeNotStarted"), "and fails when that fails");
+    ok(is_over(&w, "HomeNotStarted"), "the cell fails if home fails to start again");
     run(&w, "1");
     ok(times(&w, "send START 1") == 2 && in_order(&w, "START 1", "send REQUEST 1"),
-       "so is a cell at home");
+       "a cell at home starts it again, too");
     ready(&w, SPAN_WORKER_HOME);
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     for (int k = 0; k < 10; k++) {
@@ -126,9 +127,9 @@ static void home_is_broken(void)
             exited(&w, SPAN_WORKER_HOME, 1, 11);
     }
     ok(times(&w, "send START 1") == 2 + DEATHS_MAX && w.nb->home.state == HOME_BROKEN,
-       "one that dies over and over as it starts is left");
+       "a home that dies at each start is given up after DEATHS_MAX starts");
     run(&w, "1");
-    ok(times(&w, "send START 1") == 3 + DEATHS_MAX, "until something is asked of it");
+    ok(times(&w, "send START 1") == 3 + DEATHS_MAX, "the next cell starts it once more");
     world_close(&w);
 }
 
@@ -143,24 +144,26 @@ static void agents_die(void)
     for (int k = 0; k < 10; k++)
         dispatch_lost(w.nb, NODE_HERE, "it fell over");
     ok(times(&w, "revive") == DEATHS_MAX,
-       "an agent that dies over and over is not started again and again");
+       "an agent that dies at each start is given up after DEATHS_MAX starts");
     run(&w, "1");
     ok(times(&w, "revive") == DEATHS_MAX + 1 && in_order(&w, "revive", "send REQUEST 1"),
-       "a cell is another try");
+       "the next cell starts the agent once more");
     w.no_agent = true;
     dispatch_lost(w.nb, NODE_HERE, "it fell over");
-    ok(is_over(&w, "AgentDied"), "and fails when it falls over again");
+    ok(is_over(&w, "AgentDied"), "the cell fails if the agent dies again");
     buf_clear(&w.log);
     run(&w, "2");
     ok(!times(&w, "send ") && is_over(&w, "no agent to be had"),
-       "when none can be started the cell says why");
+       "if no agent can be started, a cell at home fails with the reason");
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\npass");
-    ok(!times(&w, "send ") && is_over(&w, "no agent to be had"), "so does a cell on ranks");
+    ok(!times(&w, "send ") && is_over(&w, "no agent to be had"),
+       "if no agent can be started, a cell on ranks fails with the reason");
     w.no_agent = false;
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\npass");
-    ok(in_order(&w, "revive", "send START 2 3"), "and once it can, ranks start");
+    ok(in_order(&w, "revive", "send START 2 3"),
+       "when the agent can be started again, a cell starts it and then its ranks");
     world_close(&w);
 }
 
@@ -174,7 +177,7 @@ static void agent_dies_while_ranks_restart(void)
     run(&w, "%ranks restart -r 0");
     dispatch_lost(w.nb, NODE_HERE, "it fell over");
     ok(w.nb->group->rank[1].state == RANK_STARTING && w.nb->group->rank[1].worker,
-       "what was asked of the new agent is not lost with the old one");
+       "a rank whose start was asked of the new agent does not end with the old agent");
     world_close(&w);
 }
 
@@ -192,15 +195,16 @@ static void ranks_die(void)
     ready(&w, 2);
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\nx");
-    ok(logged(&w, "send START 4\n"), "the next cell starts it alone");
+    ok(logged(&w, "send START 4\n"), "the next cell starts only the rank that did not come up");
     captured(&w, CAPTURES_X);
     port(&w);
     ready(&w, 4);
     exited(&w, 2, 1, 11);
-    ok(is_over(&w, "RankDied"), "one that dies while names are packed fails its cell too");
+    ok(is_over(&w, "RankDied"), "a rank that dies while home packs variables fails the cell");
     buf_clear(&w.log);
     packed(&w, w.last.cell, "");
-    ok(logged(&w, "drop ") && !times(&w, "BIND"), "and what was packed is dropped");
+    ok(logged(&w, "drop ") && !times(&w, "BIND"),
+       "variables that were packed for a failed cell are dropped and not sent");
     world_close(&w);
 }
 
@@ -223,9 +227,9 @@ static void rank_dies_at_the_end(void)
                        .v[F_DONE_STATUS].s = { "ok", 2 } });
     exited(&w, 2, 1, 9);
     ok(w.nb->cell && logged(&w, "no cell was running on it"),
-       "a rank that dies while home takes the result does not fail the cell");
+       "a rank that dies after DONE does not fail the cell");
     replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
-    ok(is_over(&w, "\"status\":\"ok\""), "which ends well");
+    ok(is_over(&w, "\"status\":\"ok\""), "that cell ends without an error");
     world_close(&w);
 }
 
@@ -238,15 +242,16 @@ static void starts(void)
     ready(&w, SPAN_WORKER_HOME);
     run(&w, "%%distribute -n 2\npass");
     dispatch_interrupt(w.nb);
-    ok(is_over(&w, "KeyboardInterrupt"), "a cell is interrupted while its ranks start");
+    ok(is_over(&w, "KeyboardInterrupt"), "an interrupt ends a cell whose ranks are still starting");
     buf_clear(&w.log);
     run(&w, "%ranks stop");
-    ok(logged(&w, "send KILL 2 3") && w.nb->cell, "ranks that start are stopped");
+    ok(logged(&w, "send KILL 2 3") && w.nb->cell,
+       "%%ranks stop also ends ranks that are still starting");
     ready(&w, 2);
     exited(&w, 2, 2, 0);
     exited(&w, 3, 2, 0);
     ok(is_over(&w, "\"status\":\"ok\"") && w.nb->group->rank[0].state == RANK_NONE,
-       "also when one came up meanwhile");
+       "%%ranks stop ends well, although a rank became ready meanwhile");
     run(&w, "%%distribute -n 2\npass");
     dispatch_interrupt(w.nb);
     buf_clear(&w.log);
@@ -256,15 +261,17 @@ static void starts(void)
     pass(&w, START_LIMIT_NS - NS_PER_S);
     ready(&w, 4);
     pass(&w, START_LIMIT_NS - NS_PER_S);
-    ok(w.nb->cell, "each that comes gives the others their time anew");
+    ok(w.nb->cell, "each rank that becomes ready gives the others the whole time limit again");
     pass(&w, 2 * NS_PER_S);
     ok(is_over(&w, "rank 1 did not come up: no rank has for 120 s") && logged(&w, "send KILL 5"),
-       "ranks that an earlier cell began to start have their time limit");
+       "ranks that an earlier cell has started have a time limit in the next cell, too");
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\npass");
-    ok(logged(&w, "send START 6"), "and others take their places");
+    ok(logged(&w, "send START 6"),
+       "the next cell starts new processes for the ranks that were late");
     exited(&w, 5, 1, 9);
-    ok(w.nb->cell && w.nb->group->rank[1].worker == 6, "the end of the old ones is nobody's end");
+    ok(w.nb->cell && w.nb->group->rank[1].worker == 6,
+       "the end of the old process does not count as the new rank's death");
     world_close(&w);
 }
 
@@ -277,15 +284,16 @@ static void worlds(void)
     run(&w, "%%distribute -n 1\npass");
     captured(&w, "{\"names\": []}");
     port(&w);
-    ok(!times(&w, "START") && logged(&w, "send RUN 2"), "a smaller world starts nobody");
+    ok(!times(&w, "START") && logged(&w, "send RUN 2"),
+       "a cell with fewer ranks starts no processes and uses the first ranks");
     done(&w, 2, "ok", "", "");
     buf_clear(&w.log);
     run(&w, "%%distribute -n 3\npass");
-    ok(logged(&w, "send START 4\n"), "a larger one starts who is missing");
+    ok(logged(&w, "send START 4\n"), "a cell with more ranks starts only the missing ones");
     captured(&w, "{\"names\": []}");
     port(&w);
     ready(&w, 4);
-    ok(times(&w, "send RUN") == 2, "and runs on all");
+    ok(times(&w, "send RUN") == 2, "then all ranks get RUN");
     world_close(&w);
 }
 
@@ -302,15 +310,16 @@ static void interrupts(void)
     w.nb->cell->from.stop_on_error = false;
     dispatch_interrupt(w.nb);
     ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"),
-       "the cell after an interrupted one begins at once");
+       "after an interrupted cell, the next one begins at once, if the request does not stop on errors");
     buf_clear(&w.log);
     dispatch_interrupt(w.nb);
-    ok(times(&w, "send INTERRUPT 1") == 1, "an interrupt goes to home when home runs");
+    ok(times(&w, "send INTERRUPT 1") == 1, "while home runs a cell, an interrupt is sent to home");
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     buf_clear(&w.log);
     ask(&w, "comm_msg", "{\"comm_id\":\"1\",\"data\":{}}");
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 1"), "also when it serves a widget");
+    ok(logged(&w, "send INTERRUPT 1"),
+       "while home handles a widget's message, an interrupt is sent to home");
     world_close(&w);
 }
 
@@ -348,9 +357,9 @@ static void interrupted_values(void)
     values_come(&w);
     dispatch_interrupt(w.nb);
     ok(is_over(&w, "KeyboardInterrupt"),
-       "an interrupt ends a cell whose values are on their way home");
+       "an interrupt ends %%pull while values are on their way to home");
     ok(times(&w, "cancel 2") == 1 && times(&w, "cancel 3") == 1 && !times(&w, "drop"),
-       "and they need not come");
+       "the transfers of these values are cancelled");
     world_close(&w);
 }
 
@@ -372,8 +381,8 @@ static void home_dies_while_its_call_waits(void)
     engine(&w, ENGINE_SAYS, "job 7 waits");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     ok(in_order(&w, "engine stop", "reply execute_reply"),
-       "a call ends before the cell at home that made it");
-    ok(!w.nb->cell && !w.nb->home.executing, "and both are over");
+       "when home dies, the call that waits for an engine ends before home's cell gets its reply");
+    ok(!w.nb->cell && !w.nb->home.executing, "the call and home's cell are both over");
     world_close(&w);
 }
 
@@ -389,7 +398,8 @@ static void ranks_of_another_cell_do_not_come_up(void)
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\n1");
     exited(&w, 5, 1, 9);
-    ok(w.nb->cell && !w.nb->cell->bad, "but not the next one, which does not use it");
+    ok(w.nb->cell && !w.nb->cell->bad,
+       "a rank that does not come up does not fail the next cell, which runs without it");
     world_close(&w);
 }
 
@@ -401,7 +411,8 @@ static void a_capture_that_cannot_be_read(void)
     world_open(&w, &clock);
     run(&w, "%%distribute -n 2\nprint(x)");
     captured(&w, "no JSON");
-    ok(is_over(&w, "could not be read"), "no cell runs without the variables that it reads");
+    ok(is_over(&w, "could not be read"),
+       "if home's answer about variables can't be read, the cell fails");
     world_close(&w);
 }
 
@@ -414,29 +425,33 @@ static void calls(void)
     begin_call(&w);
     dispatch_interrupt(w.nb);
     ok(!w.nb->cell && times(&w, "send RETURN 1") == 1,
-       "a call that is interrupted before it runs returns");
-    ok(times(&w, "send INTERRUPT") == 1, "and home looks for nothing more on its account");
+       "a call that is interrupted before ranks run it returns to home");
+    ok(times(&w, "send INTERRUPT") == 1,
+       "home's search for variables for that call is interrupted");
     ok(logged(&w, "send START 4 5") && logged(&w, "send KILL 4 5"),
-       "the ranks that its script was to have are ended");
+       "the ranks that were started for the call's script are ended");
     all_exited(&w, 4, 5);
-    ok(w.nb->home.executing && !times(&w, "execute_reply"), "home's cell goes on");
+    ok(w.nb->home.executing && !times(&w, "execute_reply"),
+       "home's cell, which made the call, goes on");
     called(&w, w.nb->home.executing->cell, "%distribute 1");
     captured(&w, "{\"names\": []}");
     port(&w);
     all_ready(&w, 6, 7);
     dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1,
-       "one that runs is interrupted on the ranks");
+       "a call that runs is interrupted on its ranks, and home is not");
     called(&w, w.nb->home.executing->cell, "%ranks");
-    ok(times(&w, "send RETURN 1") == 2 && w.nb->cell, "another call meanwhile is refused");
+    ok(times(&w, "send RETURN 1") == 2 && w.nb->cell,
+       "a second call while the first one runs is refused");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     ok(times(&w, "execute_reply") == 1 && w.nb->cell,
-       "home's death ends home's cell, and the call when the ranks are back");
+       "home's death ends home's cell at once; the call goes on until its ranks have ended");
     done(&w, 6, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
     done(&w, 7, "ok", "", "");
-    ok(w.nb->cell, "a script is over when its processes have ended");
+    ok(w.nb->cell, "a call of a script is not over before the script's processes have ended");
     all_exited(&w, 6, 7);
-    ok(!w.nb->cell && times(&w, "send RETURN 1") == 2, "nobody is told who is gone");
+    ok(!w.nb->cell && times(&w, "send RETURN 1") == 2,
+       "no RETURN is sent, since the home that waited for it is dead");
     world_close(&w);
 }
 
