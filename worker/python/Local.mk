@@ -55,6 +55,28 @@ dist_cellspan_py_horovod_DATA = \
 	worker/python/cellspan/_dropin/horovod/_state.py \
 	worker/python/cellspan/_dropin/horovod/torch.py
 
+cellspan_py_maggydir = $(cellspan_pydir)/_dropin/maggy
+dist_cellspan_py_maggy_DATA = \
+	worker/python/cellspan/_dropin/maggy/__init__.py \
+	worker/python/cellspan/_dropin/maggy/_loaders.py \
+	worker/python/cellspan/_dropin/maggy/_modules.py \
+	worker/python/cellspan/_dropin/maggy/_optimizers.py \
+	worker/python/cellspan/_dropin/maggy/_rank.py \
+	worker/python/cellspan/_dropin/maggy/_reporter.py \
+	worker/python/cellspan/_dropin/maggy/_values.py \
+	worker/python/cellspan/_dropin/maggy/config.py \
+	worker/python/cellspan/_dropin/maggy/experiment_config.py
+
+cellspan_py_maggy_coredir = $(cellspan_pydir)/_dropin/maggy/core
+dist_cellspan_py_maggy_core_DATA = \
+	worker/python/cellspan/_dropin/maggy/core/__init__.py \
+	worker/python/cellspan/_dropin/maggy/core/exceptions.py
+
+cellspan_py_maggy_experimentdir = $(cellspan_pydir)/_dropin/maggy/experiment
+dist_cellspan_py_maggy_experiment_DATA = \
+	worker/python/cellspan/_dropin/maggy/experiment/__init__.py \
+	worker/python/cellspan/_dropin/maggy/experiment/experiment.py
+
 cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter
 dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/__init__.py \

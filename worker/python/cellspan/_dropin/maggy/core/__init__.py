@@ -1,0 +1,1 @@
+"""Maggy's package of this name has its exceptions."""

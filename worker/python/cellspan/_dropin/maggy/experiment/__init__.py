@@ -1,0 +1,6 @@
+"""`from cellspan.maggy import experiment` and `from cellspan.maggy.experiment import experiment`: both have lagom()."""
+
+from . import experiment
+from .experiment import lagom
+
+__all__ = ["experiment", "lagom"]
