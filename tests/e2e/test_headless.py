@@ -126,3 +126,17 @@ def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
         assert "[%d] epoch 10  loss" % rank in printed, printed
     assert any("image/png" in o.get("data", {}) for o in flat)
     assert not any(o.output_type == "error" for o in flat)
+
+
+@pytest.mark.limit(400)
+@pytest.mark.parametrize("name", ["maggy_scalar_field"])
+def test_the_examples_end_with_checks_that_hold(jupyter, tmp_path, name):
+    pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    code, said = jupyter(
+        "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", tmp_path, "--output", "done.ipynb",
+        "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / f"{name}.ipynb", limit=350,
+    )
+    assert code == 0, said
+    flat = [o for cell in outputs(tmp_path / "done.ipynb") for o in cell]
+    assert any("image/png" in o.get("data", {}) for o in flat)
