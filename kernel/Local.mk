@@ -10,7 +10,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/cell_output.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/end_ranks.c \
 	kernel/cell/engine_of_cell.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/finish.c kernel/cell/follow.c kernel/cell/hand.c \
 	kernel/cell/left_behind.c kernel/cell/live_status.c kernel/cell/machines.c kernel/cell/node_errors.c \
-	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_ends.c kernel/cell/rank_usage.c \
+	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_ends.c kernel/cell/rank_usage.c kernel/cell/room.c \
 	kernel/cell/rendezvous.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_ranks.c kernel/cell/world.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
 	kernel/ranks/check_report.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \

@@ -135,12 +135,21 @@ struct cell_engine {
     struct node_errors errors;
 };
 
+/* room.c: the GPU memory of the notebook's ranks, where others start beside them */
+struct cell_room {
+    struct ranks waiting; /* ranks that have not answered */
+    uint64_t due_ns;      /* they are waited for until then; NEVER: nobody is */
+    struct ranks keep;    /* ranks that keep some memory */
+    uint64_t bytes;       /* all of it */
+};
+
 /* prepare.c and start_ranks.c */
 struct cell_prep {
     json_t *captured; /* owned: `names` of CAPTURED; NULL until home has answered */
     bool wants_places, wants_port, wants_capture;
     bool recorded;   /* home was told to add the cell to the history */
     size_t starting; /* index of the member where the last search for a starting rank stopped */
+    struct cell_room room;
 };
 
 /* compare.c, prepare.c and broadcast.c: home's variables that ranks lack */

@@ -109,5 +109,6 @@ void finish_begin(struct cell *c)
         send_return(c);
     bind_drop_blobs(c);
     compare_over(c);
+    room_over(c);
     broadcast_over(c);
 }

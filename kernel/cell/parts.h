@@ -126,6 +126,14 @@ enum cell_outcome prepare_ship_look(struct cell *c);
 /* a CAPTURED, PACKED or PORT */
 void prepare_message(struct cell *c, unsigned node, const struct span *m);
 
+/* ---- room.c ---- */
+void room_begin(struct cell *c);
+bool room_look(struct cell *c); /* false: it waits for ranks */
+/* a PROBED; false: it answers another question */
+bool room_message(struct cell *c, const struct rank *r, const struct span *m);
+void room_tick(struct cell *c, uint64_t now);
+void room_over(struct cell *c); /* interrupts ranks that have not answered */
+
 /* ---- follow.c ---- */
 /* sends FOLLOW to ranks whose settings differ from home's; -1: the cell has failed */
 int follow_tell(struct cell *c);

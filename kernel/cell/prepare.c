@@ -169,6 +169,7 @@ void prepare_begin(struct cell *c)
         return;
     if (c->prep.captured && take_newer(c) < 0) /* home answered in CELL_ASKING */
         return;
+    room_begin(c);
     start_begin(c);
 }
 
@@ -189,7 +190,7 @@ enum cell_outcome prepare_look(struct cell *c)
     if (!start_look(c))
         return CELL_ENDS_RANKS;
     if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
-        !ranks_ready(c))
+        !ranks_ready(c) || !room_look(c))
         return CELL_STAYS;
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;

@@ -26,7 +26,7 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->from.request = r ? request_ref(r) : NULL;
     c->stop.alike_ns = c->stop.alike_limit_ns = c->stop.disconnect_ns = c->stop.ends.due_ns =
         c->stop.kill_ns = c->stop.list_ns = c->stop.timeout_ns = c->stop.gone_ns =
-            c->out.bars.due_ns = c->live.due_ns = c->hang.due_ns = NEVER;
+            c->out.bars.due_ns = c->live.due_ns = c->hang.due_ns = c->prep.room.due_ns = NEVER;
     return c;
 }
 
@@ -41,6 +41,8 @@ void cell_destroy(struct cell *c)
     vars_bundles_release(&c->send.ships);
     ranks_release(&c->to);
     ranks_release(&c->send.comparing);
+    ranks_release(&c->prep.room.waiting);
+    ranks_release(&c->prep.room.keep);
     buf_release(&c->out.bars.text);
     buf_release(&c->out.kept.content);
     rank_logs_free(c->magic.logs);

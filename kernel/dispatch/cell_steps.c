@@ -126,6 +126,7 @@ void cell_steps_tick(struct cell *c, uint64_t now)
         if (steps[c->step.state].late)
             steps[c->step.state].late(c);
     }
+    room_tick(c, now);
     stop_tick(c, now);
     disconnect_tick(c, now);
     left_behind_tick(c, now);
@@ -138,7 +139,7 @@ uint64_t cell_steps_due(const struct cell *c)
     const uint64_t due[] = {
         c->step.due_ns,   output_due(c),         c->live.due_ns,      c->hang.due_ns,
         c->stop.alike_ns, c->stop.disconnect_ns, c->stop.ends.due_ns, c->stop.kill_ns,
-        c->stop.list_ns,  c->stop.timeout_ns,    c->stop.gone_ns,
+        c->stop.list_ns,  c->stop.timeout_ns,    c->stop.gone_ns,     c->prep.room.due_ns,
     };
     uint64_t first = NEVER;
 

@@ -145,9 +145,9 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
     case SPAN_PROBED:
         if (question_message(nb, r, m))
             break;
-        if (!nb->cell ||
-            !(compare_message(nb->cell, r, m) || broadcast_message(nb->cell, worker, m) ||
-              check_message(nb->cell, cell_worker(nb->cell, worker), m)))
+        if (!nb->cell || !(room_message(nb->cell, r, m) || compare_message(nb->cell, r, m) ||
+                           broadcast_message(nb->cell, worker, m) ||
+                           check_message(nb->cell, cell_worker(nb->cell, worker), m)))
             log_debug("ranks", "rank %u answers a probe that is over", r->number);
         break;
     case SPAN_STACK:

@@ -246,6 +246,14 @@ EXPORT int nvmlDeviceGetCpuAffinity(struct nvml_device *device, unsigned n, unsi
     return 0;
 }
 
+EXPORT int nvmlDeviceGetComputeMode(struct nvml_device *device, int *mode);
+EXPORT int nvmlDeviceGetComputeMode(struct nvml_device *device, int *mode)
+{
+    OBEY;
+    *mode = control_of("exclusive", device->gpu, -1) >= 0 ? NVML_EXCLUSIVE_PROCESS : 0;
+    return 0;
+}
+
 /* ---- MIG ---- */
 
 EXPORT int nvmlDeviceGetMigMode(struct nvml_device *device, unsigned *now, unsigned *later);

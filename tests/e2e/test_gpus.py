@@ -159,6 +159,43 @@ def test_a_script_uses_the_gpus_of_the_ranks_beside_it(book, tmp_path):
     assert len(by_rank(nb.ok("%%distribute -n gpu %s" % script).stdout)) == 4
 
 
+def test_ranks_keep_what_they_hold_of_gpus_and_it_is_said(book, tmp_path):
+    nb = book()
+    script = tmp_path / "runs.py"
+    script.write_text("print('runs')\n")
+    nb.ok("%%distribute -n 2\nimport os, types, sys\n"
+          "cuda = types.SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 1, emptied=0, memory_reserved=lambda d: 3 << 29)\n"
+          "def empty(): cuda.emptied += 1\ncuda.empty_cache = empty\n"
+          "sys.modules['torch'] = types.SimpleNamespace(cuda=cuda)")
+    for run in ("%%distribute -n 2 --beside\nprint('runs')", "%distribute -n 2 {}".format(script)):
+        cell = nb.ok(run)
+        assert "ranks 0-1 keep 3.0 GiB of GPU memory meanwhile (%ranks stop frees it)" in cell.stderr and "[0-1] runs" in cell.stdout, cell.shown
+    assert "GPU memory" not in nb.ok("%%distribute -n 2 --beside --no-gpu\nprint('runs')").stderr
+    assert nb.ok("%%distribute --gather\ncuda.emptied").value == "[2, 2]"
+
+
+def test_a_gpu_for_one_process_alone_is_not_used_twice(book, gpus):
+    gpus.set("count 2", "exclusive 1")
+    nb = book()
+    assert nb.ok("%%distribute -n 2 --beside\n1").value == "1"
+    nb.ok("%%distribute -n 2\n1")
+    evalue = nb.run("%%distribute --beside\n1").assert_error("RankNotStarted").reply["evalue"]
+    assert "GPU 1 (GPU-" in evalue and "EXCLUSIVE_PROCESS" in evalue and "%ranks stop" in evalue and "reuse=True" in evalue, evalue
+    assert nb.ok("%%distribute -n 1 --beside\n1").value == "1"
+    nb.ok("%ranks stop")
+    assert nb.ok("%%distribute -n 2 --beside\n1").value == "1"
+
+
+def test_a_distributor_counts_the_gpus_of_the_machine(book):
+    nb = book()
+    nb.ok("from cellspan.torch import TorchDistributor\nimport os\ndef own(): return os.environ['CELLSPAN_LOCAL_GPUS']")
+    cell = nb.ok("made = TorchDistributor(6)\nmade.num_processes, made.num_tasks, made.run(own)")
+    assert cell.value == "(4, 4, '0')" and "available GPUs on the driver, which is 4." in cell.stderr, cell.shown
+    assert nb.ok("TorchDistributor(2, local_mode=False).run(own)").value == "'0'"
+    nb.ok("%%distribute -n 2 --gpus 2\n1")
+    assert nb.ok("TorchDistributor(2, local_mode=False).run(own)").value == "'0,1'"
+
+
 def test_too_few_are_counted_and_what_helps_is_said(book):
     nb = book()
     refused(nb.run("%%distribute -n 5\n1"), "-n 5: there are 4 GPUs", "for 5 ranks", "--no-gpu", "--share")

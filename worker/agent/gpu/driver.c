@@ -203,6 +203,7 @@ static int add_one(struct gpu_driver *d, unsigned index, struct err *err)
     struct nvml_device *device = NULL;
     struct nvml_pci pci = { .bus_id = "" };
     const int result = n->by_index(index, &device);
+    int mode = 0;
 
     if (result != NVML_OK) {
         log_warn("gpu", "GPU %u can't be used: %s", index, nvml_words(n, result));
@@ -215,6 +216,8 @@ static int add_one(struct gpu_driver *d, unsigned index, struct err *err)
     }
     if (n->pci && n->pci(device, &pci) == NVML_OK)
         sysfs_name(pci.bus_id, one.pci, sizeof one.pci);
+    one.exclusive = n->compute_mode && n->compute_mode(device, &mode) == NVML_OK &&
+                    mode == NVML_EXCLUSIVE_PROCESS;
     one.numa = numa_of(n, device, one.pci);
     read_cpus(n, device, one.cpus);
     return is_mig(n, device) ? add_instances(d, device, &one, err) : add(d, &one, device, err);

@@ -56,11 +56,11 @@ const char *gpu_label(const struct gpu *one, char out[static GPU_LABEL])
 
 static json_t *to_json(const struct gpu *one)
 {
-    return json_pack("{s:s, s:s, s:i, s:I, s:o, s:b, s:s, s:s, s:s, s:i}", "uuid", one->uuid,
+    return json_pack("{s:s, s:s, s:i, s:I, s:o, s:b, s:s, s:s, s:s, s:i, s:b}", "uuid", one->uuid,
                      "name", one->name, "index", (int)one->index, "memory", (json_int_t)one->memory,
                      "numa", one->numa < 0 ? json_null() : json_integer(one->numa), "mig",
                      one->instance >= 0, "pci", one->pci, "cpus", one->cpus, "parent", one->parent,
-                     "instance", one->instance);
+                     "instance", one->instance, "exclusive", one->exclusive);
 }
 
 json_t *gpus_to_json(const struct gpus *g)
@@ -100,6 +100,7 @@ static void from_json(struct gpu *one, const json_t *o)
                          .gi = -1,
                          .ci = -1,
                          .numa = int_of(o, "numa", -1) };
+    one->exclusive = json_is_true(json_object_get(o, "exclusive"));
     one->memory = (uint64_t)json_integer_value(json_object_get(o, "memory"));
     copy_text(one->uuid, sizeof one->uuid, o, "uuid");
     copy_text(one->name, sizeof one->name, o, "name");

@@ -25,6 +25,7 @@ struct gpu {
     /* GPU instance and compute instance of a MIG instance, for the names of older drivers; -1:
      * unknown */
     int gi, ci;
+    bool exclusive;  /* only one process can use it: its compute mode is EXCLUSIVE_PROCESS */
     int numa;        /* -1: unknown, or the machine has only one */
     uint64_t memory; /* bytes */
 };

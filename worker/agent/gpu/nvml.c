@@ -40,6 +40,7 @@ static const struct library_row rows[] = {
     LIKES(pci, "nvmlDeviceGetPciInfo_v3"),
     LIKES(memory_affinity, "nvmlDeviceGetMemoryAffinity"),
     LIKES(cpu_affinity, "nvmlDeviceGetCpuAffinity"),
+    LIKES(compute_mode, "nvmlDeviceGetComputeMode"),
     LIKES(mig_mode, "nvmlDeviceGetMigMode"),
     LIKES(mig_max, "nvmlDeviceGetMaxMigDeviceCount"),
     LIKES(mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex"),

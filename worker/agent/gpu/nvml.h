@@ -27,15 +27,16 @@ enum nvml_result {
     NVML_VERSION_MISMATCH = 18,
 };
 
-#define NVML_EVENT_SINGLE_BIT UINT64_C(1) /* ECC: corrected */
-#define NVML_EVENT_DOUBLE_BIT UINT64_C(2) /* ECC: not corrected */
-#define NVML_EVENT_XID        UINT64_C(8)
-#define NVML_ECC_CORRECTED    0
-#define NVML_ECC_UNCORRECTED  1
-#define NVML_ECC_VOLATILE     0 /* counts since the driver was loaded */
-#define NVML_SCOPE_NODE       0u
-#define NVML_MIG_ENABLED      1u
-#define NVML_NOT_AVAILABLE    UINT64_MAX /* unknown memory of a process */
+#define NVML_EVENT_SINGLE_BIT  UINT64_C(1) /* ECC: corrected */
+#define NVML_EVENT_DOUBLE_BIT  UINT64_C(2) /* ECC: not corrected */
+#define NVML_EVENT_XID         UINT64_C(8)
+#define NVML_ECC_CORRECTED     0
+#define NVML_ECC_UNCORRECTED   1
+#define NVML_ECC_VOLATILE      0 /* counts since the driver was loaded */
+#define NVML_SCOPE_NODE        0u
+#define NVML_MIG_ENABLED       1u
+#define NVML_EXCLUSIVE_PROCESS 3
+#define NVML_NOT_AVAILABLE     UINT64_MAX /* unknown memory of a process */
 
 struct nvml_device;    /* opaque; owned by NVML, valid until shutdown */
 struct nvml_event_set; /* opaque */
@@ -99,6 +100,7 @@ struct nvml {
     int (*memory_affinity)(struct nvml_device *device, unsigned n, unsigned long *nodes,
                            unsigned scope);
     int (*cpu_affinity)(struct nvml_device *device, unsigned n, unsigned long *cpus);
+    int (*compute_mode)(struct nvml_device *device, int *mode);
     int (*mig_mode)(struct nvml_device *device, unsigned *now, unsigned *later);
     int (*mig_max)(struct nvml_device *device, unsigned *count);
     int (*mig_by_index)(struct nvml_device *device, unsigned index, struct nvml_device **mig);

@@ -72,6 +72,8 @@ EQUAL(NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_ECC_UNCORRECTED);
 EQUAL(NVML_VOLATILE_ECC, NVML_ECC_VOLATILE);
 EQUAL(NVML_AFFINITY_SCOPE_NODE, NVML_SCOPE_NODE);
 EQUAL(NVML_DEVICE_MIG_ENABLE, NVML_MIG_ENABLED);
+EQUAL(NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, NVML_EXCLUSIVE_PROCESS);
+_Static_assert(sizeof(nvmlComputeMode_t) == sizeof(int), "nvmlComputeMode_t");
 EQUAL(NVML_VALUE_NOT_AVAILABLE, NVML_NOT_AVAILABLE);
 EQUAL(NVML_DEVICE_UUID_V2_BUFFER_SIZE, NVML_UUID_SIZE);
 EQUAL(NVML_DEVICE_NAME_V2_BUFFER_SIZE, NVML_NAME_SIZE);
@@ -91,6 +93,7 @@ IS(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t, unsigned *, nvmlProces
 IS(nvmlDeviceGetPciInfo_v3, nvmlDevice_t, nvmlPciInfo_t *);
 IS(nvmlDeviceGetMemoryAffinity, nvmlDevice_t, unsigned, unsigned long *, nvmlAffinityScope_t);
 IS(nvmlDeviceGetCpuAffinity, nvmlDevice_t, unsigned, unsigned long *);
+IS(nvmlDeviceGetComputeMode, nvmlDevice_t, nvmlComputeMode_t *);
 IS(nvmlDeviceGetMigMode, nvmlDevice_t, unsigned *, unsigned *);
 IS(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t, unsigned *);
 IS(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t, unsigned, nvmlDevice_t *);

@@ -284,13 +284,34 @@ static struct allocation *allocation_create(struct gpu_allocator *d, uint32_t wo
     return s;
 }
 
+/* A second process would fail at its first use of a GPU in this mode. */
+static int refuse_exclusive(const struct gpu_allocator *d, const struct allocation *from,
+                            struct err *err)
+{
+    char label[GPU_LABEL];
+
+    for (unsigned i = 0; i < from->n; i++) {
+        const struct gpu *one = gpus_find(&d->gpus, from->hold[i].uuid);
+
+        if (one && one->exclusive)
+            return err_set(err,
+                           "%s is in the mode EXCLUSIVE_PROCESS, and belongs to a rank that lives: "
+                           "%%ranks stop ends it, and reuse=True runs on it",
+                           gpu_label(one, label));
+    }
+    return 0;
+}
+
 int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *err)
 {
     const struct allocation *from = allocator_find(d, of);
-    struct allocation *s = from ? allocation_create(d, worker, from->n, from->share, err) : NULL;
+    struct allocation *s;
 
     if (!from)
         return err_set(err, "worker %u has no GPUs to lend", of);
+    if (refuse_exclusive(d, from, err) < 0)
+        return -1;
+    s = allocation_create(d, worker, from->n, from->share, err);
     if (s)
         s->lent = true;
     for (unsigned i = 0; s && i < from->n; i++) {

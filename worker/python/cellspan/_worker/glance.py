@@ -1,10 +1,12 @@
 """Questions to ranks that run nothing: home asks which of them have a name, and asks rank 0 to complete or explain one. Nobody
-waits for long: the kernel uses the answers of the first moment, and interrupts the others when a cell comes.
+waits for long: the kernel uses the answers of the first moment, and interrupts the others when a cell comes. Before others start
+on the same GPUs, the kernel asks how much of their memory the ranks keep.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 
 from .._base.errors import text_of
 from .._jupyter import requests
@@ -27,7 +29,16 @@ def _complete(shell, asked):
     return requests.complete(shell, asked)
 
 
-SERVED = {"have": _have, "names": _names, "complete": _complete, "inspect": requests.inspect}
+def _room(shell, asked):
+    """Gives back the GPU memory that torch keeps but does not use. The answer is what it keeps still, in bytes."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return {"kept": 0}
+    cuda.empty_cache()
+    return {"kept": sum(cuda.memory_reserved(device) for device in range(cuda.device_count()))}
+
+
+SERVED = {"have": _have, "names": _names, "complete": _complete, "inspect": requests.inspect, "room": _room}
 
 # ---- at home ---------------------------------------------------------------------------------------------------------
 

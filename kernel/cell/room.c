@@ -1,0 +1,86 @@
+/* Room on GPUs for ranks that end with their cell, where the group's ranks have the same GPUs: idle
+ * ranks give back the memory that they do not use, and a line says what they keep. */
+#include "base/log.h"
+#include "kernel/cell/parts.h"
+#include "kernel/notebook/notebook.h"
+
+#define ANSWER_NS (2 * NS_PER_S) /* time limit for the ranks' answers: a driver may hang */
+
+static void send_waiting(struct cell *c, const struct span *m)
+{
+    if (notebook_send_ranks(c->nb, c->nb->group, rank_in_set, &c->prep.room.waiting, m, NULL) < 0)
+        log_info("room", "not all ranks could be asked for GPU memory");
+}
+
+void room_begin(struct cell *c)
+{
+    struct span m = { .kind = SPAN_PROBE, .cell = c->id };
+    const struct group *g = c->nb->group;
+    struct cell_room *room = &c->prep.room;
+
+    if (!c->script_group || c->engine.here || !g->gpus || c->plan.no_gpu)
+        return;
+    for (unsigned k = 0; k < g->size; k++)
+        if (g->rank[k].state == RANK_IDLE && ranks_add(&room->waiting, k) < 0)
+            log_warn("room", "out of memory: rank %u keeps its GPU memory", k);
+    m.v[F_PROBE_WHAT].s = slice_text("room");
+    m.v[F_PROBE_CONTENT].s = slice_text("{}");
+    if (ranks_count(&room->waiting)) {
+        room->due_ns = notebook_now(c->nb) + ANSWER_NS;
+        send_waiting(c, &m);
+    }
+}
+
+static void tell(struct cell *c)
+{
+    struct cell_room *room = &c->prep.room;
+    const unsigned many = ranks_count(&room->keep);
+    struct buf who = BUF_INIT;
+
+    if (many && ranks_format_words(&room->keep, &who) == 0)
+        output_note(c, "%s keep%s %.1f GiB of GPU memory meanwhile (%%ranks stop frees it)", who.p,
+                    many > 1 ? "" : "s", (double)room->bytes / (double)(UINT64_C(1) << 30));
+    ranks_clear(&room->keep);
+    buf_release(&who);
+}
+
+bool room_look(struct cell *c)
+{
+    if (ranks_count(&c->prep.room.waiting))
+        return false;
+    tell(c);
+    return true;
+}
+
+bool room_message(struct cell *c, const struct rank *r, const struct span *m)
+{
+    struct cell_room *room = &c->prep.room;
+    json_t *said;
+
+    if (m->cell != c->id || !ranks_has(&room->waiting, r->number) ||
+        group_worker(c->nb->group, r->worker) != r)
+        return false;
+    ranks_remove(&room->waiting, r->number);
+    said = text_parse(m->v[F_PROBED_CONTENT].s);
+    if (json_integer_value(json_object_get(said, "kept")) > 0 &&
+        ranks_add(&room->keep, r->number) == 0)
+        room->bytes += (uint64_t)json_integer_value(json_object_get(said, "kept"));
+    json_decref(said);
+    return true;
+}
+
+void room_over(struct cell *c)
+{
+    const struct span interrupt = { .kind = SPAN_INTERRUPT, .cell = c->id };
+
+    if (ranks_count(&c->prep.room.waiting))
+        send_waiting(c, &interrupt);
+    ranks_clear(&c->prep.room.waiting);
+    c->prep.room.due_ns = NEVER;
+}
+
+void room_tick(struct cell *c, uint64_t now)
+{
+    if (now >= c->prep.room.due_ns)
+        room_over(c);
+}
