@@ -52,7 +52,8 @@
     X(DONE, flags, DONE_DISTRIBUTED, 1)                                                            \
     X(DONE, flags, DONE_UNBOUND, 2)                                                                \
     X(CALL, flags, CALL_SHOWN, 1)                                                                  \
-    X(CALL, flags, CALL_VALUE, 2)
+    X(CALL, flags, CALL_VALUE, 2)                                                                  \
+    X(CALL, flags, CALL_ASIDE, 4)
 
 #define SPAN_FLAG(kind, field, name, value) name = (value),
 enum { SPAN_FLAGS(SPAN_FLAG) };

@@ -57,6 +57,21 @@ static void go_on(struct notebook *nb)
         cell_destroy(c);
 }
 
+/* Ranks run a call for which home does not wait. */
+static bool runs_aside(const struct cell *c)
+{
+    return c->from.is_call && (c->from.call_flags & CALL_ASIDE) && c->step.state == CELL_RUNNING;
+}
+
+static bool may_begin(const struct notebook *nb)
+{
+    struct request *r = queue_first(nb);
+
+    if (nb->over || nb->home.executing || !r)
+        return false;
+    return !nb->cell || (runs_aside(nb->cell) && !cell_is_ours(r));
+}
+
 static void take_next(struct notebook *nb)
 {
     struct request *r;
@@ -64,7 +79,7 @@ static void take_next(struct notebook *nb)
     if (nb->queue.aborting)
         return;
     go_on(nb);
-    while (!nb->over && !nb->home.executing && !nb->cell && (r = queue_take(nb))) {
+    while (may_begin(nb) && (r = queue_take(nb))) {
         if (strcmp(request_type(r), "execute_request") == 0)
             execute(nb, r);
         else
@@ -81,7 +96,7 @@ void dispatch_interrupt(struct notebook *nb)
 {
     struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME };
 
-    if (nb->cell) {
+    if (nb->cell && !(nb->home.executing && runs_aside(nb->cell))) {
         stop_by_interrupt(nb->cell);
     } else {
         for (const struct asked *a = nb->home.asked; a; a = a->next) {

@@ -208,7 +208,8 @@ void reply_json(struct notebook *nb, struct request *r, const char *type, json_t
 
 /* ---- queue.c ---- */
 void queue_add(struct notebook *nb, struct request *r);
-struct request *queue_take(struct notebook *nb); /* the caller's reference; NULL: empty */
+struct request *queue_take(struct notebook *nb);        /* the caller's reference; NULL: empty */
+struct request *queue_first(const struct notebook *nb); /* borrowed; NULL: empty */
 bool queue_holds_execute(const struct notebook *nb);
 /* The first request that is not an execute_request; the caller's reference. NULL: none. */
 struct request *queue_take_comm(struct notebook *nb);

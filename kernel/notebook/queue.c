@@ -30,6 +30,11 @@ static struct request *take_at(struct notebook *nb, size_t k)
     return r;
 }
 
+struct request *queue_first(const struct notebook *nb)
+{
+    return nb->queue.n ? nb->queue.item[0] : NULL;
+}
+
 struct request *queue_take(struct notebook *nb)
 {
     return nb->queue.n ? take_at(nb, 0) : NULL;

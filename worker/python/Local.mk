@@ -2,9 +2,13 @@
 dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
 	worker/python/cellspan/_api.py \
+	worker/python/cellspan/_aside.py \
 	worker/python/cellspan/_frames.py \
 	worker/python/cellspan/_jobs.py \
 	worker/python/cellspan/_map.py \
+	worker/python/cellspan/_px.py \
+	worker/python/cellspan/_pxmagics.py \
+	worker/python/cellspan/_pxresult.py \
 	worker/python/cellspan/_scatter.py \
 	worker/python/cellspan/_world.py
 
@@ -36,6 +40,7 @@ dist_cellspan_py_capture_DATA = \
 # Modules with the names of other packages: cellspan.torch, ...
 cellspan_py_dropindir = $(cellspan_pydir)/_dropin
 dist_cellspan_py_dropin_DATA = \
+	worker/python/cellspan/_dropin/px.py \
 	worker/python/cellspan/_dropin/torch.py
 
 cellspan_py_horovoddir = $(cellspan_pydir)/_dropin/horovod
@@ -114,6 +119,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/message.py \
 	worker/python/cellspan/_worker/mlflow_run.py \
 	worker/python/cellspan/_worker/publish.py \
+	worker/python/cellspan/_worker/pxrank.py \
 	worker/python/cellspan/_worker/rank.py \
 	worker/python/cellspan/_worker/reloads.py \
 	worker/python/cellspan/_worker/remote.py \

@@ -85,10 +85,42 @@ static void an_interrupt_is_for_home_too(void)
     world_close(&w);
 }
 
+static void a_call_that_home_does_not_wait_for(void)
+{
+    struct span call = { .kind = SPAN_CALL, .cell = 1 };
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    run(&w, "later = ...");
+    call.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\nwork()");
+    call.v[F_CALL_FLAGS].u64 = CALL_ASIDE;
+    say(&w, SPAN_WORKER_HOME, call);
+    replied(&w, 1, "ok", "{\"status\":\"ok\"}");
+    next(&w, "1 + 1");
+    ok(!times(&w, "REQUEST"), "while it begins, home's next cell waits");
+    provide(&w);
+    all_ready(&w, 2, 3);
+    ok(in_order(&w, "send RUN 3", "send REQUEST 1"), "and runs as soon as the ranks run");
+    buf_clear(&w.log);
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 1") && !times(&w, "INTERRUPT 2"), "an interrupt is home's");
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    next(&w, "%%distribute\nprint()");
+    next(&w, "2 + 2");
+    ok(!times(&w, "CAPTURE") && !times(&w, "REQUEST"), "another cell on ranks waits");
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 2 3"), "while home rests, an interrupt is the ranks'");
+    all_done(&w, 2, 3);
+    ok(in_order(&w, "send RETURN 1", "send CAPTURE 1"), "then it comes");
+    world_close(&w);
+}
+
 int main(void)
 {
     each_gets_what_is_for_it();
     a_clients_cell_hands_nothing();
     an_interrupt_is_for_home_too();
+    a_call_that_home_does_not_wait_for();
     return plan_done();
 }

@@ -138,6 +138,7 @@ class _Tasks:
 
     def take(self, cell, rank, head, data):
         """A rank is ready, has results, or has failed."""
+        __tracebackhide__ = True
         self._cell = cell
         if "failed" in head:
             self.failed = head["failed"] if self.failed is None else self.failed
@@ -177,6 +178,7 @@ class _Tasks:
 
     def _fill(self, rank):
         """Gives the rank chunks, or the end."""
+        __tracebackhide__ = True
         while not self._ended and self._ranks[rank] < self._depth():
             chunk = self._chunk(self._size())
             if not chunk:
@@ -205,6 +207,7 @@ class _Tasks:
 
     def _chunk(self, size):
         """The next items, at most `size`; fewer if the iterator is slow."""
+        __tracebackhide__ = True
         chunk, until = [], time.monotonic() + FILL_S
         while len(chunk) < size and (self._fixed or not chunk or time.monotonic() < until):
             try:

@@ -22,7 +22,7 @@ def px(line, cell=None):
     """Explains that %px is ipyparallel's. If ipyparallel is loaded, its own magic replaces this one."""
     from IPython.core.error import UsageError
 
-    raise UsageError("%px is ipyparallel's: here a cell runs on the ranks with %%distribute on top of it")
+    raise UsageError("%px is ipyparallel's: here a cell runs on the ranks with %%distribute on top of it; %load_ext cellspan.px has %px, too")
 
 
 def _line(home, name):

@@ -15,6 +15,7 @@ from .. import _link
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # the prefix of our own files' paths
 TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
+SCRIPT_MAX = 2 << 20  # characters of a script that is sent with its cell
 traits = []  # IPython's settings on the kernel's command line (--Class.trait=value), unchanged
 _runtime = ""  # the agent's folder, which only this user may enter; "": there is none
 
@@ -156,3 +157,27 @@ def stack_descriptor():
     """The agent's descriptor for stacks, or None."""
     text = os.environ.pop("CELLSPAN_STACK_FD", "")
     return int(text) if text.isdigit() else None
+
+
+def script_text(path):
+    """The text of a script, for ranks that may not have the file; "" if it is not text, can't be read or is too long."""
+    try:
+        with open(expanded(os.path.dirname(path) or ".") + "/" + os.path.basename(path), encoding="utf-8") as file:
+            text = file.read(SCRIPT_MAX + 1)
+    except (OSError, ValueError):
+        return ""
+    return text if len(text) <= SCRIPT_MAX else ""
+
+
+def language_info():
+    """The language_info of notebooks."""
+    version = sys.version_info
+    return {
+        "name": "python",
+        "version": ".".join(map(str, version[:3])),
+        "mimetype": "text/x-python",
+        "file_extension": ".py",
+        "pygments_lexer": "ipython3",
+        "codemirror_mode": {"name": "ipython", "version": version[0]},
+        "nbconvert_exporter": "python",
+    }

@@ -70,6 +70,16 @@ class Pieces:
         return head, data[0] if len(data) == 1 else b"".join(data)
 
 
+def received(begun, message):
+    """Home's Pieces.load() for a HANDED. begun: {(of, rank): its Pieces}, kept by the caller."""
+    rank, parts = message.fields["from"], message.fields["parts"]
+    key = json.loads(bytes(parts[0]))["of"], rank
+    load = begun.setdefault(key, Pieces()).load(parts)
+    if load is not None:
+        del begun[key]
+    return load
+
+
 # ---- on a rank --------------------------------------------------------------------------------------------------------
 
 
@@ -114,7 +124,8 @@ class Hands:
             self.worker.wait_for(self._waiting)
 
 
-def _rank():
+def this_rank():
+    """The Rank of this process."""
     from . import rank
 
     return rank.current
@@ -123,7 +134,7 @@ def _rank():
 def work(fn, of):
     """Runs on each rank for cellspan.map: takes chunks of items from home, calls fn on each, and hands the results back."""
     __tracebackhide__ = True
-    worker = _rank()
+    worker = this_rank()
     ns = worker.shell.user_ns
     with Hands(worker, of) as hands:
         hands.send(ready=1)
@@ -186,7 +197,7 @@ def shown(item):
 def part(of):
     """Runs on each rank for scatter: this rank's part."""
     __tracebackhide__ = True
-    worker = _rank()
+    worker = this_rank()
     with Hands(worker, of) as hands:
         hands.send(world=int(os.environ["WORLD_SIZE"]))
         head, data = hands.receive()

@@ -30,7 +30,6 @@ _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of 
 VERSION = ".".join(map(str, sys.version_info[:3]))
 RECENT = 64  # number of requests to which late output may still belong: kernel/notebook/notebook.h
 GATHERED = (_link.BIND_MORE, _link.BIND_LAST, _link.BIND_LISTS)  # BINDs of values that become lists
-SCRIPT_MAX = 2 << 20  # characters of a script that is sent with its cell
 
 
 class Home(Worker):
@@ -67,6 +66,7 @@ class Home(Worker):
         self.after_ranks = False  # the last cell ran on ranks
         self._capturer = None  # made for the first distributed cell
         self._torch = False
+        self.aside = None  # the Aside that is under way; see _aside.py
         self.servers = {}  # number: what serves HANDED; see _map.py
         self._pieces = {}  # (number of a server, rank): pieces of what the rank hands home
         self._expecting = False  # _expect_values() has been called
@@ -91,7 +91,7 @@ class Home(Worker):
             "executable": sys.executable,
             "hostname": os.uname().nodename,
             "cwd": environment.folder(),
-            "language_info": language_info(),
+            "language_info": environment.language_info(),
         }
         self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
         environment.search_path()
@@ -327,7 +327,7 @@ class Home(Worker):
         if flags & _link.CAPTURE_RECORD:
             self._record(fields["count"], fields["raw"])
         if flags & _link.CAPTURE_SCRIPT:
-            code, found["script"] = "", script_text(code)
+            code, found["script"] = "", environment.script_text(code)
         if flags & _link.CAPTURE_PYTHON:
             refuse_what_is_no_python(code, transform)
             environment.refuse_missing(fields["cwd"], fields["script"])
@@ -504,15 +504,7 @@ class Home(Worker):
         ends the call, and then this raises KeyboardInterrupt.
         """
         __tracebackhide__ = True
-        if not _link.alive():
-            raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
-        number = self.number()
-        waiting = Waiting(number)
-        if self._calls.setdefault(number, waiting) is not waiting:  # of another thread: RETURN names only the cell
-            raise RuntimeError("another cell is running on the ranks: a thread of this cell has called cellspan, too")
-        interrupted = False
-        self.streams.settle()
-        self.send("CALL", number, {"text": text, "flags": flags})
+        waiting, interrupted = self.begin_call(text, flags), False
         while not waiting.done.is_set():
             try:
                 self.wait_for(waiting, self.DURING_CALL)
@@ -520,9 +512,32 @@ class Home(Worker):
                 interrupted = True
         if interrupted:
             raise KeyboardInterrupt
-        return self._returned(waiting.answer)
+        return self.returned(waiting.answer)
 
-    def _returned(self, message):
+    def begin_call(self, text, flags):
+        """Sends the call; returns the Waiting for its RETURN."""
+        __tracebackhide__ = True
+        if not _link.alive():
+            raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
+        if self.aside is not None:
+            self.aside.settle()
+        number = self.number()
+        waiting = Waiting(number)
+        if self._calls.setdefault(number, waiting) is not waiting:  # of another thread: RETURN names only the cell
+            raise RuntimeError("another cell is running on the ranks: a thread of this cell has called cellspan, too")
+        self.streams.settle()
+        self.send("CALL", number, {"text": text, "flags": flags})
+        return waiting
+
+    def serve_calls(self):
+        """Serves what has come for calls."""
+        self._collect()
+        self._serve_some(self.DURING_CALL)
+        if self._queue:
+            self.loop.later()
+
+    def returned(self, message):
+        """The value of call(), from its RETURN."""
         __tracebackhide__ = True
         from .remote import remote_error
 
@@ -542,16 +557,12 @@ class Home(Worker):
 
     def _handed(self, message):
         """HANDED: a rank wants something for the call that runs, or brings something."""
-        from .hands import Pieces
+        from .hands import received
 
-        cell, rank, parts = message.cell, message.fields["from"], message.fields["parts"]
-        of = loads(bytes(parts[0]))["of"]
-        load = self._pieces.setdefault((of, rank), Pieces()).load(parts)
-        if load is None:
-            return
-        del self._pieces[of, rank]
-        server = self.servers.get(of)
+        load = received(self._pieces, message)
+        server = self.servers.get(load[0]["of"]) if load else None
         if server is not None:
+            cell, rank = message.cell, message.fields["from"]
             _, error = self.attempt(cell, server.take, cell, rank, *load)
             if error is not None:
                 server.stop(error)
@@ -567,30 +578,6 @@ class Home(Worker):
 def failure(ename, evalue):
     """The content of an error reply."""
     return {"status": "error", "ename": ename, "evalue": evalue, "traceback": []}
-
-
-def language_info():
-    """The language_info of notebooks."""
-    version = sys.version_info
-    return {
-        "name": "python",
-        "version": VERSION,
-        "mimetype": "text/x-python",
-        "file_extension": ".py",
-        "pygments_lexer": "ipython3",
-        "codemirror_mode": {"name": "ipython", "version": version[0]},
-        "nbconvert_exporter": "python",
-    }
-
-
-def script_text(path):
-    """The text of a script, for ranks that may not have the file; "" if it is not text, can't be read or is too long."""
-    try:
-        with open(environment.expanded(os.path.dirname(path) or ".") + "/" + os.path.basename(path), encoding="utf-8") as file:
-            text = file.read(SCRIPT_MAX + 1)
-    except (OSError, ValueError):
-        return ""
-    return text if len(text) <= SCRIPT_MAX else ""
 
 
 def main(fd):

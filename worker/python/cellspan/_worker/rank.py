@@ -65,6 +65,7 @@ class Rank(Worker):
         self._set_env = {}
         self._stands = None  # the world for which the environment is set, and that environment
         self._threads = None
+        self.shown_before = None  # what the last expression of the last cell showed
         self.hands = None  # the Hands of the cell that runs, if it has one
         self._folder = environment.own_folder()
         self._error_file = os.path.join(self._folder, "error.json")
@@ -243,7 +244,7 @@ class Rank(Worker):
         reloads.imported.note()  # records new modules, whose files may change from now on
         self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
-        self.quiet = False
+        self.quiet, self.shown_before = False, cell.bundle
         if cell.error is not None:
             self.attempt(cell.number, self._let_go, cell)
 

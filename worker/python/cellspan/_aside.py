@@ -1,0 +1,82 @@
+"""A call for which home does not wait: ranks run it while home runs other cells."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from . import _api, _link
+from ._link import CALL_ASIDE
+from ._map import serving
+
+POLL_S = 1.0  # seconds: how often a wait without messages looks at the time
+
+
+class Aside:
+    """The call. At most one is under way: what is called next at home first waits for its end."""
+
+    def __init__(self, home, options, body, names=()):
+        """Begins it, and returns when ranks run it. body: a function of the number under which ranks tell home that they have begun
+        (hands.tell), which returns the code; names: {name: value} that the code needs at home until then."""
+        __tracebackhide__ = True
+        if threading.current_thread() is not home.main_thread:
+            raise RuntimeError("what does not block must be begun in the notebook's own cells, not in a thread")
+        self._home = home
+        self._began = False
+        self._outcome = None  # (value, exception)
+        with serving(home, self) as of, _api._Placed(home.shell.user_ns, dict(names)):
+            text = _api._line("%distribute", dict(options, gather=True)) + "\n" + body(of)
+            self._waiting = home.begin_call(text, CALL_ASIDE)
+            home.aside = self
+            self._until(lambda: self._began or self._waiting.done.is_set())
+
+    def take(self, cell, rank, head, data):
+        """A rank has begun."""
+        self._began = True
+
+    def stop(self, error):
+        """take() has failed: it was interrupted, which ends the wait in any case."""
+        self._began = True
+
+    def done(self):
+        """Is it over? Looks at what has come."""
+        self._home.serve_calls()
+        return self._waiting.done.is_set()
+
+    def wait(self, seconds=None):
+        """Waits until it is over, at most so long. False: it is not over."""
+        __tracebackhide__ = True
+        until = None if seconds is None or seconds < 0 else time.monotonic() + seconds
+        self._until(self._waiting.done.is_set, until)
+        return self._waiting.done.is_set()
+
+    def settle(self):
+        """Waits, and keeps the value or the exception."""
+        __tracebackhide__ = True
+        if self._outcome is None:
+            self.wait()
+            try:
+                self._outcome = self._home.returned(self._waiting.answer)[1], None
+            except BaseException as error:  # noqa: BLE001 - raised by result()
+                self._outcome = None, error
+            if self._home.aside is self:
+                self._home.aside = None
+
+    def result(self):
+        """The list of the ranks' values. Raises the exception of the first rank that failed."""
+        __tracebackhide__ = True
+        self.settle()
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def _until(self, holds, until=None):
+        """Serves messages until holds() or the time is over."""
+        __tracebackhide__ = True
+        while True:
+            self._home.serve_calls()
+            left = POLL_S if until is None else min(until - time.monotonic(), POLL_S)
+            if holds() or left <= 0:
+                return
+            _link.wait(left)

@@ -1,0 +1,67 @@
+"""ipyparallel's magics and views on cellspan's ranks: `%load_ext cellspan.px`, or `import cellspan.px as ipp`.
+
+The interface is that of ipyparallel 9's documentation. cellspan's own forms are shorter: %%distribute, cellspan.map, cellspan.group().
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ._px import Client, Cluster, DirectView, LoadBalancedView, NoEnginesRegistered
+from ._pxresult import AsyncResult, TaskResult, TimeoutError
+from ._worker.remote import RemoteError
+
+CompositeError = RemoteError  # here the exception of the first rank that failed is raised
+
+__all__ = [
+    "AsyncResult",
+    "Client",
+    "Cluster",
+    "CompositeError",
+    "DirectView",
+    "LoadBalancedView",
+    "NoEnginesRegistered",
+    "RemoteError",
+    "TaskResult",
+    "TimeoutError",
+]
+
+
+_INSTEAD = {  # names of ipyparallel that are not here: what to use
+    "Reference": "name the variable in a %%px cell, or pull() it",
+    "bind_kernel": "a rank has no clients of its own: %%distribute -r 0 runs cells on one rank, %ranks where shows its stack",
+    "depend": "choose the ranks by a view, such as client[::2]",
+    "interactive": "functions of the notebook use the variables of the rank in any case: leave the decorator out",
+    "register_joblib_backend": "use cellspan.map",
+    "require": "import the module in the function, or in a %%px cell",
+}
+
+
+def __getattr__(name):
+    if name in _INSTEAD:
+        raise AttributeError(f"cellspan.px has no {name}: {_INSTEAD[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _is_rank():
+    return getattr(sys.modules.get("cellspan._worker.rank"), "current", None) is not None
+
+
+def load_ipython_extension(shell):
+    """%load_ext cellspan.px. Ranks load home's extensions, too: there it does nothing."""
+    if _is_rank():
+        return
+    from ._api import _home
+    from ._pxmagics import register
+
+    register(_home())
+
+
+def unload_ipython_extension(shell):
+    """%unload_ext cellspan.px"""
+    if _is_rank():
+        return
+    from ._api import _home
+    from ._pxmagics import unregister
+
+    unregister(_home())

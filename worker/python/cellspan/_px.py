@@ -1,0 +1,409 @@
+"""The classes of cellspan.px: Client, views and results, with the interface of ipyparallel's.
+
+Engines are the ranks of the notebook's group. A call that does not block runs aside (_aside.py). The tasks of a load-balanced view
+run together, by cellspan.map, when somebody first asks for a result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from . import _api, _map
+from ._aside import Aside
+from ._pxresult import AsyncResult, TaskResult
+from ._worker import pxrank
+
+_PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
+
+
+class NoEnginesRegistered(RuntimeError):
+    """There are no ranks, or not the ones that were asked for."""
+
+
+class Cluster:
+    """Stands for ipyparallel's Cluster: the ranks start with start_and_connect_sync()."""
+
+    def __init__(self, *, n=None, engines=None, on=None, **others):
+        if engines not in (None, "local", "mpi"):
+            raise TypeError(f"engines={engines!r}: use on=, such as on='ssh:host1,host2*4' or on='slurm:--nodes=2'")
+        if others:
+            raise TypeError(f"{next(iter(others))}=: cellspan's ranks need no such setting; there are n= and on=")
+        self.n, self.on = n, on
+
+    def start_and_connect_sync(self, n=None, activate=False):
+        """Starts the ranks, and returns the Client."""
+        client = Client(n=n or self.n, on=self.on)
+        if activate:
+            client.activate()
+        return client
+
+    def stop_cluster_sync(self):
+        """Ends the ranks."""
+        _api.group().stop()
+
+    def __enter__(self):
+        return self.start_and_connect_sync()
+
+    def __exit__(self, *error):
+        self.stop_cluster_sync()
+
+
+class Client:
+    """The ranks of this notebook. n: how many (None: those that are there, else as many as %%distribute starts); on: where, as in
+    cellspan.run(). client[:], client[0] and client[::2] are views of them. The first Client makes %px and the other magics work. See
+    ipyparallel.Client."""
+
+    def __init__(self, *, n=None, on=None):
+        self._home = _api._home()
+        self._group = _api.group()
+        if n is not None or on is not None or not self._group.size:
+            _api.run(abs, 0, n=n, on=on)
+        from ._pxmagics import register_first
+
+        register_first(self._home, self)
+
+    @property
+    def ids(self):
+        """The numbers of the ranks."""
+        return list(range(self._group.size))
+
+    def __len__(self):
+        return self._group.size
+
+    def __getitem__(self, key):
+        return DirectView(self, targets(key, self.ids), single=isinstance(key, int))
+
+    def direct_view(self, targets="all"):
+        """A view of these ranks: "all", a number, a list, or a slice."""
+        return self[slice(None) if targets == "all" else targets]
+
+    def load_balanced_view(self, targets=None):
+        """A view whose tasks run on whichever of these ranks is free."""
+        return LoadBalancedView(self, None if targets is None else resolved(targets, self.ids))
+
+    def activate(self, targets="all", suffix=""):
+        """%px, %%px and the others work on these ranks; with a suffix, %px0 and so on do."""
+        self.direct_view(targets).activate(suffix)
+
+    def wait(self, jobs=None, timeout=-1):
+        """Waits for results. True: all are there."""
+        until = None if timeout is None or timeout < 0 else time.monotonic() + timeout
+        for job in [jobs] if isinstance(jobs, (AsyncResult, TaskResult)) else list(jobs or ()):
+            job.wait(-1 if until is None else max(until - time.monotonic(), 0))
+        return all(job.ready() for job in ([jobs] if isinstance(jobs, (AsyncResult, TaskResult)) else list(jobs or ())))
+
+    def wait_for_engines(self, n=None, **_):
+        """The ranks are there when the Client is."""
+        if n is not None and n > len(self):
+            _api.run(abs, 0, n=n)
+
+    def shutdown(self, targets="all", hub=False, **_):
+        """Ends the ranks."""
+        self._group.stop(None if targets == "all" else resolved(targets, self.ids))
+
+    def close(self, *_, **__):
+        """The ranks stay; shutdown() ends them."""
+
+    def __repr__(self):
+        return f"<cellspan.px.Client of {len(self)} ranks>"
+
+
+def targets(key, ids):
+    """The ranks that a key of client[...] means. Raises IndexError for a rank that is not there."""
+    __tracebackhide__ = True
+    if isinstance(key, slice):
+        found = ids[key]
+    elif isinstance(key, int):
+        if not -len(ids) <= key < len(ids):
+            raise IndexError(f"there is no rank {key}: ranks are 0-{len(ids) - 1}")
+        found = [ids[key]]
+    elif isinstance(key, (list, tuple, range)):
+        found = [targets(one, ids)[0] for one in key]
+    else:
+        raise TypeError(f"{key!r}: ranks are a number, a list or a slice")
+    if not found:
+        raise NoEnginesRegistered(f"{key!r} means no rank: ranks are 0-{len(ids) - 1}")
+    return found
+
+
+def resolved(what, ids):
+    """targets(), where "all" may stand for all."""
+    return targets(slice(None) if what == "all" else what, ids)
+
+
+class _View:
+    """The part that both views have."""
+
+    def __init__(self, client, block):
+        self.client = client
+        self.block = block
+
+    def apply_sync(self, f, *args, **kwargs):
+        """The value, or for several ranks the list of values, of f(*args, **kwargs)."""
+        __tracebackhide__ = True
+        return self.apply_async(f, *args, **kwargs).get()
+
+    def apply(self, f, *args, **kwargs):
+        """apply_sync() where the view blocks, else apply_async()."""
+        __tracebackhide__ = True
+        return self.apply_sync(f, *args, **kwargs) if self.block else self.apply_async(f, *args, **kwargs)
+
+    def map_sync(self, f, *sequences, chunksize=None):
+        """As cellspan.map(f, *sequences) on these ranks."""
+        __tracebackhide__ = True
+        return _map.map(f, *sequences, chunksize=chunksize, ranks=self._ranks())
+
+    def map_async(self, f, *sequences, chunksize=None):
+        """The TaskResult of map_sync(). It begins when somebody asks for a result."""
+        return TaskResult(lambda: self.map_sync(f, *sequences, chunksize=chunksize), getattr(f, "__name__", "map"))
+
+    def map(self, f, *sequences, block=None, chunksize=None):
+        """map_sync() where the view blocks, else map_async()."""
+        __tracebackhide__ = True
+        blocks = self.block if block is None else block
+        return (self.map_sync if blocks else self.map_async)(f, *sequences, chunksize=chunksize)
+
+    def imap(self, f, *sequences, chunksize=None, **_):
+        """An iterator over the results of map()."""
+        return iter(self.map_async(f, *sequences, chunksize=chunksize))
+
+    def parallel(self, block=None, **_):
+        """A decorator: the function is called for each item of its arguments; f.map(xs) does the same."""
+        return lambda f: ParallelFunction(self, f, block)
+
+    def remote(self, block=None, **_):
+        """A decorator: the function runs on the ranks."""
+        return lambda f: RemoteFunction(self, f, block)
+
+    def wait(self, jobs=None, timeout=-1):
+        """As Client.wait()."""
+        return self.client.wait(jobs, timeout)
+
+    def use_dill(self):
+        """Nothing to do: functions of the notebook are sent in any case."""
+
+    use_cloudpickle = use_dill
+
+    def abort(self, *_, **__):
+        """Refused: what runs on ranks ends by an interrupt of the cell."""
+        raise NotImplementedError("abort(): interrupt the cell instead; `%ranks restart -r N` ends a rank")
+
+    queue_status = purge_results = abort
+
+
+class DirectView(_View):
+    """Some ranks, all of which do what the view is told. See ipyparallel.DirectView."""
+
+    def __init__(self, client, targets, single=False):
+        super().__init__(client, False)
+        self._targets = targets
+        self._single = single
+
+    @property
+    def targets(self):
+        """The ranks: a number for client[0], else a list."""
+        return self._targets[0] if self._single else list(self._targets)
+
+    def __len__(self):
+        return len(self._targets)
+
+    def _ranks(self):
+        return None if self._targets == self.client.ids else list(self._targets)
+
+    def options(self):
+        """Options of %distribute for this view's ranks."""
+        return {"ranks": self._ranks()}
+
+    def apply_async(self, f, *args, **kwargs):
+        """The AsyncResult of f(*args, **kwargs) on each rank, which is begun."""
+        __tracebackhide__ = True
+        if not callable(f):
+            raise TypeError(f"apply() needs a function, not {type(f).__name__}")
+        _api.check_call(f, args, kwargs)
+        home = self.client._home
+        why = home.captures().refusal((f, args, kwargs))
+        if why:
+            raise TypeError(f"{getattr(f, '__name__', f)}(): it can't be sent to the ranks: {why}")
+        with _api._Slot() as slot:
+            name = _api.CALL + slot
+            body = lambda of: f"{_PX}.called({of}, *{name}, globals().pop({name!r}))"  # noqa: E731
+            aside = Aside(home, self.options(), body, {name: (f, args, kwargs)})
+        return AsyncResult(aside, self._targets, self._single, getattr(f, "__name__", "apply"))
+
+    def execute(self, code, silent=True, targets=None, block=None):
+        """Runs code on the ranks, as %%px does. The AsyncResult; its outputs are there with display_outputs()."""
+        __tracebackhide__ = True
+        view = self if targets is None else self.client.direct_view(targets)
+        body = lambda of: f"{_PX}.captured({of}, {code!r})"  # noqa: E731
+        aside = Aside(self.client._home, {**view.options(), "no-capture": True}, body)
+        result = AsyncResult(aside, view._targets, False, "execute", cells=True)
+        if self.block if block is None else block:
+            result.get()
+        return result
+
+    def run(self, filename, targets=None, block=None):
+        """Runs the text of a file of this machine on the ranks."""
+        __tracebackhide__ = True
+        with open(os.path.expanduser(filename), encoding="utf-8") as file:
+            return self.execute(file.read(), targets=targets, block=block)
+
+    def push(self, ns, targets=None, block=None, track=None):
+        """Sets variables on the ranks: push({"a": 1})."""
+        __tracebackhide__ = True
+        ranks = self._ranks() if targets is None else resolved(targets, self.client.ids)
+        self.client._group.push(ranks=ranks, **ns)
+
+    update = push
+
+    def pull(self, names, targets=None, block=True):
+        """The ranks' values of a variable: a list, or for client[0] one value. names: a name, or a list of names."""
+        __tracebackhide__ = True
+        ranks = self._targets if targets is None else resolved(targets, self.client.ids)
+        found = []
+        for name in [names] if isinstance(names, str) else names:
+            value = self.client._group.pull(name, ranks=list(ranks))
+            found.append(value[0] if self._single and targets is None else value)
+        if isinstance(names, str):
+            return found[0]
+        return found if self._single else [list(row) for row in zip(*found)]
+
+    get = pull
+
+    def __getitem__(self, name):
+        return self.pull(name)
+
+    def __setitem__(self, name, value):
+        self.push({name: value})
+
+    def scatter(self, key, seq, dist="b", flatten=False, targets=None, block=None, track=None):
+        """Divides a sequence among the ranks, as Group.scatter() does."""
+        __tracebackhide__ = True
+        _check_dist(dist)
+        ranks = self._ranks() if targets is None else resolved(targets, self.client.ids)
+        self.client._group.scatter(key, seq, ranks=ranks, flatten=flatten)
+
+    def gather(self, key, dist="b", targets=None, block=None):
+        """Joins the ranks' parts, as Group.gather() does. The value is there at once; where the view does not block, in a result."""
+        __tracebackhide__ = True
+        _check_dist(dist)
+        ranks = list(self._targets) if targets is None else resolved(targets, self.client.ids)
+        whole = self.client._group.gather(key, ranks=ranks)
+        return whole if (self.block if block is None else block) else TaskResult(lambda: whole, "gather")
+
+    @contextlib.contextmanager
+    def sync_imports(self, local=True, quiet=False):
+        """A block whose import statements also run on the ranks. (Functions find home's modules without it.)"""
+        import builtins
+
+        found, real = [], builtins.__import__
+
+        def noting(name, globals=None, locals=None, fromlist=(), level=0):
+            if globals is not None and globals.get("__name__") == "__main__" and level == 0:
+                found.append(f"from {name} import {', '.join(fromlist)}" if fromlist else f"import {name}")
+                if not quiet:
+                    print(f"importing {', '.join(fromlist) + ' from ' if fromlist else ''}{name} on engine(s)")
+            return real(name, globals, locals, fromlist, level)
+
+        builtins.__import__ = noting
+        try:
+            yield
+        finally:
+            builtins.__import__ = real
+        if found:
+            self.execute("\n".join(found), block=True)
+
+    def clear(self, targets=None, block=None):
+        """Removes all variables of the ranks."""
+        self.execute("get_ipython().reset(new_session=False)", targets=targets, block=True)
+
+    def activate(self, suffix=""):
+        """%px, %%px, %pxresult, %pxconfig and %autopx work on this view; with a suffix, %px0 and so on do."""
+        from ._pxmagics import register
+
+        register(self.client._home, self, suffix)
+
+    def __repr__(self):
+        return f"<DirectView {self.targets}>"
+
+
+def _check_dist(dist):
+    __tracebackhide__ = True
+    if dist != "b":
+        raise ValueError(f"dist={dist!r}: only 'b' (blocks) is there; for turns, scatter seq[k::n] by push()")
+
+
+class LoadBalancedView(_View):
+    """Tasks, each of which runs on one rank that is free. See ipyparallel.LoadBalancedView."""
+
+    def __init__(self, client, targets=None):
+        super().__init__(client, False)
+        self.targets = targets
+        self._waiting = []  # TaskResults of apply_async() that have not begun
+
+    def _ranks(self):
+        return self.targets
+
+    def __len__(self):
+        return len(self.targets or self.client.ids)
+
+    def apply_async(self, f, *args, **kwargs):
+        """The TaskResult of f(*args, **kwargs) on one rank. It begins, with all others of this view, when somebody asks for a result."""
+        __tracebackhide__ = True
+        if not callable(f):
+            raise TypeError(f"apply() needs a function, not {type(f).__name__}")
+        _api.check_call(f, args, kwargs)
+        task = TaskResult(self._run, getattr(f, "__name__", "apply"), (f, args, kwargs))
+        self._waiting.append(task)
+        return task
+
+    def _run(self):
+        """Runs all tasks that wait."""
+        __tracebackhide__ = True
+        tasks, self._waiting = self._waiting, []
+        options = {"ranks": self.targets}
+        try:
+            found = _map.call(self.client._home, pxrank.attempt, (task.call for task in tasks), len(tasks), None, options)
+        except BaseException as error:
+            for task in tasks:
+                task.fail(error)
+            raise
+        for task, value in zip(tasks, found):
+            task.take(value)
+
+    def __repr__(self):
+        return f"<LoadBalancedView {self.targets or 'of all ranks'}>"
+
+
+class RemoteFunction:
+    """A function that runs on a view's ranks when it is called."""
+
+    def __init__(self, view, func, block=None):
+        self.view, self.func, self.block = view, func, block
+        self.__name__, self.__doc__ = getattr(func, "__name__", "f"), func.__doc__
+
+    def __call__(self, *args, **kwargs):
+        __tracebackhide__ = True
+        blocks = self.view.block if self.block is None else self.block
+        return (self.view.apply_sync if blocks else self.view.apply_async)(self.func, *args, **kwargs)
+
+
+class ParallelFunction(RemoteFunction):
+    """A function that is called with a part of its arguments on each rank; map() calls it for each item."""
+
+    def __call__(self, *sequences):
+        __tracebackhide__ = True
+        from ._scatter import bounds, joined, slice_of
+
+        count = min(len(self.view), len(sequences[0]))
+        ends = [bounds(len(sequences[0]), k, count) for k in range(count)]
+        pieces = [tuple(slice_of(seq, *end) for seq in sequences) for end in ends]
+        home = self.view.client._home
+        run = lambda: joined(_map.call(home, self.func, iter(pieces), count, 1, {"ranks": self.view._ranks()}))  # noqa: E731
+        return run() if (self.view.block if self.block is None else self.block) else TaskResult(run, self.__name__)
+
+    def map(self, *sequences):
+        """The view's map() with this function."""
+        __tracebackhide__ = True
+        return self.view.map(self.func, *sequences, block=self.block)

@@ -1,0 +1,270 @@
+"""Results of cellspan.px that may not be there yet, with the interface of ipyparallel's AsyncResult."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+
+
+class TimeoutError(TimeoutError):  # noqa: A001 - the name that ipyparallel has
+    """A result did not come in time."""
+
+
+_numbers = itertools.count(1)
+
+
+class _Result:
+    """What both kinds have."""
+
+    def __init__(self, name):
+        self.name = name
+        self.msg_ids = [f"cellspan-{next(_numbers)}"]  # for programs that show or count them
+        self.submitted = time.time()
+        self._callbacks = []
+
+    def result(self, timeout=None):
+        """As get()."""
+        __tracebackhide__ = True
+        return self.get(timeout)
+
+    @property
+    def r(self):
+        """As get()."""
+        __tracebackhide__ = True
+        return self.get()
+
+    def done(self):
+        """As ready()."""
+        return self.ready()
+
+    def successful(self):
+        """Did it end without an exception? ValueError: it is not there yet."""
+        __tracebackhide__ = True
+        if not self.ready():
+            raise ValueError("the result is not there yet")
+        return self.exception() is None
+
+    def exception(self, timeout=None):
+        """The exception of the first rank that failed, or None."""
+        __tracebackhide__ = True
+        try:
+            self.get(timeout)
+        except TimeoutError:
+            raise
+        except Exception as error:
+            return error
+        return None
+
+    def wait_interactive(self, **_):
+        """Waits; the page shows the ranks' status by itself."""
+        __tracebackhide__ = True
+        self.wait()
+
+    def add_done_callback(self, fn):
+        """Calls fn(self) when get() or wait() has seen the end."""
+        self._callbacks.append(fn)
+        if self.ready():
+            self._tell()
+
+    def _tell(self):
+        while self._callbacks:
+            self._callbacks.pop(0)(self)
+
+    def abort(self):
+        """Refused."""
+        raise NotImplementedError("abort(): interrupt the notebook while no cell runs: then the ranks are interrupted")
+
+    def __iter__(self):
+        return iter(self.get())
+
+    def __getitem__(self, key):
+        return self.get()[key]
+
+
+class AsyncResult(_Result):
+    """What some ranks do, all of them the same."""
+
+    def __init__(self, aside, targets, single, name, cells=False):
+        """cells: the ranks' values are those of pxrank.captured()."""
+        super().__init__(name)
+        self._aside, self._single, self._cells = aside, single, cells
+        self.engine_id = targets[0] if single else list(targets)
+        self._targets = list(targets)
+
+    def ready(self):
+        """Is it there?"""
+        return self._aside.done()
+
+    def wait(self, timeout=-1):
+        """Waits, at most `timeout` seconds. True: it is there."""
+        __tracebackhide__ = True
+        there = self._aside.wait(timeout)
+        if there:
+            self._tell()
+        return there
+
+    def _values(self, timeout=-1):
+        __tracebackhide__ = True
+        if not self.wait(timeout):
+            raise TimeoutError(f"{self.name}: no result after {timeout} s; the ranks still run it")
+        return self._aside.result()
+
+    def get(self, timeout=-1):
+        """The list of the ranks' values, by rank; of one rank the value. Raises the exception of the first rank that failed."""
+        __tracebackhide__ = True
+        values = self._values(timeout)
+        if self._cells:
+            values = [_text(value["result"]) for value in values]
+        return values[0] if self._single else values
+
+    def get_dict(self, timeout=-1):
+        """{rank: value}."""
+        __tracebackhide__ = True
+        values = self.get(timeout)
+        return dict(zip(self._targets, [values] if self._single else values))
+
+    def _of_cells(self, name):
+        values = self._values() if self._cells else [{name: ""} for _ in self._targets]
+        found = [value[name] for value in values]
+        return found[0] if self._single else found
+
+    @property
+    def stdout(self):
+        """What each rank printed, of execute()."""
+        return self._of_cells("stdout")
+
+    @property
+    def stderr(self):
+        """The same of stderr."""
+        return self._of_cells("stderr")
+
+    @property
+    def outputs(self):
+        """What each rank displayed, of execute()."""
+        return self._of_cells("outputs")
+
+    @property
+    def serial_time(self):
+        """The seconds of all ranks together, of execute()."""
+        return sum(value["seconds"] for value in self._values()) if self._cells else 0.0
+
+    def display_outputs(self, groupby="type", result_only=False):
+        """Shows what the ranks printed, displayed and returned. groupby: "type", "engine" or "order"."""
+        __tracebackhide__ = True
+        if groupby not in GROUPS:
+            raise ValueError(f"groupby={groupby!r}: use {', '.join(map(repr, GROUPS))}")
+        if not self._cells:
+            raise TypeError("display_outputs() is for results of execute() and %%px")
+        rows = list(zip(self._targets, self._values()))
+        if groupby == "engine":
+            for rank, value in rows:
+                for kind in _KINDS:
+                    _show(kind, rank, value)
+            return
+        for kind in _KINDS if groupby == "type" else ("stdout", "stderr"):
+            for rank, value in rows:
+                _show(kind, rank, value)
+        if groupby == "order":  # the first output of each rank, then the second, ...
+            for k in range(max((len(value["outputs"]) for _, value in rows), default=0)):
+                for rank, value in rows:
+                    _display(rank, value["outputs"][k : k + 1])
+            for rank, value in rows:
+                _show("result", rank, value)
+
+    def __len__(self):
+        return len(self._targets)
+
+    def __repr__(self):
+        return f"<AsyncResult({self.name}): {'there' if self.ready() else 'pending'}>"
+
+
+class TaskResult(_Result):
+    """A task of a load-balanced view, or a map. It runs when somebody first asks for its result."""
+
+    def __init__(self, run, name, call=None):
+        """run: makes the value; with `call` (the arguments of pxrank.attempt) it gives the task take() or fail()."""
+        super().__init__(name)
+        self.call = call
+        self._run = run
+        self._outcome = None  # (value, exception)
+
+    def take(self, value):
+        """The value has come; a pxrank.Failure is its exception."""
+        from ._worker.pxrank import Failure
+        from ._worker.remote import remote_error
+
+        self._outcome = (None, remote_error(value.content)) if isinstance(value, Failure) else (value, None)
+
+    def fail(self, error):
+        """All tasks have failed."""
+        self._outcome = None, error
+
+    def wait(self, timeout=-1):
+        """Runs it, if that has not happened. True: it is there."""
+        __tracebackhide__ = True
+        if self._outcome is None:
+            try:
+                value = self._run()
+            except BaseException as error:  # noqa: BLE001 - get() raises it
+                self.fail(error)
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+            else:
+                if self._outcome is None:
+                    self._outcome = value, None
+        self._tell()
+        return True
+
+    def ready(self):
+        """Is it there? Looking runs it."""
+        return self.wait()
+
+    def get(self, timeout=-1):
+        """The value. Raises the task's exception."""
+        __tracebackhide__ = True
+        self.wait(timeout)
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def __len__(self):
+        return len(self.get())
+
+    def __repr__(self):
+        return f"<TaskResult({self.name}): {'waits' if self._outcome is None else 'there'}>"
+
+
+GROUPS = ("type", "engine", "order")
+_KINDS = ("stdout", "stderr", "outputs", "result")
+
+
+def _text(data):
+    return None if data is None else data.get("text/plain")
+
+
+def _show(kind, rank, value):
+    if kind in ("stdout", "stderr"):
+        for line in value[kind].splitlines():
+            print(f"[{kind}:{rank}] {line}", file=getattr(sys, kind))
+    elif kind == "outputs":
+        _display(rank, value["outputs"])
+    elif value["result"] is not None:
+        show_result(rank, value["result"])
+
+
+def _display(rank, outputs):
+    from IPython.display import display
+
+    for output in outputs:
+        print(f"[output:{rank}]")
+        sys.stdout.flush()
+        display(output["data"], raw=True, metadata=output["metadata"])
+
+
+def show_result(rank, data):
+    """Shows the MIME bundle of a rank's last expression, with its label in the text."""
+    from IPython.display import display
+
+    display(dict(data, **{"text/plain": f"Out[{rank}]: {data.get('text/plain', '')}"}), raw=True)
