@@ -210,3 +210,62 @@ def test_an_interrupt_ends_a_training_and_the_next_one_runs(two):
     cell.assert_error("KeyboardInterrupt")
     assert two.ok("HorovodRunner(np=2).run(lambda: (hvd.init(), hvd.size())[1])").value == "2"
 
+
+LIT = """\
+import cellspan.horovod; cellspan.horovod.install()
+import logging, torch
+logging.getLogger("{package}").setLevel(logging.ERROR)
+import {package} as pl
+from sparkdl import HorovodRunner
+import horovod.torch as hvd
+
+X = torch.randn(48, 5, generator=torch.Generator().manual_seed(1)); Y = X.sum(1, keepdim=True)
+
+class Lit(pl.LightningModule):
+    def __init__(self, learning_rate):
+        super().__init__()
+        torch.manual_seed(0 if hvd.is_initialized() and hvd.rank() else 3)
+        self.layer, self.learning_rate = torch.nn.Linear(5, 1), learning_rate
+    def training_step(self, batch, _):
+        loss = torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1])
+        self.log("train_loss", loss, on_epoch=True, on_step=False, sync_dist=True)
+        return loss
+    def validation_step(self, batch, _):
+        self.log("val_loss", torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1]), sync_dist=True)
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=self.learning_rate, momentum=0.5)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
+
+def fit(model, strategy, batch, folder, **options):
+    data = torch.utils.data.TensorDataset(X, Y)
+    # Lightning's own sampler would shuffle; that of val is Lightning's
+    sampler = torch.utils.data.DistributedSampler(data, hvd.size(), hvd.rank(), shuffle=False) if strategy == "horovod" else None
+    train = torch.utils.data.DataLoader(data, batch_size=batch, sampler=sampler)
+    val = torch.utils.data.DataLoader(data, batch_size=batch)
+    trainer = pl.Trainer(max_epochs=2, accelerator="cpu", devices=1, strategy=strategy, default_root_dir=folder, logger=False,
+                         enable_progress_bar=False, enable_model_summary=False, **options)
+    trainer.fit(model, train, val)
+    assert strategy != "horovod" or len(trainer.val_dataloaders) == 48 // hvd.size() // batch
+    return trainer
+
+def train_hvd(folder, options):
+    hvd.init()
+    model = Lit(0.05 / hvd.size())
+    trainer = fit(model, "horovod", 12 // hvd.size(), folder, **options)
+    gathered = trainer.strategy.all_gather(torch.tensor([float(hvd.rank())])).shape
+    return model.state_dict(), trainer.callback_metrics["val_loss"].item(), tuple(gathered), trainer.optimizers[0].param_groups[0]["lr"], trainer.global_step
+"""
+
+
+@pytest.mark.parametrize("package, options", [("lightning.pytorch", "dict(accumulate_grad_batches=2, gradient_clip_val=0.5)"), ("pytorch_lightning", "{}")])
+def test_lightning_has_the_strategy_again(fresh, tmp_path, package, options):
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok(LIT.replace("{package}", package))
+    nb.ok("result = HorovodRunner(np=-2).run(train_hvd, folder='ranks', options=%s); result[1:]" % options)
+    cell = nb.ok(
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "one = Lit(0.05)\ntrainer = fit(one, 'auto', 12, 'one', **%s)\n"
+        "torch.equal(Lit(1).layer.weight, one.layer.weight), max((a - result[0][name]).abs().max().item() for name, a in one.state_dict().items()) < 1e-6, "
+        "abs(trainer.callback_metrics['val_loss'].item() - result[1]) < 1e-6, result[2:4], result[4] == trainer.global_step" % options)
+    assert cell.value == "(False, True, True, ((2, 1), 0.0125), True)"
+    assert any(name.endswith(".ckpt") for _, _, names in os.walk(tmp_path / "ranks") for name in names)

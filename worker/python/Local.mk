@@ -51,6 +51,7 @@ dist_cellspan_py_horovod_DATA = \
 	worker/python/cellspan/_dropin/horovod/_compression.py \
 	worker/python/cellspan/_dropin/horovod/_functions.py \
 	worker/python/cellspan/_dropin/horovod/_install.py \
+	worker/python/cellspan/_dropin/horovod/_lightning.py \
 	worker/python/cellspan/_dropin/horovod/_line.py \
 	worker/python/cellspan/_dropin/horovod/_ops.py \
 	worker/python/cellspan/_dropin/horovod/_optimizer.py \

@@ -1,7 +1,7 @@
 """HorovodRunner, with the interface of Databricks' sparkdl, and `cellspan.horovod.torch`, with that of horovod.torch.
 
-After install(), `from sparkdl import HorovodRunner` and `import horovod.torch as hvd` find these modules, at home and on ranks.
-`%load_ext cellspan.horovod` is the same.
+After install(), `from sparkdl import HorovodRunner` and `import horovod.torch as hvd` find these modules, at home and on ranks, and
+Lightning has strategy="horovod". `%load_ext cellspan.horovod` is the same.
 """
 
 from __future__ import annotations

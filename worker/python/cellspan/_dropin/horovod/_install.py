@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 
+from .._base.imports import when_imported
 from . import _refused
 
 OURS = "cellspan.horovod"
@@ -28,6 +29,8 @@ PACKAGES = {  # packages that only exist for these names: the names in them that
     "sparkdl": ("HorovodRunner",),
     "sparkdl.horovod": ("HorovodRunner", "log_to_driver"),
 }
+
+LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 
 
 def real():
@@ -74,17 +77,25 @@ def installed():
 
 
 def hook():
-    """Puts our modules in the place of horovod and sparkdl, in this process."""
+    """Puts our modules in the place of horovod and sparkdl, and "horovod" among Lightning's strategies, in this process."""
     if installed():
         return
     for name in [name for name in sys.modules if name.partition(".")[0] in ("horovod", "sparkdl")]:
         del sys.modules[name]
     sys.meta_path.insert(0, _Finder)
+    for package in LIGHTNING:
+        when_imported(f"{package}.strategies", lambda package=package: _register(package))
+
+
+def _register(package):
+    from . import _lightning
+
+    _lightning.register(sys.modules[f"{package}.strategies"], package)
 
 
 def install():
     """After this, `import horovod.torch as hvd` and `from sparkdl import HorovodRunner` find cellspan's modules, at home and on all
-    ranks. With CELLSPAN_HOROVOD=real in the environment, the real Horovod is used instead.
+    ranks, and Lightning 2 has strategy="horovod". With CELLSPAN_HOROVOD=real in the environment, the real Horovod is used instead.
 
     ModuleNotFoundError: the real Horovod is wanted and is not there.
     """

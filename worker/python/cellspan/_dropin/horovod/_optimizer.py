@@ -47,10 +47,11 @@ class _Bucket:
 
 
 class _Reducer:
-    """Watches the gradients of an optimizer's parameters, and reduces them."""
+    """Watches the gradients of an optimizer's parameters, and reduces them. origin: the optimizer that was wrapped."""
 
-    def __init__(self, optimizer, compression, passes, op, factor, groups, sparse_as_dense):
+    def __init__(self, optimizer, origin, compression, passes, op, factor, groups, sparse_as_dense):
         self.state = _state.current()
+        self.origin = origin
         self.compression, self.passes, self.op = compression, passes, op
         self.before, self.after = 1.0, 1.0
         if op == _ops.Average:
@@ -213,6 +214,7 @@ class _Distributed:
 
     def step(self, closure=None):
         reducer = self._horovod
+        self._opt_called = reducer.origin._opt_called = True  # schedulers ask their optimizer
         if closure is not None and reducer.waits and reducer.state.size > 1:
             return super().step(lambda: self._reduced(closure))
         if reducer.waits:
@@ -227,6 +229,7 @@ class _Distributed:
         return super().step(closure) if closure is not None else super().step()
 
     step.hooked = True  # torch would wrap it as it has wrapped the step() of the optimizer's own class: hooks would run twice
+    step._wrapped_by_lr_sched = True
 
     def _reduced(self, closure):
         with torch.enable_grad():
@@ -304,7 +307,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     new = made.__new__(made)
     # A scheduler that was made before has put a step() of its own into the old one's __dict__.
     new.__dict__.update({name: value for name, value in optimizer.__dict__.items() if name not in ("step", "_horovod")})
-    new._horovod = _Reducer(new, compression, backward_passes_per_step, op, gradient_predivide_factor, groups, sparse_as_dense)
+    origin = optimizer._horovod.origin if isinstance(optimizer, _Distributed) else optimizer
+    new._horovod = _Reducer(new, origin, compression, backward_passes_per_step, op, gradient_predivide_factor, groups, sparse_as_dense)
     return new
 
 
