@@ -60,6 +60,8 @@ enum cell_outcome end_ranks_look(struct cell *c)
     if (!is_stop_or_restart(c) || c->plan.ranks_do != PLAN_RANKS_STOP)
         return CELL_DONE;
     note_ranks(c, "stopped", &c->to);
+    if (!ranks_count(&c->to) && !g->on)
+        output_note(c, "there are no ranks to stop");
     if (!c->plan.ranks) {
         g->asked = 0;
         engine_end(c->nb);

@@ -103,16 +103,18 @@ static int refuse(struct cell *c)
     return rc < 0 ? -1 : engine_choose(c);
 }
 
-/* %ranks check takes the world as it is. */
-static void refuse_check(struct cell *c)
+/* %ranks check and %ranks restart take the world as it is. */
+static void refuse_without_world(struct cell *c)
 {
+    const bool checks = c->plan.ranks_do == PLAN_RANKS_CHECK;
     struct ranks which = RANKS_INIT;
     struct err err = { "" };
 
     if (!c->world)
         cell_fail(c, "UsageError",
-                  "%%ranks check: there are no ranks yet (run a %%%%distribute cell first)");
-    else if (c->plan.ranks && ranks_parse(&which, c->plan.ranks, c->world, &err) < 0)
+                  "%%ranks %s: there are no ranks yet (run a %%%%distribute cell first)",
+                  checks ? "check" : "restart");
+    else if (checks && c->plan.ranks && ranks_parse(&which, c->plan.ranks, c->world, &err) < 0)
         cell_fail(c, "UsageError", "%s", err.text);
     ranks_release(&which);
 }
@@ -123,8 +125,8 @@ void prepare_choose_begin(struct cell *c)
         c->world = c->nb->group->asked;
     if (c->plan.kind != PLAN_RANKS)
         (void)refuse(c);
-    else if (c->plan.ranks_do == PLAN_RANKS_CHECK)
-        refuse_check(c);
+    else if (c->plan.ranks_do != PLAN_RANKS_STOP)
+        refuse_without_world(c);
 }
 
 /* --fresh: all ranks will end, so the number of ranks and the engine may change. */

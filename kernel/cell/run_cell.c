@@ -269,6 +269,8 @@ void run_begin(struct cell *c)
 {
     const bool fetches = c->plan.kind == PLAN_PULL || c->plan.kind == PLAN_PUSH;
 
+    if (c->plan.kind == PLAN_PULL) /* the values of new ranks are gone */
+        note_new(c);
     if ((fetches ? fetch(c) : run(c)) == 0)
         live_begin(c);
 }

@@ -45,13 +45,11 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
 }
 
 /* How many ranks are shown: those of the world, and living ranks above it. Dead ranks of a larger,
- * earlier world are not shown. */
+ * earlier world, and of one that was stopped, are not shown. */
 static unsigned shown(const struct group *g)
 {
     unsigned n = g->size;
 
-    if (!g->asked)
-        return n;
     while (n > g->asked && !g->rank[n - 1].worker)
         n--;
     return n;

@@ -448,6 +448,27 @@ def test_variables_are_gone_only_of_ranks_that_were_there(fresh):
     assert "ranks 2-3 are new: they have not run cell 4\n" in nb.ok("%%distribute -n 4\npass").stderr
 
 
+def test_where_there_are_no_ranks_stop_restart_and_the_table_say_so(fresh):
+    nb = fresh()
+    for _ in range(2):
+        assert nb.ok("%ranks stop").stderr == "cellspan: there are no ranks to stop\n"
+        assert "there are no ranks" in nb.run("%ranks restart").assert_error("UsageError").error["evalue"]
+        assert "there are no ranks" in nb.run("%ranks restart -r 1").assert_error("UsageError").error["evalue"]
+        assert "no ranks" in nb.ok("%ranks").shown
+        nb.ok("%%distribute -n 2\nx = 1")
+        assert "2 ranks" in nb.ok("%ranks").shown
+        assert nb.ok("%ranks stop").stderr == "cellspan: ranks 0-1: stopped\n"
+
+
+def test_a_pull_that_starts_a_rank_says_that_its_variables_are_gone(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 2\nx = 1")
+    nb.ok("%ranks stop -r 1")
+    pulled = nb.run("%pull x").assert_error("NameError")
+    assert "rank 1 is new: its variables are gone, it has not run cell 1\n" in pulled.stderr
+    assert "new" not in nb.ok("%pull x -r 0").stderr
+
+
 def test_what_a_new_rank_missed_is_told_in_ranges_and_in_a_line(fresh):
     nb = fresh()
     for _ in range(12):
