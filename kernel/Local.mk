@@ -25,7 +25,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t \
-	tests/unit/kernel/check.t tests/unit/kernel/cast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/prompts.t \
+	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -40,8 +40,8 @@ tests_unit_kernel_late_t_SOURCES = tests/unit/kernel/late.c $(kernel_double)
 tests_unit_kernel_late_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_check_t_SOURCES = tests/unit/kernel/check.c $(kernel_double)
 tests_unit_kernel_check_t_LDADD = $(kernel_test_libs)
-tests_unit_kernel_cast_t_SOURCES = tests/unit/kernel/cast.c $(kernel_double)
-tests_unit_kernel_cast_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_broadcast_t_SOURCES = tests/unit/kernel/broadcast.c $(kernel_double)
+tests_unit_kernel_broadcast_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_hand_t_SOURCES = tests/unit/kernel/hand.c $(kernel_double)
 tests_unit_kernel_hand_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_question_t_SOURCES = tests/unit/kernel/question.c $(kernel_double)

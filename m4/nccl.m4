@@ -1,5 +1,5 @@
 dnl --with-nccl[=DIR]: headers only, from a system package, the CUDA toolkit, or the nvidia-nccl wheel that torch brings along.
-dnl The library is loaded when a check or a cast wants it, by declarations of ours: worker/collective/nccl_headers.c compares them
+dnl The library is loaded when a check or a broadcast wants it, by declarations of ours: worker/collective/nccl_headers.c compares them
 dnl with NCCL's header where it is there. That one includes the CUDA toolkit's: where there is none, or not all of it (wheels),
 dnl worker/collective/plain/ has the little that it needs of them.
 AC_DEFUN([CELLSPAN_NCCL], [

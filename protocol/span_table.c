@@ -73,7 +73,7 @@ static const struct span_info table[] = {
     { SPAN_BIND,
       "BIND",
       4,
-      { STR("names", 1 * MIB), U64("how"), U64("count"), STR("cast", 1 * MIB) } },
+      { STR("names", 1 * MIB), U64("how"), U64("count"), STR("broadcast", 1 * MIB) } },
     { SPAN_RUN,
       "RUN",
       10,

@@ -14,8 +14,8 @@
 #include "kernel/cell/parts.h"
 
 /* NCCL needs about a second to make a communicator. Sending fewer bytes than this takes less. */
-#define CAST_MIN (UINT64_C(8) << 20) /* bytes */
-#define ASK_NS   (20 * NS_PER_S)     /* time limit for the id: the root loads NCCL first */
+#define BROADCAST_MIN (UINT64_C(8) << 20) /* bytes */
+#define ASK_NS        (20 * NS_PER_S)     /* time limit for the id: the root loads NCCL first */
 /* time limit for the broadcast itself: LIMIT_S, and the time for its bytes at the rate of SLOWEST,
  * since the blob may have to reach the root's machine first */
 #define LIMIT_S 60.0
@@ -65,7 +65,7 @@ static bool is_possible(const struct cell *c, const struct waiting *w)
 {
     const struct ranks *to = &next_bundle(c)->ranks;
 
-    return (world_is_near(c, to) ? w->gpu : w->size) >= CAST_MIN && !c->nb->broadcasts_fail &&
+    return (world_is_near(c, to) ? w->gpu : w->size) >= BROADCAST_MIN && !c->nb->broadcasts_fail &&
            ranks_count(to) > 1 && all_hold_gpus(c, to);
 }
 
@@ -78,7 +78,7 @@ static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
     int rc;
 
-    if (m->v[F_BIND_CAST].s.n == 0 || world_is_near(c, to))
+    if (m->v[F_BIND_BROADCAST].s.n == 0 || world_is_near(c, to))
         return cell_send_ranks(c, to, m);
     if (ranks_copy(&others, to) < 0 || ranks_add(&one, (unsigned)root) < 0) {
         rc = cell_fail(c, "RuntimeError", "out of memory");
@@ -94,13 +94,13 @@ static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
     return rc;
 }
 
-static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const char *cast)
+static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const char *broadcast)
 {
     const struct vars_bundle *s = next_bundle(c);
     struct span m = { .kind = SPAN_BIND, .cell = c->id, .blob = blob, .blob_size = blob_size };
 
     m.v[F_BIND_HOW].u64 = BIND_DICT;
-    m.v[F_BIND_CAST].s = slice_text(cast);
+    m.v[F_BIND_BROADCAST].s = slice_text(broadcast);
     if (bind_ranks(c, &s->ranks, &m) == 0 && ledger_bundle_sent(c->group, s, c->prep.captured) < 0)
         log_warn("broadcast", "out of memory: names will be sent again");
     notebook_drop(c->nb, blob);
@@ -108,18 +108,18 @@ static void send_bind(struct cell *c, uint64_t blob, uint64_t blob_size, const c
 
 static void send_first(struct cell *c, const char *text)
 {
-    struct broadcast *cast = c->send.broadcast;
-    const struct waiting first = cast->of[0];
+    struct broadcast *broadcast = c->send.broadcast;
+    const struct waiting first = broadcast->of[0];
 
-    cast->asked = 0;
+    broadcast->asked = 0;
     c->step.due_ns = NEVER;
-    rows_remove(cast->of, &cast->n, sizeof first, 0);
+    rows_remove(broadcast->of, &broadcast->n, sizeof first, 0);
     send_bind(c, first.blob, first.size, text);
     c->send.packed++;
 }
 
-/* BIND's `cast`. NULL: memory is out. */
-static char *cast_text(const struct cell *c, const char *id)
+/* BIND's `broadcast`. NULL: memory is out. */
+static char *broadcast_text(const struct cell *c, const char *id)
 {
     const struct waiting *w = &c->send.broadcast->of[0];
     const struct ranks *to = &next_bundle(c)->ranks;
@@ -143,10 +143,10 @@ static void fall_back(struct cell *c, const char *why)
     send_first(c, "");
 }
 
-static int note_told(struct broadcast *cast, const struct ranks *to)
+static int note_told(struct broadcast *broadcast, const struct ranks *to)
 {
     RANKS_EACH (k, to)
-        if (ranks_add(&cast->told, (unsigned)k) < 0)
+        if (ranks_add(&broadcast->told, (unsigned)k) < 0)
             return -1;
     return 0;
 }
@@ -161,7 +161,7 @@ static int ask(struct cell *c)
 
     m.worker = c->send.broadcast->asked = root->worker;
     c->step.due_ns = notebook_now(c->nb) + ASK_NS;
-    m.v[F_PROBE_WHAT].s = slice_text("cast_open");
+    m.v[F_PROBE_WHAT].s = slice_text("broadcast_open");
     if (!world || world_add(c, world) < 0) {
         json_decref(world);
         world = NULL;
@@ -192,13 +192,14 @@ static void go_on(struct cell *c)
 void broadcast_packed(struct cell *c, const struct span *packed)
 {
     const struct waiting w = { packed->blob, packed->blob_size, packed->v[F_PACKED_GPU].u64 };
-    struct broadcast *cast = open_broadcast(c);
-    const bool wanted = cast && c->send.packed + cast->n < c->send.ships.n;
-    struct waiting *row = wanted ? rows_add(&cast->of, &cast->n, &cast->room, sizeof *row) : NULL;
+    struct broadcast *broadcast = open_broadcast(c);
+    const bool wanted = broadcast && c->send.packed + broadcast->n < c->send.ships.n;
+    struct waiting *row =
+        wanted ? rows_add(&broadcast->of, &broadcast->n, &broadcast->room, sizeof *row) : NULL;
 
     if (!row) {
         notebook_drop(c->nb, w.size ? w.blob : 0);
-        if (!cast || wanted)
+        if (!broadcast || wanted)
             cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
@@ -217,7 +218,7 @@ bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m)
         return false;
     said = text_parse(m->v[F_PROBED_CONTENT].s);
     id = text_field(said, "nccl_id");
-    text = id[0] ? cast_text(c, id) : NULL;
+    text = id[0] ? broadcast_text(c, id) : NULL;
     if (!text)
         fall_back(c, id[0] ? "out of memory" : text_field(said, "error"));
     else if (note_told(c->send.broadcast, &next_bundle(c)->ranks) < 0)
@@ -243,7 +244,7 @@ void broadcast_failed(struct cell *c, const struct span *done)
     if (!c->send.broadcast || c->stop.stopping || c->nb->broadcasts_fail)
         return;
     said = text_parse(done->v[F_DONE_CONTENT].s);
-    if (strcmp(text_field(said, "ename"), "CastError") == 0) {
+    if (strcmp(text_field(said, "ename"), "BroadcastError") == 0) {
         c->nb->broadcasts_fail = true;
         output_note(c, "variables don't go from GPU to GPU any more: run the cell again");
     }

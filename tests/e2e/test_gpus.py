@@ -360,7 +360,7 @@ def test_ranks_that_nccl_would_refuse_are_checked_by_tcp(book, gpus, machine, op
     assert "NCCL can't be checked: ranks share GPUs" in shown and "tcp" in shown, shown
 
 
-def test_the_first_cell_that_casts_has_its_settings_in_place(book):
+def test_the_first_cell_that_broadcasts_has_its_settings_in_place(book):
     """NCCL reads its settings once: those of the cell are there before its variables come by NCCL."""
     pytest.importorskip("torch")
     nb = book()
@@ -389,7 +389,7 @@ big[-1] = %d"""
 HOST = "import numpy\nbig = numpy.arange(2_000_000.0)\nbig[-1] = %d"
 SEEN = """%%distribute -n 4 --gather
 import cellspan, sys
-('cellspan._worker.cast' in sys.modules, float(big[-1]), len(big))"""
+('cellspan._worker.broadcast' in sys.modules, float(big[-1]), len(big))"""
 
 
 def test_big_variables_go_from_gpu_to_gpu(book):
@@ -434,17 +434,17 @@ def test_without_nccl_big_ones_go_as_ever_and_one_line_says_why(book):
     assert values(again) == [(False, 8.0, 2_000_000)] * 4 and "GPU to GPU" not in again.stderr
 
 
-def test_a_cast_that_fails_is_an_error_and_the_next_cell_works(book):
+def test_a_broadcast_that_fails_is_an_error_and_the_next_cell_works(book):
     pytest.importorskip("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="init-error")
     nb.ok(BIG % 7)
     cell = nb.run(SEEN)
-    cell.assert_error("CastError")
+    cell.assert_error("BroadcastError")
     assert "could not be sent between GPUs" in cell.error["evalue"]
     assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
 
 
-def test_a_cast_that_hangs_can_be_interrupted(book):
+def test_a_broadcast_that_hangs_can_be_interrupted(book):
     pytest.importorskip("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="hang")
     nb.ok(BIG % 7)
@@ -457,7 +457,7 @@ def test_a_cast_that_hangs_can_be_interrupted(book):
     assert nb.ok("%%distribute\n1").value == "1"
 
 
-def test_a_rank_that_dies_in_a_cast_takes_nobody_along(book):
+def test_a_rank_that_dies_in_a_broadcast_takes_nobody_along(book):
     pytest.importorskip("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="hang")
     nb.ok(BIG % 7)
@@ -493,7 +493,7 @@ if rank == 2:
     raise ValueError('out')
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # only an abort can get it out of there
 try:
-    cast = link.cast_open(gpus.device(), bytes.fromhex(identity), rank, 3, 0, 1000.0)
+    broadcast = link.broadcast_open(gpus.device(), bytes.fromhex(identity), rank, 3, 0, 1000.0)
 finally:
     print('back', flush=True)
 """)
@@ -563,7 +563,7 @@ if rank == 1:
     time.sleep(600)
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # only an abort can get it out of there
 try:
-    link.cast_open(gpus.device(), identity, rank, 2, 0, 1000.0)
+    link.broadcast_open(gpus.device(), identity, rank, 2, 0, 1000.0)
 finally:
     print('back', flush=True)
 """

@@ -2,7 +2,7 @@
 # what asks NCCL's RAS into the agent.
 noinst_LIBRARIES += worker/collective/libcollective.a
 worker_collective_libcollective_a_SOURCES = \
-	worker/collective/cast.h worker/collective/cast.c \
+	worker/collective/nccl_broadcast.h worker/collective/nccl_broadcast.c \
 	worker/collective/comm.h worker/collective/comm.c \
 	worker/collective/cuda_driver.h worker/collective/cuda_driver.c \
 	worker/collective/figures.h worker/collective/figures.c \

@@ -1,4 +1,4 @@
-/* cuda_driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a cast needs a GPU
+/* cuda_driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a broadcast needs a GPU
  * (memory, a stream, events), or to list the devices of a node whose driver has no NVML.
  *
  * The types here follow the driver's binary interface without its headers, so that one build serves

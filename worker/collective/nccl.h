@@ -1,4 +1,4 @@
-/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a cast needs it: the one that torch
+/* nccl.h - NCCL (libnccl.so.2), loaded when a check or a broadcast needs it: the one that torch
  * installed, else the system's.
  *
  * The types here follow NCCL's binary interface since 2.14 without its headers, so that one build

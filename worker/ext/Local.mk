@@ -3,7 +3,7 @@ cellspan_py_PROGRAMS = worker/python/cellspan/_link.abi3.so
 worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/python.h \
 	worker/ext/_link.c \
-	worker/ext/casts.c worker/ext/gpus.c worker/ext/meshes.c \
+	worker/ext/broadcasts.c worker/ext/gpus.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convey.c \
 	worker/ext/convert.c \

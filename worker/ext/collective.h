@@ -1,5 +1,5 @@
 /* collective.h - the Python interface of worker/collective/: connections between ranks, checks of
- * these, casts, aborts. */
+ * these, broadcasts, aborts. */
 #ifndef WORKER_EXT_COLLECTIVE_H
 #define WORKER_EXT_COLLECTIVE_H
 
@@ -55,7 +55,7 @@ void job_run(struct collective_job *job, struct transport *t, const struct limit
 /* (rows, error): after a failure, rows has what was measured before it. */
 PyObject *job_result(const struct collective_job *job);
 
-extern PyMethodDef meshes_methods[], gpus_methods[], casts_methods[];
+extern PyMethodDef meshes_methods[], gpus_methods[], broadcasts_methods[];
 
 /* -1 with an exception if there is no driver, or if nccl_load() has not been called. */
 MUST_USE int gpus_need_driver(struct collective *c);

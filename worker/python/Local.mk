@@ -104,7 +104,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/accelerate_state.py \
 	worker/python/cellspan/_worker/aborts.py \
 	worker/python/cellspan/_worker/calls.py \
-	worker/python/cellspan/_worker/cast.py \
+	worker/python/cellspan/_worker/broadcast.py \
 	worker/python/cellspan/_worker/check.py \
 	worker/python/cellspan/_worker/environment.py \
 	worker/python/cellspan/_worker/follow.py \

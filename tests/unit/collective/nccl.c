@@ -1,5 +1,5 @@
-/* Tests of worker/collective/{library,driver,nccl,comm,nccl_transport,cast}.h over the double of
- * tests/doubles/nccl_double.h: each rank is a process. */
+/* Tests of worker/collective/{library,driver,nccl,comm,nccl_transport,nccl_broadcast}.h over the
+ * double of tests/doubles/nccl_double.h: each rank is a process. */
 #include "worker/collective/transport.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/unit/tap.h"
-#include "worker/collective/cast.h"
+#include "worker/collective/nccl_broadcast.h"
 #include "base/library.h"
 
 #define RANKS 4u
@@ -203,7 +203,7 @@ static void another_thread_aborts(void)
     }
 }
 
-/* ---- casts ---- */
+/* ---- broadcasts ---- */
 
 #define PARCEL (20u * 1000 * 1000 + 7)
 
@@ -227,13 +227,14 @@ static uint64_t sum_of(const char *p, size_t n)
     return sum;
 }
 
-static void play_cast(struct rank *r)
+static void play_broadcast(struct rank *r)
 {
     struct limit l = limit_in(r->seconds, NULL, NULL);
     struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l,
                                   &r->told.err);
-    struct cast *cast = comm ? cast_create(comm, r->self, 1, &l, &r->told.err) : NULL;
-    char path[] = "/tmp/cellspan-cast-XXXXXX";
+    struct nccl_broadcast *broadcast =
+        comm ? nccl_broadcast_create(comm, r->self, 1, &l, &r->told.err) : NULL;
+    char path[] = "/tmp/cellspan-broadcast-XXXXXX";
     int fd = mkstemp(path), rc = -1;
     const uint64_t half = PARCEL / 2;
     cu_pointer there = 0;
@@ -242,35 +243,36 @@ static void play_cast(struct rank *r)
     unlink(path);
     if (ftruncate(fd, PARCEL) == 0 && r->self == 1)
         put_pattern(fd);
-    if (cast && r->driver.alloc(&there, PARCEL - half) == 0) {
-        rc = cast_bytes(cast, fd, 0, half, 0, &r->told.err); /* to the file */
+    if (broadcast && r->driver.alloc(&there, PARCEL - half) == 0) {
+        rc = nccl_broadcast_bytes(broadcast, fd, 0, half, 0, &r->told.err); /* to the file */
         if (rc == 0)
-            rc = cast_bytes(cast, fd, half, PARCEL - half, there, &r->told.err); /* to the GPU */
+            rc = nccl_broadcast_bytes(broadcast, fd, half, PARCEL - half, there,
+                                      &r->told.err); /* to the GPU */
         if (rc == 0 && pwrite(fd, (void *)(uintptr_t)there, PARCEL - half, (off_t)half) < 0)
             rc = -1;
         r->driver.release(there);
     }
-    cast_close(cast, rc == 0);
+    nccl_broadcast_close(broadcast, rc == 0);
     bytes = mmap(NULL, PARCEL, PROT_READ, MAP_SHARED, fd, 0);
     r->told.sum = rc == 0 ? sum_of(bytes, PARCEL) : 0;
     munmap(bytes, PARCEL);
     close(fd);
 }
 
-static void parcels_are_cast(void)
+static void parcels_are_broadcast(void)
 {
     struct told told[RANKS];
 
-    run(4, 4, "", 100, play_cast, told);
-    ok(told[1].sum != 0, "a parcel is cast (%s)", told[1].err.text);
+    run(4, 4, "", 100, play_broadcast, told);
+    ok(told[1].sum != 0, "a parcel is broadcast (%s)", told[1].err.text);
     for (unsigned i = 0; i < 4; i++) {
         ok(told[i].sum == told[1].sum,
            "rank %u has the root's bytes, in memory and on its GPU (%s)", i, told[i].err.text);
         is_int(told[i].allocated, 0, "and keeps no GPU memory");
     }
-    run(3, 2, "hang", 0.5, play_cast, told);
+    run(3, 2, "hang", 0.5, play_broadcast, told);
     ok(told[0].err.text[0] && told[2].err.text[0] && told[0].seconds < 60,
-       "a cast to a rank that hangs ends (%s)", told[0].err.text);
+       "a broadcast to a rank that hangs ends (%s)", told[0].err.text);
 }
 
 /* ---- libraries ---- */
@@ -347,6 +349,6 @@ int main(void)
     a_full_gpu_is_named();
     faults_are_named();
     another_thread_aborts();
-    parcels_are_cast();
+    parcels_are_broadcast();
     return plan_done();
 }

@@ -1,4 +1,4 @@
-"""PROBE and casts: ranks behind sockets, without an agent and a kernel. GPUs are the double of tests/doubles/nccl_double.h."""
+"""PROBE and broadcasts: ranks behind sockets, without an agent and a kernel. GPUs are the double of tests/doubles/nccl_double.h."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
 from cellspan._capture import parcel, tensors  # noqa: E402
-from cellspan._worker import aborts, cast, gpus, landing  # noqa: E402
+from cellspan._worker import aborts, broadcast, gpus, landing  # noqa: E402
 from fake_agent import end_ranks, memfd, run_on  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[3]
@@ -261,7 +261,7 @@ def test_a_cut_with_abort_is_harmless_elsewhere(fork):
     assert [d.fields["status"] for d in run_on(ranks, "import torch.distributed as d; d.is_nccl_available()")] == ["ok"] * 2
 
 
-# ---- casts ---------------------------------------------------------------------------------------------------------
+# ---- broadcasts ---------------------------------------------------------------------------------------------------------
 
 
 def packed(value):
@@ -275,12 +275,12 @@ def packed(value):
         os.close(fd)
 
 
-def bind_by_cast(ranks, data, root, limit=60):
-    (opened,) = step([ranks[root]], "cast_open", {})
+def bind_by_broadcast(ranks, data, root, limit=60):
+    (opened,) = step([ranks[root]], "broadcast_open", {})
     asked = {"root": root, "ranks": [r.number for r in ranks], "id": opened["nccl_id"], "size": len(data), "limit_s": limit}
     for rank in ranks:
         blob = {"blob": 5, "data": data} if rank.number == root else {}
-        rank.send("BIND", 3, {"cast": json.dumps(asked)}, worker=rank.number + 2, **blob)
+        rank.send("BIND", 3, {"broadcast": json.dumps(asked)}, worker=rank.number + 2, **blob)
 
 
 def test_variables_go_from_gpu_to_gpu(fork, double):
@@ -288,28 +288,28 @@ def test_variables_go_from_gpu_to_gpu(fork, double):
     torch = pytest.importorskip("torch")
     ranks = fork(range(4), **gpu(double))
     value = {"a": numpy.arange(3_000_000), "t": torch.arange(70_000, dtype=torch.bfloat16), "s": "text"}
-    bind_by_cast(ranks, packed(value), 2)
+    bind_by_broadcast(ranks, packed(value), 2)
     told = run_on(ranks, "int(a.sum()), float(t.float().sum()), t.dtype, s", cell=4)
     want = repr((int(value["a"].sum()), float(value["t"].float().sum()), torch.bfloat16, "text"))
     assert [t.json("result")["data"]["text/plain"] for t in told] == [want] * 4
     assert run_on(ranks, "a[0] = 5; a.flags.writeable", cell=5)[1].json("result")["data"]["text/plain"] == "True"
 
 
-def test_on_one_node_only_what_lay_on_a_gpu_is_cast(fork, double, monkeypatch):
+def test_on_one_node_only_what_lay_on_a_gpu_is_broadcast(fork, double, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(tensors.Storage, "device", "cuda")
     data = packed({"t": torch.arange(9_000_000, dtype=torch.int16), "u": torch.ones(5), "s": "text"})
     ranks = fork(range(3), **gpu(double))
-    (opened,) = step([ranks[1]], "cast_open", {})
+    (opened,) = step([ranks[1]], "broadcast_open", {})
     asked = {"root": 1, "ranks": [0, 1, 2], "id": opened["nccl_id"], "size": len(data), "mapped": True, "limit_s": 60}
     for rank in ranks:
-        rank.send("BIND", 3, {"cast": json.dumps(asked)}, worker=rank.number + 2, blob=5, data=data)
+        rank.send("BIND", 3, {"broadcast": json.dumps(asked)}, worker=rank.number + 2, blob=5, data=data)
     told = run_on(ranks, "int(t[-1]), len(t), float(u.sum()), s", cell=4)
     assert [t.json("result")["data"]["text/plain"] for t in told] == [repr((8_999_999 % 65536, 9_000_000, 5.0, "text"))] * 3
     rank = ranks[0]
-    rank.send("BIND", 5, {"cast": json.dumps(dict(asked, size=7))}, worker=rank.number + 2, blob=5, data=data)
+    rank.send("BIND", 5, {"broadcast": json.dumps(dict(asked, size=7))}, worker=rank.number + 2, blob=5, data=data)
     (told,) = run_on([rank], "1", cell=6)
-    assert told.json()["ename"] == "CastError" and "bytes, not 7" in told.json()["evalue"]
+    assert told.json()["ename"] == "BroadcastError" and "bytes, not 7" in told.json()["evalue"]
 
 
 def test_what_lay_on_a_gpu_lands_on_a_gpu_however_it_came(monkeypatch):
@@ -340,21 +340,21 @@ def test_a_rank_puts_it_there_when_it_comes_as_bytes(fork, monkeypatch):
     assert told.json("result")["data"]["text/plain"] == "('meta', 3, 'text')"
 
 
-def test_a_cast_that_fails_is_the_next_cells_error(fork, double):
+def test_a_broadcast_that_fails_is_the_next_cells_error(fork, double):
     ranks = fork([0, 2], **gpu(double)) + fork([1], **gpu(double, CELLSPAN_DOUBLE_NCCL="error"))
     ranks.sort(key=lambda r: r.number)
-    bind_by_cast(ranks, packed({"x": 1}), 0, limit=2)
+    bind_by_broadcast(ranks, packed({"x": 1}), 0, limit=2)
     told = run_on(ranks, "1", cell=4)
-    assert told[1].json()["ename"] == "CastError" and told[1].fields["flags"] & _link.DONE_UNBOUND
+    assert told[1].json()["ename"] == "BroadcastError" and told[1].fields["flags"] & _link.DONE_UNBOUND
     assert "could not be sent between GPUs" in told[1].json()["evalue"]
-    assert {t.json().get("ename", "CastError") for t in told} == {"CastError"}, "or they had theirs before"
+    assert {t.json().get("ename", "BroadcastError") for t in told} == {"BroadcastError"}, "or they had theirs before"
     assert [t.fields["status"] for t in run_on(ranks, "2", cell=5)] == ["ok"] * 3
 
 
-def test_a_cast_to_the_wrong_rank_is_refused():
+def test_a_broadcast_to_the_wrong_rank_is_refused():
     text = json.dumps({"root": 0, "ranks": [0, 1], "id": "00" * 128, "size": 64})
-    with pytest.raises(cast.CastError, match=r"reached rank 5"):
-        cast.receive(5, text, -1, 0, {}, None)
+    with pytest.raises(broadcast.BroadcastError, match=r"reached rank 5"):
+        broadcast.receive(5, text, -1, 0, {}, None)
 
 
 def test_a_parcel_tells_where_its_tensors_lay():

@@ -167,8 +167,8 @@ def _close(worker, asked):
     return {"strangers": strangers}
 
 
-def _cast_open(worker, asked):
-    """The id of the communicator for a cast; the kernel asks the rank that has the variables."""
+def _broadcast_open(worker, asked):
+    """The id of the communicator for a broadcast; the kernel asks the rank that has the variables."""
     return {"nccl_id": gpus.unique_id().hex()}
 
 
@@ -178,5 +178,5 @@ STEPS = {
     "connect": _connect,
     "check": _measure,
     "close": _close,
-    "cast_open": _cast_open,
+    "broadcast_open": _broadcast_open,
 }

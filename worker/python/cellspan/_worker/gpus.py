@@ -1,4 +1,4 @@
-"""This rank's GPU and NCCL, for checks and casts. Loads nothing before it is needed."""
+"""This rank's GPU and NCCL, for checks and broadcasts. Loads nothing before it is needed."""
 
 from __future__ import annotations
 

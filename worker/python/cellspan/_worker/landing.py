@@ -1,4 +1,4 @@
-"""Puts values that were on a GPU at home on this rank's own GPU, whether they came from another rank's GPU (cast.py) or as bytes.
+"""Puts values that were on a GPU at home on this rank's own GPU, whether they came from another rank's GPU (broadcast.py) or as bytes.
 
 A rank without a GPU, or whose torch has no CUDA, gets them in host memory.
 """

@@ -208,7 +208,7 @@ class Rank(Worker):
         os.environ.update(values)
 
     def _world_of(self, asked):
-        """Sets the world that comes with a cast or a step of a check: NCCL reads its settings when it is first used, which may be
+        """Sets the world that comes with a broadcast or a step of a check: NCCL reads its settings when it is first used, which may be
         before the first cell."""
         if asked.get("env"):
             self._world(asked["env"], asked.get("layout", ""), False)
@@ -391,22 +391,22 @@ class Rank(Worker):
             self._bind_error = OSError(fields["names"])
             self._unbound = _link.DONE_UNBOUND
             return
-        if fd < 0 and not fields["cast"]:
+        if fd < 0 and not fields["broadcast"]:
             return
-        _, error = self.attempt(number, self._take, fields["cast"], fd, size)
+        _, error = self.attempt(number, self._take, fields["broadcast"], fd, size)
         if fd >= 0:
             os.close(fd)
         if error is not None:  # the next RUN reports it
             self._bind_error = error
             self._unbound = _link.DONE_UNBOUND
 
-    def _take(self, cast, fd, size):
-        """Binds the names in the blob, or in the parcel that another rank sends from GPU to GPU (cast)."""
+    def _take(self, broadcast, fd, size):
+        """Binds the names in the blob, or in the parcel that another rank sends from GPU to GPU (broadcast)."""
         kept = []
-        if not cast:
+        if not broadcast:
             bound = unpack(fd, size, self.shell.user_ns, land=landing.copied)
         else:
-            bound = self._cast(cast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
+            bound = self._broadcast(broadcast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
         bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
         ours = self.shell.user_ns
         held = {name: self._origins.holders(name, bound) for name in bound if name in ours and ours[name] is not bound[name]}
@@ -416,21 +416,21 @@ class Rank(Worker):
                 many = len(own) > 1
                 print(f"cellspan: {', '.join(own)} still use{'' if many else 's'} the old {name}: make {'them' if many else own[0]} again",
                       file=sys.stderr)
-        if not cast:
+        if not broadcast:
             self._origins.came(bound, fd, size)
             return
         self._origins.came(bound, *(kept[0] if kept else ()))
         for own, _ in kept:
             os.close(own)
 
-    def _cast(self, cast, fd, size, keep):
-        from . import cast as casts
+    def _broadcast(self, broadcast, fd, size, keep):
+        from . import broadcast as broadcasts
 
         try:
-            self._world_of(loads(cast))
-            return casts.receive(self.rank, cast, fd, size, self.shell.user_ns, keep)
+            self._world_of(loads(broadcast))
+            return broadcasts.receive(self.rank, broadcast, fd, size, self.shell.user_ns, keep)
         except KeyboardInterrupt:
-            raise casts.CastError("interrupted while variables were on their way") from None
+            raise broadcasts.BroadcastError("interrupted while variables were on their way") from None
 
     def _fetch(self, message):
         """FETCH. The user's code runs here only for pickling, so an error is one line, without our traceback."""
@@ -464,7 +464,7 @@ class Rank(Worker):
     # ---- questions of the kernel ----------------------------------------------------------------------------------------
 
     def _probe(self, message):
-        """PROBE: a step of %ranks check, or of a cast. If it is interrupted, the answer is an error, and the check ends."""
+        """PROBE: a step of %ranks check, or of a broadcast. If it is interrupted, the answer is an error, and the check ends."""
         arrived = time.time()
         number, fields = message.cell, message.fields
         if fields["what"] == "compare":

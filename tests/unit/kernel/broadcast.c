@@ -1,5 +1,5 @@
 /* Large variables from GPU to GPU: who is asked for the id, who is sent the blob, and that the blob
- * is sent as usual when casting fails. */
+ * is sent as usual when broadcasting fails. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ static void probed(struct world *w, uint32_t worker, const char *status, const c
     say(w, worker, m);
 }
 
-static void big_ones_are_cast(void)
+static void big_ones_are_broadcast(void)
 {
     struct clock clock;
     struct world w;
@@ -168,7 +168,7 @@ int main(void)
 
     if (random_open(&err) < 0)
         abort();
-    big_ones_are_cast();
+    big_ones_are_broadcast();
     on_one_machine();
     others_are_not(GPUS3, "", 8 * MIB - 1, "a small variable is sent as usual");
     others_are_not("{\"gpus\":[]}", "", 8 * MIB, "without GPUs a large variable is sent as usual");

@@ -1,4 +1,4 @@
-#include "worker/collective/cast.h"
+#include "worker/collective/nccl_broadcast.h"
 
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ struct slot {
     uint64_t offset, size;
 };
 
-struct cast {
+struct nccl_broadcast {
     struct comm *comm;
     const struct cuda_driver *driver;
     const struct limit *limit;
@@ -25,7 +25,7 @@ struct cast {
 };
 
 /* Waits for the slot's chunk and writes it to its descriptor. */
-static int slot_empty(struct cast *c, struct slot *s, struct err *err)
+static int slot_empty(struct nccl_broadcast *c, struct slot *s, struct err *err)
 {
     if (!s->busy)
         return 0;
@@ -36,8 +36,8 @@ static int slot_empty(struct cast *c, struct slot *s, struct err *err)
 }
 
 /* Enqueues one chunk; `device` 0: uses the slot's own buffer. */
-static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, uint64_t size,
-                     cu_pointer device, struct err *err)
+static int slot_send(struct nccl_broadcast *c, struct slot *s, int fd, uint64_t offset,
+                     uint64_t size, cu_pointer device, struct err *err)
 {
     const struct cuda_driver *d = c->driver;
     const cu_pointer where = device ? device : s->device;
@@ -60,13 +60,13 @@ static int slot_send(struct cast *c, struct slot *s, int fd, uint64_t offset, ui
     return cuda_driver_check(d, d->event_record(s->done, stream), "cuEventRecord", err);
 }
 
-int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointer device,
-               struct err *err)
+int nccl_broadcast_bytes(struct nccl_broadcast *c, int fd, uint64_t offset, uint64_t size,
+                         cu_pointer device, struct err *err)
 {
     unsigned turn = 0;
 
     for (uint64_t at = 0; at < size; turn++) {
-        const uint64_t part = size - at < CAST_CHUNK ? size - at : CAST_CHUNK;
+        const uint64_t part = size - at < BROADCAST_CHUNK ? size - at : BROADCAST_CHUNK;
         struct slot *s = &c->slot[turn % SLOTS];
 
         if (slot_empty(c, s, err) < 0 ||
@@ -80,22 +80,22 @@ int cast_bytes(struct cast *c, int fd, uint64_t offset, uint64_t size, cu_pointe
     return 0;
 }
 
-static int slot_init(struct cast *c, struct slot *s, struct err *err)
+static int slot_init(struct nccl_broadcast *c, struct slot *s, struct err *err)
 {
     const struct cuda_driver *d = c->driver;
 
-    if (cuda_driver_check(d, d->alloc_host(&s->host, CAST_CHUNK), "pinned memory for variables",
-                          err) < 0 ||
-        cuda_driver_check(d, d->alloc(&s->device, CAST_CHUNK),
+    if (cuda_driver_check(d, d->alloc_host(&s->host, BROADCAST_CHUNK),
+                          "pinned memory for variables", err) < 0 ||
+        cuda_driver_check(d, d->alloc(&s->device, BROADCAST_CHUNK),
                           "GPU memory for variables on their way", err) < 0)
         return -1;
     return cuda_driver_check(d, d->event_create(&s->done, 0), "cuEventCreate", err);
 }
 
-struct cast *cast_create(struct comm *comm, unsigned rank, unsigned root, const struct limit *l,
-                         struct err *err)
+struct nccl_broadcast *nccl_broadcast_create(struct comm *comm, unsigned rank, unsigned root,
+                                             const struct limit *l, struct err *err)
 {
-    struct cast *c = calloc(1, sizeof *c);
+    struct nccl_broadcast *c = calloc(1, sizeof *c);
 
     if (!c) {
         comm_close(comm, false, l);
@@ -108,14 +108,14 @@ struct cast *cast_create(struct comm *comm, unsigned rank, unsigned root, const 
     c->root = root;
     for (unsigned i = 0; i < SLOTS; i++) {
         if (slot_init(c, &c->slot[i], err) < 0) {
-            cast_close(c, false);
+            nccl_broadcast_close(c, false);
             return NULL;
         }
     }
     return c;
 }
 
-void cast_close(struct cast *c, bool well)
+void nccl_broadcast_close(struct nccl_broadcast *c, bool well)
 {
     const struct cuda_driver *d;
 

@@ -18,32 +18,32 @@ from . import gpus, landing
 LIMIT = 60.0  # seconds, if the kernel sets no limit
 
 
-class CastError(Exception):
+class BroadcastError(Exception):
     """The variables did not arrive; the text is for the user."""
 
 
 def receive(rank, text, fd, size, user_ns, keep):
-    """The value in the parcel of a BIND with `cast`. text: that field. fd, size: the blob, which the root has, and on one node every
+    """The value in the parcel of a BIND with `broadcast`. text: that field. fd, size: the blob, which the root has, and on one node every
     rank; otherwise fd is -1.
 
-    rank: of this process. At the end, if the whole parcel is here, keep(fd, size) is called with it. CastError: NCCL failed, on
+    rank: of this process. At the end, if the whole parcel is here, keep(fd, size) is called with it. BroadcastError: NCCL failed, on
     this rank or another. ParcelError and others: as unpack().
     """
     asked = json.loads(text)
     ranks = [int(r) for r in asked["ranks"]]
     whole, root, mapped = int(asked["size"]), int(asked["root"]), bool(asked.get("mapped"))
     if rank not in ranks or root not in ranks:
-        raise CastError(f"a cast from rank {root} to ranks {ranks} reached rank {rank}")
+        raise BroadcastError(f"a broadcast from rank {root} to ranks {ranks} reached rank {rank}")
     if (mapped or rank == root) and size != whole:
-        raise CastError(f"the parcel has {size} bytes, not {whole}")
+        raise BroadcastError(f"the parcel has {size} bytes, not {whole}")
     own = -1
     try:
         if rank != root:  # the blob is sealed, so make room for what NCCL brings
             own = parcel.create()
             os.ftruncate(own, whole)
         into = fd if rank == root else own
-        with _Cast(asked, ranks.index(rank), len(ranks), ranks.index(root)) as cast:
-            places = _gpu_buffers(cast, fd, into, whole) if mapped else _all(cast, into, whole)
+        with _Broadcast(asked, ranks.index(rank), len(ranks), ranks.index(root)) as broadcast:
+            places = _gpu_buffers(broadcast, fd, into, whole) if mapped else _all(broadcast, into, whole)
         value = parcel.unpack(fd if mapped else into, whole, user_ns, places)
         if mapped or rank == root or not places:
             keep(fd if mapped else into, whole)
@@ -53,53 +53,53 @@ def receive(rank, text, fd, size, user_ns, keep):
             os.close(own)
 
 
-class _Cast:
-    """The communicator of one cast, from the C extension. OSErrors in the block become CastErrors."""
+class _Broadcast:
+    """The communicator of one broadcast, from the C extension. OSErrors in the block become BroadcastErrors."""
 
     def __init__(self, asked, at, count, root):
         self._text, self._at, self._count, self._root = asked["id"], at, count, root
         self._seconds = float(asked.get("limit_s") or LIMIT)
-        self._cast = None
+        self._broadcast = None
 
     def __enter__(self):
         try:
             gpus.nccl()
             gpus.nccl_used()
             gpus.drain(self._seconds / 2)
-            self._cast = _link.cast_open(gpus.device(), bytes.fromhex(self._text), self._at, self._count, self._root, self._seconds)
+            self._broadcast = _link.broadcast_open(gpus.device(), bytes.fromhex(self._text), self._at, self._count, self._root, self._seconds)
         except (OSError, gpus.GpuError) as error:
-            raise CastError(f"variables could not be sent between GPUs: {error}") from None
+            raise BroadcastError(f"variables could not be sent between GPUs: {error}") from None
         return self
 
     def send(self, fd, offset, size, place=None):
         """Sends size bytes at offset of the root's descriptor to fd of the others, or into their `place` (a tensor) if given."""
-        _link.cast_bytes(self._cast, fd, offset, size, 0 if place is None else place.data_ptr())
+        _link.broadcast_bytes(self._broadcast, fd, offset, size, 0 if place is None else place.data_ptr())
 
     def __exit__(self, kind, error, _):
-        _link.cast_close(self._cast, kind is None)
+        _link.broadcast_close(self._broadcast, kind is None)
         if isinstance(error, OSError):
-            raise CastError(f"variables could not be sent between GPUs: {error}") from None
+            raise BroadcastError(f"variables could not be sent between GPUs: {error}") from None
 
 
-def _all(cast, fd, whole):
+def _all(broadcast, fd, whole):
     """Sends the whole parcel. Returns {number of a storage: its torch storage on the GPU}."""
-    cast.send(fd, 0, parcel.HEADER.size)
+    broadcast.send(fd, 0, parcel.HEADER.size)
     head = parcel.outline(fd, whole)
-    cast.send(fd, parcel.HEADER.size, head - parcel.HEADER.size)
+    broadcast.send(fd, parcel.HEADER.size, head - parcel.HEADER.size)
     table, meta = parcel.contents(fd, whole)
     rows = landing.wanted(table, meta)
     places = landing.empty(rows)
     for index, (offset, length) in enumerate(table):
-        cast.send(fd, offset, length, places.get(index))
+        broadcast.send(fd, offset, length, places.get(index))
     return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}
 
 
-def _gpu_buffers(cast, fd, into, whole):
+def _gpu_buffers(broadcast, fd, into, whole):
     """Sends the buffers that were on a GPU at home, of a parcel that this rank has in fd; returns as _all(). A rank without memory
     for them takes part, too."""
     table, meta = parcel.contents(fd, whole)
     rows = landing.wanted(table, meta)
     places = landing.empty(rows)
     for _, index, length in rows:
-        cast.send(into, table[index][0], length, places.get(index))
+        broadcast.send(into, table[index][0], length, places.get(index))
     return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}
