@@ -24,7 +24,7 @@ base_libbase_a_SOURCES = \
 	base/blob.h base/blob.c \
 	base/meter.h base/meter.c \
 	base/runtime.h base/runtime.c \
-	base/loop/wake.c \
+	base/loop/wake.h base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c \
 	base/loop/zap.h base/loop/zap.c
 

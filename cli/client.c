@@ -61,7 +61,6 @@ static int channel_open(struct client *c, struct loop *loop, enum client_channel
     static const enum port port[CLIENT_CHANNELS] = { PORT_SHELL, PORT_CONTROL, PORT_IOPUB,
                                                      PORT_STDIN };
     static const char *const name[CLIENT_CHANNELS] = { "shell", "control", "iopub", "stdin" };
-    const int unbounded = 0, reconnect_ms = RECONNECT_MS, linger_ms = LINGER_MS;
     struct channel_state *s = &c->channel[channel];
     char endpoint[CONNECTION_ENDPOINT_SIZE];
 
@@ -72,9 +71,9 @@ static int channel_open(struct client *c, struct loop *loop, enum client_channel
     /* one routing id for all channels: questions find us by it */
     if (!(s->socket = zmq_socket(c->context, channel == CLIENT_IOPUB ? ZMQ_SUB : ZMQ_DEALER)) ||
         zmq_setsockopt(s->socket, ZMQ_ROUTING_ID, c->id, strlen(c->id)) < 0 ||
-        zmq_setsockopt(s->socket, ZMQ_RECONNECT_IVL, &reconnect_ms, sizeof reconnect_ms) < 0 ||
-        zmq_setsockopt(s->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) < 0 ||
-        zmq_setsockopt(s->socket, ZMQ_RCVHWM, &unbounded, sizeof unbounded) < 0 ||
+        loop_zmq_set(s->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) < 0 ||
+        loop_zmq_set(s->socket, ZMQ_LINGER, LINGER_MS) < 0 ||
+        loop_zmq_set(s->socket, ZMQ_RCVHWM, 0) < 0 ||
         (channel == CLIENT_IOPUB && zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, "", 0) < 0) ||
         zmq_connect(s->socket, endpoint) < 0)
         return err_set(err, "%s: ZeroMQ: %s", endpoint, zmq_strerror(errno));

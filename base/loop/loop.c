@@ -13,6 +13,7 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "base/loop/wake.h"
 #include "base/rows.h"
 
 enum kind { KIND_FD, KIND_ZMQ, KIND_TIMER, KIND_SIGNAL };
@@ -221,6 +222,11 @@ struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, str
     w->socket = socket;
     w->fd = fd;
     return w;
+}
+
+int loop_zmq_set(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
 struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f,

@@ -40,6 +40,9 @@ void loop_fd_events(struct watch *w, unsigned events); /* 0: only a hang-up is r
  * bounded number and return. */
 struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, struct err *err);
 
+/* Sets an option of a ZeroMQ socket that is an int. -1 and errno. */
+MUST_USE int loop_zmq_set(void *socket, int option, int value);
+
 /* Calls f after after_ns, then every every_ns (0: once; the watch is then over and is freed by
  * watch_stop). after_ns LOOP_OFF: not before loop_timer_again(). */
 #define LOOP_OFF UINT64_MAX
@@ -59,16 +62,5 @@ void loop_free(struct loop *loop, void *p);
 
 void watch_stop(struct watch *w);   /* NULL is fine */
 void watch_clear(struct watch **w); /* stops *w and sets it to NULL */
-
-/* ---- wake.c ---- */
-/* Makes signals visible to poll(2). For loop.c only. A signal handler has no argument, so this
- * module has global state; a process has one loop. */
-
-/* Catches signo. Returns the descriptor (borrowed) that becomes readable when a signal comes. */
-int wake_catch(int signo, struct err *err);
-/* restores the signal's action; the last release closes the descriptor */
-void wake_release(int signo);
-void wake_drain(void);     /* to be called before wake_take, when the descriptor was readable */
-bool wake_take(int signo); /* came since the last call? */
 
 #endif

@@ -1,6 +1,6 @@
 /* The handler marks the signal in a table and writes one byte to a pipe. The byte only wakes up
  * poll(2), so nothing is lost if the pipe is full. */
-#include "base/loop/loop.h"
+#include "base/loop/wake.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -110,7 +110,6 @@ const unsigned char *zap_key(const struct zap_question *q)
 
 struct zap *zap_open(struct loop *loop, void *context, zap_f f, void *arg, struct err *err)
 {
-    const int linger = 0;
     struct zap *z = calloc(1, sizeof *z);
 
     if (!z)
@@ -118,8 +117,7 @@ struct zap *zap_open(struct loop *loop, void *context, zap_f f, void *arg, struc
     z->f = f;
     z->arg = arg;
     if (!(z->socket = zmq_socket(context, ZMQ_ROUTER)) ||
-        zmq_setsockopt(z->socket, ZMQ_LINGER, &linger, sizeof linger) < 0 ||
-        zmq_bind(z->socket, ENDPOINT) < 0)
+        loop_zmq_set(z->socket, ZMQ_LINGER, 0) < 0 || zmq_bind(z->socket, ENDPOINT) < 0)
         (void)err_set(err, "ZeroMQ's authentication: %s", zmq_strerror(zmq_errno()));
     else if ((z->watch = loop_zmq(loop, z->socket, zap_ready, z, err)))
         return z;

@@ -206,25 +206,22 @@ int router_send(struct router *r, struct slice identity, struct slice route, zmq
 
 /* ---- made and destroyed ---- */
 
-static int set(void *socket, int option, int value)
-{
-    return zmq_setsockopt(socket, option, &value, sizeof value);
-}
-
 static int set_options(void *socket)
 {
     const int64_t most = MESSAGE_MAX;
 
-    if (set(socket, ZMQ_LINGER, 0) < 0 || set(socket, ZMQ_SNDHWM, 0) < 0 ||
-        set(socket, ZMQ_RCVHWM, 0) < 0 || set(socket, ZMQ_ROUTER_MANDATORY, 1) < 0 ||
-        set(socket, ZMQ_BACKLOG, BACKLOG) < 0 || set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0)
+    if (loop_zmq_set(socket, ZMQ_LINGER, 0) < 0 || loop_zmq_set(socket, ZMQ_SNDHWM, 0) < 0 ||
+        loop_zmq_set(socket, ZMQ_RCVHWM, 0) < 0 ||
+        loop_zmq_set(socket, ZMQ_ROUTER_MANDATORY, 1) < 0 ||
+        loop_zmq_set(socket, ZMQ_BACKLOG, BACKLOG) < 0 ||
+        loop_zmq_set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0)
         return -1;
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most);
 }
 
 static int set_curve(void *socket, const struct keys *keys, const char *domain)
 {
-    if (set(socket, ZMQ_CURVE_SERVER, 1) < 0 || set(socket, ZMQ_IPV6, 1) < 0 ||
+    if (loop_zmq_set(socket, ZMQ_CURVE_SERVER, 1) < 0 || loop_zmq_set(socket, ZMQ_IPV6, 1) < 0 ||
         zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->secret, KEY_SIZE) < 0)
         return -1;
     return zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain));

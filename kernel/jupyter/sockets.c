@@ -18,7 +18,7 @@ struct socket_option {
 static int set_all(void *socket, const struct socket_option *o, size_t n, int64_t largest)
 {
     for (size_t i = 0; i < n; i++)
-        if (zmq_setsockopt(socket, o[i].name, &o[i].value, sizeof o[i].value) < 0)
+        if (loop_zmq_set(socket, o[i].name, o[i].value) < 0)
             return -1;
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
 }
@@ -33,7 +33,6 @@ static int options_set(void *socket, enum port port)
         { ZMQ_SNDHWM, ROUTER_SEND_HWM },
         { ZMQ_LINGER, 0 },
     };
-    static const struct socket_option mandatory[] = { { ZMQ_ROUTER_MANDATORY, 1 } };
     static const struct socket_option xpub[] = {
         { ZMQ_XPUB_NODROP, 1 },
         { ZMQ_XPUB_MANUAL, 1 },
@@ -48,7 +47,7 @@ static int options_set(void *socket, enum port port)
     case PORT_HEARTBEAT:
         return set_all(socket, echo, sizeof echo / sizeof *echo, LARGEST_SMALL);
     case PORT_STDIN: /* input() must not wait for a client that is gone */
-        if (set_all(socket, mandatory, 1, LARGEST) < 0)
+        if (loop_zmq_set(socket, ZMQ_ROUTER_MANDATORY, 1) < 0)
             return -1;
         return set_all(socket, router, sizeof router / sizeof *router, LARGEST);
     default:
@@ -59,10 +58,9 @@ static int options_set(void *socket, enum port port)
 static int curve_set(void *socket, const struct connection *c, enum port port)
 {
     const char *domain = port == PORT_HEARTBEAT ? DOMAIN_ANYBODY : DOMAIN_OWNER;
-    const int server = 1;
 
     if (zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) < 0 ||
-        zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) < 0)
+        loop_zmq_set(socket, ZMQ_CURVE_SERVER, 1) < 0)
         return -1;
     return zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, c->secret_key, strlen(c->secret_key) + 1);
 }
@@ -88,7 +86,6 @@ static int bind_one(struct sockets *s, const struct connection *c, enum port por
 {
     static const int type[PORTS] = { ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_ROUTER, ZMQ_XPUB, ZMQ_ROUTER };
     char endpoint[CONNECTION_ENDPOINT_SIZE];
-    const int on = 1;
     void *socket = zmq_socket(s->context, type[port]);
 
     s->socket[port] = socket;
@@ -99,7 +96,7 @@ static int bind_one(struct sockets *s, const struct connection *c, enum port por
                        zmq_strerror(errno));
     if (connection_endpoint(c, port, endpoint, err) < 0)
         return -1;
-    if (!c->ipc && strchr(endpoint, '[') && zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on) < 0)
+    if (!c->ipc && strchr(endpoint, '[') && loop_zmq_set(socket, ZMQ_IPV6, 1) < 0)
         return err_set(err, "%s: ZeroMQ: %s", endpoint, zmq_strerror(errno));
     if (zmq_bind(socket, endpoint) < 0)
         return err_set(err, "%s %u of connection file %s: can't listen at %s: %s%s",
@@ -148,7 +145,7 @@ void sockets_close(struct sockets *s, int linger_ms)
     owner_destroy(s->owner);
     for (unsigned port = 0; port < PORTS; port++)
         if (s->socket[port]) {
-            zmq_setsockopt(s->socket[port], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+            (void)!loop_zmq_set(s->socket[port], ZMQ_LINGER, linger_ms);
             zmq_close(s->socket[port]);
         }
     if (s->context) {
