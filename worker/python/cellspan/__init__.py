@@ -13,6 +13,7 @@ __path__.append(_os.path.join(__path__[0], "_dropin"))
 _FROM = {  # the module of each name; imported on first use, since most workers never need them
     "RemoteError": "_worker.remote",
     "call": "_api",
+    "distributed": "_distributed",
     "group": "_api",
     "local_rank": "_world",
     "map": "_map",
