@@ -143,7 +143,7 @@ jedi.Interpreter.__init__ = stuck
 """
 WATCHED = """
 import os, sys
-idle, home = sys.modules['cellspan._jupyter.warm'], sys.modules['cellspan._worker.home'].current
+idle, home = sys.modules['cellspan._jupyter.prepare_jedi'], sys.modules['cellspan._worker.home'].current
 class Watched(type(home.jedi)):
     def __setattr__(self, name, value):
         super().__setattr__(name, value)

@@ -26,8 +26,8 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/__init__.py \
 	worker/python/cellspan/_capture/assigned.py \
 	worker/python/cellspan/_capture/capture.py \
-	worker/python/cellspan/_capture/holders.py \
-	worker/python/cellspan/_capture/known.py \
+	worker/python/cellspan/_capture/memory_users.py \
+	worker/python/cellspan/_capture/fingerprints.py \
 	worker/python/cellspan/_capture/mappings.py \
 	worker/python/cellspan/_capture/origins.py \
 	worker/python/cellspan/_capture/parcel.py \
@@ -94,8 +94,8 @@ dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/magics.py \
 	worker/python/cellspan/_jupyter/partmagics.py \
 	worker/python/cellspan/_jupyter/requests.py \
-	worker/python/cellspan/_jupyter/standin.py \
-	worker/python/cellspan/_jupyter/warm.py \
+	worker/python/cellspan/_jupyter/fake_zmqshell.py \
+	worker/python/cellspan/_jupyter/prepare_jedi.py \
 	worker/python/cellspan/_jupyter/widgets.py
 
 cellspan_py_workerdir = $(cellspan_pydir)/_worker
@@ -109,14 +109,14 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/check.py \
 	worker/python/cellspan/_worker/environment.py \
 	worker/python/cellspan/_worker/follow.py \
-	worker/python/cellspan/_worker/glance.py \
+	worker/python/cellspan/_worker/idle_questions.py \
 	worker/python/cellspan/_worker/gpus.py \
 	worker/python/cellspan/_worker/groups.py \
 	worker/python/cellspan/_worker/hands.py \
 	worker/python/cellspan/_worker/home.py \
-	worker/python/cellspan/_worker/inherited.py \
+	worker/python/cellspan/_worker/after_fork.py \
 	worker/python/cellspan/_worker/interrupts.py \
-	worker/python/cellspan/_worker/landing.py \
+	worker/python/cellspan/_worker/gpu_placement.py \
 	worker/python/cellspan/_worker/loops.py \
 	worker/python/cellspan/_worker/message.py \
 	worker/python/cellspan/_worker/mlflow_run.py \
@@ -127,7 +127,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/remote.py \
 	worker/python/cellspan/_worker/scripts.py \
 	worker/python/cellspan/_worker/shell.py \
-	worker/python/cellspan/_worker/strangers.py \
+	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/streams.py \
 	worker/python/cellspan/_worker/torchenv.py \
 	worker/python/cellspan/_worker/where.py \

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
-from cellspan._capture import capture, known, parcel, tensors  # noqa: E402
+from cellspan._capture import capture, fingerprints, parcel, tensors  # noqa: E402
 from cellspan._capture.capture import Capture, CaptureError  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
@@ -296,12 +296,12 @@ def test_a_large_parcel_is_not_kept_for_the_sake_of_a_small_array(nb):
     assert len(os.listdir("/proc/self/fd")) == before + 1
 
 
-@pytest.mark.parametrize("size", [1, known.STEP - 1, known.STEP, known.STEP + 1, 3 * known.STEP + 5])
+@pytest.mark.parametrize("size", [1, fingerprints.STEP - 1, fingerprints.STEP, fingerprints.STEP + 1, 3 * fingerprints.STEP + 5])
 def test_a_parcels_bytes_are_compared_to_the_last(size):
     data = os.urandom(size)
     fd = os.memfd_create("test")
     os.pwrite(fd, data, 100)
-    sent = known.Sent(fd, 100 + size)
+    sent = fingerprints.Sent(fd, 100 + size)
     os.close(fd)
     assert sent.equals(100, memoryview(data))
     for at in {0, size // 2, size - 1}:

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
 from cellspan._capture import parcel, tensors  # noqa: E402
-from cellspan._worker import aborts, broadcast, gpus, landing  # noqa: E402
+from cellspan._worker import aborts, broadcast, gpu_placement, gpus  # noqa: E402
 from fake_agent import end_ranks, memfd, run_on  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[3]
@@ -317,16 +317,16 @@ def test_what_lay_on_a_gpu_lands_on_a_gpu_however_it_came(monkeypatch):
     fd, size = memfd(packed({"t": torch.ones(3)}))
     elsewhere = torch.device("meta")  # a device that is no GPU, but not the CPU either
     monkeypatch.setattr(gpus, "torch_device", lambda: elsewhere)
-    assert parcel.unpack(fd, size, {}, land=landing.copied)["t"].device.type == "cpu", "it never was on one"
+    assert parcel.unpack(fd, size, {}, land=gpu_placement.copied)["t"].device.type == "cpu", "it never was on one"
     os.close(fd)
     monkeypatch.setattr(tensors.Storage, "device", "cuda")
     value = torch.arange(400_000)
     fd, size = memfd(packed({"t": value[5:], "u": value.view(400, 1000)}))
-    got = parcel.unpack(fd, size, {}, land=landing.copied)
+    got = parcel.unpack(fd, size, {}, land=gpu_placement.copied)
     assert got["t"].device == got["u"].device == elsewhere and got["t"].shape == (399_995,) and got["u"].shape == (400, 1000)
     assert parcel.unpack(fd, size, {})["t"].device.type == "cpu", "at home it stays"
     monkeypatch.setattr(gpus, "torch_device", lambda: None)
-    assert int(parcel.unpack(fd, size, {}, land=landing.copied)["t"][-1]) == 399_999, "where there is no GPU, too"
+    assert int(parcel.unpack(fd, size, {}, land=gpu_placement.copied)["t"][-1]) == 399_999, "where there is no GPU, too"
     os.close(fd)
 
 

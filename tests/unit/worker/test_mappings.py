@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from cellspan._capture import mappings, parcel
-from cellspan._capture.known import Sent
+from cellspan._capture.fingerprints import Sent
 
 numpy = pytest.importorskip("numpy")
 

@@ -28,7 +28,7 @@ import types
 from .. import _link
 from . import parcel, reads, reducers
 from .assigned import Assigned, is_reset
-from .known import Known, Sent, fingerprint, found_in, hashed, size_of, unchanged
+from .fingerprints import Known, Sent, fingerprint, found_in, hashed, size_of, unchanged
 
 LIMIT = 4 << 30  # bytes of one capture; CELLSPAN_CAPTURE_LIMIT overrides it
 SPARE = 64 << 10  # bytes; a larger value is not sent if the cell assigns its name anyway

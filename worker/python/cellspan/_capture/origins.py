@@ -23,7 +23,7 @@ import weakref
 from .. import _link
 from .._base.limit import Limit, TooSlow
 from . import mappings, parcel, reducers
-from .holders import holders
+from .memory_users import holders
 
 LIMIT = 1.0  # seconds for all names of one question
 BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
@@ -325,7 +325,7 @@ def _twin_of(make, at):
 
 
 def _alike(ours, theirs):
-    from .known import fingerprint
+    from .fingerprints import fingerprint
 
     (digest, large), (other, others) = fingerprint(ours), fingerprint(theirs)
     return digest == other and len(large) == len(others) and all(_equal(a, b) for a, b in zip(large, others))

@@ -4,7 +4,7 @@ A tensor is pickled as (storage number, dtype, offset, size, stride, ...); the s
 bfloat16 and float8 need no special case, views of one storage share it again at the receiver, and tied parameters stay tied.
 If tensors use only a small part of a large storage, only that part is sent. Storages of CUDA and other devices are copied to
 the CPU when the parcel is written. Tensors arrive as CPU tensors, except that ranks with a GPU put those that were on a GPU at
-home on their own (landing.py).
+home on their own (gpu_placement.py).
 
 torch is imported here only to rebuild a tensor.
 """

@@ -13,7 +13,7 @@ import os
 
 from .. import _link
 from .._capture import parcel
-from . import gpus, landing
+from . import gpu_placement, gpus
 
 LIMIT = 60.0  # seconds, if the kernel sets no limit
 
@@ -87,8 +87,8 @@ def _all(broadcast, fd, whole):
     head = parcel.outline(fd, whole)
     broadcast.send(fd, parcel.HEADER.size, head - parcel.HEADER.size)
     table, meta = parcel.contents(fd, whole)
-    rows = landing.wanted(table, meta)
-    places = landing.empty(rows)
+    rows = gpu_placement.wanted(table, meta)
+    places = gpu_placement.empty(rows)
     for index, (offset, length) in enumerate(table):
         broadcast.send(fd, offset, length, places.get(index))
     return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}
@@ -98,8 +98,8 @@ def _gpu_buffers(broadcast, fd, into, whole):
     """Sends the buffers that were on a GPU at home, of a parcel that this rank has in fd; returns as _all(). A rank without memory
     for them takes part, too."""
     table, meta = parcel.contents(fd, whole)
-    rows = landing.wanted(table, meta)
-    places = landing.empty(rows)
+    rows = gpu_placement.wanted(table, meta)
+    places = gpu_placement.empty(rows)
     for _, index, length in rows:
         broadcast.send(into, table[index][0], length, places.get(index))
     return {n: places[index].untyped_storage() for n, index, _ in rows if index in places}

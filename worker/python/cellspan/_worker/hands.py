@@ -15,7 +15,7 @@ import time
 
 from .._base.errors import text_of
 from .._capture import parcel
-from . import landing
+from . import gpu_placement
 from .worker import Waiting
 
 PIECE = 64 << 20  # bytes of a load in one message
@@ -142,7 +142,7 @@ def work(fn, of):
             head, data = hands.receive()
             if head.get("over"):
                 return
-            items = unpickled(data, ns, landing.copied)
+            items = unpickled(data, ns, gpu_placement.copied)
             del data
             began, results = time.perf_counter(), []
             for at, item in enumerate(items, head["first"]):
@@ -203,4 +203,4 @@ def part(of):
         head, data = hands.receive()
         if "failed" in head:
             raise TypeError(head["failed"])
-        return unpickled(data, worker.shell.user_ns, landing.copied)
+        return unpickled(data, worker.shell.user_ns, gpu_placement.copied)

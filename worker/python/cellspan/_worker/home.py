@@ -15,11 +15,11 @@ from .. import _link
 from .._base.errors import in_words, text_of
 from .._base.imports import when_imported
 from .._capture.reads import refuse_what_is_no_python
-from .._jupyter import requests, standin
+from .._jupyter import fake_zmqshell, requests
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
-from .._jupyter.warm import PATIENCE, Jedi
-from . import environment, glance
+from .._jupyter.prepare_jedi import PATIENCE, Jedi
+from . import environment, idle_questions
 from .follow import Lead
 from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
@@ -52,7 +52,7 @@ class Home(Worker):
         begin_process("home")
         self.start(fd)
         self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
-        standin.install(ZMQInteractiveShell)
+        fake_zmqshell.install(ZMQInteractiveShell)
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
         self._gathered = {}  # values of BINDs of one cell, until the last; None: one of them could not be taken
@@ -132,7 +132,7 @@ class Home(Worker):
             target = content.get("target_name") or None
             self._reply(number, {"status": "ok", "comms": self.comms.info(target)})
         elif kind in ("complete_request", "inspect_request"):
-            serve = glance.complete if kind == "complete_request" else glance.inspect
+            serve = idle_questions.complete if kind == "complete_request" else idle_questions.inspect
             self._aside(number, fields, lambda: serve(self, content))
         elif kind == "cellspan_handle":
             self._aside(number, fields, lambda: self._handle_for(content))
@@ -483,7 +483,7 @@ class Home(Worker):
     # ---- questions to idle ranks -----------------------------------------------------------------------------------------
 
     def ask_ranks(self, what, content, everybody=False):
-        """Asks rank 0, or all ranks, if they run nothing; see glance.py. Returns a function that waits and returns
+        """Asks rank 0, or all ranks, if they run nothing; see idle_questions.py. Returns a function that waits and returns
         [[rank, answer], …]."""
         if threading.current_thread() is not self.main_thread or not _link.alive():
             return list
@@ -493,7 +493,7 @@ class Home(Worker):
         return lambda: self.wait_for(waiting)
 
     def hints(self, error):
-        return glance.hint(self, error)
+        return idle_questions.hint(self, error)
 
     # ---- calls: a cellspan magic in the middle of a cell -----------------------------------------------------------------
 

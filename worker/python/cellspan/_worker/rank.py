@@ -18,7 +18,7 @@ from .._base.errors import in_words, text_of
 from .._capture.origins import Origins
 from .._capture.parcel import ParcelTooLarge, pack, reason, unpack
 from .._jupyter.widgets import VIEW, Widgets
-from . import aborts, environment, glance, gpus, landing, mlflow_run, reloads, strangers, torchenv
+from . import aborts, environment, gpu_placement, gpus, idle_questions, library_fixes, mlflow_run, reloads, torchenv
 from .follow import Follower
 from .publish import to_json
 from .remote import described
@@ -83,9 +83,9 @@ class Rank(Worker):
         info = {"rank": self.rank, "group": self.group, "hostname": platform.node(), "prefix": sys.prefix}
         self.send("READY", 0, {"pid": os.getpid(), "python": platform.python_version(), "info": to_json(info)})
         self.search_path()
-        strangers.meet()
+        library_fixes.meet()
         if self.FOLLOWS_IPYTHON:
-            strangers.meet_in_notebook()
+            library_fixes.meet_in_notebook()
         aborts.watch()
         mlflow_run.watch()
         self.serve()
@@ -404,7 +404,7 @@ class Rank(Worker):
         """Binds the names in the blob, or in the parcel that another rank sends from GPU to GPU (broadcast)."""
         kept = []
         if not broadcast:
-            bound = unpack(fd, size, self.shell.user_ns, land=landing.copied)
+            bound = unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied)
         else:
             bound = self._broadcast(broadcast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
         bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
@@ -470,8 +470,8 @@ class Rank(Worker):
         if fields["what"] == "compare":
             self._compare(number, fields["content"])
             return
-        if fields["what"] in glance.SERVED:
-            answer, error = self.attempt(number, glance.SERVED[fields["what"]], self.shell, loads(fields["content"]))
+        if fields["what"] in idle_questions.SERVED:
+            answer, error = self.attempt(number, idle_questions.SERVED[fields["what"]], self.shell, loads(fields["content"]))
             self._probed(number, "ok" if error is None else "error", to_json(answer if error is None else {"error": text_of(error)}))
             return
         from . import check  # imported here because most ranks never need it

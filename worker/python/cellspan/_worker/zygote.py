@@ -19,7 +19,7 @@ import time
 
 from .. import _link
 from .._base.errors import attempt
-from . import environment, inherited, reloads
+from . import after_fork, environment, reloads
 from .message import decoded
 from .worker import begin_process
 
@@ -199,7 +199,7 @@ def become(order, sock, batch):
         environment.coloured()
     if order.cwd:
         os.chdir(order.cwd)
-    inherited.forget()
+    after_fork.forget()
     made = {_link.START_SCRIPT: scripts.ScriptRank, _link.START_BESIDE: scripts.BesideRank}.get(order.role, ranks.Rank)
     rank = made(link, order.rank, order.group, order.env)
     ranks.current = rank
