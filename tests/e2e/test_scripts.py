@@ -141,6 +141,16 @@ def test_a_function_leaves_its_rank_as_it_was(nb):
     assert "left its process group" not in nb.ok("cellspan.run(messy, False, init=True, fresh=True, n=2)").stderr
 
 
+def test_a_run_of_mlflow_that_a_function_leaves_open_is_named(nb):
+    nb.ok("%%distribute -n 2\nimport sys, types\nclass info: run_id = 'r1'\nclass Run: info = info\nopened = []\n"
+          "sys.modules['mlflow'] = types.SimpleNamespace(active_run=lambda: Run if opened else None)")
+    nb.ok("import cellspan\ndef tracks(): import __main__; __main__.opened.append(1)\ndef uses(): import mlflow")
+    assert "left MLflow" not in nb.ok("cellspan.run(uses)").stderr
+    cell = nb.ok("cellspan.run(tracks)")
+    assert "[0-1] cellspan: tracks() left MLflow's run r1 open: call mlflow.end_run() in it" in cell.stderr, cell.shown
+    assert "left MLflow" not in nb.ok("cellspan.run(uses)").stderr
+
+
 def test_a_function_gets_arguments_of_any_name(nb):
     nb.ok("import cellspan\ndef f(n, env, cwd=None):\n    return [n, env, cwd]")
     assert nb.ok("cellspan.call(f, (1,), {'env': {}, 'cwd': 'x'}, n=2)").value == "[1, {}, 'x']"

@@ -6,12 +6,12 @@ import logging
 import os
 import sys
 
-from . import torchenv
+from . import mlflow_run, torchenv
 
 
 def call(fn, args, kwargs, _):
     """fn's value. Restores the environment, the current folder, sys.argv, logging and torch's default dtype. Warns about a process
-    group that fn has left, but for an exception."""
+    group or a run of MLflow that fn has left open, but for an exception."""
     __tracebackhide__ = True
     before = _Process()
     try:
@@ -73,6 +73,7 @@ class _Process:
         self.logging = root.level, list(root.handlers), root.manager.disable
         self.dtype = _dtype()
         self.grouped = torchenv.is_initialized()
+        self.mlflow_run = mlflow_run.own()
 
     def put_back(self, name):
         for key in [key for key in os.environ if key not in self.environ]:
@@ -92,6 +93,9 @@ class _Process:
                 "torch.distributed.destroy_process_group() in it, or use init=True",
                 file=sys.stderr,
             )
+        run = mlflow_run.own()
+        if name and run not in (None, self.mlflow_run):
+            print(f"cellspan: {name}() left MLflow's run {run} open: call mlflow.end_run() in it, or use `with mlflow.start_run():`", file=sys.stderr)
 
 
 def _folder():

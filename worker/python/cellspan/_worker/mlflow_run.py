@@ -20,9 +20,15 @@ _joined = None  # home's run
 
 
 def of_home():
-    """The id of the run that is active in home's main thread, or None."""
+    """The id of the run that is active in this process's main thread, or None. Called at home."""
     run = _active_run()
     return None if run is None else run.info.run_id
+
+
+def own():
+    """The id of this rank's active run, unless it is home's; or None."""
+    run = of_home()
+    return None if run == _joined else run
 
 
 def watch():
