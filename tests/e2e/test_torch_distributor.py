@@ -87,6 +87,16 @@ def test_scripts(book, tmp_path, reuse):
     assert book.ok("%%distribute -n 2\nimport sys, os\n('helper' in sys.modules, os.environ.get('LEFT'))").value == "(False, None)"
 
 
+def test_the_current_folder_is_that_of_home(book, tmp_path):
+    (tmp_path / "here.py").write_text("import os; print(os.getcwd())")
+    book.ok("before = os.getcwd(); os.chdir(%r)" % str(tmp_path))
+    try:
+        assert book.ok(CPU + ".run(os.getcwd)").value == repr(str(tmp_path))
+        assert "[0-1] %s\n" % tmp_path in book.ok(CPU + ".run('here.py')").stdout
+    finally:
+        book.ok("os.chdir(before)")
+
+
 def test_deepspeeds_options_are_in_argv(book, tmp_path):
     book.ok("def words():\n    import json\n    return sys.argv[1:3], json.load(open(sys.argv[3]))")
     run = "DeepspeedTorchDistributor(2, 1, True, False, deepspeedConfig=%s).run("

@@ -29,7 +29,7 @@ def launch(
     """Calls fn(*args, **kwargs) on n ranks. Returns rank 0's value, or with gather=True the list of all ranks' values.
 
     n: world size (None: as in %distribute); on: where, as in cellspan.run(), and "local" is this machine even if the group is
-    elsewhere; gpus: for each rank; no_gpu: ranks see none; env: {name: text}; timeout: seconds. reuse: on the notebook's ranks,
+    elsewhere, in the current folder; gpus: for each rank; no_gpu: ranks see none; env: {name: text}; timeout: seconds. reuse: on the notebook's ranks,
     which stay; else in fresh processes.
 
     Raises the exception of the first rank that fails, which is also a RemoteError (see _worker/remote.py). TypeError, before
@@ -39,7 +39,7 @@ def launch(
     options = {"on": on, "gpus": gpus, "env": env, "gather": gather, "timeout": timeout}
     if reuse:
         return _api.call(fn, args, kwargs, n=n, no_gpu=no_gpu, **options)
-    return _api.beside(fn, args, kwargs, **{"nproc": n, "no-gpu": no_gpu}, **options)
+    return _api.beside(fn, args, kwargs, **{"nproc": n, "no-gpu": no_gpu, "cwd": _folder(on)}, **options)
 
 
 def launch_script(path, words=(), *, n=None, on=None, gpus=None, no_gpu=False, env=None, reuse=False):
@@ -50,7 +50,15 @@ def launch_script(path, words=(), *, n=None, on=None, gpus=None, no_gpu=False, e
 
         launch(script, (path, list(words)), n=n, on=on, gpus=gpus, no_gpu=no_gpu, env=env, reuse=True)
         return
-    _api.script(path, words, **{"nproc": n, "no-gpu": no_gpu}, on=on, gpus=gpus, env=env)
+    _api.script(path, words, **{"nproc": n, "no-gpu": no_gpu, "cwd": _folder(on)}, on=on, gpus=gpus, env=env)
+
+
+def _folder(on):
+    """The folder for fresh processes of this machine: the notebook's current one, as for any child process. None: where ranks start."""
+    try:
+        return os.getcwd() if on == "local" else None
+    except OSError:  # it was deleted
+        return None
 
 
 # ---- errors ---------------------------------------------------------------------------------------------------------
