@@ -129,13 +129,6 @@ static int parse_number(const char **p, const char *end, unsigned size, unsigned
     return n < size ? 0 : 1;
 }
 
-static int bad_token(struct err *err, struct slice token)
-{
-    return err_set(
-        err, "'%.*s' is not a rank: write numbers and ranges as in 0,3-5 or -1 (the last), or all",
-        SLICE_ARG(token));
-}
-
 static int out_of_range(struct err *err, struct slice token, unsigned size)
 {
     if (size == 0)
@@ -164,7 +157,10 @@ static int parse_token(struct ranks *r, struct slice token, unsigned size, struc
         }
     }
     if (rc < 0 || p != end)
-        return bad_token(err, token);
+        return err_set(
+            err,
+            "'%.*s' is not a rank: write numbers and ranges as in 0,3-5 or -1 (the last), or all",
+            SLICE_ARG(token));
     if (rc > 0)
         return out_of_range(err, token, size);
     if (first > last)

@@ -44,8 +44,10 @@ static void log_failure(int rc, const struct err *err)
 }
 
 /* If clients don't read the output, the workers that print must wait. */
-static void balance(struct kernel *k)
+static void balance(void *arg)
 {
+    struct kernel *k = arg;
+
     agents_hold(k->agents, front_waiting(k->front) + dispatch_waiting(k->notebook) > WAITING_MAX);
 }
 
@@ -269,11 +271,6 @@ static void on_tick(void *arg)
     balance(arg);
 }
 
-static void on_drained(void *arg)
-{
-    balance(arg);
-}
-
 static bool is_occupied(void *arg)
 {
     return dispatch_is_occupied(((struct kernel *)arg)->notebook);
@@ -395,7 +392,7 @@ struct kernel *kernel_create(struct loop *loop, const struct arguments *argument
         kernel_destroy(k);
         return NULL;
     }
-    front_on_drained(k->front, on_drained, k);
+    front_on_drained(k->front, balance, k);
     front_on_idle(k->front, is_occupied, k);
     log_failure(front_status(k->front, NULL, "starting", err), err);
     return k;

@@ -391,11 +391,6 @@ static int mode_set(const struct option *o, const char *as, const char *text, en
     return 0;
 }
 
-static int path_set(const char *as, const char *text, char **to, struct err *err)
-{
-    return *text ? text_set(to, text, err) : err_set(err, "%s: a folder is missing", as);
-}
-
 int value_set(const struct option *o, const char *as, const char *text, struct plan *plan,
               struct err *err)
 {
@@ -426,7 +421,7 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
     case OPTION_ENV:
         return env_set(as, text, to, err);
     case OPTION_PATH:
-        return path_set(as, text, to, err);
+        return *text ? text_set(to, text, err) : err_set(err, "%s: a folder is missing", as);
     case OPTION_TIME:
         return time_set(o, as, text, to, err);
     case OPTION_MODULE:

@@ -91,12 +91,6 @@ static int complain(const struct ifaddrs *all, const char *interface, struct err
     return -1;
 }
 
-static int add_endpoint(const struct listen_address *p, unsigned port, struct buf *out)
-{
-    return buf_addf(out, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", out->n ? "," : "", p->ip,
-                    port);
-}
-
 /* Binds each wanted address, all to the port that the first one got. */
 static int bind_each(struct router *r, const struct listen_addresses *addresses, struct err *err)
 {
@@ -125,9 +119,13 @@ static int bind_and_list(struct router *r, const struct ifaddrs *all, const char
                     : err_set(err, "this machine has no network address");
     if ((some ? bind_each(r, &addresses, err) : router_bind(r, "tcp://*:*", err)) < 0)
         return -1;
-    for (unsigned i = 0; i < addresses.n; i++)
-        if (add_endpoint(&addresses.address[i], router_port(r), endpoints) < 0)
+    for (unsigned i = 0; i < addresses.n; i++) {
+        const struct listen_address *p = &addresses.address[i];
+
+        if (buf_addf(endpoints, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", i ? "," : "", p->ip,
+                     router_port(r)) < 0)
             return err_set(err, "out of memory");
+    }
     return 0;
 }
 

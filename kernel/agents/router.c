@@ -26,11 +26,6 @@ struct router {
 
 /* ---- in ---- */
 
-static int number_of(zmq_msg_t *m)
-{
-    return zmq_msg_get(m, ZMQ_SRCFD);
-}
-
 static void mark(struct router *r, uint32_t fd, bool silent)
 {
     if (r->silent && fd < NUMBERS_MAX)
@@ -44,7 +39,7 @@ static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
         .router = r,
         .identity = slice_of(zmq_msg_data(&frame[0]), zmq_msg_size(&frame[0])),
         .user = user ? user : "",
-        .fd = number_of(&frame[1]),
+        .fd = zmq_msg_get(&frame[1], ZMQ_SRCFD),
         .first = slice_of(zmq_msg_data(&frame[1]), zmq_msg_size(&frame[1])),
         .last = n > 2 ? slice_of(zmq_msg_data(&frame[2]), zmq_msg_size(&frame[2])) : slice_text(""),
         .frames = n - 1,

@@ -13,7 +13,7 @@
 enum member_state {
     MEMBER_WAITING,
     MEMBER_RUNNING,
-    MEMBER_OK,
+    MEMBER_OK, /* what follows makes the cell fail */
     MEMBER_FAILED,
     MEMBER_INTERRUPTED,
     MEMBER_DEAD

@@ -8,12 +8,6 @@
 
 /* ---- GPUs of the machines ---- */
 
-/* false: the driver could not tell the GPUs; it may do so the next time. */
-static bool is_told(const json_t *said)
-{
-    return said && !json_is_null(json_object_get(said, "gpus"));
-}
-
 static void note_held(struct machine *m, const json_t *gpu, const char *by)
 {
     const size_t at = strlen(m->held);
@@ -30,7 +24,8 @@ void placement_gpus(struct notebook *nb, unsigned node, const struct span *m)
     size_t k;
 
     if (machine) {
-        machine->known = is_told(said);
+        /* null: the driver could not tell the GPUs; it may do so the next time */
+        machine->known = said && !json_is_null(json_object_get(said, "gpus"));
         machine->asked = false;
         machine->gpus = machine->gpus_all = 0;
         machine->mig = false;

@@ -68,7 +68,7 @@ static void end_first(struct notebook *nb)
     prompt_free(p);
 }
 
-static void show_first(struct notebook *nb)
+void prompts_tick(struct notebook *nb)
 {
     struct prompt *p = nb->prompts.first;
 
@@ -84,7 +84,7 @@ static void show_first(struct notebook *nb)
 static void start_wait(struct notebook *nb)
 {
     nb->prompts.due_ns = notebook_now(nb) + LOWER_NS;
-    show_first(nb);
+    prompts_tick(nb);
 }
 
 static void reply(struct notebook *nb, uint32_t worker, uint64_t id, struct slice value)
@@ -147,7 +147,7 @@ static void drop(struct notebook *nb, uint32_t worker, const uint64_t *id)
     if (nb->prompts.first != first)
         start_wait(nb);
     else
-        show_first(nb); /* a rank that has ended can't ask first any more */
+        prompts_tick(nb); /* a rank that has ended can't ask first any more */
 }
 
 void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m)
@@ -180,11 +180,6 @@ void prompts_answer(struct notebook *nb, struct request *r)
 bool prompts_wait(const struct notebook *nb)
 {
     return nb->prompts.first;
-}
-
-void prompts_tick(struct notebook *nb)
-{
-    show_first(nb);
 }
 
 uint64_t prompts_due(const struct notebook *nb)

@@ -277,14 +277,6 @@ void run_begin(struct cell *c)
 
 /* ---- the end ---- */
 
-static bool any_member(const struct cell *c, enum member_state state)
-{
-    for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state == state)
-            return true;
-    return false;
-}
-
 /* Names the dead ranks that the error does not name. */
 static void note_dead(struct cell *c)
 {
@@ -308,9 +300,8 @@ enum cell_outcome run_end(struct cell *c)
 {
     stop_over(c);
     output_flush(c);
-    if (any_member(c, MEMBER_FAILED) || any_member(c, MEMBER_DEAD) ||
-        any_member(c, MEMBER_INTERRUPTED))
-        c->bad = true;
+    for (size_t k = 0; k < c->n; k++)
+        c->bad = c->bad || c->member[k].state > MEMBER_OK;
     live_end(c);
     if (c->bad && !c->fault.shown)
         error_show(c, error_of_cell(c));

@@ -225,7 +225,7 @@ static void where_end(struct notebook *nb, struct where *w)
 }
 
 /* Shows and ends the requests that have all answers, or whose time is over. */
-static void show_due(struct notebook *nb)
+void where_tick(struct notebook *nb)
 {
     const uint64_t now = notebook_now(nb);
 
@@ -239,11 +239,6 @@ static void show_due(struct notebook *nb)
         *at = w->next;
         where_end(nb, w);
     }
-}
-
-void where_tick(struct notebook *nb)
-{
-    show_due(nb);
 }
 
 uint64_t where_due(const struct notebook *nb)
@@ -322,7 +317,7 @@ static void where_start(struct notebook *nb, struct where *w)
     ask(nb, w);
     w->next = nb->where;
     nb->where = w;
-    show_due(nb);
+    where_tick(nb);
 }
 
 void where_begin(struct cell *c)
@@ -403,6 +398,6 @@ bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
         w->waiting--;
     }
     if (w)
-        show_due(nb);
+        where_tick(nb);
     return w != NULL;
 }

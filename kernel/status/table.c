@@ -20,25 +20,10 @@ static void rank_of(const struct status_rank *r, char *out)
     snprintf(out, TABLE_CELL, "%u", r->rank);
 }
 
-static void state_of(const struct status_rank *r, char *out)
-{
-    write_text(out, r->state);
-}
-
-static void node_of(const struct status_rank *r, char *out)
-{
-    write_text(out, r->node);
-}
-
 static void pid_of(const struct status_rank *r, char *out)
 {
     if (r->pid)
         snprintf(out, TABLE_CELL, "%ld", r->pid);
-}
-
-static void gpu_of(const struct status_rank *r, char *out)
-{
-    write_text(out, r->gpu);
 }
 
 void write_size(char out[static TABLE_CELL], uint64_t bytes)
@@ -132,20 +117,22 @@ static const struct column {
     unsigned views;
     bool number; /* aligned right */
     bool always; /* shown even if it is empty for all ranks */
+    /* NULL: the cell is the text at this offset in the rank */
     void (*write)(const struct status_rank *r, char *out);
+    size_t text;
 } columns[] = {
-    { "rank", VIEW_GROUP | VIEW_CELL, true, true, rank_of },
-    { "state", VIEW_GROUP, false, true, state_of },
-    { "state", VIEW_CELL, false, true, state_and_time_of },
-    { "node", VIEW_GROUP | VIEW_CELL, false, true, node_of },
-    { "pid", VIEW_GROUP, true, true, pid_of },
-    { "gpu", VIEW_GROUP | VIEW_CELL, false, false, gpu_of },
-    { "gpu memory", VIEW_GROUP | VIEW_CELL, true, false, gpu_memory_of },
-    { "gpu use", VIEW_GROUP | VIEW_CELL, true, false, gpu_use_of },
-    { "others on it", VIEW_GROUP | VIEW_CELL, false, false, gpu_others_of },
-    { "memory", VIEW_GROUP, true, false, memory_of },
-    { "in cell", VIEW_GROUP, true, false, time_of },
-    { "cells", VIEW_GROUP, true, true, cells_of },
+    { "rank", VIEW_GROUP | VIEW_CELL, true, true, rank_of, 0 },
+    { "state", VIEW_GROUP, false, true, NULL, offsetof(struct status_rank, state) },
+    { "state", VIEW_CELL, false, true, state_and_time_of, 0 },
+    { "node", VIEW_GROUP | VIEW_CELL, false, true, NULL, offsetof(struct status_rank, node) },
+    { "pid", VIEW_GROUP, true, true, pid_of, 0 },
+    { "gpu", VIEW_GROUP | VIEW_CELL, false, false, NULL, offsetof(struct status_rank, gpu) },
+    { "gpu memory", VIEW_GROUP | VIEW_CELL, true, false, gpu_memory_of, 0 },
+    { "gpu use", VIEW_GROUP | VIEW_CELL, true, false, gpu_use_of, 0 },
+    { "others on it", VIEW_GROUP | VIEW_CELL, false, false, gpu_others_of, 0 },
+    { "memory", VIEW_GROUP, true, false, memory_of, 0 },
+    { "in cell", VIEW_GROUP, true, false, time_of, 0 },
+    { "cells", VIEW_GROUP, true, true, cells_of, 0 },
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
@@ -153,7 +140,10 @@ static const char *cell_of(const struct column *c, const struct status_rank *r,
                            char out[static TABLE_CELL])
 {
     out[0] = '\0';
-    c->write(r, out);
+    if (c->write)
+        c->write(r, out);
+    else
+        write_text(out, *(const char *const *)((const char *)r + c->text));
     return out;
 }
 
