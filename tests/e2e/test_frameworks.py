@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+
 import pytest
 from client import by_rank
 
@@ -193,6 +196,158 @@ def double(x):
     return x * 2 + 1
 print("=", double(torch.arange(3.0)).tolist())
 """, "[1.0, 3.0, 5.0]")
+
+
+SHARDED = """
+import os, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+def sharded():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 1))
+    mesh = init_device_mesh("cpu", (int(os.environ["WORLD_SIZE"]),))
+    for layer in (model[0], model[2]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model, torch.optim.Adam(model.parameters(), 0.01)
+
+def train(model, optimizer, steps):
+    x = torch.arange(32.0).reshape(8, 4) / 32
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+def states(model, optimizer):
+    weights, moments = get_state_dict(model, optimizer)
+    return {"model": weights, "optimizer": moments}
+
+def told(model, optimizer):
+    step = {int(of["step"]) for of in optimizer.state.values()}
+    return dist.get_world_size(), step, [round(p.full_tensor().sum().item(), 4) for p in model.parameters()]
+"""
+SAVES = """
+model, optimizer = sharded()
+train(model, optimizer, 3)
+dcp.save(states(model, optimizer), checkpoint_id=%r)
+told(model, optimizer)
+"""
+LOADS = """
+model, optimizer = sharded()
+kept = states(model, optimizer)
+dcp.load(kept, checkpoint_id=%r)
+set_state_dict(model, optimizer, model_state_dict=kept["model"], optim_state_dict=kept["optimizer"])
+loaded = told(model, optimizer)
+train(model, optimizer, 2)
+loaded, told(model, optimizer)
+"""
+
+
+def ranks_say(nb, options, code):
+    """What the last line is on each rank; it is the same on all."""
+    found = ast.literal_eval(nb.ok("%%%%distribute %s --gather\n%s" % (options, code), limit=150).value)
+    assert found == found[:1] * len(found), found
+    return found[0]
+
+
+@pytest.mark.limit(400)
+def test_fsdp2_with_checkpoints_twice_in_a_notebook_and_after_growing(nb, tmp_path):
+    kept = str(tmp_path / "kept")
+    saved = ranks_say(nb, "-n 2", SHARDED + SAVES % kept)
+    assert saved[:2] == (2, {3})
+    assert ranks_say(nb, "", SAVES % kept) == saved, "again, over the first checkpoint"
+    loaded, on = ranks_say(nb, "", LOADS % kept)
+    assert loaded == saved and on[:2] == (2, {5}) and on[2] != saved[2]
+    loaded, grown = ranks_say(nb, "-n 3", SHARDED + LOADS % kept)
+    assert loaded == (3, *saved[1:]) and grown == (3, *on[1:])
+    again = str(tmp_path / "again")
+    assert ranks_say(nb, "", SAVES % again) == loaded
+    assert ranks_say(nb, "--fresh -n 2", SHARDED + LOADS % again) == (saved, on)
+
+
+# A script with the shape of torchrun's examples: it has a module beside it, reads its rank from the environment, takes its options
+# from the command line, keeps a snapshot in the working directory, and goes on from it.
+
+DATA = """
+import torch
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, k):
+        return torch.tensor([k / 32]), torch.tensor([k / 16])
+"""
+TORCHRUNS = """
+import argparse, os, torch, torch.distributed as dist
+from numbers_data import Numbers
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+class Trainer:
+    def __init__(self, model, data, optimizer, every, snapshot):
+        self.rank, self.data, self.optimizer = int(os.environ["RANK"]), data, optimizer
+        self.every, self.snapshot, self.done = every, snapshot, 0
+        if os.path.exists(snapshot):
+            kept = torch.load(snapshot)
+            model.load_state_dict(kept["model"])
+            self.done = kept["done"]
+            print("= resumes at epoch", self.done)
+        self.model = DDP(model)
+
+    def train(self, epochs):
+        for epoch in range(self.done, epochs):
+            self.data.sampler.set_epoch(epoch)
+            for x, y in self.data:
+                self.optimizer.zero_grad()
+                torch.nn.functional.mse_loss(self.model(x), y).backward()
+                self.optimizer.step()
+            print("= rank", self.rank, "epoch", epoch, "steps", len(self.data))
+            if self.rank == 0 and (epoch + 1) % self.every == 0:
+                torch.save({"model": self.model.module.state_dict(), "done": epoch + 1}, self.snapshot)
+        dist.barrier()
+
+def main(epochs, every, batch):
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    model, data = torch.nn.Linear(1, 1), Numbers()
+    loader = DataLoader(data, batch_size=batch, sampler=DistributedSampler(data))
+    Trainer(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), every, "snapshot.pt").train(epochs)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("epochs", type=int)
+    parser.add_argument("every", type=int)
+    parser.add_argument("--batch", type=int, default=4)
+    given = parser.parse_args()
+    main(given.epochs, given.every, given.batch)
+"""
+
+
+def epochs(text, first, last, resumes):
+    for rank in range(2):
+        said = [line for line in by_rank(text)[rank] if line.startswith("=")]
+        assert said == ["= resumes at epoch %d" % first] * resumes + ["= rank %d epoch %d steps 2" % (rank, k) for k in range(first, last)], text
+
+
+@pytest.mark.limit(300)
+def test_a_script_of_torchruns_shape_resumes_from_its_snapshot(nb, jupyter_env, tmp_path):
+    (tmp_path / "numbers_data.py").write_text(DATA)
+    script = tmp_path / "train.py"
+    script.write_text(TORCHRUNS)
+    at_work = tmp_path / "work"
+    at_work.mkdir()
+    line = "%%%%distribute -n 2 --cwd %s %s %%d 1 --batch 8" % (at_work, script)
+    epochs(nb.ok(line % 2, limit=150).stdout, 0, 2, 0)
+    epochs(nb.ok(line % 4, limit=150).stdout, 2, 4, 1)
+    run = subprocess.run(["cellspan", "run", "-n", "2", str(script), "6", "1", "--batch=8"], cwd=at_work, env=jupyter_env, stdin=subprocess.DEVNULL,
+                         capture_output=True, text=True, timeout=150)
+    assert run.returncode == 0, run.stdout + run.stderr
+    epochs(run.stdout, 4, 6, 1)
 
 
 @pytest.mark.limit(200)
