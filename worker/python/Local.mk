@@ -42,6 +42,7 @@ dist_cellspan_py_capture_DATA = \
 cellspan_py_dropindir = $(cellspan_pydir)/_dropin
 dist_cellspan_py_dropin_DATA = \
 	worker/python/cellspan/_dropin/px.py \
+	worker/python/cellspan/_dropin/tensorflow.py \
 	worker/python/cellspan/_dropin/torch.py
 
 cellspan_py_horovoddir = $(cellspan_pydir)/_dropin/horovod
