@@ -214,7 +214,9 @@ def test_loaders_that_can_not_be_divided(maggy):
     cell = maggy.run("lagom(never, train_set=TensorDataset(x[:1]))").assert_error("ValueError")
     assert "train_set has 1 sample for 2 ranks, and each needs at least one: run it with n=1" in cell.reply["evalue"]
     assert "trained" not in cell.stdout
-    assert "dataset[1] has 0 samples" in told(maggy, "def both(module, dataset): return 1\nlagom(both, train_set=None, dataset=[data, []])", "ValueError")
+    assert "dataset[1] has 0 samples" in told(maggy, "def both(module, dataset): return 1\nlagom(both, train_set=None, dataset=[data, TensorDataset(x[:0])])", "ValueError")
+    for fine in ("[(x[0], 1)]", "{'x': x}", "'/a/path'", "[data, '/a/path']"):
+        assert maggy.ok(f"lagom(both, n=3, train_set=None, dataset={fine})['test result']").value == "1.0"
 
 
 def test_code_that_changes_the_module(maggy):
@@ -276,6 +278,49 @@ def changes(module, train_set):
              "    return float(net.dec.weight.grad is not None)")
     assert "set find_unused_parameters=True in TorchDistributedConfig" in told(maggy, "lagom(part, Auto)", "RuntimeError")
     assert maggy.ok("lagom(part, Auto, find_unused_parameters=True)['test result']", limit=120).value == "0.0"
+
+
+@pytest.mark.limit(400)
+def test_other_code_for_one_process(maggy):
+    """Groups of parameters, schedulers, optimizers with state that is saved, tied weights, attention, buffers of any kind, two
+    forwards before a backward, gradients that are added up, a class derived from module."""
+    maggy.ok("""
+tokens = torch.randint(0, 20, (8, 5))
+class Text(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb, self.head = torch.nn.Embedding(20, 16), torch.nn.Linear(16, 20, bias=False)
+        self.head.weight = self.emb.weight
+        self.enc = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        self.register_buffer("freqs", torch.ones(2, dtype=torch.complex64) * 1j)
+        self.register_buffer("none", torch.ones(0))
+    def forward(self, t):
+        return self.head(self.enc(self.emb(t)))
+
+def reads(module, hparams):
+    class Twice(module):
+        def forward(self, t): return super().forward(t) * 2
+    model = Twice()
+    rest = [p for name, p in model.named_parameters() if name != "emb.weight"]
+    optimizer = torch.optim.SGD([{"params": [model.emb.weight], "lr": 0.02}, {"params": rest}], 0.1, 0.9)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5 ** step)
+    for step in range(2):
+        for part in 0, 1:
+            mine = tokens[part::2] if hparams.get("one") else tokens[part + 2 * cellspan.rank()::4]
+            a, b = model(mine), model(mine + 0)
+            (torch.nn.functional.cross_entropy((a + b).flatten(0, 1), mine.flatten()) / 2).backward()
+        optimizer.step(); optimizer.zero_grad(); scheduler.step()
+    state = optimizer.state_dict()
+    optimizer.load_state_dict(state)
+    model.eval()
+    with torch.no_grad():
+        return {"out": model(tokens).pow(2).mean(), "rate": optimizer.param_groups[0]["lr"], "momenta": len(state["state"])}
+torch.manual_seed(0)
+one = reads(Text, {"one": True})["out"].item()
+found = [lagom(reads, Text, zero_lvl=level, train_set=None)["results"] for level in (0, 1, 2, 3)]
+""", limit=240)
+    assert maggy.ok("[rank['out'] for ranks in found for rank in ranks if abs(rank['out'] - one) > 1e-4 * one], one > 0").value == "([], True)"
+    assert maggy.ok("{(rank['rate'], rank['momenta']) for ranks in found for rank in ranks}").value == "{(0.005, 13)}"
 
 
 def test_a_model_is_saved_on_rank_0_and_loaded_at_home(maggy, tmp_path):

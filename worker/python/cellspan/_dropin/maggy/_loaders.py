@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 DROP_LAST = 3  # its place among the arguments after batch_sampler
@@ -23,20 +23,22 @@ def patch(patches, device):
 
 
 def check_sizes(sets):
-    """ValueError: one of {name: dataset, or a list of datasets} has fewer samples than there are ranks."""
+    """ValueError: one of {name: dataset} has fewer samples than there are ranks. `dataset` may be a list of datasets, too."""
     __tracebackhide__ = True
     for name, value in sets.items():
-        if isinstance(value, (list, tuple)):
+        if name == "dataset" and isinstance(value, (list, tuple)):
             for number, one in enumerate(value):
-                check_size(f"{name}[{number}]", one)
+                if isinstance(one, Dataset):
+                    check_size(f"{name}[{number}]", one)
         else:
             check_size(name, value)
 
 
 def check_size(name, dataset):
-    """ValueError: the dataset has fewer samples than there are ranks. One without a length passes, and so does a path."""
+    """ValueError: the dataset has fewer samples than there are ranks. One without a length passes, and so do a path and a dict,
+    which have lengths of another kind."""
     __tracebackhide__ = True
-    if isinstance(dataset, (str, bytes)) or isinstance(dataset, IterableDataset):
+    if isinstance(dataset, (str, bytes, Mapping, IterableDataset)):
         return
     try:
         size = len(dataset)

@@ -295,14 +295,19 @@ class _Shards(_Link):
 
 def same_everywhere(tensors):
     """Gives all ranks the values of rank 0."""
-    lazy = torch.nn.parameter.UninitializedTensorMixin
     with torch.no_grad():
         for tensor in tensors:
-            if not isinstance(tensor, lazy) and not hasattr(tensor, "full_tensor"):
+            if _can_be_sent(tensor):
                 value = tensor.detach().contiguous()
-                dist.broadcast(value, 0)
+                dist.broadcast(torch.view_as_real(value) if value.is_complex() else value, 0)
                 if value.data_ptr() != tensor.data_ptr():
                     tensor.copy_(value)
+
+
+def _can_be_sent(tensor):
+    """False: it has no values yet, no elements, or is sparse; or each rank has a share of it."""
+    lazy = isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin)
+    return not lazy and not hasattr(tensor, "full_tensor") and tensor.layout is torch.strided and tensor.numel() > 0
 
 
 def _blocks(model):

@@ -7,7 +7,19 @@ import functools
 import inspect
 
 import torch
+import torch.distributed as dist
 from torch.distributed.optim import ZeroRedundancyOptimizer
+
+
+class _Zero(ZeroRedundancyOptimizer):
+    def state_dict(self):
+        """The whole state on every rank, as of an optimizer that is not divided. All ranks have to call it."""
+        whole = None
+        for rank in range(dist.get_world_size()):
+            self.consolidate_state_dict(to=rank)  # the other ranks forget what they had
+            if rank == dist.get_rank():
+                whole = super().state_dict()
+        return whole
 
 
 def patch(patches):
@@ -35,7 +47,7 @@ class _Inner:
 
 def _init(kind, real, inner):
     signature = inspect.signature(real)
-    zero = type(f"Zero{kind.__name__}", (ZeroRedundancyOptimizer,), {"__module__": __name__})
+    zero = type(f"Zero{kind.__name__}", (_Zero,), {"__module__": __name__})
 
     @functools.wraps(real)
     def __init__(self, *args, **kwargs):

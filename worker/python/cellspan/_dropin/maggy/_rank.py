@@ -21,15 +21,17 @@ def lagom(train_fn, module, hparams, wanted, settings, dataset=None, train_set=N
     if settings["backend"] == "deepspeed":
         _needs_deepspeed()
     with _process_group() as (rank, device):
-        from . import _loaders, _modules, _optimizers
+        from . import _loaders, _modules
 
         given = _datasets(dataset, train_set, test_set)
         _loaders.check_sizes({key: value for key, value in given.items() if key in wanted})
         reporter = Reporter(rank)
         given.update(module=_modules.distributed(module, settings, device), hparams=hparams, reporter=reporter)
-        with _seeded(), Patches() as patches:
+        with _seeded(device), Patches() as patches:
             _loaders.patch(patches, device)
             if settings["backend"] == "torch" and settings["zero_lvl"] == 1:
+                from . import _optimizers  # it imports much of torch
+
                 _optimizers.patch(patches)
             value = train_fn(**{key: given[key] for key in wanted})
         value = _values.returned(value, name)
@@ -95,7 +97,7 @@ def _together():
 
 
 @contextlib.contextmanager
-def _seeded():
+def _seeded(device):
     """Random numbers begin equally on all ranks; afterwards the generators go on where they were."""
     import torch
 
@@ -104,7 +106,7 @@ def _seeded():
     numpy = sys.modules.get("numpy")
     theirs = numpy.random.get_state() if numpy is not None else None
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[device.index] if device.type == "cuda" else []):
             torch.manual_seed(SEED)
             random.seed(SEED)
             if numpy is not None:
