@@ -129,7 +129,7 @@ def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
 
 
 @pytest.mark.limit(400)
-@pytest.mark.parametrize("name", ["maggy_scalar_field", "torch_distributor"])
+@pytest.mark.parametrize("name", ["horovod_digits", "maggy_scalar_field", "torch_distributor"])
 def test_the_examples_end_with_checks_that_hold(jupyter, tmp_path, name):
     pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
