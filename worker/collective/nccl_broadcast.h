@@ -1,4 +1,4 @@
-/* nccl_broadcast.h - sends a parcel's bytes from one rank to all others by ncclBroadcast: through
+/* nccl_broadcast.h - sends a bundle's bytes from one rank to all others by ncclBroadcast: through
  * the GPUs into host memory, or into GPU memory if they belong there. */
 #ifndef WORKER_COLLECTIVE_NCCL_BROADCAST_H
 #define WORKER_COLLECTIVE_NCCL_BROADCAST_H

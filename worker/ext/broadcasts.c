@@ -1,4 +1,4 @@
-/* broadcasts.c - the Python interface of nccl_broadcast.h: ncclBroadcast of a parcel. */
+/* broadcasts.c - the Python interface of nccl_broadcast.h: ncclBroadcast of a bundle. */
 #include "worker/ext/collective.h"
 
 #include <stdlib.h>

@@ -205,16 +205,16 @@ static void another_thread_aborts(void)
 
 /* ---- broadcasts ---- */
 
-#define PARCEL (20u * 1000 * 1000 + 7)
+#define BUNDLE (20u * 1000 * 1000 + 7)
 
 static void put_pattern(int fd)
 {
-    char *bytes = malloc(PARCEL);
+    char *bytes = malloc(BUNDLE);
 
-    for (size_t i = 0; i < PARCEL; i++)
+    for (size_t i = 0; i < BUNDLE; i++)
         bytes[i] = (char)(i * 31 + i / 1000);
-    for (size_t at = 0; at < PARCEL;)
-        at += (size_t)pwrite(fd, bytes + at, PARCEL - at, (off_t)at);
+    for (size_t at = 0; at < BUNDLE;)
+        at += (size_t)pwrite(fd, bytes + at, BUNDLE - at, (off_t)at);
     free(bytes);
 }
 
@@ -236,35 +236,35 @@ static void play_broadcast(struct rank *r)
         comm ? nccl_broadcast_create(comm, r->self, 1, &l, &r->told.err) : NULL;
     char path[] = "/tmp/cellspan-broadcast-XXXXXX";
     int fd = mkstemp(path), rc = -1;
-    const uint64_t half = PARCEL / 2;
+    const uint64_t half = BUNDLE / 2;
     cu_pointer there = 0;
     char *bytes;
 
     unlink(path);
-    if (ftruncate(fd, PARCEL) == 0 && r->self == 1)
+    if (ftruncate(fd, BUNDLE) == 0 && r->self == 1)
         put_pattern(fd);
-    if (broadcast && r->driver.alloc(&there, PARCEL - half) == 0) {
+    if (broadcast && r->driver.alloc(&there, BUNDLE - half) == 0) {
         rc = nccl_broadcast_bytes(broadcast, fd, 0, half, 0, &r->told.err); /* to the file */
         if (rc == 0)
-            rc = nccl_broadcast_bytes(broadcast, fd, half, PARCEL - half, there,
+            rc = nccl_broadcast_bytes(broadcast, fd, half, BUNDLE - half, there,
                                       &r->told.err); /* to the GPU */
-        if (rc == 0 && pwrite(fd, (void *)(uintptr_t)there, PARCEL - half, (off_t)half) < 0)
+        if (rc == 0 && pwrite(fd, (void *)(uintptr_t)there, BUNDLE - half, (off_t)half) < 0)
             rc = -1;
         r->driver.release(there);
     }
     nccl_broadcast_close(broadcast, rc == 0);
-    bytes = mmap(NULL, PARCEL, PROT_READ, MAP_SHARED, fd, 0);
-    r->told.sum = rc == 0 ? sum_of(bytes, PARCEL) : 0;
-    munmap(bytes, PARCEL);
+    bytes = mmap(NULL, BUNDLE, PROT_READ, MAP_SHARED, fd, 0);
+    r->told.sum = rc == 0 ? sum_of(bytes, BUNDLE) : 0;
+    munmap(bytes, BUNDLE);
     close(fd);
 }
 
-static void parcels_are_broadcast(void)
+static void bundles_are_broadcast(void)
 {
     struct told told[RANKS];
 
     run(4, 4, "", 100, play_broadcast, told);
-    ok(told[1].sum != 0, "a parcel is broadcast (%s)", told[1].err.text);
+    ok(told[1].sum != 0, "a bundle is broadcast (%s)", told[1].err.text);
     for (unsigned i = 0; i < 4; i++) {
         ok(told[i].sum == told[1].sum,
            "rank %u has the root's bytes, in memory and on its GPU (%s)", i, told[i].err.text);
@@ -349,6 +349,6 @@ int main(void)
     a_full_gpu_is_named();
     faults_are_named();
     another_thread_aborts();
-    parcels_are_broadcast();
+    bundles_are_broadcast();
     return plan_done();
 }

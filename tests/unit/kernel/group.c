@@ -115,18 +115,18 @@ static void shipping(void)
     if (ranks_add_range(&all, 0, 2) < 0)
         abort();
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
-       "ranks that lack the same variables share one parcel");
-    is_text(s.item[0].names, "a,b", "the parcel has all names");
-    ok(ledger_bundle_sent(g, &s.item[0], captured) == 0, "the parcel is recorded as sent");
+       "ranks that lack the same variables share one bundle");
+    is_text(s.item[0].names, "a,b", "the bundle has all names");
+    ok(ledger_bundle_sent(g, &s.item[0], captured) == 0, "the bundle is recorded as sent");
     vars_bundles_release(&s);
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 0,
        "variables that ranks have are not sent again");
     json_object_del(g->rank[1].known, "a");
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
-       "when one rank lacks a name, one parcel is planned");
-    ok(ranks_format(&s.item[0].ranks, &text) == 0, "the ranks of that parcel can be formatted");
-    is_text(text.p, "1", "the parcel is for rank 1 only");
-    is_text(s.item[0].names, "a", "the parcel has only the name that rank 1 lacks");
+       "when one rank lacks a name, one bundle is planned");
+    ok(ranks_format(&s.item[0].ranks, &text) == 0, "the ranks of that bundle can be formatted");
+    is_text(text.p, "1", "the bundle is for rank 1 only");
+    is_text(s.item[0].names, "a", "the bundle has only the name that rank 1 lacks");
     vars_bundles_release(&s);
     json_array_set_new(json_array_get(json_object_get(captured, "names"), 1), 1, json_integer(6));
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 2,

@@ -4,13 +4,13 @@ import os
 import subprocess
 import sys
 
-from cellspan._capture import parcel
+from cellspan._capture import vars_bundle
 
 LOADER = """
 import sys
-from cellspan._capture import parcel
+from cellspan._capture import vars_bundle
 ns = sys.modules["__main__"].__dict__
-values = parcel.unpack(int(sys.argv[1]), int(sys.argv[2]), ns)
+values = vars_bundle.unpack(int(sys.argv[1]), int(sys.argv[2]), ns)
 ns.update(values)
 exec(compile(sys.argv[3], "<cell>", "exec"), ns)
 """
@@ -36,7 +36,7 @@ class Notebook:
         self.ns.update(self.before)
 
     def pack(self, *names):
-        return parcel.pack({name: self.ns[name] for name in names}, self.ns)
+        return vars_bundle.pack({name: self.ns[name] for name in names}, self.ns)
 
     def elsewhere(self, names, code, **options):
         """Packs the names, runs code with them in a process of its own, and returns what it printed."""
@@ -44,7 +44,7 @@ class Notebook:
 
 
 def load_elsewhere(fd, size, code, **options):
-    """Loads a parcel in another process and runs code there; returns its output. Closes fd."""
+    """Loads a bundle in another process and runs code there; returns its output. Closes fd."""
     try:
         command = [sys.executable, "-c", LOADER, str(fd), str(size), code]
         done = subprocess.run(command, pass_fds=[fd], capture_output=True, text=True, timeout=120, **options)
@@ -55,9 +55,9 @@ def load_elsewhere(fd, size, code, **options):
 
 
 def round_trip(value, ns=None):
-    """The value through a parcel, in this process."""
-    fd, size = parcel.pack(value, ns)
+    """The value through a bundle, in this process."""
+    fd, size = vars_bundle.pack(value, ns)
     try:
-        return parcel.unpack(fd, size, ns)
+        return vars_bundle.unpack(fd, size, ns)
     finally:
         os.close(fd)

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import cellspan  # noqa: E402
 from cellspan import _api  # noqa: E402
-from cellspan._capture import parcel  # noqa: E402
+from cellspan._capture import vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
 
 
@@ -37,7 +37,7 @@ class FakeHome:
         if line.startswith("%%distribute"):
             rows, _ = self.capture.names(body)
             fd, size, _ = self.capture.pack([r[0] for r in rows])
-            self.rank.update(parcel.unpack(fd, size, self.rank))
+            self.rank.update(vars_bundle.unpack(fd, size, self.rank))
             os.close(fd)
             self.shell.user_ns[into] = eval(body, self.rank)
         elif line.startswith("%pull"):

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
-from cellspan._capture import capture, fingerprints, parcel, tensors  # noqa: E402
+from cellspan._capture import capture, fingerprints, tensors, vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture, CaptureError  # noqa: E402
 from notebook import Notebook  # noqa: E402
 
@@ -273,7 +273,7 @@ def test_the_first_look_at_a_large_array_reads_nothing_of_it(nb):
     assert looked == [] and numpy
 
 
-def test_parcels_that_nobody_compares_with_are_let_go(nb):
+def test_bundles_that_nobody_compares_with_are_let_go(nb):
     pytest.importorskip("numpy")
     nb.run("import numpy\nx = numpy.zeros(1 << 20)")
     before = len(os.listdir("/proc/self/fd"))
@@ -286,7 +286,7 @@ def test_parcels_that_nobody_compares_with_are_let_go(nb):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_large_parcel_is_not_kept_for_the_sake_of_a_small_array(nb):
+def test_a_large_bundle_is_not_kept_for_the_sake_of_a_small_array(nb):
     pytest.importorskip("numpy")
     nb.run("import numpy\nbig = numpy.zeros(8 << 20)\nsmall = numpy.zeros(1 << 14)")
     before = len(os.listdir("/proc/self/fd"))
@@ -297,7 +297,7 @@ def test_a_large_parcel_is_not_kept_for_the_sake_of_a_small_array(nb):
 
 
 @pytest.mark.parametrize("size", [1, fingerprints.STEP - 1, fingerprints.STEP, fingerprints.STEP + 1, 3 * fingerprints.STEP + 5])
-def test_a_parcels_bytes_are_compared_to_the_last(size):
+def test_a_bundles_bytes_are_compared_to_the_last(size):
     data = os.urandom(size)
     fd = os.memfd_create("test")
     os.pwrite(fd, data, 100)
@@ -337,10 +337,10 @@ def test_a_model_and_its_optimizer_travel_together(training):
     assert lines and all("with fresh, which is new to the ranks" in line for line in lines)
 
 
-def test_sharing_is_kept_in_the_parcel(training):
+def test_sharing_is_kept_in_the_bundle(training):
     nb = training
     fd, size, _ = nb.capture.pack("model,opt")
-    got = parcel.unpack(fd, size, nb.ns)
+    got = vars_bundle.unpack(fd, size, nb.ns)
     os.close(fd)
     assert got["opt"].param_groups[0]["params"][0] is got["model"].weight
 

@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
-from cellspan._capture import parcel, tensors  # noqa: E402
+from cellspan._capture import tensors, vars_bundle  # noqa: E402
 from cellspan._worker import aborts, broadcast, gpu_placement, gpus  # noqa: E402
 from fake_agent import end_ranks, memfd, run_on  # noqa: E402
 
@@ -265,7 +265,7 @@ def test_a_cut_with_abort_is_harmless_elsewhere(fork):
 
 
 def packed(value):
-    fd, size = parcel.pack(value, {})
+    fd, size = vars_bundle.pack(value, {})
     try:
         data = b""
         while len(data) < size:
@@ -317,16 +317,16 @@ def test_what_lay_on_a_gpu_lands_on_a_gpu_however_it_came(monkeypatch):
     fd, size = memfd(packed({"t": torch.ones(3)}))
     elsewhere = torch.device("meta")  # a device that is no GPU, but not the CPU either
     monkeypatch.setattr(gpus, "torch_device", lambda: elsewhere)
-    assert parcel.unpack(fd, size, {}, land=gpu_placement.copied)["t"].device.type == "cpu", "it never was on one"
+    assert vars_bundle.unpack(fd, size, {}, land=gpu_placement.copied)["t"].device.type == "cpu", "it never was on one"
     os.close(fd)
     monkeypatch.setattr(tensors.Storage, "device", "cuda")
     value = torch.arange(400_000)
     fd, size = memfd(packed({"t": value[5:], "u": value.view(400, 1000)}))
-    got = parcel.unpack(fd, size, {}, land=gpu_placement.copied)
+    got = vars_bundle.unpack(fd, size, {}, land=gpu_placement.copied)
     assert got["t"].device == got["u"].device == elsewhere and got["t"].shape == (399_995,) and got["u"].shape == (400, 1000)
-    assert parcel.unpack(fd, size, {})["t"].device.type == "cpu", "at home it stays"
+    assert vars_bundle.unpack(fd, size, {})["t"].device.type == "cpu", "at home it stays"
     monkeypatch.setattr(gpus, "torch_device", lambda: None)
-    assert int(parcel.unpack(fd, size, {}, land=gpu_placement.copied)["t"][-1]) == 399_999, "where there is no GPU, too"
+    assert int(vars_bundle.unpack(fd, size, {}, land=gpu_placement.copied)["t"][-1]) == 399_999, "where there is no GPU, too"
     os.close(fd)
 
 
@@ -357,14 +357,14 @@ def test_a_broadcast_to_the_wrong_rank_is_refused():
         broadcast.receive(5, text, -1, 0, {}, None)
 
 
-def test_a_parcel_tells_where_its_tensors_lay():
+def test_a_bundle_tells_where_its_tensors_lay():
     torch = pytest.importorskip("torch")
     fd, size = memfd(packed({"t": torch.ones(100_000)}))
-    table, meta = parcel.contents(fd, size)
+    table, meta = vars_bundle.contents(fd, size)
     assert meta["devices"] == ["cpu"] and table[meta["storages"][0][0]][1] == 400_000
-    assert parcel.outline(fd, size) <= table[0][0]
+    assert vars_bundle.outline(fd, size) <= table[0][0]
     placed = torch.full((100_000,), 3.0)
-    value = parcel.unpack(fd, size, {}, {0: placed.untyped_storage()})
+    value = vars_bundle.unpack(fd, size, {}, {0: placed.untyped_storage()})
     assert value["t"].data_ptr() == placed.data_ptr() and float(value["t"][5]) == 3.0
     os.close(fd)
 

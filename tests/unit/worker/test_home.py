@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
-from cellspan._capture import parcel  # noqa: E402
+from cellspan._capture import vars_bundle  # noqa: E402
 from fake_agent import Home  # noqa: E402
 
 
@@ -34,7 +34,7 @@ def plain(reply):
 
 
 def packed(value):
-    fd, size = parcel.pack(value, {})
+    fd, size = vars_bundle.pack(value, {})
     data = os.pread(fd, size, 0)
     os.close(fd)
     return data
@@ -359,7 +359,7 @@ def test_pack_and_bind_carry_values(home):
     home.run("x = {'a': 1}")
     home.send("PACK", 900, {"names": "x"}, blob=5)
     answer = home.expect("PACKED", 900)
-    assert parcel.unpack(answer.fd, answer.size, {}) == {"x": {"a": 1}} and answer.blob == 5
+    assert vars_bundle.unpack(answer.fd, answer.size, {}) == {"x": {"a": 1}} and answer.blob == 5
     home.send("BIND", 901, {"how": _link.BIND_VALUE, "names": "got", "count": 9}, blob=6, data=packed([7]))
     assert home.expect("REPLY", 901).json()["status"] == "ok"
     home.count = 10

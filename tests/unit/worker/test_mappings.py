@@ -1,10 +1,10 @@
-"""Finds values that are unchanged since a parcel brought them, without reading their memory."""
+"""Finds values that are unchanged since a bundle brought them, without reading their memory."""
 
 import sys
 
 import pytest
 
-from cellspan._capture import mappings, parcel
+from cellspan._capture import mappings, vars_bundle
 from cellspan._capture.fingerprints import Sent
 
 numpy = pytest.importorskip("numpy")
@@ -12,7 +12,7 @@ numpy = pytest.importorskip("numpy")
 
 @pytest.fixture
 def sent():
-    fd, size = parcel.pack({"a": numpy.arange(1 << 20), "b": numpy.zeros(1 << 20)}, {})
+    fd, size = vars_bundle.pack({"a": numpy.arange(1 << 20), "b": numpy.zeros(1 << 20)}, {})
     return Sent(fd, size)
 
 
@@ -20,13 +20,13 @@ def views(values):
     return [memoryview(values[name]).cast("B") for name in ("a", "b")]
 
 
-def test_an_array_of_a_parcel_knows_its_place(sent):
-    a, b = views(parcel.unpack(sent.fd, sent.size, {}))
+def test_an_array_of_a_bundle_knows_its_place(sent):
+    a, b = views(vars_bundle.unpack(sent.fd, sent.size, {}))
     (file, at), (other, later) = mappings.place_of(a), mappings.place_of(b)
     assert file == other == sent.file and later == at + a.nbytes
     assert mappings.place_of(a[4096:]) == (file, at + 4096)
     assert mappings.place_of(memoryview(bytearray(100))) is None
-    again, _ = views(parcel.unpack(sent.fd, sent.size, {}))
+    again, _ = views(vars_bundle.unpack(sent.fd, sent.size, {}))
     assert mappings.place_of(again) == (file, at)
     del a, b
     assert mappings.place_of(again) == (file, at)
@@ -34,7 +34,7 @@ def test_an_array_of_a_parcel_knows_its_place(sent):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which pages were written")
 def test_only_what_was_written_is_read(sent):
-    a, b = views(parcel.unpack(sent.fd, sent.size, {}))
+    a, b = views(vars_bundle.unpack(sent.fd, sent.size, {}))
     file, at = mappings.place_of(a)
     assert mappings.may_differ(a, file, at) == []
     assert mappings.may_differ(a, file, at + 64) == mappings.may_differ(a, (0, 0), at) == [(0, a.nbytes)]
@@ -43,7 +43,7 @@ def test_only_what_was_written_is_read(sent):
     ((start, length),) = mappings.may_differ(a, file, at)
     assert start <= 1 << 20 < start + length < start + (1 << 17)
     assert not sent.equals(at, a)
-    again, other = views(parcel.unpack(sent.fd, sent.size, {}))
+    again, other = views(vars_bundle.unpack(sent.fd, sent.size, {}))
     assert mappings.may_differ_between(a, again) == mappings.may_differ_between(again, a) == [(start, length)]
     assert mappings.may_differ_between(a, other) == [(0, a.nbytes)]
     a[1 << 20] ^= 1

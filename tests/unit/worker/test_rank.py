@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
-from cellspan._capture import parcel  # noqa: E402
+from cellspan._capture import vars_bundle  # noqa: E402
 from fake_agent import Home, Zygote, adopt_orphans, end_ranks, free_port, run_on  # noqa: E402
 
 
@@ -86,10 +86,10 @@ def test_random_state_differs_by_rank_and_is_reproducible(zygote, ranks):
     end_ranks(again)
 
 
-def test_the_value_comes_as_a_parcel_where_it_is_wanted(ranks):
+def test_the_value_comes_as_a_bundle_where_it_is_wanted(ranks):
     done = run_on(ranks, "{'a': [1, 2]}", flags=_link.RUN_RESULT, blob=100)
     assert [d.blob for d in done] == [100, 101]
-    assert parcel.unpack(done[0].fd, done[0].size, {}) == {"a": [1, 2]}
+    assert vars_bundle.unpack(done[0].fd, done[0].size, {}) == {"a": [1, 2]}
     assert run_on(ranks, "1", cell=2)[0].fd == -1
 
 
@@ -162,8 +162,8 @@ def test_an_interrupt_does_not_replace_the_error_that_is_being_shown(ranks):
     assert values(ranks[:1], "1", cell=6) == ["1"]
 
 
-def test_names_are_bound_and_a_broken_parcel_fails_the_next_run_only(ranks):
-    fd, size = parcel.pack({"x": [1, 2]}, {})
+def test_names_are_bound_and_a_broken_bundle_fails_the_next_run_only(ranks):
+    fd, size = vars_bundle.pack({"x": [1, 2]}, {})
     good = os.pread(fd, size, 0)
     for rank in ranks:
         rank.send("BIND", 1, {"how": _link.BIND_DICT}, blob=9, data=good)
@@ -185,7 +185,7 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
     run_on(ranks, "x = 5")
     ranks[1].send("FETCH", 2, {"names": "x"}, blob=9)
     done = ranks[1].expect("DONE", 2)
-    assert parcel.unpack(done.fd, done.size, {}) == 5
+    assert vars_bundle.unpack(done.fd, done.size, {}) == 5
     ranks[1].send("FETCH", 3, {"names": "y"}, blob=9)
     error = ranks[1].expect("DONE", 3).json()
     assert error["ename"] == "NameError" and error["traceback"] == ["NameError: name 'y' is not defined"]
@@ -194,7 +194,7 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
     run_on(ranks, "y = 6", cell=5)
     ranks[1].send("FETCH", 6, {"names": "x,y"}, blob=9)
     done = ranks[1].expect("DONE", 6)
-    assert parcel.unpack(done.fd, done.size, {}) == 5
+    assert vars_bundle.unpack(done.fd, done.size, {}) == 5
     ranks[1].send("FETCH", 7, {"names": ""})
     assert ranks[1].expect("DONE", 7).fields["status"] == "ok"
 
@@ -219,7 +219,7 @@ def test_a_name_that_cannot_be_fetched_is_named(ranks):
         assert done.size == 0 and done.fields["note"].startswith("y can't be sent home: it can't be pickled: "), done.fields
     ranks[1].send("FETCH", 3, {"names": "x,z", "flags": _link.FETCH_DICT}, blob=9)
     done = ranks[1].expect("DONE", 3)
-    assert parcel.unpack(done.fd, done.size, {}) == {"x": 5, "z": 7}
+    assert vars_bundle.unpack(done.fd, done.size, {}) == {"x": 5, "z": 7}
 
 
 def test_input_asks_where_it_may(ranks):

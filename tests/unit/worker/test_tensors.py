@@ -1,4 +1,4 @@
-"""torch tensors in parcels."""
+"""torch tensors in bundles."""
 
 import sys
 import warnings

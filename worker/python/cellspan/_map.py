@@ -15,7 +15,7 @@ import time
 
 from . import _api
 from ._base.errors import text_of
-from ._capture import parcel
+from ._capture import vars_bundle
 from ._worker import hands
 
 CHUNK_S = 0.02  # seconds that a rank should work on a chunk
@@ -228,7 +228,7 @@ class _Tasks:
                 why = hands.refusal(item, ns)
                 if why:
                     raise TypeError(f"map(): item {at}, {hands.shown(item)}, can't be sent to the ranks: {why}") from None
-            raise TypeError(f"map(): items {first} to {first + len(chunk) - 1} can't be sent together: {parcel.reason(error)}") from None
+            raise TypeError(f"map(): items {first} to {first + len(chunk) - 1} can't be sent together: {vars_bundle.reason(error)}") from None
 
 
 def _length(iterables):

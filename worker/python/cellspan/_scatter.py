@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from . import _api
-from ._capture import parcel
+from ._capture import vars_bundle
 from ._map import serving
 from ._worker import hands
 
@@ -76,7 +76,7 @@ class _Parts:
         try:
             data = hands.pickled(part, self.home.shell.user_ns)
         except Exception as error:
-            why = f"scatter(): the part of rank {rank} can't be sent: {parcel.reason(error)}"
+            why = f"scatter(): the part of rank {rank} can't be sent: {vars_bundle.reason(error)}"
             hands.hand(self.home, cell, rank, {"failed": why})
             raise TypeError(why) from None
         hands.hand(self.home, cell, rank, {}, data)

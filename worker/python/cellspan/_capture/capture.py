@@ -1,8 +1,8 @@
-"""Finds out which of home's variables a cell needs on the ranks and whether they changed, and makes the parcel with them.
+"""Finds out which of home's variables a cell needs on the ranks and whether they changed, and makes the bundle with them.
 
 Each name has a version, which changes whenever a check finds that its value has changed. For a check, each name is pickled
 alone, with its buffers outside of the pickle. The pickle and the small buffers are hashed. The large buffers are compared with
-the parcel in which they were last sent. So the first check of an array costs only the pickle around it, and a later one reads
+the bundle in which they were last sent. So the first check of an array costs only the pickle around it, and a later one reads
 the array once. If a value's pickle differs each time, the value is sent each time. One case is slow: a list of ten million
 Python objects is pickled again for every cell that reads it; an array of ten million elements is not.
 
@@ -26,7 +26,7 @@ import sys
 import types
 
 from .. import _link
-from . import parcel, reads, reducers
+from . import reads, reducers, vars_bundle
 from .assigned import Assigned, is_reset
 from .fingerprints import Known, Sent, fingerprint, found_in, hashed, size_of, unchanged
 
@@ -51,7 +51,7 @@ class CaptureError(Exception):
 class Capture:
     """The answers to CAPTURE and PACK for one namespace.
 
-    limit: the most bytes of one parcel (default: CELLSPAN_CAPTURE_LIMIT or 4 GiB); hidden: more names that are never sent.
+    limit: the most bytes of one bundle (default: CELLSPAN_CAPTURE_LIMIT or 4 GiB); hidden: more names that are never sent.
     """
 
     def __init__(self, user_ns, limit=None, hidden=()):
@@ -112,7 +112,7 @@ class Capture:
             if known.failed is not None and explicit is None:
                 warnings.append(f"{name} was not sent: {known.failed}")
             elif push and known.failed is None:
-                known.via = "pushed"  # even if the ranks have the value, so that no parcel is made
+                known.via = "pushed"  # even if the ranks have the value, so that no bundle is made
         if found is not None:
             listed += self._look_at_assigned(found, seen, explicit is not None)
         sharing = self._sharing(seen)
@@ -335,11 +335,11 @@ class Capture:
         try:
             return reducers.Pickled(value, self.user_ns, self.limit, self._submodules), None
         except reducers.Overflow as error:
-            return None, f"it has more than {parcel.human(error.args[0])}, and CELLSPAN_CAPTURE_LIMIT is {parcel.human(self.limit)}"
+            return None, f"it has more than {vars_bundle.human(error.args[0])}, and CELLSPAN_CAPTURE_LIMIT is {vars_bundle.human(self.limit)}"
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return None, parcel.reason(error)
+            return None, vars_bundle.reason(error)
 
     def refusal(self, value):
         """Why a value can't be sent; None: it can."""
@@ -388,10 +388,10 @@ class Capture:
     # ---- what came from ranks
 
     def pulled(self, names, fd=-1, size=0):
-        """Ranks' values were bound to these names. fd: the parcel with the values of one rank; -1: they are lists of all ranks'
+        """Ranks' values were bound to these names. fd: the bundle with the values of one rank; -1: they are lists of all ranks'
         values."""
         sent = Sent(fd, size) if fd >= 0 else None
-        spans = parcel.contents(fd, size)[0] if fd >= 0 else ()
+        spans = vars_bundle.contents(fd, size)[0] if fd >= 0 else ()
         for name in names:
             if not self._is_ours(name) or name.startswith(EACH_TIME):
                 continue
@@ -455,17 +455,17 @@ class Capture:
                     again = True
         return warnings
 
-    # ---- the parcel
+    # ---- the bundle
 
     def pack(self, names):
-        """A parcel with a dict of these names (a list, or comma-separated text): (descriptor, size in bytes, bytes that were on a GPU).
+        """A bundle with a dict of these names (a list, or comma-separated text): (descriptor, size in bytes, bytes that were on a GPU).
 
         It is one pickle, so that shared objects are shared on the ranks, too. CaptureError names what can't be pickled, or
         lists the sizes if the total is over the limit.
         """
         names = split_names(names)
         pickled = self._together(names)
-        fd, size, spans = parcel.place(pickled)
+        fd, size, spans = vars_bundle.place(pickled)
         self._remember(names, Sent(fd, size), spans)
         return fd, size, sum(size_of(s) for s in pickled.storages if s.device == "cuda")
 
@@ -501,7 +501,7 @@ class Capture:
         self._release_thin()
 
     def _release_thin(self):
-        """Closes parcels of which most bytes are not needed for comparison any more; keeps a digest of the other bytes."""
+        """Closes bundles of which most bytes are not needed for comparison any more; keeps a digest of the other bytes."""
         live = {}
         for known in self._known.values():
             for row in known.large:
@@ -529,15 +529,15 @@ class Capture:
             except KeyboardInterrupt:
                 raise
             except BaseException as own:
-                return f"{name} was not sent: {parcel.reason(own)}"
-        return f"{', '.join(names)} can't be sent: {parcel.reason(error)}"
+                return f"{name} was not sent: {vars_bundle.reason(own)}"
+        return f"{', '.join(names)} can't be sent: {vars_bundle.reason(error)}"
 
     def _too_large(self, names):
         sizes = {name: self._size(name) for name in names}
         rows = sorted(sizes.items(), key=lambda item: -item[1])
-        text = ", ".join(f"{name} {parcel.human(size)}" for name, size in rows)
-        total = parcel.human(sum(sizes.values()))
-        return f"this cell would send {total}, more than CELLSPAN_CAPTURE_LIMIT ({parcel.human(self.limit)}): {text}"
+        text = ", ".join(f"{name} {vars_bundle.human(size)}" for name, size in rows)
+        total = vars_bundle.human(sum(sizes.values()))
+        return f"this cell would send {total}, more than CELLSPAN_CAPTURE_LIMIT ({vars_bundle.human(self.limit)}): {text}"
 
     def _size(self, name):
         known = self._known.get(name)

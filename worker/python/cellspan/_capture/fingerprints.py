@@ -8,12 +8,12 @@ import os
 from .. import _link
 from . import mappings
 
-LARGE = 64 << 10  # bytes; buffers from this size are compared with the last parcel instead of being hashed
+LARGE = 64 << 10  # bytes; buffers from this size are compared with the last bundle instead of being hashed
 STEP = 256 << 10  # bytes compared at a time, so that they stay in the CPU's cache
 
 
 class Sent:
-    """The descriptor of a parcel that was sent; names in it are compared with it. Closed when it is not needed any more."""
+    """The descriptor of a bundle that was sent; names in it are compared with it. Closed when it is not needed any more."""
 
     def __init__(self, fd, size):
         self.fd = os.dup(fd)
@@ -24,7 +24,7 @@ class Sent:
         os.close(self.fd)
 
     def equals(self, offset, view):
-        """Are the parcel's bytes from offset on equal to the view? Reads them piece by piece, which is faster than a mapping and
+        """Are the bundle's bytes from offset on equal to the view? Reads them piece by piece, which is faster than a mapping and
         takes no memory."""
         piece = bytearray(min(STEP, view.nbytes))
         for part in mappings.pieces(mappings.may_differ(view, self.file, offset), STEP):
@@ -34,7 +34,7 @@ class Sent:
         return True
 
     def digest(self, offset, size):
-        """A digest that replaces the parcel's bytes when it is closed."""
+        """A digest that replaces the bundle's bytes when it is closed."""
         made = hashlib.blake2b(digest_size=32)
         for at in range(offset, offset + size, STEP):
             made.update(os.pread(self.fd, min(STEP, offset + size - at), at))
@@ -100,7 +100,7 @@ def unchanged(row, buffer):
 
 
 def hashed(buffer):
-    """(digest of a large buffer, 0), for comparison if it is in no parcel."""
+    """(digest of a large buffer, 0), for comparison if it is in no bundle."""
     view, keep = buffer.view()
     digest = hashlib.blake2b(view, digest_size=32).digest()
     del view, keep
@@ -108,7 +108,7 @@ def hashed(buffer):
 
 
 def found_in(sent, spans, buffer):
-    """(sent, offset of the buffer in this parcel, from which it was loaded); (None, 0): it is not in it."""
+    """(sent, offset of the buffer in this bundle, from which it was loaded); (None, 0): it is not in it."""
     view, keep = buffer.view()
     at = next((offset for offset, size in spans if size == view.nbytes and sent.equals(offset, view)), None)
     del view, keep

@@ -1,6 +1,6 @@
-"""The mappings of parcels in this process.
+"""The mappings of bundles in this process.
 
-The system knows which pages of a private mapping this process has written; all others still have the parcel's content. So
+The system knows which pages of a private mapping this process has written; all others still have the bundle's content. So
 unchanged arrays of any size are recognised without reading them.
 """
 
@@ -11,17 +11,17 @@ import weakref
 
 from .. import _link
 
-_live = {}  # address of a mapping's first byte -> (weak reference to the mapping, its size in bytes, file_of() the parcel)
+_live = {}  # address of a mapping's first byte -> (weak reference to the mapping, its size in bytes, file_of() the bundle)
 
 
 def file_of(fd):
-    """Identifies a parcel as long as it is open or mapped anywhere."""
+    """Identifies a bundle as long as it is open or mapped anywhere."""
     stat = os.fstat(fd)
     return stat.st_dev, stat.st_ino
 
 
 def note(mapping, fd):
-    """Records a private mmap of the whole parcel."""
+    """Records a private mmap of the whole bundle."""
     start = _link.address(mapping)
 
     def gone(reference):
@@ -32,7 +32,7 @@ def note(mapping, fd):
 
 
 def place_of(view):
-    """(file_of() the parcel, offset in it) if these bytes are part of a parcel's mapping; else None."""
+    """(file_of() the bundle, offset in it) if these bytes are part of a bundle's mapping; else None."""
     start = _link.address(view)
     for first, (reference, size, file) in list(_live.items()):
         if first <= start and start + view.nbytes <= first + size and reference() is not None:
@@ -41,7 +41,7 @@ def place_of(view):
 
 
 def may_differ(view, file, offset):
-    """[(start, length), ...] in bytes: only in these ranges may the view differ from the parcel's bytes from offset on."""
+    """[(start, length), ...] in bytes: only in these ranges may the view differ from the bundle's bytes from offset on."""
     ranges = _link.written(view) if view.nbytes and place_of(view) == (file, offset) else None
     return [(0, view.nbytes)] if ranges is None else ranges
 

@@ -1,14 +1,14 @@
 """Records what home sent to this rank, to find out later whether the rank has changed or deleted it.
 
-To compare a value, its parcel is unpickled again and the result is pickled, as the rank's own value is: pickles of equal values
-are the same within a process, but may differ between processes. Tensors of that parcel stay on the CPU. Large buffers are
-compared with the mapped parcel, only where the rank has written to them. If this takes too long or too much memory, the answer is
+To compare a value, its bundle is unpickled again and the result is pickled, as the rank's own value is: pickles of equal values
+are the same within a process, but may differ between processes. Tensors of that bundle stay on the CPU. Large buffers are
+compared with the mapped bundle, only where the rank has written to them. If this takes too long or too much memory, the answer is
 unknown, which counts as changed.
 
 Gradients are not sent, so no value that comes from home has any. A tensor that has one now counts as changed: replacing it would
 silently undo the backward pass. Gradients that a tensor had when home pulled it are an exception.
 
-For this, parcels are kept: small ones as bytes, others as a descriptor, whose memory all ranks of a node share.
+For this, bundles are kept: small ones as bytes, others as a descriptor, whose memory all ranks of a node share.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import weakref
 
 from .. import _link
 from .._base.limit import Limit, TooSlow
-from . import mappings, parcel, reducers
+from . import mappings, reducers, vars_bundle
 from .memory_users import holders
 
 LIMIT = 1.0  # seconds for all names of one question
 BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
-SMALL = 64 << 10  # bytes; a parcel up to this size is kept as bytes
-KEPT_MAX = 256  # number of larger parcels that are kept; each takes a descriptor
+SMALL = 64 << 10  # bytes; a bundle up to this size is kept as bytes
+KEPT_MAX = 256  # number of larger bundles that are kept; each takes a descriptor
 FACE = 16  # members of a container, or characters, that identify it
 STEP = 16 << 20  # bytes compared at a time; between two steps the time limit is checked
 EACH_TIME = "_cellspan_"  # names that begin so exist only during one cell
@@ -69,7 +69,7 @@ def _face(value):
 
 
 class Kept:
-    """A parcel's bytes, as long as a name may be compared with them."""
+    """A bundle's bytes, as long as a name may be compared with them."""
 
     def __init__(self, fd, size):
         self.size = size
@@ -87,11 +87,11 @@ class Kept:
     def unpack(self, user_ns, loads):
         """Unpickles its dict again."""
         if self.is_large:
-            return parcel.unpack(self._fd, self.size, user_ns, loads=loads)
-        fd = parcel.create()
+            return vars_bundle.unpack(self._fd, self.size, user_ns, loads=loads)
+        fd = vars_bundle.create()
         try:
             os.write(fd, self._data)
-            return parcel.unpack(fd, self.size, user_ns, loads=loads)
+            return vars_bundle.unpack(fd, self.size, user_ns, loads=loads)
         finally:
             os.close(fd)
 
@@ -101,7 +101,7 @@ class Kept:
 
 
 class Origin:
-    """Where a name's value came from: kept: the parcel, or None; why: why there is none; ident: the value's id(); grads: the
+    """Where a name's value came from: kept: the bundle, or None; why: why there is none; ident: the value's id(); grads: the
     gradients that it had then, as {id: (weak reference, version)}."""
 
     __slots__ = ("kept", "why", "ident", "grads")
@@ -130,7 +130,7 @@ class Origins:
     # ---- what comes and goes
 
     def came(self, names, fd=-1, size=0, grads=None):
-        """These names now have the values of this parcel, at home as well. fd -1: its bytes are not here. grads: their grads_of(),
+        """These names now have the values of this bundle, at home as well. fd -1: its bytes are not here. grads: their grads_of(),
         if the values were here before."""
         names = [name for name in names if not name.startswith(EACH_TIME)]
         kept, why = self._keep(fd, size) if names else (None, "")
@@ -155,8 +155,8 @@ class Origins:
     def _keep(self, fd, size):
         if fd < 0:
             return None, "it came from GPU to GPU"
-        if parcel.body_size(fd, size) > BODY_MAX:
-            return None, f"its pickle has more than {parcel.human(BODY_MAX)}"
+        if vars_bundle.body_size(fd, size) > BODY_MAX:
+            return None, f"its pickle has more than {vars_bundle.human(BODY_MAX)}"
         kept = Kept(fd, size)
         if kept.is_large and len({id(o.kept) for o in self._of.values() if o.kept is not None and o.kept.is_large}) >= KEPT_MAX:
             return None, f"too many large variables to compare: more than {KEPT_MAX}"
@@ -186,7 +186,7 @@ class Origins:
         return names
 
     def gone(self):
-        """The names that were deleted since the last call. Also frees parcels that are not needed any more."""
+        """The names that were deleted since the last call. Also frees bundles that are not needed any more."""
         gone = [name for name in {*self._of, *self._watched, *self._bound} if name not in self.user_ns]
         for name in gone:
             self._of.pop(name, None)
@@ -254,7 +254,7 @@ class Origins:
         except TooSlow:
             raise
         except BaseException as error:  # noqa: BLE001 - the user's code pickles and unpickles it
-            return parcel.reason(error)
+            return vars_bundle.reason(error)
 
     def _is_same(self, name, origin, loaded):
         kept = origin.kept
@@ -282,7 +282,7 @@ class _Chunks(reducers.Chunks):
 
     def write(self, data):
         if self.size + len(data) > self._most:
-            raise _Longer(f"its pickle has more than {parcel.human(self._most)}")
+            raise _Longer(f"its pickle has more than {vars_bundle.human(self._most)}")
         return super().write(data)
 
 

@@ -16,7 +16,7 @@ _local = threading.local()
 
 
 class Loading:
-    """What the functions below need while a parcel is loaded: the namespace and the storages."""
+    """What the functions below need while a bundle is loaded: the namespace and the storages."""
 
     def __init__(self, user_ns, views=(), placed=None):
         self.user_ns = user_ns

@@ -3,7 +3,7 @@
 A tensor is pickled as (storage number, dtype, offset, size, stride, ...); the storage's bytes are outside of the pickle. So
 bfloat16 and float8 need no special case, views of one storage share it again at the receiver, and tied parameters stay tied.
 If tensors use only a small part of a large storage, only that part is sent. Storages of CUDA and other devices are copied to
-the CPU when the parcel is written. Tensors arrive as CPU tensors, except that ranks with a GPU put those that were on a GPU at
+the CPU when the bundle is written. Tensors arrive as CPU tensors, except that ranks with a GPU put those that were on a GPU at
 home on their own (gpu_placement.py).
 
 torch is imported here only to rebuild a tensor.
@@ -143,7 +143,7 @@ def reduce_tensor(tensor, storages):
 
 
 def rebuild_tensor(number, dtype, first, size, stride, requires_grad, state):
-    """Rebuilds the tensor on the storage with this number in the parcel that is being loaded: on the CPU, unless the storage has
+    """Rebuilds the tensor on the storage with this number in the bundle that is being loaded: on the CPU, unless the storage has
     already been put on a GPU."""
     from .rebuild import loading
 

@@ -1,8 +1,8 @@
-"""Sends variables from one rank to the others by ncclBroadcast. A parcel that only the root's node has is sent to the host memory
-of each rank; buffers that were on a GPU at home go directly to each rank's own GPU. On one node every rank maps the parcel
+"""Sends variables from one rank to the others by ncclBroadcast. A bundle that only the root's node has is sent to the host memory
+of each rank; buffers that were on a GPU at home go directly to each rank's own GPU. On one node every rank maps the bundle
 anyway, so only the buffers for GPUs are sent.
 
-All ranks do the same, in this order: the parcel's first 64 bytes, the rest up to its first buffer, then each buffer. On one
+All ranks do the same, in this order: the bundle's first 64 bytes, the rest up to its first buffer, then each buffer. On one
 node: the buffers that were on a GPU, in the order of storages.
 """
 
@@ -12,7 +12,7 @@ import json
 import os
 
 from .. import _link
-from .._capture import parcel
+from .._capture import vars_bundle
 from . import gpu_placement, gpus
 
 LIMIT = 60.0  # seconds, if the kernel sets no limit
@@ -23,11 +23,11 @@ class BroadcastError(Exception):
 
 
 def receive(rank, text, fd, size, user_ns, keep):
-    """The value in the parcel of a BIND with `broadcast`. text: that field. fd, size: the blob, which the root has, and on one node every
+    """The value in the bundle of a BIND with `broadcast`. text: that field. fd, size: the blob, which the root has, and on one node every
     rank; otherwise fd is -1.
 
-    rank: of this process. At the end, if the whole parcel is here, keep(fd, size) is called with it. BroadcastError: NCCL failed, on
-    this rank or another. ParcelError and others: as unpack().
+    rank: of this process. At the end, if the whole bundle is here, keep(fd, size) is called with it. BroadcastError: NCCL failed, on
+    this rank or another. BundleError and others: as unpack().
     """
     asked = json.loads(text)
     ranks = [int(r) for r in asked["ranks"]]
@@ -35,16 +35,16 @@ def receive(rank, text, fd, size, user_ns, keep):
     if rank not in ranks or root not in ranks:
         raise BroadcastError(f"a broadcast from rank {root} to ranks {ranks} reached rank {rank}")
     if (mapped or rank == root) and size != whole:
-        raise BroadcastError(f"the parcel has {size} bytes, not {whole}")
+        raise BroadcastError(f"the bundle has {size} bytes, not {whole}")
     own = -1
     try:
         if rank != root:  # the blob is sealed, so make room for what NCCL brings
-            own = parcel.create()
+            own = vars_bundle.create()
             os.ftruncate(own, whole)
         into = fd if rank == root else own
         with _Broadcast(asked, ranks.index(rank), len(ranks), ranks.index(root)) as broadcast:
             places = _gpu_buffers(broadcast, fd, into, whole) if mapped else _all(broadcast, into, whole)
-        value = parcel.unpack(fd if mapped else into, whole, user_ns, places)
+        value = vars_bundle.unpack(fd if mapped else into, whole, user_ns, places)
         if mapped or rank == root or not places:
             keep(fd if mapped else into, whole)
         return value
@@ -82,11 +82,11 @@ class _Broadcast:
 
 
 def _all(broadcast, fd, whole):
-    """Sends the whole parcel. Returns {number of a storage: its torch storage on the GPU}."""
-    broadcast.send(fd, 0, parcel.HEADER.size)
-    head = parcel.outline(fd, whole)
-    broadcast.send(fd, parcel.HEADER.size, head - parcel.HEADER.size)
-    table, meta = parcel.contents(fd, whole)
+    """Sends the whole bundle. Returns {number of a storage: its torch storage on the GPU}."""
+    broadcast.send(fd, 0, vars_bundle.HEADER.size)
+    head = vars_bundle.outline(fd, whole)
+    broadcast.send(fd, vars_bundle.HEADER.size, head - vars_bundle.HEADER.size)
+    table, meta = vars_bundle.contents(fd, whole)
     rows = gpu_placement.wanted(table, meta)
     places = gpu_placement.empty(rows)
     for index, (offset, length) in enumerate(table):
@@ -95,9 +95,9 @@ def _all(broadcast, fd, whole):
 
 
 def _gpu_buffers(broadcast, fd, into, whole):
-    """Sends the buffers that were on a GPU at home, of a parcel that this rank has in fd; returns as _all(). A rank without memory
+    """Sends the buffers that were on a GPU at home, of a bundle that this rank has in fd; returns as _all(). A rank without memory
     for them takes part, too."""
-    table, meta = parcel.contents(fd, whole)
+    table, meta = vars_bundle.contents(fd, whole)
     rows = gpu_placement.wanted(table, meta)
     places = gpu_placement.empty(rows)
     for _, index, length in rows:

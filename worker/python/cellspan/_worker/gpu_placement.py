@@ -13,7 +13,7 @@ LIMIT = 60.0  # seconds to wait for a busy GPU
 
 
 def wanted(table, meta):
-    """[(number of the storage, its index in the parcel's table, bytes)] of storages that were on a GPU."""
+    """[(number of the storage, its index in the bundle's table, bytes)] of storages that were on a GPU."""
     found = enumerate(zip(meta["storages"], meta["devices"]))
     return [(n, index, table[index][1]) for n, ((index, _), kind) in found if kind == "cuda" and table[index][1]]
 
@@ -30,7 +30,7 @@ def empty(rows):
 
 
 def copied(views, meta):
-    """{number of a storage: a storage on this rank's GPU with its bytes}, from the parcel's buffers; {} without a GPU."""
+    """{number of a storage: a storage on this rank's GPU with its bytes}, from the bundle's buffers; {} without a GPU."""
     device = gpus.torch_device()
     if device is None:
         return {}

@@ -14,7 +14,7 @@ import os
 import time
 
 from .._base.errors import text_of
-from .._capture import parcel
+from .._capture import vars_bundle
 from . import gpu_placement
 from .worker import Waiting
 
@@ -22,8 +22,8 @@ PIECE = 64 << 20  # bytes of a load in one message
 
 
 def pickled(value, user_ns):
-    """The bytes of a parcel with this value. Raises pickle's exception."""
-    fd, size = parcel.pack(value, user_ns)
+    """The bytes of a bundle with this value. Raises pickle's exception."""
+    fd, size = vars_bundle.pack(value, user_ns)
     try:
         chunks, at = [], 0
         while at < size:
@@ -36,12 +36,12 @@ def pickled(value, user_ns):
 
 def unpickled(data, user_ns, land=None):
     """The value of pickled()."""
-    fd = parcel.create()
+    fd = vars_bundle.create()
     try:
         view, at = memoryview(data), 0
         while at < len(view):
             at += os.write(fd, view[at:])
-        return parcel.unpack(fd, len(view), user_ns, land=land)
+        return vars_bundle.unpack(fd, len(view), user_ns, land=land)
     finally:
         os.close(fd)
 
@@ -181,7 +181,7 @@ def refusal(value, ns):
     try:
         pickled(value, ns)
     except Exception as error:  # noqa: BLE001 - see _results()
-        return parcel.reason(error)
+        return vars_bundle.reason(error)
     return ""
 
 

@@ -354,7 +354,7 @@ class Home(Worker):
             return
         self._expecting = True
         try:
-            from .._capture import parcel  # noqa: F401
+            from .._capture import vars_bundle  # noqa: F401
             import numpy  # noqa: F401
         except BaseException:  # noqa: BLE001 - receiving a value will report it
             pass
@@ -436,7 +436,7 @@ class Home(Worker):
 
     def _unpack(self, message):
         """(is there a blob?, the value in it); the caller keeps its descriptor."""
-        from .._capture.parcel import unpack
+        from .._capture.vars_bundle import unpack
 
         if message.fd < 0:
             return False, None

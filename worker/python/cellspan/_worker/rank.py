@@ -16,7 +16,7 @@ import traceback
 from .. import _link
 from .._base.errors import in_words, text_of
 from .._capture.origins import Origins
-from .._capture.parcel import ParcelTooLarge, pack, reason, unpack
+from .._capture.vars_bundle import BundleTooLarge, pack, reason, unpack
 from .._jupyter.widgets import VIEW, Widgets
 from . import aborts, environment, gpu_placement, gpus, idle_questions, library_fixes, mlflow_run, reloads, torchenv
 from .follow import Follower
@@ -271,7 +271,7 @@ class Rank(Worker):
                 os.close(fd)
 
     def _packed(self, cell):
-        """(descriptor, size, why there is none): a parcel of the last expression's value."""
+        """(descriptor, size, why there is none): a bundle of the last expression's value."""
         value = cell.result.result if cell.result is not None else None
         if value is None and not cell.flags & _link.RUN_RESULT_ALWAYS:
             return -1, 0, ""
@@ -286,7 +286,7 @@ class Rank(Worker):
         packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
         if error is None:
             return (*packed, "")
-        if isinstance(error, ParcelTooLarge):
+        if isinstance(error, BundleTooLarge):
             return -1, 0, str(error)
         if isinstance(error, KeyboardInterrupt):
             raise error
@@ -401,12 +401,12 @@ class Rank(Worker):
             self._unbound = _link.DONE_UNBOUND
 
     def _take(self, broadcast, fd, size):
-        """Binds the names in the blob, or in the parcel that another rank sends from GPU to GPU (broadcast)."""
+        """Binds the names in the blob, or in the bundle that another rank sends from GPU to GPU (broadcast)."""
         kept = []
         if not broadcast:
             bound = unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied)
         else:
-            bound = self._broadcast(broadcast, fd, size, lambda *parcel: kept.append((os.dup(parcel[0]), parcel[1])))
+            bound = self._broadcast(broadcast, fd, size, lambda *bundle: kept.append((os.dup(bundle[0]), bundle[1])))
         bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
         ours = self.shell.user_ns
         held = {name: self._origins.holders(name, bound) for name in bound if name in ours and ours[name] is not bound[name]}

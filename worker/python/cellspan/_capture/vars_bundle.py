@@ -1,6 +1,6 @@
-"""A parcel: one value, or a dict of the user's variables, pickled into one sealed memfd.
+"""A bundle: one value, or a dict of the user's variables, pickled into one sealed memfd.
 
-All integers are little-endian; offsets count from the parcel's first byte.
+All integers are little-endian; offsets count from the bundle's first byte.
 
     header   magic "CSPARCEL", version u32, 0 u32, size u64, count u64, meta u64, body u64, 0 u64, 0 u64   (64 bytes)
     table    count times: offset u64, size u64 of a buffer; each begins at a multiple of 64
@@ -10,7 +10,7 @@ All integers are little-endian; offsets count from the parcel's first byte.
     body     `body` bytes: the pickle (protocol 5, its buffers out of band)
     buffers
 
-A parcel is written by write(), which is two to three times faster than writing through a mapping. The receiver maps it private
+A bundle is written by write(), which is two to three times faster than writing through a mapping. The receiver maps it private
 and writable: arrays are writable, copy-on-write, and keep the mapping alive.
 """
 
@@ -34,17 +34,17 @@ HEADER = struct.Struct("<8sIIQQQQQQ")
 ENTRY = struct.Struct("<QQ")
 ALIGN = 64
 AT_ONCE = 1 << 28  # bytes in one write
-MAP_MIN = 256 << 10  # bytes; a parcel with smaller buffers is read instead of mapped, which saves a mapping and a descriptor
+MAP_MIN = 256 << 10  # bytes; a bundle with smaller buffers is read instead of mapped, which saves a mapping and a descriptor
 
 _SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, SHRINK, GROW, WRITE
 _F_ADD_SEALS = getattr(fcntl, "F_ADD_SEALS", 1033)
 
 
-class ParcelError(Exception):
-    """The bytes are not a parcel, or a value can't be put into one; the text is for the user."""
+class BundleError(Exception):
+    """The bytes are not a bundle, or a value can't be put into one; the text is for the user."""
 
 
-class ParcelTooLarge(ParcelError):
+class BundleTooLarge(BundleError):
     """A value is over the limit. size, limit: bytes; at_least: the real size may be larger."""
 
     def __init__(self, size, limit, at_least=False):
@@ -78,17 +78,17 @@ def reason(error):
 
 
 def pack(obj, user_ns=None, limit=None):
-    """Makes a parcel of obj and returns (descriptor, size in bytes). The caller must close the descriptor.
+    """Makes a bundle of obj and returns (descriptor, size in bytes). The caller must close the descriptor.
 
-    user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; above it, ParcelTooLarge is raised.
+    user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; above it, BundleTooLarge is raised.
     If a value can't be pickled, raises pickle's exception (see reason()).
     """
     try:
         pickled = reducers.Pickled(obj, user_ns, limit)
     except reducers.Overflow as error:
-        raise ParcelTooLarge(error.args[0], limit, at_least=True) from None
+        raise BundleTooLarge(error.args[0], limit, at_least=True) from None
     if limit is not None and pickled.size > limit:
-        raise ParcelTooLarge(pickled.size, limit)
+        raise BundleTooLarge(pickled.size, limit)
     fd, size, _ = place(pickled)
     return fd, size
 
@@ -139,7 +139,7 @@ def _aligned(offset):
 
 
 def create():
-    """A descriptor for a new, empty parcel: a memfd if the system has these."""
+    """A descriptor for a new, empty bundle: a memfd if the system has these."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("cellspan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.fchmod(fd, 0o600)  # a new memfd has mode 0777: whoever can reach it through /proc could open it
@@ -168,11 +168,11 @@ def _write(fd, data, offset):
 
 
 def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
-    """The value in a parcel of `size` bytes. The caller keeps the descriptor and may close it afterwards.
+    """The value in a bundle of `size` bytes. The caller keeps the descriptor and may close it afterwards.
 
     user_ns: the namespace for the notebook's functions (default: __main__'s). placed: {number of a storage: the torch storage
     that already has its bytes}, for storages on a GPU; land(views, meta) makes this dict if some were on a GPU at home.
-    loads(body, buffers=...): used instead of pickle's. Raises ParcelError if the bytes are not a parcel. Other exceptions
+    loads(body, buffers=...): used instead of pickle's. Raises BundleError if the bytes are not a bundle. Other exceptions
     come from rebuilding the objects (for example a missing module).
     """
     views, meta, body = read(fd, size)
@@ -191,11 +191,11 @@ def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
             raise
         theirs = ".".join(map(str, meta["python"]))
         ours = ".".join(map(str, sys.version_info[:2]))
-        raise ParcelError(f"pickled by Python {theirs}, loaded by Python {ours}: {reason(error)}") from error
+        raise BundleError(f"pickled by Python {theirs}, loaded by Python {ours}: {reason(error)}") from error
 
 
 def read(fd, size):
-    """(the buffers as writable memoryviews, meta, body) of a parcel. Checks every offset and length."""
+    """(the buffers as writable memoryviews, meta, body) of a bundle. Checks every offset and length."""
     count, meta_size, start = _head(fd, size)
     _seal(fd)
     memory = _memory(fd, size, size - start)
@@ -207,38 +207,38 @@ def read(fd, size):
 
 
 def body_size(fd, size):
-    """The size of a parcel's pickle in bytes, without the buffers."""
+    """The size of a bundle's pickle in bytes, without the buffers."""
     _head(fd, size)
     return HEADER.unpack(os.pread(fd, HEADER.size, 0))[6]
 
 
 def outline(fd, size):
-    """The offset of the parcel's buffers. Needs only the header, for a parcel that is still arriving."""
+    """The offset of the bundle's buffers. Needs only the header, for a bundle that is still arriving."""
     return _head(fd, size)[2]
 
 
 def contents(fd, size):
-    """([(offset, length) of each buffer], meta) of a parcel of which the buffers may still be missing."""
+    """([(offset, length) of each buffer], meta) of a bundle of which the buffers may still be missing."""
     count, meta_size, start = _head(fd, size)
     at = HEADER.size + ENTRY.size * count
     front = memoryview(os.pread(fd, at + meta_size, 0))
     if len(front) < at + meta_size:
-        raise ParcelError(f"a parcel of {size} bytes is cut off")
+        raise BundleError(f"a bundle of {size} bytes is cut off")
     return _table(front, count, start, size), _meta(front[at:], count)
 
 
 def _head(fd, size):
     """(entries in the table, bytes of meta, where the buffers begin)."""
     if size < HEADER.size or os.fstat(fd).st_size < size:
-        raise ParcelError(f"a parcel of {size} bytes is cut off")
+        raise BundleError(f"a bundle of {size} bytes is cut off")
     magic, version, _, whole, count, meta_size, body_size, _, _ = HEADER.unpack(os.pread(fd, HEADER.size, 0))
     if magic != MAGIC:
-        raise ParcelError("these bytes are no parcel")
+        raise BundleError("these bytes are no bundle")
     if version != VERSION:
-        raise ParcelError(f"a parcel of version {version}; this side reads {VERSION}: update the older one")
+        raise BundleError(f"a bundle of version {version}; this side reads {VERSION}: update the older one")
     start = HEADER.size + ENTRY.size * count + meta_size + body_size
     if whole != size or count > size // ENTRY.size or start > size:
-        raise ParcelError("the parcel's header does not fit its size")
+        raise BundleError("the bundle's header does not fit its size")
     return count, meta_size, start
 
 
@@ -246,7 +246,7 @@ def _table(memory, count, start, size):
     table = list(ENTRY.iter_unpack(memory[HEADER.size : HEADER.size + ENTRY.size * count]))
     for offset, length in table:
         if offset < start or offset % ALIGN or offset > size or length > size - offset:
-            raise ParcelError("a buffer lies outside its parcel")
+            raise BundleError("a buffer lies outside its bundle")
     return table
 
 
@@ -254,7 +254,7 @@ class _Plain(pickle.Unpickler):
     """Loads only numbers, text, lists and dicts."""
 
     def find_class(self, module, name):
-        raise ParcelError("the parcel's description holds more than plain values")
+        raise BundleError("the bundle's description holds more than plain values")
 
 
 def _meta(view, count):
@@ -267,12 +267,12 @@ def _meta(view, count):
             and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
         )
-    except ParcelError:
+    except BundleError:
         raise
     except Exception:
         good = False
     if not good:
-        raise ParcelError("the parcel's description can't be read")
+        raise BundleError("the bundle's description can't be read")
     return meta
 
 
@@ -282,7 +282,7 @@ def _memory(fd, size, buffers):
         while at < size:
             n = os.preadv(fd, [memory[at:]], at)
             if n <= 0:
-                raise ParcelError("the parcel became shorter while it was read")
+                raise BundleError("the bundle became shorter while it was read")
             at += n
         return memory
     options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
@@ -292,7 +292,7 @@ def _memory(fd, size, buffers):
 
 
 def same_python(meta):
-    """Does the parcel come from a Python of our version? Code objects can be sent only between equal versions."""
+    """Does the bundle come from a Python of our version? Code objects can be sent only between equal versions."""
     return tuple(meta["python"]) == sys.version_info[:2]
 
 

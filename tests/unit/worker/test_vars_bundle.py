@@ -1,4 +1,4 @@
-"""What a parcel preserves of a value, and what it refuses."""
+"""What a bundle preserves of a value, and what it refuses."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan._capture import parcel, reducers  # noqa: E402
+from cellspan._capture import reducers, vars_bundle  # noqa: E402
 from notebook import Notebook, round_trip  # noqa: E402
 
 
@@ -34,10 +34,10 @@ def test_a_plain_value_comes_out_equal(value):
     assert round_trip(value) == value
 
 
-def test_the_parcel_is_sealed():
+def test_the_bundle_is_sealed():
     import fcntl
 
-    fd, _ = parcel.pack([1])
+    fd, _ = vars_bundle.pack([1])
     assert fcntl.fcntl(fd, 1034) & 0xF == 0xF
     with pytest.raises(OSError):
         os.pwrite(fd, b"x", 0)
@@ -57,21 +57,21 @@ def test_a_large_bytes_object_is_not_copied_on_its_way():
 )
 def test_what_can_not_travel_is_refused_in_one_line(make):
     with pytest.raises(Exception) as caught:
-        parcel.pack([make()])
-    assert "pickle" in parcel.reason(caught.value) and "\n" not in parcel.reason(caught.value)
+        vars_bundle.pack([make()])
+    assert "pickle" in vars_bundle.reason(caught.value) and "\n" not in vars_bundle.reason(caught.value)
 
 
 def test_ipythons_shell_is_refused():
     shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
     with pytest.raises(pickle.PicklingError, match="IPython's shell"):
-        parcel.pack({"deep": [shell.__new__(shell)]})
+        vars_bundle.pack({"deep": [shell.__new__(shell)]})
 
 
 def test_a_failed_pack_leaves_no_descriptor_open():
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         with pytest.raises(TypeError):
-            parcel.pack(threading.Lock())
+            vars_bundle.pack(threading.Lock())
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -83,28 +83,28 @@ def test_standard_output_travels_as_itself():
 
 
 def test_over_the_limit_the_size_is_known():
-    with pytest.raises(parcel.ParcelTooLarge, match="over the limit of 1 MiB") as caught:
-        parcel.pack(b"x" * (3 << 20), limit=1 << 20)
+    with pytest.raises(vars_bundle.BundleTooLarge, match="over the limit of 1 MiB") as caught:
+        vars_bundle.pack(b"x" * (3 << 20), limit=1 << 20)
     assert 3 << 20 <= caught.value.size < (3 << 20) + 100 and not caught.value.at_least
 
 
 def test_an_array_over_the_limit_is_refused_by_its_size():
     numpy = pytest.importorskip("numpy")
-    with pytest.raises(parcel.ParcelTooLarge, match=r"80\.0 MiB, over the limit of 64 MiB"):
-        parcel.pack(numpy.zeros(10 << 20), limit=64 << 20)
+    with pytest.raises(vars_bundle.BundleTooLarge, match=r"80\.0 MiB, over the limit of 64 MiB"):
+        vars_bundle.pack(numpy.zeros(10 << 20), limit=64 << 20)
 
 
 @pytest.mark.parametrize("size, text", [(0, "0 B"), (1023, "1023 B"), (1 << 20, "1 MiB"), (1536 << 10, "1.5 MiB"), (3 << 40, "3 TiB")])
 def test_sizes_are_written_as_people_do(size, text):
-    assert parcel.human(size) == text
+    assert vars_bundle.human(size) == text
 
 
-# -- damaged parcels
+# -- damaged bundles
 
 
 def sample():
     numpy = pytest.importorskip("numpy")
-    fd, size = parcel.pack({"a": numpy.arange(4096.0)})
+    fd, size = vars_bundle.pack({"a": numpy.arange(4096.0)})
     data = os.pread(fd, size, 0)
     os.close(fd)
     return data
@@ -114,17 +114,17 @@ def unpack_bytes(data, size=None):
     fd = os.memfd_create("test")
     try:
         os.write(fd, data)
-        return parcel.unpack(fd, len(data) if size is None else size)
+        return vars_bundle.unpack(fd, len(data) if size is None else size)
     finally:
         os.close(fd)
 
 
-def test_a_parcel_cut_anywhere_is_refused():
+def test_a_bundle_cut_anywhere_is_refused():
     data = sample()
     for cut in list(range(0, 400, 7)) + [len(data) // 2, len(data) - 1]:
-        with pytest.raises(parcel.ParcelError):
+        with pytest.raises(vars_bundle.BundleError):
             unpack_bytes(data[:cut])
-        with pytest.raises(parcel.ParcelError):
+        with pytest.raises(vars_bundle.BundleError):
             unpack_bytes(data[:cut], len(data))
 
 
@@ -137,7 +137,7 @@ def test_every_field_of_header_and_table_is_checked():
                 bad[at] ^= value
             else:
                 bad[at : at + 8] = struct.pack("<Q", (value << 56) | 1)
-            with pytest.raises(parcel.ParcelError):
+            with pytest.raises(vars_bundle.BundleError):
                 unpack_bytes(bytes(bad))
 
 
@@ -146,8 +146,8 @@ def test_the_description_can_not_run_code():
         def __reduce__(self):
             return os.system, ("false",)
 
-    with pytest.raises(parcel.ParcelError, match="plain values"):
-        parcel._meta(memoryview(pickle.dumps(Evil())), 0)
+    with pytest.raises(vars_bundle.BundleError, match="plain values"):
+        vars_bundle._meta(memoryview(pickle.dumps(Evil())), 0)
 
 
 # -- arrays
@@ -156,14 +156,14 @@ def test_the_description_can_not_run_code():
 def test_arrays_are_writable_and_copy_on_write():
     numpy = pytest.importorskip("numpy")
     big = numpy.arange(1 << 20)
-    fd, size = parcel.pack(big)
-    one, two = parcel.unpack(fd, size), parcel.unpack(fd, size)
+    fd, size = vars_bundle.pack(big)
+    one, two = vars_bundle.unpack(fd, size), vars_bundle.unpack(fd, size)
     os.close(fd)
     one[0] = 7
     assert big[0] == 0 and two[0] == 0 and one[0] == 7 and one.flags.writeable
 
 
-def test_an_array_outlives_descriptor_and_parcel():
+def test_an_array_outlives_descriptor_and_bundle():
     numpy = pytest.importorskip("numpy")
     got = round_trip({"a": numpy.ones(1 << 18), "b": 1})["a"]
     gc.collect()
@@ -329,7 +329,7 @@ def test_a_class_is_the_same_when_it_is_shipped_again(nb):
     fd2, size2 = nb.pack("a")
     code = (
         "import os\nfirst, kind = a, C\n"
-        f"again = parcel.unpack({fd2}, {size2})['a']\nprint(type(again) is kind, type(first) is type(again))"
+        f"again = vars_bundle.unpack({fd2}, {size2})['a']\nprint(type(again) is kind, type(first) is type(again))"
     )
     import subprocess
 
@@ -346,7 +346,7 @@ def test_a_class_that_comes_back_leaves_the_one_at_home_as_it_is(nb):
     nb.run("class C:\n    n = 1\na = C()")
     fd, size = nb.pack("a")
     nb.run("C.n = 2")
-    got = parcel.unpack(fd, size, nb.ns)["a"]
+    got = vars_bundle.unpack(fd, size, nb.ns)["a"]
     os.close(fd)
     assert type(got) is nb.ns["C"] and got.n == 2
 
@@ -374,9 +374,9 @@ def test_the_senders_search_path_is_extended_at_the_receiver(nb, tmp_path, monke
 
 
 def test_functions_of_another_python_are_refused_in_words(monkeypatch):
-    fd, size = parcel.pack(lambda: 1)
-    monkeypatch.setattr(parcel, "same_python", lambda meta: False)
-    monkeypatch.setattr(parcel.pickle, "loads", lambda *a, **k: (_ for _ in ()).throw(TypeError("code() takes 3")))
-    with pytest.raises(parcel.ParcelError, match="pickled by Python"):
-        parcel.unpack(fd, size)
+    fd, size = vars_bundle.pack(lambda: 1)
+    monkeypatch.setattr(vars_bundle, "same_python", lambda meta: False)
+    monkeypatch.setattr(vars_bundle.pickle, "loads", lambda *a, **k: (_ for _ in ()).throw(TypeError("code() takes 3")))
+    with pytest.raises(vars_bundle.BundleError, match="pickled by Python"):
+        vars_bundle.unpack(fd, size)
     os.close(fd)
