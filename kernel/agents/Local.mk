@@ -4,9 +4,9 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/node.h kernel/agents/private.h \
 	kernel/agents/agents.h kernel/agents/agents.c \
 	kernel/agents/agents_blobs.c \
-	kernel/agents/agents_nodes.h kernel/agents/agents_nodes.c \
+	kernel/agents/agents_nodes.c \
 	kernel/agents/agents_zap.c \
-	kernel/agents/allowed_keys.h kernel/agents/allowed_keys.c \
+	kernel/agents/allowed_keys.c \
 	kernel/agents/credit.c \
 	kernel/agents/fan.c \
 	kernel/agents/from_agents.c kernel/agents/node_failures.c \

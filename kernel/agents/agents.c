@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "kernel/agents/agents_nodes.h"
 #include "kernel/agents/private.h"
 #include "protocol/span_fields.h"
 

@@ -1,4 +1,3 @@
-#include "kernel/agents/agents_nodes.h"
 
 #include <stdio.h>
 #include <string.h>

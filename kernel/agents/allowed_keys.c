@@ -1,5 +1,5 @@
 /* Public keys look random, so their first bytes serve as hash. */
-#include "kernel/agents/allowed_keys.h"
+#include "kernel/agents/listen.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@ noinst_LIBRARIES += kernel/blobs/libblobs.a
 kernel_blobs_libblobs_a_SOURCES = \
 	kernel/blobs/blob_route.h kernel/blobs/blob_route.c \
 	kernel/blobs/blob_schedule.h kernel/blobs/blob_schedule.c \
-	kernel/blobs/blob_table.h kernel/blobs/blob_table.c \
+	kernel/blobs/blob_table.c \
 	kernel/blobs/direct_links.h kernel/blobs/direct_links.c \
 	kernel/blobs/local_blobs.h kernel/blobs/local_blobs.c
 

@@ -1,5 +1,5 @@
 /* Two sorted arrays, searched by halves. Numbers of blobs grow, so that new ones go to the end. */
-#include "kernel/blobs/blob_table.h"
+#include "kernel/blobs/blob_route.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "kernel/agents/agents_nodes.h"
 
 static void on_nodes(struct engine_run *run, unsigned n)
 {

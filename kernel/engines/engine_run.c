@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "kernel/agents/agents_nodes.h"
-
 #define NAMES_MAX 8u /* of nodes in an error text */
 
 void engine_run_free(struct engine_run *run)

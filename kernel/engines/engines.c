@@ -8,7 +8,6 @@
 
 #include "base/process.h"
 #include "base/settings.h"
-#include "kernel/agents/agents_nodes.h"
 #include "kernel/engines/private.h"
 
 #define LOOK_NS (250 * NS_PER_MS)

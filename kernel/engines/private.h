@@ -7,7 +7,6 @@
 
 #include "base/child_lines.h"
 #include "kernel/engines/engines.h"
-#include "protocol/keys.h"
 
 /* ---- engine_output.c ---- */
 /* What an engine writes: the lines of its stdout, which docs/launchers.md specifies, and the last

@@ -4,7 +4,6 @@
 #define KERNEL_GROUP_GROUP_H
 
 #include <jansson.h>
-#include <stdint.h>
 
 #include "base/ranks.h"
 #include "kernel/group/place.h"

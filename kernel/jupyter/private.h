@@ -76,9 +76,6 @@ void owner_destroy(struct owner *o); /* NULL is fine */
 /* The ZeroMQ sockets of the five channels: one context, one I/O thread, options, keys, addresses.
  */
 
-struct heartbeat;
-struct owner;
-
 struct sockets {
     void *context;
     void *socket[PORTS]; /* the heartbeat's is NULL: its thread owns it */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "kernel/agents/allowed_keys.h"
+#include "kernel/agents/listen.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 

@@ -1,6 +1,6 @@
 /* The kernel's table of blobs when memory is out: a failed call changes nothing. */
 #include "kernel/blobs/blob_schedule.h"
-#include "kernel/blobs/blob_table.h"
+#include "kernel/blobs/blob_route.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
