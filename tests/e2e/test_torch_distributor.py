@@ -128,3 +128,15 @@ def test_an_interrupt_and_no_run_on_a_rank(book):
     assert cell.ename == "KeyboardInterrupt"
     nested = "def nested(): return TorchDistributor(1, use_gpu=False).run(print)\n" + CPU + ".run(nested)"
     assert "this is a rank" in book.run(nested).assert_error("RuntimeError").stdout
+
+
+@pytest.mark.limit(400)
+def test_a_model_that_outlives_its_process_group_is_freed(fresh):
+    """torch.distributed frees a group of gloo with Python's lock, if it is DistributedDataParallel that frees it."""
+    nb = fresh(env={"CELLSPAN_PRELOAD": "torch._dynamo"})  # what the first such model imports, in seconds
+    nb.ok(IMPORTS + "import torch\n"
+          "def train():\n    import torch.distributed as dist\n    dist.init_process_group('gloo')\n"
+          "    wrapped = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))\n    wrapped(torch.ones(4, 2)).sum().backward()\n"
+          "    dist.destroy_process_group()\n    return wrapped.module.weight.grad.sum().item()\n" + CPU + ".run(os.getpid)", limit=120)
+    for reuse in (False, True):
+        assert values(nb.ok("d = TorchDistributor(2, use_gpu=False, reuse=%s)\n[d.run(train) for _ in range(8)]" % reuse)) == [16.0] * 8

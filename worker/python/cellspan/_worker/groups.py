@@ -7,12 +7,16 @@ state is put aside: the default group, subgroups, and the counter for their name
 
 from __future__ import annotations
 
+import functools
 import sys
+
+from .._base.imports import when_imported
 
 # The tables of torch.distributed.distributed_c10d._world (since torch 2.0); those that an older torch lacks are skipped.
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag", "pg_coalesce_state", "comms")
 
 hidden = {}  # {world: Aside}
+_destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 
 
 class Aside:
@@ -101,3 +105,51 @@ def _emptied(table):
     kept = table.copy()
     table.clear()
     return kept
+
+
+# ---- destroyed groups -----------------------------------------------------------------------------------------------
+
+
+def watch():
+    """Call it in a rank, before the user's code runs. From then on a destroyed group is freed a little later.
+
+    torch (2.13) can hang when DistributedDataParallel has the last reference to a group of gloo. It then frees the group while it
+    holds Python's lock, and waits for a thread of the group, which may need the lock to free its last work. With a last reference in
+    Python, torch releases the lock first.
+    """
+    when_imported("torch.distributed.distributed_c10d", _free_later)
+
+
+def free_destroyed():
+    """Frees the groups that were destroyed."""
+    _destroyed.clear()
+
+
+def _free_later():
+    c10d = sys.modules["torch.distributed.distributed_c10d"]
+    for name, first in (("destroy_process_group", _keep), ("init_process_group", _destroyed.clear)):
+        real = getattr(c10d, name, None)
+        if real is None:
+            continue
+        wrapped = _preceded(real, first)
+        setattr(c10d, name, wrapped)
+        outer = sys.modules.get("torch.distributed")
+        if getattr(outer, name, None) is real:
+            setattr(outer, name, wrapped)
+
+
+def _keep():
+    c10d = sys.modules["torch.distributed.distributed_c10d"]
+    _destroyed.extend(getattr(getattr(c10d, "_world", None), "pg_map", None) or ())
+
+
+def _preceded(real, first):
+    """A function that calls first() and then the real one."""
+
+    @functools.wraps(real)
+    def called(*args, **given):
+        __tracebackhide__ = True
+        first()
+        return real(*args, **given)
+
+    return called

@@ -18,7 +18,7 @@ from .._base.errors import in_words, text_of
 from .._capture.origins import Origins
 from .._capture.vars_bundle import BundleTooLarge, pack, reason, unpack
 from .._jupyter.widgets import VIEW, Widgets
-from . import aborts, environment, gpu_placement, gpus, idle_questions, library_fixes, mlflow_run, reloads, torchenv
+from . import aborts, environment, gpu_placement, gpus, groups, idle_questions, library_fixes, mlflow_run, reloads, torchenv
 from .follow import Follower
 from .publish import to_json
 from .remote import described
@@ -87,6 +87,7 @@ class Rank(Worker):
         if self.FOLLOWS_IPYTHON:
             library_fixes.meet_in_notebook()
         aborts.watch()
+        groups.watch()
         mlflow_run.watch()
         self.serve()
 
@@ -98,6 +99,7 @@ class Rank(Worker):
 
     def _run_message(self, message):
         number, blob, fields = message.cell, message.blob, message.fields
+        groups.free_destroyed()
         flags = fields["flags"]
         check = sys.modules.get("cellspan._worker.check")
         if check is not None:
