@@ -1,4 +1,4 @@
-"""cellspan.horovod: HorovodRunner from a notebook, and hvd on ranks. tests/unit/worker/test_horovod.py has what hvd computes."""
+"""cellspan.horovod: HorovodRunner from a notebook, and hvd on ranks. What hvd computes is in tests/unit/worker/."""
 
 from __future__ import annotations
 

@@ -23,7 +23,16 @@ class _Allreduce(Function):
         return None, *_ops.synchronize(_ops.grouped_allreduce_async(gradients, **{**ctx.options, "name": None}))
 
 
-def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=_ops.global_process_set):
+def allreduce(
+    tensor,
+    average=None,
+    name=None,
+    compression=Compression.none,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=_ops.global_process_set,
+):
     """The tensor reduced over all ranks, in a new tensor. Gradients flow through it.
 
     op: hvd.Average (if neither op nor average is given), Sum, Min, Max, Product. compression: hvd.Compression.fp16 sends 16 bits
@@ -36,7 +45,16 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     return _all([tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set)[0]
 
 
-def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=_ops.global_process_set):
+def grouped_allreduce(
+    tensors,
+    average=None,
+    name=None,
+    compression=Compression.none,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=_ops.global_process_set,
+):
     """As allreduce() for a list of tensors, which travel together. Returns a list."""
     return _all(list(tensors), average, name, compression, op, prescale_factor, postscale_factor, process_set)
 
@@ -138,13 +156,29 @@ class _Reducescatter(Function):
         return None, *_ops.synchronize(_ops.grouped_allgather_async([gradient * factor for gradient in gradients]))
 
 
-def reducescatter(tensor, name=None, compression=Compression.none, op=_ops.Average, process_set=_ops.global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter(
+    tensor,
+    name=None,
+    compression=Compression.none,
+    op=_ops.Average,
+    process_set=_ops.global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+):
     """This rank's rows of the tensor that is reduced over all ranks (Average or Sum). If the rows can't be split evenly, the first
     ranks get one more. Gradients flow through it."""
     return grouped_reducescatter([tensor], name, compression, op, process_set, prescale_factor, postscale_factor)[0]
 
 
-def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=_ops.Average, process_set=_ops.global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def grouped_reducescatter(
+    tensors,
+    name=None,
+    compression=Compression.none,
+    op=_ops.Average,
+    process_set=_ops.global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+):
     """As reducescatter(), for each tensor of a list. Returns a list."""
     _ops.check(op, process_set)
     smaller, contexts = zip(*map(compression.compress, tensors)) if tensors else ((), ())

@@ -92,7 +92,10 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=_ops.global_proces
     mine = _state.rank() == root_rank
     data = _dumped(obj) if mine else b""
     length = _ops.synchronize(_ops.broadcast_async(torch.tensor([len(data)], device=_device()), root_rank, name))
-    space = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(_device()) if mine and data else torch.empty(int(length), dtype=torch.uint8, device=_device())
+    if mine:
+        space = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(_device())
+    else:
+        space = torch.empty(int(length), dtype=torch.uint8, device=_device())
     _ops.broadcast_(space, root_rank, name)
     return obj if mine else _loaded(space)
 

@@ -127,7 +127,14 @@ class _Reducer:
         bucket.flat = flat = torch.cat(parts, out=bucket.space)
         _ops.scale_(flat, self.before)
         kind = _ops.KINDS[self.op]
-        head = {"op": "allreduce", "name": "gradients", "bucket": self.sent, "reduce": kind, "flats": [[_ops.name_of(dtype), size]], "device": flat.device.type}
+        head = {
+            "op": "allreduce",
+            "name": "gradients",
+            "bucket": self.sent,
+            "reduce": kind,
+            "flats": [[_ops.name_of(dtype), size]],
+            "device": flat.device.type,
+        }
         step = lambda _: _line.start(dist.all_reduce, flat, getattr(dist.ReduceOp, kind))  # noqa: E731
         bucket.op = self.state.line.add(_line.Op(head, [step], lambda _: None, eager=True))
 
