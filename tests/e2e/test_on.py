@@ -12,7 +12,7 @@ import uuid
 
 import processes
 import pytest
-from client import by_rank
+from client import by_rank, values
 
 ENGINE = r"""#!/bin/sh
 spec=2
@@ -232,3 +232,18 @@ def test_a_world_of_its_own_may_be_here(fresh, tmp_path):
     assert "--fresh" in nb.run("%%distribute --on local\n1").assert_error("UsageError").reply["evalue"]
     assert nb.ok("%%distribute --gather\n(kept, mine == os.getpid())").value == str([(1, True)] * 4)
     assert nb.ok(nodes).value == elsewhere
+
+
+def test_items_and_parts_reach_the_ranks_of_all_agents(fresh):
+    nb = fresh()
+    nb.ok("import cellspan, os\nimport numpy as np\ngroup = cellspan.group(on='pair:2')")
+    nb.ok("import tempfile, time; place = tempfile.mkdtemp()\n"
+          "def work(a):\n    node = os.environ['GROUP_RANK']\n    open(f'{place}/{node}', 'w').close()\n"
+          "    while len(os.listdir(place)) < 2: time.sleep(0.01)\n    return float(a.sum()), node\n"
+          "found = cellspan.map(work, (np.full(10_000, k) for k in range(60)), n=4, on='pair:2')")
+    assert values(nb.ok("[s for s, _ in found] == [10000.0 * k for k in range(60)], sorted({node for _, node in found})")) == (True, ["0", "1"])
+    nb.ok("group.scatter('part', np.arange(12_000_000.))")
+    assert values(nb.ok("%%distribute --gather\npart.shape, float(part[0])")) == [((3000000,), k * 3e6) for k in range(4)]
+    assert values(nb.ok("import json\nfrom cellspan.tensorflow import MirroredStrategyRunner\n"
+                        "run = MirroredStrategyRunner(num_slots=4, use_gpu=False, use_custom_strategy=True, on='pair:2').run\n"
+                        "workers = json.loads(run(lambda: os.environ['TF_CONFIG']))['cluster']['worker']\nlen(workers), len(set(workers))")) == (4, 4)

@@ -22,6 +22,7 @@ CHUNK_S = 0.02  # seconds that a rank should work on a chunk
 FILL_S = 0.01  # seconds that home takes items for one chunk: other ranks wait meanwhile
 QUICK_S = 0.05  # for chunks that take less than this, a second one waits at the rank
 CHUNK_MAX = 4096  # items
+GROWTH = 4  # a chunk has at most so many times the items of the largest that was finished: the first item may have been a quick one
 CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
 
 _ids = itertools.count(1)
@@ -128,6 +129,7 @@ class _Tasks:
         self._taken = 0  # items taken from the iterator
         self._ended = False
         self._item_s = self._item_bytes = None  # of one item: seconds, and bytes of arguments or result
+        self._proven = 1  # items of the largest chunk that was finished
         self._ranks = {}  # rank: chunks that it has
         self._chunks = {}  # number of the first item: (items, size of the arguments), then the results
         self._cell = 0
@@ -172,6 +174,7 @@ class _Tasks:
     def _learn(self, head, size):
         """Notes what items of this chunk took."""
         count, sent = self._chunks[head["first"]]
+        self._proven = max(self._proven, count)
         took, bytes_ = head["seconds"] / count, max(size, sent) / count
         self._item_s = took if self._item_s is None else 0.6 * self._item_s + 0.4 * took
         self._item_bytes = bytes_ if self._item_bytes is None else max(bytes_, 0.9 * self._item_bytes)
@@ -200,7 +203,7 @@ class _Tasks:
             return self._fixed
         if self._item_s is None:
             return 1
-        size = min(CHUNK_S / max(self._item_s, 1e-7), CHUNK_BYTES / max(self._item_bytes, 1), CHUNK_MAX)
+        size = min(CHUNK_S / max(self._item_s, 1e-7), CHUNK_BYTES / max(self._item_bytes, 1), CHUNK_MAX, GROWTH * self._proven)
         if self._length is not None:  # the last chunks are small, so that all ranks end at the same time
             size = min(size, (self._length - self._taken) / (2 * max(len(self._ranks), 1)))
         return max(int(size), 1)
