@@ -280,6 +280,39 @@ def changes(module, train_set):
     assert maggy.ok("lagom(part, Auto, find_unused_parameters=True)['test result']", limit=120).value == "0.0"
 
 
+def test_two_modules_against_each_other(maggy):
+    maggy.ok("""
+class Made(Net):
+    def __init__(self):
+        super().__init__()
+        self.b = torch.nn.Linear(7, 3)
+
+def gan(module, hparams, train_set):
+    torch.manual_seed(0)
+    makes, judges = [one() for one in module]
+    first, second = torch.optim.Adam(makes.parameters(), 0.01), torch.optim.Adam(judges.parameters(), 0.01)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits
+    for x, _ in DataLoader(train_set, hparams["batch"]):
+        second.zero_grad()
+        real, made = judges(x), judges(makes(x.flip(1)).detach())
+        (loss(real, torch.ones_like(real)) + loss(made, torch.zeros_like(made))).backward()
+        second.step()
+        for p in judges.parameters():
+            p.requires_grad_(False)
+        first.zero_grad()
+        made = judges(makes(x.flip(1)))
+        loss(made, torch.ones_like(made)).backward()
+        first.step()
+        for p in judges.parameters():
+            p.requires_grad_(True)
+    return {name + str(n): value.abs().sum() for n, one in enumerate((makes, judges)) for name, value in one.state_dict().items()}
+
+one = {name: float(value) for name, value in gan([Made, Net], {"batch": 16}, data).items()}
+found = [lagom(gan, [Made, Net], hparams={"batch": 8}, zero_lvl=level)["test result"] for level in (0, 1, 3)]
+""", limit=120)
+    assert maggy.ok("len(one), [near(each, one) for each in found]").value == "(8, [True, True, True])"
+
+
 @pytest.mark.limit(400)
 def test_other_code_for_one_process(maggy):
     """Groups of parameters, schedulers, optimizers with state that is saved, tied weights, attention, buffers of any kind, two
