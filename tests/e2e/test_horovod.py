@@ -168,6 +168,7 @@ def test_log_to_driver_cuts_long_messages_and_works_at_home(two):
 def test_installed_names_are_found_at_home_and_on_ranks(fresh):
     nb = fresh()
     nb.run("import horovod.torch").assert_error("ModuleNotFoundError")
+    folder = folder_of(nb.ok("from cellspan.horovod import HorovodRunner\nHorovodRunner(np=1).run(lambda: print('hidden'))").stderr)
     nb.ok("import cellspan.horovod; cellspan.horovod.install(); cellspan.horovod.install()")
     cell = nb.ok(
         "from sparkdl import HorovodRunner\nfrom sparkdl.horovod import log_to_driver\nimport horovod.torch as hvd, horovod\n"
@@ -184,6 +185,9 @@ def test_installed_names_are_found_at_home_and_on_ranks(fresh):
     nb.ok("import horovod.torch.elastic as elastic")
     cell = nb.run("@elastic.run\ndef f(): pass")
     cell.assert_error("NotImplementedError")
+    assert os.listdir(folder) == ["rank-0.log"]
+    nb.close()
+    assert not os.path.exists(folder)
 
 
 def test_the_real_one_is_used_if_it_is_wanted(fresh, tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
 import tempfile
 import warnings
@@ -58,7 +60,7 @@ class HorovodRunner:
         if np > 0 and on is None:
             _jobs.on_the_group(None, False)  # says it if that is this machine
         hides = np >= 0 and self.driver_log_verbosity == SELECTED
-        folder = tempfile.mkdtemp(prefix="cellspan-horovod-") if hides else ""
+        folder = _new_folder() if hides else ""
         env = {"CELLSPAN_HOROVOD": os.environ["CELLSPAN_HOROVOD"]} if os.environ.get("CELLSPAN_HOROVOD") else None
         try:
             return _jobs.launch(_ranks.main, (main, kwargs, folder, _install.installed()), n=abs(np) or None, on=on, env=env, reuse=self.reuse)
@@ -67,6 +69,13 @@ class HorovodRunner:
             raise
         finally:
             _say_files(folder)
+
+
+def _new_folder():
+    """A folder for the files of a run; it goes with the notebook's process."""
+    folder = tempfile.mkdtemp(prefix="cellspan-horovod-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _logs(folder):
