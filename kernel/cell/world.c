@@ -97,6 +97,19 @@ static bool all_own_gpus(const struct cell *c)
     return own;
 }
 
+/* JAX's coordinator and torch's store may both listen, so they need two ports. This one is in the
+ * same range, where a firewall may let ranks meet, and far from those that other worlds are likely
+ * to have. 0: there is no port yet. */
+static unsigned port_for_jax(unsigned port)
+{
+    enum {
+        FIRST = 20000,
+        PORTS = 10000
+    }; /* an agent finds ports here: worker/agent/net/address.h */
+
+    return port < FIRST ? port : FIRST + (port - FIRST + PORTS / 2) % PORTS;
+}
+
 json_t *world_env(const struct cell *c)
 {
     const struct group *g = c->group;
@@ -110,7 +123,7 @@ json_t *world_env(const struct cell *c)
     set(env, "MASTER_ADDR", json_string(address));
     set(env, "MASTER_PORT", json_sprintf("%u", g->port));
     set(env, "JAX_COORDINATOR_ADDRESS",
-        json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, g->port));
+        json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, port_for_jax(g->port)));
     buf_release(&meets);
     if (g->gpus && all_own_gpus(c)) /* no rank shares a GPU, so NCCL can be used */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));

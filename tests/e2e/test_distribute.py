@@ -140,6 +140,8 @@ def test_the_environment_is_torchruns_complete(nb):
         for name, number in dict(own, **world, **node).items():
             assert env[name] == str(number), (rank, name)
         assert env["TORCHELASTIC_USE_AGENT_STORE"] == "False"
+        host, _, port = env["JAX_COORDINATOR_ADDRESS"].rpartition(":")
+        assert host == env["MASTER_ADDR"] and port != env["MASTER_PORT"] and 20000 <= int(port) < 30000
         assert int(env["OMP_NUM_THREADS"]) == max(1, os.cpu_count() // N)
     for shared in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"):
         assert len({env[shared] for env in values}) == 1

@@ -36,6 +36,7 @@ def of_ranks(nb, options, code):
 
 @pytest.mark.limit(300)
 def test_psum_over_processes_also_in_another_world(nb):
+    nb.ok("%ranks stop")
     for n in (2, 3):
         assert of_ranks(nb, "--fresh -n %d" % n, SUM + TOLD) == told(n)
     nb.ok("%ranks stop")
@@ -55,4 +56,5 @@ def test_a_script(nb, tmp_path):
 @pytest.mark.limit(300)
 def test_beside_torch_distributed(nb):
     code = SUM + "import torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\njax.process_count(), t.item()"
+    nb.ok("%ranks stop")  # JAX of the tests before
     assert of_ranks(nb, "-n 2 --init", code) == [(2, 2.0)] * 2

@@ -25,7 +25,6 @@ RESIDENT = {
 SCRIPT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}  # as with torchrun
 OLD_NAMES = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "NCCL_ASYNC_ERROR_HANDLING"}  # torch reads the old name if the new one is not set
 KEPT = ("OMP_NUM_THREADS", *RESIDENT, *INTERFACES, *JAX_GPUS)  # these are not changed if they are already set
-PORTS = range(20000, 30000)  # MASTER_PORT is one of them, if the user sets none (worker/agent/net/address.h)
 MEETS = ("MASTER_PORT", "JAX_COORDINATOR_ADDRESS")
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # the signals that torchrun's agent handles; libraries read this
 
@@ -54,17 +53,6 @@ def place_of(rank, layout):
         raise ValueError(f"there is no rank {rank} in the layout {layout!r}")
     mine = nodes[rank]
     return Place(mine, len(set(nodes)), nodes[:rank].count(mine), nodes.count(mine))
-
-
-def port_for_jax(master_port):
-    """The port of JAX's coordinator, given MASTER_PORT: another one, since torch's store may listen there, in the same range, where
-    a firewall may let ranks meet. It is halfway round the range, far from what other worlds are likely to have."""
-    if not str(master_port).isdecimal():
-        return master_port
-    port = int(master_port)
-    if port in PORTS:
-        return PORTS[(port - PORTS[0] + len(PORTS) // 2) % len(PORTS)]
-    return port + 1 if 0 < port < 65535 else port
 
 
 class TorchError(RuntimeError):
@@ -115,7 +103,7 @@ def rank_environment(
         "TORCHELASTIC_SIGNALS_TO_HANDLE": SIGNALS,
         "TORCHELASTIC_ERROR_FILE": error_file,
         "OMP_NUM_THREADS": max(1, int(cores) // max(1, int(local_world_size))),
-        "JAX_COORDINATOR_ADDRESS": f"{master_addr}:{port_for_jax(master_port)}",
+        "JAX_COORDINATOR_ADDRESS": f"{master_addr}:{master_port}",
         "JAX_PROCESS_ID": rank,
         "JAX_NUM_PROCESSES": world_size,
     }
