@@ -1,7 +1,6 @@
 noinst_LIBRARIES += protocol/libprotocol.a
 protocol_libprotocol_a_SOURCES = \
-	protocol/reader.h protocol/reader.c \
-	protocol/writer.h protocol/writer.c \
+	protocol/bytes.h protocol/bytes.c \
 	protocol/span.h protocol/span.c protocol/span_fields.h protocol/span_flags.h protocol/span_table.c \
 	protocol/jupyter.h protocol/jupyter.c \
 	protocol/hmac.c \
@@ -29,16 +28,16 @@ EXTRA_DIST += \
 
 check_PROGRAMS += \
 	tests/unit/protocol/send_window.t \
-	tests/unit/protocol/reader.t \
+	tests/unit/protocol/bytes.t \
 	tests/unit/protocol/span.t \
 	tests/unit/protocol/table.t \
 	tests/unit/protocol/vectors.t
 EXTRA_DIST += tests/unit/protocol/fill.h tests/unit/protocol/kinds.h tests/unit/protocol/source.h
 tests_unit_protocol_send_window_t_SOURCES = tests/unit/protocol/send_window.c
 tests_unit_protocol_send_window_t_LDADD = protocol/libprotocol.a base/libbase.a
-tests_unit_protocol_reader_t_SOURCES = tests/unit/protocol/reader.c
-tests_unit_protocol_reader_t_LDFLAGS = $(CHAOS_LINK)
-tests_unit_protocol_reader_t_LDADD = protocol/libprotocol.a base/libbase.a
+tests_unit_protocol_bytes_t_SOURCES = tests/unit/protocol/bytes.c
+tests_unit_protocol_bytes_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_protocol_bytes_t_LDADD = protocol/libprotocol.a base/libbase.a
 tests_unit_protocol_span_t_SOURCES = tests/unit/protocol/span.c
 tests_unit_protocol_span_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_protocol_span_t_LDADD = protocol/libprotocol.a base/libbase.a

@@ -1,7 +1,6 @@
 #include "protocol/route.h"
 
-#include "protocol/reader.h"
-#include "protocol/writer.h"
+#include "protocol/bytes.h"
 
 int route_add(struct buf *out, uint32_t node, const uint32_t *workers, size_t n)
 {

@@ -5,8 +5,7 @@
 
 #include "base/le.h"
 #include "base/utf8.h"
-#include "protocol/reader.h"
-#include "protocol/writer.h"
+#include "protocol/bytes.h"
 
 #define WORKER_AT 4u /* where the header holds the worker */
 

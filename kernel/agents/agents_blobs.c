@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/span_fields.h"
 
 #define KERNEL_LARGE (256 << 10) /* bytes; main.c sets malloc up with this value */

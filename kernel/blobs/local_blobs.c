@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/rows.h"
 #include "protocol/send_window.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/span_fields.h"
 
 /* The whole blob is mapped once. To map and unmap a piece for each chunk would stop the thread

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "kernel/cell/parts.h"
-#include "protocol/writer.h"
+#include "protocol/bytes.h"
 
 /* ---- how many ranks there are ---- */
 

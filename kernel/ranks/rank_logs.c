@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kernel/ranks/ranks.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 
 #define ANSWER_NS (10 * NS_PER_S) /* time limit for a node, which may have much to read */
 #define PIECE     (600u << 10)    /* about the bytes of one answer as text */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/route.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/route.h"
 
 #define NO_GPUS   "{\"gpus\":[],\"driver\":\"\",\"why\":\"a simulated agent has none\"}"

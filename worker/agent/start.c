@@ -9,7 +9,7 @@
 
 #include "base/le.h"
 #include "base/log.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"

@@ -19,7 +19,7 @@
 #include "base/descriptor.h"
 #include "base/le.h"
 #include "base/process.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/span.h"
 
 #ifndef MSG_NOSIGNAL

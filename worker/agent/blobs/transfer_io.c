@@ -8,7 +8,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "protocol/writer.h"
+#include "protocol/bytes.h"
 #include "worker/agent/blobs/blobs.h"
 #include "worker/agent/blobs/transfers.h"
 #include "worker/agent/blobs/memory_limit.h"

@@ -11,8 +11,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "protocol/reader.h"
-#include "protocol/writer.h"
+#include "protocol/bytes.h"
 #include "worker/agent/output/lines.h"
 
 #define HEAD        24u      /* bytes before a record's text */

@@ -1,7 +1,7 @@
 /* worker_credit.c - see worker_credit.h. */
 #include "worker/agent/output/worker_credit.h"
 
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/span.h"
 
 /* The fields are type, content, metadata and the list of buffers, in this order. */

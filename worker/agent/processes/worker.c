@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/runtime.h"
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "worker/agent/gpu/gpu.h"
 
 static uint64_t now_ns(const struct workers *all)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "protocol/reader.h"
+#include "protocol/bytes.h"
 #include "protocol/route.h"
 
 /* As "1:2,3 4:14". Returns out. */

@@ -1,6 +1,5 @@
 /* Tests of protocol/reader.h and protocol/writer.h. */
-#include "protocol/reader.h"
-#include "protocol/writer.h"
+#include "protocol/bytes.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
