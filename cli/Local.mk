@@ -3,7 +3,7 @@ bin_PROGRAMS += cellspan
 noinst_LIBRARIES += cli/libcli.a
 
 cli_libcli_a_SOURCES = \
-	cli/interpreter.h cli/interpreter.c \
+	cli/interpreter.c \
 	cli/kernelspec.h cli/kernelspec.c \
 	cli/logo.c
 

@@ -1,4 +1,4 @@
-#include "cli/interpreter.h"
+#include "cli/parts.h"
 
 #include <errno.h>
 #include <jansson.h>

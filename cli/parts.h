@@ -11,9 +11,9 @@
 #include "base/err.h"
 #include "base/loop/loop.h"
 #include "base/slice.h"
-#include "cli/interpreter.h"
 
 struct input;
+struct python_interpreter;
 
 /* ---- main.c: the table of subcommands ---- */
 struct subcommand {
@@ -87,5 +87,19 @@ bool printer_broken(const struct printer *s); /* who read our output has gone (E
  * line each: the word, a tab, and what it is; ":files" or ":folders" where that is the shell's to
  * know. */
 void shell_complete_print(const struct subcommand *commands, size_t n, char *const *word);
+
+/* ---- interpreter.c: the Python that a notebook gets ---- */
+struct python_interpreter {
+    char *path;    /* absolute; within a venv it is the venv's, links are not followed */
+    char *version; /* "3.11.7" */
+    char *prefix;  /* its sys.prefix */
+};
+
+/* asked: a path, a name on PATH, or NULL for the default: the active venv's or conda environment's,
+ * the one beside this program, the one that cellspan was built for, python3 on PATH. -1: it can't
+ * be run, is older than 3.9, or lacks modules; the err says the command that installs them. On
+ * failure there is nothing to release. */
+MUST_USE int interpreter_find(struct python_interpreter *p, const char *asked, struct err *err);
+void interpreter_release(struct python_interpreter *p);
 
 #endif

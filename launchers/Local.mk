@@ -6,7 +6,7 @@ cellspan_launch_local_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $
 noinst_LIBRARIES += launchers/liblaunch.a
 launchers_liblaunch_a_SOURCES = \
 	launchers/launcher.h launchers/launch_arguments.c \
-	launchers/words.h launchers/words.c \
+	launchers/words.c \
 	launchers/report.c \
 	launchers/script.h launchers/script.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \

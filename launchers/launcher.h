@@ -3,6 +3,8 @@
 #define LAUNCHERS_LAUNCHER_H
 
 #include "base/err.h"
+#include <stddef.h>
+#include "base/buf.h"
 
 /* ---- launch_arguments.c ---- */
 /* Parses a launcher's command line: [--spec SPEC] [--ranks N] -- COMMAND [ARG...]; see README.md */
@@ -31,5 +33,23 @@ void report_node(unsigned agent, const char *name, unsigned slots);
 /* Replaces control characters of the text, newlines too, by blanks. */
 void report_say(const char *format, ...) PRINTF_LIKE(1, 2);
 void report_failed(unsigned agent, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* ---- words.c: splits command lines into words as a shell does, and quotes words for one ---- */
+struct words {
+    char **v; /* owned, NULL-terminated; NULL while there are none */
+    size_t n;
+};
+
+#define WORDS_INIT { NULL, 0 }
+
+void words_release(struct words *w);
+/* Appends a copy. -1: memory is out, *w is unchanged. */
+MUST_USE int words_add(struct words *w, const char *word);
+/* Appends the words of text. Blanks separate words; '...', "..." and \ quote as in a POSIX shell;
+ * nothing is expanded. On failure *w is unchanged. */
+MUST_USE int words_split(struct words *w, const char *text, struct err *err);
+/* Appends the word for a POSIX shell, in single quotes if needed. A newline becomes "$n", so that
+ * the result is one line: the shell's variable n must hold a newline. -1: memory is out. */
+MUST_USE int words_quote(struct buf *out, const char *word);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/path.h"
-#include "launchers/words.h"
+#include "launchers/launcher.h"
 
 #define AGENT "cellspan-agent"
 /* Containers on one machine have the same boot id but count as separate machines; so it includes

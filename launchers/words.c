@@ -1,5 +1,5 @@
 /* words.c - see words.h. */
-#include "launchers/words.h"
+#include "launchers/launcher.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
 #include "launchers/slurm/slurm_command.h"
-#include "launchers/words.h"
+#include "launchers/launcher.h"
 
 struct task {
     bool up;     /* it has printed its number and node */

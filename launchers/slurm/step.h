@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "launchers/words.h"
+#include "launchers/launcher.h"
 
 /* ---- options.c ---- */
 /* Checks the SPEC of the engine slurm: options of srun, but for those that would break the engine

@@ -11,7 +11,7 @@
 #include "base/child_lines.h"
 #include "launchers/ssh/cause.h"
 #include "launchers/ssh/hosts.h"
-#include "launchers/words.h"
+#include "launchers/launcher.h"
 
 struct ssh_child;
 

@@ -28,10 +28,10 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/reap.c \
 	worker/agent/relay.c \
 	worker/agent/spawn.c \
-	worker/agent/stand_in.h worker/agent/stand_in.c \
+	worker/agent/stand_in.c \
 	worker/agent/parts.h worker/agent/start.c \
 	worker/agent/blobs/blobs.h worker/agent/blobs/blobs.c \
-	worker/agent/blobs/memory_limit.h worker/agent/blobs/memory_limit.c \
+	worker/agent/blobs/memory_limit.c \
 	worker/agent/blobs/transfer_io.h worker/agent/blobs/transfer_io.c \
 	worker/agent/blobs/transfer_table.h worker/agent/blobs/transfer_table.c \
 	worker/agent/blobs/transfers.h worker/agent/blobs/transfers.c \

@@ -9,7 +9,6 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/blobs/transfer_io.h"
-#include "worker/agent/stand_in.h"
 #include "worker/agent/output/pipes.h"
 #include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/worker.h"

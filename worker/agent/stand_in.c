@@ -1,5 +1,5 @@
 /* stand_in.c - see stand_in.h. */
-#include "worker/agent/stand_in.h"
+#include "worker/agent/parts.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -10,10 +10,10 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/blobs/blobs.h"
 #include "worker/agent/output/worker_credit.h"
-#include "worker/agent/stand_in.h"
+#include "worker/agent/parts.h"
 #include "worker/agent/processes/outbox.h"
 #include "worker/agent/processes/worker_state.h"
-#include "worker/agent/blobs/memory_limit.h"
+#include "worker/agent/blobs/transfer_io.h"
 
 static bool is_open(int fd)
 {

@@ -1,5 +1,5 @@
 /* Tests of launchers/words.h and script.h. */
-#include "launchers/words.h"
+#include "launchers/launcher.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>

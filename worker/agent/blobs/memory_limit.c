@@ -1,5 +1,5 @@
 /* memory_limit.c - see memory_limit.h. */
-#include "worker/agent/blobs/memory_limit.h"
+#include "worker/agent/blobs/transfer_io.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 #include "protocol/bytes.h"
 #include "worker/agent/blobs/blobs.h"
 #include "worker/agent/blobs/transfers.h"
-#include "worker/agent/blobs/memory_limit.h"
 #include "worker/agent/net/kernel_link.h"
 #include "worker/agent/net/uplink.h"
 

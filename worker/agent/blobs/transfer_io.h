@@ -40,4 +40,21 @@ const char *transfer_io_why(const struct transfer_io *t, uint64_t blob);
 void transfer_io_peer(struct transfer_io *t, uint32_t node, struct slice msg);
 void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why);
 
+/* ---- memory_limit.c: how many bytes blobs may still take on this node ---- */
+/* A blob is a memory file (memfd). Its size is not limited by /dev/shm, but by the machine's memory
+ * and by the limits of the agent's control groups. Too large a memory file does not make a write
+ * fail: the out-of-memory killer ends a process instead. So the limit is checked before. */
+
+/* *why: names the limit for the user: "memory" or "the memory limit of its control group"; a
+ * constant. UINT64_MAX: no limit is known. */
+uint64_t memory_limit_free(const char **why);
+
+/* ---- pure parts ---- */
+
+/* Bytes of the line "WORD:   12345 kB" in the text of /proc/meminfo; UINT64_MAX: there is no such
+ * line. */
+uint64_t memory_limit_meminfo(struct slice text, const char *word);
+/* The number in a control group's file; UINT64_MAX: it holds "max" or no number. */
+uint64_t memory_limit_number(struct slice text);
+
 #endif
