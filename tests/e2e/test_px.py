@@ -165,6 +165,17 @@ def test_tasks(four):
         [0, 2, 4, 6, 8], [1], 8)
 
 
+def test_a_view_outlives_its_ranks(nb):
+    nb.ok("%ranks stop")
+    nb.ok("import cellspan.px as ipp\nrc = ipp.Client(n=3)\ndv = rc[:]\n%ranks stop")
+    assert values(nb.ok("dv.apply_sync(abs, -1), len(rc)")) == ([1, 1, 1], 3)
+    nb.ok("%ranks stop")
+    nb.ok("%%distribute -n 2\n1")
+    gone = nb.run("dv.apply_sync(abs, -1)").assert_error("NoEnginesRegistered")
+    assert "there is no rank 2: ranks are 0-1 (Client(n=3)" in gone.reply["evalue"]
+    assert values(nb.ok("rc[:].apply_sync(abs, -1)")) == [1, 1]
+
+
 NOTEBOOK = [  # the shape of ipyparallel's "Monte Carlo Options" and "Parallel Magics"; only the first line differs
     "import cellspan.px as ipp\nrc = ipp.Cluster(n=3).start_and_connect_sync()\ndv = rc[:]",
     "import numpy as np\ndef price(S, sigma, paths=2000):\n    import numpy as np\n    rng = np.random.default_rng(0)\n"

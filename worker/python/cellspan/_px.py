@@ -60,6 +60,7 @@ class Client:
         self._group = _api.group()
         if n is not None or on is not None or not self._group.size:
             _api.run(abs, 0, n=n, on=on)
+        self._begun = self._group.size, on
         from ._pxmagics import register_first
 
         register_first(self._home, self)
@@ -86,6 +87,14 @@ class Client:
     def activate(self, targets="all", suffix=""):
         """%px, %%px and the others work on these ranks; with a suffix, %px0 and so on do."""
         self.direct_view(targets).activate(suffix)
+
+    def _need(self, rank):
+        """If all ranks were stopped, starts them again. Raises NoEnginesRegistered if only this rank is not there."""
+        size, on = self._begun
+        if not self._group.size:
+            _api.run(abs, 0, n=max(size, rank + 1), on=on)
+        elif rank >= self._group.size:
+            raise NoEnginesRegistered(f"there is no rank {rank}: ranks are 0-{len(self) - 1} (Client(n={rank + 1}) starts it)")
 
     def wait(self, jobs=None, timeout=-1):
         """Waits for results. True: all are there."""
@@ -210,6 +219,7 @@ class DirectView(_View):
         return len(self._targets)
 
     def _ranks(self):
+        self.client._need(max(self._targets))
         return None if self._targets == self.client.ids else list(self._targets)
 
     def options(self):
