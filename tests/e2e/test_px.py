@@ -157,6 +157,15 @@ def test_views(four):
     four.run("rc[9]").assert_error("IndexError")
 
 
+def test_values_stand_in_the_order_of_the_views_ranks(four):
+    four.ok("%px import cellspan\nturned, own = rc[::-1], lambda: cellspan.rank()\nturned.push({'b': 1})\ndv.execute('mine = cellspan.rank()', block=True)")
+    assert values(four.ok("turned.apply_sync(own), rc[[2, 0]].apply_async(own).get_dict(), turned['mine'], rc[[3, 1]].gather('mine', block=True)")) == (
+        [3, 2, 1, 0], {2: 2, 0: 0}, [3, 2, 1, 0], [3, 1])
+    assert shown(four.ok("%%px --targets ::-1\ncellspan.rank()")) == shown(four.ok("%%px -t [2,0,1,3] -e\ncellspan.rank()")) == {k: str(k) for k in range(4)}
+    assert values(four.ok("turned.scatter('part', [9, 8, 7, 6, 5]); dv['part'], turned.gather('part', block=True)")) == (
+        [[5], [6], [7], [9, 8]], [9, 8, 7, 6, 5])
+
+
 def test_tasks(four):
     four.ok("view = rc.load_balanced_view()\ntasks = [view.apply_async(lambda x, y=0: 1 / x + y, x, y=1) for x in (1, 2, 0)]")
     assert values(four.ok("rc.wait(tasks), [task.get() for task in tasks[:2]], tasks[2].successful()")) == (True, [2.0, 1.5], False)

@@ -19,6 +19,7 @@ WHOLES = {
     "np.arange(10.).reshape(5, 2)": ("xs.shape", [(2, 2), (2, 2), (1, 2)], "np.array_equal(back, whole)"),
     "torch.arange(4)": ("xs.tolist()", [[0, 1], [2], [3]], "torch.equal(back, whole)"),
     "pd.DataFrame({'a': [1, 2, 3, 4]}, index=list('wxyz'))": ("list(xs.index)", [["w", "x"], ["y"], ["z"]], "back.equals(whole)"),
+    "np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 1])": ("xs.mask.tolist()", [[False, True], [False], [True]], "back.mask.tolist() == whole.mask.tolist()"),
     "[7]": ("xs", [[7], [], []], "back == whole"),
 }
 
@@ -64,6 +65,8 @@ REFUSED = [
     ("group.scatter('xs', (x for x in []))", "TypeError", "scatter() can't divide a generator"),
     ("group.scatter('x s', [1])", "ValueError", "'x s' is not the name of a variable"),
     ("import threading; group.scatter('xs', [1, 2, threading.Lock()])", "TypeError", "the part of rank 2 can't be sent: cannot pickle"),
+    ("class Odd(list):\n    def __getitem__(self, k):\n        return list(self)[k] if k.start < 2 else 1 / 0\ngroup.scatter('xs', Odd([1, 2, 3]))", "TypeError",
+     "the part of rank 2 can't be sent: division by zero"),
     ("group.scatter('xs', [1], ranks='one')", "ValueError", "'one' is no rank"),
     ("%scatter nothing", "NameError", "name 'nothing' is not defined"),
     ("%scatter", "UsageError", "%scatter takes one name, not none"),

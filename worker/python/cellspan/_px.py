@@ -10,9 +10,9 @@ import contextlib
 import os
 import time
 
-from . import _api, _map
+from . import _api, _map, _scatter
 from ._aside import Aside
-from ._pxresult import AsyncResult, TaskResult
+from ._pxresult import AsyncResult, TaskResult, in_order
 from ._worker import pxrank
 
 _PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
@@ -273,7 +273,7 @@ class DirectView(_View):
         ranks = self._targets if targets is None else resolved(targets, self.client.ids)
         found = []
         for name in [names] if isinstance(names, str) else names:
-            value = self.client._group.pull(name, ranks=list(ranks))
+            value = in_order(ranks, self.client._group.pull(name, ranks=list(ranks)))
             found.append(value[0] if self._single and targets is None else value)
         if isinstance(names, str):
             return found[0]
@@ -292,14 +292,14 @@ class DirectView(_View):
         __tracebackhide__ = True
         _check_dist(dist)
         ranks = self._ranks() if targets is None else resolved(targets, self.client.ids)
-        self.client._group.scatter(key, seq, ranks=ranks, flatten=flatten)
+        _scatter.scatter(self.client._home, key, seq, {"ranks": ranks}, flatten, ranks)
 
     def gather(self, key, dist="b", targets=None, block=None):
         """Joins the ranks' parts, as Group.gather() does. The value is there at once; where the view does not block, in a result."""
         __tracebackhide__ = True
         _check_dist(dist)
         ranks = list(self._targets) if targets is None else resolved(targets, self.client.ids)
-        whole = self.client._group.gather(key, ranks=ranks)
+        whole = _scatter.joined(in_order(ranks, self.client._group.pull(key, ranks=ranks)))
         return whole if (self.block if block is None else block) else TaskResult(lambda: whole, "gather")
 
     @contextlib.contextmanager
@@ -404,13 +404,12 @@ class ParallelFunction(RemoteFunction):
 
     def __call__(self, *sequences):
         __tracebackhide__ = True
-        from ._scatter import bounds, joined, slice_of
-
         count = min(len(self.view), len(sequences[0]))
-        ends = [bounds(len(sequences[0]), k, count) for k in range(count)]
-        pieces = [tuple(slice_of(seq, *end) for seq in sequences) for end in ends]
+        ends = [_scatter.bounds(len(sequences[0]), k, count) for k in range(count)]
+        pieces = [tuple(_scatter.slice_of(seq, *end) for seq in sequences) for end in ends]
         home = self.view.client._home
-        run = lambda: joined(_map.call(home, self.func, iter(pieces), count, 1, {"ranks": self.view._ranks()}))  # noqa: E731
+        options = {"ranks": self.view._ranks()}
+        run = lambda: _scatter.joined(_map.call(home, self.func, iter(pieces), count, 1, options))  # noqa: E731
         return run() if (self.view.block if self.block is None else self.block) else TaskResult(run, self.__name__)
 
     def map(self, *sequences):

@@ -8,7 +8,7 @@ import signal
 from . import _api
 from ._base.options import Option, parse, usage
 from ._px import Client, NoEnginesRegistered, resolved
-from ._pxresult import GROUPS, show_result
+from ._pxresult import GROUPS, in_order, show_result
 from ._worker import pxrank
 
 GROUPING = (
@@ -191,7 +191,7 @@ class Magics:
         __tracebackhide__ = True
         self.home.call(_api._line("%distribute", {**view.options(), "no-capture": True}) + "\n" + code, _api.CALL_SHOWN)
         shown = _api.call(pxrank.shown, ranks=view._ranks(), gather=True)
-        for rank, bundle in zip(view._targets, shown):
+        for rank, bundle in zip(view._targets, in_order(view._targets, shown)):
             if bundle is not None:
                 show_result(rank, bundle[0])
 

@@ -108,10 +108,10 @@ class AsyncResult(_Result):
         __tracebackhide__ = True
         if not self.wait(timeout):
             raise TimeoutError(f"{self.name}: no result after {timeout} s; the ranks still run it")
-        return self._aside.result()
+        return in_order(self._targets, self._aside.result())
 
     def get(self, timeout=-1):
-        """The list of the ranks' values, by rank; of one rank the value. Raises the exception of the first rank that failed."""
+        """The list of the ranks' values, in the order of the view's ranks; of one rank the value. Raises the exception of the first rank that failed."""
         __tracebackhide__ = True
         values = self._values(timeout)
         if self._cells:
@@ -234,6 +234,12 @@ class TaskResult(_Result):
 
     def __repr__(self):
         return f"<TaskResult({self.name}): {'waits' if self._outcome is None else 'there'}>"
+
+
+def in_order(targets, values):
+    """The ranks' values, in the order of `targets`. values: by rank, as the kernel gives them. A rank may be in targets twice."""
+    by_rank = dict(zip(sorted(set(targets)), values))
+    return [by_rank[rank] for rank in targets]
 
 
 GROUPS = ("type", "engine", "order")

@@ -16,12 +16,13 @@ from ._worker import hands
 PART = "__import__('cellspan._worker.hands')._worker.hands.part({0})"
 
 
-def scatter(home, name, values, options, flatten=False):
-    """Binds a part of `values` to `name` on each rank that takes part. options: as of %distribute, by their long names."""
+def scatter(home, name, values, options, flatten=False, order=None):
+    """Binds a part of `values` to `name` on each rank that takes part. options: as of %distribute, by their long names. order: the
+    numbers of these ranks, the one with the first part first (None: by number)."""
     __tracebackhide__ = True
     _api._check_name(name)
     length(values)
-    parts = _Parts(home, values, flatten, numbers(options.get("ranks")))
+    parts = _Parts(home, values, flatten, order or numbers(options.get("ranks")))
     with serving(home, parts) as of:
         try:
             home.call(_api._line("%distribute", options) + f"\n{name} = " + PART.format(of), _api.CALL_SHOWN)
@@ -68,18 +69,21 @@ class _Parts:
         self.error = None
 
     def take(self, cell, rank, head, data):
-        ranks = self.wanted or range(head["world"])
-        begin, end = bounds(len(self.values), list(ranks).index(rank), len(ranks))
-        part = slice_of(self.values, begin, end)
-        if self.flatten and end - begin == 1:
-            part = part[0] if getattr(part, "iloc", None) is None else part.iloc[0]
         try:
-            data = hands.pickled(part, self.home.shell.user_ns)
+            data = hands.pickled(self._part(rank, head["world"]), self.home.shell.user_ns)
         except Exception as error:
             why = f"scatter(): the part of rank {rank} can't be sent: {vars_bundle.reason(error)}"
             hands.hand(self.home, cell, rank, {"failed": why})
             raise TypeError(why) from None
         hands.hand(self.home, cell, rank, {}, data)
+
+    def _part(self, rank, world):
+        ranks = self.wanted or range(world)
+        begin, end = bounds(len(self.values), list(ranks).index(rank), len(ranks))
+        part = slice_of(self.values, begin, end)
+        if self.flatten and end - begin == 1:
+            part = part[0] if getattr(part, "iloc", None) is None else part.iloc[0]
+        return part
 
     def stop(self, error):
         self.error = self.error or error
@@ -115,7 +119,9 @@ def joined(values):
         flat = [item for value in values for item in value]
         return tuple(flat) if kinds == {tuple} else flat
     if module == "numpy" and getattr(first, "ndim", 0):
-        return sys.modules["numpy"].concatenate(values)
+        numpy = sys.modules["numpy"]
+        masked = isinstance(first, numpy.ma.MaskedArray)  # numpy.concatenate() would forget what is masked
+        return (numpy.ma if masked else numpy).concatenate(values)
     if module == "torch" and getattr(first, "ndim", 0):
         return sys.modules["torch"].cat([value.cpu() for value in values])
     if module == "pandas" and hasattr(first, "iloc"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
+from .._base.errors import text_of
 from . import hands
 from .publish import to_json
 
@@ -66,7 +67,7 @@ class Failure:
 
         shell = hands.this_rank().shell
         lines = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
-        self.content = {"ename": type(error).__name__, "evalue": str(error), "traceback": lines, "raised": described(error)}
+        self.content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": lines, "raised": described(error)}
         to_json(self.content)
 
 
