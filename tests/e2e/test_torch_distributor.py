@@ -116,6 +116,8 @@ def test_tables_of_pandas_by_parts(book):
     assert values(book.ok("two._train_on_dataframe(read, frame[['y']], samples=2, workers=1)"))[0][0] == [0, 1]
     assert "Empty Spark partition" in book.run("two._train_on_dataframe(read, frame[:1], 1)").assert_error("ValueError").reply["evalue"]
     assert "not list" in book.run("two._train_on_dataframe(read, [1], 1)").assert_error("TypeError").reply["evalue"]
+    cell = book.run("two._train_on_dataframe(read, pandas.DataFrame({'n': pandas.array([1, None], dtype='Int64')}), 1)").assert_error("RuntimeError")
+    assert cell.reply["evalue"] == FAILED and "a row has no value in one of its columns" in cell.stdout
     cell = book.run("two._train_on_dataframe(read, pandas.DataFrame({'s': ['a', 'b']}), 1)").assert_error("RuntimeError")
     assert cell.reply["evalue"] == FAILED and "does not support loading data from field of type" in cell.stdout
 

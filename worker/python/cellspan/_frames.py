@@ -16,6 +16,7 @@ import tempfile
 SPARK_PARTITION_ARROW_DATA_FILE = "SPARK_PARTITION_ARROW_DATA_FILE"  # pyspark's variables: the rows as a stream of Arrow,
 SPARK_DATAFRAME_SCHEMA_FILE = "SPARK_DATAFRAME_SCHEMA_FILE"  # and Spark's description of the columns as JSON
 PLAIN = ("float", "double", "int", "bigint", "smallint")  # Spark's types that a loader can give, also in arrays
+WHOLE = ("int", "bigint", "smallint")  # those of them that are whole numbers
 KINDS = {"float32": "float", "float64": "double", "int16": "smallint", "int32": "int", "int64": "bigint",
          "halffloat": "float", "float": "float", "double": "double"}  # by the names of numpy and of Arrow
 DATASET = "SparkPartitionTorchDataset"
@@ -120,8 +121,10 @@ def _cuts(rows, n):
 def _of_pandas(frame, n):
     columns = []
     for name in frame.columns:
-        kind = _kind_of(frame[name])
-        columns.append((str(name), kind, frame[name].to_numpy() if kind in PLAIN else frame[name].tolist()))
+        column = frame[name]
+        kind = _kind_of(column)
+        whole = kind in PLAIN and not (kind in WHOLE and column.isna().any())  # to_numpy() would make floats of these
+        columns.append((str(name), kind, column.to_numpy() if whole else column.tolist()))
     return [Part([(name, kind, values[a:b]) for name, kind, values in columns]) for a, b in _cuts(len(frame), n)]
 
 
@@ -141,7 +144,7 @@ def _of_arrow(table, n):
     for number, field in enumerate(table.schema):
         kind, column = _arrow_kind(field.type), table.column(number)
         flat = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # a record batch has none
-        columns.append((field.name, kind, flat.to_numpy(zero_copy_only=False) if kind in PLAIN else flat.to_pylist()))
+        columns.append((field.name, kind, flat.to_numpy(zero_copy_only=False) if kind in PLAIN and not flat.null_count else flat.to_pylist()))
     return [Part([(name, kind, values[a:b]) for name, kind, values in columns]) for a, b in _cuts(table.num_rows, n)]
 
 
@@ -222,8 +225,14 @@ def _reader(kind):
     if inner not in PLAIN:
         raise ValueError(f"{DATASET} does not support loading data from field of type {kind}.")
     if inner == kind:
-        return lambda value: value.item() if hasattr(value, "item") else value
+        return _number
     import numpy
 
     dtype = {"float": "float32", "double": "float64", "int": "int32", "bigint": "int64", "smallint": "int16"}[inner]
     return lambda value: numpy.asarray(value, dtype=dtype)
+
+
+def _number(value):
+    if value is None or type(value).__name__ == "NAType":  # pandas' own None
+        raise ValueError("a row has no value in one of its columns: fill it, as table.fillna(0) does, or drop the row, as table.dropna() does")
+    return value.item() if hasattr(value, "item") else value
