@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -268,8 +269,18 @@ def test_jax_is_told_which_gpus_are_the_ranks_own():
     assert (env["JAX_CUDA_VISIBLE_DEVICES"], env["JAX_LOCAL_DEVICE_IDS"]) == ("2,3", "7")
 
 
+def test_a_jax_that_keeps_its_clusters_elsewhere_can_be_imported(monkeypatch):
+    from cellspan._worker import library_fixes
+
+    kept = types.SimpleNamespace(ClusterEnv=type("ClusterEnv", (), {}))
+    monkeypatch.setitem(sys.modules, "jax._src.clusters.cluster", kept)
+    library_fixes._join_jax()
+    assert [kind.__name__ for kind in kept.ClusterEnv.__subclasses__()] == ["CellspanCluster"]
+
+
 SETTLE = """
 import sys
+import types
 from cellspan._worker import gpus
 {first}
 gpus.settle()

@@ -114,6 +114,7 @@ class serving:
 
     def __exit__(self, *error):
         del self.home.servers[self.of]
+        hands.forget(self.home.pieces, self.of)
 
 
 class _Tasks:

@@ -112,7 +112,7 @@ def _train(of, fn, kwargs, wraps):
     __tracebackhide__ = True
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     with contextlib.closing(_port()) as free:
-        endpoint = "{}:{}".format(*free.getsockname()[:2])
+        endpoint = _endpoint(*free.getsockname()[:2])
         with hands.Hands(hands.this_rank(), of) as to_home:
             to_home.send(endpoint=endpoint, world=world)
             head, _ = to_home.receive()
@@ -121,6 +121,10 @@ def _train(of, fn, kwargs, wraps):
         return fn(**kwargs)
     with _strategy().scope():
         return fn(**kwargs)
+
+
+def _endpoint(host, port):
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _port():

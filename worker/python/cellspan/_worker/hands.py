@@ -70,14 +70,22 @@ class Pieces:
         return head, data[0] if len(data) == 1 else b"".join(data)
 
 
-def received(begun, message):
-    """Home's Pieces.load() for a HANDED. begun: {(of, rank): its Pieces}, kept by the caller."""
+def received(begun, message, servers):
+    """Home's Pieces.load() for a HANDED. begun: {(of, rank): its Pieces}, kept by the caller. None also if the server is gone."""
     rank, parts = message.fields["from"], message.fields["parts"]
     key = json.loads(bytes(parts[0]))["of"], rank
+    if key[0] not in servers:
+        return None
     load = begun.setdefault(key, Pieces()).load(parts)
     if load is not None:
         del begun[key]
     return load
+
+
+def forget(begun, of):
+    """The server of this number is gone: forgets pieces of what ranks did not hand over altogether."""
+    for key in [key for key in begun if key[0] == of]:
+        del begun[key]
 
 
 # ---- on a rank --------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Home(Worker):
         self._torch = False
         self.aside = None  # the Aside that is under way; see _aside.py
         self.servers = {}  # number: what serves HANDED; see _map.py
-        self._pieces = {}  # (number of a server, rank): pieces of what the rank hands home
+        self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
         self._expecting = False  # _expect_values() has been called
         self._hook_input()
         self._add_magics()
@@ -559,7 +559,7 @@ class Home(Worker):
         """HANDED: a rank wants something for the call that runs, or brings something."""
         from .hands import received
 
-        load = received(self._pieces, message)
+        load = received(self.pieces, message, self.servers)
         server = self.servers.get(load[0]["of"]) if load else None
         if server is not None:
             cell, rank = message.cell, message.fields["from"]

@@ -60,20 +60,8 @@ class TorchError(RuntimeError):
 
 
 def rank_environment(
-    rank,
-    local_rank,
-    world_size,
-    local_world_size,
-    node_rank,
-    nodes,
-    master_addr,
-    master_port,
-    run_id,
-    error_file,
-    cores,
-    environ=None,
-    given=None,
-    script=False,
+    rank, local_rank, world_size, local_world_size, node_rank, nodes, master_addr, master_port, run_id, error_file, cores,
+    environ=None, given=None, script=False,
 ):
     """{name: text}: the environment that torchrun would set for this rank, and variables for JAX and Lightning.
 
