@@ -1,8 +1,11 @@
 """cellspan from Python, with a home that only records the messages to the kernel."""
 
+import importlib.util
 import os
 import pickle
+import re
 import shlex
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cellspan  # noqa: E402
-from cellspan import _api  # noqa: E402
+from cellspan import _api, _client  # noqa: E402
 from cellspan._capture import vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
 
@@ -59,12 +62,23 @@ def home(monkeypatch):
     home.shell.user_ns.update(before)
 
 
-def test_outside_a_notebook_the_error_says_where_it_works(monkeypatch):
+@pytest.mark.parametrize("lacking", sorted(_client.NEEDS))
+def test_outside_a_notebook_a_missing_package_is_named_with_the_line_that_installs_it(monkeypatch, lacking):
     monkeypatch.delitem(sys.modules, "cellspan._worker.home", raising=False)
-    with pytest.raises(_api.NotAtHomeError, match="in a notebook on the kernel"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == lacking else name)
+    wanted = re.escape(f'-m pip install "{_client.NEEDS[lacking]}"')
+    with pytest.raises(_api.NotAtHomeError, match=wanted):
         cellspan.run(print)
-    with pytest.raises(_api.NotAtHomeError, match="in a notebook on the kernel"):
+    with pytest.raises(_api.NotAtHomeError, match=wanted):
         cellspan.group()
+
+
+def test_outside_a_notebook_a_missing_kernel_is_told(monkeypatch):
+    monkeypatch.delitem(sys.modules, "cellspan._worker.home", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(_api.NotAtHomeError, match="cellspan-kernel is neither in"):
+        cellspan.run(print)
 
 
 def test_run_gives_the_functions_value_and_leaves_no_names(home):

@@ -1,5 +1,6 @@
 """The Python interface: run() and group(). Each call writes the text of a magic, which the kernel executes, so that magics and
-functions behave the same. It works only in a notebook's home; elsewhere it raises an error that says so.
+functions behave the same. It works in a notebook's home. In another program it starts a kernel as a child, whose home does the call
+(_client.py). On ranks and in forked processes it raises an error that says so.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import inspect
 import os
 import sys
 
+from ._base.errors import text_of
 from ._link import CALL_SHOWN
 from ._worker.remote import RemoteError  # noqa: F401 - for the modules of _dropin
 
@@ -18,7 +20,7 @@ _slots = set()  # the numbers in use: several if threads call run(), or if the a
 
 
 class NotAtHomeError(RuntimeError):
-    """A function of cellspan was called outside of a notebook on the cellspan kernel."""
+    """A function of cellspan was called where there is no home: on a rank, or in a process that was forked or lacks a package."""
 
 
 def run(
@@ -70,7 +72,7 @@ def run(
         "fresh": fresh,
         "gather": gather,
     }
-    return _run(_home(), fn, args, kw, options)
+    return _run(_place(), fn, args, kw, options)
 
 
 def call(fn, args=(), kwargs=None, **options):
@@ -82,24 +84,29 @@ def call(fn, args=(), kwargs=None, **options):
             raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
     given = {name: value for name, value in {**run.__kwdefaults__, **options}.items()}
     given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
-    return _run(_home(), fn, tuple(args), dict(kwargs or {}), given)
+    return _run(_place(), fn, tuple(args), dict(kwargs or {}), given)
 
 
 def beside(fn, args=(), kwargs=None, **options):
     """As call(), but in new processes beside the notebook's ranks, which end with the call. options: as those of %%distribute."""
     __tracebackhide__ = True
-    return _run(_home(), fn, tuple(args), dict(kwargs or {}), {**options, "beside": True})
+    return _run(_place(), fn, tuple(args), dict(kwargs or {}), {**options, "beside": True})
 
 
 def script(path, words, **options):
     """Runs a script with these arguments, in processes of its own. options: as those of %distribute."""
     __tracebackhide__ = True
-    _run_script(_home(), path, words, {}, options)
+    _run_script(_place(), path, words, {}, options)
 
 
 def group(on=None):
     """This notebook's group of ranks. on: where they should run, as in run(); None: where they are now."""
-    return Group(_home(), on)
+    home = _place()
+    if not _is_far(home):
+        return Group(home, on)
+    from ._client import FarGroup
+
+    return FarGroup(home, on)
 
 
 class Group:
@@ -265,6 +272,24 @@ def handle_from(content):
 # ---- implementation -----------------------------------------------------------------------------------------------
 
 
+def _place():
+    """Who does the calls of this process: its Home, or else a _client.Far."""
+    __tracebackhide__ = True
+    if getattr(sys.modules.get("cellspan._worker.home"), "current", None) is not None or _is_rank():
+        return _home()
+    from ._client import far
+
+    return far()
+
+
+def _is_far(home):
+    return hasattr(home, "do")
+
+
+def _is_rank():
+    return getattr(sys.modules.get("cellspan._worker.rank"), "current", None) is not None
+
+
 def _home():
     """The Home of this process, or an error that says where this works."""
     __tracebackhide__ = True
@@ -272,9 +297,9 @@ def _home():
     home = getattr(module, "current", None)
     if home is not None:
         return home
-    if "cellspan._worker.rank" in sys.modules and getattr(sys.modules["cellspan._worker.rank"], "current", None) is not None:
+    if _is_rank():
         raise NotAtHomeError("this is a rank: cellspan.run() and cellspan.group() work in the notebook's own cells (without %%distribute)")
-    raise NotAtHomeError("cellspan.run() and cellspan.group() work in a notebook on the kernel \"Python (cellspan)\"; from a shell: cellspan run -n 4 script.py")
+    raise NotAtHomeError('this works only in a notebook on the kernel "Python (cellspan)"')
 
 
 def _run(home, fn, args, kw, options):
@@ -283,6 +308,9 @@ def _run(home, fn, args, kw, options):
         _run_script(home, os.fspath(fn), args, kw, options)
         return None
     check_call(fn, args, kw)
+    if _is_far(home):
+        return _run_far(home, fn, args, kw, options)
+    home = home or _home()
     ns = home.shell.user_ns
     with _Slot() as slot:
         name, value = CALL + slot, VALUE + slot
@@ -298,6 +326,16 @@ def _run(home, fn, args, kw, options):
                     raise
                 raise TypeError(_unsent(home.captures(), fn, args, kw, why)) from None
             return ns.get(value)
+
+
+def _run_far(home, fn, args, kw, options):
+    __tracebackhide__ = True
+    from ._capture.capture import CaptureError
+
+    try:
+        return home.do("_api", "_run", None, fn, args, kw, options)
+    except CaptureError as error:
+        raise TypeError(_unsent(home.captures, fn, args, kw, text_of(error))) from None
 
 
 def _unsent(captures, fn, args, kw, why):
@@ -316,8 +354,11 @@ def _run_script(home, path, args, kw, options):
     if kw or options.get("gather"):
         what = "gather" if options.get("gather") else next(iter(kw))
         raise TypeError(f"{what}: a script takes arguments as text alone, and gives no value")
+    if _is_far(home):
+        home.do("_api", "_run_script", None, path, args, kw, options)
+        return
     line = _line("distribute", options)
-    home.call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), CALL_SHOWN)
+    (home or _home()).call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), CALL_SHOWN)
 
 
 def check_call(fn, args, kw):

@@ -59,7 +59,7 @@ def map(
     See the built-in map(), and LoadBalancedView.map_sync of ipyparallel.
     """
     __tracebackhide__ = True
-    home = _api._home()
+    home = _api._place()
     if not callable(fn):
         raise TypeError(f"map() needs a function, not {type(fn).__name__}: map(f, xs)")
     if not iterables:
@@ -76,7 +76,15 @@ def map(
         "nproc": n, "on": on, "ranks": ranks, "merge": merge, "gpus": gpus, "no-gpu": no_gpu, "share": share, "env": env,
         "cwd": cwd, "timeout": timeout, "grace": grace, "fresh": fresh,
     }
+    if _api._is_far(home):
+        return home.do("_map", "at_home", fn, [first, *items], chunksize, options)
     return call(home, fn, itertools.chain([first], items), length, chunksize, options)
+
+
+def at_home(fn, items, chunksize, options):
+    """map() at home, for a program that is no notebook."""
+    __tracebackhide__ = True
+    return call(_api._home(), fn, iter(items), len(items), chunksize, options)
 
 
 def call(home, fn, items, length, chunksize, options):

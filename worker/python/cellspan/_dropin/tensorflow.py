@@ -57,8 +57,10 @@ class MirroredStrategyRunner:
         _api.check_call(train_fn, (), kwargs)
         place = self._place()
         self._logger.info("Distributed training in progress...")
-        with serving(_api._home(), _Endpoints(_api._home())) as of:
-            value = _jobs.launch(_train, (of, train_fn, kwargs, not self._use_custom_strategy), no_gpu=not self._use_gpu, reuse=self._reuse, **place)
+        options = dict(place, no_gpu=not self._use_gpu, reuse=self._reuse)
+        given = train_fn, kwargs, not self._use_custom_strategy
+        home = _api._place()
+        value = home.do("tensorflow", "_launch", given, options) if _api._is_far(home) else _launch(given, options)
         self._logger.info("Training with %d slots is complete!", self._num_slots)
         return value
 
@@ -105,6 +107,14 @@ class _Endpoints:
 
 
 # ---- on the ranks -----------------------------------------------------------------------------------------------------
+
+
+def _launch(given, options):
+    """Calls the function on the ranks, which ask home for each other's endpoints."""
+    __tracebackhide__ = True
+    home = _api._home()
+    with serving(home, _Endpoints(home)) as of:
+        return _jobs.launch(_train, (of, *given), **options)
 
 
 def _train(of, fn, kwargs, wraps):

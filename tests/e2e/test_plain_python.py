@@ -1,0 +1,182 @@
+"""cellspan in a Python program that is no notebook: `python train.py`, and Python's prompt."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import processes
+import pytest
+from client import KERNEL
+from jupyter_client.kernelspec import get_kernel_spec
+
+LIMIT = 100  # seconds of one program
+
+
+@pytest.fixture
+def start(jupyter_env, tmp_path):
+    """Starts `python WORDS` in tmp_path; start.text(code) writes the program first. None of its processes may be left at the end."""
+    prefix = pathlib.Path(get_kernel_spec(KERNEL).argv[0]).parents[1]
+    env = dict(jupyter_env, PYTHONPATH=str(prefix / "lib" / "cellspan" / "python"), PYTHONUNBUFFERED="1")
+    made = []
+
+    def start(*words, **options):
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        made.append(subprocess.Popen([sys.executable, *words], cwd=tmp_path, env=env, text=True, start_new_session=True, **{**pipes, **options}))
+        return made[-1]
+
+    def text(code):
+        (tmp_path / "program.py").write_text(code)
+        return start("program.py")
+
+    start.text = text
+    start.marker = jupyter_env[processes.MARKER]
+    yield start
+    for program in made:
+        if program.poll() is None:
+            program.kill()
+        program.communicate()
+
+
+@pytest.fixture
+def said(start):
+    """The output of a program, by line, and what it wrote to stderr; it has to end with `code`."""
+
+    def said(code, status=0):
+        program = start.text(code)
+        out, err = program.communicate(timeout=LIMIT)
+        assert program.returncode == status, out + err
+        return out.splitlines(), err
+
+    return said
+
+
+def test_functions_classes_and_large_values_of_a_program(said, tmp_path):
+    (tmp_path / "helper.py").write_text("def twice(x):\n    return 2 * x\n")
+    out, _ = said(
+        "import os, time\nimport cellspan\nimport helper\nk = 5\n"
+        "class Point:\n    def __init__(self, x):\n        self.x = x\n"
+        "def make(x):\n    print('rank', os.environ['RANK'], os.environ['MINE'], os.getcwd() == here)\n    return Point(helper.twice(x.x) + k)\n"
+        "here, os.environ['MINE'] = os.getcwd(), 'mine'\n"
+        "point = cellspan.run(make, Point(1), n=2)\nprint(type(point) is Point, point.x)\n"
+        "began = time.monotonic()\npids = cellspan.run(os.getpid, gather=True)\n"
+        "k = 6\nprint(cellspan.run(lambda: (k, make(Point(1)).x))[0], cellspan.run(os.getpid, gather=True) == pids)\n"
+        "print(time.monotonic() - began < 5)\n"
+        "print(len(cellspan.run(lambda: b'x' * (20 << 20))), cellspan.call(len, (b'x' * (20 << 20),)))\n"
+    )
+    assert sorted(out[:2]) == ["[0] rank 0 mine True", "[1] rank 1 mine True"]
+    assert out[2] == "True 7" and "6 True" in out and "True" in out and out[-1] == f"{20 << 20} {20 << 20}", out
+
+
+def test_groups_maps_and_threads(said):
+    out, _ = said(
+        "import threading\nimport cellspan\ngroup = cellspan.group()\n"
+        "print(cellspan.map(lambda x: x * x, range(5), n=2), group.size)\n"
+        "group.push(a=[1], method=2)\nprint(group.pull('a', 'method'))\n"
+        "group.scatter('part', list(range(5)))\nprint(group.gather('part'))\n"
+        "found = []\nthreads = [threading.Thread(target=lambda i=i: found.append(cellspan.run(lambda: i))) for i in range(3)]\n"
+        "[t.start() for t in threads]\n[t.join() for t in threads]\nprint(sorted(found))\n"
+        "group.stop()\nprint(group.size)\n"
+    )
+    assert out == ["[0, 1, 4, 9, 16] 2", "{'a': [[1], [1]], 'method': [2, 2]}", "[0, 1, 2, 3, 4]", "[0, 1, 2]", "0"]
+
+
+def test_torch_distributor_in_a_program(said, tmp_path):
+    (tmp_path / "other.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(int(sys.argv[1]))\n")
+    out, err = said(
+        "import os, time\nfrom cellspan.torch import TorchDistributor\n"
+        "def train(x):\n    print('training')\n    if x < 0:\n        raise ValueError('below 0')\n    return x, os.environ['WORLD_SIZE']\n"
+        "d = TorchDistributor(num_processes=2, use_gpu=False)\nprint(d.run(train, 0.1))\n"
+        "d.run('other.py', 0)\n"
+        "try:\n    d.run('other.py', 3)\nexcept RuntimeError as error:\n    print(error)\n"
+        "d.run(train, -1)\n",
+        status=1,
+    )
+    assert out[:3] == ["[0-1] training", "(0.1, '2')", "[0-1] ['0']"], out + [err]
+    assert any("failed with return code 3" in line for line in out), out
+    assert "Started local training with 2 processes" in err
+    assert "ValueError: below 0" in err and "in train(x)" in err and "TorchDistributor failed during training" in err
+
+
+def test_exceptions_and_exit_codes(said):
+    out, err = said(
+        "import os, sys\nimport cellspan\n"
+        "class Mine(ValueError):\n    pass\n"
+        "def fail():\n    print('soon', file=sys.stderr)\n    raise Mine('seven')\n"
+        "def inner():\n    import cellspan\n    try:\n        cellspan.run(abs, 1)\n    except RuntimeError as error:\n        return type(error).__name__\n"
+        "try:\n    cellspan.run(fail, n=2)\nexcept Mine as error:\n    print(isinstance(error, cellspan.RemoteError), error, error.__cause__)\n"
+        "for call in (lambda: cellspan.run(abs), lambda: cellspan.run(print, open(os.devnull)), lambda: cellspan.run(print, n=-2)):\n"
+        "    try:\n        call()\n    except Exception as error:\n        print(type(error).__name__, error)\n"
+        "print(cellspan.run(inner))\n"
+        "sys.stdout.flush()\npid = os.fork()\nif not pid:\n    print(inner(), flush=True)\n    os._exit(0)\nos.waitpid(pid, 0)\n"
+        "cellspan.run(sys.exit, 7)\n",
+        status=7,
+    )
+    shown = "\n".join(out)
+    assert "[0-1] soon" in err and "True seven" in shown and 'raise Mine("seven")' in shown.replace("'", '"'), shown
+    assert "TypeError print(): argument 1 can't be sent to the ranks: cannot pickle an open file" in shown
+    assert "UsageError" in shown and "-2" in shown
+    assert out[-2:] == ["NotAtHomeError"] * 2, shown
+
+
+SLEEP = "import cellspan, time\ndef f():\n    print('begun')\n    time.sleep(300)\n"
+
+
+def wait_for(program, text):
+    for line in program.stdout:
+        if text in line:
+            return
+    raise AssertionError(program.stderr.read())
+
+
+def test_ctrl_c_interrupts_the_ranks_and_the_program_goes_on(start):
+    program = start.text(SLEEP + "try:\n    cellspan.run(f, n=2)\nexcept KeyboardInterrupt:\n    print('stopped', cellspan.run(abs, -1))\ncellspan.run(f)\n")
+    wait_for(program, "begun")
+    program.send_signal(signal.SIGINT)
+    wait_for(program, "stopped 1")
+    wait_for(program, "begun")
+    program.send_signal(signal.SIGINT)
+    assert program.wait(LIMIT) == -signal.SIGINT
+
+
+@pytest.mark.parametrize("signo", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_is_left_of_a_program_that_is_killed(start, signo):
+    program = start.text(SLEEP + "cellspan.run(f, n=2)\n")
+    wait_for(program, "begun")
+    program.send_signal(signo)
+    assert program.wait(LIMIT) == -signo
+    assert not processes.gone(start.marker, 20)
+
+
+def test_after_its_kernel_was_killed_the_program_gets_another(start):
+    program = start.text(SLEEP + "try:\n    cellspan.run(f, n=2)\nexcept RuntimeError as error:\n    print(error)\nprint(cellspan.run(abs, -4, n=1))\n")
+    wait_for(program, "begun")
+    (kernel,) = processes.named(start.marker, "cellspan-kernel")
+    os.kill(kernel, signal.SIGKILL)
+    wait_for(program, "kernel ended by itself (exit status -9)")
+    wait_for(program, "4")
+    assert program.wait(LIMIT) == 0
+
+
+def test_pythons_prompt(start):
+    program = start("-i", "-c", "import cellspan", stdin=subprocess.PIPE)
+    out, err = program.communicate("def f(x):\n    return x * 2\n\nprint(cellspan.run(f, 4, n=2))\n", LIMIT)
+    assert program.returncode == 0 and out.splitlines() == ["8"], out + err
+
+
+def test_ranks_can_ask_the_programs_user(start, tmp_path):
+    (tmp_path / "program.py").write_text("import cellspan\ndef ask():\n    return input('name? ')\nprint(cellspan.run(ask, n=1))\n")
+    out, err = start("program.py", stdin=subprocess.PIPE).communicate("Ada\n", LIMIT)
+    assert out == "name? Ada\n", out + err
+
+
+def test_processes_of_multiprocessing_are_told_to_leave_it_to_the_program(said):
+    out, _ = said(
+        "import multiprocessing\nimport cellspan\n"
+        "def inner():\n    try:\n        cellspan.run(abs, 1)\n    except RuntimeError as error:\n        print(type(error).__name__, flush=True)\n"
+        "if __name__ == '__main__':\n    child = multiprocessing.get_context('spawn').Process(target=inner)\n    child.start()\n    child.join()\n"
+    )
+    assert out == ["NotAtHomeError"]
