@@ -171,6 +171,13 @@ static void note_why(struct job *j, const char *line)
         cut_short(j);
 }
 
+/* A line that came before any task was up. */
+static void keep_early(struct job *j, unsigned task, const char *line)
+{
+    if (buf_addf(&j->early, "%u: %s\n", task, line) < 0)
+        fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
+}
+
 /* Records an agent's error text: "cellspan-agent on HOST: WHY", or "… on HOST can't …". */
 static void note_words(struct job *j, unsigned i, const char *line)
 {
@@ -179,7 +186,7 @@ static void note_words(struct job *j, unsigned i, const char *line)
     char text[512];
     size_t n;
 
-    if (i >= j->n || strncmp(line, j->program, program) != 0 ||
+    if (strncmp(line, j->program, program) != 0 ||
         strncmp(line + program, " on ", strlen(" on ")) != 0)
         return;
     host = line + program + strlen(" on ");
@@ -187,7 +194,10 @@ static void note_words(struct job *j, unsigned i, const char *line)
     if (n == 0 || !host[n])
         return;
     snprintf(text, sizeof text, "%s%s%s", j->program, host[n - 1] == ':' ? ":" : "", host + n);
-    replace(&j->task[i].words, text);
+    if (i < j->n)
+        replace(&j->task[i].words, text);
+    else if (!j->n)
+        keep_early(j, i, line);
 }
 
 /* Handles "NODE: WHY". Slurm does not say which task it is: fails any task that is not up. */
@@ -222,23 +232,8 @@ static void note_ends(struct job *j, const struct srun_output *s, const char *li
     for (long i = ranks_next(&s->tasks, 0); j->n && i >= 0;
          i = ranks_next(&s->tasks, (unsigned)i + 1))
         note_end(j, (unsigned)i, s->text);
-    if (!j->n && buf_addf(&j->early, "%s\n", line) < 0)
-        fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
-}
-
-static void note_early(struct job *j)
-{
-    struct srun_output s;
-    char *end;
-
-    for (char *line = j->early.p; line && (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        if (srun_output_read(&s, line) < 0)
-            continue;
-        note_ends(j, &s, line);
-        srun_output_release(&s);
-    }
-    buf_release(&j->early);
+    if (!j->n)
+        keep_early(j, 0, line);
 }
 
 static void note(struct job *j, unsigned task, const struct srun_output *s, const char *line)
@@ -252,6 +247,22 @@ static void note(struct job *j, unsigned task, const struct srun_output *s, cons
         note_ends(j, s, line);
     else if (s->kind == SRUN_NODE)
         node_failed(j, s->text);
+}
+
+static void note_early(struct job *j)
+{
+    struct srun_output s;
+    unsigned task;
+    char *end;
+
+    for (char *line = j->early.p; line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        if (srun_output_read(&s, srun_output_unlabel(line, &task)) < 0)
+            continue;
+        note(j, task, &s, srun_output_unlabel(line, &task));
+        srun_output_release(&s);
+    }
+    buf_release(&j->early);
 }
 
 static void err_line(void *arg, const char *labelled)

@@ -143,6 +143,15 @@ def test_slurm_blames_nobody_for_ending_when_told_to(launch, tmp_path, before):
     assert one.failed() == ({0: "n1: stand-in ended: Segmentation fault"} if before else {}), one.said()
 
 
+def test_slurm_has_the_agents_words_also_where_srun_passes_them_on_first(launch, tmp_path):
+    """srun passes on stdout and stderr of tasks in any order: an agent's error may come before the line that names its node."""
+    srun = ("echo '0: stand-in on n1: there is no memory' >&2\necho 'srun: error: n1: task 0: Exited with exit code 1' >&2\n"
+            "sleep 0.3\necho '0: cellspan-launch: task 0 1 12 n1'\nsleep 0.3\nexit 1")
+    one = launch("slurm", spec="--nodes=1", env=stand_in_slurm(tmp_path, srun=srun, squeue="", scancel=""))
+    assert processes.wait_until(one.failed, LIMIT), one.said()
+    assert one.failed() == {0: "n1: stand-in: there is no memory"}, one.said()
+
+
 @pytest.mark.parametrize("spec, words", [
     ("--partition=nope", "invalid partition specified: nope"), ("--gres=gpu:9", "Requested node configuration is not available"),
     ("--nodes=9", "can't start as it was asked for: PartitionNodeLimit"), ("--bogus=1", "unrecognized option '--bogus=1'"),
