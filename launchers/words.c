@@ -1,4 +1,3 @@
-/* words.c - see words.h. */
 #include "launchers/launcher.h"
 
 #include <stdbool.h>

@@ -53,7 +53,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/worker.h worker/agent/processes/worker.c \
 	worker/agent/processes/worker_ends.c \
 	worker/agent/processes/worker_state.h worker/agent/processes/worker_state.c \
-	worker/agent/processes/zygote.h worker/agent/processes/zygote.c \
+	worker/agent/processes/zygote.c \
 	worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c
 
 pkglibexec_PROGRAMS += cellspan-agent

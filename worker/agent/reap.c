@@ -14,7 +14,6 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
-#include "worker/agent/processes/zygote.h"
 
 #define LAST_LINES   20u
 #define EVERYBODY_NS (5 * NS_PER_S)

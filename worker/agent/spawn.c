@@ -10,7 +10,6 @@
 #include "base/settings.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/env.h"
-#include "worker/agent/processes/zygote.h"
 
 #ifndef CELLSPAN_PYTHONDIR
 #define CELLSPAN_PYTHONDIR ""

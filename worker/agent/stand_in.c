@@ -1,4 +1,3 @@
-/* stand_in.c - see stand_in.h. */
 #include "worker/agent/parts.h"
 
 #include <jansson.h>

@@ -15,7 +15,6 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/processes/stacks.h"
 #include "worker/agent/processes/worker.h"
-#include "worker/agent/processes/zygote.h"
 
 /* One START of ranks: the workers exist, their processes do not yet. */
 struct starting {

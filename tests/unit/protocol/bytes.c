@@ -1,4 +1,4 @@
-/* Tests of protocol/reader.h and protocol/writer.h. */
+/* Tests of protocol/bytes.h. */
 #include "protocol/bytes.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"

@@ -1,4 +1,3 @@
-/* memory_limit.c - see memory_limit.h. */
 #include "worker/agent/blobs/transfer_io.h"
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
-/* zygote.c - see zygote.h. */
-#include "worker/agent/processes/zygote.h"
+#include "worker/agent/processes/worker.h"
 
 #include <errno.h>
 #include <string.h>
