@@ -209,10 +209,11 @@ def test_jax_finds_the_ranks_before_it_asks_slurm(nb, tmp_path):
         "%%%%distribute -n 2 --gather --cwd %s\nfrom jax._src.clusters.cluster import ClusterEnv\nimport os\n"
         "env = next(e for e in ClusterEnv._cluster_types if e.is_env_present())\n"
         "(env.name, env.get_process_count(), env.get_process_id(), env.get_local_process_id(),\n"
-        " env.get_coordinator_address(timeout_secs=3, override_coordinator_port=None) == '127.0.0.1:' + os.environ['MASTER_PORT'],\n"
+        " env.get_coordinator_address(timeout_secs=3, override_coordinator_port=None) == os.environ['JAX_COORDINATOR_ADDRESS'],\n"
+        " os.environ['JAX_COORDINATOR_ADDRESS'] != '127.0.0.1:' + os.environ['MASTER_PORT'],\n"
         " env.get_coordinator_address(timeout_secs=3, override_coordinator_port='77'))" % tmp_path
     )
-    assert values(cell) == [("cellspan", 2, rank, None, True, "127.0.0.1:77") for rank in range(2)]
+    assert values(cell) == [("cellspan", 2, rank, None, True, True, "127.0.0.1:77") for rank in range(2)]
 
 
 def test_mpi_on_ranks_is_told_of(nb, tmp_path):
