@@ -16,7 +16,7 @@
 #define PATIENT_DISCONNECT_NS (1 * NS_PER_S)
 /* a second interrupt kills the ranks; an earlier one is a double click and is ignored */
 #define IMPATIENT_NS (1 * NS_PER_S)
-#define STACKS_NS    (500 * NS_PER_MS) /* time limit for stacks to arrive */
+#define STACKS_NS    (1500 * NS_PER_MS) /* time limit for stacks to arrive */
 /* added to the grace time for ranks that are formatting a traceback */
 #define TELL_NS (10 * NS_PER_S)
 /* from the signal to SIGKILL, for a script; torchrun waits as long */

@@ -149,7 +149,7 @@ static void failures(void)
     ok(logged(&w, "send SEVER 2 3"), "a rank that does not stop is disconnected from the others");
     pass(&w, 11 * NS_PER_S);
     ok(logged(&w, "send STACKS 3"), "a rank that still does not stop is asked for its stack");
-    pass(&w, NS_PER_S);
+    pass(&w, 2 * NS_PER_S);
     ok(logged(&w, "send KILL 3"), "after that it is killed");
     exited(&w, 3, 1, 9);
     ok(in_order(&w, "rank 1 is dead: its variables are gone", "reply execute_reply") && !w.nb->cell,
