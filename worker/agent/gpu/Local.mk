@@ -4,7 +4,7 @@ worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(NVML_CPPFLAGS)
 worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/affinity.c \
 	worker/agent/gpu/death_report.c \
-	worker/agent/gpu/probe.h worker/agent/gpu/probe.client.h worker/agent/gpu/probe_client.c \
+	worker/agent/gpu/probe.h worker/agent/gpu/probe_client.h worker/agent/gpu/probe_client.c \
 	worker/agent/gpu/gpu_processes.c \
 	worker/agent/gpu/allocator.h worker/agent/gpu/allocator.c \
 	worker/agent/gpu/driver.h worker/agent/gpu/driver.c \
