@@ -227,6 +227,18 @@ def test_gradients_flow_as_in_horovod():
     assert second == [[1.5] * 2, [3] * 2, [3] * 2, [1.5] * 2, [1.5, 1.5], [1, 2], [2, 4]]
 
 
+def test_a_group_of_many_tensors():
+    def gathered(rank):
+        return [one.tolist() for one in hvd.grouped_allgather([torch.full((2,), float(k)) for k in range(60)])]
+
+    assert world(2, gathered) == [[[float(k)] * 4 for k in range(60)]] * 2
+
+
+def test_a_sparse_allreduce_that_is_neither_a_sum_nor_an_average_is_refused():
+    with pytest.raises(ValueError, match="Average and Sum"):
+        hvd.sparse_allreduce_async(torch.eye(2).to_sparse(), "embedding", hvd.Min)
+
+
 def test_sparse_allreduce():
     def summed(rank):
         x = torch.sparse_coo_tensor([[rank, 2]], [1.0, 10.0], (4,))

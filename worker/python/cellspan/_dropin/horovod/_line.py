@@ -16,7 +16,7 @@ from collections import deque
 import torch
 import torch.distributed as dist
 
-HEADER = 512  # bytes
+HEADER = 4096  # bytes; some hundred tensors in a group
 NAME = 80  # characters of a name in a header
 FREE = ("name",)  # parts of a header that may be missing on some ranks
 PAUSE = 0.5  # seconds
@@ -144,7 +144,7 @@ class Line:
     def _exchange(self, head):
         text = json.dumps(head, separators=(",", ":")).encode()
         if len(text) > HEADER:
-            raise HorovodInternalError(f"{head['op']}: its description takes {len(text)} bytes, more than {HEADER}")
+            raise HorovodInternalError(f"{head['op']}: its description takes {len(text)} bytes, more than {HEADER}: pass fewer tensors in one call")
         mine = torch.frombuffer(bytearray(text.ljust(HEADER)), dtype=torch.uint8).to(self.device)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         return rows, _run(dist.all_gather, rows, mine, async_op=True)

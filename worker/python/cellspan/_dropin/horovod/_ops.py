@@ -249,6 +249,8 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
     check(op, process_set)
     if not tensor.is_sparse:
         raise ValueError("sparse_allreduce_async() needs a sparse COO tensor")
+    if op not in (Average, Sum):
+        raise ValueError("sparse_allreduce_async() knows Average and Sum: for another op reduce tensor.to_dense()")
     indices = allgather_async(tensor._indices().t().contiguous(), f"{name}.indices")
     values = allgather_async(tensor._values(), f"{name}.values")
 
