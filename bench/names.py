@@ -73,7 +73,7 @@ for line in sys.stdin:
     print("since", began, flush=True)
 """
 SCRIPT = BEGUN + "import sys\nbegun(sys.argv[1])\n"
-LOOP_SCRIPT = LOOP + "import os, sys\nrate = loop(int(sys.argv[1]))\nif os.environ['RANK'] == '0': print('rate', rate)\n"
+LOOP_SCRIPT = LOOP + "import os, sys\nrate = loop(int(sys.argv[1]))\nif os.environ['RANK'] == '0': print('rate', rate)\nimport torch.distributed\ntorch.distributed.destroy_process_group()\n"
 
 
 class Peer:
