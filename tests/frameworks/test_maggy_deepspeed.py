@@ -1,4 +1,4 @@
-"""cellspan.maggy with backend="deepspeed" and the real DeepSpeed, on CPUs: two ranks learn what one learns, at each stage of ZeRO."""
+"""The real DeepSpeed on CPUs, by itself and as cellspan.maggy's backend: two ranks learn what one learns, at each stage of ZeRO."""
 
 from __future__ import annotations
 
@@ -46,3 +46,43 @@ def test_two_ranks_learn_what_one_learns_at_each_stage(nb):
         nb.ok("found = ranks(2, %d)" % level, limit=240)
         assert values(nb.ok("[(rank['stage'], rank['kind'], abs(rank['out'] - one) < 1e-4 * one) for rank in found]")) == [(stage, 1.0, True)] * 2
     assert nb.ok("asked['zero_optimization'], asked['optimizer']['params']").value == "({'stage': 2}, {'lr': 0.05})"
+
+
+ZERO = """
+import os
+os.environ["DS_ACCELERATOR"], os.environ["TORCH_EXTENSIONS_DIR"] = "cpu", %r
+import deepspeed, torch
+
+def train(stage):
+    torch.manual_seed(0)
+    x = torch.randn(64, 3)
+    model = torch.nn.Linear(3, 1)
+    zero = {"stage": stage, "offload_optimizer": {"device": "cpu"}} if stage > 1 else {"stage": stage}
+    adam = {"type": "Adam", "params": {"lr": 0.05, "torch_adam": False}}
+    size, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config={
+        "train_micro_batch_size_per_gpu": 16 // size, "zero_optimization": zero, "optimizer": adam})
+    for batch in x.split(16):
+        mine = batch[rank::size]
+        loss = (engine(mine) - mine.sum(1, keepdim=True)).pow(2).mean()
+        engine.backward(loss)
+        engine.step()
+    with torch.no_grad():
+        out = engine(x).pow(2).mean().item()
+    return engine.zero_optimization_stage(), type(engine.optimizer.optimizer if stage else engine.optimizer).__name__, out
+"""
+
+
+@pytest.mark.limit(900)
+def test_zero_with_deepspeeds_own_adam_which_one_rank_builds(nb, tmp_path):
+    begin = ZERO % str(tmp_path)
+    nb.ok("%ranks stop\n")
+    cell = nb.ok("%%distribute -n 2 --gather\n" + begin + "[train(stage) for stage in (1, 2, 3)]", limit=800)
+    assert cell.shown.count("cellspan: building cpu_adam once on this machine") == 1, cell.shown
+    assert cell.shown.count("cellspan: building fused_adam once on this machine") == 1, cell.shown
+    again = nb.ok("%%distribute -n 1 --fresh --gather\n" + begin + "[train(stage) for stage in (1, 2, 3)]", limit=240)
+    assert "building" not in again.shown
+    [one] = values(again)
+    for rank in values(cell):
+        assert [which[:2] for which in rank] == [(1, "FusedAdam"), (2, "DeepSpeedCPUAdam"), (3, "DeepSpeedCPUAdam")], rank
+        assert all(abs(mine[2] - its[2]) < 1e-3 * abs(its[2]) for mine, its in zip(rank, one)), (rank, one)
