@@ -22,10 +22,8 @@ struct beat {
 };
 
 void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now);
-/* The looks begin now. */
-void beat_start(struct beat *b, uint64_t now);
-/* How long to wait until the next look. */
-uint64_t beat_wait(const struct beat *b);
+void beat_start(struct beat *b, uint64_t now); /* The looks begin now. */
+uint64_t beat_wait(const struct beat *b);      /* How long to wait until the next look. */
 /* Call it when the wait is over. Returns how late the look is, for pulse_forgive(). A look that is
  * BEAT_SLEPT_NS late or more means that the host slept: start every pulse again. */
 #define BEAT_SLEPT_NS NS_PER_S

@@ -41,8 +41,7 @@ struct tail {
 #define TAIL_INIT { BUF_INIT }
 
 void tail_release(struct tail *t);
-/* Forgets what was added. */
-void tail_clear(struct tail *t);
+void tail_clear(struct tail *t);                          /* Forgets what was added. */
 MUST_USE int tail_add(struct tail *t, struct slice data); /* -1: memory is out */
 /* Appends the last `lines` lines to out, as valid UTF-8. -1: memory is out. */
 MUST_USE int tail_text(const struct tail *t, unsigned lines, struct buf *out);

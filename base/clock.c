@@ -3,16 +3,27 @@
 #include <stdio.h>
 #include <time.h>
 
-static uint64_t monotonic_ns(void *arg)
+static uint64_t read_ns(clockid_t id)
 {
     struct timespec t = { 0, 0 };
 
-    (void)arg;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* can't fail: POSIX has it wherever we build */
+    (void)clock_gettime(id, &t); /* can't fail: POSIX has both wherever we build */
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-const struct clock clock_system = { monotonic_ns, NULL };
+static uint64_t monotonic_ns(void *arg)
+{
+    (void)arg;
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t wall_ns(void *arg)
+{
+    (void)arg;
+    return read_ns(CLOCK_REALTIME);
+}
+
+const struct clock clock_system = { monotonic_ns, wall_ns, NULL };
 
 void clock_iso8601(char out[static 32])
 {
@@ -24,13 +35,4 @@ void clock_iso8601(char out[static 32])
     (void)gmtime_r(&t.tv_sec, &tm);
     n = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &tm);
     (void)snprintf(out + n, 32 - n, ".%06ldZ", t.tv_nsec / 1000 % 1000000);
-}
-
-void clock_local(char out[static 32])
-{
-    const time_t now = time(NULL);
-    struct tm tm;
-
-    if (!localtime_r(&now, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm) == 0)
-        out[0] = '\0';
 }

@@ -1,4 +1,5 @@
-/* clock.h - the only way in which the program reads time, so that tests can set it. */
+/* clock.h - the only way in which the program reads time, so that tests can set it. Pure code gets
+ * a struct clock. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -8,11 +9,12 @@
 #define NS_PER_S  UINT64_C(1000000000)
 
 struct clock {
-    uint64_t (*now_ns)(void *arg); /* monotonic */
+    uint64_t (*now_ns)(void *arg);  /* monotonic */
+    uint64_t (*wall_ns)(void *arg); /* since 1970, UTC */
     void *arg;
 };
 
-extern const struct clock clock_system; /* CLOCK_MONOTONIC */
+extern const struct clock clock_system;
 
 static inline uint64_t clock_now(const struct clock *c)
 {
@@ -27,7 +29,5 @@ static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 
 /* UTC now as Jupyter's headers write it, "2026-11-21T10:00:00.123456Z", NUL-terminated. */
 void clock_iso8601(char out[static 32]);
-/* The local time for users: "2026-11-21 11:00:00", NUL-terminated; empty if it is not known. */
-void clock_local(char out[static 32]);
 
 #endif

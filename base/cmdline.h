@@ -9,8 +9,7 @@
 #include "base/err.h"
 
 struct cmdline_row {
-    /* "prefix" for --prefix, "f" for -f; NULL ends the table */
-    const char *name;
+    const char *name;  /* "prefix" for --prefix, "f" for -f; NULL ends the table */
     const char *value; /* what stands for the value in the help; NULL: a switch */
     const char *help;
     /* where in the struct: a const char * for a value (borrowed from argv), a bool for a switch */
@@ -26,7 +25,6 @@ typedef int (*cmdline_other_f)(void *into, char **v, int n, const char *why);
  * and the nearest option. */
 MUST_USE int cmdline_parse(const struct cmdline_row *rows, int argc, char **argv,
                            cmdline_other_f other, void *into, struct err *err);
-/* Prints the rows as --help shows them. */
-void cmdline_help(const struct cmdline_row *rows);
+void cmdline_help(const struct cmdline_row *rows); /* Prints the rows as --help shows them. */
 
 #endif

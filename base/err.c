@@ -7,38 +7,22 @@
 
 #include "base/utf8.h"
 
-static PRINTF_LIKE(2, 0) void set(struct err *err, const char *format, va_list args)
+int err_set(struct err *err, const char *format, ...)
 {
     const size_t most = sizeof err->text - 1;
     const int saved = errno;
+    va_list args;
     int n;
 
     if (!err || err->text[0])
-        return;
+        return -1;
+    va_start(args, format);
     n = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
     if (n < 0 || !err->text[0])
         strcpy(err->text, "failed, and the reason could not be written");
     else if ((size_t)n > most) /* cut, but not in a character: it goes into JSON */
         err->text[most - utf8_torn_tail(slice_of(err->text, most))] = '\0';
     errno = saved;
-}
-
-int err_set(struct err *err, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    set(err, format, args);
-    va_end(args);
     return -1;
-}
-
-void *err_null(struct err *err, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    set(err, format, args);
-    va_end(args);
-    return NULL;
 }

@@ -14,6 +14,6 @@ struct err {
 int err_set(struct err *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* The same, returning NULL for calls that give a pointer. */
-void *err_null(struct err *err, const char *format, ...) PRINTF_LIKE(2, 3);
+#define err_null(...) ((void)err_set(__VA_ARGS__), (void *)NULL)
 
 #endif

@@ -1,6 +1,5 @@
 /* Reads Linux's /proc. Other systems don't let us adopt orphans. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,16 +24,11 @@ static pid_t parse_parent(const char *text)
 pid_t orphans_parent(pid_t pid)
 {
     char path[64], text[512];
-    ssize_t n;
-    int fd;
+    size_t n;
 
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+    if ((n = file_start(path, text, sizeof text - 1).n) == 0)
         return access("/proc/self/stat", R_OK) == 0 ? 0 : -1;
-    n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return 0;
     text[n] = '\0';
     return parse_parent(text);
 }

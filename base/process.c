@@ -9,8 +9,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -19,94 +19,6 @@
 #endif
 
 extern char **environ;
-
-/* ---- descriptors ---- */
-
-int fd_cloexec(int fd)
-{
-    const int flags = fcntl(fd, F_GETFD);
-
-    return flags < 0 ? -1 : fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-}
-
-int fd_nonblock(int fd, bool on)
-{
-    const int flags = fcntl(fd, F_GETFL);
-
-    if (flags < 0)
-        return -1;
-    return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
-}
-
-void fd_close(int *fd)
-{
-    const int saved = errno;
-
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-    errno = saved;
-}
-
-int fd_cloexec_both(int fd[2])
-{
-    if (fd_cloexec(fd[0]) == 0 && fd_cloexec(fd[1]) == 0)
-        return 0;
-    fd_close(&fd[0]);
-    fd_close(&fd[1]);
-    return -1;
-}
-
-int fd_pipe(int fd[2])
-{
-#ifdef __linux__
-    return pipe2(fd, O_CLOEXEC);
-#else
-    if (pipe(fd) < 0)
-        return -1;
-    return fd_cloexec_both(fd);
-#endif
-}
-
-size_t fd_waiting(int fd)
-{
-    int n = 0;
-
-    return ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
-}
-
-struct slice file_start(const char *path, char *to, size_t size)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-    ssize_t got;
-
-    if (fd < 0)
-        return slice_of(to, 0);
-    while (n < size && (got = read(fd, to + n, size - n)) > 0)
-        n += (size_t)got;
-    close(fd);
-    return slice_of(to, n);
-}
-
-bool fd_is_over(int fd)
-{
-    char junk[512];
-    const ssize_t n = read(fd, junk, sizeof junk);
-
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-}
-
-int fd_raise(int fd, int least)
-{
-    int raised;
-
-    if (fd >= least)
-        return fd_cloexec(fd) < 0 ? -1 : fd;
-    if ((raised = fcntl(fd, F_DUPFD_CLOEXEC, least)) >= 0)
-        fd_close(&fd);
-    return raised;
-}
 
 /* ---- starting ---- */
 
@@ -390,6 +302,17 @@ int process_pidfd(pid_t pid)
     errno = ENOSYS;
     return -1;
 #endif
+}
+
+bool process_memory(long pid, uint64_t *bytes)
+{
+    char path[64], text[4096];
+    struct slice rollup;
+
+    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
+    rollup = file_start(path, text, sizeof text);
+    *bytes = file_number_of(rollup, "Pss", 0) * 1024;
+    return rollup.n > 0;
 }
 
 int process_kill_group(pid_t pid, int signo)

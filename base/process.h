@@ -10,16 +10,22 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
+/* ---- fd.c ---- */
 MUST_USE int fd_cloexec(int fd);           /* sets FD_CLOEXEC; -1 and errno */
 MUST_USE int fd_cloexec_both(int fd[2]);   /* the same for a pair; -1: both are closed */
 MUST_USE int fd_nonblock(int fd, bool on); /* -1 and errno */
-/* closes it unless it is -1, sets it to -1, keeps errno */
-void fd_close(int *fd);
+void fd_close(int *fd);          /* closes it unless it is -1, sets it to -1, keeps errno */
 MUST_USE int fd_pipe(int fd[2]); /* a pipe, both ends close-on-exec; -1 and errno */
-/* How many bytes can be read now (FIONREAD); 0 if that is not known. */
-size_t fd_waiting(int fd);
+size_t fd_waiting(int fd); /* How many bytes can be read now (FIONREAD); 0 if that is not known. */
+/* Writes all bytes, in as many writes as that takes. -1 and errno */
+MUST_USE int fd_write(int fd, struct slice bytes);
 /* Reads at most `size` bytes of a file of /proc or /sys into `to`; empty if it can't be read. */
 struct slice file_start(const char *path, char *to, size_t size);
+/* The number at the start of the text; `none`: there is none. */
+uint64_t file_number(struct slice text, uint64_t none);
+/* The number in the line of this name, as files of /proc have it: "MemFree:  12 kB", "oom_kill 3".
+ * `none`: there is no such line. */
+uint64_t file_number_of(struct slice text, const char *name, uint64_t none);
 /* Reads and discards bytes. true: the end, or an error. For inputs of which only the end matters.
  */
 MUST_USE bool fd_is_over(int fd);
@@ -27,6 +33,7 @@ MUST_USE bool fd_is_over(int fd);
  * number or -1; fd is closed if it was moved. */
 MUST_USE int fd_raise(int fd, int least);
 
+/* ---- process.c ---- */
 struct process_spec {
     /* NULL-terminated; argv[0] is the program, looked for on PATH when it has no slash */
     const char *const *argv;
@@ -71,6 +78,9 @@ MUST_USE int process_die_with_parent(int signo, pid_t parent);
 /* A descriptor, close-on-exec, that becomes readable when the process ends. -1/ENOSYS where there
  * is no pidfd: use SIGCHLD instead. */
 MUST_USE int process_pidfd(pid_t pid);
+/* Memory of the process in bytes: its own pages, and its share of those that it shares (PSS).
+ * false: it can't be read. */
+bool process_memory(long pid, uint64_t *bytes);
 /* Sends signo to the process group that pid leads. 0 also if none of it is left. */
 int process_kill_group(pid_t pid, int signo);
 
@@ -81,8 +91,7 @@ int process_kill_group(pid_t pid, int signo);
 pid_t orphans_parent(pid_t pid);
 /* Sends SIGKILL to each of our children, and to the group it leads, except `spare` (0: none). */
 void orphans_kill(pid_t spare);
-/* The same, with n children to spare. */
-void orphans_kill_but(const pid_t *spare, size_t n);
+void orphans_kill_but(const pid_t *spare, size_t n); /* The same, with n children to spare. */
 
 /* pthread_create() with all signals blocked in the new thread: the main thread handles them. */
 MUST_USE int thread_start(pthread_t *thread, void *(*f)(void *arg), void *arg);

@@ -46,10 +46,12 @@ static int open_lock(int dir, int flags)
 static bool lock_new(const char *dir, int *lock)
 {
     int fd = open_dir(AT_FDCWD, dir);
+    struct stat st;
 
     *lock = open_lock(fd, O_CREAT | O_EXCL);
     fd_close(&fd);
-    if (*lock >= 0 && flock(*lock, LOCK_SH | LOCK_NB) == 0)
+    if (*lock >= 0 && flock(*lock, LOCK_SH | LOCK_NB) == 0 && fstat(*lock, &st) == 0 &&
+        st.st_nlink > 0) /* else it was swept between open and flock */
         return true;
     fd_close(lock);
     return false;
@@ -339,6 +341,17 @@ char *runtime_on_path(const char *program)
     char *found = NULL;
 
     (void)look_on_path(program, &found, &unused);
+    buf_release(&unused);
+    return found;
+}
+
+char *runtime_python(void)
+{
+    struct buf unused = BUF_INIT;
+    char *found = NULL;
+
+    if (look_beside_self("cellspan-python", &found, &unused) == 0)
+        (void)look_beside_self("python3", &found, &unused);
     buf_release(&unused);
     return found;
 }

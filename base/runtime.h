@@ -25,6 +25,10 @@ char *runtime_path(const char *dir, const char *name, struct err *err);
  * beside the running executable, in ../libexec/cellspan from there, in the compiled-in
  * CELLSPAN_LIBEXECDIR, on PATH. The caller must free() the path. NULL: *err lists these places. */
 char *runtime_find(const char *program, struct err *err);
+/* The Python that this installation was made for: cellspan-python beside the running executable,
+ * whose first line pip wrote, or python3 there. The caller must free() the path. NULL: neither is
+ * there, or memory is out. */
+char *runtime_python(void);
 /* A program on PATH; the caller must free() the path. NULL: it is not there, or memory is out. */
 char *runtime_on_path(const char *program);
 /* Resolves a path such as "../lib/x" relative to the folder of the running executable. The caller

@@ -11,7 +11,9 @@ enum setting {
     SETTING_PRELOAD,
     SETTING_HOROVOD,
     SETTING_STATUS,
+    SETTING_MERGE,
     SETTING_HANG_NOTICE,
+    SETTING_COMMS,
     SETTING_SPOOL_LIMIT,
     SETTING_LOG,
     SETTING_LIBEXECDIR,
@@ -46,7 +48,7 @@ struct setting_row {
     const char *standard; /* the default, as a user would write it; SETTING_TEXT: a description */
     enum setting_kind kind;
     double least, most;   /* seconds */
-    const char *words[5]; /* NULL-terminated */
+    const char *words[6]; /* NULL-terminated */
     bool hosts;           /* the engine ssh passes it on to its hosts */
 };
 

@@ -23,6 +23,8 @@ RANK_PRINT = (
     "r = %%s\nfor i in range(%d):\n    print('<%%%%02d:%%%%06d:%%%%s>' %%%% (r, i, 'x' * %d))" % (RANK_LINES, WIDTH - 12)
 )
 WHOLE = re.compile(r"<(\d\d):(\d{6}):x{%d}>$" % (WIDTH - 12), re.MULTILINE)
+TAB_RANKS, TAB_STEPS = 8, 1500
+TABS = "for step in range(%d):\n    loss = sum(i * i for i in range(20_000))\n    print('step', step, 'loss', loss / (step + 1))" % TAB_STEPS
 LIMIT = 100
 
 
@@ -101,6 +103,21 @@ def of_ranks(system):
         return account(cell)
 
 
+def with_tabs(system):
+    """8 ranks that compute and print a line for each step: what the tabs cost them."""
+    name, _, mode = system.partition(" ")
+    with Kernel(name) as kernel:
+        kernel.must("%%%%distribute -n %d\npass" % TAB_RANKS)
+        cell = kernel.run("%%%%distribute --merge %s\n" % mode + TABS, LIMIT)
+        texts = [e for e in cell.events if e.kind in ("stream", "display_data", "update_display_data")]
+        return {
+            "seconds": cell.idle_at or LIMIT,
+            "messages": len(texts),
+            "largest": max((e.size for e in texts), default=0),
+            "the last line": ("step %d " % (TAB_STEPS - 1)) in as_shown(cell),
+        }
+
+
 def as_shown(cell):
     """The cell's text as it stands at the end: an updated display keeps its place and shows its last state."""
     shown, places = [], {}
@@ -149,5 +166,6 @@ SECTIONS = {
     "client": (("floor", "python3", "cellspan"), through_one_client),
     "nbclient": (("floor", "python3", "cellspan"), through_nbclient),
     "flushed": (("python3", "cellspan"), flushed),
+    "tabs": (("cellspan fold", "cellspan panel"), with_tabs),
     "volume": (("ipyparallel", "cellspan fold", "cellspan prefix"), of_ranks),
 }

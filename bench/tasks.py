@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""1,000 small tasks on four ranks: cellspan.map beside ipyparallel's load-balanced view.
+"""1,000 small tasks on four ranks: cellspan.map, and cellspan.px, beside ipyparallel's load-balanced view.
 
     bench/tasks.py [--repeat N]        prints a table of its own: medians, and the spread of the repeats
 
@@ -27,6 +27,9 @@ CALLS = {
     "ipyparallel, chunksize=16": "view.map_sync(%s, %s, chunksize=16)",
     "cellspan": "cellspan.map(%s, %s)",
 }
+EACH = "1,000 calls of view.apply_async"  # which is not a map
+WORK[EACH] = WORK["1,000 tasks that add one"]
+EACH_CALL = "(lambda tasks: [task.get() for task in tasks])([view.apply_async(%s, x) for x in %s])"
 
 
 def open_kernel(system):
@@ -35,6 +38,7 @@ def open_kernel(system):
     try:
         if system == "cellspan":
             kernel.must("import cellspan, time\ncellspan.run(abs, 0, n=%d)" % RANKS)
+            kernel.must("import cellspan.px\nview = cellspan.px.Client().load_balanced_view()")
             kernel.must("%%distribute\nimport time")
         else:
             setup_ipyparallel(kernel)
@@ -48,7 +52,8 @@ def open_kernel(system):
 def once(kernel, system, work):
     """Seconds of the cell. RuntimeError: a result is wrong."""
     function, items, total = WORK[work]
-    cell = kernel.must("found = list(%s)" % (CALLS[system] % (function, items)))
+    call = EACH_CALL if work == EACH else CALLS[system]
+    cell = kernel.must("found = list(%s)" % (call % (function, items)))
     if kernel.must("print(sum(found))").output.strip() != str(total):
         raise RuntimeError("%s: %s: the results are wrong" % (system, work))
     return cell.reply_at
@@ -56,14 +61,14 @@ def once(kernel, system, work):
 
 def measure(repeat):
     """{work: {system: [seconds, ...]}}"""
-    found = {work: {system: [] for system in CALLS} for work in WORK}
+    found = {work: {system: [] for system in CALLS if work != EACH or "chunksize" not in system} for work in WORK}
     kernels = {}
     try:
         for kind in ("ipyparallel", "cellspan"):
             kernels[kind] = open_kernel(kind)
         for turn in range(repeat + 1):
             for work in WORK:
-                for system in CALLS:
+                for system in found[work]:
                     seconds = once(kernels[system.partition(",")[0]], system, work)
                     if turn:  # the first turn warms up
                         found[work][system].append(seconds)
@@ -83,7 +88,7 @@ def main():
     print("| --- " * (len(CALLS) + 3) + "|")
     for work, row in measure(repeat).items():
         middles = {system: statistics.median(seconds) for system, seconds in row.items()}
-        cells = ["%.1f (%.1f–%.1f)" % (1000 * middles[s], 1000 * min(row[s]), 1000 * max(row[s])) for s in CALLS]
+        cells = ["%.1f (%.1f–%.1f)" % (1000 * middles[s], 1000 * min(row[s]), 1000 * max(row[s])) if s in row else "" for s in CALLS]
         best = min(middle for system, middle in middles.items() if system != "cellspan")
         print("| %s | %s | %.3fx | %d |" % (work, " | ".join(cells), middles["cellspan"] / best, repeat))
 

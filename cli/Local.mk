@@ -18,7 +18,7 @@ cellspan_SOURCES = \
 	cli/torchrun.c \
 	cli/printer.c \
 	cli/main.c
-cellspan_LDADD = cli/libcli.a kernel/jupyter/libfront.a magics/libmagics.a protocol/libprotocol.a \
+cellspan_LDADD = cli/libcli.a kernel/jupyter/libjupyter.a magics/libmagics.a protocol/libprotocol.a \
 	base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
 # Where each of the shells looks for completions of what is installed in the same prefix.

@@ -20,7 +20,6 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "cli/client.h"
-#include "cli/kernelspec.h"
 
 #define START_NS    (30 * NS_PER_S) /* until the kernel welcomes us */
 #define SHUTDOWN_NS (15 * NS_PER_S) /* until it has ended by itself; then it is killed */
@@ -286,14 +285,9 @@ static int kernel_start(struct cli_job *j, const struct python_interpreter *pyth
     const char *argv[] = { kernel,          "--python", python->path, "--python-version",
                            python->version, "-f",       j->file,      NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
-    char *package;
 
     if (!kernel)
         return -1;
-    package = package_moved(kernel);
-    if (package)
-        setenv("CELLSPAN_PYTHONPATH", package, 0);
-    free(package);
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     setenv("JPY_PARENT_PID", pid, 1);
     spec.argv = argv;

@@ -35,7 +35,7 @@ struct client {
 
 static bool is_ours(const struct client *c, const struct request *m)
 {
-    json_t *parent = jupyter_object(request_parent(m));
+    json_t *parent = jupyter_object(request_part(m, JUPYTER_PARENT));
     const char *id = json_string_value(json_object_get(parent, "msg_id"));
     const bool ours = id && c->asked && strcmp(id, c->asked) == 0;
 

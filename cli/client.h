@@ -1,4 +1,4 @@
-/* client.h - the other end of Jupyter's protocol: asks one kernel, and hands on what it says. */
+/* client.h - a client of one kernel: sends requests, and passes on what the kernel sends. */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 

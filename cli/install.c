@@ -65,15 +65,12 @@ static int install_for(const struct install *o, const struct python_interpreter 
     char *kernel = runtime_find("cellspan-kernel", err);
     char *dir = kernel ? kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err)
                        : NULL;
-    char *package = kernel ? package_moved(kernel) : NULL;
-    const struct kernelspec spec = { kernel, python->path, python->version, o->display_name,
-                                     package };
+    const struct kernelspec spec = { kernel, python->path, python->version, o->display_name };
     int rc = dir ? kernelspec_write(dir, &spec, err) : -1;
 
     if (!rc)
         printf("%s is in %s\nits notebooks run %s (Python %s)\n", o->display_name, dir,
                python->path, python->version);
-    free(package);
     free(dir);
     free(kernel);
     return rc;

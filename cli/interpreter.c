@@ -1,6 +1,5 @@
 #include "cli/parts.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -57,19 +56,6 @@ static char *program_in(const char *dir, size_t n, const char *name)
     return buf_take(&path);
 }
 
-static char *program_beside_us(const char *name)
-{
-    char self[4096];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    char *slash;
-
-    if (n <= 0)
-        return NULL;
-    self[n] = '\0';
-    slash = strrchr(self, '/');
-    return slash ? program_in(self, (size_t)(slash - self), name) : NULL;
-}
-
 /* The Python of the environment that the variable names. */
 static char *python_of_environment(const char *variable)
 {
@@ -85,7 +71,7 @@ static char *default_python(void)
     if (!found)
         found = python_of_environment("CONDA_PREFIX");
     if (!found)
-        found = program_beside_us("python3");
+        found = runtime_python();
     if (!found)
         found = runtime_on_path("python3");
     return found || access(CELLSPAN_PYTHON, X_OK) ? found : strdup(CELLSPAN_PYTHON);

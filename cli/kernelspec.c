@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/path.h"
+#include "base/process.h"
 
 static const char *home_dir(void)
 {
@@ -29,23 +30,19 @@ static const char *home_dir(void)
 static int add_user_dir(struct buf *path, struct err *err)
 {
     const char *jupyter = getenv("JUPYTER_DATA_DIR"), *home = home_dir();
-#ifndef __APPLE__
-    const char *xdg = getenv("XDG_DATA_HOME");
+#ifdef __APPLE__
+    const char *xdg = NULL, *below = "Library/Jupyter";
+#else
+    const char *xdg = getenv("XDG_DATA_HOME"), *below = ".local/share/jupyter";
 #endif
 
     if (jupyter && *jupyter)
         return buf_add_text(path, jupyter);
-#ifndef __APPLE__
     if (xdg && *xdg)
         return buf_addf(path, "%s/jupyter", xdg);
-#endif
     if (!home)
         return err_set(err, "HOME is not set: --prefix DIR says where the kernelspec goes");
-#ifdef __APPLE__
-    return buf_addf(path, "%s/Library/Jupyter", home);
-#else
-    return buf_addf(path, "%s/.local/share/jupyter", home);
-#endif
+    return buf_addf(path, "%s/%s", home, below);
 }
 
 char *kernelspec_dir(const char *prefix, const char *name, struct err *err)
@@ -95,19 +92,6 @@ static int make_dirs(const char *dir, struct err *err)
     return rc;
 }
 
-static int write_whole(int fd, struct slice content)
-{
-    while (content.n) {
-        const ssize_t n = write(fd, content.p, content.n);
-
-        if (n < 0 && errno != EINTR)
-            return -1;
-        if (n > 0)
-            content = slice_of(content.p + n, content.n - (size_t)n);
-    }
-    return fchmod(fd, 0644);
-}
-
 /* Beside its place first, then renamed to it: a server that reads at this moment sees the old file
  * or the new. */
 static int put_file(const char *dir, const char *name, struct slice content, struct err *err)
@@ -121,7 +105,7 @@ static int put_file(const char *dir, const char *name, struct slice content, str
     }
     fd = mkstemp(draft.p);
     if (fd >= 0)
-        rc = write_whole(fd, content);
+        rc = fd_write(fd, content) < 0 ? -1 : fchmod(fd, 0644);
     if (fd >= 0 && close(fd))
         rc = -1;
     if (!rc)
@@ -140,18 +124,14 @@ out:
  * another machine. */
 static char *format_spec(const struct kernelspec *spec)
 {
-    json_t *root = json_pack("{s:[s,s,s,s,s,s,s], s:s, s:s, s:s, s:s, s:{s:[s]}}", "argv",
+    json_t *root = json_pack("{s:[s,s,s,s,s,s,s], s:s, s:s, s:s, s:s, s:{s:[s], s:b}}", "argv",
                              spec->kernel, "--python", spec->python, "--python-version",
                              spec->version, "-f", "{connection_file}", "display_name",
                              spec->display_name, "language", "python", "interrupt_mode", "message",
-                             "kernel_protocol_version", "5.4", "metadata", "supported_encryption",
-                             "curve");
-    json_t *env = root && spec->package ? json_pack("{s:s}", "CELLSPAN_PYTHONPATH", spec->package)
-                                        : NULL;
-    const bool whole = root && (!spec->package || (env && !json_object_set(root, "env", env)));
-    char *text = whole ? json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
+                             "kernel_protocol_version", "5.5", "metadata", "supported_encryption",
+                             "curve", "debugger", 1);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
 
-    json_decref(env);
     json_decref(root);
     return text;
 }
@@ -218,25 +198,4 @@ int kernelspec_remove(const char *dir, struct err *err)
         rc = err_set(err, "can't remove %s: %s", dir, strerror(errno));
     buf_release(&path);
     return rc;
-}
-
-char *package_moved(const char *kernel)
-{
-    struct buf path = BUF_INIT;
-
-    if (!access(CELLSPAN_PYTHONDIR "/cellspan", R_OK) || buf_add_text(&path, kernel))
-        goto none;
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(path.p, '/');
-
-        if (!slash)
-            goto none;
-        *slash = '\0';
-        path.n = (size_t)(slash - path.p);
-    }
-    if (!buf_add_text(&path, "/lib/cellspan/python") && !access(path.p, R_OK))
-        return buf_take(&path);
-none:
-    buf_release(&path);
-    return NULL;
 }

@@ -10,8 +10,6 @@ struct kernelspec {
     const char *python;       /* the workers' interpreter, absolute */
     const char *version;      /* that interpreter's, "3.11.7" */
     const char *display_name; /* as the launcher shows it */
-    /* the folder with the Python package where it moved since the build; NULL: it did not */
-    const char *package;
 };
 
 /* "DIR/share/jupyter/kernels/NAME" of a prefix, or of the user (prefix NULL) as jupyter_core finds
@@ -33,11 +31,5 @@ struct logo {
 };
 
 extern const struct logo logos[];
-
-/* Where the Python package is when the installation is not where it was built for (a wheel's, a
- * copied tree): "PREFIX/lib/cellspan/python" for a kernel that is PREFIX/bin/cellspan-kernel; NULL
- * where the package is in its place or nowhere. The caller's (free()). CELLSPAN_PYTHONPATH is to
- * name it for the kernel's workers. */
-char *package_moved(const char *kernel);
 
 #endif

@@ -1,5 +1,5 @@
-/* parts.h - the functions of the command `cellspan`, by file. client.h has the other end of the
- * kernel. */
+/* parts.h - the functions of the command `cellspan`, by file. client.h has what
+ * talks to the kernel. */
 #ifndef CLI_PARTS_H
 #define CLI_PARTS_H
 

@@ -10,7 +10,7 @@ static void offer(const char *typed, const char *dashes, const char *word, const
     char whole[80];
 
     snprintf(whole, sizeof whole, "%s%s", dashes, word);
-    if (strncmp(whole, typed, strlen(typed)) == 0)
+    if (text_begins(whole, typed))
         printf("%s\t%s\n", whole, help);
 }
 

@@ -3,35 +3,41 @@ noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \
 	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_bundle.c \
+	kernel/comms/comms.h kernel/comms/private.h kernel/comms/comms.c kernel/comms/text.c kernel/comms/updates.c kernel/comms/widget_state.c \
 	kernel/notebook/cell_ops.h kernel/notebook/notebook.h kernel/notebook/cells_ran.c \
+	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \
+	kernel/notebook/debugger.h kernel/notebook/debugger.c \
 	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/lookup.c \
 	kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
-	kernel/cell/cell.h kernel/cell/parts.h kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
-	kernel/cell/cell_output.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/end_ranks.c \
+	kernel/notebook/subshell_text.c kernel/notebook/subshells.c \
+	kernel/cell/cell.h kernel/cell/cell_before.h kernel/cell/cell_nodes.h kernel/cell/cell_runs.h kernel/cell/cell_stops.h \
+	kernel/cell/error_text.h kernel/cell/live_status.h kernel/cell/prompts.h \
+	kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
+	kernel/cell/cell_output.c kernel/cell/cell_panel.h kernel/cell/cell_panel.c kernel/cell/panel_displays.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/end_ranks.c \
 	kernel/cell/engine_of_cell.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/finish.c kernel/cell/follow.c kernel/cell/hand.c \
-	kernel/cell/left_behind.c kernel/cell/live_status.c kernel/cell/machines.c kernel/cell/node_errors.c \
+	kernel/cell/left_behind.c kernel/cell/live_status.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
 	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_ends.c kernel/cell/rank_usage.c kernel/cell/room.c \
 	kernel/cell/rendezvous.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_ranks.c kernel/cell/world.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
-	kernel/ranks/check_report.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
+	kernel/ranks/check_report.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
 	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c \
 	kernel/dispatch/dispatch.c kernel/dispatch/from_home.c kernel/dispatch/from_ranks.c
 
 bin_PROGRAMS += cellspan-kernel
 cellspan_kernel_SOURCES = kernel/main.c kernel/kernel.h kernel/kernel.c kernel/arguments.c
-cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
+cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t \
-	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/prompts.t \
-	tests/unit/kernel/lost.t
-kernel_test_libs = kernel/libkernel.a kernel/jupyter/libfront.a kernel/merge/libmerge.a kernel/status/libstatus.a \
+	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/calls.t tests/unit/kernel/prompts.t \
+	tests/unit/kernel/lost.t tests/unit/kernel/room.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
+kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
 tests_unit_kernel_group_t_LDADD = $(kernel_test_libs)
-kernel_double = tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c
+kernel_double = tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c tests/unit/kernel/requests.c
 tests_unit_kernel_cell_t_SOURCES = tests/unit/kernel/cell.c $(kernel_double)
 tests_unit_kernel_cell_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_troubles_t_SOURCES = tests/unit/kernel/troubles.c $(kernel_double)
@@ -43,15 +49,26 @@ tests_unit_kernel_check_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_broadcast_t_SOURCES = tests/unit/kernel/broadcast.c $(kernel_double)
 tests_unit_kernel_broadcast_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_hand_t_SOURCES = tests/unit/kernel/hand.c $(kernel_double)
+tests_unit_kernel_calls_t_SOURCES = tests/unit/kernel/calls.c $(kernel_double)
 tests_unit_kernel_hand_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_calls_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_question_t_SOURCES = tests/unit/kernel/question.c $(kernel_double)
 tests_unit_kernel_question_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_prompts_t_SOURCES = tests/unit/kernel/prompts.c $(kernel_double)
 tests_unit_kernel_prompts_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_subshells_t_SOURCES = tests/unit/kernel/subshells.c $(kernel_double)
+tests_unit_kernel_subshells_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_status_t_SOURCES = tests/unit/kernel/status.c $(kernel_double)
 tests_unit_kernel_status_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_engines_t_SOURCES = tests/unit/kernel/engines.c $(kernel_double)
 tests_unit_kernel_engines_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_room_t_SOURCES = tests/unit/kernel/room.c $(kernel_double)
+tests_unit_kernel_room_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_room_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_kernel_comms_t_SOURCES = tests/unit/kernel/comms.c
+tests_unit_kernel_comms_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_widgets_t_SOURCES = tests/unit/kernel/widgets.c $(kernel_double)
+tests_unit_kernel_widgets_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_lost_t_SOURCES = tests/unit/kernel/lost.c $(kernel_double)
 tests_unit_kernel_lost_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_place_t_SOURCES = tests/unit/kernel/place.c

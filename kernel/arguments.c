@@ -10,12 +10,14 @@
 #include <jansson.h>
 
 #include "base/cmdline.h"
+#include "base/process.h"
+#include "base/runtime.h"
 #include "config.h"
 
 static const struct cmdline_row rows[] = {
     { "f", "FILE", "the connection file that Jupyter wrote",
       offsetof(struct arguments, connection_file) },
-    { "python", "PATH", "the Python of home and of the ranks (python3)",
+    { "python", "PATH", "the Python of home and of the ranks (that of the installation)",
       offsetof(struct arguments, python) },
     { "python-version", "V", "its version, for clients that ask before home is ready",
       offsetof(struct arguments, python_version) },
@@ -65,9 +67,38 @@ static int take_other(void *into, char **v, int n, const char *why)
     return size ? size : 1;
 }
 
+/* Asks the Python of the installation for its own path and its version. */
+static int find_python(struct arguments *o, struct err *err)
+{
+    static const char ask[] =
+        "import platform, sys; print(sys.executable, platform.python_version(), "
+        "sep='\\0', end='\\0')";
+    char *python = runtime_python();
+    const char *argv[] = { python ? python : "python3", "-I", "-c", ask, NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    int rc;
+
+    spec.argv = argv;
+    rc = process_output(&spec, 65536, &o->found, err);
+    if (rc > 0 ||
+        (rc == 0 && (!o->found.n || *o->found.p != '/' || !memchr(o->found.p, '\0', o->found.n))))
+        rc = err_set(err, "%s does not run: --python PATH names the notebook's Python", argv[0]);
+    if (rc == 0) {
+        o->python = o->found.p;
+        o->python_version = o->found.p + strlen(o->found.p) + 1;
+    }
+    free(python);
+    return rc;
+}
+
+void arguments_release(struct arguments *o)
+{
+    buf_release(&o->found);
+}
+
 int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
 {
-    *o = (struct arguments){ .python = "python3", .python_version = "3", .trait = argv };
+    *o = (struct arguments){ .python_version = "3", .trait = argv };
     if (cmdline_parse(rows, argc, argv, take_other, o, err) < 0)
         return -1;
     if (o->help || o->version) {
@@ -79,7 +110,7 @@ int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
             err,
             "no connection file is given: Jupyter passes it as -f FILE (start the kernel from JupyterLab, or "
             "with `jupyter console --kernel cellspan`)");
-    return 0;
+    return o->python ? 0 : find_python(o, err);
 }
 
 int arguments_hand_on(const struct arguments *o, struct err *err)

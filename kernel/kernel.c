@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -15,7 +14,7 @@
 #include "base/settings.h"
 #include "kernel/engines/engines.h"
 #include "kernel/dispatch/dispatch.h"
-#include "kernel/jupyter/front.h"
+#include "kernel/jupyter/channels.h"
 
 /* bytes of output that may wait in the kernel; if more wait, workers get no credit */
 #define WAITING_MAX (8u << 20)
@@ -27,7 +26,7 @@ struct kernel {
     struct loop *loop;
     char *folder;
     int lock; /* descriptor of the lock on `folder` */
-    struct front *front;
+    struct channels *channels;
     struct agents *agents;
     struct engines *engines;
     struct notebook *notebook;
@@ -48,7 +47,8 @@ static void balance(void *arg)
 {
     struct kernel *k = arg;
 
-    agents_hold(k->agents, front_waiting(k->front) + dispatch_waiting(k->notebook) > WAITING_MAX);
+    agents_hold(k->agents,
+                channels_waiting(k->channels) + dispatch_waiting(k->notebook) > WAITING_MAX);
 }
 
 /* ---- cell_ops ---- */
@@ -58,36 +58,36 @@ static void op_publish(void *arg, const struct request *parent, const char *type
 {
     struct err err = { "" };
 
-    log_failure(front_publish(((struct kernel *)arg)->front, parent, type, p, &err), &err);
+    log_failure(channels_publish(((struct kernel *)arg)->channels, parent, type, p, &err), &err);
 }
 
 static void op_reply(void *arg, struct request *r, const char *type, const struct content *p)
 {
     struct err err = { "" };
 
-    log_failure(front_reply(((struct kernel *)arg)->front, r, type, p, &err), &err);
+    log_failure(channels_reply(((struct kernel *)arg)->channels, r, type, p, &err), &err);
 }
 
 static void op_status(void *arg, struct request *r, const char *state)
 {
     struct err err = { "" };
 
-    log_failure(front_status(((struct kernel *)arg)->front, r, state, &err), &err);
+    log_failure(channels_status(((struct kernel *)arg)->channels, r, state, &err), &err);
 }
 
 static void op_ask(void *arg, const struct request *r, struct slice prompt, bool password)
 {
     struct err err = { "" };
 
-    log_failure(front_ask(((struct kernel *)arg)->front, r, prompt, password, &err), &err);
+    log_failure(channels_ask(((struct kernel *)arg)->channels, r, prompt, password, &err), &err);
 }
 
 static void op_drain_shell(void *arg)
 {
-    front_drain_shell(((struct kernel *)arg)->front);
+    channels_drain_shell(((struct kernel *)arg)->channels);
 }
 
-static void op_shutdown(void *arg)
+static void end(void *arg)
 {
     loop_stop(((struct kernel *)arg)->loop);
 }
@@ -207,7 +207,7 @@ static struct cell_ops ops_of(struct kernel *k)
         .status = op_status,
         .ask = op_ask,
         .drain_shell = op_drain_shell,
-        .shutdown = op_shutdown,
+        .shutdown = end,
         .send = op_send,
         .send_nodes = op_send_nodes,
         .place = op_place,
@@ -271,7 +271,7 @@ static void on_tick(void *arg)
     balance(arg);
 }
 
-static bool is_occupied(void *arg)
+static enum occupied is_occupied(void *arg)
 {
     return dispatch_is_occupied(((struct kernel *)arg)->notebook);
 }
@@ -281,17 +281,12 @@ static void on_interrupt(void *arg)
     dispatch_interrupt(((struct kernel *)arg)->notebook);
 }
 
-static void on_end(void *arg)
-{
-    loop_stop(((struct kernel *)arg)->loop);
-}
-
 /* ---- the kernel ends when the process that started it ends ---- */
 
 static void parent_ended(void *arg, int fd, unsigned events)
 {
     (void)fd, (void)events;
-    loop_stop(((struct kernel *)arg)->loop);
+    end(arg);
 }
 
 static void parent_look(void *arg)
@@ -323,7 +318,7 @@ static int watch_parent(struct kernel *k, struct err *err)
 static int watch_signals(struct kernel *k, struct err *err)
 {
     k->interrupt = loop_signal(k->loop, SIGINT, on_interrupt, k, err);
-    k->terminate = loop_signal(k->loop, SIGTERM, on_end, k, err);
+    k->terminate = loop_signal(k->loop, SIGTERM, end, k, err);
     k->tick = loop_timer(k->loop, NS_PER_S, 0, on_tick, k, err);
     return k->interrupt && k->terminate && k->tick ? watch_parent(k, err) : -1;
 }
@@ -352,10 +347,13 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .python_version = o->python_version,
                                       .run_id = run_id,
                                       .page = has_page(),
+                                      .subshell_comms = setting_value(SETTING_COMMS),
                                       .status = setting_value(SETTING_STATUS),
+                                      .merge = (enum plan_merge)setting_value(SETTING_MERGE),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
                                       .notice = mistaken ? notice.p : "" };
 
+    random_bytes(config.key, sizeof config.key);
     random_uuid(run_id);
     run_id[8] = '\0'; /* its first eight digits are enough to tell two notebooks apart */
     k->notebook = dispatch_create(&ops, &config, err);
@@ -386,15 +384,15 @@ struct kernel *kernel_create(struct loop *loop, const struct arguments *argument
     k->loop = loop;
     k->parent_fd = k->lock = -1;
     runtime_sweep();
-    if (!(k->front = front_create(loop, arguments->connection_file, on_request, k, err)) ||
+    if (!(k->channels = channels_create(loop, arguments->connection_file, on_request, k, err)) ||
         !(k->folder = runtime_dir_create(&k->lock, err)) || watch_signals(k, err) < 0 ||
         open_notebook(k, arguments, err) < 0 || start_agents(k, arguments, err) < 0) {
         kernel_destroy(k);
         return NULL;
     }
-    front_on_drained(k->front, balance, k);
-    front_on_idle(k->front, is_occupied, k);
-    log_failure(front_status(k->front, NULL, "starting", err), err);
+    channels_on_drained(k->channels, balance, k);
+    channels_on_idle(k->channels, is_occupied, k);
+    log_failure(channels_status(k->channels, NULL, "starting", err), err);
     return k;
 }
 
@@ -409,7 +407,7 @@ void kernel_destroy(struct kernel *k)
     engines_destroy(k->engines);
     agents_destroy(k->agents);
     dispatch_destroy(k->notebook);
-    front_destroy(k->front);
+    channels_destroy(k->channels);
     fd_close(&k->parent_fd);
     if (k->folder)
         log_failure(runtime_dir_remove(k->folder, &err), &err);

@@ -2,15 +2,16 @@
 #ifndef KERNEL_KERNEL_H
 #define KERNEL_KERNEL_H
 
+#include "base/buf.h"
 #include "base/loop/loop.h"
 
 /* ---- arguments.c ---- */
 /* The command line of cellspan-kernel. */
 
 struct arguments {
-    const char *connection_file; /* borrowed from argv */
-    const char *python;
-    const char *python_version;
+    const char *connection_file;         /* borrowed from argv */
+    const char *python, *python_version; /* borrowed from argv, or from `found` */
+    struct buf found;                    /* owned: what the Python said that nobody named */
     bool help, version;
     /* IPython's settings (--Class.trait=VALUE): the front of argv, where they are moved; borrowed
      */
@@ -22,9 +23,10 @@ struct arguments {
 #define ARGUMENTS_VARIABLE  "CELLSPAN_IPYTHON_ARGS"
 #define CONNECTION_VARIABLE "CELLSPAN_CONNECTION_FILE" /* for %connect_info */
 
-/* Ignores unknown arguments and names them on stderr. 1: --help or --version was printed to stdout;
- * -1: *err names the argument. */
+/* Finds the installation's own Python if none is named. Ignores unknown arguments and names them on
+ * stderr. 1: --help or --version was printed to stdout; -1: *err names the argument. */
 MUST_USE int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err);
+void arguments_release(struct arguments *o);
 /* Puts the traits and the connection file's path into this process's environment, which the agent
  * and home inherit. -1: *err has the reason. */
 MUST_USE int arguments_hand_on(const struct arguments *o, struct err *err);

@@ -33,7 +33,9 @@ int main(int argc, char **argv)
     if (parsed < 0 || arguments_hand_on(&arguments, &err) < 0 || random_open(&err) < 0 ||
         run(&arguments, &err) < 0) {
         fprintf(stderr, "cellspan-kernel: %s\n", err.text);
+        arguments_release(&arguments);
         return EXIT_FAILURE;
     }
+    arguments_release(&arguments);
     return EXIT_SUCCESS;
 }

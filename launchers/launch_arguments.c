@@ -1,4 +1,3 @@
-/* launch_arguments.c - see launcher.h. */
 #include "launchers/launcher.h"
 
 #include <errno.h>

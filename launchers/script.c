@@ -1,4 +1,3 @@
-/* script.c - see script.h. */
 #include "launchers/script.h"
 
 #include <stdbool.h>

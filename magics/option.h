@@ -158,15 +158,13 @@ const struct magic *magic_get(size_t i);
 const struct magic *magic_find(struct slice name);
 extern const struct magic magic_distribute, magic_push, magic_pull, magic_ranks;
 
+/* A row for a field of struct plan: name, kind and field, then what else it has. */
+#define OPTION(name_, kind_, field, ...)                                                           \
+    { .name = name_, .kind = kind_, .at = offsetof(struct plan, field), __VA_ARGS__ }
 /* Rows that several tables have. */
 #define OPTION_ROW_RANKS(what)                                                                     \
-    { .name = "ranks",                                                                             \
-      .letter = 'r',                                                                               \
-      .kind = OPTION_RANKS,                                                                        \
-      .at = offsetof(struct plan, ranks),                                                          \
-      .value = "SPEC",                                                                             \
-      .standard = "all",                                                                           \
-      .help = what ": 0, 1,3-5, -1 (the last)" }
+    OPTION("ranks", OPTION_RANKS, ranks, .letter = 'r', .value = "SPEC", .standard = "all",        \
+           .help = what ": 0, 1,3-5, -1 (the last)")
 #define OPTION_ROW_HELP { .name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "show this" }
 
 /* ---- head.c ---- */

@@ -13,8 +13,8 @@ enum plan_kind {
     PLAN_SCRIPT,     /* %distribute script.py args, or -m module args: run argv on the ranks */
     PLAN_PUSH,       /* %push a b [-r R] */
     PLAN_PULL,       /* %pull a [-r R] [--into NAME] */
-    PLAN_RANKS,      /* %ranks: the table; %ranks stop|restart|where|logs [-r R], %ranks check */
-    PLAN_HELP,       /* --help anywhere: show `help` */
+    PLAN_RANKS, /* %ranks: the table; %ranks stop|restart|where|logs|debug [-r R], %ranks check */
+    PLAN_HELP,  /* --help anywhere: show `help` */
 };
 
 enum plan_ranks {
@@ -23,9 +23,10 @@ enum plan_ranks {
     PLAN_RANKS_RESTART,
     PLAN_RANKS_WHERE,
     PLAN_RANKS_CHECK,
-    PLAN_RANKS_LOGS
+    PLAN_RANKS_LOGS,
+    PLAN_RANKS_DEBUG
 };
-enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_RAW };
+enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_PANEL, PLAN_RAW };
 #define PLAN_N_UNSET    0u
 #define PLAN_N_GPU      0xffffffffu /* -n gpu: one rank per visible GPU */
 #define PLAN_GPUS_UNSET 0u
@@ -41,8 +42,8 @@ struct plan {
     /* --ranks as written, checked for syntax only: ranks_parse() needs the world size */
     char *ranks;
     enum plan_merge merge;
-    bool merge_set;
-    char *into; /* a Python identifier */
+    bool merge_set; /* --merge was given */
+    char *into;     /* a Python identifier */
     bool gather;
     bool no_capture;
     char **capture; /* NULL-terminated identifiers; NULL: all names that the cell reads */
@@ -52,15 +53,13 @@ struct plan {
     uint64_t timeout_ns; /* 0: none */
     uint64_t grace_ns;   /* 0: not given */
     bool fresh;
-    bool beside; /* in a world of its own, which ends with the cell; a script always is */
-    /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
-    char *on;
+    bool beside;   /* in a world of its own, which ends with the cell; a script always is */
+    char *on;      /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
     unsigned gpus; /* of each rank, or PLAN_GPUS_UNSET */
     bool own_gpus; /* each rank sees only its own GPUs */
     bool no_gpu;   /* ranks see no GPU; excludes gpus and PLAN_N_GPU */
     bool share;    /* others may hold the ranks' GPUs too */
-    /* of PLAN_PUSH and PLAN_PULL: NULL-terminated identifiers, at least one */
-    char **names;
+    char **names;  /* of PLAN_PUSH and PLAN_PULL: NULL-terminated identifiers, at least one */
     /* of PLAN_SCRIPT: NULL-terminated; argv[0] is the script, or "-m" then the module */
     char **argv;
     /* of PLAN_DISTRIBUTE: as many newlines as the cell has lines above it, then its lines */

@@ -3,12 +3,8 @@
 
 static const struct option options[] = {
     OPTION_ROW_RANKS("only from these ranks"),
-    { .name = "into",
-      .kind = OPTION_NAME,
-      .at = offsetof(struct plan, into),
-      .value = "NAME",
-      .standard = "the same name",
-      .help = "what it is called at home" },
+    OPTION("into", OPTION_NAME, into, .value = "NAME", .standard = "the same name",
+           .help = "what it is called at home"),
     OPTION_ROW_HELP,
     { 0 },
 };

@@ -1,26 +1,18 @@
 /* ranks.c - %ranks: shows the table of the ranks, stops them, restarts them, and more. */
 #include "magics/option.h"
+
+#include <string.h>
+
 #include "base/suggest.h"
 
 static const struct option options[] = {
     OPTION_ROW_RANKS("only these"),
-    { .name = "timeout",
-      .kind = OPTION_TIME,
-      .at = offsetof(struct plan, timeout_ns),
-      .value = "T",
-      .min = 1,
-      .max = UINT64_C(365) * 24 * 3600 * 1000,
-      .standard = "never",
-      .help = "of check: stop it after T: 10, 10s, 1.5m" },
-    { .name = "cell",
-      .kind = OPTION_NUMBER,
-      .at = offsetof(struct plan, cell),
-      .value = "N",
-      .words_are = "number of a cell",
-      .min = 1,
-      .max = 1000000000,
-      .standard = "the last one on ranks",
-      .help = "of logs: what was printed in In [N]" },
+    OPTION("timeout", OPTION_TIME, timeout_ns, .value = "T", .min = 1,
+           .max = UINT64_C(365) * 24 * 3600 * 1000, .standard = "never",
+           .help = "of check: stop it after T: 10, 10s, 1.5m"),
+    OPTION("cell", OPTION_NUMBER, cell, .value = "N", .words_are = "number of a cell", .min = 1,
+           .max = 1000000000, .standard = "the last one on ranks",
+           .help = "of logs: what was printed in In [N]"),
     OPTION_ROW_HELP,
     { 0 },
 };
@@ -32,17 +24,19 @@ static const struct command commands[] = {
       "where each rank is in its program now; answered while a cell runs" },
     { "check", PLAN_RANKS_CHECK, "check nodes and every link between ranks, and measure them" },
     { "logs", PLAN_RANKS_LOGS, "all that was printed in a cell, also what its page left out" },
+    { "debug", PLAN_RANKS_DEBUG, "the rank that the debugger shows" },
     { 0 },
 };
 
 static const char *const usage[] = { "%ranks                    show the table of the ranks",
                                      "%ranks stop|restart|where|check [-r SPEC]",
-                                     "%ranks logs [--cell N] [-r SPEC]", NULL };
+                                     "%ranks logs [--cell N] [-r SPEC]", "%ranks debug -r RANK",
+                                     NULL };
 
 static int command_set(const char *word, struct plan *plan, struct err *err)
 {
     const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name,
-                                  commands[3].name, commands[4].name };
+                                  commands[3].name, commands[4].name, commands[5].name };
     char shown[TOKEN_SHOWN];
     const char *near;
 
@@ -54,10 +48,15 @@ static int command_set(const char *word, struct plan *plan, struct err *err)
     token_shown(shown, word);
     near = suggest_nearest(word, valid, sizeof valid / sizeof valid[0]);
     if (near)
-        return err_set(err,
-                       "%s: unknown command; did you mean %s? (stop, restart, where, check, logs)",
-                       shown, near);
-    return err_set(err, "%s: unknown command (stop, restart, where, check, logs)", shown);
+        return err_set(
+            err, "%s: unknown command; did you mean %s? (stop, restart, where, check, logs, debug)",
+            shown, near);
+    return err_set(err, "%s: unknown command (stop, restart, where, check, logs, debug)", shown);
+}
+
+static bool is_number(const char *text)
+{
+    return text && *text && text[strspn(text, "0123456789")] == '\0';
 }
 
 static int finish(const struct call *call, struct plan *plan, struct err *err)
@@ -75,8 +74,11 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
                        call->tokens.v[call->words[0]].text);
     if (!call->words_n && option_given(call, "ranks", &as))
         return err_set(
-            err, "%s %s: a command is missing (%%ranks stop %s %s, or restart, where, check, logs)",
+            err,
+            "%s %s: a command is missing (%%ranks stop %s %s, or restart, where, check, logs, debug)",
             as, token_shown(shown, plan->ranks), as, shown);
+    if (plan->ranks_do == PLAN_RANKS_DEBUG && !is_number(plan->ranks))
+        return err_set(err, "%%ranks debug: which rank? (%%ranks debug -r 2)");
     if (plan->ranks_do != PLAN_RANKS_CHECK && option_given(call, "timeout", &as))
         return err_set(err, "%s: only with %%ranks check", as);
     if (plan->ranks_do != PLAN_RANKS_LOGS && option_given(call, "cell", &as))

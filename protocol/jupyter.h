@@ -1,4 +1,4 @@
-/* jupyter.h - encodes and decodes Jupyter's messages (messaging protocol 5.4). Pure: touches only
+/* jupyter.h - encodes and decodes Jupyter's messages (messaging protocol 5.5). Pure: touches only
  * the bytes it is given.
  *
  *   frames = *identity "<IDS|MSG>" signature header parent_header metadata content *buffer
@@ -57,7 +57,7 @@ void hmac_sign(const struct hmac *h, const struct slice *part, size_t n, char te
 /* Is the signature right? Compares in constant time. Always true when the key is empty. */
 bool hmac_check(const struct hmac *h, const struct slice *part, size_t n, struct slice signature);
 
-#define JUPYTER_VERSION   "5.4"
+#define JUPYTER_VERSION   "5.5"
 #define JUPYTER_DELIMITER "<IDS|MSG>"
 #define JUPYTER_SCHEME    "hmac-sha256" /* the only signature_scheme that we support */
 

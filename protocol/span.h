@@ -8,7 +8,7 @@
 #include "base/buf.h"
 
 #define SPAN_VERSION     2u
-#define SPAN_FIELDS_MAX  10u
+#define SPAN_FIELDS_MAX  12u
 #define SPAN_HEADER_SIZE 32u
 #define SPAN_ITEMS_MAX   65536u /* of a list */
 /* bytes of a blob in one CHUNK; smaller chunks would wake threads more often */
@@ -16,6 +16,10 @@
 /* bytes of a blob that may be unacknowledged by one receiver */
 #define SPAN_CHUNK_WINDOW (UINT64_C(8) << 20)
 #define SPAN_WORKER_NONE  0u /* the agent itself */
+/* PORT answers with a port of this range, in which a firewall may let ranks meet. It is below the
+ * range that Linux gives to outgoing connections. */
+#define PORT_FIRST 20000u
+#define PORT_LAST  29999u
 /* the notebook's own interpreter; ranks are numbered from 2 by the kernel */
 #define SPAN_WORKER_HOME 1u
 
@@ -68,6 +72,9 @@ enum span_kind {
     SPAN_TOLD,
     SPAN_NEWER,
     SPAN_HANDED,
+    SPAN_COMM,
+    SPAN_DEBUG,
+    SPAN_SUBSHELL,
     /* from a worker */
     SPAN_READY = 64,
     SPAN_REPLY,
@@ -83,6 +90,7 @@ enum span_kind {
     SPAN_OWNER,
     SPAN_AWAITS,
     SPAN_HAND,
+    SPAN_DEBUGGED,
 };
 
 enum span_type { SPAN_U64, SPAN_STR, SPAN_BYTES, SPAN_LIST };
@@ -121,6 +129,15 @@ struct span {
     /* in the table's order; see the F_ enumerators in span_fields.h */
     union span_value v[SPAN_FIELDS_MAX];
 };
+
+/* JAX's coordinator and torch's store may both listen, so they need two ports. This one is far from
+ * those that other worlds are likely to have. 0: there is no port. */
+static inline unsigned port_for_jax(unsigned port)
+{
+    const unsigned ports = PORT_LAST - PORT_FIRST + 1;
+
+    return port < PORT_FIRST ? port : PORT_FIRST + (port - PORT_FIRST + ports / 2) % ports;
+}
 
 const struct span_info *span_info(unsigned kind);          /* NULL: no such kind */
 const struct span_info *span_info_named(const char *name); /* NULL: no such name */

@@ -40,6 +40,8 @@
     X(RUN, flags, RUN_SCRIPT, 8)                                                                   \
     X(RUN, flags, RUN_RESULT_ALWAYS, 16)                                                           \
     X(RUN, flags, RUN_PIPED, 32)                                                                   \
+    X(RUN, flags, RUN_VALUE, 64)                                                                   \
+    X(RUN, flags, RUN_RESULT_EACH, 128)                                                            \
     X(FETCH, flags, FETCH_KEEP, 1)                                                                 \
     X(FETCH, flags, FETCH_DICT, 2)                                                                 \
     X(CAPTURED, names, CAPTURED_READ, 0)                                                           \
@@ -53,7 +55,9 @@
     X(DONE, flags, DONE_UNBOUND, 2)                                                                \
     X(CALL, flags, CALL_SHOWN, 1)                                                                  \
     X(CALL, flags, CALL_VALUE, 2)                                                                  \
-    X(CALL, flags, CALL_ASIDE, 4)
+    X(CALL, flags, CALL_ASIDE, 4)                                                                  \
+    X(CALL, flags, CALL_FUNCTION, 8)                                                               \
+    X(CALL, flags, CALL_INTERRUPT, 16)
 
 #define SPAN_FLAG(kind, field, name, value) name = (value),
 enum { SPAN_FLAGS(SPAN_FLAG) };

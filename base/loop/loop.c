@@ -224,6 +224,21 @@ struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, str
     return w;
 }
 
+void loop_zmq_skip(void *socket)
+{
+    int more = 1;
+    size_t size = sizeof more;
+    zmq_msg_t rest;
+
+    while (zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) == 0 && more) {
+        zmq_msg_init(&rest);
+        more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0;
+        zmq_msg_close(&rest);
+        if (!more)
+            return;
+    }
+}
+
 int loop_zmq_set(void *socket, int option, int value)
 {
     return zmq_setsockopt(socket, option, &value, sizeof value);
@@ -379,7 +394,8 @@ static void serve_descriptors(struct loop *loop, size_t n)
             continue;
         if (w->kind == KIND_FD && loop->poll[i].revents)
             serve_fd(w, loop->poll[i].revents);
-        else if (w->kind == KIND_ZMQ && (w->ready || zmq_has_messages(w->socket)))
+        else if (w->kind == KIND_ZMQ &&
+                 (w->ready || (loop->poll[i].revents && zmq_has_messages(w->socket))))
             w->f(w->arg);
     }
 }

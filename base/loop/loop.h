@@ -21,8 +21,7 @@ typedef void (*loop_fd_f)(void *arg, int fd, unsigned events);
 #define LOOP_HANGUP 4u /* always reported */
 
 struct loop *loop_create(const struct clock *clock, struct err *err); /* clock is borrowed */
-/* stops every watch; NULL is fine */
-void loop_destroy(struct loop *loop);
+void loop_destroy(struct loop *loop); /* stops every watch; NULL is fine */
 /* until loop_stop; -1 when poll fails */
 MUST_USE int loop_run(struct loop *loop, struct err *err);
 void loop_stop(struct loop *loop);
@@ -35,13 +34,14 @@ struct watch *loop_fd(struct loop *loop, int fd, unsigned events, loop_fd_f f, v
                       struct err *err);
 void loop_fd_events(struct watch *w, unsigned events); /* 0: only a hang-up is reported, once */
 
-/* f is called while the ZeroMQ socket (borrowed) has messages to read. ZeroMQ's descriptor is
- * edge-triggered; the loop asks ZMQ_EVENTS before it sleeps and after it wakes, so f may read a
- * bounded number and return. */
+/* f is called while the ZeroMQ socket (borrowed) has messages to read, so it may read a bounded
+ * number and return. Any use of a socket may take the signal from ZeroMQ's descriptor: the loop
+ * asks each socket for ZMQ_EVENTS before it sleeps. */
 struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, struct err *err);
 
 /* Sets an option of a ZeroMQ socket that is an int. -1 and errno. */
 MUST_USE int loop_zmq_set(void *socket, int option, int value);
+void loop_zmq_skip(void *socket); /* Drops the remaining frames of a message. */
 
 /* Calls f after after_ns, then every every_ns (0: once; the watch is then over and is freed by
  * watch_stop). after_ns LOOP_OFF: not before loop_timer_again(). */
@@ -49,8 +49,7 @@ MUST_USE int loop_zmq_set(void *socket, int option, int value);
 struct watch *loop_timer(struct loop *loop, uint64_t after_ns, uint64_t every_ns, loop_f f,
                          void *arg, struct err *err);
 void loop_timer_again(struct watch *w, uint64_t after_ns); /* sets it again, also after it fired */
-/* keeps the watch, for a later loop_timer_again */
-void loop_timer_off(struct watch *w);
+void loop_timer_off(struct watch *w); /* keeps the watch, for a later loop_timer_again */
 
 /* f runs in the loop, not in the signal handler. One watch per signal number. */
 struct watch *loop_signal(struct loop *loop, int signo, loop_f f, void *arg, struct err *err);

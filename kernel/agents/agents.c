@@ -116,6 +116,7 @@ static int add_here(struct agents *a, struct err *err)
         strcpy(name, "localhost");
     if (node_table_add(&a->nodes, 1, 0, err) < 0)
         return -1;
+    a->nodes.link[0]->node.cores = sysconf(_SC_NPROCESSORS_ONLN); /* until its agent says HELLO */
     if (node_link_set_name(a->nodes.link[0], slice_text(name)) < 0 ||
         node_link_set_addresses(a->nodes.link[0], slice_text("127.0.0.1")) < 0)
         return err_set(err, "out of memory");

@@ -93,12 +93,10 @@ void agents_nodes_remove(struct agents *a, unsigned engine, unsigned first, unsi
 
 /* ---- this machine's agent ---- */
 
-/* Where it dials; borrowed. */
-const char *agents_nodes_here_endpoint(const struct agents *a);
+const char *agents_nodes_here_endpoint(const struct agents *a); /* Where it dials; borrowed. */
 /* socket: its stdin, from which descriptors of blobs come. */
 void agents_nodes_here_started(struct agents *a, pid_t pid, int socket);
-/* It has ended: takes in what it sent last. */
-void agents_nodes_here_ended(struct agents *a);
+void agents_nodes_here_ended(struct agents *a); /* It has ended: takes in what it sent last. */
 /* NODE_HERE is lost; the handler is told. */
 void agents_nodes_here_lost(struct agents *a, const char *why);
 

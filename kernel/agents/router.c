@@ -106,17 +106,13 @@ void router_drain(struct router *r)
  * false: there is none. */
 static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
 {
-    char frame[6], rest[512];
-    int more = 1;
-    size_t size = sizeof more;
+    char frame[6];
 
     if (zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
         return false;
     memcpy(event, frame, sizeof *event);
     memcpy(value, frame + sizeof *event, sizeof *value);
-    while (zmq_getsockopt(monitor, ZMQ_RCVMORE, &more, &size) == 0 && more)
-        if (zmq_recv(monitor, rest, sizeof rest, ZMQ_DONTWAIT) < 0)
-            break;
+    loop_zmq_skip(monitor);
     return true;
 }
 

@@ -37,8 +37,7 @@ struct router *router_create(struct loop *loop, void *context, const struct keys
 void router_destroy(struct router *r); /* NULL is fine */
 /* Can be called again for more addresses. */
 MUST_USE int router_bind(struct router *r, const char *endpoint, struct err *err);
-/* The tcp port that was bound last; 0: none. */
-unsigned router_port(const struct router *r);
+unsigned router_port(const struct router *r); /* The tcp port that was bound last; 0: none. */
 
 /* The body is copied by reference. */
 MUST_USE int router_send(struct router *r, struct slice identity, struct slice route,

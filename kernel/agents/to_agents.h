@@ -58,10 +58,11 @@ void to_agents_flush(struct node_link *link);
 unsigned *to_agents_list(struct to_agents *t);
 
 /* ---- reparent.c ---- */
-/* In a run of more than TREE_FAN nodes, an agent gives up its connection to the kernel and is
- * reached through another agent, its parent. The parent is told to OPEN a port, the child to DIAL
- * it. From DIAL until DIALED the messages for the child wait, so that none overtakes another;
- * protocol/README.md has the rules. If one step fails, the child keeps its own connection. */
+/* Reparenting: a node gets a new parent in the tree of agents. In a run of more than TREE_FAN
+ * nodes, an agent gives up its connection to the kernel and is reached through another agent, its
+ * parent. The parent is told to OPEN a port, the child to DIAL it. From DIAL until DIALED the
+ * messages for the child wait, so that none overtakes another; protocol/README.md has the rules. If
+ * one step fails, the child keeps its own connection. */
 
 enum reparent_outcome {
     REPARENT_NOT_MINE, /* the message is not about a move to a parent */

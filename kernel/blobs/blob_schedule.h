@@ -33,8 +33,7 @@ struct blob_schedule_ops {
 
 struct blob_schedule *blob_schedule_create(const struct blob_schedule_ops *ops,
                                            struct err *err); /* ops are copied */
-/* NULL is fine. Sends nothing. */
-void blob_schedule_destroy(struct blob_schedule *s);
+void blob_schedule_destroy(struct blob_schedule *s);         /* NULL is fine. Sends nothing. */
 
 /* A message from a worker brought the blob (blob and blob_size are not 0). Call it before the
  * message is passed on. */

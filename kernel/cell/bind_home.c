@@ -1,6 +1,6 @@
 /* Sends home the result of a cell that succeeded: a value, a handle or pulled values. Shows clients
  * the result. */
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_runs.h"
 
 /* If the cell has failed, nobody waits for its blobs, so transfers that have begun stop. */
 void bind_drop_blobs(struct cell *c)
@@ -24,6 +24,7 @@ static int bind_home(struct cell *c, const struct member *m, unsigned how, const
                       .blob = m->blob,
                       .blob_size = m->blob_size };
 
+    b.v[F_BIND_VALUE].s = slice_of(m->value, m->value_size);
     b.v[F_BIND_NAMES].s = slice_text(name);
     b.v[F_BIND_HOW].u64 = how;
     b.v[F_BIND_COUNT].u64 = count;
@@ -61,7 +62,7 @@ static void refuse_unsent(struct cell *c, const struct member *m)
 static bool all_sent(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
-        if (!c->member[k].blob) {
+        if (!c->member[k].blob && !c->member[k].value) {
             refuse_unsent(c, &c->member[k]);
             return false;
         }
@@ -97,6 +98,16 @@ static void bind_pulled(struct cell *c)
     buf_release(&names);
 }
 
+bool bind_return_has_values(const struct cell *c)
+{
+    const size_t n = !cell_is_function(c) || c->bad ? 0 : c->plan.gather ? c->n : c->n > 0;
+
+    for (size_t k = 0; k < n; k++)
+        if (!c->member[k].value)
+            return false;
+    return n > 0;
+}
+
 static void bind_result(struct cell *c)
 {
     const struct member *lead = &c->member[0];
@@ -104,10 +115,10 @@ static void bind_result(struct cell *c)
     const unsigned count = c->from.is_call ? 0 : c->from.count;
     const char *into = c->plan.into ? c->plan.into : "";
 
-    if (c->plan.gather)
+    if (c->plan.gather && !bind_return_has_values(c))
         bind_all(c, BIND_LAST, into, count);
-    else if (c->plan.into && !lead->blob)
-        all_sent(c);
+    else if ((c->plan.into || cell_is_function(c)) && !lead->blob && !lead->value)
+        refuse_unsent(c, lead);
     else if (lead->blob && (count || into[0]))
         (void)bind_home(c, lead, BIND_VALUE, into, count);
     else if (lead->result && lead->note && c->from.is_call)

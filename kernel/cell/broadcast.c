@@ -11,7 +11,8 @@
 
 #include "base/log.h"
 #include "base/rows.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_nodes.h"
 
 /* NCCL needs about a second to make a communicator. Sending fewer bytes than this takes less. */
 #define BROADCAST_MIN (UINT64_C(8) << 20) /* bytes */
@@ -56,7 +57,7 @@ static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
     if (!g->gpus || !world_gpus_are_own(c, to))
         return false;
     RANKS_EACH (k, to)
-        if (!machine_of(c->nb, g->rank[k].node) || !rank_alive(&g->rank[k]))
+        if (!group_node_of(c->nb, g->rank[k].node) || !rank_alive(&g->rank[k]))
             return false;
     return true;
 }

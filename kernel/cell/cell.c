@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/rows.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell.h"
 
 void cell_release_members(struct cell *c)
 {
@@ -13,6 +13,7 @@ void cell_release_members(struct cell *c)
         json_decref(c->member[k].error);
         json_decref(c->member[k].result);
         free(c->member[k].note);
+        free(c->member[k].value);
         free(c->member[k].stack);
         free(c->member[k].place);
     }
@@ -98,6 +99,11 @@ bool cell_is_piped(const struct cell *c)
 bool cell_wants_value(const struct cell *c)
 {
     return !c->from.is_call || (c->from.call_flags & CALL_VALUE) || c->plan.into || c->plan.gather;
+}
+
+bool cell_is_function(const struct cell *c)
+{
+    return c->from.is_call && (c->from.call_flags & CALL_FUNCTION);
 }
 
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m)

@@ -1,14 +1,15 @@
-/* cell.h - the state of a cell that runs on ranks. parts.h has its functions. */
+/* cell.h - the state of a cell that runs on ranks, and the functions that all its parts use. The
+ * other headers of this folder have the functions of the parts, by file. Each step has two
+ * functions: NAME_begin() starts its work; NAME_look() returns whether and how the step has ended.
+ * kernel/dispatch/cell_steps.c calls both and decides the next state. */
 #ifndef KERNEL_CELL_CELL_H
 #define KERNEL_CELL_CELL_H
 
 #include <jansson.h>
 
-#include "kernel/group/vars_bundle.h"
-#include "kernel/jupyter/front.h"
-#include "kernel/merge/gap.h"
 #include "kernel/merge/merge.h"
-#include "kernel/merge/pace.h"
+#include "kernel/merge/panel.h"
+#include "kernel/notebook/notebook.h"
 
 enum member_state {
     MEMBER_WAITING,
@@ -35,6 +36,8 @@ struct member {
     uint64_t place_ns;       /* since when it has been there */
     enum member_waits waits; /* what it waits for there */
     bool looked;             /* it has answered hang.c's last question */
+    char *value;             /* owned: a small value, in place of a blob; or NULL */
+    size_t value_size;
     uint64_t blob, blob_size;
 };
 
@@ -114,7 +117,10 @@ struct cell_from {
     bool stdin_allowed, stop_on_error, store;
     bool silent;  /* its result and error are not published */
     bool is_call; /* home waits for RETURN; else the client waits for execute_reply */
-    uint64_t call, call_flags;
+    uint64_t asker, call, call_flags; /* of a call: home's cell, home's number for it, its flags */
+    char *load;                       /* owned: the function that ranks call; or NULL */
+    size_t load_size;
+    struct cell *next;             /* owned: the call that came after this one, while both wait */
     bool wants_line, wants_return; /* waits for the expanded option line; must send RETURN */
     bool hands;                    /* ranks have sent home a HAND: an interrupt is for home too */
 };
@@ -169,12 +175,41 @@ struct cell_bars {
     uint64_t due_ns;
 };
 
+#define TABS_PLACES 40u
+
+/* cell_panel.c and panel_displays.c */
+struct cell_tabs {
+    struct panel *panel;   /* owned; NULL: there are no tabs */
+    bool shown;            /* the bar and the texts were sent */
+    uint64_t due_ns;       /* when the texts may be sent again */
+    size_t size;           /* bytes of the last texts, in JSON */
+    unsigned outputs;      /* of the page */
+    struct ranks clearing; /* ranks whose next output clears what they have shown */
+    /* displays of ranks, in the order in which they stand on the page */
+    struct tabs_place {
+        unsigned rank;
+        bool marked;  /* the mark is in its HTML, not before it */
+        bool fixed;   /* its id is ours: the rank can't update it */
+        char *id;     /* owned: else its own id, or NULL */
+        bool cleared; /* the rank's next display takes its place */
+    } place[TABS_PLACES];
+    size_t places;
+    /* owned: of each rank the last display, and the last update of one, that the server would not
+     * have let through yet */
+    struct tabs_kept {
+        unsigned rank;
+        char type[24];
+        struct buf content; /* empty: it has been shown */
+    } *kept;
+    size_t kepts, kept_room;
+};
+
 /* cell_output.c */
 struct cell_out {
     struct merge *merge;
-    struct gap *gap; /* between merge and pace, if Jupyter's server limits output; or NULL */
+    struct omit *omit; /* between merge and pace, if Jupyter's server limits output; or NULL */
     struct pace *pace;
-    /* the last display that was left out; it is shown at the end of the gap */
+    /* the last display that was left out; it is shown when nothing is left out any more */
     struct kept_display {
         char type[24];
         long rank;
@@ -182,6 +217,7 @@ struct cell_out {
     } kept;
     bool labelled; /* a display with a rank's label was shown */
     struct cell_bars bars;
+    struct cell_tabs tabs;
 };
 
 /* stop_ranks.c, disconnect.c and left_behind.c. A time is NEVER if nothing is due. */
@@ -261,5 +297,53 @@ struct cell {
     struct cell_bind bind;
     struct cell_magic magic;
 };
+
+/* ---- cell.c ---- */
+/* Records the cell's error; the first error stays. The current step ends after this event. If ranks
+ * run the cell, they are stopped first. Always -1. */
+int cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4);
+/* the same; the error's text is head, then text, which may come from Python */
+void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text);
+bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
+bool cell_wants_value(const struct cell *c);
+bool cell_is_function(const struct cell *c); /* a call whose value is wanted, whatever its size */
+bool cell_is_piped(const struct cell *c);    /* the client's lines are rank 0's standard input */
+bool cell_runs(const struct cell *c);        /* ranks run it, and must be stopped if it fails */
+/* For messages whose answer the cell needs. -1: the message was not sent; the cell has failed. */
+int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
+int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m);
+/* interrupts those of them that live, for a cell that is over */
+void cell_interrupt(struct cell *c, const struct ranks *which);
+void cell_send_running(struct cell *c, const struct span *m); /* to those that still run */
+int cell_send_node(struct cell *c, unsigned node, const struct span *m);
+int cell_send_home(struct cell *c, const struct span *m);
+/* sends home a request of this type; takes content */
+int cell_ask_home(struct cell *c, const char *type, json_t *content, uint64_t flags);
+struct member *cell_worker(const struct cell *c, uint32_t worker);
+struct member *cell_member(const struct cell *c, unsigned rank);
+int cell_members(struct cell *c); /* makes one for each rank of c->to; -1: memory is out */
+void cell_release_members(struct cell *c);
+bool cell_unfinished(struct cell *c);    /* a member waits or runs */
+bool cell_lingers(const struct cell *c); /* some processes of its script have not ended */
+
+/* ---- cell_output.c ---- */
+/* Shows a MIME bundle as a display of the cell; see jupyter_display(). name, shown: for a display
+ * that is updated in place (else NULL); *shown is set when it has been shown once. */
+void output_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
+                   bool *shown);
+int output_open(struct cell *c, struct err *err);
+void output_lines(struct cell *c, unsigned rank, const struct span *m);
+/* whole lines, as if the rank had printed them */
+void output_rank_text(struct cell *c, unsigned rank, struct slice text);
+void output_rank_over(struct cell *c, unsigned rank);                 /* it prints nothing more */
+void output_text(struct cell *c, unsigned stream, struct slice text); /* without merge */
+/* rank: a label above the display names it; -1: no label */
+void output_display(struct cell *c, long rank, const char *type, const struct content *p);
+/* a line of the kernel's own, on stderr */
+void output_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);
+void output_flush(struct cell *c);
+void output_tick(struct cell *c);
+uint64_t output_due(const struct cell *c);
+void output_close(struct cell *c);
 
 #endif

@@ -1,10 +1,10 @@
-/* The output of a cell on ranks. Lines pass through merge, which folds and labels them, then gap,
+/* The output of a cell on ranks. Lines pass through merge, which folds and labels them, then omit,
  * which limits them, then pace, which collects them into few messages for the client. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_panel.h"
 
 #define KEPT_MAX        ((size_t)4 << 20) /* bytes of the largest display that is kept */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* shortest time between two updates of the bars */
@@ -29,8 +29,10 @@ static int out_text(void *arg, unsigned stream, struct slice text)
 {
     struct cell *c = arg;
 
-    if (c->out.gap)
-        return gap_text(c->out.gap, stream, text);
+    if (c->out.tabs.panel)
+        return panel_all(c->out.tabs.panel, stream, text);
+    if (c->out.omit)
+        return omit_text(c->out.omit, stream, text);
     if (c->nb->page)
         page_count(c->nb->page, page_size(text));
     return paced(c, stream, text);
@@ -52,6 +54,8 @@ static int out_progress(void *arg, struct slice text, bool done)
 {
     struct cell *c = arg;
 
+    if (c->out.tabs.panel)
+        return panel_bars(c->out.tabs.panel, text, done);
     buf_clear(&c->out.bars.text);
     if (buf_add_slice(&c->out.bars.text, text) < 0)
         return -1;
@@ -73,12 +77,12 @@ static int out_stream(void *arg, unsigned stream, struct slice text)
 
 int output_open(struct cell *c, struct err *err)
 {
-    const struct gap_out out = { .text = paced, .note = left_out, .arg = c };
+    const struct omit_out out = { .text = paced, .note = left_out, .arg = c };
 
     if (!(c->out.pace = pace_create(c->nb->ops.clock, out_stream, c, err)))
         return -1;
     if (c->nb->page && c->plan.kind != PLAN_RANKS &&
-        !(c->out.gap = gap_create(c->nb->ops.clock, c->nb->page, out)))
+        !(c->out.omit = omit_create(c->nb->ops.clock, c->nb->page, out)))
         return err_set(err, "out of memory");
     return 0;
 }
@@ -88,8 +92,8 @@ static int merge_open(struct cell *c)
     const struct merge_out out = { .text = out_text, .progress = out_progress, .arg = c };
     struct err err = { "" };
 
-    if (!c->out.merge &&
-        !(c->out.merge = merge_create(c->plan.merge, &c->to, c->nb->ops.clock, out, &err)))
+    if (!c->out.merge && !(c->out.merge = merge_create(cell_panel_on(c) ? PLAN_FOLD : c->plan.merge,
+                                                       &c->to, c->nb->ops.clock, out, &err)))
         log_failure(-1, &err);
     return c->out.merge ? 0 : -1;
 }
@@ -97,10 +101,11 @@ static int merge_open(struct cell *c)
 void output_close(struct cell *c)
 {
     merge_destroy(c->out.merge);
-    gap_destroy(c->out.gap);
+    cell_panel_close(c);
+    omit_destroy(c->out.omit);
     pace_destroy(c->out.pace);
     c->out.merge = NULL;
-    c->out.gap = NULL;
+    c->out.omit = NULL;
     c->out.pace = NULL;
 }
 
@@ -144,14 +149,39 @@ static void flush_pace(struct cell *c)
         log_failure(pace_flush(c->out.pace, &err), &err);
 }
 
-void output_lines(struct cell *c, unsigned rank, const struct span *m)
+static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
+                      struct slice data)
 {
     struct err err = { "" };
 
-    if (merge_open(c) == 0)
-        log_failure(merge_lines(c->out.merge, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
-                                (unsigned)m->v[F_LINES_FLAGS].u64, m->v[F_LINES_DATA].s, &err),
-                    &err);
+    if (merge_open(c) < 0)
+        return;
+    if (ranks_has(&c->out.tabs.clearing, rank))
+        panel_displays_clear(c, rank);
+    log_failure(merge_lines(c->out.merge, rank, stream, flags, data, &err), &err);
+    if (c->out.tabs.panel)
+        log_failure(panel_lines(c->out.tabs.panel, rank, stream, flags, data, &err), &err);
+}
+
+void output_lines(struct cell *c, unsigned rank, const struct span *m)
+{
+    add_lines(c, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, (unsigned)m->v[F_LINES_FLAGS].u64,
+              m->v[F_LINES_DATA].s);
+}
+
+void output_rank_text(struct cell *c, unsigned rank, struct slice text)
+{
+    add_lines(c, rank, 1, 0, text);
+}
+
+void output_rank_over(struct cell *c, unsigned rank)
+{
+    struct err err = { "" };
+
+    if (c->out.merge)
+        log_failure(merge_rank_over(c->out.merge, rank, &err), &err);
+    if (c->out.tabs.panel)
+        log_failure(panel_rank_over(c->out.tabs.panel, rank, &err), &err);
 }
 
 void output_text(struct cell *c, unsigned stream, struct slice text)
@@ -179,7 +209,7 @@ static void show_kept(struct cell *c)
     struct buf content = c->out.kept.content;
     const struct content p = { .content = buf_slice(&content) };
 
-    if (!content.n || gap_due_ns(c->out.gap) != NEVER)
+    if (!content.n || omit_due_ns(c->out.omit) != NEVER)
         return;
     c->out.kept.content = (struct buf)BUF_INIT;
     page_count(c->nb->page, content.n);
@@ -189,7 +219,7 @@ static void show_kept(struct cell *c)
 
 void output_display(struct cell *c, long rank, const char *type, const struct content *p)
 {
-    if (!c->out.gap || gap_display(c->out.gap, p->content.n)) {
+    if (!c->out.omit || omit_display(c->out.omit, p->content.n)) {
         publish_display(c, rank, type, p);
         return;
     }
@@ -221,13 +251,14 @@ void output_flush(struct cell *c)
 
     if (c->out.merge)
         log_failure(merge_flush(c->out.merge, &err), &err);
-    if (c->out.gap && gap_flush(c->out.gap) < 0)
+    if (c->out.omit && omit_flush(c->out.omit) < 0)
         log_error("output", "out of memory: last lines are lost");
     flush_pace(c);
-    if (c->out.gap)
+    if (c->out.omit)
         show_kept(c);
     if (c->out.bars.due)
         show_progress(c);
+    cell_panel_flush(c);
 }
 
 void output_tick(struct cell *c)
@@ -236,9 +267,9 @@ void output_tick(struct cell *c)
 
     if (c->out.merge)
         log_failure(merge_tick(c->out.merge, &err), &err);
-    if (c->out.gap && gap_tick(c->out.gap) < 0)
+    if (c->out.omit && omit_tick(c->out.omit) < 0)
         log_error("output", "out of memory: last lines are lost");
-    if (c->out.gap)
+    if (c->out.omit)
         show_kept(c);
     if (c->out.pace)
         log_failure(pace_tick(c->out.pace, &err), &err);
@@ -246,16 +277,16 @@ void output_tick(struct cell *c)
         flush_pace(c);
         show_progress(c);
     }
+    cell_panel_tick(c);
 }
 
 uint64_t output_due(const struct cell *c)
 {
-    const uint64_t merge = c->out.merge ? merge_due_ns(c->out.merge) : NEVER,
-                   pace = c->out.pace ? pace_due_ns(c->out.pace) : NEVER;
+    const uint64_t merge = c->out.merge ? merge_due_ns(c->out.merge) : NEVER;
+    const uint64_t omit = c->out.omit ? omit_due_ns(c->out.omit) : NEVER;
+    const uint64_t pace = c->out.pace ? pace_due_ns(c->out.pace) : NEVER;
     const uint64_t bars = c->out.bars.due ? c->out.bars.due_ns : NEVER;
-    const uint64_t gap = c->out.gap ? gap_due_ns(c->out.gap) : NEVER,
-                   text = merge < pace ? merge : pace;
-    const uint64_t first = text < gap ? text : gap;
 
-    return first < bars ? first : bars;
+    return clock_earlier(clock_earlier(clock_earlier(merge, omit), clock_earlier(pace, bars)),
+                         cell_panel_due(c));
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
 
 /* ---- asking ---- */
 
@@ -46,17 +46,30 @@ static int ask(struct cell *c, const struct vars_bundle *s)
 
 static bool is_held(const struct touched *t)
 {
-    return t->why && strncmp(t->why, HELD, strlen(HELD)) == 0;
+    return t->why && text_begins(t->why, HELD);
+}
+
+/* Is it no name of the user's, but the arguments of a call? */
+static bool is_of_call(struct slice name)
+{
+    static const char own[] = "_cellspan_";
+
+    return name.n >= sizeof own - 1 && memcmp(name.p, own, sizeof own - 1) == 0;
 }
 
 /* "a, b and c" of "a,b,c". */
 static int add_enumeration(const char *names, struct buf *out)
 {
-    const char *last = strrchr(names, ',');
+    const char *before = "";
 
-    for (const char *at = names; *at; at++)
-        if ((*at == ',' ? buf_addf(out, at == last ? " and " : ", ") : buf_add(out, at, 1)) < 0)
+    for (struct slice rest = slice_text(names); rest.n;) {
+        const struct slice one = slice_cut(&rest, ',');
+        const struct slice shown = is_of_call(one) ? slice_text("an argument of the call") : one;
+
+        if (buf_addf(out, "%s%.*s", before, SLICE_ARG(shown)) < 0)
             return -1;
+        before = memchr(rest.p, ',', rest.n) ? ", " : " and ";
+    }
     return 0;
 }
 
@@ -101,15 +114,20 @@ static int add_anew(const struct touched *t, struct buf *out)
 {
     const char *names = t->lacked ? t->lacked : t->anew, *theirs = t->theirs ? t->theirs : t->names;
     const bool many = strchr(names, ',') != NULL, by_ranks = ranks_count(&t->changed) > 0;
+    const bool of_call = is_of_call(slice_text(names));
 
-    if (buf_addf(out, "%s", t->lacked ? "" : "home has assigned ") < 0 ||
+    if (buf_addf(out, "%s", t->lacked || of_call ? "" : "home has assigned ") < 0 ||
         add_enumeration(names, out) < 0)
         return -1;
-    if (t->lacked && (buf_addf(out, " %s new to ", many ? "are" : "is") < 0 ||
-                      ranks_format_words(&t->lack, out) < 0))
+    if (t->lacked && !of_call &&
+        (buf_addf(out, " %s new to ", many ? "are" : "is") < 0 ||
+         ranks_format_words(&t->lack, out) < 0))
         return -1;
-    if (buf_addf(out, "%s share%s memory with ", t->lacked ? " and" : ", which", many ? "" : "s") <
-            0 ||
+    if (buf_addf(out, "%s share%s memory with ",
+                 of_call     ? ""
+                 : t->lacked ? " and"
+                             : ", which",
+                 many ? "" : "s") < 0 ||
         add_enumeration(theirs, out) < 0)
         return -1;
     if (by_ranks &&
@@ -125,7 +143,8 @@ static int add_list(const char *names, const char *without, struct buf *out)
     for (struct slice rest = slice_text(names); rest.n;) {
         const struct slice one = slice_cut(&rest, ',');
 
-        if (!names_hold(without, one) && buf_addf(out, " %.*s", SLICE_ARG(one)) < 0)
+        if (!is_of_call(one) && !names_hold(without, one) &&
+            buf_addf(out, " %.*s", SLICE_ARG(one)) < 0)
             return -1;
     }
     return 0;
@@ -159,6 +178,8 @@ static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
         return -1;
     if (!made)
         return 0;
+    if (is_of_call(slice_text(made)))
+        return buf_addf(out, ", and a copy as argument shares nothing");
     if (buf_addf(out, in_place ? ", of which " : ", and making ") < 0 ||
         add_enumeration(made, out) < 0)
         return -1;

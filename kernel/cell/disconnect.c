@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_stops.h"
 
 /* Time limit for the reports: a round trip, and another one after a lost packet. Without a node's
  * report the kernel sends it all connections of the others. */
@@ -68,11 +69,11 @@ static bool has_address(const struct buf *list, const char *ip)
 /* The addresses of machines that were lost in silence, or of those that are not lost. */
 static int add_addresses(const struct cell *c, bool lost, struct buf *out)
 {
-    MACHINES_EACH (m, machines_of(c->nb)) {
-        const struct node *info = c->nb->ops.node(c->nb->ops.arg, m->node);
+    GROUP_NODES_EACH (node, group_nodes_of(c->nb)) {
+        const struct node *info = c->nb->ops.node(c->nb->ops.arg, node->number);
 
-        if (m->lost == lost && (!lost || (info && info->silent)) &&
-            rendezvous_add_bytes(c->nb, m->node, out) < 0)
+        if (node->lost == lost && (!lost || (info && info->silent)) &&
+            rendezvous_add_bytes(c->nb, node->number, out) < 0)
             return -1;
     }
     return 0;

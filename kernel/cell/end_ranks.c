@@ -2,7 +2,9 @@
  * %ranks restart. */
 #include <signal.h>
 
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_stops.h"
 
 static bool is_stop_or_restart(const struct cell *c)
 {

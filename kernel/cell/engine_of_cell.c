@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_runs.h"
 
 static const char here[] = "local";
 
@@ -12,7 +13,7 @@ static const char here[] = "local";
 
 bool engine_is_torn(const struct notebook *nb)
 {
-    return nb->group->on && machines_lost(nb) > 0;
+    return nb->group->on && group_nodes_lost(nb) > 0;
 }
 
 void engine_leave(struct notebook *nb)
@@ -25,10 +26,12 @@ void engine_leave(struct notebook *nb)
     for (unsigned k = 0; k < g->size; k++)
         if (g->rank[k].worker && g->rank[k].node != NODE_HERE) {
             nb->ops.forget(nb->ops.arg, g->rank[k].worker);
+            rank_ends_widgets(nb, &g->rank[k]);
+            rank_ends_debugger(nb, g->rank[k].worker);
             rank_end(&g->rank[k]);
             group_break(g);
         }
-    machines_forget(nb);
+    nb->nodes = 1; /* this machine */
 }
 
 static void leave_and_forget(struct notebook *nb)
@@ -134,7 +137,7 @@ int engine_choose(struct cell *c)
 
 bool engine_is_known(const struct cell *c)
 {
-    return machines_are_here(c) ||
+    return group_nodes_are_here(c) ||
            (!c->engine.moves && c->nb->group->engine && !engine_is_torn(c->nb));
 }
 
@@ -179,9 +182,9 @@ static void note_afresh(struct cell *c)
     struct buf names = BUF_INIT;
     unsigned lost = 0;
 
-    MACHINES_EACH (m, machines_of(c->nb))
-        if (m->lost &&
-            buf_addf(&names, "%s%s", lost++ ? ", " : "", notebook_node_name(c->nb, m->node)) < 0)
+    GROUP_NODES_EACH (node, group_nodes_of(c->nb))
+        if (node->lost && buf_addf(&names, "%s%s", lost++ ? ", " : "",
+                                   notebook_node_name(c->nb, node->number)) < 0)
             break;
     if (lost && names.n)
         output_note(c, "%s %s lost: %s is started again", names.p, lost > 1 ? "are" : "is",
@@ -197,7 +200,7 @@ void engine_begin(struct cell *c)
 
     if (c->engine.here || (c->engine.moves && move_group(c) < 0))
         return;
-    if (g->on && nb->machines > 1 && machines_lost(nb) == nb->machines - 1) {
+    if (g->on && nb->nodes > 1 && group_nodes_lost(nb) == nb->nodes - 1) {
         note_afresh(c);
         engine_leave(nb);
     }
@@ -209,13 +212,13 @@ void engine_begin(struct cell *c)
 }
 
 /* 1: all nodes are up; 0: not yet; -1: the cell has failed. */
-static int take_machines(struct cell *c)
+static int take_nodes(struct cell *c)
 {
     struct notebook *nb = c->nb;
     unsigned first = 0, n = 0;
 
     nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n);
-    if (n && machines_add(nb, first, n) < 0)
+    if (n && group_nodes_add(nb, first, n) < 0)
         return cell_fail(c, "RuntimeError", "out of memory");
     for (unsigned k = 0; k < n; k++) {
         const struct node *info = nb->ops.node(nb->ops.arg, first + k);
@@ -233,7 +236,7 @@ enum cell_outcome engine_look(struct cell *c)
             node_errors_look(c);
             return CELL_STAYS;
         }
-        if (take_machines(c) <= 0)
+        if (take_nodes(c) <= 0)
             return CELL_STAYS;
         c->engine.wanted = false;
         output_flush(c); /* the engine's messages are shown before the ranks' output */
@@ -286,26 +289,26 @@ static const char *without_name(const char *why, const char *name, struct buf *o
     return out->p;
 }
 
-static void lose_machine(struct notebook *nb, struct machine *m, const char *why)
+static void lose_node(struct notebook *nb, struct group_node *node, const char *why)
 {
-    m->lost = true;
-    m->asked = false;
-    rank_ends_lost(nb, m->node, why);
+    node->lost = true;
+    node->asked = false;
+    rank_ends_lost(nb, node->number, why);
 }
 
 void engine_lost(struct notebook *nb, unsigned node, const char *why)
 {
     const struct node *info = nb->ops.node(nb->ops.arg, node);
     const char *name = notebook_node_name(nb, node);
-    struct machine *m = machine_of(nb, node);
+    struct group_node *of_group = group_node_of(nb, node);
     struct cell *c = nb->cell;
     struct buf text = BUF_INIT;
 
     why = without_name(why, name, &text);
     if (c && c->step.state == CELL_ENGINE && info && info->engine == nb->group->engine)
         node_errors_add(c, node, name, why);
-    else if (m)
-        lose_machine(nb, m, why);
+    else if (of_group)
+        lose_node(nb, of_group, why);
     buf_release(&text);
 }
 
@@ -321,9 +324,9 @@ static void on_failed(struct notebook *nb, const char *text)
             cell_fail(nb->cell, "EngineError", "%s", text);
         return;
     }
-    MACHINES_EACH (m, machines_of(nb))
-        if (!m->lost)
-            engine_lost(nb, m->node, text);
+    GROUP_NODES_EACH (node, group_nodes_of(nb))
+        if (!node->lost)
+            engine_lost(nb, node->number, text);
 }
 
 void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text)

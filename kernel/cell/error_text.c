@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/path.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/error_text.h"
 
 /* ---- deaths ---- */
 
@@ -26,11 +26,6 @@ static bool is_ours(struct slice line, bool *below)
     return false;
 }
 
-static bool starts(struct slice text, const char *with)
-{
-    return text.n >= strlen(with) && memcmp(text.p, with, strlen(with)) == 0;
-}
-
 static void add_lines(json_t *to, struct slice text)
 {
     bool below = false;
@@ -45,7 +40,7 @@ static void add_lines(json_t *to, struct slice text)
 
 static bool thread_begins(struct slice text)
 {
-    return starts(text, "Thread 0x") || starts(text, "Current thread 0x");
+    return slice_begins(text, "Thread 0x") || slice_begins(text, "Current thread 0x");
 }
 
 /* Cuts one thread off *text: its first line, its frames and the empty lines after them. */
@@ -54,9 +49,9 @@ static struct slice cut_thread(struct slice *text)
     const struct slice from = *text;
 
     slice_line(text);
-    while (starts(*text, "  "))
+    while (slice_begins(*text, "  "))
         slice_line(text);
-    while (starts(*text, "\n"))
+    while (slice_begins(*text, "\n"))
         slice_line(text);
     return slice_of(from.p, from.n - text->n);
 }
@@ -86,13 +81,13 @@ static void add_stack(json_t *to, struct slice text)
     while (thread_begins(rest)) {
         const struct slice thread = cut_thread(&rest);
 
-        if (starts(thread, "Current"))
+        if (slice_begins(thread, "Current"))
             add_lines(to, thread);
     }
     while (thread_begins(all)) {
         const struct slice thread = cut_thread(&all);
 
-        if (!starts(thread, "Current") && !waits_for_aborts(thread))
+        if (!slice_begins(thread, "Current") && !waits_for_aborts(thread))
             add_lines(to, thread);
     }
     add_lines(to, rest);
@@ -105,11 +100,11 @@ static int add_cause(const struct span *m, struct buf *out)
     const struct slice cause = m->v[F_EXITED_CAUSE].s;
     char name[24];
 
-    if (starts(cause, "killed") || starts(cause, "ended by"))
+    if (slice_begins(cause, "killed") || slice_begins(cause, "ended by"))
         return buf_addf(out, "was %.*s", SLICE_ARG(cause));
     if (cause.n)
-        return buf_addf(out, "%s%.*s",
-                        starts(cause, "is gone") ? "" : "did not come up: ", SLICE_ARG(cause));
+        return buf_addf(out, "%s%.*s", slice_begins(cause, "is gone") ? "" : "did not come up: ",
+                        SLICE_ARG(cause));
     switch (m->v[F_EXITED_CODE].u64) {
     case EXITED_STATUS:
         return buf_addf(out, "ended with exit status %lu", status);
@@ -130,7 +125,7 @@ static int exit_status(const struct span *m)
                                                       : 1;
 }
 
-static json_t *death(const char *ename, const char *who, const char *where, const struct span *m)
+json_t *error_of_exit(const char *ename, const char *who, const char *where, const struct span *m)
 {
     /* the whole sentence; its part that is equal for ranks that died alike */
     struct buf text = BUF_INIT, same = BUF_INIT;
@@ -156,11 +151,6 @@ static json_t *death(const char *ename, const char *who, const char *where, cons
     return error;
 }
 
-json_t *error_of_exit(const char *ename, const char *who, const struct span *m)
-{
-    return death(ename, who, "", m);
-}
-
 json_t *error_of_death(const struct notebook *nb, const struct rank *r, const struct span *m)
 {
     const struct slice gpu = m->v[F_EXITED_GPU].s;
@@ -174,7 +164,7 @@ json_t *error_of_death(const struct notebook *nb, const struct rank *r, const st
     snprintf(who, sizeof who, here ? "rank %u" : "rank %u on %.255s", r->number, host);
     snprintf(where, sizeof where, "%s%.255s%s%s%s%.*s", here ? "host " : "", here ? host : "",
              here && pid ? ", " : "", number, gpu.n && (here || pid) ? ", " : "", SLICE_ARG(gpu));
-    return death("RankDied", who, where, m);
+    return error_of_exit("RankDied", who, where, m);
 }
 
 /* ---- errors of ranks ---- */

@@ -1,7 +1,8 @@
 /* Makes the plan from the cell's text. Home expands {name} and $name on the option line first. */
 #include <string.h>
 
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
+#include "kernel/notebook/debugger.h"
 
 static void show_help(struct cell *c)
 {
@@ -25,11 +26,22 @@ static int group_pass(struct cell *c, struct err *err)
     return 0;
 }
 
-/* %ranks and %ranks where publish their results directly. */
+/* %ranks and %ranks where publish their results directly, %ranks debug has none. */
 static bool wants_output(const struct cell *c)
 {
     return c->plan.kind != PLAN_RANKS ||
-           (c->plan.ranks_do != PLAN_RANKS_TABLE && c->plan.ranks_do != PLAN_RANKS_WHERE);
+           (c->plan.ranks_do != PLAN_RANKS_TABLE && c->plan.ranks_do != PLAN_RANKS_WHERE &&
+            c->plan.ranks_do != PLAN_RANKS_DEBUG);
+}
+
+/* Calls are often in loops: tabs for each would be more outputs than a page shows. */
+static enum plan_merge default_merge(const struct cell *c)
+{
+    const enum plan_merge merge = c->nb->config.merge;
+
+    if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
+        return c->plan.merge;
+    return merge == PLAN_PANEL && c->from.is_call ? PLAN_FOLD : merge;
 }
 
 static void parse(struct cell *c, struct slice line)
@@ -41,6 +53,8 @@ static void parse(struct cell *c, struct slice line)
         return;
     }
     c->planned = true;
+    if (!c->plan.merge_set)
+        c->plan.merge = default_merge(c);
     if (c->plan.timeout_ns)
         c->stop.timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
     if (c->plan.kind == PLAN_HELP)
@@ -80,6 +94,8 @@ void expand_reply(struct cell *c, const json_t *content)
 
 enum cell_outcome expand_look(struct cell *c)
 {
+    struct err err = { "" };
+
     if (!c->planned)
         return CELL_STAYS;
     if (c->plan.kind == PLAN_HELP)
@@ -93,6 +109,10 @@ enum cell_outcome expand_look(struct cell *c)
         return CELL_IS_WHERE;
     case PLAN_RANKS_LOGS:
         return CELL_IS_LOGS;
+    case PLAN_RANKS_DEBUG:
+        if (debugger_choose(c->nb, c->plan.ranks, &err) < 0)
+            cell_fail(c, "UsageError", "%s", err.text);
+        return CELL_IS_OVER;
     default:
         return CELL_DONE;
     }

@@ -1,5 +1,11 @@
 /* The end of a cell on ranks: its error, and the reply to the client or to home. */
-#include "kernel/cell/parts.h"
+#include <stdlib.h>
+
+#include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
+#include "kernel/cell/error_text.h"
+#include "kernel/cell/live_status.h"
 
 static json_t *reply_content(const struct cell *c)
 {
@@ -24,22 +30,41 @@ static void value_of_return(const struct cell *c, struct span *m)
     m->blob_size = c->member[0].blob_size;
 }
 
+/* Small values of ranks. items: the caller's, to be freed. -1: memory is out. */
+static int values_of_return(const struct cell *c, struct slice **items, struct span *m)
+{
+    const size_t n = !bind_return_has_values(c) ? 0 : c->plan.gather ? c->n : 1;
+
+    if (n && !(*items = calloc(n, sizeof **items)))
+        return -1;
+    for (size_t k = 0; k < n; k++)
+        (*items)[k] = slice_of(c->member[k].value, c->member[k].value_size);
+    m->v[F_RETURN_VALUES].list = (struct span_list){ *items, n };
+    return 0;
+}
+
 /* Home waits for RETURN, so it gets one in any case: if memory is out or the content is too long,
  * with an error only. */
 static void send_return(struct cell *c)
 {
     const uint32_t home = SPAN_WORKER_HOME;
-    struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = c->from.call };
+    struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = c->from.asker };
+    struct slice *items = NULL;
     struct buf text = BUF_INIT;
-    json_t *content = reply_content(c);
+    json_t *content;
 
+    c->bad = values_of_return(c, &items, &m) < 0 || c->bad;
+    content = reply_content(c);
     if (c->magic.table) {
         json_object_set(content, "ranks", c->magic.table);
         json_object_set_new(content, "on", json_pack("s?", c->nb->group->on));
     }
-    if (c->planned && c->plan.gather && !c->bad)
+    if (c->planned && c->plan.gather && !c->bad && !items)
         json_object_set_new(content, "gathered", json_integer((json_int_t)c->id));
+    if (c->planned && c->plan.into && c->plan.kind == PLAN_DISTRIBUTE && !c->bad)
+        json_object_set_new(content, "into", json_string(c->plan.into));
     value_of_return(c, &m);
+    m.v[F_RETURN_CALL].u64 = c->from.call;
     m.v[F_RETURN_STATUS].s = slice_text(c->bad ? "error" : "ok");
     if (text_json(&text, content) == 0)
         m.v[F_RETURN_CONTENT].s = buf_slice(&text);
@@ -51,6 +76,7 @@ static void send_return(struct cell *c)
         notebook_send(c->nb, SPAN_WORKER_HOME, &m);
     }
     buf_release(&text);
+    free(items);
 }
 
 static void send_reply(struct cell *c)
@@ -63,7 +89,7 @@ static void send_reply(struct cell *c)
     c->nb->ops.status(c->nb->ops.arg, c->from.request, "idle");
     page_reset(c->nb->page);
     if (aborts)
-        queue_abort(c->nb);
+        queue_abort(c->nb, &c->nb->queue);
 }
 
 /* Interrupts home if it still works for this failed cell. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
 
 #define KNOWN "%home" /* a key in rank.known; no variable can have this name */
 

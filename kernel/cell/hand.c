@@ -1,6 +1,6 @@
 /* Passes on what home and ranks hand each other while ranks run a call of home: the items and
  * results of cellspan.map. */
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_runs.h"
 #include "base/log.h"
 
 void hand_up(struct cell *c, const struct member *member, const struct span *m)

@@ -1,5 +1,6 @@
 /* Ranks that do not end although they were killed. */
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
 
 static bool is_stuck(struct cell *c, const struct rank *r)
 {

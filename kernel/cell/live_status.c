@@ -2,9 +2,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/live_status.h"
+#include "kernel/notebook/debugger.h"
 #include "kernel/status/status.h"
 
 #define AFTER_NS  (2 * NS_PER_S) /* shorter cells show no status */
@@ -82,13 +84,15 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
         const struct rank *r = &c->group->rank[m->rank];
+        const bool stands = debugger_stands(c->nb, m->worker);
         const bool receiving = !over && is_receiving(c, m, text[k].state, sizeof text[k].state);
 
         row[k] = (struct status_rank){
             .rank = m->rank,
-            .state = receiving ? text[k].state
-                     : over    ? last_text(m)
-                               : state_text(m),
+            .state = stands      ? "at a breakpoint"
+                     : receiving ? text[k].state
+                     : over      ? last_text(m)
+                                 : state_text(m),
             .node = notebook_node_name(c->nb, r->node),
             .pid = r->pid,
             .in_cell_ns = m->state == MEMBER_RUNNING && !receiving
@@ -114,6 +118,16 @@ static void publish_status(struct cell *c, const struct status_cell *s)
     buf_release(&html);
 }
 
+/* The local time for users: "2026-11-21 11:00:00"; empty if it is not known. */
+static void local_time(const struct clock *clock, char out[static 32])
+{
+    const time_t now = (time_t)(clock->wall_ns(clock->arg) / NS_PER_S);
+    struct tm tm;
+
+    if (!localtime_r(&now, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+        out[0] = '\0';
+}
+
 static void show(struct cell *c, bool over)
 {
     struct row_text *text = calloc(c->n + 1, sizeof *text);
@@ -125,7 +139,7 @@ static void show(struct cell *c, bool over)
                                    .as_of = clock,
                                    .over = over };
 
-    clock_local(clock);
+    local_time(c->nb->ops.clock, clock);
     if (text && row) {
         fill(c, over, text, row);
         publish_status(c, &s);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/rows.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_nodes.h"
 
 #define MOMENT_NS (1500 * NS_PER_MS)
 #define NAMED_MAX 8u

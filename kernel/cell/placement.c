@@ -1,45 +1,44 @@
-/* Asks machines for their GPUs, and lists the machines for kernel/group/place.h. */
+/* Asks machines for their GPUs, and lists them for kernel/group/place.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_nodes.h"
 
 /* ---- GPUs of the machines ---- */
 
-static void note_held(struct machine *m, const json_t *gpu, const char *by)
+static void note_held(struct group_node *node, const json_t *gpu, const char *by)
 {
-    const size_t at = strlen(m->held);
+    const size_t at = strlen(node->held);
 
-    snprintf(m->held + at, sizeof m->held - at, "%sGPU %lld by %s",
+    snprintf(node->held + at, sizeof node->held - at, "%sGPU %lld by %s",
              at ? ", " : "held: ", (long long)json_integer_value(json_object_get(gpu, "index")),
              by);
 }
 
 void placement_gpus(struct notebook *nb, unsigned node, const struct span *m)
 {
-    struct machine *machine = machine_of(nb, node);
+    struct group_node *at = group_node_of(nb, node);
     json_t *said = text_parse(m->v[F_GPUS_GPUS].s), *one;
     size_t k;
 
-    if (machine) {
+    if (at) {
         /* null: the driver could not tell the GPUs; it may do so the next time */
-        machine->known = said && !json_is_null(json_object_get(said, "gpus"));
-        machine->asked = false;
-        machine->gpus = machine->gpus_all = 0;
-        machine->mig = false;
-        machine->held[0] = '\0';
+        at->known = said && !json_is_null(json_object_get(said, "gpus"));
+        at->asked = false;
+        at->gpus = at->gpus_all = 0;
+        at->mig = false;
+        at->held[0] = '\0';
         json_array_foreach (json_object_get(said, "gpus"), k, one) {
-            machine->gpus_all++;
-            machine->mig = machine->mig || json_is_true(json_object_get(one, "mig"));
+            at->gpus_all++;
+            at->mig = at->mig || json_is_true(json_object_get(one, "mig"));
             if (json_is_string(json_object_get(one, "leased_by")))
-                note_held(machine, one, text_field(one, "leased_by"));
+                note_held(at, one, text_field(one, "leased_by"));
             else
-                machine->gpus++;
+                at->gpus++;
         }
-        if (!machine->gpus_all)
-            snprintf(machine->held, sizeof machine->held, "%s", text_field(said, "why"));
+        if (!at->gpus_all)
+            snprintf(at->held, sizeof at->held, "%s", text_field(said, "why"));
     }
     json_decref(said);
 }
@@ -71,8 +70,8 @@ static unsigned world_of_nodes(const struct cell *c)
 {
     uint64_t world = 0;
 
-    MACHINES_EACH (m, machines_of_cell(c))
-        world += m->lost ? 0 : c->plan.per_node;
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+        world += node->lost ? 0 : c->plan.per_node;
     return world < UINT32_MAX ? (unsigned)world : UINT32_MAX - 1;
 }
 
@@ -105,8 +104,8 @@ static bool depends_on_gpus(const struct cell *c)
 
 static bool waits_for_gpus(const struct cell *c)
 {
-    MACHINES_EACH (m, machines_of_cell(c))
-        if (m->asked)
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+        if (node->asked)
             return true;
     return false;
 }
@@ -116,12 +115,12 @@ static int ask_gpus(struct cell *c)
 {
     const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
 
-    MACHINES_EACH (m, machines_of_cell(c)) {
-        if (m->lost || m->asked || (m->known && m->gpus_all == 0))
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
+        if (node->lost || node->asked || (node->known && node->gpus_all == 0))
             continue;
-        m->asked = true;
-        if (cell_send_node(c, m->node, &q) < 0) {
-            m->asked = false;
+        node->asked = true;
+        if (cell_send_node(c, node->number, &q) < 0) {
+            node->asked = false;
             return -1;
         }
     }
@@ -181,33 +180,26 @@ bool placement_wait(const struct cell *c)
 
 /* ---- the machines for place.h ---- */
 
-static long cores_of(const struct node *info, unsigned node)
-{
-    return info && info->cores > 0 ? info->cores
-           : node == NODE_HERE     ? sysconf(_SC_NPROCESSORS_ONLN)
-                                   : 0;
-}
-
 int placement_open(const struct cell *c, struct placement *p)
 {
     const struct notebook *nb = c->nb;
 
     p->n = 0;
-    if (!(p->node = calloc(nb->machines, sizeof *p->node)))
+    if (!(p->node = calloc(nb->nodes, sizeof *p->node)))
         return -1;
-    MACHINES_EACH (m, machines_of_cell(c)) {
-        const struct node *info = nb->ops.node(nb->ops.arg, m->node);
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
+        const struct node *info = nb->ops.node(nb->ops.arg, node->number);
 
-        if (m->lost)
+        if (node->lost)
             continue;
         p->node[p->n++] = (struct place_node){
-            .node = m->node,
-            .name = notebook_node_name(nb, m->node),
+            .node = node->number,
+            .name = notebook_node_name(nb, node->number),
             .slots = info ? info->slots : 0,
-            .gpus = m->gpus,
-            .gpus_all = m->gpus_all,
-            .held = m->held,
-            .cores = cores_of(info, m->node),
+            .gpus = node->gpus,
+            .gpus_all = node->gpus_all,
+            .held = node->held,
+            .cores = info ? info->cores : 0,
         };
     }
     return 0;

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/cell/parts.h"
+#include "base/le.h"
+#include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_nodes.h"
 
 #define NOTES "notes" /* a key of c->prep.captured: lines to show when its names are sent */
 
@@ -36,7 +38,7 @@ static void add_paths(const struct cell *c, struct span *m)
 {
     const char *script = c->plan.kind == PLAN_SCRIPT && c->plan.argv ? c->plan.argv[0] : NULL;
 
-    if (c->step.state != CELL_ASKING || !machines_are_here(c) || c->plan.env)
+    if (c->step.state != CELL_ASKING || !group_nodes_are_here(c) || c->plan.env)
         return;
     m->v[F_CAPTURE_CWD].s = slice_text(c->plan.cwd);
     if (script && strcmp(script, "-m") != 0)
@@ -169,10 +171,8 @@ void prepare_begin(struct cell *c)
 {
     if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c) < 0)
         return;
-    if (c->prep.captured && take_newer(c) < 0) /* home answered in CELL_ASKING */
-        return;
-    room_begin(c);
-    start_begin(c);
+    if (room_begin(c) == 0)
+        start_begin(c);
 }
 
 /* It is called when each rank is ready, so it starts where the last search stopped. */
@@ -261,10 +261,10 @@ static void fail_in_words_of_python(struct cell *c, struct slice text)
     cell_fail_in_words(c, ename, "", text);
 }
 
-static void take_captured(struct cell *c, const struct span *m)
+void prepare_take_captured(struct cell *c, struct slice text, struct slice notes)
 {
-    json_t *names = text_parse(m->v[F_CAPTURED_NAMES].s);
-    const struct slice error = text_slice(names, "error"), notes = m->v[F_CAPTURED_WARNINGS].s;
+    json_t *names = text_parse(text);
+    const struct slice error = text_slice(names, "error");
 
     c->prep.wants_capture = false;
     json_decref(c->prep.captured);
@@ -278,7 +278,7 @@ static void take_captured(struct cell *c, const struct span *m)
         fail_in_words_of_python(c, error);
         return;
     }
-    if (c->step.state != CELL_ASKING && take_newer(c) < 0)
+    if (take_newer(c) < 0) /* now: home says it once, and the cell may yet fail or be dropped */
         return;
     if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
@@ -302,12 +302,19 @@ void prepare_message(struct cell *c, unsigned node, const struct span *m)
     if (m->cell != c->id)
         return;
     if (m->kind == SPAN_CAPTURED && c->prep.wants_capture) {
-        take_captured(c, m);
+        prepare_take_captured(c, m->v[F_CAPTURED_NAMES].s, m->v[F_CAPTURED_WARNINGS].s);
     } else if (m->kind == SPAN_PACKED) {
         take_packed(c, m);
     } else if (m->kind == SPAN_PORT && c->prep.wants_port) {
+        struct spare_ports *spare = &c->nb->group->spare;
+        const struct slice more = m->v[F_PORT_MORE].s;
+
         c->prep.wants_port = false;
         c->group->port = (unsigned)m->v[F_PORT_PORT].u64;
+        spare->n = 0;
+        for (size_t k = 0; k < more.n / 2 && k < sizeof spare->port / sizeof *spare->port; k++)
+            if ((spare->port[spare->n] = (uint16_t)le_get(more.p + 2 * k, 2)))
+                spare->n++;
         if (c->group->port == 0)
             cell_fail(c, "RuntimeError",
                       "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/prompts.h"
 
 /* A prompt waits so long for lower ranks, which may ask too, for example in a debugger. */
 #define LOWER_NS (100 * NS_PER_MS)
@@ -130,15 +130,36 @@ void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, 
     insert(nb, p);
 }
 
-/* Removes the prompts of a worker, or one of them; worker 0: those of all ranks. */
-static void drop(struct notebook *nb, uint32_t worker, const uint64_t *id)
+/* Which prompts are removed? */
+struct unwanted {
+    uint32_t worker;    /* this worker's; 0: those of all ranks */
+    const uint64_t *id; /* only this one; NULL: all */
+    bool over;          /* only those of cells that are over */
+};
+
+static bool runs(const struct notebook *nb, const struct request *r)
+{
+    for (const struct asked *a = nb->home.asked; a; a = a->next)
+        if (a->execute && a->r == r)
+            return true;
+    return false;
+}
+
+static bool is_unwanted(const struct notebook *nb, const struct unwanted *u, const struct prompt *p)
+{
+    if (!u->worker)
+        return p->rank >= 0;
+    return p->worker == u->worker && (!u->id || p->id == *u->id) && !(u->over && runs(nb, p->r));
+}
+
+static void drop(struct notebook *nb, struct unwanted u)
 {
     const struct prompt *first = nb->prompts.first;
 
     for (struct prompt **at = &nb->prompts.first; *at;) {
         struct prompt *p = *at;
 
-        if (worker ? p->worker == worker && (!id || p->id == *id) : p->rank >= 0) {
+        if (is_unwanted(nb, &u, p)) {
             *at = p->next;
             prompt_free(p);
         } else
@@ -152,17 +173,22 @@ static void drop(struct notebook *nb, uint32_t worker, const uint64_t *id)
 
 void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    drop(nb, worker, &m->v[F_INPUT_ID].u64);
+    drop(nb, (struct unwanted){ .worker = worker, .id = &m->v[F_INPUT_ID].u64 });
 }
 
 void prompts_leave(struct notebook *nb, uint32_t worker)
 {
-    drop(nb, worker, NULL);
+    drop(nb, (struct unwanted){ .worker = worker });
+}
+
+void prompts_begin(struct notebook *nb)
+{
+    drop(nb, (struct unwanted){ .worker = SPAN_WORKER_HOME, .over = true });
 }
 
 void prompts_stop(struct notebook *nb)
 {
-    drop(nb, SPAN_WORKER_NONE, NULL);
+    drop(nb, (struct unwanted){ .worker = SPAN_WORKER_NONE });
 }
 
 void prompts_answer(struct notebook *nb, struct request *r)

@@ -1,17 +1,18 @@
 /* How a rank ends its work in a cell: it sends DONE, its process ends, or its node is lost. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
+#include "kernel/cell/error_text.h"
+#include "kernel/cell/prompts.h"
+#include "kernel/notebook/debugger.h"
 
 static void member_over(struct cell *c, struct member *member)
 {
-    struct err err = { "" };
-
     prompts_leave(c->nb, member->worker);
-    if (c->out.merge && merge_rank_over(c->out.merge, member->rank, &err) < 0)
-        log_error("ranks", "%s", err.text);
+    output_rank_over(c, member->rank);
     if (member->state == MEMBER_FAILED || member->state == MEMBER_DEAD)
         stop_after_failure(c);
 }
@@ -25,14 +26,16 @@ static enum member_state state_of(const struct cell *c, const struct span *m)
     return c->stop.stopping ? MEMBER_INTERRUPTED : MEMBER_FAILED;
 }
 
-static void take_result(struct member *member, const struct span *m)
+static void take_result(const struct cell *c, struct member *member, const struct span *m)
 {
-    const struct slice note = m->v[F_DONE_NOTE].s;
+    const struct slice note = m->v[F_DONE_NOTE].s, value = m->v[F_DONE_VALUE].s;
 
     member->error = slice_is(m->v[F_DONE_STATUS].s, "ok") ? NULL
                                                           : text_parse(m->v[F_DONE_CONTENT].s);
     member->result = m->v[F_DONE_RESULT].s.n ? text_parse(m->v[F_DONE_RESULT].s) : NULL;
     member->note = note.n ? slice_copy(note) : NULL;
+    member->value = value.n && cell_is_function(c) ? slice_copy(value) : NULL;
+    member->value_size = member->value ? value.n : 0;
     member->blob = m->blob_size ? m->blob : 0;
     member->blob_size = m->blob_size;
 }
@@ -69,7 +72,7 @@ void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
         notebook_drop(nb, m->blob_size ? m->blob : 0);
         return;
     }
-    take_result(member, m);
+    take_result(c, member, m);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
         log_warn("ranks", "out of memory: the process group of a world of %u is made anew",
                  c->world);
@@ -117,6 +120,28 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
     json_decref(death);
 }
 
+void rank_ends_widgets(struct notebook *nb, const struct rank *r)
+{
+    struct cell *c = nb->cell;
+    const bool runs = c && cell_worker(c, r->worker), shown = c && c->from.request;
+    char why[64];
+    size_t n;
+
+    snprintf(why, sizeof why, "rank %u has ended", r->number);
+    n = comm_output_gone(nb, r->worker, shown ? c->from.request : nb->rank_parent, why);
+    comm_routes_gone(nb, r->worker);
+    if (n && runs && c->group == nb->group)
+        output_note(c, "the widgets of rank %u are closed: it has ended", r->number);
+}
+
+void rank_ends_debugger(struct notebook *nb, uint32_t worker)
+{
+    const uint64_t stood_ns = debugger_gone(nb, worker);
+
+    if (stood_ns && nb->cell)
+        stop_put_off(nb->cell, stood_ns);
+}
+
 void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct group *g;
@@ -133,6 +158,8 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
         return;
     was = r->state;
     group_break(g);
+    rank_ends_widgets(nb, r);
+    rank_ends_debugger(nb, worker);
     if (!runs && was == RANK_IDLE && g == nb->group && (!needed || (c->bad && !cell_is_shown(c))))
         note_idle_death(nb, r, m);
     rank_end(r);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/live_status.h"
 #include "kernel/status/status.h"
 
 #define STALE_NS (5 * NS_PER_S) /* older answers are not shown */

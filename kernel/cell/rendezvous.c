@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_nodes.h"
 
 /* Cuts entries off *list up to the next one with an address. false: there is none. */
 static bool next_ip(struct slice *list, struct slice *ip)

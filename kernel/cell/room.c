@@ -1,34 +1,30 @@
 /* Room on GPUs for ranks that end with their cell, where the group's ranks have the same GPUs: idle
  * ranks give back the memory that they do not use, and a line says what they keep. */
-#include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
 #include "kernel/notebook/notebook.h"
 
 #define ANSWER_NS (2 * NS_PER_S) /* time limit for the ranks' answers: a driver may hang */
 
-static void send_waiting(struct cell *c, const struct span *m)
+static int send_waiting(struct cell *c, const struct span *m, struct err *err)
 {
-    if (notebook_send_ranks(c->nb, c->nb->group, rank_in_set, &c->prep.room.waiting, m, NULL) < 0)
-        log_info("room", "not all ranks could be asked for GPU memory");
+    return notebook_send_ranks(c->nb, c->nb->group, rank_in_set, &c->prep.room.waiting, m, err);
 }
 
-void room_begin(struct cell *c)
+int room_begin(struct cell *c)
 {
     struct span m = { .kind = SPAN_PROBE, .cell = c->id };
     const struct group *g = c->nb->group;
-    struct cell_room *room = &c->prep.room;
+    struct err err = { "" };
 
     if (!c->script_group || c->engine.here || !g->gpus || c->plan.no_gpu)
-        return;
+        return 0;
     for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].state == RANK_IDLE && ranks_add(&room->waiting, k) < 0)
-            log_warn("room", "out of memory: rank %u keeps its GPU memory", k);
+        if (g->rank[k].state == RANK_IDLE && ranks_add(&c->prep.room.waiting, k) < 0)
+            return cell_fail(c, "RuntimeError", "out of memory");
     m.v[F_PROBE_WHAT].s = slice_text("room");
     m.v[F_PROBE_CONTENT].s = slice_text("{}");
-    if (ranks_count(&room->waiting)) {
-        room->due_ns = notebook_now(c->nb) + ANSWER_NS;
-        send_waiting(c, &m);
-    }
+    c->prep.room.due_ns = notebook_now(c->nb) + ANSWER_NS;
+    return send_waiting(c, &m, &err) < 0 ? cell_fail(c, "RuntimeError", "%s", err.text) : 0;
 }
 
 static void tell(struct cell *c)
@@ -37,7 +33,9 @@ static void tell(struct cell *c)
     const unsigned many = ranks_count(&room->keep);
     struct buf who = BUF_INIT;
 
-    if (many && ranks_format_words(&room->keep, &who) == 0)
+    if (many && ranks_format_words(&room->keep, &who) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else if (many)
         output_note(c, "%s keep%s %.1f GiB of GPU memory meanwhile (%%ranks stop frees it)", who.p,
                     many > 1 ? "" : "s", (double)room->bytes / (double)(UINT64_C(1) << 30));
     ranks_clear(&room->keep);
@@ -56,15 +54,18 @@ bool room_message(struct cell *c, const struct rank *r, const struct span *m)
 {
     struct cell_room *room = &c->prep.room;
     json_t *said;
+    json_int_t kept;
 
     if (m->cell != c->id || !ranks_has(&room->waiting, r->number) ||
         group_worker(c->nb->group, r->worker) != r)
         return false;
     ranks_remove(&room->waiting, r->number);
     said = text_parse(m->v[F_PROBED_CONTENT].s);
-    if (json_integer_value(json_object_get(said, "kept")) > 0 &&
-        ranks_add(&room->keep, r->number) == 0)
-        room->bytes += (uint64_t)json_integer_value(json_object_get(said, "kept"));
+    kept = json_integer_value(json_object_get(said, "kept"));
+    if ((!said && slice_is(m->v[F_PROBED_STATUS].s, "ok")) ||
+        (kept > 0 && ranks_add(&room->keep, r->number) < 0))
+        cell_fail(c, "RuntimeError", "out of memory");
+    room->bytes += kept > 0 ? (uint64_t)kept : 0;
     json_decref(said);
     return true;
 }
@@ -74,7 +75,7 @@ void room_over(struct cell *c)
     const struct span interrupt = { .kind = SPAN_INTERRUPT, .cell = c->id };
 
     if (ranks_count(&c->prep.room.waiting))
-        send_waiting(c, &interrupt);
+        (void)send_waiting(c, &interrupt, NULL);
     ranks_clear(&c->prep.room.waiting);
     c->prep.room.due_ns = NEVER;
 }

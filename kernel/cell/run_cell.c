@@ -3,7 +3,14 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
+#include "kernel/cell/error_text.h"
+#include "kernel/cell/live_status.h"
+#include "kernel/notebook/debugger.h"
+
+#define VALUES_MAX 4096u /* ranks whose values fit into one RETURN */
 
 static json_t *script_argv(const struct cell *c)
 {
@@ -88,6 +95,7 @@ static void member_told(struct cell *c, struct member *member)
     member->worker = r->worker;
     member->state = MEMBER_RUNNING;
     r->state = RANK_BUSY;
+    r->env = c->group->envs;
     r->since_ns = notebook_now(c->nb);
 }
 
@@ -104,8 +112,12 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
 
     m->v[F_RUN_FLAGS].u64 = base;
     if ((lead && cell_wants_value(c)) || c->plan.gather)
-        m->v[F_RUN_FLAGS].u64 |= RUN_RESULT |
-                                 (c->plan.into || c->plan.gather ? RUN_RESULT_ALWAYS : 0);
+        m->v[F_RUN_FLAGS].u64 |=
+            RUN_RESULT |
+            (c->plan.into || c->plan.gather || cell_is_function(c) ? RUN_RESULT_ALWAYS : 0) |
+            (cell_is_function(c) && c->n <= VALUES_MAX ? RUN_VALUE : 0);
+    if (!lead && c->plan.gather)
+        m->v[F_RUN_FLAGS].u64 |= RUN_RESULT_EACH;
     if (!lead && c->plan.merge == PLAN_RANK0)
         m->v[F_RUN_FLAGS].u64 |= RUN_NO_DISPLAY;
     if (cell_is_piped(c))
@@ -113,7 +125,9 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
             RUN_PIPED | (lead && c->from.stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
     else if (c->from.stdin_allowed)
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
-    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next.blob++ : 0;
+    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next.blob : 0;
+    if (m->blob)
+        c->nb->next.blob += !lead && c->plan.gather ? c->world : 1;
     if (cell_send_ranks(c, to, m) < 0)
         return -1;
     for (size_t k = 0; k < c->n; k++)
@@ -122,20 +136,16 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
     return 0;
 }
 
-/* The lead rank's value is the cell's value, so it gets a message of its own; with --gather each
- * rank does, since each has a blob. If a message can't be sent, the cell has failed and the ranks
- * that got theirs are interrupted. */
+/* The lead rank's value is the cell's value, so it gets a message of its own. If a message can't be
+ * sent, the cell has failed and the ranks that got theirs are interrupted. */
 static int run_all(struct cell *c, struct span *m)
 {
     struct ranks one = RANKS_INIT, others = RANKS_INIT;
     int rc = ranks_copy(&others, &c->to);
 
-    for (size_t k = 0; rc == 0 && k < c->n && (k == 0 || c->plan.gather); k++) {
-        ranks_clear(&one);
-        rc = ranks_add(&one, c->member[k].rank);
-        ranks_remove(&others, c->member[k].rank);
-        if (rc == 0)
-            rc = run_one(c, &one, m, k == 0);
+    if (rc == 0 && (rc = ranks_add(&one, c->member[0].rank)) == 0) {
+        ranks_remove(&others, c->member[0].rank);
+        rc = run_one(c, &one, m, true);
     }
     if (rc == 0 && ranks_count(&others))
         rc = run_one(c, &others, m, false);
@@ -182,36 +192,44 @@ static int add_names(const struct cell *c, struct buf *out)
  * lost. */
 static uint64_t result_limit(const struct cell *c)
 {
-    return c->script_group || (c->from.is_call && c->plan.into) ? 0 : RESULT_LIMIT;
+    return c->script_group || cell_is_function(c) ? 0 : RESULT_LIMIT;
 }
 
 /* -1: the cell has failed, and ranks that run it must be stopped. */
 static int run(struct cell *c)
 {
     struct span m = { .kind = SPAN_RUN, .cell = c->id };
-    struct buf env = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT, names = BUF_INIT;
+    struct buf env = BUF_INIT, meets = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT;
+    struct buf names = BUF_INIT;
     int rc = -1;
 
     world_open(c);
     cells_ran_note(c->nb, c->id, c->from.count, c->group->size);
     if (group_assigned(c->group, &c->to, c->prep.captured) < 0)
         log_warn("run", "out of memory: names that the cell assigns may be overwritten later");
-    if (text_json(&env, world_env(c)) < 0 || text_json(&argv, script_argv(c)) < 0 ||
-        world_add_layout(c, &layout) < 0 || add_names(c, &names) < 0) {
+    if (text_json(&env, world_env(c)) < 0 || text_json(&meets, world_meets(c)) < 0 ||
+        text_json(&argv, script_argv(c)) < 0 || world_add_layout(c, &layout) < 0 ||
+        add_names(c, &names) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else {
         m.v[F_RUN_CODE].s = code_of(c);
         m.v[F_RUN_COUNT].u64 = c->from.count;
-        m.v[F_RUN_ENV].s = buf_slice(&env);
+        m.v[F_RUN_ENV].s = group_env(c->group, &c->to, buf_slice(&env));
+        m.v[F_RUN_MEETS].s = buf_slice(&meets);
         m.v[F_RUN_INIT].s = slice_text(c->plan.init);
         m.v[F_RUN_ARGV].s = buf_slice(&argv);
         m.v[F_RUN_LIMIT].u64 = result_limit(c);
         m.v[F_RUN_CWD].s = slice_text(c->plan.cwd);
         m.v[F_RUN_LAYOUT].s = buf_slice(&layout);
         m.v[F_RUN_NAMES].s = buf_slice(&names);
+        m.v[F_RUN_LOAD].s = slice_of(c->from.load, c->from.load_size);
+        if (!c->from.is_call && c->plan.kind != PLAN_SCRIPT)
+            debugger_cell(c->nb, c->group, &c->to, c->id,
+                          slice_of(c->from.text, c->from.text_size));
         rc = run_all(c, &m);
     }
     buf_release(&env);
+    buf_release(&meets);
     buf_release(&argv);
     buf_release(&layout);
     buf_release(&names);

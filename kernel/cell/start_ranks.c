@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_stops.h"
 #include "protocol/bytes.h"
 
 /* ---- how many ranks there are ---- */
@@ -141,7 +143,7 @@ static void note_afresh(struct cell *c, const struct err *why)
 }
 
 /* Names the ranks of a lost machine that start on p->node[to] now. */
-static void note_move(struct cell *c, const struct machine *from, const struct ranks *missing,
+static void note_move(struct cell *c, const struct group_node *from, const struct ranks *missing,
                       const struct placement *p, const unsigned *at, size_t to)
 {
     const struct rank *rank = c->nb->group->rank;
@@ -149,14 +151,14 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
     struct buf text = BUF_INIT;
 
     RANKS_EACH (k, missing)
-        if (rank[k].lives && rank[k].node == from->node && at[k] == to &&
+        if (rank[k].lives && rank[k].node == from->number && at[k] == to &&
             ranks_add(&who, (unsigned)k) < 0)
             break;
     if (text_ranks(&who, &text))
         output_note(c,
                     ranks_count(&who) > 1 ? "%s is lost: ranks %s start on %s"
                                           : "%s is lost: rank %s starts on %s",
-                    notebook_node_name(c->nb, from->node), text.p, p->node[to].name);
+                    notebook_node_name(c->nb, from->number), text.p, p->node[to].name);
     ranks_release(&who);
     buf_release(&text);
 }
@@ -164,19 +166,19 @@ static void note_move(struct cell *c, const struct machine *from, const struct r
 static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct placement *p,
                            const unsigned *at)
 {
-    MACHINES_EACH (m, machines_of(c->nb))
-        for (size_t to = 0; m->lost && to < p->n; to++)
-            note_move(c, m, missing, p, at, to);
+    GROUP_NODES_EACH (node, group_nodes_of(c->nb))
+        for (size_t to = 0; node->lost && to < p->n; to++)
+            note_move(c, node, missing, p, at, to);
 }
 
 /* The user must know if ranks start without GPUs because a machine can't list them. */
 static void note_unknown(struct cell *c)
 {
-    MACHINES_EACH (m, machines_of_cell(c))
-        if (!m->lost && !m->known && m->held[0])
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+        if (!node->lost && !node->known && node->held[0])
             output_note(c,
                         "the GPUs of %s could not be listed (%s): ranks start there without GPUs",
-                        notebook_node_name(c->nb, m->node), m->held);
+                        notebook_node_name(c->nb, node->number), node->held);
 }
 
 /* Makes the arrays for place_ranks(); the caller frees *at, which holds both. *size: the larger of
@@ -258,17 +260,29 @@ static int start_missing(struct cell *c, const struct placement *p)
     return rc;
 }
 
-/* Asks the machine of rank 0 for a free port. -1: the cell has failed. */
+#define SPARE_NS NS_PER_S
+
+/* Asks the machine of rank 0 for a free port; where cells follow each other quickly, for several at
+ * once. -1: the cell has failed. */
 static int ask_port(struct cell *c)
 {
-    const struct span m = { .kind = SPAN_PORT, .cell = c->id };
+    struct span m = { .kind = SPAN_PORT, .cell = c->id };
     struct group *g = c->group;
+    struct spare_ports *spare = &c->nb->group->spare;
+    const uint64_t now = notebook_now(c->nb);
+    const bool soon = spare->asked_ns && now - spare->asked_ns < SPARE_NS;
 
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return 0;
     if (group_has_met(g, c->world))
         /* the world keeps its port, which rank 0 uses already */
         return 0;
+    if (soon && spare->n && spare->node == g->rank[0].node) {
+        g->port = spare->port[--spare->n];
+        return 0;
+    }
+    m.v[F_PORT_PORT].u64 = soon ? sizeof spare->port / sizeof *spare->port : 0;
+    *spare = (struct spare_ports){ .node = g->rank[0].node, .asked_ns = now };
     c->prep.wants_port = true;
     return cell_send_node(c, g->rank[0].node, &m);
 }
@@ -408,12 +422,12 @@ void start_late(struct cell *c)
     struct buf text = BUF_INIT;
     const unsigned limit = (unsigned)(START_LIMIT_NS / NS_PER_S);
 
-    MACHINES_EACH (m, machines_of_cell(c))
-        if (m->asked && c->prep.wants_places) {
-            m->asked = false;
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+        if (node->asked && c->prep.wants_places) {
+            node->asked = false;
             cell_fail(c, "RankNotStarted",
                       "%s did not say in %u s which GPUs it has (--no-gpu does not ask)",
-                      notebook_node_name(c->nb, m->node), limit);
+                      notebook_node_name(c->nb, node->number), limit);
             return;
         }
     for (size_t k = 0; k < c->n; k++)

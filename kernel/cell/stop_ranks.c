@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
+#include "kernel/cell/error_text.h"
+#include "kernel/cell/prompts.h"
 
 #define ALIKE_NS      (200 * NS_PER_MS) /* the wait after each failure for others like it */
 #define ALIKE_MAX_NS  (800 * NS_PER_MS) /* the longest wait in all */
@@ -216,6 +219,17 @@ static void cut_connections(struct cell *c)
     /* in the next cell, ranks leave their process group and may make another one */
     group_break(c->group);
     disconnect_begin(c);
+}
+
+void stop_put_off(struct cell *c, uint64_t ns)
+{
+    uint64_t *const due[] = { &c->stop.alike_ns, &c->stop.disconnect_ns, &c->stop.kill_ns,
+                              &c->stop.list_ns,  &c->stop.timeout_ns,    &c->stop.gone_ns,
+                              &c->hang.due_ns };
+
+    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
+        if (*due[k] != NEVER)
+            *due[k] += ns;
 }
 
 void stop_tick(struct cell *c, uint64_t now)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell_nodes.h"
 
 bool world_is_near(const struct cell *c, const struct ranks *to)
 {
@@ -23,9 +23,9 @@ bool world_gpus_are_own(const struct cell *c, const struct ranks *to)
     const struct group *g = c->group;
 
     RANKS_EACH (k, to) {
-        const struct machine *m = machine_of(c->nb, g->rank[k].node);
+        const struct group_node *node = group_node_of(c->nb, g->rank[k].node);
 
-        if (m && m->mig)
+        if (node && node->mig)
             return false;
     }
     return !g->want.share;
@@ -97,34 +97,29 @@ static bool all_own_gpus(const struct cell *c)
     return own;
 }
 
-/* JAX's coordinator and torch's store may both listen, so they need two ports. This one is in the
- * same range, where a firewall may let ranks meet, and far from those that other worlds are likely
- * to have. 0: there is no port yet. */
-static unsigned port_for_jax(unsigned port)
+json_t *world_meets(const struct cell *c)
 {
-    enum {
-        FIRST = 20000,
-        PORTS = 10000
-    }; /* an agent finds ports here: worker/agent/net/address.h */
+    const unsigned port = c->group->port;
+    struct buf at = BUF_INIT;
+    const char *address = master(c, &at) == 0 ? at.p : "127.0.0.1";
+    json_t *meets = json_object();
 
-    return port < FIRST ? port : FIRST + (port - FIRST + PORTS / 2) % PORTS;
+    set(meets, "MASTER_ADDR", json_string(address));
+    set(meets, "MASTER_PORT", json_sprintf("%u", port));
+    set(meets, "JAX_COORDINATOR_ADDRESS",
+        json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, port_for_jax(port)));
+    buf_release(&at);
+    return meets;
 }
 
 json_t *world_env(const struct cell *c)
 {
     const struct group *g = c->group;
-    struct buf meets = BUF_INIT;
-    const char *address = master(c, &meets) == 0 ? meets.p : "127.0.0.1";
     json_t *env = json_object(), *world = json_sprintf("%u", c->world);
 
     set(env, "WORLD_SIZE", json_incref(world));
     set(env, "ROLE_WORLD_SIZE", json_incref(world));
     set(env, "JAX_NUM_PROCESSES", world);
-    set(env, "MASTER_ADDR", json_string(address));
-    set(env, "MASTER_PORT", json_sprintf("%u", g->port));
-    set(env, "JAX_COORDINATOR_ADDRESS",
-        json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, port_for_jax(g->port)));
-    buf_release(&meets);
     if (g->gpus && all_own_gpus(c)) /* no rank shares a GPU, so NCCL can be used */
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID",
@@ -148,6 +143,7 @@ int world_add(const struct cell *c, json_t *to)
     int rc = world_add_layout(c, &layout);
 
     if (rc == 0 && (json_object_set_new(to, "env", world_env(c)) < 0 ||
+                    json_object_set_new(to, "meets", world_meets(c)) < 0 ||
                     json_object_set_new(to, "layout", json_string(layout.p ? layout.p : "")) < 0))
         rc = -1;
     buf_release(&layout);

@@ -1,6 +1,5 @@
 /* Makes a cell on ranks from a client's request or from a CALL of home; frees cells. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernel/dispatch/private.h"
 
@@ -11,7 +10,7 @@ bool cell_is_ours(struct request *r)
     return plan_peek(text_slice(request_content(r), "code"), &line) == 1;
 }
 
-static struct cell *cell_create(struct notebook *nb, struct request *r, struct slice text)
+static struct cell *cell_create(struct notebook *nb, const struct request *r, struct slice text)
 {
     struct cell *c = calloc(1, sizeof *c);
 
@@ -23,7 +22,7 @@ static struct cell *cell_create(struct notebook *nb, struct request *r, struct s
     c->nb = nb;
     c->group = nb->group;
     c->id = nb->next.cell++;
-    c->from.request = r ? request_ref(r) : NULL;
+    c->from.request = r ? request_ref((struct request *)r) : NULL;
     c->stop.alike_ns = c->stop.alike_limit_ns = c->stop.disconnect_ns = c->stop.ends.due_ns =
         c->stop.kill_ns = c->stop.list_ns = c->stop.timeout_ns = c->stop.gone_ns =
             c->out.bars.due_ns = c->live.due_ns = c->hang.due_ns = c->prep.room.due_ns = NEVER;
@@ -59,6 +58,7 @@ void cell_destroy(struct cell *c)
     json_decref(c->fault.said);
     free(c->fault.ename);
     free(c->from.text);
+    free(c->from.load);
     request_unref(c->from.request);
     free(c);
 }
@@ -82,13 +82,15 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
     cell_steps_begin(c);
 }
 
-static void refuse_call(struct notebook *nb, uint64_t call, const char *why)
+static void refuse_call(struct notebook *nb, uint64_t asker, uint64_t call, const char *ename,
+                        const char *why)
 {
-    struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = call };
+    struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = asker };
     struct buf text = BUF_INIT;
 
-    if (text_json(&text, json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename",
-                                   "RuntimeError", "evalue", why, "traceback")) == 0) {
+    m.v[F_RETURN_CALL].u64 = call;
+    if (text_json(&text, json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", ename,
+                                   "evalue", why, "traceback")) == 0) {
         m.v[F_RETURN_STATUS].s = slice_text("error");
         m.v[F_RETURN_CONTENT].s = buf_slice(&text);
         notebook_send(nb, SPAN_WORKER_HOME, &m);
@@ -96,25 +98,95 @@ static void refuse_call(struct notebook *nb, uint64_t call, const char *why)
     buf_release(&text);
 }
 
-void cell_begin_call(struct notebook *nb, const struct span *m)
+/* Home has looked at a function's variables itself, and pickled the function if it is small. */
+static int take_function(struct cell *c, const struct span *m)
 {
-    struct cell *c;
+    const struct slice load = m->v[F_CALL_LOAD].s;
 
-    question_over(nb);
-    if (nb->cell) {
-        refuse_call(nb, m->cell, "another cell is running on the ranks");
-        return;
-    }
-    if (!(c = cell_create(nb, nb->home.parent, m->v[F_CALL_TEXT].s))) {
-        refuse_call(nb, m->cell, "the kernel is out of memory");
+    if (load.n && !(c->from.load = slice_copy(load)))
+        return -1;
+    c->from.load_size = load.n;
+    c->prep.recorded = m->v[F_CALL_NAMES].s.n > 0;
+    if (c->prep.recorded)
+        prepare_take_captured(c, m->v[F_CALL_NAMES].s, m->v[F_CALL_WARNINGS].s);
+    return 0;
+}
+
+void calls_add(struct notebook *nb, const struct span *m)
+{
+    struct cell *c = cell_create(nb, home_parent_of(nb, m->cell), m->v[F_CALL_TEXT].s), **last;
+    const struct asked *a;
+
+    if (!c || take_function(c, m) < 0) {
+        refuse_call(nb, m->cell, m->v[F_CALL_CALL].u64, "RuntimeError",
+                    "the kernel is out of memory");
+        cell_destroy(c);
         return;
     }
     c->from.is_call = c->from.wants_return = true;
-    c->from.call = m->cell;
+    c->from.asker = m->cell;
+    c->from.call = m->v[F_CALL_CALL].u64;
     c->from.call_flags = m->v[F_CALL_FLAGS].u64;
-    c->from.count = nb->home.executing ? nb->home.executing->count : nb->count;
-    c->from.stdin_allowed = nb->home.executing &&
-                            request_flag(nb->home.executing->r, "allow_stdin", true);
-    nb->cell = c;
-    cell_steps_begin(c);
+    a = home_asked(nb, m->cell);
+    if (!a || !a->subshell)
+        a = nb->home.executing;
+    c->from.count = a ? a->count : nb->count;
+    c->from.stdin_allowed = a && request_flag(a->r, "allow_stdin", true);
+    for (last = &nb->calls; *last; last = &(*last)->from.next)
+        ;
+    *last = c;
+}
+
+static struct cell *take_call(struct notebook *nb)
+{
+    struct cell *c = nb->calls;
+
+    if (c)
+        nb->calls = c->from.next;
+    return c;
+}
+
+bool calls_begin(struct notebook *nb)
+{
+    if (nb->cell || !nb->calls)
+        return false;
+    question_over(nb);
+    nb->cell = take_call(nb);
+    cell_steps_begin(nb->cell);
+    return true;
+}
+
+static void interrupt_waiting(struct notebook *nb, struct cell *c)
+{
+    refuse_call(nb, c->from.asker, c->from.call, "KeyboardInterrupt",
+                "another cell was running on the ranks");
+    cell_destroy(c);
+}
+
+void calls_interrupt(struct notebook *nb)
+{
+    for (struct cell *c; (c = take_call(nb));)
+        interrupt_waiting(nb, c);
+}
+
+void calls_end(struct notebook *nb, uint64_t call)
+{
+    for (struct cell **at = &nb->calls; *at; at = &(*at)->from.next) {
+        struct cell *c = *at;
+
+        if (c->from.call == call) {
+            *at = c->from.next;
+            interrupt_waiting(nb, c);
+            return;
+        }
+    }
+    if (nb->cell && nb->cell->from.is_call && nb->cell->from.call == call &&
+        !nb->cell->stop.interrupts)
+        stop_by_interrupt(nb->cell);
+}
+
+void calls_drop(struct notebook *nb)
+{
+    for (struct cell *c; (c = take_call(nb));)
+        cell_destroy(c);
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "kernel/dispatch/private.h"
+#include "kernel/notebook/debugger.h"
 
 static void run(struct cell *c)
 {
@@ -127,23 +128,27 @@ void cell_steps_tick(struct cell *c, uint64_t now)
             steps[c->step.state].late(c);
     }
     room_tick(c, now);
+    live_tick(c, now);
+    if (debugger_stops(c->nb))
+        return;
     stop_tick(c, now);
     disconnect_tick(c, now);
     left_behind_tick(c, now);
-    live_tick(c, now);
     hang_tick(c, now);
 }
 
 uint64_t cell_steps_due(const struct cell *c)
 {
     const uint64_t due[] = {
-        c->step.due_ns,   output_due(c),         c->live.due_ns,      c->hang.due_ns,
-        c->stop.alike_ns, c->stop.disconnect_ns, c->stop.ends.due_ns, c->stop.kill_ns,
-        c->stop.list_ns,  c->stop.timeout_ns,    c->stop.gone_ns,     c->prep.room.due_ns,
+        c->step.due_ns,  output_due(c),    c->live.due_ns,        c->prep.room.due_ns,
+        c->hang.due_ns,  c->stop.alike_ns, c->stop.disconnect_ns, c->stop.ends.due_ns,
+        c->stop.kill_ns, c->stop.list_ns,  c->stop.timeout_ns,    c->stop.gone_ns,
     };
+    /* while somebody stands at a breakpoint, only the first four count */
+    const size_t n = debugger_stops(c->nb) ? 4 : sizeof due / sizeof *due;
     uint64_t first = NEVER;
 
-    for (size_t k = 0; k < sizeof due / sizeof *due; k++)
+    for (size_t k = 0; k < n; k++)
         first = clock_earlier(first, due[k]);
     return first;
 }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "kernel/dispatch/private.h"
+#include "kernel/notebook/debugger.h"
 
 /* ---- cells, one after the other ---- */
 
@@ -19,27 +20,38 @@ static void set_timer(struct notebook *nb)
                              where_due(nb),
                              question_due(nb),
                              prompts_due(nb),
-                             nb->home.gap ? gap_due_ns(nb->home.gap) : NEVER };
+                             comm_routes_due(nb, nb->cell ? nb->cell->id : 0),
+                             debugger_due(nb),
+                             nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         first = clock_earlier(first, due[k]);
+    for (const struct subshell *s = nb->home.subshells.first; s; s = s->next)
+        first = clock_earlier(first, subshell_text_due(s));
     nb->ops.wake(nb->ops.arg, first);
 }
 
-static void execute(struct notebook *nb, struct request *r)
+/* The In [count] of this cell. All shells count together. */
+static unsigned next_count(struct notebook *nb, const struct request *r)
 {
     const bool silent = request_flag(r, "silent", false);
     const bool counts = !silent && request_flag(r, "store_history", true);
     const unsigned count = nb->count + (counts || nb->count == 0);
 
-    question_over(nb);
-    /* prompts of home's threads: clients don't show prompts of a cell that is over */
-    prompts_leave(nb, SPAN_WORKER_HOME);
     if (counts)
         nb->count = count;
+    return count;
+}
+
+static void execute(struct notebook *nb, struct request *r)
+{
+    const unsigned count = next_count(nb, r);
+
+    question_over(nb);
+    prompts_begin(nb);
     if (!cell_is_ours(r)) {
-        home_execute(nb, r, count);
+        home_execute(nb, NULL, r, count);
         return;
     }
     notebook_announce(nb, r, count);
@@ -48,28 +60,51 @@ static void execute(struct notebook *nb, struct request *r)
 
 static void go_on(struct notebook *nb)
 {
-    struct cell *c = nb->cell;
+    while (nb->cell || calls_begin(nb)) {
+        struct cell *c = nb->cell;
 
-    if (!c)
-        return;
-    cell_steps_go_on(c);
-    if (c->step.state == CELL_OVER)
+        cell_steps_go_on(c);
+        if (c->step.state != CELL_OVER)
+            return;
         cell_destroy(c);
+    }
 }
 
-/* Ranks run a call for which home does not wait. */
+/* A subshell's thread waits for this call. */
+static bool is_of_subshell(const struct cell *c)
+{
+    const struct asked *a = c->from.is_call ? home_asked(c->nb, c->from.asker) : NULL;
+
+    return a && a->subshell;
+}
+
+/* A call for which the main shell does not wait; it is not busy with it. */
 static bool runs_aside(const struct cell *c)
 {
-    return c->from.is_call && (c->from.call_flags & CALL_ASIDE) && c->step.state == CELL_RUNNING;
+    return c->from.is_call && (c->from.call_flags & CALL_ASIDE) &&
+           (c->step.state == CELL_RUNNING || is_of_subshell(c));
 }
 
 static bool may_begin(const struct notebook *nb)
 {
-    struct request *r = queue_first(nb);
+    struct request *r = queue_first(&nb->queue);
 
     if (nb->over || nb->home.executing || !r)
         return false;
     return !nb->cell || (runs_aside(nb->cell) && !cell_is_ours(r));
+}
+
+/* What a subshell runs on ranks is a call of its thread's. */
+static void subshells_go_on(struct notebook *nb)
+{
+    struct request *r;
+
+    subshells_sweep(nb);
+    for (struct subshell *s = nb->home.subshells.first; s && !nb->over; s = s->next)
+        while (!s->executing && (r = queue_take(&s->queue))) {
+            home_execute(nb, s, r, next_count(nb, r));
+            request_unref(r);
+        }
 }
 
 static void take_next(struct notebook *nb)
@@ -79,7 +114,8 @@ static void take_next(struct notebook *nb)
     if (nb->queue.aborting)
         return;
     go_on(nb);
-    while (may_begin(nb) && (r = queue_take(nb))) {
+    subshells_go_on(nb);
+    while (may_begin(nb) && (r = queue_take(&nb->queue))) {
         if (strcmp(request_type(r), "execute_request") == 0)
             execute(nb, r);
         else
@@ -90,20 +126,45 @@ static void take_next(struct notebook *nb)
     set_timer(nb);
 }
 
-/* Home gets an interrupt for each open request, since any of them may be running: a cell or a comm
- * message. */
-void dispatch_interrupt(struct notebook *nb)
+/* Home gets an interrupt for each open request of the main shell, since any of them may be running:
+ * a cell or a comm message. false: there is none. */
+static bool interrupt_main(struct notebook *nb)
 {
     struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME };
+    bool any = false;
 
-    if (nb->cell && !(nb->home.executing && runs_aside(nb->cell))) {
-        stop_by_interrupt(nb->cell);
-    } else {
-        for (const struct asked *a = nb->home.asked; a; a = a->next) {
-            m.cell = a->cell;
-            notebook_send(nb, SPAN_WORKER_HOME, &m);
-        }
+    for (const struct asked *a = nb->home.asked; a; a = a->next) {
+        if (a->subshell)
+            continue;
+        any = true;
+        m.cell = a->cell;
+        notebook_send(nb, SPAN_WORKER_HOME, &m);
     }
+    return any;
+}
+
+/* Time limits don't count while somebody stands at a breakpoint. */
+static void put_off(struct notebook *nb, uint64_t stood_ns)
+{
+    if (stood_ns && nb->cell)
+        stop_put_off(nb->cell, stood_ns);
+}
+
+/* An interrupt is for home's cell before it is for the call of a thread. A subshell's call ends
+ * too; what subshells run at home, only if nothing else runs. */
+void dispatch_interrupt(struct notebook *nb)
+{
+    struct cell *c = nb->cell;
+    const bool at_home = nb->home.executing && c && c->from.call_flags & CALL_ASIDE;
+    const bool ends = c && (!at_home || is_of_subshell(c));
+
+    put_off(nb, debugger_interrupt(nb));
+    calls_interrupt(nb);
+    comm_routes_interrupt(nb);
+    if (ends)
+        stop_by_interrupt(c);
+    if ((!c || at_home) && !interrupt_main(nb) && !c)
+        subshells_interrupt(nb);
     take_next(nb);
 }
 
@@ -137,8 +198,10 @@ static void answer_shutdown(struct notebook *nb, struct request *r)
 
 static void take_execute(struct notebook *nb, struct request *r)
 {
-    if (!where_request(nb, r))
-        queue_add(nb, r);
+    struct subshell *s = notebook_subshell(nb, r);
+
+    if (!where_request(nb, r) && !debug_rank_request(nb, r))
+        queue_add(s ? &s->queue : &nb->queue, r);
     take_next(nb);
 }
 
@@ -154,17 +217,26 @@ static void take_inspect(struct notebook *nb, struct request *r)
         home_ask(nb, r);
 }
 
+static void take_debug(struct notebook *nb, struct request *r)
+{
+    debugger_request(nb, r);
+    take_next(nb);
+}
+
 /* Home gets comm messages at once while it is free: during a cell on ranks, or while its own cell
  * is in an await. */
 static void take_comm(struct notebook *nb, struct request *r)
 {
-    if (!nb->cell && (nb->home.executing ? !nb->home.awaits : queue_holds_execute(nb)))
-        queue_add(nb, r);
+    if (comm_routes_take(nb, r))
+        return;
+    if (!notebook_subshell(nb, r) && !nb->cell &&
+        (nb->home.executing ? !nb->home.awaits : queue_holds_execute(nb)))
+        queue_add(&nb->queue, r);
     else
         home_ask(nb, r);
 }
 
-/* A request of a type that nobody handles, for a debugger say, gets an error: its client must not
+/* A request of a type that nobody handles gets an error: its client must not
  * wait for ever. */
 static void refuse(struct notebook *nb, struct request *r)
 {
@@ -183,22 +255,27 @@ void dispatch_request(struct notebook *nb, struct request *r)
     static const struct {
         const char *type;
         void (*f)(struct notebook *nb, struct request *r);
-        bool at_once; /* f replies before it returns */
+        bool at_once;     /* f replies before it returns */
+        bool in_subshell; /* one that names a subshell is for its thread */
     } table[] = {
-        { "execute_request", take_execute, false },
-        { "kernel_info_request", info_reply, true },
-        { "interrupt_request", answer_interrupt, true },
-        { "shutdown_request", answer_shutdown, true },
-        { "complete_request", take_complete, false },
-        { "inspect_request", take_inspect, false },
-        { "is_complete_request", home_ask, false },
-        { "history_request", home_ask, false },
-        { "comm_info_request", home_ask, false },
-        { "comm_open", take_comm, false },
-        { "comm_msg", take_comm, false },
-        { "comm_close", take_comm, false },
-        { "input_reply", prompts_answer, false },
-        { "", refuse, true }, /* all others */
+        { "execute_request", take_execute, false, true },
+        { "kernel_info_request", info_reply, true, false },
+        { "interrupt_request", answer_interrupt, true, false },
+        { "shutdown_request", answer_shutdown, true, false },
+        { "complete_request", take_complete, false, true },
+        { "inspect_request", take_inspect, false, true },
+        { "is_complete_request", home_ask, false, true },
+        { "history_request", home_ask, false, true },
+        { "comm_info_request", comm_routes_info, true, false },
+        { "create_subshell_request", subshells_create, false, false },
+        { "delete_subshell_request", subshells_delete, false, false },
+        { "list_subshell_request", subshells_list, false, false },
+        { "comm_open", take_comm, false, false },
+        { "comm_msg", take_comm, false, false },
+        { "comm_close", take_comm, false, false },
+        { "input_reply", prompts_answer, false, false },
+        { "debug_request", take_debug, false, false },
+        { "", refuse, true, false }, /* all others */
     };
     size_t k = 0;
 
@@ -206,6 +283,10 @@ void dispatch_request(struct notebook *nb, struct request *r)
         return;
     while (k < sizeof table / sizeof *table - 1 && strcmp(table[k].type, request_type(r)) != 0)
         k++;
+    if (table[k].in_subshell && request_subshell(r) && !notebook_subshell(nb, r)) {
+        subshells_refuse(nb, r);
+        return;
+    }
     if (table[k].at_once)
         nb->ops.status(nb->ops.arg, r, "busy");
     table[k].f(nb, r);
@@ -226,9 +307,10 @@ static void fail_home(struct notebook *nb, json_t *error)
 static void message_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     nb->ops.forget(nb->ops.arg, worker);
-    if (worker == SPAN_WORKER_HOME)
+    if (worker == SPAN_WORKER_HOME) {
+        put_off(nb, debugger_gone(nb, worker));
         fail_home(nb, from_home_exited(nb, m));
-    else
+    } else
         rank_ends_exited(nb, worker, m);
 }
 
@@ -236,6 +318,8 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
 {
     if (m->kind == SPAN_EXITED)
         message_exited(nb, worker, m);
+    else if (m->kind == SPAN_DEBUGGED)
+        put_off(nb, debugger_message(nb, worker, m));
     else if (worker == SPAN_WORKER_HOME)
         from_home(nb, m);
     else if (worker != SPAN_WORKER_NONE)
@@ -275,11 +359,12 @@ static void lost_here(struct notebook *nb, const char *why)
 
     nb->home.warmed = false;
     nb->away = true;
-    nb->machine[0].asked = false;
+    nb->node[0].asked = false;
     if (nb->home.deaths++ < DEATHS_MAX && notebook_revive(nb, &err) < 0)
         why = err.text;
     rank_ends_lost(nb, NODE_HERE, why);
     go_on(nb); /* before home's loss fails the cell: %ranks stop needs only that its ranks end */
+    put_off(nb, debugger_gone(nb, SPAN_WORKER_HOME));
     fail_home(nb, from_home_lost(nb, why));
 }
 
@@ -296,30 +381,50 @@ void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
     take_next(nb);
 }
 
+static void callback_is_late(void *cell, unsigned rank, unsigned seconds)
+{
+    output_note(cell,
+                "a widget's callback has run for %u s on rank %u, and this cell waits for it: "
+                "it is interrupted",
+                seconds, rank);
+}
+
 void dispatch_tick(struct notebook *nb)
 {
     struct err err = { "" };
 
-    if ((nb->home.gap && gap_tick(nb->home.gap) < 0) || pace_tick(nb->home.pace, &err) < 0)
+    if ((nb->home.omit && omit_tick(nb->home.omit) < 0) || pace_tick(nb->home.pace, &err) < 0)
         log_error("cell", "%s", err.text);
     if (nb->cell)
         cell_steps_tick(nb->cell, notebook_now(nb));
+    for (struct subshell *s = nb->home.subshells.first; s; s = s->next)
+        subshell_text_tick(s);
     where_tick(nb);
     question_tick(nb);
     prompts_tick(nb);
+    comm_output_tick(nb);
+    if (nb->cell && !debugger_stops(nb))
+        comm_routes_look(nb, nb->cell->id, &nb->cell->to, callback_is_late, nb->cell);
+    put_off(nb, debugger_tick(nb));
     take_next(nb);
 }
 
-bool dispatch_is_occupied(const struct notebook *nb)
+enum occupied dispatch_is_occupied(const struct notebook *nb)
 {
-    return nb->home.executing || nb->cell;
+    return nb->home.executing || nb->cell ? OCCUPIED
+           : subshells_run(nb)            ? OCCUPIED_ASIDE
+                                          : OCCUPIED_NOT;
 }
 
 size_t dispatch_waiting(const struct notebook *nb)
 {
     const struct cell *c = nb->cell;
 
-    return pace_waiting(nb->home.pace) + (c && c->out.pace ? pace_waiting(c->out.pace) : 0) +
+    size_t n = 0;
+
+    for (const struct subshell *s = nb->home.subshells.first; s; s = s->next)
+        n += subshell_text_waiting(s);
+    return n + pace_waiting(nb->home.pace) + (c && c->out.pace ? pace_waiting(c->out.pace) : 0) +
            (c && c->out.merge ? merge_waiting(c->out.merge) : 0);
 }
 
@@ -347,10 +452,10 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
 /* Jupyter's server lets only a limited amount of output through to the page. */
 static bool page_open(struct notebook *nb)
 {
-    const struct gap_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
+    const struct omit_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
 
     return (nb->page = page_create(nb->ops.clock)) &&
-           (nb->home.gap = gap_create(nb->ops.clock, nb->page, out));
+           (nb->home.omit = omit_create(nb->ops.clock, nb->page, out));
 }
 
 static int home_text(void *arg, unsigned stream, struct slice text)
@@ -375,15 +480,20 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->config.python = strdup(config->python);
     nb->config.python_version = strdup(config->python_version);
     nb->config.run_id = strdup(config->run_id);
+    memcpy(nb->config.key, config->key, sizeof nb->config.key);
     nb->config.status = config->status;
+    nb->config.merge = config->merge;
+    nb->home.subshells.comms = config->subshell_comms;
     nb->config.hang_notice_ns = config->hang_notice_ns;
     nb->group = group_create("default", err);
     nb->home.cwd = strdup("");
-    nb->machine = calloc(1, sizeof *nb->machine); /* NODE_HERE */
-    nb->machines = 1;
+    nb->node = calloc(1, sizeof *nb->node); /* NODE_HERE */
+    nb->nodes = 1;
     nb->home.pace = pace_create(ops->clock, home_text, nb, err);
+    nb->comms.table = comms_create();
     if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
-        nb->home.cwd && nb->machine && nb->home.pace && (!config->page || page_open(nb))) {
+        nb->home.cwd && nb->node && nb->home.pace && nb->comms.table &&
+        (!config->page || page_open(nb))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
     }
@@ -393,26 +503,26 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
 
 void dispatch_destroy(struct notebook *nb)
 {
-    struct request *r;
-
     if (!nb)
         return;
     cell_destroy(nb->cell);
+    calls_drop(nb);
     request_unref(nb->rank_parent);
-    while ((r = queue_take(nb)))
-        request_unref(r);
-    free(nb->queue.item);
+    queue_release(&nb->queue);
+    subshells_release(nb);
     home_release(nb);
     rank_usage_release(nb);
     where_release(nb);
     question_release(nb);
+    comm_routes_release(nb);
     prompts_release(nb);
-    gap_destroy(nb->home.gap);
+    debugger_release(nb);
+    omit_destroy(nb->home.omit);
     page_destroy(nb->page);
     pace_destroy(nb->home.pace);
     free(nb->ran.of);
     group_destroy(nb->group);
-    free(nb->machine);
+    free(nb->node);
     free(nb->home.cwd);
     free(nb->config.python);
     free(nb->config.python_version);

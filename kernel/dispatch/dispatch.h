@@ -3,7 +3,9 @@
 #ifndef KERNEL_DISPATCH_DISPATCH_H
 #define KERNEL_DISPATCH_DISPATCH_H
 
+#include "kernel/jupyter/channels.h"
 #include "kernel/notebook/cell_ops.h"
+#include "magics/plan.h"
 
 struct notebook;
 
@@ -11,8 +13,11 @@ struct dispatch_config {
     const char *python;         /* home's interpreter, for START and WARM; copied */
     const char *python_version; /* for kernel_info before home is ready; copied */
     const char *run_id;         /* the first part of TORCHELASTIC_RUN_ID; copied */
+    unsigned char key[32];      /* random bytes; tokens that strangers must not know come from it */
     bool page;                  /* Jupyter's server, which limits output, forwards our messages */
+    bool subshell_comms;        /* comm messages run in the subshell that they name */
     bool status;                /* long cells show the status of their ranks */
+    enum plan_merge merge;      /* where a cell has no --merge */
     uint64_t hang_notice_ns;    /* how long ranks wait until hang.c tells the user; 0: for ever */
     const char *notice;         /* lines for the user, shown with the first cell; or "" */
 };
@@ -22,22 +27,18 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
                                  struct err *err);
 void dispatch_destroy(struct notebook *nb); /* NULL is fine */
 
-/* a request of a client; borrowed */
-void dispatch_request(struct notebook *nb, struct request *r);
+void dispatch_request(struct notebook *nb, struct request *r); /* a request of a client; borrowed */
 /* a message of an agent or a worker; borrowed */
 void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m);
-/* a node of an engine is ready */
-void dispatch_up(struct notebook *nb, unsigned node);
+void dispatch_up(struct notebook *nb, unsigned node); /* a node of an engine is ready */
 /* the node's agent and all its workers are gone; `why` is for the user */
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why);
 void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event event,
                      const char *text);
-/* SIGINT or interrupt_request */
-void dispatch_interrupt(struct notebook *nb);
-/* the time given to wake() has come */
-void dispatch_tick(struct notebook *nb);
+void dispatch_interrupt(struct notebook *nb); /* SIGINT or interrupt_request */
+void dispatch_tick(struct notebook *nb);      /* the time given to wake() has come */
 
-bool dispatch_is_occupied(const struct notebook *nb); /* a cell runs */
+enum occupied dispatch_is_occupied(const struct notebook *nb);
 /* Bytes of output that wait here to be published. If there are many, workers get no credit back. */
 size_t dispatch_waiting(const struct notebook *nb);
 

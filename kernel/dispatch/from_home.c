@@ -2,6 +2,7 @@
  * death. */
 #include "base/log.h"
 #include "kernel/dispatch/private.h"
+#include "kernel/notebook/debugger.h"
 
 /* Sends the comm messages that wait in the queue to home now. */
 static void pass_comms(struct notebook *nb)
@@ -26,7 +27,9 @@ static void awaits(struct notebook *nb, const struct span *m)
  * nowhere else. */
 static void input(struct notebook *nb, const struct span *m)
 {
-    const struct request *r = nb->home.executing                   ? nb->home.executing->r
+    const struct asked *a = home_asked(nb, m->cell);
+    const struct request *r = a && a->subshell                     ? a->r
+                              : nb->home.executing                 ? nb->home.executing->r
                               : nb->cell && nb->cell->from.request ? nb->cell->from.request
                                                                    : home_parent_of(nb, m->cell);
 
@@ -55,6 +58,8 @@ void from_home(struct notebook *nb, const struct span *m)
     switch (m->kind) {
     case SPAN_READY:
         home_ready(nb, m);
+        subshells_again(nb);
+        debugger_join_home(nb);
         break;
     case SPAN_REPLY:
         if (!home_reply(nb, m) && c)
@@ -77,7 +82,10 @@ void from_home(struct notebook *nb, const struct span *m)
         break;
     case SPAN_CALL:
         home_flush(nb);
-        cell_begin_call(nb, m);
+        if (m->v[F_CALL_FLAGS].u64 & CALL_INTERRUPT)
+            calls_end(nb, m->v[F_CALL_CALL].u64);
+        else
+            calls_add(nb, m);
         break;
     case SPAN_HAND:
         if (c)
@@ -107,7 +115,9 @@ static void home_gone(struct notebook *nb, const json_t *error)
 
     home_flush(nb);
     prompts_leave(nb, SPAN_WORKER_HOME);
+    comm_output_forget(nb, SPAN_WORKER_HOME);
     home_disown(nb);
+    calls_drop(nb);
     group_forget_versions(nb->group);
     if (c && (c->from.is_call || !cell_runs(c))) {
         c->from.wants_return = false;
@@ -119,7 +129,7 @@ static void home_gone(struct notebook *nb, const json_t *error)
 json_t *from_home_exited(struct notebook *nb, const struct span *m)
 {
     const bool had_started = nb->home.state == HOME_READY;
-    json_t *error = error_of_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", m);
+    json_t *error = error_of_exit(had_started ? "HomeDied" : "HomeNotStarted", "home", "", m);
 
     nb->home.state = HOME_BROKEN;
     if (had_started && nb->home.deaths++ < DEATHS_MAX) {

@@ -2,17 +2,45 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_panel.h"
 #include "kernel/dispatch/private.h"
+#include "kernel/notebook/debugger.h"
+
+#define CALLBACK_TEXT_MAX ((size_t)256 << 10) /* bytes */
 
 /* ---- output ---- */
 
+/* A page needs no more lines of one callback of a widget. false: these are left out. */
+static bool callback_may_print(struct notebook *nb, struct comm_told *t, unsigned rank,
+                               size_t bytes)
+{
+    struct buf line = BUF_INIT;
+
+    if (t->printed > CALLBACK_TEXT_MAX)
+        return false;
+    t->printed += bytes + 1;
+    if (t->printed <= CALLBACK_TEXT_MAX)
+        return true;
+    if (buf_addf(&line,
+                 "cellspan: what the callback of this widget prints from here on is left out; "
+                 "%%ranks logs -r %u shows it\n",
+                 rank) == 0)
+        publish_stream(nb, t->r, 2, buf_slice(&line));
+    buf_release(&line);
+    return false;
+}
+
 /* A rank prints although it runs no cell: the lines, each with a label, are shown under the last
- * cell on ranks. */
-static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
+ * cell on ranks, or under the message of a widget that it serves. */
+static void late_lines(struct notebook *nb, const struct rank *r, const struct span *m)
 {
     struct buf text = BUF_INIT;
     struct slice data = m->v[F_LINES_DATA].s;
+    struct comm_told *t = comm_told_of(nb, r->worker, 0);
+    const unsigned rank = r->number;
 
+    if (t && !callback_may_print(nb, t, rank, data.n))
+        return;
     while (data.n) {
         const struct slice line = slice_line(&data);
 
@@ -21,7 +49,7 @@ static void late_lines(struct notebook *nb, unsigned rank, const struct span *m)
             break;
     }
     if (text.n)
-        publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+        publish_stream(nb, t ? t->r : nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
                        buf_slice(&text));
     buf_release(&text);
 }
@@ -33,18 +61,20 @@ static void take_lines(struct notebook *nb, struct rank *r, const struct span *m
     if (member)
         output_lines(nb->cell, r->number, m);
     else
-        late_lines(nb, r->number, m);
+        late_lines(nb, r, m);
     nb->ops.owe(nb->ops.arg, r->worker, m->v[F_LINES_DATA].s.n);
 }
 
 /* The first rank's displays are shown as home's are. Other ranks' displays are shown with a label,
- * but they can't clear the output. Comm messages of ranks are never passed on. */
-static bool is_shown(const struct cell *c, const struct member *member, const char *type)
+ * but they can't clear the output, unless each has a tab. */
+static bool is_shown(struct cell *c, const struct member *member, const char *type)
 {
     const bool lead = member == &c->member[0];
 
-    if (!cell_is_shown(c) || strncmp(type, "comm_", 5) == 0)
+    if (!cell_is_shown(c))
         return false;
+    if (cell_panel_on(c))
+        return true;
     if (strcmp(type, "clear_output") == 0)
         return lead;
     return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
@@ -63,6 +93,10 @@ static void show(struct cell *c, struct member *member, const struct published *
     struct err err = { "" };
     const bool labelled = is_labelled(c, member, p->type);
 
+    if (c->out.tabs.panel) {
+        panel_displays_take(c, member->rank, p->type, &p->content);
+        return;
+    }
     if (c->out.merge && merge_flush_rank(c->out.merge, member->rank, &err) < 0)
         log_error("ranks", "%s", err.text);
     if (strcmp(p->type, "clear_output") == 0)
@@ -71,13 +105,33 @@ static void show(struct cell *c, struct member *member, const struct published *
     output_display(c, labelled ? (long)member->rank : -1, p->type, &p->content);
 }
 
+/* Comm messages are shown under the cell, or the widget's message, that the rank served. */
+static const struct request *parent_of(const struct notebook *nb, const struct member *member,
+                                       const struct comm_told *t)
+{
+    if (t)
+        return t->r;
+    return member && nb->cell->from.request ? nb->cell->from.request : nb->rank_parent;
+}
+
 static void take_publish(struct notebook *nb, struct rank *r, const struct span *m)
 {
     struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
     struct published p;
 
-    if (published_read(&p, m) && member && is_shown(nb->cell, member, p.type))
-        show(nb->cell, member, &p);
+    if (published_read(&p, m)) {
+        const struct comm_told *t = comm_told_of(nb, r->worker, m->cell);
+
+        if (strncmp(p.type, "comm_", 5) == 0) {
+            comm_output_take(nb, r->worker, parent_of(nb, member, t), &p);
+        } else if (t || (member && is_shown(nb->cell, member, p.type))) {
+            comm_output_display(nb, r->worker, &p);
+            if (t)
+                nb->ops.publish(nb->ops.arg, t->r, p.type, &p.content);
+            else
+                show(nb->cell, member, &p);
+        }
+    }
     nb->ops.owe(nb->ops.arg, r->worker, p.size);
 }
 
@@ -110,6 +164,7 @@ static void take_ready(struct notebook *nb, struct rank *r, const struct span *m
     if (r->state == RANK_STARTING)
         r->state = RANK_IDLE;
     start_check(nb, r, m->v[F_READY_PYTHON].s);
+    debugger_join(nb, r);
     if (nb->cell)
         start_progress(nb->cell);
 }
@@ -133,7 +188,12 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
     case SPAN_PUBLISH:
         take_publish(nb, r, m);
         break;
+    case SPAN_REPLY:
+        comm_routes_answered(nb, worker, m);
+        break;
     case SPAN_DONE:
+        if (comms_waits(nb->comms.table))
+            comm_output_flush(nb, worker);
         rank_ends_done(nb, r, m);
         break;
     case SPAN_INPUT:

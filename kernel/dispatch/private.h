@@ -2,6 +2,13 @@
 #ifndef KERNEL_DISPATCH_PRIVATE_H
 #define KERNEL_DISPATCH_PRIVATE_H
 
+#include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
+#include "kernel/cell/error_text.h"
+#include "kernel/cell/live_status.h"
+#include "kernel/cell/prompts.h"
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/ranks/check.h"
 
@@ -14,7 +21,12 @@ uint64_t cell_steps_due(const struct cell *c);
 /* ---- cell_begin.c ---- */
 bool cell_is_ours(struct request *r);
 void cell_begin(struct notebook *nb, struct request *r, unsigned count);
-void cell_begin_call(struct notebook *nb, const struct span *m);
+/* Calls of home run one after the other, in the order in which they came. */
+void calls_add(struct notebook *nb, const struct span *m);
+bool calls_begin(struct notebook *nb);     /* the next, if ranks run no cell; false: none begins */
+void calls_interrupt(struct notebook *nb); /* those that wait end with KeyboardInterrupt */
+void calls_end(struct notebook *nb, uint64_t call); /* one of them, or the one that runs */
+void calls_drop(struct notebook *nb);               /* those that wait: home is gone */
 void cell_destroy(struct cell *c);
 
 /* ---- from_home.c ---- */

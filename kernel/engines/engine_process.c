@@ -230,11 +230,6 @@ pid_t engine_process_pid(const struct engine_process *e)
     return e->pid;
 }
 
-int engine_process_errors(const struct engine_process *e, struct buf *out)
-{
-    return engine_errors(&e->errors, out);
-}
-
 /* Exit status 1 (it failed) and 2 (it can't do that) need no more words than its own. */
 int engine_process_words(const struct engine_process *e, struct buf *out)
 {
@@ -242,7 +237,7 @@ int engine_process_words(const struct engine_process *e, struct buf *out)
     int rc = 0;
 
     if (!e->ended)
-        return engine_process_errors(e, out);
+        return engine_errors(&e->errors, out);
     if (WIFSIGNALED(e->status))
         rc = buf_addf(out, "cellspan-launch-%s was killed by signal %d", e->name,
                       WTERMSIG(e->status));
@@ -251,7 +246,7 @@ int engine_process_words(const struct engine_process *e, struct buf *out)
                       WEXITSTATUS(e->status));
     if (rc == 0 && e->errors.bytes.n && out->n > start)
         rc = buf_add_text(out, ":\n");
-    return rc < 0 ? -1 : engine_process_errors(e, out);
+    return rc < 0 ? -1 : engine_errors(&e->errors, out);
 }
 
 /* ---- made and freed ---- */

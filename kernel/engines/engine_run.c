@@ -37,11 +37,6 @@ void engine_run_restart_clock(struct engine_run *run)
     run->deadline_ns = is_waited_for(run) ? clock_now(run->clock) + run->start_ns : UINT64_MAX;
 }
 
-void engine_run_stop_clock(struct engine_run *run)
-{
-    run->deadline_ns = UINT64_MAX;
-}
-
 void engine_run_node_changed(struct engine_run *run, const struct node *node)
 {
     if (missing(run) == 0 || (node->state == NODE_UP && run->deadline_ns == UINT64_MAX))
@@ -68,13 +63,11 @@ void engine_run_fail(struct engine_run *run, const char *why)
     run->event(run->arg, run->number, ENGINE_FAILED, why);
 }
 
-/* Adds what the engine wrote, and how it ended if it has. */
+/* Adds how the engine ended, if it has, and what it wrote. */
 static void fail_with(struct engine_run *run, int rc)
 {
-    if (rc == 0 && run->ended)
+    if (rc == 0)
         rc = engine_process_words(run->process, &run->words);
-    else if (rc == 0)
-        rc = engine_process_errors(run->process, &run->words);
     engine_run_fail(run, rc == 0 && run->words.n ? run->words.p : "out of memory");
 }
 

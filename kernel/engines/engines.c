@@ -292,7 +292,7 @@ void engines_destroy(struct engines *e)
     watch_stop(e->sweep);
     watch_stop(e->look);
     agents_quit(e->config.agents);
-    local_agent_let_go(&e->local);
+    fd_close(&e->local.in); /* it ends when its stdin does */
     wait_for_ends(e);
     for (size_t k = 0; k < e->n; k++)
         engine_run_free(e->run[k]);

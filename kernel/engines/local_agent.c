@@ -53,11 +53,6 @@ void local_agent_ended(struct local_agent *l, int status, char *why, size_t size
     fd_close(&l->in);
 }
 
-void local_agent_let_go(struct local_agent *l)
-{
-    fd_close(&l->in);
-}
-
 void local_agent_kill(struct local_agent *l)
 {
     if (l->pid <= 0)

@@ -62,10 +62,8 @@ void engine_process_end(struct engine_process *e);
 void engine_process_signal(struct engine_process *e, int signo);
 /* It has been waited for. Reads what it wrote last. */
 void engine_process_ended(struct engine_process *e, int status);
-/* Appends how it ended, for the user, and the last lines of its stderr. */
+/* Appends how it ended, if it has, for the user, and the last lines of its stderr. */
 MUST_USE int engine_process_words(const struct engine_process *e, struct buf *out);
-/* Appends only the last lines of its stderr. */
-MUST_USE int engine_process_errors(const struct engine_process *e, struct buf *out);
 
 /* ---- engine_run.c ---- */
 /* One engine from its start to its end: until when its nodes must be up, and why it failed. Private
@@ -99,15 +97,12 @@ void engine_nodes_said(void *run, const struct engine_line *said);
 
 /* Its nodes have the start time again from now on; no deadline if all are up. */
 void engine_run_restart_clock(struct engine_run *run);
-/* The engine waits in a queue: there is no deadline until something happens. */
-void engine_run_stop_clock(struct engine_run *run);
 /* A node is up or lost. */
 void engine_run_node_changed(struct engine_run *run, const struct node *node);
 /* Fails the run if the deadline is over. */
 void engine_run_look(struct engine_run *run, uint64_t now);
 
-/* Ends its agents and its process. */
-void engine_run_stop(struct engine_run *run);
+void engine_run_stop(struct engine_run *run); /* Ends its agents and its process. */
 /* The same, and the event ENGINE_FAILED. */
 void engine_run_fail(struct engine_run *run, const char *why);
 /* Its process has ended. If all nodes were up, they are lost one by one, with the engine's words.
@@ -130,7 +125,6 @@ struct local_agent {
 MUST_USE int local_agent_start(struct local_agent *l, struct err *err);
 /* It has ended with this wait status; writes why, for the user. */
 void local_agent_ended(struct local_agent *l, int status, char *why, size_t size);
-void local_agent_let_go(struct local_agent *l); /* closes its stdin, at which it ends */
-void local_agent_kill(struct local_agent *l);   /* if it still runs */
+void local_agent_kill(struct local_agent *l); /* if it still runs */
 
 #endif

@@ -43,9 +43,24 @@ void group_destroy(struct group *g)
     free(g->name);
     free(g->on);
     free(g->absent);
+    free(g->env);
     json_decref(g->cells);
     json_decref(g->bound);
     free(g);
+}
+
+struct slice group_env(struct group *g, const struct ranks *to, struct slice env)
+{
+    bool same = true;
+
+    if (!g->env || !slice_is(env, g->env)) {
+        free(g->env);
+        g->env = slice_copy(env); /* NULL: the next RUN has it again */
+        g->envs++;
+    }
+    RANKS_EACH (k, to)
+        same = same && g->rank[k].env == g->envs;
+    return same ? slice_text("") : env;
 }
 
 static int rank_init(struct rank *r, unsigned number)
@@ -173,6 +188,7 @@ struct rank *group_worker(const struct group *g, uint32_t worker)
 static void rank_forget(struct rank *r)
 {
     r->pid = 0;
+    r->env = 0;
     r->n_ran = 0;
     json_object_clear(r->known);
     json_object_clear(r->unsure);
@@ -321,29 +337,45 @@ static int add_range(struct buf *out, json_int_t first, json_int_t last)
     return last > first ? buf_addf(out, "-%" JSON_INTEGER_FORMAT, last) : 0;
 }
 
-int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
+static int by_number(const void *a, const void *b)
 {
-    json_int_t first = 0, last = 0;
+    const json_int_t x = *(const json_int_t *)a, y = *(const json_int_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The numbers of the missed cells, in the order in which the cells ran; returns how many. */
+static size_t find_missed(const struct group *g, const struct rank *r, json_int_t *number)
+{
     unsigned stretch = 0;
-    int missed = 0;
+    size_t n = 0;
 
     for (unsigned at = 0; at < json_array_size(g->cells); at++) {
         while (stretch < r->n_ran && at >= r->ran[stretch].first + r->ran[stretch].n)
             stretch++;
-        if (stretch < r->n_ran && at >= r->ran[stretch].first)
-            continue;
-        const json_int_t number = json_integer_value(json_array_get(g->cells, at));
-
-        if (missed++ && number != last + 1) {
-            if (add_range(out, first, last) < 0)
-                return -1;
-            first = number;
-        } else if (missed == 1) {
-            first = number;
-        }
-        last = number;
+        if (stretch == r->n_ran || at < r->ran[stretch].first)
+            number[n++] = json_integer_value(json_array_get(g->cells, at));
     }
-    return missed && add_range(out, first, last) < 0 ? -1 : missed;
+    return n;
+}
+
+int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
+{
+    json_int_t *number = calloc(json_array_size(g->cells) + 1, sizeof *number);
+    size_t n, k, first = 0;
+    int rc = 0;
+
+    if (!number)
+        return -1;
+    n = find_missed(g, r, number);
+    qsort(number, n, sizeof *number, by_number); /* cells of subshells run between others */
+    for (k = 1; k <= n && rc == 0; k++)
+        if (k == n || number[k] > number[k - 1] + 1) {
+            rc = add_range(out, number[first], number[k - 1]);
+            first = k;
+        }
+    free(number);
+    return rc < 0 ? -1 : (int)n;
 }
 
 void group_forget_cells(struct group *g)

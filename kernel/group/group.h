@@ -22,12 +22,12 @@ struct rank {
     bool is_new;       /* has not run a cell since its process started */
     bool was_up;       /* an earlier process of it had come up, so its variables are gone */
     unsigned lives;    /* number of processes that this rank has had */
+    unsigned env;      /* the number of the env that its last RUN had; 0: none yet */
     json_t *known;     /* owned: name -> version that home sent to it */
     json_t *unsure;    /* owned: names sent to it since it last answered */
     /* owned: for names that its cell will assign: name -> what `known` had, or null */
     json_t *before;
-    /* owned: names that it has bound by itself since home last answered CAPTURE */
-    json_t *bound;
+    json_t *bound; /* owned: names that it has bound by itself since home last answered CAPTURE */
     /* owned: name -> the rank's answer about its own value, if this cell asked for it */
     json_t *said;
     /* owned, n_ran of them, in order: the cells that it ran, as ranges of indices in group.cells */
@@ -46,10 +46,9 @@ struct met {
 };
 
 struct group {
-    char *name; /* owned */
-    char *on;   /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
-    /* owned: the last --on that failed; after that no place is chosen for the user */
-    char *absent;
+    char *name;   /* owned */
+    char *on;     /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
+    char *absent; /* owned: the last --on that failed; after that no place is chosen for the user */
     unsigned engine;        /* the number of the engine's run; 0: none is started */
     struct place_want want; /* the wishes of the last start of ranks */
     unsigned gpus;          /* GPUs that each rank got */
@@ -59,9 +58,17 @@ struct group {
     unsigned hash_size; /* a power of two, more than twice `size` */
     /* the world size of a cell without -n; 0: none was started, or all were stopped */
     unsigned asked;
-    unsigned world;  /* world size of the last cell; 0: none ran */
-    unsigned port;   /* MASTER_PORT of that world; 0: none yet */
+    unsigned world; /* world size of the last cell; 0: none ran */
+    unsigned port;  /* MASTER_PORT of that world; 0: none yet */
+    struct spare_ports {
+        unsigned node;
+        uint16_t port[16];
+        size_t n;
+        uint64_t asked_ns; /* they are free for SPARE_NS from then on, as far as anybody knows */
+    } spare;
     unsigned number; /* number of that world, part of the run id */
+    char *env;       /* owned: the last RUN's env; NULL: none */
+    unsigned envs;   /* its number */
     unsigned worlds; /* world numbers used so far; one for each change to a size not in met */
     struct met *met; /* owned, n_met of them, of different sizes */
     size_t n_met, room_met;
@@ -74,6 +81,8 @@ struct group {
 
 struct group *group_create(const char *name, struct err *err);
 void group_destroy(struct group *g); /* NULL is fine */
+/* What a RUN of these ranks has as `env`: nothing if each of them had the same one last. */
+struct slice group_env(struct group *g, const struct ranks *to, struct slice env);
 
 /* Grows to n ranks; new ones are RANK_NONE. On failure the group is unchanged. */
 MUST_USE int group_grow(struct group *g, unsigned n, struct err *err);

@@ -132,31 +132,30 @@ int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct s
     return rc;
 }
 
-static int rank_newer(struct rank *r, const json_t *rows)
+/* Version 0: home has no such variable. */
+static int rank_newer(struct rank *r, const char *name, const json_t *version)
 {
-    const char *name;
-    json_t *value;
-    int rc = 0;
-
-    json_object_foreach (r->bound, name, value) {
-        const json_t *version = version_of(rows, name);
-
-        if (rc == 0 && version)
-            rc = json_object_set(r->known, name, (json_t *)version);
-    }
-    json_object_clear(r->bound);
-    return rc;
+    if (json_object_del(r->bound, name) < 0 || json_integer_value(version) == 0)
+        return 0;
+    return json_object_set(r->known, name, (json_t *)version);
 }
 
+/* What home has not told yet stays: a call of another thread may have looked before. */
 int group_newer(struct group *g, const json_t *captured)
 {
-    const json_t *rows = json_object_get(captured, "newer");
+    size_t at;
+    json_t *row;
     int rc = 0;
 
-    for (unsigned k = 0; k < g->size; k++)
-        if (json_object_size(g->rank[k].bound) && rank_newer(&g->rank[k], rows) < 0)
-            rc = -1;
-    json_object_clear(g->bound);
+    json_array_foreach (json_object_get(captured, "newer"), at, row) {
+        const char *name = json_string_value(json_array_get(row, 0));
+
+        for (unsigned k = 0; name && k < g->size; k++)
+            if (rank_newer(&g->rank[k], name, json_array_get(row, 1)) < 0)
+                rc = -1;
+        if (name)
+            (void)json_object_del(g->bound, name);
+    }
     return rc;
 }
 

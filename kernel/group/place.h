@@ -1,4 +1,4 @@
-/* place.h - decides which rank of a world runs on which machine. Pure. */
+/* place.h - decides which rank of a world runs on which node. Pure. */
 #ifndef KERNEL_GROUP_PLACE_H
 #define KERNEL_GROUP_PLACE_H
 
@@ -8,13 +8,12 @@
 
 #define PLACE_NOWHERE UINT_MAX
 
-/* A machine on which ranks may run. */
+/* The facts about a node that decide how many ranks it gets. */
 struct place_node {
-    unsigned node;    /* its number */
-    const char *name; /* shown to users; borrowed */
-    unsigned slots;   /* ranks that the engine or the user wants there; 0: not given */
-    /* GPUs that ranks of this notebook have or may get there */
-    unsigned gpus;
+    unsigned node;     /* its number */
+    const char *name;  /* shown to users; borrowed */
+    unsigned slots;    /* ranks that the engine or the user wants there; 0: not given */
+    unsigned gpus;     /* GPUs that ranks of this notebook have or may get there */
     unsigned gpus_all; /* the same, including GPUs that others hold */
     long cores;        /* 0: not known */
     /* who else holds GPUs there, or why there are none; for users; borrowed; NULL or "": nothing */

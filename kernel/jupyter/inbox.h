@@ -5,11 +5,11 @@
 
 #include <zmq.h>
 
-#include "kernel/jupyter/front.h"
+#include "kernel/jupyter/channels.h"
 
 /* ---- request.c ---- */
 /* A verified incoming message. It has a reference count, so that a cell can keep its request as
- * long as it runs. front.h has the public part; this part is only for the front. */
+ * long as it runs. channels.h has the public part; this part is only for this folder. */
 
 /* Moves the n frames into a new request and verifies it. If the result is not JUPYTER_FINE, *out is
  * NULL and the frames are empty or unchanged. In any case the caller must close the frames. */
@@ -20,10 +20,8 @@ const struct slice *request_identity(const struct request *r, size_t *n);
 /* When the work on it began, in the form of clock_iso8601(); "" before request_begin(). */
 void request_begin(struct request *r);
 const char *request_begun(const struct request *r);
-/* The raw parent_header; may be any bytes. */
-struct slice request_parent(const struct request *r);
 
-/* How often each fault was seen; shared by all inboxes of a front. */
+/* How often each fault was seen; all inboxes share it. */
 struct refusals {
     unsigned long long count[JUPYTER_FAULTS];
 };

@@ -3,7 +3,7 @@
 #define KERNEL_JUPYTER_PRIVATE_H
 
 #include "kernel/jupyter/connection.h"
-#include "kernel/jupyter/front.h"
+#include "kernel/jupyter/channels.h"
 
 /* ---- proc.c ---- */
 /* Reads facts about processes and the machine from Linux's /proc. On other systems every call
@@ -25,8 +25,6 @@ struct proc_cpu { /* ticks since boot, of all CPUs */
 
 /* The process pid and all its descendants, pid first. The caller frees *list. */
 MUST_USE int proc_tree(long pid, struct proc_process **list, size_t *n);
-/* The proportional set size in bytes: each shared page is divided among its processes. */
-MUST_USE int proc_pss(long pid, uint64_t *bytes);
 MUST_USE int proc_memory(struct proc_memory *m);
 MUST_USE int proc_cpu(struct proc_cpu *c);
 
@@ -56,7 +54,7 @@ struct heartbeat *heartbeat_start(void *socket, struct err *err);
 /* Waits for the thread, which ends when the socket's context is shut down. NULL is fine. */
 void heartbeat_join(struct heartbeat *h);
 
-/* ---- owner.c ---- */
+/* ---- channels_zap.c ---- */
 /* Decides who may connect if the channels are encrypted. CURVE alone would admit every client that
  * knows the server's public key. */
 
@@ -65,12 +63,12 @@ void heartbeat_join(struct heartbeat *h);
 #define DOMAIN_OWNER   "owner"
 #define DOMAIN_ANYBODY "anybody"
 
-struct owner;
+struct channels_zap;
 
 /* Answers the ZAP questions of the context's sockets, from the loop. */
-struct owner *owner_create(struct loop *loop, void *context, const struct connection *c,
-                           struct err *err);
-void owner_destroy(struct owner *o); /* NULL is fine */
+struct channels_zap *channels_zap_create(struct loop *loop, void *context,
+                                         const struct connection *c, struct err *err);
+void channels_zap_destroy(struct channels_zap *z); /* NULL is fine */
 
 /* ---- sockets.c ---- */
 /* The ZeroMQ sockets of the five channels: one context, one I/O thread, options, keys, addresses.
@@ -78,8 +76,8 @@ void owner_destroy(struct owner *o); /* NULL is fine */
 
 struct sockets {
     void *context;
-    void *socket[PORTS]; /* the heartbeat's is NULL: its thread owns it */
-    struct owner *owner; /* NULL: no encryption */
+    void *socket[PORTS];      /* the heartbeat's is NULL: its thread owns it */
+    struct channels_zap *zap; /* NULL: no encryption */
     struct heartbeat *heartbeat;
 };
 
@@ -101,7 +99,7 @@ struct iopub;
 /* A client subscribed to the topic (borrowed). */
 typedef void (*iopub_subscribed_f)(void *arg, struct slice topic);
 
-/* The limits of front.h: above `high`, programs that print should stop; below `low`
+/* The limits of channels.h: above `high`, programs that print should stop; below `low`
  * iopub_on_drained reports that they may continue. */
 struct iopub_marks {
     size_t high, low; /* bytes */

@@ -1,4 +1,4 @@
-/* proc.c - readers of /proc. */
+/* proc.c - readers of /proc. On a system without it, each of them fails. */
 #include "kernel/jupyter/private.h"
 
 #include <dirent.h>
@@ -8,8 +8,6 @@
 
 #include "base/process.h"
 #include "base/rows.h"
-
-#ifdef __linux__
 
 #define PROCESSES_MAX 100000u
 
@@ -101,36 +99,17 @@ int proc_tree(long pid, struct proc_process **list, size_t *n)
     return -1;
 }
 
-/* Finds the line "Name:   123 kB" and returns the number in bytes; 0 if there is no such line. */
-static uint64_t line_of(const char *text, const char *name)
+/* The line's number, in KiB, in bytes; 0 if there is no such line. */
+static uint64_t line_of(struct slice text, const char *name)
 {
-    const size_t n = strlen(name);
-
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, n) == 0 && line[n] == ':')
-            return strtoull(line + n + 1, NULL, 10) * 1024;
-    }
-    return 0;
-}
-
-int proc_pss(long pid, uint64_t *bytes)
-{
-    char path[64], text[4096];
-
-    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
-    if (file_read(path, text, sizeof text) < 0)
-        return -1;
-    *bytes = line_of(text, "Pss");
-    return 0;
+    return file_number_of(text, name, 0) * 1024;
 }
 
 int proc_memory(struct proc_memory *m)
 {
-    char text[4096];
+    char bytes[4096];
+    const struct slice text = file_start("/proc/meminfo", bytes, sizeof bytes);
 
-    if (file_read("/proc/meminfo", text, sizeof text) < 0)
-        return -1;
     m->total = line_of(text, "MemTotal");
     m->free = line_of(text, "MemFree");
     m->available = line_of(text, "MemAvailable");
@@ -158,34 +137,3 @@ int proc_cpu(struct proc_cpu *c)
     c->busy = c->all - t[3] - t[4];
     return 0;
 }
-
-#else
-
-int proc_tree(long pid, struct proc_process **list, size_t *n)
-{
-    (void)pid;
-    *list = NULL;
-    *n = 0;
-    return -1;
-}
-
-int proc_pss(long pid, uint64_t *bytes)
-{
-    (void)pid;
-    (void)bytes;
-    return -1;
-}
-
-int proc_memory(struct proc_memory *m)
-{
-    (void)m;
-    return -1;
-}
-
-int proc_cpu(struct proc_cpu *c)
-{
-    (void)c;
-    return -1;
-}
-
-#endif

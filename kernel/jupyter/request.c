@@ -83,35 +83,27 @@ const char *request_type(const struct request *r)
     return r->message.type;
 }
 
+const char *request_subshell(const struct request *r)
+{
+    const char *id = json_string_value(json_object_get(r->message.header, "subshell_id"));
+
+    return id && *id ? id : NULL;
+}
+
 const json_t *request_content(const struct request *r)
 {
     return r->message.content;
 }
 
-struct slice request_content_text(const struct request *r)
+struct slice request_part(const struct request *r, enum jupyter_part part)
 {
-    return r->message.part[JUPYTER_CONTENT];
-}
-
-struct slice request_header(const struct request *r)
-{
-    return r->message.part[JUPYTER_HEADER];
-}
-
-struct slice request_metadata(const struct request *r)
-{
-    return r->message.part[JUPYTER_METADATA];
+    return r->message.part[part];
 }
 
 const struct slice *request_buffers(const struct request *r, size_t *n)
 {
     *n = r->message.buffers;
     return r->message.buffer;
-}
-
-struct slice request_parent(const struct request *r)
-{
-    return r->message.part[JUPYTER_PARENT];
 }
 
 const struct slice *request_identity(const struct request *r, size_t *n)

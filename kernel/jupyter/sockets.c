@@ -122,7 +122,7 @@ int sockets_open(struct sockets *s, struct loop *loop, const struct connection *
         goto undo;
     }
     /* Before any bind: without it, every client that connects would be admitted. */
-    if (c->curve && !(s->owner = owner_create(loop, s->context, c, err)))
+    if (c->curve && !(s->zap = channels_zap_create(loop, s->context, c, err)))
         goto undo;
     for (unsigned port = 0; port < PORTS; port++)
         if (bind_one(s, c, (enum port)port, err) < 0)
@@ -142,7 +142,7 @@ undo:
  * left. */
 void sockets_close(struct sockets *s, int linger_ms)
 {
-    owner_destroy(s->owner);
+    channels_zap_destroy(s->zap);
     for (unsigned port = 0; port < PORTS; port++)
         if (s->socket[port]) {
             (void)!loop_zmq_set(s->socket[port], ZMQ_LINGER, linger_ms);

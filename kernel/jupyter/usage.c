@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/rows.h"
 
 struct usage {
@@ -203,7 +204,7 @@ static void step(void *arg)
         finish(u);
         return;
     }
-    if (proc_pss(u->now[u->at++].pid, &pss) == 0) {
+    if (process_memory(u->now[u->at++].pid, &pss)) {
         u->pss += pss;
         u->pss_seen = true;
     }

@@ -2,18 +2,22 @@
 noinst_LIBRARIES += kernel/merge/libmerge.a
 kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/merge.h kernel/merge/private.h kernel/merge/merge.c \
-	kernel/merge/sole.c \
+	kernel/merge/passthrough.c \
 	kernel/merge/screen.c \
 	kernel/merge/source.c \
 	kernel/merge/frame.c \
-	kernel/merge/lane.c \
+	kernel/merge/line_queue.c \
 	kernel/merge/fold.c \
 	kernel/merge/show.c \
 	kernel/merge/label.c \
 	kernel/merge/bars.c \
 	kernel/merge/pace.h kernel/merge/pace.c \
 	kernel/merge/page.c \
-	kernel/merge/gap.h kernel/merge/gap.c
+	kernel/merge/omit.h kernel/merge/omit.c \
+	kernel/merge/panel.h kernel/merge/panel_private.h kernel/merge/panel.c \
+	kernel/merge/panel_html.c \
+	kernel/merge/tab_lines.c \
+	kernel/merge/ansi.c
 
 check_PROGRAMS += \
 	tests/unit/merge/fold.t \
@@ -39,3 +43,6 @@ check_PROGRAMS += tests/unit/merge/chaos.t
 tests_unit_merge_chaos_t_SOURCES = tests/unit/merge/chaos.c tests/unit/merge/fixture.h
 tests_unit_merge_chaos_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_merge_chaos_t_LDADD = $(merge_test_libs)
+check_PROGRAMS += tests/unit/merge/panel.t
+tests_unit_merge_panel_t_SOURCES = tests/unit/merge/panel.c
+tests_unit_merge_panel_t_LDADD = $(merge_test_libs)

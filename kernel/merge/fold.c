@@ -15,7 +15,7 @@ struct bucket {
 };
 
 struct fold {
-    bool twins;
+    bool joins;
     unsigned words;
     struct line *head, *tail;
     struct bucket *buckets;
@@ -28,13 +28,13 @@ struct fold {
     struct line **last; /* by rank: its last line that waits, or NULL */
 };
 
-struct fold *fold_create(const struct ranks *living, bool twins)
+struct fold *fold_create(const struct ranks *living, bool joins)
 {
     struct fold *f = calloc(1, sizeof *f);
 
     if (!f)
         return NULL;
-    f->twins = twins;
+    f->joins = joins;
     f->words = living->words;
     f->behind = ranks_count(living);
     f->last = calloc((size_t)living->words * 64 + 1, sizeof(struct line *));
@@ -78,9 +78,9 @@ static void bucket_add(struct fold *f, struct line *l)
 {
     struct bucket *b = &f->buckets[l->hash & (f->buckets_n - 1)];
 
-    l->twin = NULL;
+    l->chained = NULL;
     if (b->last)
-        b->last->twin = l;
+        b->last->chained = l;
     else
         b->first = l;
     b->last = l;
@@ -101,21 +101,21 @@ static int buckets_grow(struct fold *f)
     return 0;
 }
 
-static bool is_twin(const struct line *l, uint64_t hash, struct slice text, unsigned flags)
+static bool is_equal(const struct line *l, uint64_t hash, struct slice text, unsigned flags)
 {
     return l->hash == hash && l->flags == flags && slice_equal(line_text(l), text);
 }
 
 /* The first equal line after the rank's last one, or NULL. */
-static struct line *find_twin(const struct fold *f, unsigned rank, uint64_t hash, struct slice text,
-                              unsigned flags)
+static struct line *find_equal(const struct fold *f, unsigned rank, uint64_t hash,
+                               struct slice text, unsigned flags)
 {
     const struct line *after = f->last[rank];
     struct line *l = after ? after->next : f->head;
     const struct bucket *b;
 
     for (unsigned k = 0; l && k < NEAR; k++, l = l->next)
-        if (is_twin(l, hash, text, flags))
+        if (is_equal(l, hash, text, flags))
             return l;
     if (!l)
         return NULL;
@@ -123,8 +123,8 @@ static struct line *find_twin(const struct fold *f, unsigned rank, uint64_t hash
     if (!b->last || (after && b->last->seq <= after->seq))
         return NULL;
     l = b->first;
-    for (unsigned k = 0; l && k < FAR; k++, l = l->twin)
-        if ((!after || l->seq > after->seq) && is_twin(l, hash, text, flags))
+    for (unsigned k = 0; l && k < FAR; k++, l = l->chained)
+        if ((!after || l->seq > after->seq) && is_equal(l, hash, text, flags))
             return l;
     return NULL;
 }
@@ -151,9 +151,9 @@ static void bucket_drop(struct fold *f, struct line *l)
     struct bucket *b = &f->buckets[l->hash & (f->buckets_n - 1)];
     struct line *before = NULL;
 
-    for (struct line *at = b->first; at != l; at = at->twin)
+    for (struct line *at = b->first; at != l; at = at->chained)
         before = at;
-    *(before ? &before->twin : &b->first) = l->twin;
+    *(before ? &before->chained : &b->first) = l->chained;
     if (b->last == l)
         b->last = before;
 }
@@ -177,8 +177,8 @@ static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t h
                          ? NULL
                          : f->buckets[hash & (f->buckets_n - 1)].first;
 
-    for (unsigned k = 0; l && k < FAR; k++, l = l->twin)
-        if (!(l->who[rank / 64] >> rank % 64 & 1) && is_twin(l, hash, text, flags) &&
+    for (unsigned k = 0; l && k < FAR; k++, l = l->chained)
+        if (!(l->who[rank / 64] >> rank % 64 & 1) && is_equal(l, hash, text, flags) &&
             is_last_of_its_ranks(f, l))
             return l;
     return NULL;
@@ -203,7 +203,7 @@ static struct line *append(struct fold *f, uint64_t hash, struct slice text, uns
 {
     struct line *l;
 
-    if (f->twins && f->count >= f->buckets_n && buckets_grow(f) < 0)
+    if (f->joins && f->count >= f->buckets_n && buckets_grow(f) < 0)
         return NULL;
     if (!(l = malloc(sizeof *l + f->words * sizeof l->who[0] + text.n)))
         return NULL;
@@ -217,7 +217,7 @@ static struct line *append(struct fold *f, uint64_t hash, struct slice text, uns
     if (text.n)
         memcpy(l->who + f->words, text.p, text.n);
     link_last(f, l);
-    if (f->twins)
+    if (f->joins)
         bucket_add(f, l);
     f->count++;
     f->bytes += text.n;
@@ -226,10 +226,10 @@ static struct line *append(struct fold *f, uint64_t hash, struct slice text, uns
 
 int fold_add(struct fold *f, unsigned rank, struct slice text, unsigned flags, uint64_t due_ns)
 {
-    const uint64_t hash = f->twins ? hash_of(text, flags) : 0;
-    struct line *l = f->twins ? find_twin(f, rank, hash, text, flags) : NULL;
+    const uint64_t hash = f->joins ? hash_of(text, flags) : 0;
+    struct line *l = f->joins ? find_equal(f, rank, hash, text, flags) : NULL;
 
-    if (!l && f->twins && f->last[rank] && (l = find_movable(f, rank, hash, text, flags)))
+    if (!l && f->joins && f->last[rank] && (l = find_movable(f, rank, hash, text, flags)))
         move_last(f, l);
     if (!l && !(l = append(f, hash, text, flags, due_ns)))
         return -1;
@@ -266,7 +266,7 @@ bool fold_settled(const struct fold *f)
 {
     if (f->behind || !f->head)
         return f->behind == 0;
-    return !f->twins || has_all(f, f->head) || !is_last_of_its_ranks(f, f->head);
+    return !f->joins || has_all(f, f->head) || !is_last_of_its_ranks(f, f->head);
 }
 
 bool fold_has(const struct fold *f, unsigned rank)
@@ -303,10 +303,10 @@ struct line *fold_take(struct fold *f)
 
     if (!l)
         return NULL;
-    if (f->twins) {
+    if (f->joins) {
         struct bucket *b = &f->buckets[l->hash & (f->buckets_n - 1)];
 
-        b->first = l->twin;
+        b->first = l->chained;
         if (!b->first)
             b->last = NULL;
     }

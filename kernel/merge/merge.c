@@ -1,15 +1,19 @@
-/* The steps of a line: utf8 repairs invalid UTF-8 screen removes escape sequences that set a
- * terminal's modes source keeps part of a line until its newline, a table until its last row, and a
- * bar's state lane keeps lines until equal lines of other ranks come, or another rank's long line
- * ends show adds labels, and keeps other ranks' text out of an unfinished line If only one rank is
- * shown (a world of one, rank0), there is only utf8, until the rank draws as on a terminal. */
+/* The steps of a line:
+ * - utf8 repairs invalid UTF-8;
+ * - screen removes escape sequences that set a terminal's modes;
+ * - source keeps the start of a line until its newline, a table until its last row, and a bar's
+ *   state;
+ * - line_queue keeps lines until equal lines of other ranks come, or a long line has ended;
+ * - show adds labels, and keeps other ranks' text out of an unfinished line.
+ * If only one rank is shown (a world of one, rank0), passthrough replaces all of these, until the
+ * rank draws as on a terminal. */
 #include "kernel/merge/merge.h"
 
 #include <stdlib.h>
 
 #include "kernel/merge/private.h"
 
-#define TWINS_NS    (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
+#define EQUAL_NS    (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
 #define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
 #define PARTIAL_MAX 8192u             /* bytes; a longer start of a line does not wait */
 #define BAR_MAX     65536u            /* bytes; a longer row is not a progress bar */
@@ -21,11 +25,11 @@ struct merge {
     struct merge_out out;
     enum plan_merge mode;
     bool labelled;
-    struct sole sole;
+    struct passthrough passthrough;
     unsigned words;
-    struct show show;        /* if only one rank is shown, only `refused` is used */
-    struct lane lanes[2];    /* by stream */
-    struct source **sources; /* 2 * rank + stream - 1; NULL until it prints */
+    struct show show;            /* if only one rank is shown, only `refused` is used */
+    struct line_queue queues[2]; /* by stream */
+    struct source **sources;     /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
     struct source *first, *last; /* sources whose partial or frame waits, oldest first */
     size_t partial_bytes;        /* of partials and frames */
@@ -49,7 +53,7 @@ static int build(struct merge *m, const struct ranks *world)
     if (!(m->sources = calloc(m->sources_n, sizeof(struct source *))))
         return -1;
     for (unsigned k = 0; k < 2; k++)
-        if (lane_init(&m->lanes[k], k + 1, world, m->mode == PLAN_FOLD, &m->show) < 0)
+        if (line_queue_init(&m->queues[k], k + 1, world, m->mode == PLAN_FOLD, &m->show) < 0)
             return -1;
     return 0;
 }
@@ -68,8 +72,11 @@ struct merge *merge_create(enum plan_merge mode, const struct ranks *world,
     m->clock = clock;
     m->out = out;
     m->mode = mode;
-    m->sole.rank = mode == PLAN_RANK0 || ranks_count(world) == 1 ? ranks_next(world, 0) : -1;
-    m->labelled = m->sole.rank < 0 && (mode == PLAN_FOLD || mode == PLAN_PREFIX);
+    if (mode == PLAN_RANK0 || (mode != PLAN_PANEL && ranks_count(world) == 1))
+        m->passthrough.rank = ranks_next(world, 0);
+    else
+        m->passthrough.rank = -1;
+    m->labelled = m->passthrough.rank < 0 && (mode == PLAN_FOLD || mode == PLAN_PREFIX);
     m->words = world->words;
     m->rows_due_ns = UINT64_MAX;
     m->sources_n = (size_t)world->words * 128;
@@ -88,8 +95,8 @@ void merge_destroy(struct merge *m)
     for (size_t i = 0; m->sources && i < m->sources_n; i++)
         source_destroy(m->sources[i]);
     free(m->sources);
-    lane_release(&m->lanes[0]);
-    lane_release(&m->lanes[1]);
+    line_queue_release(&m->queues[0]);
+    line_queue_release(&m->queues[1]);
     show_release(&m->show);
     buf_release(&m->room);
     buf_release(&m->bare);
@@ -138,12 +145,12 @@ static void partial_clear(struct merge *m, struct source *s)
         unqueue(m, s);
 }
 
-static uint64_t twins_ns(const struct merge *m, uint64_t now)
+static uint64_t equal_due_ns(const struct merge *m, uint64_t now)
 {
-    return m->mode == PLAN_FOLD ? now + TWINS_NS : now;
+    return m->mode == PLAN_FOLD ? now + EQUAL_NS : now;
 }
 
-/* Passes the rows of the frame on, as one line of the lane. */
+/* Passes the rows of the frame on, as one line of the queue. */
 static int put_frame(struct merge *m, struct source *s, uint64_t now)
 {
     const struct slice rows = buf_slice(&s->frame);
@@ -151,8 +158,8 @@ static int put_frame(struct merge *m, struct source *s, uint64_t now)
 
     if (!rows.n)
         return 0;
-    rc = lane_put(&m->lanes[s->stream - 1], s->rank, rows,
-                  memchr(rows.p, '\n', rows.n) ? LINE_FRAME : 0, twins_ns(m, now), now);
+    rc = line_queue_put(&m->queues[s->stream - 1], s->rank, rows,
+                        memchr(rows.p, '\n', rows.n) ? LINE_FRAME : 0, equal_due_ns(m, now), now);
     m->partial_bytes -= rows.n;
     if (s->frame.cap > 4 * (size_t)PARTIAL_MAX)
         buf_release(&s->frame);
@@ -170,7 +177,7 @@ static int put(struct merge *m, struct source *s, struct slice text, unsigned fl
     if (s->open)
         flags |= LINE_CONT;
     s->open = flags & LINE_OPEN;
-    return lane_put(&m->lanes[s->stream - 1], s->rank, text, flags, due_ns, now);
+    return line_queue_put(&m->queues[s->stream - 1], s->rank, text, flags, due_ns, now);
 }
 
 /* Passes a whole line on, unless it is a row of a frame: that waits for the frame's last row. */
@@ -180,7 +187,7 @@ static int put_line(struct merge *m, struct source *s, struct slice text, uint64
                                                               : frame_row(text, s->frame.n > 0);
 
     if (row == FRAME_NONE)
-        return put(m, s, text, 0, twins_ns(m, now), now);
+        return put(m, s, text, 0, equal_due_ns(m, now), now);
     if (row == FRAME_FIRST && put_frame(m, s, now) < 0)
         return -1;
     if (buf_reserve(&s->frame, text.n + 1) < 0)
@@ -202,7 +209,7 @@ static int put_partial(struct merge *m, struct source *s, uint64_t now)
     if (!s->partial.n)
         return put_frame(m, s, now);
     rc = put(m, s, buf_slice(&s->partial), bare ? LINE_BARE : LINE_OPEN,
-             small ? s->since_ns + TWINS_NS : now, now);
+             small ? s->since_ns + EQUAL_NS : now, now);
     partial_clear(m, s);
     return rc;
 }
@@ -431,23 +438,23 @@ static int result(const struct merge *m, int rc, struct err *err)
 static int settle(struct merge *m, int rc, uint64_t now, struct err *err)
 {
     for (unsigned k = 0; rc == 0 && k < 2; k++)
-        rc = lane_drain(&m->lanes[k], LANE_DUE, 0, now);
+        rc = line_queue_drain(&m->queues[k], DRAIN_DUE, 0, now);
     if (show_out(&m->show) < 0)
         rc = -1;
     return result(m, rc == 0 ? report_bars(m, false, now) : rc, err);
 }
 
 /* From now on the only rank's text takes all steps, as that of many ranks does. */
-static int sole_draws(struct merge *m)
+static int end_passthrough(struct merge *m)
 {
     for (unsigned k = 0; k < 2; k++) {
-        struct source *s = source_get(m, (unsigned)m->sole.rank, k + 1);
+        struct source *s = source_get(m, (unsigned)m->passthrough.rank, k + 1);
 
         if (!s)
             return -1;
-        s->utf8 = m->sole.utf8[k];
+        s->utf8 = m->passthrough.utf8[k];
     }
-    m->sole.drawn = true;
+    m->passthrough.drawn = true;
     return 0;
 }
 
@@ -459,12 +466,12 @@ int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
 
     if (stream < 1 || stream > 2)
         return err_set(err, "there is no stream %u to merge", stream);
-    if (m->sole.rank >= 0 && rank != (unsigned)m->sole.rank)
+    if (m->passthrough.rank >= 0 && rank != (unsigned)m->passthrough.rank)
         return 0;
-    if (sole_passes(&m->sole) && screen_set(data) && sole_draws(m) < 0)
+    if (passthrough_is_on(&m->passthrough) && screen_set(data) && end_passthrough(m) < 0)
         return no_memory(err);
-    if (sole_passes(&m->sole))
-        return result(m, sole_lines(&m->sole, &m->show, stream, data, &m->room), err);
+    if (passthrough_is_on(&m->passthrough))
+        return result(m, passthrough_lines(&m->passthrough, &m->show, stream, data, &m->room), err);
     if (rank >= m->words * 64)
         return err_set(err, "rank %u prints, but is not of the world that the cell runs in", rank);
     if (!(s = source_get(m, rank, stream)))
@@ -507,15 +514,15 @@ int merge_rank_over(struct merge *m, unsigned rank, struct err *err)
     const uint64_t now = clock_now(m->clock);
     int rc;
 
-    if (sole_passes(&m->sole))
-        return rank == (unsigned)m->sole.rank
-                   ? result(m, sole_end(&m->sole, &m->show, &m->room), err)
+    if (passthrough_is_on(&m->passthrough))
+        return rank == (unsigned)m->passthrough.rank
+                   ? result(m, passthrough_end(&m->passthrough, &m->show, &m->room), err)
                    : 0;
     if (rank >= m->words * 64)
         return 0;
     rc = finish_rank(m, rank, true, now);
     for (unsigned k = 0; k < 2; k++) {
-        fold_rank_over(m->lanes[k].fold, rank);
+        fold_rank_over(m->queues[k].fold, rank);
         show_rank_over(&m->show, k + 1, rank);
     }
     return settle(m, rc, now, err);
@@ -538,11 +545,11 @@ int merge_flush_rank(struct merge *m, unsigned rank, struct err *err)
     const uint64_t now = clock_now(m->clock);
     int rc;
 
-    if (sole_passes(&m->sole) || rank >= m->words * 64)
+    if (passthrough_is_on(&m->passthrough) || rank >= m->words * 64)
         return 0;
     rc = finish_rank(m, rank, false, now);
     for (unsigned k = 0; rc == 0 && k < 2; k++)
-        rc = lane_drain(&m->lanes[k], LANE_RANK, rank, now);
+        rc = line_queue_drain(&m->queues[k], DRAIN_RANK, rank, now);
     m->bars_next_ns = now;
     return settle(m, rc, now, err);
 }
@@ -552,14 +559,14 @@ int merge_flush(struct merge *m, struct err *err)
     const uint64_t now = clock_now(m->clock);
     int rc = 0;
 
-    if (sole_passes(&m->sole))
-        return result(m, sole_end(&m->sole, &m->show, &m->room), err);
+    if (passthrough_is_on(&m->passthrough))
+        return result(m, passthrough_end(&m->passthrough, &m->show, &m->room), err);
     for (size_t i = 0; rc == 0 && i < m->sources_n; i++)
         if (m->sources[i])
             rc = finish_source(m, m->sources[i], true, now);
     m->rows_due_ns = UINT64_MAX;
     for (unsigned k = 0; rc == 0 && k < 2; k++)
-        rc = lane_drain(&m->lanes[k], LANE_ALL, 0, now);
+        rc = line_queue_drain(&m->queues[k], DRAIN_ALL, 0, now);
     if (show_out(&m->show) < 0)
         rc = -1;
     if (rc == 0)
@@ -574,9 +581,9 @@ uint64_t merge_due_ns(const struct merge *m)
 {
     uint64_t due = UINT64_MAX;
 
-    if (sole_passes(&m->sole))
+    if (passthrough_is_on(&m->passthrough))
         return due;
-    due = clock_earlier(lane_due_ns(&m->lanes[0]), lane_due_ns(&m->lanes[1]));
+    due = clock_earlier(line_queue_due_ns(&m->queues[0]), line_queue_due_ns(&m->queues[1]));
     due = clock_earlier(due, m->rows_due_ns);
     if (m->first)
         due = clock_earlier(due, m->first->since_ns + PARTIAL_NS);
@@ -585,7 +592,7 @@ uint64_t merge_due_ns(const struct merge *m)
 
 size_t merge_waiting(const struct merge *m)
 {
-    if (sole_passes(&m->sole))
-        return m->sole.utf8[0].n + m->sole.utf8[1].n;
-    return fold_bytes(m->lanes[0].fold) + fold_bytes(m->lanes[1].fold) + m->partial_bytes;
+    if (passthrough_is_on(&m->passthrough))
+        return m->passthrough.utf8[0].n + m->passthrough.utf8[1].n;
+    return fold_bytes(m->queues[0].fold) + fold_bytes(m->queues[1].fold) + m->partial_bytes;
 }

@@ -9,6 +9,7 @@
  *   prefix  "[2] text"
  *   rank0   only rank 0's lines, without label
  *   raw     every rank's lines, without label
+ *   panel   as raw, also for one rank: its progress bars are drawn here, for a tab (panel.h)
  * A world of one rank has no labels in any mode. */
 #ifndef KERNEL_MERGE_MERGE_H
 #define KERNEL_MERGE_MERGE_H

@@ -1,6 +1,6 @@
 /* The window is longer than the server's: a message may wait up to 100 ms before it leaves, so two
  * messages may arrive closer together than they were counted. */
-#include "kernel/merge/gap.h"
+#include "kernel/merge/omit.h"
 
 #include <stdlib.h>
 #include <string.h>

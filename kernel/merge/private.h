@@ -35,8 +35,7 @@ enum frame_row frame_row(struct slice line, bool within);
 bool screen_set(struct slice text);
 /* Removes private modes. *out is text itself, or what was written to *room. -1: memory is out. */
 MUST_USE int screen_strip(struct slice text, struct buf *room, struct slice *out);
-/* Does the text only set colours, and show nothing? */
-bool screen_colours(struct slice text);
+bool screen_colours(struct slice text); /* Does the text only set colours, and show nothing? */
 
 /* ---- source.c ---- */
 /* One stream of one rank: the text that is not a whole line yet, and the progress bars that it
@@ -84,8 +83,7 @@ MUST_USE int source_overwrite(struct source *s, struct slice text);
 MUST_USE int source_newline(struct source *s);
 /* Does the text contain control sequences that draw (carriage return, cursor up, erase)? */
 bool source_draws(struct slice text);
-/* Clears the erased rows. Were there any? */
-bool source_erase(struct source *s);
+bool source_erase(struct source *s); /* Clears the erased rows. Were there any? */
 /* Does this text without control sequences continue a bar? Else it is a line after one. */
 bool source_goes_on(const struct source *s, struct slice part);
 /* How many empty lines end the text: with them tqdm moves down to a bar's position. 0 if there are
@@ -95,12 +93,9 @@ size_t source_way_down(const struct source *s, struct slice text);
 void source_shift(struct source *s);
 /* Have newlines ended more rows than the cursor ever went up? These rows wait to become lines. */
 bool source_waits(const struct source *s);
-/* The text of the cursor's row. */
-struct slice source_row(const struct source *s);
-/* The bar is over: clears all rows. */
-void source_bar_over(struct source *s);
-/* Is there a bar with visible text? */
-bool source_shows_bar(const struct source *s);
+struct slice source_row(const struct source *s); /* The text of the cursor's row. */
+void source_bar_over(struct source *s);          /* The bar is over: clears all rows. */
+bool source_shows_bar(const struct source *s);   /* Is there a bar with visible text? */
 
 /* ---- label.c ---- */
 /* The label before a line that names its ranks: "[2] ", "[0-3] ", "[0,2-3] ". */
@@ -131,8 +126,8 @@ MUST_USE int bars_write(struct source *const *sources, size_t n, bool fold, stru
                         struct buf *out);
 
 /* ---- fold.c ---- */
-/* The waiting lines of one stream. A line waits for its twins (equal lines of other
- * ranks), or for the end of another rank's long line.
+/* The waiting lines of one stream. A line waits for equal lines of other ranks, or for the end of
+ * another rank's long line.
  *
  * The list has the order in which lines will leave. A rank's new line joins an equal line after the
  * last line of this rank, so that each rank's lines keep their order. Or it joins an earlier equal
@@ -147,7 +142,7 @@ MUST_USE int bars_write(struct source *const *sources, size_t n, bool fold, stru
 
 struct line {
     struct line *next, *prev;
-    struct line *twin; /* the next line in the same hash bucket */
+    struct line *chained; /* the next line in the same hash bucket */
     uint64_t seq;
     uint64_t hash;
     uint64_t due_ns; /* leaves at this time at the latest */
@@ -165,15 +160,15 @@ static inline struct slice line_text(const struct line *l)
 struct fold;
 
 /* living: the ranks that may still print; a line is settled when none of them can join it (copied).
- * twins: equal lines of different ranks become one. */
-struct fold *fold_create(const struct ranks *living, bool twins);
+ * joins: equal lines of different ranks become one. */
+struct fold *fold_create(const struct ranks *living, bool joins);
 void fold_destroy(struct fold *f);
 /* rank must be below 64 times the words of `living`. -1: memory is out. */
 MUST_USE int fold_add(struct fold *f, unsigned rank, struct slice text, unsigned flags,
                       uint64_t due_ns);
 void fold_rank_over(struct fold *f, unsigned rank);
 const struct line *fold_head(const struct fold *f); /* borrowed; NULL: nothing waits */
-bool fold_settled(const struct fold *f);            /* the head has all its twins */
+bool fold_settled(const struct fold *f);            /* no rank can join the head any more */
 bool fold_has(const struct fold *f, unsigned rank); /* a line of this rank waits */
 size_t fold_bytes(const struct fold *f);            /* of text */
 size_t fold_cost(const struct fold *f);             /* of memory */
@@ -212,57 +207,57 @@ bool show_is_open(const struct show *s, unsigned stream, unsigned rank);
 uint64_t show_held_ns(const struct show *s, unsigned stream);
 /* This rank prints nothing more: no line waits for the end of its unfinished line. */
 void show_rank_over(struct show *s, unsigned stream, unsigned rank);
-/* Passes the gathered text to out(). */
-MUST_USE int show_out(struct show *s);
+MUST_USE int show_out(struct show *s); /* Passes the gathered text to out(). */
 
-/* ---- sole.c ---- */
+/* ---- passthrough.c ---- */
 /* Passes on the text of a rank that is shown alone; only repairs invalid UTF-8. */
 
-struct sole {
+struct passthrough {
     long rank; /* -1: all ranks are shown */
     /* the rank draws as on a terminal: from now on its text takes all steps of merge.c */
     bool drawn;
     struct utf8_stream utf8[2]; /* by stream */
 };
 
-static inline bool sole_passes(const struct sole *s)
+static inline bool passthrough_is_on(const struct passthrough *p)
 {
-    return s->rank >= 0 && !s->drawn;
+    return p->rank >= 0 && !p->drawn;
 }
 
 /* room: for repaired text. -1: memory is out, or out() failed. */
-MUST_USE int sole_lines(struct sole *s, struct show *show, unsigned stream, struct slice data,
-                        struct buf *room);
+MUST_USE int passthrough_lines(struct passthrough *p, struct show *show, unsigned stream,
+                               struct slice data, struct buf *room);
 /* The rank is over: an incomplete character is replaced. */
-MUST_USE int sole_end(struct sole *s, struct show *show, struct buf *room);
+MUST_USE int passthrough_end(struct passthrough *p, struct show *show, struct buf *room);
 
-/* ---- lane.c ---- */
+/* ---- line_queue.c ---- */
 /* One stream (stdout or stderr) of all ranks: lines wait in a fold as long as they must, and are
  * then shown. */
 
-struct lane {
+struct line_queue {
     unsigned stream;
-    bool twins; /* equal lines of different ranks become one */
+    bool joins; /* equal lines of different ranks become one */
     unsigned words;
     struct fold *fold; /* owned */
     struct show *show; /* borrowed; both streams share it */
     uint64_t *one;     /* owned: scratch room for a set of one rank */
 };
 
-enum lane_drain {
-    LANE_DUE,  /* lines that have waited long enough or have all their twins */
-    LANE_RANK, /* all lines up to the last line of a rank */
-    LANE_ALL,
+enum line_queue_drain {
+    DRAIN_DUE,  /* lines that have waited long enough or are settled */
+    DRAIN_RANK, /* all lines up to the last line of a rank */
+    DRAIN_ALL,
 };
 
-MUST_USE int lane_init(struct lane *l, unsigned stream, const struct ranks *living, bool twins,
-                       struct show *show);
-void lane_release(struct lane *l);
+MUST_USE int line_queue_init(struct line_queue *q, unsigned stream, const struct ranks *living,
+                             bool joins, struct show *show);
+void line_queue_release(struct line_queue *q);
 /* Adds a line of this rank, or a piece of one. Shows it at once if it need not wait. */
-MUST_USE int lane_put(struct lane *l, unsigned rank, struct slice text, unsigned flags,
-                      uint64_t due_ns, uint64_t now);
-/* Shows the lines that `which` selects; rank: only for LANE_RANK. */
-MUST_USE int lane_drain(struct lane *l, enum lane_drain which, unsigned rank, uint64_t now);
-uint64_t lane_due_ns(const struct lane *l); /* UINT64_MAX: nothing waits */
+MUST_USE int line_queue_put(struct line_queue *q, unsigned rank, struct slice text, unsigned flags,
+                            uint64_t due_ns, uint64_t now);
+/* Shows the lines that `which` selects; rank: only for DRAIN_RANK. */
+MUST_USE int line_queue_drain(struct line_queue *q, enum line_queue_drain which, unsigned rank,
+                              uint64_t now);
+uint64_t line_queue_due_ns(const struct line_queue *q); /* UINT64_MAX: nothing waits */
 
 #endif

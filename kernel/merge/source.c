@@ -114,8 +114,10 @@ static int add_above(struct source *s, unsigned count)
     if (reserve(s, s->rows_n + n) < 0)
         return -1;
     for (unsigned i = s->rows_n; n && i-- > 0;) {
+        const struct source_row spare = s->rows[i + n]; /* empty, but it may have room */
+
         s->rows[i + n] = s->rows[i];
-        s->rows[i] = (struct source_row){ BUF_INIT, false };
+        s->rows[i] = spare;
     }
     s->rows_n += n;
     return 0;

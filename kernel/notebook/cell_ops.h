@@ -35,8 +35,7 @@ struct cell_ops {
     int (*place)(void *arg, uint32_t worker, unsigned node);
     /* No new receiver will ask for this blob. Transfers that have begun still finish. */
     void (*drop)(void *arg, uint64_t blob);
-    /* Like drop, and transfers that have begun stop. */
-    void (*cancel)(void *arg, uint64_t blob);
+    void (*cancel)(void *arg, uint64_t blob); /* Like drop, and transfers that have begun stop. */
     /* These bytes of the worker's output were read; it gets the credit back later. */
     void (*owe)(void *arg, uint32_t worker, size_t bytes);
     void (*forget)(void *arg, uint32_t worker); /* the worker has ended */

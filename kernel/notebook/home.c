@@ -18,10 +18,21 @@ static void remember(struct notebook *nb, uint64_t cell, struct request *r)
 
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell)
 {
+    const struct asked *a;
+
     for (unsigned k = 0; cell && k < RECENT; k++)
         if (nb->home.recent[k].cell == cell)
             return nb->home.recent[k].r;
-    return nb->home.parent;
+    return (a = home_asked(nb, cell)) ? a->r : nb->home.parent;
+}
+
+const struct asked *home_asked(const struct notebook *nb, uint64_t cell)
+{
+    const struct asked *a = nb->home.asked;
+
+    while (a && a->cell != cell)
+        a = a->next;
+    return a;
 }
 
 static void home_flush_pace(struct notebook *nb)
@@ -34,7 +45,7 @@ static void home_flush_pace(struct notebook *nb)
 
 void home_flush(struct notebook *nb)
 {
-    if (nb->home.gap && gap_flush(nb->home.gap) < 0)
+    if (nb->home.omit && omit_flush(nb->home.omit) < 0)
         log_error("home", "out of memory: last lines are lost");
     home_flush_pace(nb);
 }
@@ -74,7 +85,7 @@ void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
     home_tell_early(nb, r);
 }
 
-static struct asked *asked_add(struct notebook *nb, struct request *r)
+static struct asked *asked_add(struct notebook *nb, struct subshell *s, struct request *r)
 {
     struct asked *a = calloc(1, sizeof *a), **at = &nb->home.asked;
 
@@ -82,6 +93,7 @@ static struct asked *asked_add(struct notebook *nb, struct request *r)
         return NULL;
     a->cell = nb->next.cell++;
     a->r = request_ref(r);
+    a->subshell = s;
     while (*at)
         at = &(*at)->next;
     *at = a;
@@ -91,7 +103,8 @@ static struct asked *asked_add(struct notebook *nb, struct request *r)
     return a;
 }
 
-static int forward(struct notebook *nb, const struct asked *a, uint64_t flags, struct err *err)
+static int forward(struct notebook *nb, const struct asked *a, struct slice content, uint64_t flags,
+                   struct err *err)
 {
     const uint32_t home = SPAN_WORKER_HOME;
     struct span m = { .kind = SPAN_REQUEST, .worker = SPAN_WORKER_HOME, .cell = a->cell };
@@ -99,13 +112,17 @@ static int forward(struct notebook *nb, const struct asked *a, uint64_t flags, s
     const struct slice *buffers = request_buffers(a->r, &n);
 
     m.v[F_REQUEST_TYPE].s = slice_text(request_type(a->r));
-    m.v[F_REQUEST_CONTENT].s = request_content_text(a->r);
-    m.v[F_REQUEST_HEADER].s = request_header(a->r);
-    m.v[F_REQUEST_METADATA].s = request_metadata(a->r);
+    m.v[F_REQUEST_CONTENT].s = content;
+    m.v[F_REQUEST_HEADER].s = request_part(a->r, JUPYTER_HEADER);
+    m.v[F_REQUEST_METADATA].s = request_part(a->r, JUPYTER_METADATA);
     m.v[F_REQUEST_BUFFERS].list.item = (struct slice *)buffers;
     m.v[F_REQUEST_BUFFERS].list.n = n;
     m.v[F_REQUEST_COUNT].u64 = a->count;
     m.v[F_REQUEST_FLAGS].u64 = flags;
+    if (a->subshell) {
+        m.kind = SPAN_SUBSHELL;
+        m.v[F_SUBSHELL_ID].s = slice_text(a->subshell->id);
+    }
     return notebook_send_to(nb, &home, 1, &m, err);
 }
 
@@ -133,6 +150,8 @@ static struct asked *asked_take(struct notebook *nb, uint64_t cell)
                 nb->home.executing = NULL;
                 nb->home.awaits = false;
             }
+            if (a->subshell && a->subshell->executing == a)
+                a->subshell->executing = NULL;
             return a;
         }
     return NULL;
@@ -157,9 +176,18 @@ static void asked_end(struct notebook *nb, struct asked *a, const struct content
         queue_take_in(nb);
     answer(nb, a->r, p);
     if (aborts)
-        queue_abort(nb);
+        queue_abort(nb, a->subshell ? &a->subshell->queue : &nb->queue);
     request_unref(a->r);
     free(a);
+}
+
+/* A subshell without its thread was not made; one that is deleted is gone with home. Returns the
+ * reply's status. */
+static const char *without_thread(struct asked *a)
+{
+    if (a->subshell && strcmp(request_type(a->r), "create_subshell_request") == 0)
+        a->subshell->deleted = true;
+    return strcmp(request_type(a->r), "delete_subshell_request") == 0 ? "ok" : "error";
 }
 
 /* Answers a request with an error, since home can't answer it. */
@@ -171,7 +199,7 @@ static void asked_fail(struct notebook *nb, struct asked *a, const json_t *error
 
     if (a->execute && !a->silent)
         publish_json(nb, a->r, "error", json_deep_copy(error));
-    json_object_set_new(content, "status", json_string("error"));
+    json_object_set_new(content, "status", json_string(without_thread(a)));
     json_object_set_new(content, "execution_count", json_integer(a->count));
     if (text_json(&text, content) == 0)
         p.content = buf_slice(&text);
@@ -210,7 +238,11 @@ bool home_reply(struct notebook *nb, const struct span *m)
     if (!a)
         return false;
     nb->home.deaths = 0;
-    if (a->execute)
+    if (comms_waits(nb->comms.table))
+        comm_output_flush(nb, SPAN_WORKER_HOME);
+    if (a->execute && a->subshell)
+        subshell_text_flush(a->subshell);
+    else if (a->execute)
         home_flush(nb);
     warm(nb, p.metadata);
     asked_end(nb, a, &p, slice_is(m->v[F_REPLY_STATUS].s, "ok"));
@@ -224,24 +256,36 @@ void home_lines(struct notebook *nb, const struct span *m)
 
     const unsigned stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1;
 
-    if ((nb->home.gap ? gap_text(nb->home.gap, stream, data)
-                      : pace_add(nb->home.pace, stream, data, &err)) < 0)
+    if ((nb->home.omit ? omit_text(nb->home.omit, stream, data)
+                       : pace_add(nb->home.pace, stream, data, &err)) < 0)
         log_error("home", "%s", err.text);
     nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, data.n);
 }
 
 void home_publish(struct notebook *nb, const struct span *m)
 {
+    const struct asked *a = nb->home.subshells.first ? home_asked(nb, m->cell) : NULL;
+    struct subshell *s = a && a->execute ? a->subshell : NULL;
     struct published p;
 
     if (!published_read(&p, m))
         return;
-    if (!nb->home.gap || !strstr(p.type, "display_data") ||
-        gap_display(nb->home.gap, p.content.content.n)) {
-        if (strncmp(p.type, "comm_", 5) == 0) /* not home_flush(): each of many would end the gap */
-            home_flush_pace(nb);
+    if (strncmp(p.type, "comm_", 5) == 0) {
+        if (s)
+            subshell_text_pass(s);
         else
-            home_flush(nb);
+            home_flush_pace(nb); /* not home_flush(): each of many would show the last lines */
+        comm_output_take(nb, SPAN_WORKER_HOME, home_parent_of(nb, m->cell), &p);
+        nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, p.size);
+        return;
+    }
+    if (comms_waits(nb->comms.table))
+        comm_output_flush(nb, SPAN_WORKER_HOME);
+    if (s) {
+        subshell_text_publish(s, &p);
+    } else if (!nb->home.omit || !strstr(p.type, "display_data") ||
+               omit_display(nb->home.omit, p.content.content.n)) {
+        home_flush(nb);
         nb->ops.publish(nb->ops.arg, home_parent_of(nb, m->cell), p.type, &p.content);
     }
     nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, p.size);
@@ -265,6 +309,7 @@ void home_ready(struct notebook *nb, const struct span *m)
         free(nb->home.cwd);
         nb->home.cwd = cwd;
     }
+    nb->home.no_debugger = !json_is_true(json_object_get(info, "debugger"));
     json_decref(info);
     nb->home.state = HOME_READY;
     info_ready(nb, m);
@@ -290,23 +335,45 @@ static void refuse(struct notebook *nb, struct asked *a, const struct err *why)
     json_decref(error);
 }
 
-void home_ask(struct notebook *nb, struct request *r)
+static void ask(struct notebook *nb, struct subshell *s, struct request *r, struct slice content)
 {
-    struct asked *a = asked_add(nb, r);
+    struct asked *a = asked_add(nb, s, r);
     struct err err = { "" };
 
     nb->ops.status(nb->ops.arg, r, "busy");
     if (!a)
         no_memory(nb, r);
-    else if (forward(nb, a, 0, &err) < 0)
+    else if (forward(nb, a, content, 0, &err) < 0)
         refuse(nb, a, &err);
+}
+
+void home_ask(struct notebook *nb, struct request *r)
+{
+    ask(nb, notebook_subshell(nb, r), r, request_part(r, JUPYTER_CONTENT));
+}
+
+void home_ask_subshell(struct notebook *nb, struct subshell *s, struct request *r,
+                       struct slice content)
+{
+    ask(nb, s, r, content);
+}
+
+/* The main shell begins a cell. */
+static void begin_main(struct notebook *nb, struct asked *a)
+{
+    home_flush(nb);
+    pace_begin_cell(nb->home.pace);
+    request_unref(nb->home.parent);
+    nb->home.parent = request_ref(a->r);
+    nb->home.count = a->count;
+    nb->home.executing = a;
 }
 
 /* Sends the cell to home before telling the clients, so that home can begin. The order of messages
  * to clients stays right, since home's answers are read in a later turn of the loop. */
-void home_execute(struct notebook *nb, struct request *r, unsigned count)
+void home_execute(struct notebook *nb, struct subshell *s, struct request *r, unsigned count)
 {
-    struct asked *a = asked_add(nb, r);
+    struct asked *a = s && subshell_text_begin(s, r, count) < 0 ? NULL : asked_add(nb, s, r);
     struct err err = { "" };
     int rc;
 
@@ -315,17 +382,16 @@ void home_execute(struct notebook *nb, struct request *r, unsigned count)
         no_memory(nb, r);
         return;
     }
-    home_flush(nb);
-    pace_begin_cell(nb->home.pace);
-    request_unref(nb->home.parent);
-    nb->home.parent = request_ref(r);
     a->execute = true;
-    a->count = nb->home.count = count;
+    a->count = count;
     cells_ran_note(nb, a->cell, count, 0);
     a->silent = request_flag(r, "silent", false);
     a->stop_on_error = request_flag(r, "stop_on_error", true);
-    nb->home.executing = a;
-    rc = forward(nb, a,
+    if (s)
+        s->executing = a;
+    else
+        begin_main(nb, a);
+    rc = forward(nb, a, request_part(r, JUPYTER_CONTENT),
                  (a->silent ? REQUEST_SILENT : 0) |
                      (!a->silent && request_flag(r, "store_history", true) ? REQUEST_STORE : 0) |
                      (request_flag(r, "allow_stdin", true) ? REQUEST_STDIN : 0),

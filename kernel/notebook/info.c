@@ -8,7 +8,7 @@
 #include "kernel/notebook/notebook.h"
 #include "magics/plan.h"
 
-#define PROTOCOL "5.4" /* version of Jupyter's protocol */
+#define PROTOCOL "5.5" /* version of Jupyter's protocol */
 
 static json_t *language(const struct notebook *nb)
 {
@@ -18,6 +18,12 @@ static json_t *language(const struct notebook *nb)
                      "version", 3, "nbconvert_exporter", "python");
 }
 
+/* Until home has started, nobody knows whether its Python has debugpy; it usually has. */
+static json_t *features(const struct notebook *nb)
+{
+    return json_pack("[s, s*]", "kernel subshells", nb->home.no_debugger ? NULL : "debugger");
+}
+
 void info_reply(struct notebook *nb, struct request *r)
 {
     json_t *banner =
@@ -25,11 +31,12 @@ void info_reply(struct notebook *nb, struct request *r)
                      PACKAGE_VERSION, nb->config.python_version);
 
     reply_json(nb, r, "kernel_info_reply",
-               json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:[{s:s, s:s}], s:[], s:b}", "status",
-                         "ok", "protocol_version", PROTOCOL, "implementation", "cellspan",
+               json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:[{s:s, s:s}], s:o, s:b}", "status", "ok",
+                         "protocol_version", PROTOCOL, "implementation", "cellspan",
                          "implementation_version", PACKAGE_VERSION, "language_info", language(nb),
                          "banner", banner, "help_links", "text", "Python Reference", "url",
-                         "https://docs.python.org/3", "supported_features", "debugger", 0));
+                         "https://docs.python.org/3", "supported_features", features(nb),
+                         "debugger", !nb->home.no_debugger));
 }
 
 void info_ready(struct notebook *nb, const struct span *ready)

@@ -3,6 +3,7 @@
 #include "kernel/notebook/notebook.h"
 
 #include <stdio.h>
+#include <string.h>
 
 uint64_t notebook_now(const struct notebook *nb)
 {
@@ -38,6 +39,17 @@ const char *notebook_node_name(const struct notebook *nb, unsigned node)
     return info && info->name[0] ? info->name
            : node == NODE_HERE   ? "this machine"
                                  : "a node without a name";
+}
+
+struct subshell *notebook_subshell(const struct notebook *nb, const struct request *r)
+{
+    const char *id = nb->home.subshells.first ? request_subshell(r) : NULL;
+    struct subshell *s = NULL;
+
+    if (id && (nb->home.subshells.comms || strncmp(request_type(r), "comm_", 5) != 0))
+        for (s = nb->home.subshells.first; s && (s->deleted || strcmp(s->id, id) != 0);)
+            s = s->next;
+    return s;
 }
 
 bool request_flag(const struct request *r, const char *name, bool normally)

@@ -5,11 +5,13 @@
 
 #include <jansson.h>
 
+#include "kernel/comms/comms.h"
 #include "kernel/group/vars_bundle.h"
-#include "kernel/jupyter/front.h"
-#include "kernel/merge/gap.h"
+#include "kernel/jupyter/channels.h"
+#include "kernel/merge/omit.h"
 #include "kernel/merge/pace.h"
 #include "kernel/notebook/cell_ops.h"
+#include "magics/plan.h"
 #include "protocol/span_fields.h"
 
 struct cell; /* kernel/cell/cell.h */
@@ -31,16 +33,17 @@ struct cell; /* kernel/cell/cell.h */
 struct asked {
     struct asked *next;
     uint64_t cell;
-    struct request *r; /* owned reference */
+    struct request *r;         /* owned reference */
+    struct subshell *subshell; /* it is asked for this one; borrowed; NULL: the main shell */
     bool execute;
     bool stop_on_error;
     bool silent;
     unsigned count;
 };
 
-/* A machine on which the group's ranks may live. */
-struct machine {
-    unsigned node;
+/* A node on which the group's ranks may live; kernel/agents/node.h has its name and state. */
+struct group_node {
+    unsigned number;
     bool lost;
     bool mig;                /* its GPUs are MIG instances */
     bool asked;              /* it was asked for its GPUs and has not answered yet */
@@ -62,36 +65,58 @@ struct question {
     json_t *answers;      /* owned: [[rank, answer], …]; NULL: home asks nothing now */
 };
 
+/* Execute requests that wait, and the comm messages that came after them. */
+struct queue {
+    struct request **item; /* owned references */
+    size_t n, room;
+    bool aborting; /* true: new requests only join the queue, since they will be aborted */
+};
+
+/* A subshell: a thread of home that runs cells beside the main shell's. Home makes the thread with
+ * the first message for this id; a subshell outlives its home. */
+struct subshell {
+    struct subshell *next;
+    struct notebook *nb;
+    char id[64];
+    bool deleted; /* it goes when its cell is over; clients don't see it any more */
+    struct queue queue;
+    struct asked *executing; /* its cell; borrowed, of home.asked; NULL: it runs none */
+    struct request *parent;  /* owned reference: its last cell, under which its text is shown */
+    unsigned count;          /* the In [count] of that cell */
+    struct pace *pace;       /* owned: the text of its cell; NULL: it has run none */
+    struct omit *omit;       /* owned; NULL: notebook->page is NULL */
+};
+
+struct subshells {
+    struct subshell *first; /* owned */
+    unsigned made;
+    bool comms; /* comm messages run in the subshell that they name, not in the main shell */
+};
+
 /* Home: the process in which ordinary cells run. */
 struct home {
     enum home_state state;
     unsigned deaths;         /* deaths of home or the agent since home last answered */
     char *cwd;               /* owned: its working directory when it started, or "" */
     struct asked *asked;     /* in the order in which home got them */
-    struct asked *executing; /* the execute_request among them, or NULL */
+    struct asked *executing; /* the main shell's execute_request among them, or NULL */
     /* home's cell is in an await, so home can handle comm messages before the cell ends */
     bool awaits;
-    bool warmed;    /* the zygote was told to start */
-    unsigned count; /* the In [count] that home runs, or ran last */
+    bool warmed;      /* the zygote was told to start */
+    bool no_debugger; /* its Python has no debugpy */
+    unsigned count;   /* the In [count] that home runs, or ran last */
     struct pace *pace;
-    struct gap *gap; /* owned; NULL: notebook->page is NULL */
-    /* owned reference: home's last cell; home's output is shown under it */
-    struct request *parent;
+    struct omit *omit;      /* owned; NULL: notebook->page is NULL */
+    struct request *parent; /* owned reference: home's last cell; home's output is shown under it */
     /* owned reference: home has said that its output belongs to this cell instead; or NULL */
     struct request *owner;
+    struct subshells subshells;
     struct buf early[2]; /* output to 1 and 2 before the first cell */
     struct recent {
         uint64_t cell;
         struct request *r;
     } recent[RECENT];
     unsigned recent_at;
-};
-
-/* Execute requests that wait, and the comm messages that came after them. */
-struct queue {
-    struct request **item; /* owned references */
-    size_t n, room;
-    bool aborting; /* true: new requests only join the queue, since they will be aborted */
 };
 
 /* Cells that have run, for %ranks logs; ranks 0: the cell ran at home. */
@@ -115,6 +140,26 @@ struct prompt_list {
     uint64_t due_ns;      /* until then the first one waits: lower ranks may ask too */
 };
 
+/* A comm message of a page that a rank has not answered. */
+struct comm_told {
+    struct comm_told *next;
+    uint64_t cell;
+    uint32_t worker;
+    uint64_t sent_ns;
+    struct request *r; /* owned reference */
+    bool late;         /* a cell has waited for it too long: it was interrupted */
+    size_t printed;    /* bytes of its text that were shown */
+};
+
+/* Comms of home and ranks. */
+struct comm_list {
+    struct comm_table *table; /* owned */
+    struct request *parent;   /* owned reference: updates that wait belong to it */
+    bool full;                /* the next one waits for the page's server */
+    struct comm_told *told;   /* owned, in the order in which they were sent */
+    uint64_t cell, cell_ns;   /* the cell that waits for a rank's answer, and since when */
+};
+
 /* The next free numbers. */
 struct next_numbers {
     uint64_t cell, blob;
@@ -123,7 +168,9 @@ struct next_numbers {
 
 struct notebook_settings {
     char *python, *python_version, *run_id; /* owned; all as in struct dispatch_config */
+    unsigned char key[32];
     bool status;
+    enum plan_merge merge; /* where a cell has no --merge */
     uint64_t hang_notice_ns;
 };
 
@@ -131,17 +178,18 @@ struct notebook {
     struct cell_ops ops;
     struct notebook_settings config;
     struct next_numbers next;
-    unsigned count; /* In [count] of the last cell that has a number of its own */
-    struct queue queue;
+    unsigned count;     /* In [count] of the last cell that has a number of its own */
+    struct queue queue; /* the main shell's */
     struct home home;
     /* the cell that runs on ranks now, or NULL; cell_begin.c sets it and finish.c clears it */
     struct cell *cell;
+    struct cell *calls; /* owned: calls of home that wait until ranks run no other cell */
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
     struct group *group;
     struct group *script_group; /* borrowed from the cell that runs a script, else NULL */
-    struct machine *machine;    /* owned: this machine, then those of the group's engine */
-    size_t machines;
+    struct group_node *node;    /* owned: this machine, then those of the group's engine */
+    size_t nodes;
     /* this machine's agent is gone; set by dispatch.c, cleared by send.c when it starts another */
     bool away;
     struct prompt_list prompts;
@@ -150,9 +198,11 @@ struct notebook {
     struct ran_list ran;
     struct gauge_list gauges;
     struct question question;
-    struct where *where;  /* `%ranks where` requests that wait for stacks */
-    bool broadcasts_fail; /* one failed: no more of them until a cell with --fresh */
-    bool over;            /* a client has asked for shutdown */
+    struct comm_list comms;
+    struct debugger *debugger; /* owned; NULL until a client asks for it */
+    struct where *where;       /* `%ranks where` requests that wait for stacks */
+    bool broadcasts_fail;      /* one failed: no more of them until a cell with --fresh */
+    bool over;                 /* a client has asked for shutdown */
 };
 
 /* ---- lookup.c ---- */
@@ -164,6 +214,8 @@ struct published {
 };
 /* false: its type is longer than any of Jupyter's; the size is right. */
 MUST_USE bool published_read(struct published *p, const struct span *m);
+/* The subshell that the request is for; NULL: the main shell, or none that is there. */
+struct subshell *notebook_subshell(const struct notebook *nb, const struct request *r);
 /* A boolean field of the request's content; `normally` if it has none. */
 bool request_flag(const struct request *r, const char *name, bool normally);
 uint64_t notebook_now(const struct notebook *nb);
@@ -207,21 +259,27 @@ void publish_stream(struct notebook *nb, const struct request *parent, unsigned 
 void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content);
 
 /* ---- queue.c ---- */
-void queue_add(struct notebook *nb, struct request *r);
-struct request *queue_take(struct notebook *nb);        /* the caller's reference; NULL: empty */
-struct request *queue_first(const struct notebook *nb); /* borrowed; NULL: empty */
+void queue_add(struct queue *q, struct request *r);
+struct request *queue_take(struct queue *q);        /* the caller's reference; NULL: empty */
+struct request *queue_first(const struct queue *q); /* borrowed; NULL: empty */
+void queue_release(struct queue *q);
 bool queue_holds_execute(const struct notebook *nb);
 /* The first request that is not an execute_request; the caller's reference. NULL: none. */
 struct request *queue_take_comm(struct notebook *nb);
 /* An error aborts all requests that the client sent before it saw the reply. So call
  * queue_take_in(), then reply, then queue_abort(). */
 void queue_take_in(struct notebook *nb);
-void queue_abort(struct notebook *nb); /* replies aborted to the execute requests that wait */
+/* replies aborted to the execute requests that wait */
+void queue_abort(struct notebook *nb, struct queue *q);
 
 /* ---- home.c ---- */
-/* forwards any request but execute_request */
+/* forwards any request but execute_request, to the main shell or the subshell that it names */
 void home_ask(struct notebook *nb, struct request *r);
-void home_execute(struct notebook *nb, struct request *r, unsigned count);
+/* s: NULL: in the main shell */
+void home_execute(struct notebook *nb, struct subshell *s, struct request *r, unsigned count);
+/* asks for what only subshells have: home sends this content back as the reply's */
+void home_ask_subshell(struct notebook *nb, struct subshell *s, struct request *r,
+                       struct slice content);
 /* "busy" and, unless silent, the cell's text */
 void notebook_announce(struct notebook *nb, struct request *r, unsigned count);
 void home_ready(struct notebook *nb, const struct span *m);
@@ -243,6 +301,67 @@ bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text);
 /* publishes that text under r */
 void home_tell_early(struct notebook *nb, const struct request *r);
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell);
+/* the request that home answers under this number, or NULL; borrowed */
+const struct asked *home_asked(const struct notebook *nb, uint64_t cell);
+
+/* ---- subshells.c ---- */
+/* Clients make, delete and list subshells, on control. */
+void subshells_create(struct notebook *nb, struct request *r);
+void subshells_delete(struct notebook *nb, struct request *r);
+void subshells_list(struct notebook *nb, struct request *r);
+void subshells_again(struct notebook *nb); /* tells a home that has started which there are */
+void subshells_refuse(struct notebook *nb, struct request *r); /* it names none that is there */
+void subshells_interrupt(struct notebook *nb);                 /* the cells of all */
+void subshells_sweep(struct notebook *nb); /* lets go of those that are deleted and run nothing */
+bool subshells_run(const struct notebook *nb); /* one runs a cell */
+void subshells_release(struct notebook *nb);
+
+/* ---- subshell_text.c ---- */
+/* What a subshell's cell shows. Its text comes as messages, not through home's pipes. */
+MUST_USE int subshell_text_begin(struct subshell *s, struct request *r, unsigned count);
+void subshell_text_publish(struct subshell *s, const struct published *p);
+void subshell_text_flush(struct subshell *s); /* publishes the text that waits */
+/* before a comm message: without the last lines of a text whose middle is left out */
+void subshell_text_pass(struct subshell *s);
+void subshell_text_tick(struct subshell *s);
+uint64_t subshell_text_due(const struct subshell *s);
+size_t subshell_text_waiting(const struct subshell *s); /* bytes */
+void subshell_text_release(struct subshell *s);
+
+/* ---- comm_routes.c ---- */
+/* A comm message of a page: false: it is for home. */
+MUST_USE bool comm_routes_take(struct notebook *nb, struct request *r);
+void comm_routes_info(struct notebook *nb, struct request *r); /* comm_info_request */
+/* A rank has served a message. */
+void comm_routes_answered(struct notebook *nb, uint32_t worker, const struct span *m);
+void comm_routes_gone(struct notebook *nb, uint32_t worker); /* it answers none any more */
+/* The first message that waits for this worker's answer, with this number (0: any); or NULL. */
+struct comm_told *comm_told_of(const struct notebook *nb, uint32_t worker, uint64_t cell);
+void comm_routes_interrupt(struct notebook *nb); /* the callbacks that ranks run */
+/* A cell wants to run on these ranks: interrupts callbacks for which it has waited too long. */
+typedef void (*comm_late_f)(void *arg, unsigned rank, unsigned seconds);
+void comm_routes_look(struct notebook *nb, uint64_t cell, const struct ranks *to, comm_late_f late,
+                      void *arg);
+/* when comm_output_tick() or comm_routes_look() has work; cell 0: none runs on ranks */
+uint64_t comm_routes_due(const struct notebook *nb, uint64_t cell);
+void comm_routes_release(struct notebook *nb);
+
+/* ---- comm_output.c ---- */
+/* A comm message of home or a rank, to be shown under `parent`. */
+void comm_output_take(struct notebook *nb, uint32_t worker, const struct request *parent,
+                      const struct published *p);
+/* Publishes a comm message, and counts it for Jupyter's server. */
+void comm_output_send(struct notebook *nb, const struct request *parent, const char *type,
+                      const struct content *p);
+/* Before a display of this worker: its updates leave; notes which widget is shown where. */
+void comm_output_display(struct notebook *nb, uint32_t worker, const struct published *p);
+/* Updates that wait leave now; worker 0: of all. */
+void comm_output_flush(struct notebook *nb, uint32_t worker);
+void comm_output_tick(struct notebook *nb);
+/* The rank has ended: closes its comms, and its widgets become text. Returns how many. */
+size_t comm_output_gone(struct notebook *nb, uint32_t worker, const struct request *parent,
+                        const char *why);
+void comm_output_forget(struct notebook *nb, uint32_t worker); /* home: pages are not told */
 
 /* ---- info.c ---- */
 void info_reply(struct notebook *nb, struct request *r);

@@ -1,5 +1,6 @@
 /* Execute requests wait here while another cell runs. While home is busy, comm messages wait behind
  * them: a message must not reach home before the cell that opens its comm. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -11,9 +12,8 @@ static bool is_execute(const struct request *r)
     return strcmp(request_type(r), "execute_request") == 0;
 }
 
-void queue_add(struct notebook *nb, struct request *r)
+void queue_add(struct queue *q, struct request *r)
 {
-    struct queue *q = &nb->queue;
     struct request **slot = rows_add(&q->item, &q->n, &q->room, sizeof(struct request *));
 
     if (slot)
@@ -22,22 +22,30 @@ void queue_add(struct notebook *nb, struct request *r)
         log_error("cell", "a request is dropped: out of memory");
 }
 
-static struct request *take_at(struct notebook *nb, size_t k)
+static struct request *take_at(struct queue *q, size_t k)
 {
-    struct request *r = nb->queue.item[k];
+    struct request *r = q->item[k];
 
-    rows_remove(nb->queue.item, &nb->queue.n, sizeof(struct request *), k);
+    rows_remove(q->item, &q->n, sizeof(struct request *), k);
     return r;
 }
 
-struct request *queue_first(const struct notebook *nb)
+struct request *queue_first(const struct queue *q)
 {
-    return nb->queue.n ? nb->queue.item[0] : NULL;
+    return q->n ? q->item[0] : NULL;
 }
 
-struct request *queue_take(struct notebook *nb)
+struct request *queue_take(struct queue *q)
 {
-    return nb->queue.n ? take_at(nb, 0) : NULL;
+    return q->n ? take_at(q, 0) : NULL;
+}
+
+void queue_release(struct queue *q)
+{
+    for (struct request *r; (r = queue_take(q));)
+        request_unref(r);
+    free(q->item);
+    q->item = NULL;
 }
 
 bool queue_holds_execute(const struct notebook *nb)
@@ -52,7 +60,7 @@ struct request *queue_take_comm(struct notebook *nb)
 {
     for (size_t k = 0; k < nb->queue.n; k++)
         if (!is_execute(nb->queue.item[k]))
-            return take_at(nb, k);
+            return take_at(&nb->queue, k);
     return NULL;
 }
 
@@ -63,16 +71,16 @@ void queue_take_in(struct notebook *nb)
     nb->queue.aborting = false;
 }
 
-void queue_abort(struct notebook *nb)
+void queue_abort(struct notebook *nb, struct queue *q)
 {
-    for (size_t k = 0; k < nb->queue.n;) {
-        struct request *r = nb->queue.item[k];
+    for (size_t k = 0; k < q->n;) {
+        struct request *r = q->item[k];
 
         if (!is_execute(r)) {
             k++;
             continue;
         }
-        take_at(nb, k);
+        take_at(q, k);
         nb->ops.status(nb->ops.arg, r, "busy");
         reply_json(nb, r, "execute_reply", json_pack("{s:s}", "status", "aborted"));
         nb->ops.status(nb->ops.arg, r, "idle");

@@ -7,8 +7,9 @@
 
 static bool is_asked_of_home(const struct span *m)
 {
-    return m->worker == SPAN_WORKER_HOME && (m->kind == SPAN_REQUEST || m->kind == SPAN_CAPTURE ||
-                                             m->kind == SPAN_PACK || m->kind == SPAN_BIND);
+    return m->worker == SPAN_WORKER_HOME &&
+           (m->kind == SPAN_REQUEST || m->kind == SPAN_SUBSHELL || m->kind == SPAN_CAPTURE ||
+            m->kind == SPAN_PACK || m->kind == SPAN_BIND || m->kind == SPAN_DEBUG);
 }
 
 int notebook_revive(struct notebook *nb, struct err *err)

@@ -3,24 +3,18 @@
  * same step; the next step follows when all have answered. */
 #include "kernel/ranks/check.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/random.h"
+#include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_runs.h"
+#include "kernel/cell/cell_stops.h"
 
 #define CONNECT_LIMIT_S 5.0
 #define PAIR_LIMIT_S    10.0 /* by tcp; NCCL needs seconds to start */
 #define LIMIT_S         30.0
-
-static double wall_clock(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void said_clear(struct check *k)
 {
@@ -84,9 +78,9 @@ static int fill(struct cell *c, struct check *k)
     choose_paired(k);
     if (!(k->pair = calloc(k->paired * k->paired + 1, sizeof *k->pair)))
         return -1;
-    random_bytes(token, sizeof token);
-    for (size_t i = 0; i < sizeof token; i++)
-        snprintf(k->token + 2 * i, 3, "%02x", token[i]);
+    (void)crypto_generichash(token, sizeof token, (const unsigned char *)&c->id, sizeof c->id,
+                             c->nb->config.key, sizeof c->nb->config.key);
+    (void)sodium_bin2hex(k->token, sizeof k->token, token, sizeof token);
     return 0;
 }
 
@@ -231,6 +225,7 @@ static const char *step_name(enum check_step step)
 /* -1: the cell has failed. */
 static int ask(struct cell *c, size_t i)
 {
+    const struct clock *clock = c->nb->ops.clock;
     struct check *k = c->magic.check;
     struct span m = { .kind = SPAN_PROBE, .worker = c->member[i].worker, .cell = c->id };
     struct buf content = BUF_INIT;
@@ -239,7 +234,7 @@ static int ask(struct cell *c, size_t i)
     m.v[F_PROBE_WHAT].s = slice_text(step_name(k->step));
     m.v[F_PROBE_CONTENT].s = buf_slice(&content);
     k->rank[i].asked_ns = notebook_now(c->nb);
-    k->rank[i].asked_s = wall_clock();
+    k->rank[i].asked_s = (double)clock->wall_ns(clock->arg) / 1e9;
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if ((rc = cell_send(c, &c->member[i].worker, 1, &m)) == 0) {

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/error_text.h"
+#include "kernel/cell/prompts.h"
 #include "kernel/ranks/ranks.h"
 
 /* looks before a notice; it is unlikely that all of them find a loop at the same place */

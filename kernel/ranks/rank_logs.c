@@ -2,6 +2,7 @@
  * piece after the other, and not faster than Jupyter's server lets them through. */
 #include <stdlib.h>
 
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/ranks/ranks.h"
 #include "protocol/bytes.h"
 
@@ -48,12 +49,12 @@ static int find_cells(struct cell *c, struct rank_logs *l)
 
 static int find_nodes(struct notebook *nb, struct rank_logs *l)
 {
-    if (!(l->node = calloc(nb->machines, sizeof *l->node)))
+    if (!(l->node = calloc(nb->nodes, sizeof *l->node)))
         return -1;
     l->node[l->nodes++] = NODE_HERE;
-    MACHINES_EACH (m, machines_of(nb))
-        if (m->node != NODE_HERE && !m->lost)
-            l->node[l->nodes++] = m->node;
+    GROUP_NODES_EACH (node, group_nodes_of(nb))
+        if (node->number != NODE_HERE && !node->lost)
+            l->node[l->nodes++] = node->number;
     return 0;
 }
 

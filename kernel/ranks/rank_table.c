@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "kernel/cell/live_status.h"
 #include "kernel/ranks/ranks.h"
 #include "kernel/status/status.h"
 

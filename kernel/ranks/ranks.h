@@ -1,15 +1,23 @@
 /* ranks.h - %ranks and its commands, and the notice about ranks that wait for each other. check.h
- * has %ranks check. Functions are named as in kernel/cell/parts.h. */
+ * has %ranks check. Functions are named as in kernel/cell/cell.h. */
 #ifndef KERNEL_RANKS_RANKS_H
 #define KERNEL_RANKS_RANKS_H
 
-#include "kernel/cell/parts.h"
+#include "kernel/cell/cell.h"
 
 /* ---- rank_table.c ---- */
 void rank_table_begin(struct cell *c);
 enum cell_outcome rank_table_look(struct cell *c);
 
+/* ---- debug_rank.c ---- */
+/* Answers a `%ranks debug` at once: the cell that runs may stand at a breakpoint. false: r must
+ * wait in the queue. */
+bool debug_rank_request(struct notebook *nb, struct request *r);
+
 /* ---- where.c ---- */
+/* Answers a request beside the cell that runs. ename: of an error, or NULL. */
+void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const char *ename,
+                  const char *evalue);
 /* Answers a `%ranks where` while another cell runs. false: r must wait in the queue. */
 bool where_request(struct notebook *nb, struct request *r);
 void where_begin(struct cell *c);

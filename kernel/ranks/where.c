@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/error_text.h"
 #include "kernel/ranks/ranks.h"
 
 /* agents answer for a silent rank after 2 s, and for NCCL after 3 s */
@@ -44,16 +45,6 @@ static void where_free(struct where *w)
 
 /* ---- stacks ---- */
 
-static bool has(struct slice line, const char *text)
-{
-    const size_t n = strlen(text);
-
-    for (size_t at = 0; at + n <= line.n; at++)
-        if (memcmp(line.p + at, text, n) == 0)
-            return true;
-    return false;
-}
-
 /* The frames of the main thread, down to the user's cell or script; the frames below are the
  * worker's. */
 static size_t frames_of(const char *stack, struct slice *frame)
@@ -65,13 +56,15 @@ static size_t frames_of(const char *stack, struct slice *frame)
     while (text.n && n < FRAMES_MAX) {
         const struct slice line = slice_line(&text);
 
-        if (!has(line, "  File \"") || has(line, "/cellspan/_worker/rank.py\", line"))
+        if (!slice_holds(line, "  File \"") ||
+            slice_holds(line, "/cellspan/_worker/rank.py\", line"))
             break;
         frame[n++] = line;
-        if (has(line, "\"<ipython-input-") && has(line, " in <module>"))
+        if (slice_holds(line, "\"<ipython-input-") && slice_holds(line, " in <module>"))
             break;
     }
-    while (n > 1 && (has(frame[n - 1], "<frozen runpy>") || has(frame[n - 1], "/runpy.py\"")))
+    while (n > 1 && (slice_holds(frame[n - 1], "<frozen runpy>") ||
+                     slice_holds(frame[n - 1], "/runpy.py\"")))
         n--;
     return n;
 }
@@ -193,20 +186,20 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
     return rc;
 }
 
-static void answer_request(struct notebook *nb, struct where *w, const char *ename,
-                           const char *evalue)
+void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const char *ename,
+                  const char *evalue)
 {
     json_t *content = json_pack("{s:s, s:i, s:{}, s:[]}", "status", ename ? "error" : "ok",
-                                "execution_count", (int)w->count, "user_expressions", "payload");
+                                "execution_count", (int)count, "user_expressions", "payload");
 
     if (ename) {
         json_t *error = text_error(ename, slice_text(evalue));
 
         json_object_update(content, error);
-        publish_json(nb, w->r, "error", error);
+        publish_json(nb, r, "error", error);
     }
-    reply_json(nb, w->r, "execute_reply", content);
-    nb->ops.status(nb->ops.arg, w->r, "idle");
+    reply_json(nb, r, "execute_reply", content);
+    nb->ops.status(nb->ops.arg, r, "idle");
 }
 
 static void where_end(struct notebook *nb, struct where *w)
@@ -220,7 +213,7 @@ static void where_end(struct notebook *nb, struct where *w)
         publish_stream(nb, w->r ? w->r : c->from.request, 1, buf_slice(&text));
     buf_release(&text);
     if (w->r)
-        answer_request(nb, w, NULL, NULL);
+        ranks_answer(nb, w->r, w->count, NULL, NULL);
     where_free(w);
 }
 
@@ -349,12 +342,11 @@ static void answer_beside(struct notebook *nb, struct request *r, const char *sp
                        !json_is_false(json_object_get(request_content(r), "store_history"));
     struct err err = { "" };
     struct where *w = where_create(nb, spec, &err);
-    struct where refused = { .count = nb->count + store, .r = r };
 
     nb->count += store;
     notebook_announce(nb, r, nb->count);
     if (!w) {
-        answer_request(nb, &refused, "UsageError", err.text);
+        ranks_answer(nb, r, nb->count, "UsageError", err.text);
         return;
     }
     w->count = nb->count;

@@ -40,6 +40,11 @@ static size_t widest(const struct grid *g, size_t column)
     return most;
 }
 
+static int add_blanks(struct buf *out, size_t n)
+{
+    return n ? buf_addf(out, "%*s", (int)n, "") : 0;
+}
+
 static int text_line(const struct grid *g, size_t row, const size_t *width, struct buf *out)
 {
     size_t owed = 0; /* blanks to write before the next text, so that no line ends in blanks */
@@ -51,9 +56,8 @@ static int text_line(const struct grid *g, size_t row, const size_t *width, stru
         const bool right = g->right && g->right[c];
 
         if (*text) {
-            rc = write_blanks(out, owed + (right ? left : 0)) < 0 || buf_add_text(out, text) < 0
-                     ? -1
-                     : 0;
+            rc = add_blanks(out, owed + (right ? left : 0)) < 0 || buf_add_text(out, text) < 0 ? -1
+                                                                                               : 0;
             owed = (right ? 0 : left) + 2;
         } else {
             owed += width[c] + 2;
@@ -75,18 +79,37 @@ int grid_text(const struct grid *g, struct buf *out)
     return rc;
 }
 
+int html_add(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        const char *as = *text == '<'    ? "&lt;"
+                         : *text == '>'  ? "&gt;"
+                         : *text == '&'  ? "&amp;"
+                         : *text == '"'  ? "&quot;"
+                         : *text == '\'' ? "&#39;"
+                                         : NULL;
+
+        if (as ? buf_add_text(out, as) < 0 : buf_add(out, text, 1) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int grid_html(const struct grid *g, struct buf *out)
 {
-    int rc = g->failed ? -1 : buf_add_text(out, "<table>\n");
+    int rc = g->failed ? -1 : buf_add_text(out, "<table>\n<thead>");
 
     for (size_t i = 0; rc == 0 && i < g->n / g->columns * g->columns; i++) {
+        const bool head = i < g->columns, last = (i + 1) % g->columns == 0;
+        const char *tag = head ? "th" : "td";
         const size_t c = i % g->columns;
-        const char *tag = i < g->columns ? "th" : "td";
 
         rc = buf_addf(out, "%s<%s style=\"text-align:%s\">", c ? "" : "<tr>", tag,
                       g->right && g->right[c] ? "right" : "left");
         rc = rc < 0 ? rc : html_add(out, g->cell[i]);
-        rc = rc < 0 ? rc : buf_addf(out, "</%s>%s", tag, c + 1 == g->columns ? "</tr>\n" : "");
+        rc = rc < 0 ? rc
+                    : buf_addf(out, "</%s>%s%s", tag, last ? "</tr>\n" : "",
+                               last && head ? "</thead>\n<tbody>\n" : "");
     }
-    return rc < 0 ? rc : buf_add_text(out, "</table>\n");
+    return rc < 0 ? rc : buf_add_text(out, "</tbody>\n</table>");
 }

@@ -10,12 +10,10 @@ struct status_rank {
     unsigned rank;
     const char *state; /* "running", "waiting", "dead" … */
     const char *node;
-    long pid; /* 0: there is no process */
-    /* bytes of memory (PSS if known, else RSS); 0: unknown */
-    uint64_t memory;
-    uint64_t in_cell_ns; /* how long it has been running the current cell; 0: it is not */
-    /* its GPUs; NULL: none, and the other gpu_ fields are ignored */
-    const char *gpu;
+    long pid;                     /* 0: there is no process */
+    uint64_t memory;              /* bytes of memory (PSS if known, else RSS); 0: unknown */
+    uint64_t in_cell_ns;          /* how long it has been running the current cell; 0: it is not */
+    const char *gpu;              /* its GPUs; NULL: none, and the other gpu_ fields are ignored */
     unsigned cells;               /* number of cells it ran since it started */
     uint64_t gpu_used, gpu_total; /* bytes of all its GPUs; total 0: unknown */
     int gpu_use;                  /* percent, the mean of its GPUs; -1: unknown */
@@ -62,7 +60,6 @@ void grid_add(struct grid *g, const char *format, ...) PRINTF_LIKE(2, 3); /* the
 void grid_release(struct grid *g);
 MUST_USE int grid_text(const struct grid *g, struct buf *out);
 MUST_USE int grid_html(const struct grid *g, struct buf *out);
-/* Appends text, escaped for HTML. */
-MUST_USE int html_add(struct buf *out, const char *text);
+MUST_USE int html_add(struct buf *out, const char *text); /* Appends text, escaped for HTML. */
 
 #endif

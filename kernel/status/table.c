@@ -147,116 +147,46 @@ static const char *cell_of(const struct column *c, const struct status_rank *r,
     return out;
 }
 
-/* The width of each column; 0: it is left out. */
-static void measure(const struct status_rank *rows, size_t n, unsigned view,
-                    size_t width[static COLUMNS])
+static bool is_shown(const struct column *c, const struct status_rank *rows, size_t n,
+                     unsigned view)
 {
     char cell[TABLE_CELL];
+    bool shown = c->always;
 
-    for (size_t c = 0; c < COLUMNS; c++) {
-        width[c] = 0;
-        if (!(columns[c].views & view))
-            continue;
-        width[c] = columns[c].always ? strlen(columns[c].name) : 0;
-        for (size_t i = 0; i < n; i++) {
-            const size_t w = utf8_width(slice_text(cell_of(&columns[c], &rows[i], cell)));
+    for (size_t i = 0; i < n && !shown; i++)
+        shown = cell_of(c, &rows[i], cell)[0];
+    return shown && (c->views & view);
+}
 
-            if (w > width[c])
-                width[c] = w;
+static int write_rows(const struct status_rank *rows, size_t n, unsigned view,
+                      int (*write)(const struct grid *g, struct buf *out), struct buf *out)
+{
+    const struct column *shown[COLUMNS];
+    bool right[COLUMNS];
+    struct grid g = { .right = right };
+    char cell[TABLE_CELL];
+    int rc;
+
+    for (size_t c = 0; c < COLUMNS; c++)
+        if (is_shown(&columns[c], rows, n, view)) {
+            right[g.columns] = columns[c].number;
+            shown[g.columns++] = &columns[c];
+            grid_add(&g, "%s", columns[c].name);
         }
-        if (width[c] && width[c] < strlen(columns[c].name))
-            width[c] = strlen(columns[c].name);
-    }
-}
-
-int write_blanks(struct buf *out, size_t n)
-{
-    return n ? buf_addf(out, "%*s", (int)n, "") : 0;
-}
-
-/* One line of the text; r NULL: the headings. */
-static int text_row(const struct status_rank *r, const size_t width[static COLUMNS],
-                    struct buf *out)
-{
-    char cell[TABLE_CELL];
-    size_t owed = 0; /* blanks to write before the next text, so that no line ends in blanks */
-
-    for (size_t c = 0; c < COLUMNS; c++) {
-        const char *text = r ? cell_of(&columns[c], r, cell) : columns[c].name;
-        const size_t w = utf8_width(slice_text(text));
-
-        if (!width[c])
-            continue;
-        if (w && columns[c].number)
-            owed += width[c] - w;
-        if (w && (write_blanks(out, owed) < 0 || buf_add_text(out, text) < 0))
-            return -1;
-        owed = (w ? (columns[c].number ? 0 : width[c] - w) : owed + width[c]) + 2;
-    }
-    return buf_add_text(out, "\n");
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < g.columns; c++)
+            grid_add(&g, "%s", cell_of(shown[c], &rows[i], cell));
+    rc = write(&g, out);
+    grid_release(&g);
+    return rc;
 }
 
 int table_text(const struct status_rank *rows, size_t n, unsigned view, struct buf *out)
 {
-    size_t width[COLUMNS];
-
-    measure(rows, n, view, width);
-    if (text_row(NULL, width, out) < 0)
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        if (text_row(&rows[i], width, out) < 0)
-            return -1;
-    return 0;
-}
-
-int html_add(struct buf *out, const char *text)
-{
-    for (; *text; text++) {
-        const char *as = *text == '<'    ? "&lt;"
-                         : *text == '>'  ? "&gt;"
-                         : *text == '&'  ? "&amp;"
-                         : *text == '"'  ? "&quot;"
-                         : *text == '\'' ? "&#39;"
-                                         : NULL;
-
-        if (as ? buf_add_text(out, as) < 0 : buf_add(out, text, 1) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int html_cell(const char *tag, bool number, const char *text, struct buf *out)
-{
-    if (buf_addf(out, "<%s style=\"text-align:%s\">", tag, number ? "right" : "left") < 0 ||
-        html_add(out, text) < 0)
-        return -1;
-    return buf_addf(out, "</%s>", tag);
-}
-
-static int html_row(const struct status_rank *r, const size_t width[static COLUMNS],
-                    struct buf *out)
-{
-    char cell[TABLE_CELL];
-
-    if (buf_add_text(out, "<tr>") < 0)
-        return -1;
-    for (size_t c = 0; c < COLUMNS; c++)
-        if (width[c] && html_cell(r ? "td" : "th", columns[c].number,
-                                  r ? cell_of(&columns[c], r, cell) : columns[c].name, out) < 0)
-            return -1;
-    return buf_add_text(out, "</tr>\n");
+    return write_rows(rows, n, view, grid_text, out);
 }
 
 int table_html(const struct status_rank *rows, size_t n, unsigned view, struct buf *out)
 {
-    size_t width[COLUMNS];
-
-    measure(rows, n, view, width);
-    if (buf_add_text(out, "<table>\n<thead>") < 0 || html_row(NULL, width, out) < 0 ||
-        buf_add_text(out, "</thead>\n<tbody>\n") < 0)
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        if (html_row(&rows[i], width, out) < 0)
-            return -1;
-    return buf_add_text(out, "</tbody>\n</table>");
+    return write_rows(rows, n, view, grid_html, out);
 }

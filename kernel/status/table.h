@@ -1,4 +1,5 @@
-/* table.h - for status.c and cell.c: the table of ranks. Each view shows some of its columns. */
+/* table.h - for status.c and status_cell.c: the table of ranks. Each view shows some of its
+ * columns. */
 #ifndef KERNEL_STATUS_TABLE_H
 #define KERNEL_STATUS_TABLE_H
 
@@ -12,7 +13,6 @@
 MUST_USE int table_text(const struct status_rank *rows, size_t n, unsigned view, struct buf *out);
 MUST_USE int table_html(const struct status_rank *rows, size_t n, unsigned view, struct buf *out);
 
-MUST_USE int write_blanks(struct buf *out, size_t n);
 void write_time(char out[static TABLE_CELL], uint64_t ns);    /* "0:07", "1:01:01" */
 void write_size(char out[static TABLE_CELL], uint64_t bytes); /* "1.5 GiB" */
 void write_text(char out[static TABLE_CELL],

@@ -1,4 +1,3 @@
-/* job.c - see job.h. */
 #include "launchers/slurm/job.h"
 
 #include <ctype.h>
@@ -6,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/process.h"
 #include "launchers/launcher.h"
@@ -501,19 +499,24 @@ void job_ended(struct job *j, int status)
         conclude(j, "");
 }
 
+/* Slurm's own cancellation comes first: it gives the agents a SIGTERM, by which they end properly.
+ * At a SIGTERM of its own, srun kills them. */
 static void press(void *arg)
 {
     struct job *j = arg;
     char id[32];
     const char *const argv[] = { "scancel", id, NULL };
+    bool can_cancel = j->own && j->id;
 
-    j->signo = j->signo ? SIGKILL : SIGTERM;
-    if (j->own && j->id) {
+    if (j->cancelled || !can_cancel)
+        j->signo = j->signo ? SIGKILL : SIGTERM;
+    if (can_cancel) {
+        j->cancelled = true;
         snprintf(id, sizeof id, "%lu", j->id);
         slurm_command_release(&j->command);
         (void)slurm_command_start(&j->command, j->loop, argv, NULL, NULL);
     }
-    if (j->pid > 0)
+    if (j->pid > 0 && j->signo)
         (void)kill(j->pid, j->signo);
     set_timer(j, &j->press, PRESS_NS, press);
 }
@@ -529,10 +532,10 @@ void job_end(struct job *j)
     watch_clear(&j->flush);
     if (j->pid == 0) /* srun has ended, and only Slurm's reason was missing */
         finish(j);
-    else if (j->n && count_up(j) == j->n)
+    else if (count_up(j))
         set_timer(j, &j->press, POLITE_NS, press);
     else
-        /* srun is still launching and ignores its stdin: cancel its job */
+        /* as far as we know, srun is still launching and ignores its stdin: cancel its job */
         press(j);
 }
 

@@ -1,4 +1,3 @@
-/* job_gpus.c - see step.h. */
 #include "launchers/slurm/step.h"
 
 #include <ctype.h>

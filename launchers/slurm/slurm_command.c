@@ -1,4 +1,3 @@
-/* slurm_command.c - see slurm_command.h. */
 #include "launchers/slurm/slurm_command.h"
 
 #include <signal.h>

@@ -1,4 +1,3 @@
-/* srun_output.c - see srun_output.h. */
 #include "launchers/slurm/srun_output.h"
 
 #include <ctype.h>
@@ -87,7 +86,7 @@ int srun_output_read(struct srun_output *s, const char *line)
     const char *at;
 
     *s = (struct srun_output){ .kind = SRUN_TEXT, .tasks = RANKS_INIT };
-    if (strncmp(line, SRUN, strlen(SRUN)) != 0)
+    if (!text_begins(line, SRUN))
         return 0;
     s->job = find_job(line + strlen(SRUN));
     if (strstr(line, "queued and waiting for resources"))
@@ -135,7 +134,7 @@ const char *slurm_reason_meaning(const char *reason)
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strncmp(reason, known[i].reason, strlen(known[i].reason)) == 0)
+        if (text_begins(reason, known[i].reason))
             return known[i].words;
     return NULL;
 }

@@ -1,4 +1,3 @@
-/* step.c - see step.h. */
 #include "launchers/slurm/step.h"
 
 #include <stdio.h>

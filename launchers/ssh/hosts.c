@@ -1,4 +1,3 @@
-/* hosts.c - see hosts.h. */
 #include "launchers/ssh/hosts.h"
 
 #include <ctype.h>

@@ -1,4 +1,3 @@
-/* ssh_child.c - see ssh_child.h. */
 #include "launchers/ssh/ssh_child.h"
 
 #include <errno.h>
@@ -148,17 +147,17 @@ static bool mark_line(struct ssh_child *c, const char *line)
 {
     const char *word = line + strlen(SCRIPT_MARK);
 
-    if (strncmp(line, SCRIPT_MARK, strlen(SCRIPT_MARK)) != 0 || c->found)
+    if (!text_begins(line, SCRIPT_MARK) || c->found)
         return false;
     if (strcmp(word, SCRIPT_READY) == 0 && c->state == SSH_CONNECTING && c->in >= 0)
         send_lines(c);
     else if (strcmp(word, SCRIPT_MISSING) == 0)
         c->missing = true;
-    else if (strncmp(word, SCRIPT_VERSION, strlen(SCRIPT_VERSION)) == 0)
+    else if (text_begins(word, SCRIPT_VERSION))
         keep(&c->version, word + strlen(SCRIPT_VERSION));
-    else if (strncmp(word, SCRIPT_MACHINE, strlen(SCRIPT_MACHINE)) == 0)
+    else if (text_begins(word, SCRIPT_MACHINE))
         know_machine(c, word + strlen(SCRIPT_MACHINE));
-    else if (strncmp(word, SCRIPT_FOUND, strlen(SCRIPT_FOUND)) == 0)
+    else if (text_begins(word, SCRIPT_FOUND))
         keep(&c->found, word + strlen(SCRIPT_FOUND));
     return true;
 }

@@ -67,8 +67,7 @@ void ssh_child_start(struct ssh_child *c);
 /* Ends the agent by closing its stdin. If ssh is not started yet, the child is over at once; if it
  * is connecting, it gets SIGTERM. */
 void ssh_child_end(struct ssh_child *c);
-/* Signals ssh's process group, if it runs. */
-void ssh_child_kill(struct ssh_child *c, int signo);
+void ssh_child_kill(struct ssh_child *c, int signo); /* Signals ssh's process group, if it runs. */
 /* Call it when ssh has ended: reports it, or starts ssh again if that may help. */
 void ssh_child_ended(struct ssh_child *c, int status);
 

@@ -1,4 +1,3 @@
-/* control.c - see control.h. */
 #include "tests/doubles/control.h"
 
 #include <stdio.h>

@@ -24,10 +24,10 @@ while [ -z "$CELLSPAN_SECRET" ] && IFS= read -r line; do
 done
 [ "$CELLSPAN_SECRET" = "%(secret)s" ] && secret=yes || secret=no
 file=%(folder)s/$CELLSPAN_AGENT
+trap 'rm -f "$file"; exit 0' TERM
 printf '%%s\n' "$CELLSPAN_AGENT ${SLURMD_NODENAME:-$(hostname)} $secret $PWD gpus=$CUDA_VISIBLE_DEVICES $*" >"$file.new"
 mv "$file.new" "$file"
 echo "hello from $CELLSPAN_AGENT" >&2
-trap 'rm -f "$file"; exit 0' TERM
 while read -r line; do :; done
 rm -f "$file"
 """

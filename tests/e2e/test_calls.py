@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
 
-OURS = ("_cellspan", "cellspan._worker.calls", "hidden", "api.py", "home.py", "run_code")
+OURS = ("_cellspan", "cellspan._worker.calls", "hidden", "api.py", "home.py", "home_calls.py", "run_code")
 
 
 @pytest.fixture
@@ -123,3 +124,179 @@ def test_what_can_not_be_sent_is_one_error_before_anything_runs(two, call, told)
     assert f"1 cellspan.run({call})" in cell.traceback, cell.traceback
     shows_only_theirs(cell)
     assert two.ok("cellspan.run(abs, -2)").value == "2"
+
+
+# ---- what goes along, and what does not
+
+
+def test_small_and_large_functions_and_values_are_the_same_to_the_user(two):
+    cell = two.ok(
+        "import numpy as np\nscale = 3\ndef f(x, k=1): return x * scale * k\n"
+        "big = np.arange(300_000.0)\n"
+        "print(cellspan.run(f, 2, k=5, n=2, gather=True), cellspan.run(f, 2))\n"
+        "r = cellspan.run(f, big, gather=True); print(len(r), all((x == big * 3).all() for x in r))\n"
+        "print(cellspan.run(lambda: None, gather=True), cellspan.run(lambda: None))\n"
+        "def mixed():\n    import os; return 'x' * (10 if os.environ['RANK'] == '0' else 100_000)\n"
+        "print([len(x) for x in cellspan.run(mixed, gather=True)])\n"
+        "scale = 4; print(cellspan.run(f, 2))")
+    assert cell.stdout == "[30, 30] 6\n2 True\n[None, None] None\n[10, 100000]\n8\n"
+
+
+def test_what_a_function_changes_of_its_arguments_is_gone_with_the_call(two):
+    cell = two.ok("xs = [1]\ndef adds(xs):\n    xs.append(2); return xs\n"
+                  "print([cellspan.run(adds, xs) for _ in range(2)], xs)\n"
+                  "def reads(): return xs\ncellspan.run(reads)")
+    assert cell.stdout == "[[1, 2], [1, 2]] [1]\n"
+
+
+def test_an_argument_that_shares_memory_with_a_variable_shares_it_on_ranks(two):
+    cell = two.ok("import numpy as np\na = np.zeros(2000)\ndef f(b):\n    b[0] = 7; return a[0]\n"
+                  "def uses(): return a.sum()\ncellspan.run(uses)\nprint(cellspan.run(f, a))")
+    assert cell.stdout == "7.0\n"
+
+
+PARTS = "import cellspan._worker.rank as r\n{name: id(bundle) for name, (bundle, _, _) in r.current._parts._of.items()}"
+
+
+def parts(nb):
+    """What rank 0 keeps of large arguments: {name: number of the bundle in which it came}."""
+    return nb.ok("%%distribute -r 0-0\n" + PARTS).value
+
+
+def test_a_large_argument_goes_to_the_ranks_once_until_home_changes_it(two):
+    two.ok("import numpy as np\nbig = np.arange(100_000.0); other = np.ones(100_000)\n"
+           "def f(x, y, i):\n    x += i; y[0] = 7; return float(x[0]), float(x[-1])")
+    assert two.ok("print([cellspan.run(f, big, other, i) for i in (1, 2)])").stdout == "[(1.0, 100000.0), (2.0, 100001.0)]\n"
+    before = parts(two)
+    assert before.count("_cellspan_part") == 2
+    assert two.ok("print(cellspan.run(f, i=5, y=other, x=big), big[0])").stdout == "(5.0, 100004.0) 0.0\n"
+    assert parts(two) == before
+    assert two.ok("big[0] = 50\nprint(cellspan.run(f, big, other, 1))").stdout == "(51.0, 100000.0)\n"
+    after = parts(two)
+    assert after != before and after.count("_cellspan_part") == 2
+    assert two.ok("%ranks restart -r 1\nprint(cellspan.run(f, big, other, 1, gather=True))").stdout == f"{[(51.0, 100000.0)] * 2}\n"
+    two.ok("del big, other")
+    assert parts(two) == "{}"
+
+
+def test_a_large_model_and_what_shares_its_memory_are_arguments_as_at_home(two):
+    two.ok("import torch\nmodel = torch.nn.Sequential(*[torch.nn.Linear(100, 100) for _ in range(20)])\n"
+           "opt = torch.optim.SGD(model.parameters(), lr=1.0)\n"
+           "def step(model, opt, x):\n"
+           "    before = model[0].bias.sum().item(); model(x).sum().backward(); opt.step()\n"
+           "    return before != model[0].bias.sum().item()\n"
+           "x = torch.ones(400, 100)")
+    assert two.ok("w = model[0].bias.sum().item()\n"
+                  "print([cellspan.run(step, model, opt, x) for _ in range(2)], model[0].bias.sum().item() == w)").stdout == "[True, True] True\n"
+    assert two.ok("print(cellspan.run(lambda a, b: (a is b, a.flags.writeable), *[np.zeros(50_000)] * 2))").stdout == "(True, True)\n"
+    assert two.ok("print(cellspan.run(lambda xs: xs.append(1) or len(xs), list(range(100_000))))").stdout == "100001\n"
+
+
+def test_a_value_that_home_can_not_load_is_one_error_whatever_its_size(two):
+    two.ok("class Bad:\n    def __reduce__(self): return eval, (\"int('no') if 'cellspan._worker.home' in __import__('sys').modules else 1\", {})\n"
+           "def f(n): return [Bad(), 'x' * n]")
+    for call in ("f, 1", "f, 200_000", "f, 1, gather=True", "f, 200_000, gather=True"):
+        cell = two.run(f"cellspan.run({call})").assert_error("ValueError")
+        assert cell.reply["evalue"] == "home could not load the value: invalid literal for int() with base 10: 'no'", call
+        shows_only_theirs(cell)
+
+
+def test_a_conflict_of_an_argument_is_told_in_words(two):
+    two.ok("import numpy as np\na = np.zeros(40_000)\ndef f(b):\n    b[0] += 7; return a[0]\ndef uses(): return a.sum()\ncellspan.run(uses)")
+    assert two.ok("print(cellspan.run(f, a))").stdout == "7.0\n"
+    text = two.run("cellspan.run(f, a)").assert_error("VariableConflict").reply["evalue"]
+    assert text == ("an argument of the call shares memory with a, which ranks 0-1 have changed: `%push a` sends home's, "
+                    "`%pull a -r 0` fetches rank 0's, and a copy as argument shares nothing")
+    assert two.ok("print(cellspan.run(f, a.copy()))").stdout == "7.0\n"
+    text = two.run("a[1] = 5\ncellspan.run(f, a)").assert_error("VariableConflict").reply["evalue"]
+    assert text.startswith("an argument of the call and a, which share memory, were changed in place at home and by ranks 0-1: `%push a` "), text
+
+
+def test_what_functions_of_ranks_read_goes_along_with_a_call_that_uses_them(two):
+    two.ok("scale = 2\nshift = 0\ndef inner(x): return 'home has another'")
+    two.ok("%%distribute\ndef inner(x): return x * scale\ndef rf(x): return inner(x) + shift\nrf(1)")
+    two.ok("def through(x): return rf(x)")
+    cell = two.ok("scale = 5; shift = 1\nprint(cellspan.run(lambda: rf(3), gather=True))\n"
+                  "scale = 6\nprint(cellspan.run(through, 3))\nscale = 7")
+    assert cell.stdout == "[16, 16]\n19\n"
+    assert two.ok("%%distribute\nthrough(3)").value == "22"
+    two.ok("def rf(x): return -x")  # home's own counts from now on
+    assert two.ok("cellspan.run(lambda: rf(3))").value == "-3"
+
+
+def test_hooks_of_ipython_run_around_a_function_too(two):
+    two.ok("%%distribute\nran = []\n"
+           "get_ipython().events.register('pre_run_cell', lambda info: ran.append('pre'))\n"
+           "get_ipython().events.register('post_run_cell', lambda result: ran.append(result.result))")
+    two.ok("def five(): return 5\ncellspan.run(five)")
+    assert two.ok("%%distribute\nran[-3:-1]").value == "['pre', 5]"
+
+
+# ---- threads
+
+
+def test_threads_of_a_cell_that_waits_for_them_may_call(two):
+    cell = two.ok(
+        "import threading\nbase = 100\nfound = {}\n"
+        "def f(x): return x + base\n"
+        "def go(x): found[x] = cellspan.run(f, x, gather=True)\n"
+        "ts = [threading.Thread(target=go, args=(x,)) for x in range(5)]\n"
+        "[t.start() for t in ts]; [t.join() for t in ts]\n"
+        "found[9] = cellspan.run(f, 9)\nprint(sorted(found.items()))\n"
+        "t = threading.Thread(target=lambda: found.update(m=cellspan.map(f, range(3)))); t.start(); t.join(); print(found['m'])")
+    assert cell.stdout == f"{[(x, [x + 100] * 2) for x in range(5)] + [(9, 109)]}\n[100, 101, 102]\n"
+
+
+def test_threads_may_push_the_same_variable(two):
+    cell = two.ok("from concurrent.futures import ThreadPoolExecutor\ng = cellspan.group()\nkept = 5\n"
+                  "def push(i): g.push(thrown=i, kept=i)\n"
+                  "with ThreadPoolExecutor(6) as pool: list(pool.map(push, range(30)))\n"
+                  "print('thrown' in globals(), kept, g.pull('thrown') == g.pull('kept'))")
+    assert cell.stdout == "False 5 True\n"
+
+
+def test_cells_run_at_home_while_a_thread_calls(two):
+    two.ok("import threading, time\ndef slow():\n    time.sleep(2); return 'slow'\n"
+           "got = []\nt = threading.Thread(target=lambda: got.append(cellspan.run(slow))); t.start()")
+    assert two.ok("got, t.is_alive()").value == "([], True)"
+    two.ok("t.join()")
+    assert two.ok("got").value == "['slow']"
+
+
+def test_an_interrupt_ends_the_call_that_runs_and_those_that_wait(two):
+    two.ok("import threading, time\ndef slow():\n    print('runs', flush=True); time.sleep(600)\n"
+           "ends = []\ndef go():\n    try: cellspan.run(slow)\n    except KeyboardInterrupt: ends.append(1)\n")
+    cell = two.start("ts = [threading.Thread(target=go) for _ in range(2)]\n[t.start() for t in ts]\ncellspan.run(slow)")
+    two.wait_shown(cell, "runs")
+    two.control("interrupt_request")
+    two.wait(cell)
+    assert cell.ename == "KeyboardInterrupt"
+    for _ in range(60):  # a thread may only now come to its call
+        if two.ok("[t.join(0.5) for t in ts]; len(ends)").value == "2":
+            return
+        two.control("interrupt_request")
+    pytest.fail("a call of a thread goes on after interrupts")
+
+
+def test_an_interrupt_is_for_the_cell_also_while_a_threads_call_begins(two):
+    two.ok("import threading, time\nasked = threading.Event()\n"
+           "class Slow:\n    def __reduce__(self):\n        asked.set(); time.sleep(8); return int, ()\n"
+           "slow = Slow()\nt = threading.Thread(target=get_ipython().run_cell_magic, args=('distribute', '', 'slow'))")
+    cell = two.start("t.start(); asked.wait(60); print('waits', flush=True)\ntime.sleep(600)")
+    two.wait_shown(cell, "waits")
+    two.control("interrupt_request")
+    assert two.wait(cell, 6).ename == "KeyboardInterrupt"
+    two.ok("t.join(30)")
+    assert two.ok("t.is_alive(), cellspan.run(abs, -2)").value == "(False, 2)"
+
+
+def test_home_outlives_interrupts_of_calls_with_large_arguments(two):
+    two.ok("import gc, numpy as np\nbig = np.zeros(40_000_000, dtype='u1')\ndef f(a, b=None, c=()): return len(a)\ncellspan.run(f, big)")
+    for k in range(8):
+        cell = two.start("x = big + 1, [big + 2, big + 3]\ncellspan.run(f, big, b=x[0], c=x[1])")
+        two.until(lambda cell=cell: cell.busy_at, 10)
+        time.sleep(0.06 + 0.015 * k)
+        two.control("interrupt_request")
+        assert two.wait(cell).ename in ("KeyboardInterrupt", None)
+        two.ok("_ = gc.collect()")
+    assert two.ok("len(big)").value == "40000000"

@@ -129,7 +129,7 @@ def test_no_message_repeats_a_signature_or_id(nb):
     messages = [m for c in cells for m in c.messages] + [c.reply_message for c in cells]
     ids = [m["header"]["msg_id"] for m in messages]
     assert len(ids) == len(set(ids))
-    assert all(m["header"]["version"] >= "5.4" for m in messages)
+    assert all(m["header"]["version"] >= "5.5" for m in messages)
 
 
 def test_a_silent_cell_shows_nothing_and_counts_nothing(nb):
@@ -413,13 +413,13 @@ def test_an_unknown_request_does_no_harm(nb):
 def test_kernel_info_says_what_clients_read(nb):
     info = nb.info
     assert info["status"] == "ok" and info["implementation"] == "cellspan"
-    assert tuple(int(part) for part in info["protocol_version"].split(".")) >= (5, 4)
+    assert tuple(int(part) for part in info["protocol_version"].split(".")) >= (5, 5)
     language = info["language_info"]
     assert language["name"] == "python" and language["file_extension"] == ".py"
     assert {"version", "mimetype", "pygments_lexer", "codemirror_mode", "nbconvert_exporter"} <= set(language)
     assert isinstance(info["banner"], str) and isinstance(info["help_links"], list)
     announced = info.get("supported_features", [])
-    assert "debugger" not in announced and "kernel subshells" not in announced  # they come later
+    assert "debugger" in announced and "kernel subshells" in announced
 
 
 def test_the_heartbeat_echoes(nb):

@@ -57,6 +57,23 @@ def test_nbconvert_executes_and_writes_html(jupyter, tmp_path):
     assert "[0] on ranks" in shown and "[1] on ranks" in shown, shown
 
 
+@pytest.mark.parametrize("words", [["jupyter", "nbconvert", "--execute", "--to", "notebook", "--output", "out.ipynb"], ["papermill"]])
+def test_the_last_state_of_ranks_widgets_is_in_the_notebook(jupyter, tmp_path, words):
+    pytest.importorskip("ipywidgets")
+    write(tmp_path / "n.ipynb", "%%distribute -n 2\nimport cellspan, ipywidgets\nfrom IPython.display import display\n"
+          "bar = ipywidgets.FloatProgress(max=1000)\ndisplay(bar)\nout = ipywidgets.Output()\ndisplay(out)\n"
+          "for i in range(1000):\n    bar.value = 1 + i * (1 + cellspan.rank())\nwith out:\n    print('captured by', cellspan.rank())",
+          "%%distribute -r 1\nbar.value = 7")
+    code, said = jupyter(*words, "n.ipynb", *(["out.ipynb"] if words == ["papermill"] else []))
+    assert code == 0, said
+    states = nbformat.read(str(tmp_path / "out.ipynb"), 4).metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    assert sorted(s["state"]["value"] for s in states.values() if s["model_name"] == "FloatProgressModel") == [7, 1000]
+    texts = [s["state"]["outputs"][0]["text"] for s in states.values() if s["model_name"] == "OutputModel"]
+    assert sorted(texts) == ["captured by 0\n", "captured by 1\n"]
+    shown = [o for o in outputs(tmp_path / "out.ipynb")[0] if "application/vnd.jupyter.widget-view+json" in o.get("data", {})]
+    assert {o["data"]["application/vnd.jupyter.widget-view+json"]["model_id"] for o in shown} <= set(states) and len(shown) == 4
+
+
 def test_nbconvert_exports_a_script(jupyter, tmp_path):
     write(tmp_path / "n.ipynb", "print('at home')")
     code, said = jupyter("jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "n.ipynb")

@@ -75,6 +75,19 @@ def test_what_ranks_on_two_hosts_changed_is_not_overwritten(two):
     assert two.ok("%%distribute --gather\nfloat(held.sum())").value == "[1.0, 1.0, 1.0, 1.0]"
 
 
+def test_a_widget_of_a_rank_on_another_host_is_moved_and_becomes_text(two):
+    pytest.importorskip("ipywidgets")
+    cell = two.ok("%%distribute\nimport ipywidgets\nfrom IPython.display import display\nw = ipywidgets.IntText(description='%d on %s' % (rank, os.uname().nodename))\n"
+                  "w.observe(lambda change: print('now', change['new'], 'on', os.uname().nodename), 'value')\ndisplay(w)")
+    comm, = [m["content"]["comm_id"] for m in cell.of("comm_open") if m["content"]["data"]["state"].get("description") == "3 on h2"]
+    moved = two.send("comm_msg", {"comm_id": comm, "data": {"method": "update", "state": {"value": 8}, "buffer_paths": []}})
+    two.until(lambda: moved.idle_at is not None)
+    assert moved.stdout == "[3] now 8 on h2\n"
+    stopped = two.ok("%ranks stop")
+    texts = [m["content"]["data"]["text/plain"] for m in stopped.of("update_display_data")]
+    assert len(texts) == 4 and "3 on h2 8 (rank 3 has ended)" in texts, texts
+
+
 def test_ranks_are_on_the_hosts_and_know_it(two):
     assert values(two.ok(tell())) == ["h1 0 0 2 0 2 4", "h1 1 1 2 0 2 4", "h2 2 0 2 1 2 4", "h2 3 1 2 1 2 4"]
     assert re.search(r"h1.*h2", two.ok("%ranks").shown, re.S)

@@ -1,6 +1,6 @@
 """The commands cellspan install and cellspan run, as a new user types them, with a home folder of their own.
 
-tests/install/wheel.sh tests that `pip install` of the source works in a new environment.
+tests/install/pip.sh tests that `pip install` of the source, and of the wheel, works in a new environment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import uuid
 
 import processes
 import pytest
-from client import KERNEL, by_rank
+from client import KERNEL, by_rank, rank_values, values
 from jupyter_client.kernelspec import KernelSpecManager
 
 
@@ -278,7 +278,7 @@ def test_bash_completes_commands_options_values_and_files(cellspan):
     assert tab(cellspan, "cellspan install --prefix ''") == ["my data"]
     assert tab(cellspan, "cellspan run --no") == ["--no-gpu"]
     assert "--fresh" not in tab(cellspan, "cellspan run --") and "--python" in tab(cellspan, "cellspan run --")
-    assert tab(cellspan, "cellspan run -n 2 --merge ''") == ["fold", "prefix", "rank0", "raw"]
+    assert tab(cellspan, "cellspan run -n 2 --merge ''") == ["fold", "prefix", "rank0", "panel", "raw"]
     assert tab(cellspan, "cellspan run -n 2 tr") == ["train.py"]
     assert tab(cellspan, "cellspan run -n 2 train.py tr") == ["train.py"], "arguments may be files, too"
     assert tab(cellspan, "cellspan run --cwd ''") == ["my data"]
@@ -313,3 +313,54 @@ def test_a_folder_with_white_space_is_refused_in_a_line_that_names_it(tmp_path, 
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
     lines = [line for line in done.stderr.splitlines() if "white space" in line]
     assert done.returncode != 0 and len(lines) == 1 and str(folder) in lines[0], done
+
+
+def test_a_kernel_takes_the_python_beside_it_or_says_that_it_does_not_run(tmp_path):
+    """As a wheel's kernelspec starts it, without --python."""
+    spec = KernelSpecManager().get_kernel_spec(KERNEL)
+    kernel = tmp_path / "cellspan-kernel"
+    shutil.copy(spec.argv[0], kernel)
+    asked = tmp_path / "asked"
+    beside = tmp_path / "cellspan-python"
+    beside.write_text("#!/bin/sh\necho beside >>%s\nexec %s \"$@\"\n" % (asked, sys.executable))
+    beside.chmod(0o755)
+    done = subprocess.run([kernel, "-f", tmp_path / "none.json"], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1 and "none.json" in done.stderr and asked.read_text() == "beside\n", done
+    for script, says in (("#!/no/such/python\n", "can't start %s (the program): No such file or directory"),
+                         ("#!/bin/sh\nexit 1\n", "%s does not run: --python PATH names the notebook's Python")):
+        beside.write_text(script)
+        done = subprocess.run([kernel, "-f", tmp_path / "none.json"], capture_output=True, text=True, timeout=100)
+        assert done.returncode == 1 and done.stdout == "" and done.stderr == "cellspan-kernel: " + says % beside + "\n", done
+
+
+def test_a_python_that_pip_did_not_install_for_leaves_no_bytecode(tmp_path, fresh, monkeypatch):
+    """As in a wheel, where the file no-bytecode is: a worker writes nothing beside the package, but user's modules have bytecode."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    folder = tmp_path / "lib" / "cellspan" / "python"
+    nb = fresh()
+    source = nb.ok("import cellspan, os; os.path.dirname(cellspan.__path__[0])").value.strip("'")
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "mine.py").write_text("import sys\n")
+    env = {"CELLSPAN_PYTHONPATH": str(folder)}
+    look = "import cellspan.torch, mine, os, sys\ncellspan.__path__[0], sys.dont_write_bytecode, 'PYTHONDONTWRITEBYTECODE' in os.environ"
+
+    def written():
+        return list(folder.rglob("__pycache__"))
+
+    def use(**env):
+        nb = fresh(env=env, cwd=tmp_path)
+        want = (str(folder / "cellspan"), False, False)
+        assert values(nb.ok(look)) == want
+        assert rank_values(nb, look, 2) == [want] * 2
+        return nb
+
+    (folder.parent / "no-bytecode").touch()
+    nb = use(**env)
+    nb.ok("import multiprocessing\nfrom cellspan._capture.capture import split_names\nwith multiprocessing.get_context('spawn').Pool(1) as pool:\n    pool.apply(split_names, ('a, b',))")
+    assert not written() and list((tmp_path / "__pycache__").iterdir())
+    nb = fresh(env=dict(env, PYTHONDONTWRITEBYTECODE="1"), cwd=tmp_path)
+    assert nb.ok("import os, sys\nos.environ['PYTHONDONTWRITEBYTECODE'], sys.dont_write_bytecode").value == "('1', True)"
+    assert not written()
+    (folder.parent / "no-bytecode").unlink()
+    use(**env)
+    assert written()

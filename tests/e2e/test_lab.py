@@ -140,6 +140,18 @@ class Lab:
         self.type(n, text)
         self.chord(Keys.CONTROL, Keys.ENTER)
 
+    def break_at(self, n, line):
+        """Switches the debugger on, and clicks left of that line of a cell."""
+        self.driver.find_element(By.CSS_SELECTOR, ".jp-DebuggerBugButton, [data-jp-item-name='debugger-icon'] jp-button").click()
+        assert wait_until(lambda: self.cell(n).find_elements(By.CSS_SELECTOR, ".cm-breakpoint-gutter"), 60), "the debugger is not on"
+        gutter = self.cell(n).find_element(By.CSS_SELECTOR, ".cm-breakpoint-gutter").rect
+        row = next(e for e in self.all(".cm-lineNumbers .cm-gutterElement", self.cell(n)) if e.text == str(line)).rect
+        actions = ActionChains(self.driver)
+        actions.w3c_actions.pointer_action.move_to_location(int(gutter["x"] + gutter["width"] / 2), int(row["y"] + row["height"] / 2))
+        actions.w3c_actions.pointer_action.click()
+        actions.perform()
+        assert wait_until(lambda: self.all(".jp-DebuggerBreakpoint"), 60), "no breakpoint is set"
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -268,3 +280,126 @@ def test_the_status_of_a_long_cell_stands_above_its_lines(lab, gate):
     lab.wait_output(0, "the result")
     status, first, *_, last, result = lab.seen(0)
     assert status.startswith("ranks 0-3 done in") and "first line" in first and "last line" in last and "result" in result
+
+
+def slide(lab, n, keys):
+    """Moves the first slider under a cell by keys."""
+    assert wait_until(lambda: lab.all(".noUi-handle", lab.cell(n)), 100), lab.output(n)
+    handle = lab.all(".noUi-handle", lab.cell(n))[0]
+    lab.driver.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", handle)
+    handle.send_keys(*keys)
+
+
+def test_a_slider_of_a_rank_moves_also_after_the_page_is_opened_again_while_ranks_are_busy(lab, gate):
+    lab.run(0, "%%distribute -n 3\nimport cellspan, ipywidgets\nrank = cellspan.rank()\nseen = []\n"
+               "slider, echo = ipywidgets.IntSlider(value=3), ipywidgets.Label('nothing')\n"
+               "def moved(change):\n    seen.append(change['new'])\n    echo.value = 'rank %d has %d' % (rank, change['new'])\n"
+               "slider.observe(moved, 'value')\nif rank == 2:\n    display(ipywidgets.HBox([slider, echo]))")
+    slide(lab, 0, [Keys.ARROW_RIGHT, Keys.ARROW_RIGHT])
+    lab.wait_output(0, "rank 2 has 5")
+    lab.run(1, "%%distribute -r 2\nprint('rank', rank, 'saw', seen[-1])")
+    lab.wait_output(1, "rank 2 saw 5")
+    lab.run(1, "%%distribute\nslider.value = 7\nprint('be' + 'gun')\n" + gate.code)
+    lab.wait_output(1, "begun")
+    lab.wait_output(0, "rank 2 has 7")
+    lab.command("docmanager:save")
+    again = lab.driver.current_url
+    lab.driver.get("about:blank")
+    lab.driver.get(again)
+    lab.wait_output(0, "rank 2 has 7")
+    gate.open()
+    assert wait_until(lab.ready, 100)
+    slide(lab, 0, [Keys.ARROW_RIGHT])
+    lab.wait_output(0, "rank 2 has 8")
+
+
+def test_an_output_of_a_rank_and_tqdm_are_drawn_and_become_text_when_ranks_end(lab):
+    lab.run(0, "%%distribute -n 2\nimport cellspan, ipywidgets\nfrom tqdm.notebook import tqdm\nrank = cellspan.rank()\n"
+               "@ipywidgets.interact(x=(0, 10))\ndef square(x=4):\n    print('square', x * x, 'on', rank)\n"
+               "for _ in tqdm(range(20), desc='bar'):\n    pass")
+    lab.wait_output(0, "square 16 on 0")
+    lab.wait_output(0, "square 16 on 1")
+    assert wait_until(lambda: len(lab.all(".widget-hprogress", lab.cell(0))) == 2, 60)
+    slide(lab, 0, [Keys.ARROW_RIGHT])
+    lab.wait_output(0, r"square 25 on \d")
+    lab.run(1, "%ranks stop")
+    lab.wait_output(0, r"20/20.*\(rank 0 has ended\)")
+    lab.wait_output(0, r"\(rank 1 has ended\)")
+    assert not lab.all(".widget-hprogress", lab.cell(0))
+
+
+def test_a_flood_of_widgets_and_lines_of_ranks_stays_below_the_servers_limits(lab):
+    lab.run(0, "%%distribute -n 8\nimport cellspan, ipywidgets, time\nbar, out = ipywidgets.IntProgress(max=100_000), ipywidgets.Output()\n"
+               "said = ipywidgets.Label()\ndisplay(ipywidgets.HBox([bar, said, out]))\nwith out:\n    for i in range(20_000):\n"
+               "        bar.value, said.value = i + 1, 'step %d' % (i + 1)\n        if i % 1000 == 0:\n            print('line', i)\n"
+               "for i in range(20_000):\n    print(cellspan.rank(), 'says', 'x' * 100)\nsaid.value = 'rank %d is at its end' % cellspan.rank()")
+    for rank in range(8):
+        lab.wait_output(0, "rank %d is at its end" % rank)
+    assert wait_until(lambda: [e.text[-10:] for e in lab.all(".widget-output pre", lab.cell(0))] == ["line 19000"] * 8, 60)
+    assert "exceeded" not in lab.output(0)
+
+
+DEBUGGED = """%%distribute -n 3 --no-gpu
+import os
+rank = int(os.environ["RANK"])
+double = 2 * rank
+print("sum", double + 1)"""
+
+
+def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
+    pytest.importorskip("debugpy")
+    lab.type(0, DEBUGGED)
+    lab.break_at(0, 5)
+    lab.driver.execute_script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
+    lab.command("notebook:run-cell")
+
+    def variables():
+        return "\n".join(e.text for e in lab.all(".jp-DebuggerVariables-body"))
+
+    def shows(text):
+        return wait_until(lambda: text in variables(), 60)
+
+    assert shows("double"), variables()
+    lab.run(1, "%ranks debug -r 2")
+    assert wait_until(lambda: re.search(r"rank\W+2\b", variables()), 60), variables()
+    assert re.search(r"double\W+4\b", variables()), variables()
+    lab.command("debugger:next")
+    lab.wait_output(0, r"sum 5")
+
+    def over():
+        """The page shows the ranks that still stand one after the other."""
+        if "[*]" in lab.prompt(0):
+            lab.command("debugger:continue")
+        return wait_until(lambda: "[*]" not in lab.prompt(0), 3)
+
+    assert wait_until(over, 60), lab.output(0)
+    text = lab.output(0)
+    assert all("[%d] sum %d" % (rank, 2 * rank + 1) in text for rank in range(3)), text
+
+
+def test_a_subshell_console_runs_cells_while_the_notebooks_cell_runs(lab, gate):
+    lab.run(0, "here = 'known to both'; print('be' + 'gun')\n" + gate.code + "print('al' + 'so', there)")
+    lab.wait_output(0, "begun")
+    lab.command("notebook:create-subshell-console")
+    assert wait_until(lambda: lab.all(".jp-CodeConsole-promptCell .cm-content"), 60), "no console appeared"
+
+    def shown():
+        return "\n".join(e.text for e in lab.all(".jp-CodeConsole-content .jp-OutputArea-output"))
+
+    def run(text):
+        lab.all(".jp-CodeConsole-promptCell .cm-content")[0].click()
+        lab.driver.execute_cdp_cmd("Input.insertText", {"text": text})
+        lab.chord(Keys.SHIFT, Keys.ENTER)
+
+    def is_shown(text):
+        return wait_until(lambda: text in shown(), 60)
+
+    # Its first cell may be typed before it is connected; the page drops that.
+    assert wait_until(lambda: run("print('it is', here)") or wait_until(lambda: "it is known" in shown(), 5), 60), shown()
+    run("there = 'made there'; print('in', __import__('threading').current_thread().name)")
+    assert is_shown("in subshell-"), shown()
+    run("%%distribute -n 2\nprint('on ranks of', here)")
+    assert is_shown("on ranks of known to both"), shown()
+    assert "[*]" in lab.prompt(0)
+    gate.open()
+    lab.wait_output(0, "also made there")

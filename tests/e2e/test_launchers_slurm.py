@@ -93,6 +93,8 @@ def test_slurm_leaves_nothing_in_the_queue(launch, idle, way, state):
     if state == "PENDING":
         one = launch("slurm", spec="--nodes=2 --exclusive", env=idle.variables())
         one.wait_line("^say job")
+    else:
+        one.wait_line("^node ")  # before that, Slurm would kill the agents
     if way == "stdin":
         one.process.stdin.close()
     else:
@@ -107,6 +109,15 @@ def test_slurm_leaves_nothing_in_the_queue(launch, idle, way, state):
     if state == "PENDING":
         assert first.end() == 0, first.said()
         emptied(idle)
+
+
+def test_slurm_lets_agents_that_are_just_starting_end_by_themselves(launch, idle):
+    """srun would kill them, and what they have made would stay."""
+    one = launch("slurm", spec="--nodes=4 --exclusive", env=idle.variables())
+    one.wait_line("^node ")
+    assert one.end() == 0, one.said()
+    one.gone()
+    emptied(idle)
 
 
 def stand_in_slurm(folder, **programs):

@@ -30,7 +30,7 @@ def check_window(cell):
     """What Jupyter's server would drop: more than 3,000,000 bytes or 3,000 messages in any 3 s."""
     sent = [
         (m["header"]["date"].timestamp(), len(str(m["content"])) + 600)
-        for m in cell.of("stream", "display_data", "update_display_data")
+        for m in cell.of("stream", "display_data", "update_display_data", "comm_msg", "comm_close")
     ]
     first, size = 0, 0
     for at, (when, n) in enumerate(sent):
@@ -169,3 +169,21 @@ def test_the_oldest_lines_go_when_the_spool_is_full(fresh):
     assert all(lines == list(range(lines[0], 50_000)) for lines in every.values())
     assert 5_000 < sum(map(len, every.values())) < 60_000
     assert "the oldest lines of cell %d are gone" % cell.reply["execution_count"] in logs.stderr
+
+
+@pytest.mark.parametrize("head", ["", "%%distribute -n 4\n"])
+def test_updates_of_widgets_count_and_the_last_ones_come(paged, head):
+    pytest.importorskip("ipywidgets")
+    cell = paged.ok(head + "import ipywidgets\nwidgets = [ipywidgets.HTML() for _ in range(50)]\nfor i in range(200):\n    for w in widgets:\n"
+                    "        w.value = f'{i} of 200 ' + 'x' * 1000\n    print('line', i)\nfor w in widgets:\n    w.value = 'end'", limit=200)
+    check_window(cell)
+    last = {}
+    for m in cell.of("comm_msg"):
+        last[m["content"]["comm_id"]] = m["content"]["data"]["state"]["value"]
+    assert list(last.values()) == ["end"] * (200 if head else 50)
+
+
+def test_a_widget_that_opens_with_megabytes_is_shown(paged):
+    pytest.importorskip("ipywidgets")
+    cell = paged.ok("%%distribute -n 2\nimport ipywidgets\nfrom IPython.display import display\nbig = ipywidgets.HTML('x' * 5_000_000)\ndisplay(big)")
+    assert len([d for d in cell.displays if "application/vnd.jupyter.widget-view+json" in d]) == 2 and not left_out(cell), cell.stderr

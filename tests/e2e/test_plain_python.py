@@ -122,6 +122,24 @@ def test_exceptions_and_exit_codes(said):
     assert out[-2:] == ["NotAtHomeError"] * 2, shown
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cellspan.run(dies, n=2)",
+        "__import__('cellspan.horovod').horovod.HorovodRunner(np=-2).run(dies)",
+        "cellspan.map(lambda x: dies(), range(9), n=2)",
+    ],
+)
+def test_a_program_whose_rank_dies_ends_with_exit_code_1(said, call):
+    out, err = said(
+        "import os, time\nimport cellspan\n"
+        "def dies():\n    if os.environ['RANK'] == '1':\n        os._exit(5)\n    time.sleep(300)\n" + call + "\nprint('not here')\n",
+        status=1,
+    )
+    assert out == [] and err.splitlines()[-1].startswith("RankDied: rank 1 ended with exit status 5 (host "), err
+    assert err.count("RankDied") == 1 and "program.py" in err and "dies" in err, err
+
+
 SLEEP = "import cellspan, time\ndef f():\n    print('begun')\n    time.sleep(300)\n"
 
 
@@ -130,6 +148,19 @@ def wait_for(program, text):
         if text in line:
             return
     raise AssertionError(program.stderr.read())
+
+
+def test_what_a_program_writes_into_a_log_has_no_colours(said):
+    out, err = said(
+        "import os\nfrom cellspan.torch import TorchDistributor\n"
+        "def dies(): os._exit(3)\ndef fails(): 1 / 0\n"
+        "for f in (fails, dies):\n"
+        "    try: last = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False).run(f)\n"
+        "    except RuntimeError as error: last = error\n"
+        "raise last", 1)
+    assert "ZeroDivisionError on ranks 0-1 of 2" in out[0] and any(line.startswith("RankDied: rank") for line in out), out
+    assert "\x1b" not in "".join(out) + err and "RankTraceback" not in err, err
+    assert "RankDied: rank" in err and err.endswith("TorchDistributor failed during training.View stdout logs for detailed error message.\n"), err
 
 
 def test_ctrl_c_interrupts_the_ranks_and_the_program_goes_on(start):

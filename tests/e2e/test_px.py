@@ -66,7 +66,14 @@ def test_noblock_lets_home_go_on(four):
     assert values(four.ok("later.get(), later.successful()")) == (["0", "1", "2", "3"], True)
 
 
+def test_what_functions_print_stands_under_the_cell_that_began_them(four):
+    four.ok("def says(x): print('said', x); return x\nview = rc.load_balanced_view()")
+    assert by_rank(four.ok("dv.apply_sync(says, 1)").stdout) == {k: ["said 1"] for k in range(4)}
+    assert "said 2" in four.ok("view.apply_sync(says, 2)").stdout and "said 3" in four.ok("view.map_async(says, [3]).get()").stdout
+
+
 def test_an_interrupt_of_home_leaves_what_runs_aside(four):
+    four.ok("import tempfile; place = tempfile.mkdtemp(); dv['place'] = place")
     four.ok("%%px --noblock\nimport os, time\nwhile not os.path.exists(place + '/stop'): time.sleep(0.01)\n'ended'")
     cell = four.start("print('waits', flush=True)\n%pxresult")
     four.wait_shown(cell, "waits")
@@ -142,7 +149,7 @@ def test_what_is_wrong_is_named(four):
 
 
 def test_views(four):
-    assert values(four.ok("dv.push({'b': 3}); dv['b'], rc[1]['b'], rc[::2].pull('b')")) == ([3] * 4, 3, [3, 3])
+    assert values(four.ok("dv.push({'b': 3}); dv['b'], rc[1]['b'], rc[::2].pull('b').get()")) == ([3] * 4, 3, [3, 3])
     assert values(four.ok("dv.scatter('part', [9, 8, 7, 6, 5]); dv['part'], dv.gather('part', block=True), dv.gather('part').get()")) == (
         [[9, 8], [7], [6], [5]], [9, 8, 7, 6, 5], [9, 8, 7, 6, 5])
     assert values(four.ok("dv.scatter('me', rc.ids, flatten=True); dv['me'], rc[-1].apply_sync(pow, 2, 5), dv.apply_sync(pow, 2, 3)")) == (
@@ -174,6 +181,100 @@ def test_tasks(four):
         [0, 2, 4, 6, 8], [1], 8)
 
 
+def test_tasks_and_maps_run_while_home_goes_on(four):
+    """They wait for a file that a later cell makes: so nothing but the ranks' own work can end them."""
+    four.ok("import tempfile; place = tempfile.mkdtemp()\nview = rc.load_balanced_view()\n"
+            "def waits(place, x):\n    import os, time\n    while not os.path.exists(place + '/go'): time.sleep(0.01)\n    return 2 * x")
+    for begin, values_ in (("view.map_async(waits, [place] * 6, range(6))", [0, 2, 4, 6, 8, 10]), ("view.apply_async(waits, place, 4)", 8),
+                           ("dv.map_async(waits, [place] * 2, [1, 2])", [2, 4])):
+        four.ok("later = " + begin)
+        assert values(four.ok("rc.ids, later.ready(), later.done(), later.wait(0), later.wait(0.1), rc.wait([later], 0.05)")) == ([0, 1, 2, 3], *[False] * 5)
+        assert "no result after 0.05 s" in four.run("later.get(0.05)").assert_error("TimeoutError").reply["evalue"]
+        assert "if not done" in four.run("later.successful()").assert_error("RuntimeError").reply["evalue"]
+        assert "pending" in four.ok("later").value
+        four.ok("told = []; later.add_done_callback(lambda result: told.append(result.get()))\nopen(place + '/go', 'w').close()")
+        assert values(four.ok("later.wait(), later.ready(), later.get(), told")) == (True, True, values_, [values_])
+        assert "finished" in four.ok("later").value
+        four.ok("os.unlink(place + '/go')")
+
+
+def test_how_far_a_map_is(four):
+    four.ok("view = rc.load_balanced_view()\nmapped = view.map_async(lambda x: time.sleep(x) or x, [0] * 20 + [1.5], chunksize=1)")
+    assert values(four.ok("mapped.wait(0.7), mapped.progress, len(mapped), 0.5 < mapped.elapsed < 30")) == (False, 20, 21, True)
+    assert values(four.ok("mapped.get()[-1], mapped.progress, mapped.elapsed == mapped.wall_time")) == (1.5, 21, True)
+    assert values(four.ok("task = view.apply_async(abs, -1); task.wait(), task.progress, len(task), len(dv.apply_async(abs, 1))")) == (True, 1, 1, 4)
+
+
+def test_many_tasks_share_a_run_of_the_ranks(four):
+    four.ok("view = rc.load_balanced_view()\nbegan = time.monotonic(); tasks = [view.apply_async(pow, x, 2) for x in range(500)]")
+    assert values(four.ok("sum(task.get() for task in tasks), view.apply_async(abs, -1).get()")) == (sum(x * x for x in range(500)), 1)
+    four.ok("bad, good = view.apply_async(lambda: (x for x in [])), view.apply_async(abs, -2)")
+    assert "the value of <lambda>(), a generator, can't be sent home" in four.run("bad.get()").assert_error("TypeError").reply["evalue"]
+    assert values(four.ok("good.get(), repr(bad)[-7:]")) == (2, "failed>")
+    four.ok("import sys; bad, good = view.apply_async(sys.exit, 3), [view.apply_async(abs, -k) for k in range(20)]")
+    assert values(four.ok("[task.get() for task in good], bad.wait(), bad.successful()")) == (list(range(20)), True, False)
+    assert "abs(): it can't be sent to the ranks" in four.run("view.apply_async(abs, (x for x in []))").assert_error("TypeError").reply["evalue"]
+
+
+def test_tasks_find_the_variables_of_home_that_they_read(four):
+    four.ok("import colorsys\nk, big = 5, list(range(3))\ndef inner(x): return k * x + len(big)\ndef outer(x): return inner(x), colorsys.__name__\n"
+            "view = rc.load_balanced_view()")
+    assert values(four.ok("[task.get() for task in [view.apply_async(outer, x) for x in range(3)]]")) == [(3, "colorsys"), (8, "colorsys"), (13, "colorsys")]
+    four.ok("tasks = []\nfor k in range(4):\n    tasks.append(view.apply_async(lambda: (time.sleep(0.1), k)[1]))")
+    assert values(four.ok("[task.get() for task in tasks]")) == [0, 1, 2, 3]
+    assert values(four.ok("big.append(3); view.apply_sync(outer, 1)[0], view.apply_sync(lambda f: f(1), inner)")) == (7, 7)
+
+
+@pytest.mark.parametrize("call", ["dv.apply_async(abs, -1)", "view.apply_async(abs, -1)", "view.map_async(abs, [1])", "dv.execute('1')"])
+def test_what_does_not_block_is_begun_in_the_notebooks_own_cells(four, call):
+    four.ok("import concurrent.futures\nview = rc.load_balanced_view()")
+    cell = four.run("with concurrent.futures.ThreadPoolExecutor() as pool: pool.submit(lambda: %s).result()" % call)
+    assert "must be begun in the notebook's own cells, not in a thread" in cell.assert_error("RuntimeError").reply["evalue"]
+
+
+def test_what_a_task_raises_comes_home_whatever_it_is(four):
+    four.ok("def odd():\n    class Odd(Exception):\n        def __init__(self, a, b): self.lock = __import__('threading').Lock(); super().__init__(a, b)\n"
+            "        def __str__(self): return 'odd \\ud800'\n    raise Odd(b'\\xff', object())")
+    assert "Odd" in four.ok("error = rc.load_balanced_view().apply_async(odd).exception(); type(error).__name__").value
+    assert values(four.ok("isinstance(error, ipp.RemoteError), rc.load_balanced_view().apply_sync(abs, -1)")) == (True, 1)
+
+
+def test_a_rank_that_dies_ends_its_tasks(four):
+    four.ok("view = rc.load_balanced_view()\ntasks = [view.apply_async(os._exit, 3), view.apply_async(time.sleep, 0.1)]")
+    four.ok("rc.wait(tasks)")
+    four.run("tasks[0].get()", limit=30).assert_error("RankDied")
+    assert values(four.ok("view.apply_sync(abs, -1)")) == 1
+
+
+def test_an_interrupt_while_home_rests_ends_the_tasks(four):
+    four.ok("task = rc.load_balanced_view().apply_async(time.sleep, 100)")
+    four.control("interrupt_request")
+    four.run("task.get()").assert_error("KeyboardInterrupt")
+    assert values(four.ok("rc.load_balanced_view().apply_sync(abs, -1)")) == 1
+
+
+def test_what_does_not_block_gives_a_result(four):
+    assert values(four.ok("dv.push({'b': 1}).get(), dv.pull('b').get(), dv.pull(['b', 'b'], block=True), dv.get('b'), rc[0].pull('b', block=True), "
+                          "dv.pull('b', targets=1, block=True), rc[0].pull('b', targets=[0, 1], block=True)")) == (
+        [None] * 4, [1] * 4, [[1, 1]] * 4, [1] * 4, 1, 1, [1, 1])
+    assert values(four.ok("dv.scatter('b', [1, 2]).wait(), dv['b']")) == (True, [[1], [2], [], []])
+
+
+def test_a_rank_that_is_in_a_view_twice_has_its_last_part(four):
+    assert values(four.ok("twice = rc[[0, 0, 2]]; twice.scatter('part', list(range(6))); rc[0]['part'], twice['part'], twice.gather('part', block=True)")) == (
+        [2, 3], [[2, 3], [2, 3], [4, 5]], [2, 3, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("call", ["dv.pull('none', block=True)", "dv.gather('none', block=True)", "dv['none']"])
+def test_after_stop_the_ranks_come_again_without_their_variables(four, call):
+    four.ok("dv['none'] = 1\n%ranks stop")
+    assert "'none' is not defined" in four.run(call).assert_error("NameError").reply["evalue"]
+    four.ok("%ranks stop")
+    assert values(four.ok("rc.load_balanced_view().apply_sync(abs, -1), len(rc)")) == (1, 4)
+    four.ok("%ranks stop")
+    assert values(four.ok("rc.load_balanced_view().map_sync(abs, [-1]), len(rc)")) == ([1], 4)
+
+
 def test_a_view_outlives_its_ranks(nb):
     nb.ok("%ranks stop")
     nb.ok("import cellspan.px as ipp\nrc = ipp.Client(n=3)\ndv = rc[:]\n%ranks stop")
@@ -196,12 +297,38 @@ NOTEBOOK = [  # the shape of ipyparallel's "Monte Carlo Options" and "Parallel M
     "%%px\nmine = list(range(rank, 12, stride))\nmine",
     "%%time\n%%px --noblock\nimport time; time.sleep(0.1)\nrank, time.time()",
     "%time %pxresult",
+    "@view.parallel(block=True)\ndef double(x):\n    return 2 * x\nmapped = view.map_async(lambda x: 2 * x, range(5))\n"
+    "assert list(view.map(lambda x: 2 * x, range(5))) == mapped.get() == double.map(range(5)) == [0, 2, 4, 6, 8] and mapped.msg_ids",
     "assert sorted(sum(dv['mine'], [])) == list(range(12))\nprint('done')",
 ]
 
 
-def test_a_notebook_of_theirs_runs_headless():
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in NOTEBOOK])
+MPI_LIKE = [  # the shape of "Using MPI with IPython Parallel": torch.distributed stands for mpi4py
+    "import cellspan.px as ipp\nrc = ipp.Client(n=3)\nview = rc[:]",
+    "@view.remote(block=True)\ndef own_rank():\n    import cellspan\n    return cellspan.rank()",
+    "assert own_rank() == [0, 1, 2]\nown_rank.block = False\nassert own_rank().get_dict() == {0: 0, 1: 1, 2: 2}",
+    "%%px\nimport torch.distributed as dist\ndist.init_process_group('gloo')\nrank, size = dist.get_rank(), dist.get_world_size()\nmine = [None]\n"
+    "dist.scatter_object_list(mine, [(k + 1) ** 2 for k in range(size)] if rank == 0 else None, src=0)\n"
+    "assert mine == [(rank + 1) ** 2], mine\n{'data': mine[0], 'rank': rank}",
+    "cluster = ipp.Cluster(n=3, engines='MPI')\nawait cluster.start_cluster()\nclient = await cluster.connect_client()\n"
+    "async with ipp.Cluster(n=3) as other:\n    print(other.ids)\nprint(client.ids)",
+]
+
+
+def executed(cells):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
     nbclient.NotebookClient(notebook, kernel_name=KERNEL, timeout=120).execute()
+    return notebook
+
+
+def test_a_notebook_that_uses_mpi_runs_with_torch_distributed():
+    notebook = executed(MPI_LIKE)
+    assert "Out[2]: {'data': 9, 'rank': 2}" in str(notebook.cells[3].outputs)
+    said = str(notebook.cells[4].outputs)
+    assert "the ranks are no world of MPI" in said and "[0, 1, 2]" in said and "[]" in said
+
+
+def test_a_notebook_of_theirs_runs_headless():
+    notebook = executed(NOTEBOOK)
     assert notebook.cells[-1].outputs[0]["text"] == "done\n"
     assert "Out[0]: [0, 3, 6, 9]" in str(notebook.cells[5].outputs)

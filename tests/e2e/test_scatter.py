@@ -20,6 +20,10 @@ WHOLES = {
     "torch.arange(4)": ("xs.tolist()", [[0, 1], [2], [3]], "torch.equal(back, whole)"),
     "pd.DataFrame({'a': [1, 2, 3, 4]}, index=list('wxyz'))": ("list(xs.index)", [["w", "x"], ["y"], ["z"]], "back.equals(whole)"),
     "np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 1])": ("xs.mask.tolist()", [[False, True], [False], [True]], "back.mask.tolist() == whole.mask.tolist()"),
+    "[]": ("xs", [[], [], []], "back == whole"),
+    "np.zeros((0, 2))": ("xs.shape", [(0, 2)] * 3, "back.shape == (0, 2)"),
+    "torch.zeros(0, 2)": ("tuple(xs.shape)", [(0, 2)] * 3, "back.shape == (0, 2)"),
+    "pd.DataFrame({'a': [1]})[:0]": ("(len(xs), list(xs))", [(0, ["a"])] * 3, "back.equals(whole)"),
     "[7]": ("xs", [[7], [], []], "back == whole"),
 }
 
@@ -67,6 +71,10 @@ REFUSED = [
     ("import threading; group.scatter('xs', [1, 2, threading.Lock()])", "TypeError", "the part of rank 2 can't be sent: cannot pickle"),
     ("class Odd(list):\n    def __getitem__(self, k):\n        return list(self)[k] if k.start < 2 else 1 / 0\ngroup.scatter('xs', Odd([1, 2, 3]))", "TypeError",
      "the part of rank 2 can't be sent: division by zero"),
+    ("group.scatter('xs', np.array(5))", "TypeError", "scatter() can't divide a ndarray without dimensions"),
+    ("group.scatter('xs', torch.tensor(5))", "TypeError", "scatter() can't divide a Tensor without dimensions"),
+    ("group.scatter('xs', [1], ranks=[])", "ValueError", "ranks=[]: it names no rank; such as [0, 2], or None for all ranks"),
+    ("group.gather('xs', ranks=())", "ValueError", "ranks=(): it names no rank"),
     ("group.scatter('xs', [1], ranks='one')", "ValueError", "'one' is no rank"),
     ("%scatter nothing", "NameError", "name 'nothing' is not defined"),
     ("%scatter", "UsageError", "%scatter takes one name, not none"),

@@ -116,10 +116,24 @@ def test_tables_of_pandas_by_parts(book):
     assert values(book.ok("two._train_on_dataframe(read, frame[['y']], samples=2, workers=1)"))[0][0] == [0, 1]
     assert "Empty Spark partition" in book.run("two._train_on_dataframe(read, frame[:1], 1)").assert_error("ValueError").reply["evalue"]
     assert "not list" in book.run("two._train_on_dataframe(read, [1], 1)").assert_error("TypeError").reply["evalue"]
-    cell = book.run("two._train_on_dataframe(read, pandas.DataFrame({'n': pandas.array([1, None], dtype='Int64')}), 1)").assert_error("RuntimeError")
-    assert cell.reply["evalue"] == FAILED and "a row has no value in one of its columns" in cell.stdout
+    for columns, why in (
+        ("{'n': pandas.array([1, None], dtype='Int64')}", "column 'n' has no value in row 1"),
+        ("{'v': [[0.5]] * 200 + [[None]]}", "column 'v' has None in the list of row 200"),
+        ("{'v': [[0.5], None]}", "column 'v' has no value in row 1"),
+        ("[[1, 2], [3, 4]], columns=['x', 'x']", "two columns of the table have the name 'x'"),
+    ):
+        cell = book.run(f"two._train_on_dataframe(read, pandas.DataFrame({columns}), 1)").assert_error("ValueError")
+        assert why in cell.reply["evalue"], cell.reply["evalue"]
     cell = book.run("two._train_on_dataframe(read, pandas.DataFrame({'s': ['a', 'b']}), 1)").assert_error("RuntimeError")
     assert cell.reply["evalue"] == FAILED and "does not support loading data from field of type" in cell.stdout
+
+
+@pytest.mark.parametrize("reuse", (False, True))
+def test_a_rank_is_sent_its_own_rows_of_a_table_alone(book, reuse):
+    book.ok("import pandas\nframe = pandas.DataFrame({'v': [[float(k), -12345.5] for k in range(7)]})\n"
+            "def here():\n    import gc\n    return sorted(one[0] for one in gc.get_objects() if type(one) is list and len(one) == 2 and one[1] == -12345.5)")
+    made = "TorchDistributor(2, local_mode=False, use_gpu=False, reuse=%s)" % reuse
+    assert book.ok(made + "._train_on_dataframe(here, frame)").value == "[0.0, 1.0, 2.0]"
 
 
 def test_an_interrupt_and_no_run_on_a_rank(book):
@@ -142,3 +156,24 @@ def test_a_model_that_outlives_its_process_group_is_freed(fresh):
           "    dist.destroy_process_group()\n    return wrapped.module.weight.grad.sum().item()\n" + CPU + ".run(os.getpid)", limit=120)
     for reuse in (False, True):
         assert values(nb.ok("d = TorchDistributor(2, use_gpu=False, reuse=%s)\n[d.run(train) for _ in range(8)]" % reuse)) == [16.0] * 8
+
+
+@pytest.mark.limit(400)
+def test_ranks_that_wait_or_die_beside_those_that_stay_are_named(fresh):
+    nb = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
+    nb.ok(IMPORTS + "import signal, time, torch\n"
+          "def meets():\n    import torch.distributed as dist\n    dist.init_process_group('gloo')\n"
+          "    if os.environ['RANK'] == '1':\n        time.sleep(600)\n    dist.barrier()\n"
+          "def dies():\n    if os.environ['RANK'] == '1':\n        print('last words', file=sys.stderr, flush=True)\n"
+          "        os.kill(os.getpid(), signal.SIGSEGV)\n    time.sleep(600)", limit=120)
+    pids = nb.rank_pids(3)
+    cell = nb.start(CPU + ".run(meets)")
+    nb.wait(cell, 100, lambda: "%ranks where shows" in cell.stderr)
+    assert "rank 0 waited in barrier" in cell.stderr and "rank 1" in cell.stderr and "rank 2" not in cell.stderr, cell.stderr
+    nb.control("interrupt_request")
+    nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+    cell = nb.run(CPU + ".run(dies)", limit=60).assert_error("RuntimeError")
+    told = ANSI.sub("", cell.stdout)
+    assert "RankDied: rank 1 was killed by signal 11 (SIGSEGV)" in told and "last words" in cell.stderr, cell.shown
+    assert "killed by signal 11 (SIGSEGV)" in ANSI.sub("", cell.traceback), cell.traceback
+    assert nb.rank_pids(3) == pids and nb.ok("%%distribute --gather\n1").value == "[1, 1, 1]"

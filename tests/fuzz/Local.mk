@@ -42,10 +42,10 @@ tests_fuzz_gpus_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_gpus_fuzz_LDADD = $(gpus_fuzz_libs)
 
 tests_fuzz_jupyter_decode_t_SOURCES = tests/fuzz/driver.c tests/fuzz/jupyter_decode.c
-tests_fuzz_jupyter_decode_t_LDADD = $(front_test_libs)
+tests_fuzz_jupyter_decode_t_LDADD = $(jupyter_test_libs)
 tests_fuzz_jupyter_decode_fuzz_SOURCES = tests/fuzz/jupyter_decode.c
 tests_fuzz_jupyter_decode_fuzz_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-tests_fuzz_jupyter_decode_fuzz_LDADD = $(front_test_libs)
+tests_fuzz_jupyter_decode_fuzz_LDADD = $(jupyter_test_libs)
 
 tests_fuzz_plan_parse_t_SOURCES = tests/fuzz/driver.c tests/fuzz/plan_parse.c
 tests_fuzz_plan_parse_t_LDADD = $(magics_test_libs) protocol/libprotocol.a

@@ -1,21 +1,25 @@
-"""cells.py ENV: runs a few cells on the kernel in ENV's Jupyter folder; the exit status is not 0 if one fails."""
+"""cells.py PREFIX [HOST]: runs a few cells on the kernel `cellspan` that Jupyter finds; the exit status is not 0 if one fails.
+
+PREFIX is the sys.prefix of the Python that the notebook must have. HOST is a host for ssh that has cellspan, too. RANKS in the environment is how many ranks the
+notebook has (4).
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-ENV = os.path.abspath(sys.argv[1])
-os.environ["JUPYTER_PATH"] = os.path.join(ENV, "share", "jupyter")
+from jupyter_client.manager import start_new_kernel
 
-from jupyter_client.kernelspec import KernelSpecManager  # noqa: E402  (after the environment that it reads)
-from jupyter_client.manager import start_new_kernel  # noqa: E402
-
+PREFIX = sys.argv[1]
+RANKS = int(os.environ.get("RANKS", "4"))
 CELLS = [
-    ("import sys; print(sys.prefix)", ENV),
-    ("%%distribute -n 2\nimport os, sys; print(os.environ['RANK'], sys.prefix)", "1 " + ENV),
+    ("import sys; data = 40; print(sys.prefix)", PREFIX),
+    ("%%distribute -n " + str(RANKS) + "\nimport os, sys; print(os.environ['RANK'], data + 2, sys.prefix)", "%d 42 %s" % (RANKS - 1, PREFIX)),
     ("import cellspan; print(cellspan.__name__)", "cellspan"),
 ]
+for host in sys.argv[2:]:
+    CELLS.append(("%%distribute -n 2 --fresh --on ssh:" + host + "\nimport os, socket; print(os.environ['RANK'], socket.gethostname())", "1 " + host))
 
 
 def run(client, code):
@@ -28,15 +32,16 @@ def run(client, code):
 
     reply = client.execute_interactive(code, timeout=200, output_hook=hook)["content"]
     if reply["status"] != "ok":
-        raise SystemExit("%s\n%s" % (code, "\n".join(reply.get("traceback", [str(reply)]))))
+        raise SystemExit("%s\n%s%s" % (code, "".join(text), "\n".join(reply.get("traceback", [str(reply)]))))
     return "".join(text)
 
 
 def main():
-    directory = KernelSpecManager().get_kernel_spec("cellspan").resource_dir
-    assert directory.startswith(ENV), directory
     manager, client = start_new_kernel(kernel_name="cellspan")
     try:
+        client.kernel_info()
+        version = client.get_shell_msg(timeout=60)["content"]["language_info"]["version"]
+        assert version.count(".") == 2, version  # known before home is ready
         for code, want in CELLS:
             printed = run(client, code)
             print(printed)

@@ -6,7 +6,7 @@ tests_sim_cellspan_sim_SOURCES = tests/sim/main.c tests/sim/part.h \
 	tests/sim/rank.h tests/sim/rank.c tests/sim/scenes.h tests/sim/scenes.c tests/sim/script.h tests/sim/script.c \
 	tests/sim/usage.h tests/sim/usage.c cli/client.h cli/client.c
 tests_sim_cellspan_sim_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
-tests_sim_cellspan_sim_LDADD = kernel/agents/libagents.a worker/agent/net/libnet.a kernel/jupyter/libfront.a \
+tests_sim_cellspan_sim_LDADD = kernel/agents/libagents.a worker/agent/net/libnet.a kernel/jupyter/libjupyter.a \
 	protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 CLEANFILES += tests/sim/cellspan-sim
 EXTRA_DIST += tests/sim/README.md tests/sim/scale.sh

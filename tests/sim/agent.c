@@ -1,4 +1,3 @@
-/* agent.c - see agent.h. */
 #include "tests/sim/agent.h"
 
 #include <stdio.h>

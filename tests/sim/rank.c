@@ -1,4 +1,3 @@
-/* rank.c - see rank.h. */
 #include "tests/sim/rank.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* script.c - see script.h. */
 #include "tests/sim/script.h"
 
 #include <stdbool.h>

@@ -1,4 +1,3 @@
-/* usage.c - see usage.h. */
 #include "tests/sim/usage.h"
 
 #include <ctype.h>

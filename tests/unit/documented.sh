@@ -68,11 +68,11 @@ else
     bad=1
 fi
 
-options=$( (words '\.name = "[a-z-]+"' magics/distribute.c | grep -v '"distribute"' | sed 's/.*"\(.*\)"/--\1/'; echo --ranks; echo --help) | sort -u)
+options=$( (words 'OPTION\("[a-z-]+"' magics/distribute.c | sed 's/.*"\(.*\)"/--\1/'; echo --ranks; echo --help) | sort -u)
 same "every option of %%distribute is in docs/guide.md, and no other" "$options" "$(rows docs/guide.md '## Options')"
 
 # Those that need a cell, or a notebook, are not the command's; its own is --python.
-in_cells=$(awk -F'"' '/\.name = / { name = $2 } /\.flags = .*(OPTION_CELL|OPTION_NOTEBOOK)/ { print "--" name }' magics/distribute.c)
+in_cells=$(awk -F'"' '/OPTION\("/ { name = $2 } /\.flags = .*(OPTION_CELL|OPTION_NOTEBOOK)/ { print "--" name }' magics/distribute.c)
 command=$( (echo "$options" | grep -vxF -e "$in_cells"; echo --python) | sort -u)
 same "every option of cellspan run is in its manual, and no other" "$command" \
     "$(sed -n '/^\.SH OPTIONS/,/^\.SH EXAMPLES/p' docs/man/cellspan-run.1 | grep -A1 '^\.TP' | sed 's/\\-/-/g' | grep -oE -e '--[a-z-]+' | sort -u)"

@@ -72,6 +72,7 @@ class Tree:
         files = [path for folder in FOLDERS for path in sorted((top / folder).rglob("*.[ch]"))]
         self.text = {str(path.relative_to(top)): bare(path.read_text(errors="replace")) for path in files}
         self.sources = {name: text for name, text in self.text.items() if name.endswith(".c")}
+        self.macros = "\n".join(re.findall(r"^#define.*(?:\\\n.*)*", "\n".join(path.read_text() for path in files), re.M))
         self.tests = "\n".join(path.read_text(errors="replace") for path in (top / "tests").rglob("*.[ch]"))
         self.calls = self._calls()
         self.folders = sorted({self.folder(name) for name in self.sources})
@@ -125,7 +126,7 @@ class Tree:
 
     def called_by_tests_alone(self):
         words = {name: collections.Counter(re.findall(r"\w+", text)) for name, text in self.sources.items()}
-        every = sum(words.values(), collections.Counter())
+        every = sum(words.values(), collections.Counter(re.findall(r"\w+", self.macros)))
         in_tests = set(re.findall(r"\w+", self.tests))
         return [f"{name}: {f}" for name, text in self.sources.items() for f in exported(text) if every[f] == 1 and f in in_tests]
 

@@ -23,7 +23,7 @@ never() {
     nowhere "$1" "^ *# *include *[<\"]($2)" "$3"
 }
 
-pure="protocol magics kernel/blobs kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch"
+pure="protocol magics kernel/blobs kernel/comms kernel/debug kernel/merge kernel/status kernel/group kernel/notebook kernel/cell kernel/ranks kernel/dispatch"
 sockets='zmq\.h|sys/socket\.h|sys/un\.h|netinet/|poll\.h|sys/poll\.h|sys/epoll\.h'
 
 never "base" "(protocol|magics|kernel|worker|launchers|cli)/" "base uses no other folder"
@@ -32,7 +32,8 @@ never "magics" "(protocol|kernel|worker|launchers|cli)/" "magics uses only base"
 never "worker launchers" "(kernel|magics|cli)/" "workers and launchers include nothing of the kernel"
 never "cli" "(kernel/[^j]|worker/|launchers/)" "of the kernel, the command includes only its Jupyter side"
 never "kernel" "(worker|launchers|cli)/" "the kernel includes nothing of the workers, the launchers and the command"
-never "kernel/merge kernel/status" "kernel/(jupyter|agents|blobs|cell|engines|group)/" "merge and status don't know who calls them"
+never "kernel/comms" "kernel/(jupyter|agents|blobs|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "comms know nobody else"
+never "kernel/debug kernel/merge kernel/status" "kernel/(jupyter|notebook|agents|blobs|cell|engines|group)/" "debug, merge and status don't know who calls them"
 never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" "blobs do not know who schedules them"
 never "kernel/agents" "kernel/(jupyter|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "the line to the agents knows no engine and no cell"
 never "kernel/engines" "kernel/(jupyter|notebook|cell|ranks|dispatch|group|merge|status)/" "engines know no cell"

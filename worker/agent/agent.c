@@ -1,7 +1,5 @@
-/* agent.c - see agent.h. */
 #include "worker/agent/agent.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,11 +103,20 @@ static void on_port(struct agent *a, const struct span *m)
 {
     struct span answer = { .kind = SPAN_PORT, .cell = m->cell };
     struct err err = { "" };
-    const int port = port_find(&err);
+    uint16_t port[17];
+    char more[32];
+    size_t n = 0;
+    int found;
 
-    if (port < 0)
+    while (n < sizeof port / sizeof *port && n <= m->v[F_PORT_PORT].u64 &&
+           (found = port_find(port, n, &err)) >= 0)
+        port[n++] = (uint16_t)found;
+    if (n == 0)
         log_error("agent", "%s", err.text);
-    answer.v[F_PORT_PORT].u64 = port < 0 ? 0 : (uint64_t)port; /* 0: no port is free */
+    answer.v[F_PORT_PORT].u64 = n ? port[0] : 0; /* 0: no port is free */
+    for (size_t k = 1; k < n; k++)
+        le_put(more + 2 * (k - 1), 2, port[k]);
+    answer.v[F_PORT_MORE].s = slice_of(more, n ? 2 * (n - 1) : 0);
     kernel_link_send(&a->kernel, &answer);
 }
 
@@ -240,7 +247,7 @@ static void on_message(void *arg, struct slice workers, struct slice msg)
         return;
     }
     if (m.kind >= SPAN_REQUEST) {
-        if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_HANDED))
+        if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_SUBSHELL))
             relay(a, &m, workers, msg);
         else
             log_warn("agent", "kind %d is not for workers: ignored", m.kind);

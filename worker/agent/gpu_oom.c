@@ -1,4 +1,3 @@
-/* gpu_oom.c - see parts.h. */
 #include "worker/agent/parts.h"
 
 #include <jansson.h>

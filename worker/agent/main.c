@@ -258,7 +258,7 @@ int main(int argc, char **argv)
     (void)mallopt(M_TRIM_THRESHOLD, LARGE);
 #endif
     settings_open_log("agent");
-    join_init(&h.join, &h.agent.kernel, args.connect);
+    h.join = (struct join){ .kernel = &h.agent.kernel, .connect = args.connect };
     if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
         goto failed;
     /* before the guard starts: it removes the folder if the agent can't */

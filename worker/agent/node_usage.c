@@ -1,4 +1,3 @@
-/* node_usage.c - see parts.h. */
 #include "worker/agent/parts.h"
 
 #include <stdio.h>

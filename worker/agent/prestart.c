@@ -1,4 +1,3 @@
-/* prestart.c - see parts.h. */
 #include "worker/agent/parts.h"
 
 #include <stdlib.h>

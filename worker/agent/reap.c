@@ -1,4 +1,3 @@
-/* reap.c - see parts.h. */
 #include "worker/agent/parts.h"
 
 #include <errno.h>

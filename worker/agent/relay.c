@@ -1,4 +1,3 @@
-/* relay.c - see parts.h. */
 #include "worker/agent/parts.h"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-/* spawn.c - see parts.h. */
 #include "worker/agent/parts.h"
 
 #include <stdio.h>

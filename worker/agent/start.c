@@ -1,4 +1,3 @@
-/* start.c - see parts.h. */
 #include "worker/agent/parts.h"
 
 #include <ctype.h>

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/le.h"
 #include "base/process.h"
+#include "base/rows.h"
 
 #define HELLO      40u  /* magic 8, token 16, attempt, from, to, 0: four u32, little-endian */
 #define GUESTS_MAX 256u /* connections that have not said hello yet */
@@ -32,7 +32,7 @@ struct mesh {
     uint8_t token[MESH_TOKEN];
     unsigned strangers;
     struct mesh_line *line;
-    size_t n_lines;
+    size_t n_lines, room;
 };
 
 /* A connection that we are opening. */
@@ -77,20 +77,13 @@ static int prepare_socket(int fd)
 /* Splits "address:port" or "[address]:port"; both buffers have MESH_WHERE bytes. */
 static int split_where(const char *where, char *address, char *port)
 {
-    const char *colon = strrchr(where, ':');
-    size_t n;
+    struct slice host, number;
 
-    if (!colon || !colon[1] || strlen(where) >= MESH_WHERE)
+    if (strlen(where) >= MESH_WHERE || !slice_host_port(slice_text(where), &host, &number))
         return -1;
-    n = (size_t)(colon - where);
-    if (n >= 2 && where[0] == '[' && where[n - 1] == ']') {
-        where++;
-        n -= 2;
-    }
-    memcpy(address, where, n);
-    address[n] = '\0';
-    strcpy(port, colon + 1);
-    return n ? 0 : -1;
+    snprintf(address, MESH_WHERE, "%.*s", SLICE_ARG(host));
+    snprintf(port, MESH_WHERE, "%.*s", SLICE_ARG(number));
+    return 0;
 }
 
 static struct addrinfo *resolve(const char *address, const char *port, struct err *err)
@@ -151,22 +144,19 @@ struct mesh *mesh_open(const char *address, const uint8_t token[MESH_TOKEN], str
     return m;
 }
 
-static void close_lines(struct mesh *m)
+static void line_close(struct mesh_line *line)
 {
-    for (size_t i = 0; i < m->n_lines; i++) {
-        fd_close(&m->line[i].in);
-        fd_close(&m->line[i].out);
-    }
-    free(m->line);
-    m->line = NULL;
-    m->n_lines = 0;
+    fd_close(&line->in);
+    fd_close(&line->out);
 }
 
 void mesh_close(struct mesh *m)
 {
     if (!m)
         return;
-    close_lines(m);
+    for (size_t i = 0; i < m->n_lines; i++)
+        line_close(&m->line[i]);
+    free(m->line);
     fd_close(&m->listener);
     free(m);
 }
@@ -197,28 +187,21 @@ static struct mesh_line *line_to(const struct mesh *m, unsigned rank)
 
 static struct mesh_line *line_add(struct mesh *m, unsigned rank)
 {
-    struct mesh_line *line = line_to(m, rank), *more;
+    struct mesh_line *line = line_to(m, rank);
 
-    if (line) {
-        fd_close(&line->in);
-        fd_close(&line->out);
-        return line;
-    }
-    if (!(more = realloc(m->line, (m->n_lines + 1) * sizeof *more)))
-        return NULL;
-    m->line = more;
-    more[m->n_lines] = (struct mesh_line){ rank, -1, -1 };
-    return &more[m->n_lines++];
+    if (line)
+        line_close(line);
+    else if ((line = rows_add(&m->line, &m->n_lines, &m->room, sizeof *line)))
+        *line = (struct mesh_line){ rank, -1, -1 };
+    return line;
 }
 
 void mesh_drop(struct mesh *m, unsigned rank)
 {
     struct mesh_line *line = line_to(m, rank);
 
-    if (line) {
-        fd_close(&line->in);
-        fd_close(&line->out);
-    }
+    if (line)
+        line_close(line);
 }
 
 static bool is_closed(const struct mesh_way *closed, size_t n, unsigned from, unsigned to)

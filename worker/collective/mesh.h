@@ -24,8 +24,7 @@ struct mesh;
 struct mesh_peer {
     unsigned rank;
     char where[MESH_WHERE]; /* "10.0.0.3:4242", "[fe80::1]:4242" */
-    /* filled by mesh_connect: why it can't be reached from here; "" if it can */
-    char error[256];
+    char error[256];  /* filled by mesh_connect: why it can't be reached from here; "" if it can */
     char silent[256]; /* the same: why nothing came from it; "" if something did */
 };
 

@@ -23,11 +23,6 @@ void ras_status_release(struct ras_status *s)
     memset(s, 0, sizeof *s);
 }
 
-static bool begins(const char *line, const char *with)
-{
-    return strncmp(line, with, strlen(with)) == 0;
-}
-
 static struct ras_count *count_add(struct reading *r, unsigned ranks, uint64_t launched)
 {
     struct ras_status *s = r->s;
@@ -69,7 +64,7 @@ static bool take_operation(struct reading *r, const char *line)
     static const char before[] = "Communicator ranks have different ";
     const char *at, *end;
 
-    if (!begins(line, before) || !(end = strstr(line, " operation counts")))
+    if (!text_begins(line, before) || !(end = strstr(line, " operation counts")))
         return false;
     at = line + strlen(before);
     snprintf(r->operation, sizeof r->operation, "%.*s", (int)(end - at), at);
@@ -127,9 +122,9 @@ static int take_line(struct reading *r, const char *line)
 
     while (*line == ' ' || *line == '\t')
         line++;
-    if (begins(line, "Group ") && strstr(line, "Comms"))
+    if (text_begins(line, "Group ") && strstr(line, "Comms"))
         r->s->running = true;
-    if (begins(line, "Warnings") || begins(line, "Errors")) {
+    if (text_begins(line, "Warnings") || text_begins(line, "Errors")) {
         r->troubles = r->counts = false;
         return 0;
     }

@@ -119,21 +119,14 @@ static int reach(struct door *d, struct err *err)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     char host[256];
-    const char *colon = strrchr(d->where, ':');
     struct addrinfo *found;
-    size_t n = colon ? (size_t)(colon - d->where) : 0;
-    const char *from = d->where;
+    struct slice name, port;
     int rc;
 
-    if (n >= 2 && from[0] == '[' && from[n - 1] == ']') {
-        from++;
-        n -= 2;
-    }
-    if (!n || n >= sizeof host || !colon[1])
+    if (!slice_host_port(slice_text(d->where), &name, &port) || name.n >= sizeof host)
         return err_set(err, "NCCL_RAS_ADDR=%s is not host:port", d->where);
-    memcpy(host, from, n);
-    host[n] = '\0';
-    if ((rc = getaddrinfo(host, colon + 1, &hints, &found)) != 0)
+    snprintf(host, sizeof host, "%.*s", SLICE_ARG(name));
+    if ((rc = getaddrinfo(host, port.p, &hints, &found)) != 0)
         return err_set(err, "NCCL's RAS at %s: %s", d->where, gai_strerror(rc));
     rc = -1;
     for (const struct addrinfo *at = found; at && rc < 0; at = at->ai_next) {
@@ -161,7 +154,7 @@ int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct er
         rc = say(&d, hello, err);
     if (rc == 0)
         rc = hear(&d, true, &line, err);
-    if (rc == 0 && strncmp(line.p, greeting, strlen(greeting)) != 0)
+    if (rc == 0 && !text_begins(line.p, greeting))
         rc = err_set(err, "what listens at %s is not NCCL's RAS", d.where);
     buf_clear(&line);
     if (rc == 0 && (rc = say(&d, timeout, err)) == 0)
@@ -185,17 +178,6 @@ struct asking {
     unsigned timeout_ms;
     char address[256]; /* "": the default */
 };
-
-static void tell(int fd, const struct buf *words)
-{
-    for (size_t at = 0; at < words->n;) {
-        const ssize_t n = write(fd, words->p + at, words->n - at);
-
-        if (n <= 0 && errno != EINTR)
-            return;
-        at += n > 0 ? (size_t)n : 0;
-    }
-}
 
 /* Has the process loaded NCCL? false also if the system does not tell. */
 static bool has_nccl(long pid)
@@ -226,7 +208,7 @@ static void *asking_main(void *arg)
         ras_ask(a->address, a->timeout_ms, &answer, &err) == 0 &&
         ras_parse(buf_slice(&answer), &status, &err) == 0) {
         if (ras_words(&status, &words) == 0)
-            tell(a->out, &words);
+            (void)!fd_write(a->out, buf_slice(&words)); /* nobody may read it any more */
         ras_status_release(&status);
     }
     buf_release(&answer);

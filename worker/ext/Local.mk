@@ -3,6 +3,7 @@ cellspan_py_PROGRAMS = worker/python/cellspan/_link.abi3.so
 worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/python.h \
 	worker/ext/_link.c \
+	worker/ext/aside.h worker/ext/aside.c \
 	worker/ext/broadcasts.c worker/ext/gpus.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convey.c \
@@ -13,7 +14,13 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/memory.c \
 	worker/ext/parts.h worker/ext/names.c \
 	worker/ext/pause.c \
+	worker/ext/process.c \
 	worker/ext/stack.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)
 worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a
+
+check_PROGRAMS += \
+	tests/unit/worker/ext/aside.t
+tests_unit_worker_ext_aside_t_SOURCES = tests/unit/worker/ext/aside.c worker/ext/aside.h worker/ext/aside.c
+tests_unit_worker_ext_aside_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a

@@ -6,14 +6,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <sys/ioctl.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
+#include "base/process.h"
 #include "protocol/span_flags.h"
 #include "worker/ext/collective.h"
 #include "worker/ext/parts.h"
@@ -24,8 +21,10 @@ struct state {
     struct collective collective; /* first: see collective.h */
     struct worker_link link;
     struct flusher flusher;
-    PyObject *flush; /* a callable, or NULL */
-    PyObject *dead;  /* the exception LinkDead: this process has no agent (any more) */
+    struct aside aside;
+    PyObject *flush;     /* a callable, or NULL */
+    PyObject *subshells; /* the same */
+    PyObject *dead;      /* the exception LinkDead: this process has no agent (any more) */
 };
 
 static struct state *state_of(PyObject *module)
@@ -35,16 +34,72 @@ static struct state *state_of(PyObject *module)
 
 /* ---- the flusher calls Python ---- */
 
-static void flush_python(void *arg)
+/* what: a callable of the state. It is called with the lock held, under which it may be replaced.
+ */
+static void call_python(PyObject *const *what)
 {
-    struct state *s = arg;
     const PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *r = s->flush ? PyObject_CallObject(s->flush, NULL) : NULL;
+    PyObject *r = *what ? PyObject_CallObject(*what, NULL) : NULL;
 
     if (!r)
         PyErr_Clear(); /* ignore it: the user may have closed or replaced the stream */
     Py_XDECREF(r);
     PyGILState_Release(gil);
+}
+
+static void flush_python(void *arg)
+{
+    call_python(&((struct state *)arg)->flush);
+}
+
+static void subshells_python(void *arg)
+{
+    call_python(&((struct state *)arg)->subshells);
+}
+
+/* ---- the debugger ---- */
+
+static void *debug_python(void *arg)
+{
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *module = PyImport_ImportModule("cellspan._worker.debugger");
+    PyObject *r = module ? PyObject_CallMethod(module, "begin", NULL) : NULL;
+
+    (void)arg;
+    if (!r)
+        PyErr_Print();
+    Py_XDECREF(r);
+    Py_XDECREF(module);
+    PyGILState_Release(gil);
+    return NULL;
+}
+
+/* Called by the I/O thread, which must not wait for Python: another thread starts the debugger. If
+ * there is none, the kernel gets no answer, and says so. */
+static void debug_begin(void *arg)
+{
+    pthread_t thread;
+
+    (void)arg;
+    if (thread_start(&thread, debug_python, NULL) == 0)
+        pthread_detach(thread);
+}
+
+static PyObject *debug_message(PyObject *module, PyObject *args)
+{
+    struct state *s = state_of(module);
+    struct packet p;
+    PyObject *out;
+    double seconds = 0;
+    bool got;
+
+    if (!PyArg_ParseTuple(args, "|d", &seconds))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS got = link_take_debug(&s->link, (uint64_t)(seconds * NS_PER_S), &p);
+    Py_END_ALLOW_THREADS if (!got) Py_RETURN_NONE;
+    out = convert_packet(&p);
+    packet_release(&p);
+    return out;
 }
 
 /* ---- starting and ending ---- */
@@ -99,13 +154,20 @@ static PyObject *fileno_(PyObject *module, PyObject *Py_UNUSED(none))
 
 /* ---- messages ---- */
 
-static PyObject *recv_(PyObject *module, PyObject *Py_UNUSED(none))
+/* after the values of enum link_part */
+#define RECV_SUBSHELLS 3
+
+static PyObject *recv_(PyObject *module, PyObject *args)
 {
     struct state *s = state_of(module);
     struct packet p;
     PyObject *out;
+    int part = LINK_ALL;
 
-    if (s->link.fd < 0 || !link_take(&s->link, &p))
+    if (!PyArg_ParseTuple(args, "|i", &part))
+        return NULL;
+    if (s->link.fd < 0 || !(part == RECV_SUBSHELLS ? aside_take(&s->aside, &p)
+                                                   : link_take(&s->link, (enum link_part)part, &p)))
         Py_RETURN_NONE;
     out = convert_packet(&p);
     packet_release(&p);
@@ -152,6 +214,24 @@ static PyObject *wait_(PyObject *module, PyObject *args)
     }
     rc = wait_fd(s->link.wake[0], POLLIN, seconds);
     return rc < 0 ? NULL : PyBool_FromLong(rc);
+}
+
+static PyObject *sleep_(PyObject *module, PyObject *args)
+{
+    struct state *s = state_of(module);
+    unsigned long long seen;
+    double seconds;
+
+    if (!PyArg_ParseTuple(args, "Kd", &seen, &seconds))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS seen = link_sleep(&s->link, seen, (uint64_t)(seconds * NS_PER_S));
+    Py_END_ALLOW_THREADS return PyLong_FromUnsignedLongLong(seen);
+}
+
+static PyObject *stir(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    link_stir(&state_of(module)->link);
+    Py_RETURN_NONE;
 }
 
 /* A packet is sent whole or not at all: threads need no lock; an interrupted call sent nothing. */
@@ -202,39 +282,32 @@ static PyObject *send_(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 
-static PyObject *encode(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
-{
-    static char *const names[] = { "kind", "cell", "fields", "worker", "blob", "size", NULL };
-    struct buf out = BUF_INIT;
-    struct span head;
-    PyObject *fields = NULL, *bytes;
-    const char *kind;
-    unsigned long long cell = 0, blob = 0, size = 0;
-    unsigned worker = 0;
+/* ---- subshells ---- */
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!IKK", (char **)names, &kind, &cell,
-                                     &PyDict_Type, &fields, &worker, &blob, &size))
-        return NULL;
-    head = (struct span){ .worker = worker, .cell = cell, .blob = blob, .blob_size = size };
-    bytes = convert_encode(kind, &head, fields, &out) < 0
-                ? NULL
-                : PyBytes_FromStringAndSize(out.p, (Py_ssize_t)out.n);
-    buf_release(&out);
-    return bytes;
+static PyObject *subshells(PyObject *module, PyObject *take)
+{
+    struct state *s = state_of(module);
+    PyObject *before = s->subshells;
+
+    Py_INCREF(take);
+    s->subshells = take;
+    Py_XDECREF(before);
+    aside_ready(&s->aside);
+    Py_RETURN_NONE;
 }
 
-static PyObject *decode(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *busy(PyObject *module, PyObject *on)
 {
-    struct packet p = PACKET_INIT;
-    PyObject *bytes;
-    char *at;
-    Py_ssize_t n;
+    struct state *s = state_of(module);
+    const int is = PyObject_IsTrue(on);
 
-    if (!PyArg_ParseTuple(args, "S", &bytes) || PyBytes_AsStringAndSize(bytes, &at, &n) < 0)
+    if (is < 0)
         return NULL;
-    p.p = at; /* borrowed, so don't release p */
-    p.n = (size_t)n;
-    return convert_packet(&p);
+    if (is)
+        flusher_begin(&s->flusher);
+    else
+        flusher_end(&s->flusher);
+    Py_RETURN_NONE;
 }
 
 /* ---- a cell's begin and end ---- */
@@ -251,6 +324,21 @@ static PyObject *begin(PyObject *module, PyObject *args)
         return NULL;
     }
     flusher_begin(&s->flusher);
+    return PyLong_FromUnsignedLongLong(link_debugs(&s->link));
+}
+
+static PyObject *hold(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    link_hold(&state_of(module)->link);
+    (void)getppid(); /* a signal that was sent before is delivered when a system call returns */
+    if (PyErr_CheckSignals() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *let(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    link_let(&state_of(module)->link);
     Py_RETURN_NONE;
 }
 
@@ -275,13 +363,6 @@ static PyObject *end(PyObject *module, PyObject *args)
 }
 
 /* ---- text before displays ---- */
-
-static bool pipe_holds(int fd)
-{
-    int n = 0;
-
-    return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
-}
 
 static PyObject *stdio(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
@@ -318,7 +399,7 @@ static int wait_synced(struct state *s, uint64_t nth)
         }
         pthread_mutex_lock(&s->link.lock);
         if (s->link.syncs_seen < nth)
-            pthread_cond_timedwait(&s->link.synced, &s->link.lock, &until);
+            pthread_cond_timedwait(&s->link.news, &s->link.lock, &until);
         done = s->link.syncs_seen >= nth;
         pthread_mutex_unlock(&s->link.lock);
         Py_END_ALLOW_THREADS if (!done && PyErr_CheckSignals() < 0) return -1;
@@ -334,7 +415,7 @@ static PyObject *sync_(PyObject *module, PyObject *Py_UNUSED(none))
     uint64_t nth;
     int rc;
 
-    if (s->link.fd < 0 || (!pipe_holds(1) && !pipe_holds(2)))
+    if (s->link.fd < 0 || (!fd_waiting(1) && !fd_waiting(2)))
         Py_RETURN_NONE;
     rc = convert_encode("SYNC", &head, NULL, &out);
     if (rc == 0 && (rc = send_bytes(s, &out, -1)) == 0) {
@@ -371,47 +452,8 @@ static PyObject *after_fork_child(PyObject *module, PyObject *Py_UNUSED(none))
 
     collective_forked(&s->collective);
     link_forked(&s->link);
+    aside_forked(&s->aside);
     flusher_forked(&s->flusher);
-    Py_RETURN_NONE;
-}
-
-/* As os.fork(), but without the warning of newer Pythons about threads: numpy's thread pool stops
- * itself before a fork. */
-static PyObject *fork_(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    pid_t pid;
-
-    PyOS_BeforeFork();
-    pid = fork();
-    if (pid == 0)
-        PyOS_AfterFork_Child();
-    else
-        PyOS_AfterFork_Parent();
-    return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong((long)pid);
-}
-
-static PyObject *die_with_parent(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    int signo;
-
-    if (!PyArg_ParseTuple(args, "i", &signo))
-        return NULL;
-#ifdef __linux__
-    if (prctl(PR_SET_PDEATHSIG, (unsigned long)signo) < 0)
-        return PyErr_SetFromErrno(PyExc_OSError);
-#endif
-    Py_RETURN_NONE;
-}
-
-static PyObject *stack(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    struct err err = { "" };
-    int fd;
-
-    if (!PyArg_ParseTuple(args, "i", &fd))
-        return NULL;
-    if (stack_install(fd, &err) < 0)
-        return convey_fail(&err);
     Py_RETURN_NONE;
 }
 
@@ -423,16 +465,28 @@ static PyMethodDef methods[] = {
     { "alive", alive, METH_NOARGS,
       "Is there a link? Not in a process that was forked from a worker." },
     { "fileno", fileno_, METH_NOARGS, "A descriptor that is readable while recv() has something." },
-    { "recv", recv_, METH_NOARGS,
-      "The oldest message as (kind, cell, worker, blob, fd, size, fields), or None; fd is the caller's." },
+    { "recv", recv_, METH_VARARGS,
+      "recv(part=0): the oldest message as (kind, cell, worker, blob, fd, size, fields), or None; fd is the caller's. "
+      "part, for threads other than the main one: 1: only answers; 2: also what home serves while a call waits; 3: only what is "
+      "for subshells, which no other part has." },
+    { "subshells", subshells, METH_O,
+      "subshells(take): take() is called, by a thread that Python does not know, when there is something for subshells." },
+    { "busy", busy, METH_O,
+      "busy(true): from now on there is a flush every 50 ms, until busy(false)." },
+    { "sleep", sleep_, METH_VARARGS,
+      "sleep(seen, seconds) -> how many messages have come: waits while that is `seen`. For threads other than the main one." },
+    { "stir", stir, METH_NOARGS, "Wakes those who sleep()." },
+    { "debug_message", debug_message, METH_VARARGS,
+      "debug_message(seconds=0) -> the oldest message for the debugger, as recv(), or None." },
     { "wait", wait_, METH_VARARGS,
       "wait(seconds=-1) -> is there a message? Signals' handlers run, and may raise." },
     { "send", (PyCFunction)(void (*)(void))send_, METH_VARARGS | METH_KEYWORDS,
       "send(kind, cell=0, fields={}, blob=0, fd=-1, size=0): whole, or not at all when a signal's handler raises." },
-    { "encode", (PyCFunction)(void (*)(void))encode, METH_VARARGS | METH_KEYWORDS,
-      "encode(kind, cell=0, fields={}, worker=0, blob=0, size=0) -> the message's bytes." },
-    { "decode", decode, METH_VARARGS, "decode(bytes) -> what recv() gives, without a descriptor." },
-    { "begin", begin, METH_VARARGS, "begin(cell): from now an interrupt of the cell is a SIGINT." },
+    { "begin", begin, METH_VARARGS,
+      "begin(cell) -> how many messages have come for the debugger. From now an interrupt of the cell is a SIGINT." },
+    { "hold", hold, METH_NOARGS,
+      "hold(): the main thread gets no SIGINT for an interrupt until let(), which then sends it." },
+    { "let", let, METH_NOARGS, "let(): see hold()." },
     { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
     { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
     { "closed", closed, METH_NOARGS,
@@ -443,11 +497,6 @@ static PyMethodDef methods[] = {
     { "after_fork_parent", after_fork_parent, METH_NOARGS, "For os.register_at_fork." },
     { "after_fork_child", after_fork_child, METH_NOARGS,
       "For os.register_at_fork: the child has no link." },
-    { "fork", fork_, METH_NOARGS, "As os.fork(), without a warning about threads." },
-    { "die_with_parent", die_with_parent, METH_VARARGS,
-      "die_with_parent(signal): the system sends it when the parent ends (Linux)." },
-    { "stack", stack, METH_VARARGS,
-      "stack(fd): write the C stack to fd on a fatal signal. Call it before faulthandler.enable()." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -460,17 +509,22 @@ static int exec_module(PyObject *module)
     struct state *s = state_of(module);
     struct err err = { "" };
 
-    if (link_init(&s->link, &err) < 0 || flusher_init(&s->flusher, flush_python, s, &err) < 0) {
+    if (link_init(&s->link, &err) < 0 || aside_init(&s->aside, subshells_python, s, &err) < 0 ||
+        flusher_init(&s->flusher, flush_python, s, &err) < 0) {
         convey_fail(&err);
         return -1;
     }
     if (collective_add(module, &s->collective) < 0 ||
+        PyModule_AddFunctions(module, convert_methods) < 0 ||
         PyModule_AddFunctions(module, memory_methods) < 0 ||
-        PyModule_AddFunctions(module, names_methods) < 0)
+        PyModule_AddFunctions(module, names_methods) < 0 ||
+        PyModule_AddFunctions(module, process_methods) < 0)
         return -1;
     SPAN_FLAGS(ADD_FLAG)
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;
+    s->link.debug = debug_begin;
+    s->link.aside = &s->aside;
     s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL);
     return s->dead ? PyObject_SetAttrString(module, "LinkDead", s->dead) : -1;
 }
@@ -482,6 +536,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     if (!s)
         return 0;
     Py_VISIT(s->flush);
+    Py_VISIT(s->subshells);
     Py_VISIT(s->dead);
     return 0;
 }
@@ -493,6 +548,7 @@ static int clear(PyObject *module)
     if (!s)
         return 0;
     Py_CLEAR(s->flush);
+    Py_CLEAR(s->subshells);
     Py_CLEAR(s->dead);
     return 0;
 }

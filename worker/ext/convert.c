@@ -201,3 +201,47 @@ PyObject *convert_packet(struct packet *p)
     span_release(&m);
     return out;
 }
+
+/* ---- what Python calls ---- */
+
+static PyObject *encode(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *const names[] = { "kind", "cell", "fields", "worker", "blob", "size", NULL };
+    struct buf out = BUF_INIT;
+    struct span head;
+    PyObject *fields = NULL, *bytes;
+    const char *kind;
+    unsigned long long cell = 0, blob = 0, size = 0;
+    unsigned worker = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!IKK", (char **)names, &kind, &cell,
+                                     &PyDict_Type, &fields, &worker, &blob, &size))
+        return NULL;
+    head = (struct span){ .worker = worker, .cell = cell, .blob = blob, .blob_size = size };
+    bytes = convert_encode(kind, &head, fields, &out) < 0
+                ? NULL
+                : PyBytes_FromStringAndSize(out.p, (Py_ssize_t)out.n);
+    buf_release(&out);
+    return bytes;
+}
+
+static PyObject *decode(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    struct packet p = PACKET_INIT;
+    PyObject *bytes;
+    char *at;
+    Py_ssize_t n;
+
+    if (!PyArg_ParseTuple(args, "S", &bytes) || PyBytes_AsStringAndSize(bytes, &at, &n) < 0)
+        return NULL;
+    p.p = at; /* borrowed, so don't release p */
+    p.n = (size_t)n;
+    return convert_packet(&p);
+}
+
+PyMethodDef convert_methods[] = {
+    { "encode", (PyCFunction)(void (*)(void))encode, METH_VARARGS | METH_KEYWORDS,
+      "encode(kind, cell=0, fields={}, worker=0, blob=0, size=0) -> the message's bytes." },
+    { "decode", decode, METH_VARARGS, "decode(bytes) -> what recv() gives, without a descriptor." },
+    { NULL, NULL, 0, NULL },
+};

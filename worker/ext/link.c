@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/process.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
@@ -19,7 +20,8 @@ int link_init(struct worker_link *l, struct err *err)
     memset(l, 0, sizeof *l);
     l->fd = l->wake[0] = l->wake[1] = -1;
     l->last = &l->first;
-    if (pthread_mutex_init(&l->lock, NULL) != 0 || pthread_cond_init(&l->synced, NULL) != 0)
+    l->debug_last = &l->debug_first;
+    if (pthread_mutex_init(&l->lock, NULL) != 0 || pthread_cond_init(&l->news, NULL) != 0)
         return err_set(err, "no lock for the link: %s", strerror(errno));
     return 0;
 }
@@ -52,6 +54,10 @@ static void die(void)
  * caller itself ignores SIGINT. */
 static void send_interrupt(struct worker_link *l)
 {
+    if (l->held) {
+        l->due = true;
+        return;
+    }
     l->interrupted = true;
     if (getpgrp() == getpid())
         kill(0, SIGINT);
@@ -105,7 +111,7 @@ static void synced(struct worker_link *l)
 {
     pthread_mutex_lock(&l->lock);
     l->syncs_seen++;
-    pthread_cond_broadcast(&l->synced);
+    pthread_cond_broadcast(&l->news);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -133,12 +139,36 @@ static int enqueue(struct worker_link *l, struct packet *p)
     in->next = NULL;
     *p = (struct packet)PACKET_INIT;
     pthread_mutex_lock(&l->lock);
-    if (!l->first)
+    if (!l->first && !l->stirred)
         n = write(l->wake[1], "", 1);
     *l->last = in;
     l->last = &in->next;
+    l->come++;
+    pthread_cond_broadcast(&l->news);
     pthread_mutex_unlock(&l->lock);
     return n == 1 ? 0 : -1;
+}
+
+/* The debugger's messages don't wait for the main thread, which may stand at a breakpoint. */
+static int enqueue_debug(struct worker_link *l, struct packet *p)
+{
+    struct link_message *in = malloc(sizeof *in);
+    bool first;
+
+    if (!in)
+        return -1;
+    in->packet = *p;
+    in->next = NULL;
+    *p = (struct packet)PACKET_INIT;
+    pthread_mutex_lock(&l->lock);
+    *l->debug_last = in;
+    l->debug_last = &in->next;
+    first = l->debugs++ == 0;
+    pthread_cond_broadcast(&l->news);
+    pthread_mutex_unlock(&l->lock);
+    if (first && l->debug)
+        l->debug(l->debug_arg);
+    return 0;
 }
 
 /* Handles messages that must not wait for Python, and queues the others. -1: give up. */
@@ -159,6 +189,10 @@ static int dispatch(struct worker_link *l, struct packet *p)
     case SPAN_SYNCED:
         synced(l);
         return 0;
+    case SPAN_DEBUG:
+        return enqueue_debug(l, p);
+    case SPAN_SUBSHELL:
+        return aside_add(l->aside, p);
     default:
         note_coming(l, p, &head);
         return enqueue(l, p);
@@ -228,7 +262,7 @@ static void drop_inbox(struct worker_link *l)
 {
     struct packet p;
 
-    while (link_take(l, &p))
+    while (link_take(l, LINK_ALL, &p) || link_take_debug(l, 0, &p))
         packet_release(&p);
 }
 
@@ -251,26 +285,61 @@ void link_forked(struct worker_link *l)
     /* The parent's threads don't exist here, but may have held the lock. The inbox is a copy of the
      * parent's. */
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->synced, NULL);
+    pthread_cond_init(&l->news, NULL);
     fd_close(&l->fd);
     l->first = NULL;
     l->last = &l->first;
+    l->debug_first = NULL;
+    l->debug_last = &l->debug_first;
+    l->debugs = 0;
     l->cells_n = 0;
-    l->interrupted = false;
+    l->interrupted = l->stirred = l->held = l->due = false;
     l->coming = l->early = 0;
 }
 
-bool link_take(struct worker_link *l, struct packet *p)
+static bool is_of(enum link_part part, const struct packet *p)
 {
-    struct link_message *in;
+    struct span head;
+    struct err err = { "" };
+
+    if (part == LINK_ALL)
+        return true;
+    if (span_peek(&head, p->p, p->n, &err) < 0)
+        return false;
+    switch (head.kind) {
+    case SPAN_RETURN:
+    case SPAN_TOLD:
+    case SPAN_INPUT_REPLY:
+        return true;
+    case SPAN_CAPTURE:
+    case SPAN_PACK:
+    case SPAN_BIND:
+    case SPAN_NEWER:
+    case SPAN_HANDED:
+        return part == LINK_CALLS;
+    default:
+        return false;
+    }
+}
+
+bool link_take(struct worker_link *l, enum link_part part, struct packet *p)
+{
+    struct link_message **at, *in;
     ssize_t n = 1;
+    bool held;
 
     pthread_mutex_lock(&l->lock);
-    in = l->first;
-    if (in && !(l->first = in->next)) {
+    for (at = &l->first; *at && !is_of(part, &(*at)->packet); at = &(*at)->next)
+        ;
+    held = l->first || l->stirred;
+    in = *at;
+    if (in && !(*at = in->next))
+        l->last = at;
+    if (!in && part == LINK_ALL)
+        l->stirred = false;
+    if (held && !l->first && !l->stirred) {
         char byte;
 
-        l->last = &l->first;
         n = read(l->wake[0], &byte, 1);
     }
     pthread_mutex_unlock(&l->lock);
@@ -281,6 +350,71 @@ bool link_take(struct worker_link *l, struct packet *p)
     *p = in->packet;
     free(in);
     return true;
+}
+
+static struct timespec time_after(uint64_t ns)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(ns / NS_PER_S);
+    until.tv_nsec = (long)(ns % NS_PER_S);
+    return until;
+}
+
+bool link_take_debug(struct worker_link *l, uint64_t ns, struct packet *p)
+{
+    const struct timespec until = time_after(ns);
+    struct link_message *in;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->debug_first && ns && pthread_cond_timedwait(&l->news, &l->lock, &until) == 0)
+        ;
+    if ((in = l->debug_first) && !(l->debug_first = in->next))
+        l->debug_last = &l->debug_first;
+    pthread_mutex_unlock(&l->lock);
+    if (!in)
+        return false;
+    *p = in->packet;
+    free(in);
+    return true;
+}
+
+uint64_t link_debugs(struct worker_link *l)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&l->lock);
+    n = l->debugs;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+uint64_t link_sleep(struct worker_link *l, uint64_t seen, uint64_t ns)
+{
+    const struct timespec until = time_after(ns);
+    uint64_t come;
+
+    pthread_mutex_lock(&l->lock);
+    while (l->come == seen && pthread_cond_timedwait(&l->news, &l->lock, &until) == 0)
+        ;
+    come = l->come;
+    pthread_mutex_unlock(&l->lock);
+    return come;
+}
+
+void link_stir(struct worker_link *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->come++;
+    pthread_cond_broadcast(&l->news);
+    if (l->fd >= 0 && !pthread_equal(pthread_self(), l->main_thread) && !l->stirred) {
+        l->stirred = true;
+        if (!l->first && write(l->wake[1], "", 1) != 1)
+            l->stirred = false; /* the link has ended */
+    }
+    pthread_mutex_unlock(&l->lock);
 }
 
 int link_begin(struct worker_link *l, uint64_t cell)
@@ -298,6 +432,29 @@ int link_begin(struct worker_link *l, uint64_t cell)
     }
     pthread_mutex_unlock(&l->lock);
     return rc;
+}
+
+static void set_held(struct worker_link *l, bool held)
+{
+    if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->held = held;
+    if (!held && l->due) {
+        l->due = false;
+        send_interrupt(l);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+void link_hold(struct worker_link *l)
+{
+    set_held(l, true);
+}
+
+void link_let(struct worker_link *l)
+{
+    set_held(l, false);
 }
 
 bool link_end(struct worker_link *l, uint64_t cell)

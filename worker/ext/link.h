@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "worker/ext/aside.h"
 #include "worker/link/packet.h"
 
 /* cells of one worker that may be active at once: nested calls, comms during an await */
@@ -25,24 +26,36 @@ struct link_message {
 struct worker_link {
     /* the socket, owned; -1: not started, or this process is a fork of the one that started it */
     int fd;
-    int wake[2]; /* a pipe that holds one byte while the inbox is not empty */
+    int wake[2]; /* a pipe that holds one byte while the inbox is not empty, or while `stirred` */
     pthread_t thread;
     pthread_t main_thread; /* gets the SIGINT */
     /* called on a CUT with `abort`, so that collectives of this rank return; may be NULL */
     void (*abort)(void *arg);
     void *abort_arg;
+    /* called by the I/O thread on the first DEBUG; may be NULL */
+    void (*debug)(void *arg);
+    void *debug_arg;
+    struct aside *aside;  /* borrowed; gets what is for subshells */
     pthread_mutex_t lock; /* guards everything below */
-    pthread_cond_t synced;
+    pthread_cond_t news;  /* a SYNCED or a message has come */
     struct link_message *first;
     struct link_message **last;
     uint64_t cells[LINK_CELLS_MAX]; /* the cells that the main thread executes now */
     unsigned cells_n;
     bool interrupted; /* a SIGINT was sent since link_end was last called */
+    bool held;        /* between link_hold and link_let */
+    bool due;         /* an interrupt came meanwhile */
     uint64_t coming;  /* the last cell or probe that has come, begun or not; 0: none */
     uint64_t early;   /* a cell that was interrupted before it began; 0: none */
     bool stopping;
     uint64_t syncs_sent;
     uint64_t syncs_seen;
+    /* messages for the debugger, which has a thread of its own (see debugger.py) */
+    struct link_message *debug_first;
+    struct link_message **debug_last;
+    uint64_t debugs; /* how many have come */
+    bool stirred;    /* another thread has done something for which the main thread may wait */
+    uint64_t come;   /* how many messages have come, and how often link_stir was called */
 };
 
 /* Initialises all but the threads. */
@@ -50,18 +63,36 @@ MUST_USE int link_init(struct worker_link *l, struct err *err);
 /* Takes ownership of fd and starts the I/O thread. The calling thread becomes main_thread. On
  * failure the caller keeps fd. */
 MUST_USE int link_start(struct worker_link *l, int fd, struct err *err);
-/* Ends the I/O thread and closes the socket. */
-void link_stop(struct worker_link *l);
+void link_stop(struct worker_link *l); /* Ends the I/O thread and closes the socket. */
 /* For the child of a fork: forgets threads and locks, closes the socket. Later sends fail. */
 void link_forked(struct worker_link *l);
 
-/* Gives the oldest message to the caller. false: none. */
-bool link_take(struct worker_link *l, struct packet *p);
+/* What other threads than the main one take, which leave the other messages to it: answers; or also
+ * what home serves while a call waits. */
+enum link_part { LINK_ALL, LINK_ANSWERS, LINK_CALLS };
+/* Gives the oldest message of that part to the caller. false: none. */
+bool link_take(struct worker_link *l, enum link_part part, struct packet *p);
+/* Waits at most so long for a DEBUG, and gives it to the caller. false: none has come. */
+bool link_take_debug(struct worker_link *l, uint64_t ns, struct packet *p);
+/* For threads other than main_thread: sleeps while l->come is `seen`, at most so long; returns
+ * l->come. */
+uint64_t link_sleep(struct worker_link *l, uint64_t seen, uint64_t ns);
+/* Wakes those who sleep. From another thread, also the main thread, which then looks with
+ * LINK_ALL. */
+void link_stir(struct worker_link *l);
+
+/* How many DEBUGs have come. */
+uint64_t link_debugs(struct worker_link *l);
 
 /* From link_begin to link_end, an interrupt of `cell` is a SIGINT to the main thread. If the
  * interrupt came before link_begin, but after the RUN, PROBE or execute_request, link_begin sends
  * it. -1: too many cells at once. */
 MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
+/* From link_hold to link_let the main thread gets no SIGINT, so that a message that it has taken is
+ * not lost to an exception; link_let sends the one that came meanwhile. Not nested: the first
+ * link_let ends it. Other threads get none anyway; for them nothing happens. */
+void link_hold(struct worker_link *l);
+void link_let(struct worker_link *l);
 /* true: a SIGINT was sent that the caller may not have seen yet. */
 bool link_end(struct worker_link *l, uint64_t cell);
 

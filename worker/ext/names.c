@@ -24,13 +24,15 @@ static Py_UCS4 char_at(PyObject *name, Py_ssize_t at)
     return 0;
 }
 
-/* Is it IPython's or Python's own: _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh? */
+/* Is it IPython's or Python's own: In, Out, _, __, __name__, _1, _i, _ii, _i1, _ih, _oh, _dh, _sh?
+ */
 static bool is_own(PyObject *name)
 {
     Py_UCS4 c = char_at(name, 0), first;
 
     if (c != '_')
-        return c == 0;
+        return c == 0 || PyUnicode_CompareWithASCIIString(name, "Out") == 0 ||
+               PyUnicode_CompareWithASCIIString(name, "In") == 0;
     first = char_at(name, 1);
     if (first == 0 || first == '_' || is_digit(first))
         return true;

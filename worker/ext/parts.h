@@ -21,6 +21,10 @@ extern PyMethodDef names_methods[];
  * can't have changed. */
 extern PyMethodDef memory_methods[];
 
+/* ---- process.c ---- */
+/* fork(), die_with_parent(), stack() and raise_in() of cellspan._link. */
+extern PyMethodDef process_methods[];
+
 /* ---- cut.c ---- */
 /* Shuts down connections of this process by their inodes, so that a collective that waits on them
  * returns with an error. */
@@ -50,6 +54,9 @@ MUST_USE int convert_encode(const char *kind, struct span *head, PyObject *field
 /* (kind, cell, worker, blob, blob_fd, blob_size, fields), a new reference; the blob's descriptor
  * goes with it (-1: none). NULL with a Python exception. */
 PyObject *convert_packet(struct packet *p);
+
+/* encode() and decode() of cellspan._link. */
+extern PyMethodDef convert_methods[];
 
 /* ---- pause.c ---- */
 /* For C code that waits: releases the interpreter's lock, and handles Python's signals from time to

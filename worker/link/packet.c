@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/blob.h"
 #include "base/descriptor.h"

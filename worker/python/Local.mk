@@ -7,6 +7,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_distributed.py \
 	worker/python/cellspan/_frames.py \
 	worker/python/cellspan/_jobs.py \
+	worker/python/cellspan/_later.py \
 	worker/python/cellspan/_map.py \
 	worker/python/cellspan/_px.py \
 	worker/python/cellspan/_pxmagics.py \
@@ -20,7 +21,9 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/errors.py \
 	worker/python/cellspan/_base/imports.py \
 	worker/python/cellspan/_base/limit.py \
-	worker/python/cellspan/_base/options.py
+	worker/python/cellspan/_base/options.py \
+	worker/python/cellspan/_base/unwritten.py \
+	worker/python/cellspan/_base/versions.py
 
 cellspan_py_capturedir = $(cellspan_pydir)/_capture
 dist_cellspan_py_capture_DATA = \
@@ -32,12 +35,15 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/mappings.py \
 	worker/python/cellspan/_capture/origins.py \
 	worker/python/cellspan/_capture/vars_bundle.py \
+	worker/python/cellspan/_capture/parts.py \
 	worker/python/cellspan/_capture/reads.py \
 	worker/python/cellspan/_capture/rebuild.py \
 	worker/python/cellspan/_capture/reducers.py \
 	worker/python/cellspan/_capture/scopes.py \
 	worker/python/cellspan/_capture/sources.py \
-	worker/python/cellspan/_capture/tensors.py
+	worker/python/cellspan/_capture/tensors.py \
+	worker/python/cellspan/_capture/theirs.py \
+	worker/python/cellspan/_capture/unseen.py
 
 # Modules with the names of other packages: cellspan.torch, ...
 cellspan_py_dropindir = $(cellspan_pydir)/_dropin
@@ -62,6 +68,8 @@ dist_cellspan_py_horovod_DATA = \
 	worker/python/cellspan/_dropin/horovod/_refused.py \
 	worker/python/cellspan/_dropin/horovod/_runner.py \
 	worker/python/cellspan/_dropin/horovod/_state.py \
+	worker/python/cellspan/_dropin/horovod/_turns.py \
+	worker/python/cellspan/_dropin/horovod/_works.py \
 	worker/python/cellspan/_dropin/horovod/torch.py
 
 cellspan_py_maggydir = $(cellspan_pydir)/_dropin/maggy
@@ -96,8 +104,10 @@ dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/magics.py \
 	worker/python/cellspan/_jupyter/partmagics.py \
 	worker/python/cellspan/_jupyter/requests.py \
+	worker/python/cellspan/_jupyter/fake_ipykernel.py \
 	worker/python/cellspan/_jupyter/fake_zmqshell.py \
 	worker/python/cellspan/_jupyter/prepare_jedi.py \
+	worker/python/cellspan/_jupyter/rank_output.py \
 	worker/python/cellspan/_jupyter/widgets.py
 
 cellspan_py_workerdir = $(cellspan_pydir)/_worker
@@ -109,6 +119,8 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/calls.py \
 	worker/python/cellspan/_worker/broadcast.py \
 	worker/python/cellspan/_worker/check.py \
+	worker/python/cellspan/_worker/cpp_builds.py \
+	worker/python/cellspan/_worker/debugger.py \
 	worker/python/cellspan/_worker/environment.py \
 	worker/python/cellspan/_worker/follow.py \
 	worker/python/cellspan/_worker/idle_questions.py \
@@ -116,6 +128,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/groups.py \
 	worker/python/cellspan/_worker/hands.py \
 	worker/python/cellspan/_worker/home.py \
+	worker/python/cellspan/_worker/home_calls.py \
 	worker/python/cellspan/_worker/after_fork.py \
 	worker/python/cellspan/_worker/interrupts.py \
 	worker/python/cellspan/_worker/gpu_placement.py \
@@ -123,6 +136,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/message.py \
 	worker/python/cellspan/_worker/mlflow_run.py \
 	worker/python/cellspan/_worker/publish.py \
+	worker/python/cellspan/_worker/pydevd.py \
 	worker/python/cellspan/_worker/pxrank.py \
 	worker/python/cellspan/_worker/rank.py \
 	worker/python/cellspan/_worker/reloads.py \
@@ -131,7 +145,10 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/shell.py \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/streams.py \
+	worker/python/cellspan/_worker/subshell_parts.py \
+	worker/python/cellspan/_worker/subshells.py \
 	worker/python/cellspan/_worker/torchenv.py \
 	worker/python/cellspan/_worker/where.py \
 	worker/python/cellspan/_worker/worker.py \
+	worker/python/cellspan/_worker/world_env.py \
 	worker/python/cellspan/_worker/zygote.py

@@ -1,4 +1,3 @@
-/* double.c - see double.h. */
 #include "tests/unit/agent/double.h"
 
 #include <signal.h>

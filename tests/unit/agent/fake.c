@@ -1,4 +1,3 @@
-/* fake.c - see fake.h. */
 #include "tests/unit/agent/fake.h"
 
 #include <arpa/inet.h>

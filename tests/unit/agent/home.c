@@ -1,14 +1,18 @@
 /* The agent between a kernel and home, with real processes. */
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/le.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/double.h"
 #include "tests/unit/agent/fake.h"
 #include "tests/unit/tap.h"
 
-#define WINDOW (1u << 20)
+#define WINDOW      (1u << 20)
+#define TAKEN_PORTS 500u
 
 static void text_keeps_its_place_among_messages(struct kernel *k)
 {
@@ -99,13 +103,75 @@ static void credit_stops_and_goes_on(struct kernel *k)
     kernel_listen(k, 20);
 }
 
+/* Takes ports, in which others of this machine may already listen. */
+static void take_ports(int fd[TAKEN_PORTS])
+{
+    for (unsigned i = 0; i < TAKEN_PORTS; i++) {
+        const struct sockaddr_in at = { .sin_family = AF_INET,
+                                        .sin_port = htons((uint16_t)(PORT_FIRST + i)) };
+
+        fd[i] = socket(AF_INET, SOCK_STREAM, 0);
+        if (bind(fd[i], (const struct sockaddr *)&at, sizeof at) == 0)
+            (void)listen(fd[i], 1);
+    }
+}
+
+/* A port is drawn at random, so one answer alone would prove nothing. */
+static void ports_come_in_pairs(struct kernel *k)
+{
+    const struct span ask = { .kind = SPAN_PORT, .cell = 78 };
+    int fd[TAKEN_PORTS];
+    bool good = true;
+
+    take_ports(fd);
+    for (int i = 0; i < 200 && good; i++) {
+        kernel_send(k, NULL, 0, &ask);
+        good = kernel_until(k, SPAN_PORT, 0) &&
+               port_for_jax((unsigned)k->last.v[F_PORT_PORT].u64) >= PORT_FIRST + TAKEN_PORTS;
+    }
+    ok(good, "JAX's port is free, too");
+    for (unsigned i = 0; i < TAKEN_PORTS; i++)
+        close(fd[i]);
+}
+
+/* Does a world with one of the n ports share none with the worlds of the others? */
+static bool all_differ(const unsigned *port, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (port[i] == port[j] || port[i] == port_for_jax(port[j]))
+                return false;
+    return true;
+}
+
+static void ports_differ(struct kernel *k, const struct span *ask)
+{
+    unsigned port[17];
+    bool good = true;
+
+    for (int i = 0; i < 300 && good; i++) {
+        kernel_send(k, NULL, 0, ask);
+        good = kernel_until(k, SPAN_PORT, 0) && k->last.v[F_PORT_MORE].s.n == 32;
+        port[0] = (unsigned)k->last.v[F_PORT_PORT].u64;
+        for (size_t j = 0; good && j < 16; j++)
+            port[j + 1] = (unsigned)le_get(k->last.v[F_PORT_MORE].s.p + 2 * j, 2);
+        good = good && all_differ(port, 17);
+    }
+    ok(good, "no two of them belong to one world");
+}
+
 static void ports_are_free(struct kernel *k)
 {
-    const struct span ask = { .kind = SPAN_PORT, .cell = 77 };
+    struct span ask = { .kind = SPAN_PORT, .cell = 77 };
 
     kernel_send(k, NULL, 0, &ask);
     ok(kernel_until(k, SPAN_PORT, 0) && k->last.cell == 77 && k->last.v[F_PORT_PORT].u64 >= 20000,
        "a port is found");
+    ask.v[F_PORT_PORT].u64 = 1000;
+    kernel_send(k, NULL, 0, &ask);
+    ok(kernel_until(k, SPAN_PORT, 0) && k->last.v[F_PORT_MORE].s.n == 32,
+       "and of more that are asked for, 16");
+    ports_differ(k, &ask);
 }
 
 static void stacks_are_asked_for(struct kernel *k)
@@ -221,6 +287,7 @@ int main(int argc, char **argv)
     large_messages_pass(&k);
     credit_stops_and_goes_on(&k);
     ports_are_free(&k);
+    ports_come_in_pairs(&k);
     stacks_are_asked_for(&k);
     death_is_told(&k, argv[0]);
     kill_is_graceful_first(&k, argv[0]);

@@ -1,4 +1,3 @@
-/* lan.c - see lan.h. */
 #include "tests/unit/agent/lan.h"
 
 #include <fcntl.h>

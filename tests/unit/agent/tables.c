@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/tap.h"
@@ -142,15 +143,14 @@ static void memory_that_is_left(void)
         "MemTotal:       24684092 kB\nMemFree:  5 kB\nMemAvailable:   24183000 kB\nBuffers: x\n";
     const char *why = NULL;
 
-    ok(memory_limit_meminfo(slice_text(text), "MemAvailable") == UINT64_C(24183000) * 1024,
-       "the machine's");
-    ok(memory_limit_meminfo(slice_text(text), "Mem") == UINT64_MAX &&
-           memory_limit_meminfo(slice_text(text), "Buffers") == UINT64_MAX &&
-           memory_limit_meminfo(slice_text(""), "MemFree") == UINT64_MAX,
+    ok(file_number_of(slice_text(text), "MemAvailable", UINT64_MAX) == 24183000, "the machine's");
+    ok(file_number_of(slice_text(text), "Mem", UINT64_MAX) == UINT64_MAX &&
+           file_number_of(slice_text(text), "Buffers", UINT64_MAX) == UINT64_MAX &&
+           file_number_of(slice_text(""), "MemFree", UINT64_MAX) == UINT64_MAX,
        "only where it is told");
-    ok(memory_limit_number(slice_text("max\n")) == UINT64_MAX &&
-           memory_limit_number(slice_text("734003200\n")) == 734003200 &&
-           memory_limit_number(slice_text("99999999999999999999999")) > UINT64_MAX / 20,
+    ok(file_number(slice_text("max\n"), UINT64_MAX) == UINT64_MAX &&
+           file_number(slice_text("734003200\n"), UINT64_MAX) == 734003200 &&
+           file_number(slice_text("99999999999999999999999"), UINT64_MAX) > UINT64_MAX / 20,
        "a control group's");
     ok(memory_limit_free(&why) > 0 && why, "here: %s", why);
 }

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/process.h"
 #include "tests/unit/tap.h"
 #include "worker/agent/processes/death_cause.h"
 #include "worker/agent/processes/env.h"
@@ -93,9 +94,10 @@ static void counters_are_read(void)
 {
     bool v2;
 
-    is_int(oom_parse(slice_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), "oom_kill"), 12,
-           "oom_kill is its own line");
-    is_int(oom_parse(slice_text("oom 3\n"), "oom_kill"), 0, "no line is 0");
+    is_int(file_number_of(slice_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), "oom_kill",
+                          0),
+           12, "oom_kill is its own line");
+    is_int(file_number_of(slice_text("oom 3\n"), "oom_kill", 0), 0, "no line is 0");
     ok(slice_is(oom_cgroup(slice_text("4:memory:/a/b\n1:cpu:/\n0::/\n"), &v2), "/a/b") && !v2,
        "the memory cgroup of v1");
     ok(slice_is(oom_cgroup(slice_text("0::/user.slice\n"), &v2), "/user.slice") && v2,

@@ -81,7 +81,7 @@ static void timer_again(void *arg)
 static void timers_fire_in_order(void)
 {
     struct diary d = { .now_ns = 1000 };
-    const struct clock clock = { set_now, &d };
+    const struct clock clock = { .now_ns = set_now, .arg = &d };
     struct loop *loop = loop_create(&clock, NULL);
     struct watch *a = loop_timer(loop, 20, 0, timer_a, &d, NULL);
     struct watch *b = loop_timer(loop, 10, 0, timer_b, &d, NULL);
@@ -110,7 +110,7 @@ static void timers_fire_in_order(void)
 static void a_period_is_kept_and_skips_what_it_missed(void)
 {
     struct diary d = { .now_ns = 0 };
-    const struct clock clock = { set_now, &d };
+    const struct clock clock = { .now_ns = set_now, .arg = &d };
     struct loop *loop = loop_create(&clock, NULL);
 
     d.watch[0] = loop_timer(loop, 10, 10, timer_a, &d, NULL);
@@ -132,7 +132,7 @@ static void a_period_is_kept_and_skips_what_it_missed(void)
 static void a_timer_set_to_now_does_not_hold_the_turn(void)
 {
     struct diary d = { .now_ns = 0 };
-    const struct clock clock = { set_now, &d };
+    const struct clock clock = { .now_ns = set_now, .arg = &d };
     struct loop *loop = loop_create(&clock, NULL);
 
     d.watch[0] = loop_timer(loop, 0, 0, timer_again, &d, NULL);

@@ -4,8 +4,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -72,6 +74,38 @@ static void what_nobody_holds_is_swept(void)
     free(left);
     free(living);
     free(shared);
+}
+
+/* Other processes sweep while a folder is made: then it gets another name. */
+static void a_new_folder_is_there(void)
+{
+    char base[] = "/tmp/cellspan-sweep-XXXXXX";
+    struct err err = { "" };
+    pid_t sweeper[3];
+    unsigned made = 0, there = 0;
+
+    if (!mkdtemp(base))
+        return;
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    for (unsigned i = 0; i < 3; i++)
+        if ((sweeper[i] = fork()) == 0)
+            for (;;)
+                runtime_sweep();
+    for (; made < 2000; made++) {
+        int lock;
+        char *dir = runtime_dir_create(&lock, &err);
+
+        there += dir && access(dir, F_OK) == 0;
+        (void)!runtime_dir_remove(dir, &err);
+        free(dir);
+        close(lock);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        if (sweeper[i] > 0 && kill(sweeper[i], SIGKILL) == 0)
+            (void)waitpid(sweeper[i], NULL, 0);
+    is_int(there, made, "no new folder is swept before it is locked");
+    unsetenv("XDG_RUNTIME_DIR");
+    rmdir(base);
 }
 
 static void a_directory_is_made_for_us_alone(void)
@@ -141,7 +175,6 @@ static void a_long_place_is_passed_over(void)
     ok(!path && strstr(path_err.text, "TMPDIR"), "a path that is too long is told: %s",
        path_err.text);
     unsetenv("XDG_RUNTIME_DIR");
-    unsetenv("TMPDIR");
     free(dir);
     (void)rmdir(deep);
 }
@@ -260,6 +293,7 @@ int main(void)
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("CELLSPAN_LIBEXECDIR");
     what_nobody_holds_is_swept();
+    a_new_folder_is_there();
     a_directory_is_made_for_us_alone();
     all_within_is_removed_and_nothing_else();
     a_long_place_is_passed_over();

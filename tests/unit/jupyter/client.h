@@ -33,39 +33,52 @@ struct test_keys { /* NULL: not encrypted */
     const char *server, *public, *secret;
 };
 
-/* session: never the same twice, or the second one's messages are replays. A SUB holds one message:
- * whoever does not read it is a slow reader. */
-static inline void client_open(struct test_client *c, const struct connection *to,
-                               const char *identity, const char *session, struct test_keys keys)
+/* Opens and connects one socket. A SUB holds one message: whoever does not read it is a slow
+ * reader.
+ */
+static inline void client_connect(struct test_client *c, const struct connection *to,
+                                  enum port port, const char *identity, struct test_keys keys)
 {
     static const int type[PORTS] = { ZMQ_DEALER, ZMQ_DEALER, ZMQ_DEALER, ZMQ_SUB, ZMQ_REQ };
     const int none = 0, one = 1, quick_ms = 10;
     struct err err = { "" };
     char endpoint[CONNECTION_ENDPOINT_SIZE];
+    void *s = c->socket[port] = zmq_socket(c->context, type[port]);
+
+    zmq_setsockopt(s, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt(s, ZMQ_RCVHWM, type[port] == ZMQ_SUB ? &one : &none, sizeof none);
+    zmq_setsockopt(s, ZMQ_RECONNECT_IVL, &quick_ms, sizeof quick_ms);
+    if (type[port] != ZMQ_SUB)
+        zmq_setsockopt(s, ZMQ_IDENTITY, identity, strlen(identity));
+    if (keys.server) {
+        zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, keys.server, 41);
+        zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, keys.public, 41);
+        zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, keys.secret, 41);
+    }
+    if (type[port] == ZMQ_SUB)
+        zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0);
+    if (connection_endpoint(to, port, endpoint, &err) < 0 || zmq_connect(s, endpoint) < 0)
+        abort();
+}
+
+/* session: never the same twice, or the second one's messages are replays. */
+static inline void client_begin(struct test_client *c, const struct connection *to,
+                                const char *session)
+{
+    struct err err = { "" };
 
     c->context = zmq_ctx_new();
     if (jupyter_session_init(&c->session, session, "tester", slice_of(to->key, to->key_size),
                              &err) < 0)
         abort();
-    for (unsigned port = 0; port < PORTS; port++) {
-        void *s = c->socket[port] = zmq_socket(c->context, type[port]);
+}
 
-        zmq_setsockopt(s, ZMQ_LINGER, &none, sizeof none);
-        zmq_setsockopt(s, ZMQ_RCVHWM, type[port] == ZMQ_SUB ? &one : &none, sizeof none);
-        zmq_setsockopt(s, ZMQ_RECONNECT_IVL, &quick_ms, sizeof quick_ms);
-        if (type[port] != ZMQ_SUB)
-            zmq_setsockopt(s, ZMQ_IDENTITY, identity, strlen(identity));
-        if (keys.server) {
-            zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, keys.server, 41);
-            zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, keys.public, 41);
-            zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, keys.secret, 41);
-        }
-        if (type[port] == ZMQ_SUB)
-            zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0);
-        if (connection_endpoint(to, (enum port)port, endpoint, &err) < 0 ||
-            zmq_connect(s, endpoint) < 0)
-            abort();
-    }
+static inline void client_open(struct test_client *c, const struct connection *to,
+                               const char *identity, const char *session, struct test_keys keys)
+{
+    client_begin(c, to, session);
+    for (unsigned port = 0; port < PORTS; port++)
+        client_connect(c, to, (enum port)port, identity, keys);
 }
 
 static inline void client_close(struct test_client *c)

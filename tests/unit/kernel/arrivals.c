@@ -18,8 +18,10 @@ void captured(struct world *w, const char *names)
 
 void port(struct world *w)
 {
+    const uint64_t cell = w->nb->cell ? w->nb->cell->id : 0;
+
     say(w, SPAN_WORKER_NONE,
-        (struct span){ .kind = SPAN_PORT, .cell = w->nb->cell->id, .v[F_PORT_PORT].u64 = 20123 });
+        (struct span){ .kind = SPAN_PORT, .cell = cell, .v[F_PORT_PORT].u64 = 20123 });
 }
 
 void ready(struct world *w, uint32_t worker)

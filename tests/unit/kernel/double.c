@@ -1,14 +1,17 @@
-/* double.c - see double.h. */
 #include "tests/unit/kernel/double.h"
 
 #include <stdlib.h>
 
-#include "kernel/jupyter/inbox.h"
 #include "tests/unit/tap.h"
 
 static uint64_t set_clock(void *arg)
 {
     return ((struct world *)arg)->now;
+}
+
+static uint64_t set_wall(void *arg)
+{
+    return WORLD_WALL_S * NS_PER_S + set_clock(arg);
 }
 
 /* Doubles allocate, too; a test of failing allocations does not mean theirs. */
@@ -270,7 +273,7 @@ void world_open(struct world *w, struct clock *clock)
     *w = (struct world){ .now = NS_PER_S, .first = 1 };
     w->node[0] =
         (struct node){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
-    *clock = (struct clock){ set_clock, w };
+    *clock = (struct clock){ set_clock, set_wall, w };
     if (jupyter_session_init(&w->session, "test", "test", slice_text(""), &err) < 0 ||
         !(w->nb = dispatch_create(&ops, &world_config, &err)))
         abort();
@@ -297,32 +300,6 @@ void settle(struct world *w)
         m.v[F_GPUS_GPUS].s = slice_text(w->gpus[node] ? w->gpus[node] : "{}");
         dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
     }
-}
-
-void ask(struct world *w, const char *type, const char *content)
-{
-    static unsigned number;
-    char header[256];
-    const char *const text[] = { "client", "<IDS|MSG>", "", header, "{}", "{}", content };
-    zmq_msg_t part[7];
-    struct request *r = NULL;
-
-    snprintf(header, sizeof header,
-             "{\"msg_id\":\"%u\",\"msg_type\":\"%s\",\"session\":\"s\",\"version\":\"5.4\"}",
-             number++, type);
-    for (size_t k = 0; k < 7; k++) {
-        zmq_msg_init_size(&part[k], strlen(text[k]));
-        memcpy(zmq_msg_data(&part[k]), text[k], strlen(text[k]));
-    }
-    own(w, true);
-    if (request_create(CHANNEL_SHELL, part, 7, &w->session, &r) != JUPYTER_FINE)
-        abort();
-    own(w, false);
-    dispatch_request(w->nb, r);
-    settle(w);
-    request_unref(r);
-    for (size_t k = 0; k < 7; k++)
-        zmq_msg_close(&part[k]);
 }
 
 void run(struct world *w, const char *code)

@@ -6,6 +6,8 @@
 #include "kernel/dispatch/private.h"
 
 #define WORLD_NODES 13u
+/* the wall clock when the world's clock is 0: noon of 2026-01-01, UTC */
+#define WORLD_WALL_S UINT64_C(1767268800)
 /* what home answers of a cell that reads x */
 #define CAPTURES_X "{\"names\": [[\"x\", 1, 8, \"\"]]}"
 
@@ -42,6 +44,7 @@ void world_close(struct world *w);
 /* What comes in. Messages of a cell are taken for the one that runs. */
 void settle(struct world *w); /* answers what was asked of nodes, until nothing is left */
 void ask(struct world *w, const char *type, const char *content);
+void ask_in(struct world *w, const char *subshell, const char *type, const char *content);
 void run(struct world *w, const char *code);
 void say(struct world *w, uint32_t worker, struct span m);
 void captured(struct world *w, const char *names);

@@ -97,6 +97,12 @@ static void ledger(void)
     ok(rank_missed(g, &g->rank[1], &text) == 1,
        "a rank that starts later has missed the cells since then");
     is_text(text.p, "9", "that cell is given by its number");
+    if (group_ran(g, &all, 14) < 0 || group_ran(g, &all, 10) < 0 || group_ran(g, &all, 8) < 0)
+        abort();
+    buf_clear(&text);
+    rank_start(&g->rank[1], 302, 0);
+    is_int(rank_missed(g, &g->rank[1], &text), 4, "cells may run in another order than theirs");
+    is_text(text.p, "8-10, 14", "they are given in their order");
     buf_release(&text);
     ranks_release(&all);
     group_destroy(g);

@@ -85,6 +85,29 @@ static void an_interrupt_is_for_home_too(void)
     world_close(&w);
 }
 
+/* What can't be sent, such as when memory is out, would be waited for without an end. */
+static void what_can_not_be_sent_ends_the_call(void)
+{
+    static const char stopped[] =
+        "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}";
+    struct clock clock;
+    struct world w;
+
+    for (int down = 0; down < 2; down++) {
+        begin_call(&w, &clock);
+        w.stuck = SPAN_HANDED;
+        hands(&w, down ? SPAN_WORKER_HOME : 3, w.nb->cell->id, 1, "items");
+        pass(&w, 2 * NS_PER_S);
+        ok(logged(&w, "send INTERRUPT 2 3"), "if %s can't be sent, the ranks are interrupted",
+           down ? "items" : "results");
+        done(&w, 2, "error", stopped, "");
+        done(&w, 3, "error", stopped, "");
+        ok(!w.nb->cell && logged(&w, "send RETURN 1") && sent(&w, "can't be reached"),
+           "and home's call ends with the reason");
+        world_close(&w);
+    }
+}
+
 static void a_call_that_home_does_not_wait_for(void)
 {
     struct span call = { .kind = SPAN_CALL, .cell = 1 };
@@ -121,6 +144,7 @@ int main(void)
     each_gets_what_is_for_it();
     a_clients_cell_hands_nothing();
     an_interrupt_is_for_home_too();
+    what_can_not_be_sent_ends_the_call();
     a_call_that_home_does_not_wait_for();
     return plan_done();
 }

@@ -8,10 +8,10 @@
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
-#define CAPTURES_X "{\"names\": [[\"x\", 1, 8, \"\"]]}"
-#define FAILURE    "{\"ename\":\"E\",\"evalue\":\"why\",\"traceback\":[\"line\"]}"
+#define FAILURE "{\"ename\":\"E\",\"evalue\":\"why\",\"traceback\":[\"line\"]}"
 
-static long kept = -1; /* of the countdown, while a double allocates */
+static long kept = -1;   /* of the countdown, while a double allocates */
+static unsigned n_empty; /* calls that ended well without their value */
 
 static void doubles_own(bool on)
 {
@@ -25,9 +25,12 @@ static void doubles_own(bool on)
     }
 }
 
+/* Jansson's parser asserts when it has no memory for a string of more than 16 bytes. */
+static bool json_fails = true;
+
 static void *json_alloc(size_t n)
 {
-    return malloc(n);
+    return json_fails ? malloc(n) : __real_malloc(n);
 }
 
 static void json_free(void *p)
@@ -51,12 +54,10 @@ static uint64_t running(const struct world *w)
 /* What is needed for the cell to run, whoever asked for it. */
 static void provide_x(struct world *w)
 {
-    const uint32_t old = w->nb->next.worker;
-
     captured(w, CAPTURES_X);
     if (running(w))
         port(w);
-    for (uint32_t k = 2; k < old; k++)
+    for (uint32_t k = 2; k < w->nb->next.worker; k++)
         ready(w, k);
     packed(w, running(w), "");
 }
@@ -71,11 +72,58 @@ static void answer(struct world *w, const char *status, const char *content, con
     replied(w, running(w), "ok", "{\"status\":\"ok\"}");
 }
 
+/* All ranks end. */
+static void all_leave(struct world *w)
+{
+    for (uint32_t k = 2; k < w->nb->next.worker; k++)
+        exited(w, k, 2, 15);
+}
+
 /* Home serves what was asked of it, in order. */
 static void serve(struct world *w)
 {
     while (w->nb->home.asked)
         replied(w, w->nb->home.asked->cell, "ok", "{\"status\":\"ok\"}");
+}
+
+/* Did the last message end a call well, but without its value? */
+static bool is_empty_return(const struct world *w)
+{
+    struct err err;
+    struct span m;
+    bool empty;
+
+    if (span_decode(&m, w->sent.p, w->sent.n, &err) < 0)
+        return false;
+    empty = m.kind == SPAN_RETURN && slice_is(m.v[F_RETURN_STATUS].s, "ok") &&
+            m.v[F_RETURN_VALUES].list.n == 0;
+    span_release(&m);
+    return empty;
+}
+
+/* Home calls a function on ranks, which goes along with its CALL; its value comes with DONE. */
+static void call_function(struct world *w, uint64_t cell)
+{
+    struct span call = { .kind = SPAN_CALL, .cell = cell }, end = { .kind = SPAN_DONE };
+
+    call.v[F_CALL_TEXT].s = slice_text("%%distribute --gather\nf()");
+    call.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION;
+    call.v[F_CALL_NAMES].s = slice_text("{\"names\": []}");
+    call.v[F_CALL_LOAD].s = slice_text("f");
+    say(w, SPAN_WORKER_HOME, call);
+    if (!running(w))
+        return;
+    port(w);
+    for (uint32_t k = 2; k < w->nb->next.worker; k++)
+        ready(w, k);
+    end.cell = running(w);
+    end.v[F_DONE_STATUS].s = slice_text("ok");
+    end.v[F_DONE_VALUE].s = slice_text("7");
+    for (uint32_t k = 2; k < w->nb->next.worker; k++)
+        say(w, k, end);
+    doubles_own(true);
+    n_empty += is_empty_return(w);
+    doubles_own(false);
 }
 
 static void walk(struct world *w)
@@ -86,13 +134,19 @@ static void walk(struct world *w)
     run(w, "%%distribute -n 2 --into y\nx");
     provide_x(w);
     answer(w, "ok", "", "{\"data\":{\"text/plain\":\"7\"},\"metadata\":{}}");
+    run(w, "cellspan.run(f, gather=True)");
+    if (w->nb->home.executing)
+        call_function(w, w->nb->home.executing->cell);
+    serve(w);
     run(w, "%%distribute\nx");
     provide_x(w);
     answer(w, "error", FAILURE, "");
-    run(w, "%distribute 1");
+    run(w, "%distribute 1"); /* a script: the cell ends with its ranks */
+    provide_x(w);
     if (w->nb->cell)
         exited(w, 3, 1, 11);
     answer(w, "ok", "", "");
+    all_leave(w);
     run(w, "2");
     if (w->nb->home.executing)
         called(w, w->nb->home.executing->cell, "%ranks");
@@ -120,20 +174,93 @@ static void walk_away(struct world *w)
         said_ends(w, 2, "ends");
     }
     answer(w, "ok", "", "");
-    run(w, "%%distribute --no-gpu\nx");
+    run(w, "%%distribute\nx");
     provide_x(w);
     if (w->engine)
         lost(w, 2, "it was not heard of");
     answer(w, "error", FAILURE, "");
     run(w, "%distribute train.py");
+    all_leave(w);
+    if (w->engine)
+        all_up(w, 2);
+    pass(w, 3 * NS_PER_S); /* those that are gone do not say what room they keep */
     provide_x(w);
     answer(w, "ok", "", "");
+    all_leave(w);
     if (w->engine)
         engine(w, ENGINE_FAILED, "the job is over");
     run(w, "%%distribute -n 2 --fresh --on slurm\nx");
     provide_x(w);
     if (w->engine)
         engine(w, ENGINE_FAILED, "there is no such partition");
+}
+
+static void publishes(struct world *w, uint32_t worker, const char *type, const char *content)
+{
+    say(w, worker,
+        (struct span){ .kind = SPAN_PUBLISH,
+                       .cell = w->nb->cell ? w->nb->cell->id : 0,
+                       .v[F_PUBLISH_TYPE].s = slice_text(type),
+                       .v[F_PUBLISH_CONTENT].s = slice_text(content) });
+}
+
+#define VALUE(n) "{\"comm_id\":\"c\",\"data\":{\"method\":\"update\",\"state\":{\"value\":" n "}}}"
+
+/* A widget of a rank: shown, changed more often than a page can follow, moved, asked for, gone. */
+static void walk_widgets(struct world *w)
+{
+    ready(w, SPAN_WORKER_HOME);
+    run(w, "%%distribute -n 2\nx");
+    provide_x(w);
+    publishes(
+        w, 3, "comm_open",
+        "{\"comm_id\":\"c\",\"target_name\":\"jupyter.widget\",\"data\":{\"state\":{\"value\":1}}}");
+    publishes(w, 3, "display_data",
+              "{\"data\":{\"application/vnd.jupyter.widget-view+json\":{\"model_id\":\"c\"}},"
+              "\"metadata\":{},\"transient\":{\"display_id\":\"d\"}}");
+    for (unsigned k = 0; k < COMM_SLOT_MAX + 2; k++)
+        publishes(w, 3, "comm_msg", VALUE("2"));
+    answer(w, "ok", "", "");
+    ask(w, "comm_info_request", "{}");
+    ask(w, "comm_open", "{\"comm_id\":\"k\",\"target_name\":\"jupyter.widget.control\"}");
+    ask(w, "comm_msg", "{\"comm_id\":\"k\",\"data\":{\"method\":\"request_states\"}}");
+    ask(w, "comm_msg", VALUE("3"));
+    if (w->nb->comms.told)
+        say(w, 3, (struct span){ .kind = SPAN_REPLY, .cell = w->nb->comms.told->cell });
+    ask(w, "comm_msg", VALUE("4"));
+    exited(w, 3, 1, 9);
+    serve(w);
+}
+
+#define CELL "{\"code\":\"1\"}"
+
+/* A subshell: made, used, and deleted while its cell runs; another one without home. */
+static void walk_subshells(struct world *w)
+{
+    struct subshell *s;
+
+    ready(w, SPAN_WORKER_HOME);
+    ask(w, "create_subshell_request", "{}");
+    serve(w);
+    run(w, "1");
+    ask_in(w, "run-1", "execute_request", CELL);
+    ask_in(w, "run-1", "execute_request", CELL);
+    ask_in(w, "run-1", "complete_request", CELL);
+    if ((s = w->nb->home.subshells.first) && s->executing)
+        say(w, SPAN_WORKER_HOME,
+            (struct span){
+                .kind = SPAN_PUBLISH,
+                .cell = s->executing->cell,
+                .v[F_PUBLISH_TYPE].s = slice_text("stream"),
+                .v[F_PUBLISH_CONTENT].s = slice_text("{\"name\":\"stdout\",\"text\":\"t\"}") });
+    dispatch_interrupt(w->nb);
+    ask(w, "list_subshell_request", "{}");
+    ask(w, "delete_subshell_request", "{\"subshell_id\":\"run-1\"}");
+    ask_in(w, "run-1", "execute_request", CELL);
+    serve(w);
+    ask(w, "create_subshell_request", "{}");
+    exited(w, SPAN_WORKER_HOME, 1, 9);
+    serve(w);
 }
 
 /* The user ends what waits; what was killed for it dies. */
@@ -174,23 +301,47 @@ static bool try_failing(long nth, void (*way)(struct world *w), unsigned *n_lost
     return came;
 }
 
+/* Without a failure, does the way go on to its end? runs: how many messages RUN that takes. */
+static void goes_to_its_end(void (*way)(struct world *w), unsigned runs)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    way(&w);
+    is_int(times(&w, "send RUN "), runs, "when memory is there, each cell runs on its ranks");
+    ok(!w.nb->cell && !w.nb->home.executing, "and ends");
+    world_close(&w);
+}
+
 int main(void)
 {
     struct err err = { "" };
     unsigned n_lost = 0;
-    long n = 0, away = 0;
+    long n = 0, away = 0, widgets = 0, subshells = 0;
 
     if (random_open(&err) < 0)
         abort();
     json_set_alloc_funcs(json_alloc, json_free);
+    goes_to_its_end(walk, 8);
+    goes_to_its_end(walk_away, 6);
+    goes_to_its_end(walk_widgets, 2);
     while (n < 100000 && try_failing(n, walk, &n_lost))
         n++;
     while (away < 100000 && try_failing(away, walk_away, &n_lost))
         away++;
+    while (subshells < 100000 && try_failing(subshells, walk_subshells, &n_lost))
+        subshells++;
+    json_fails = false;
+    while (widgets < 100000 && try_failing(widgets, walk_widgets, &n_lost))
+        widgets++;
+    ok(subshells > 30 && subshells < 100000, "every allocation for subshells may fail");
+    ok(widgets > 50 && widgets < 100000, "every allocation for widgets of ranks may fail");
     ok(n > 200 && n < 100000, "every allocation of a notebook with ranks on this machine may fail");
     ok(away > 200 && away < 100000,
        "every allocation of a notebook with ranks on other machines may fail");
-    diag("%ld and %ld of them", n, away);
+    diag("%ld, %ld, %ld and %ld of them", n, away, widgets, subshells);
     is_int(n_lost, 0, "and every cell is answered");
+    is_int(n_empty, 0, "and no call ends well without its value");
     return plan_done();
 }

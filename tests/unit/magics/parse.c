@@ -21,8 +21,9 @@ static const struct bad {
     const char *text;
 } bad[] = {
     { "%%distribute --merge foo\n1",
-      "--merge foo: unknown mode; did you mean fold? (fold, prefix, rank0, raw)" },
-    { "%%distribute --merge=xyz\n1", "--merge xyz: unknown mode (fold, prefix, rank0, raw)" },
+      "--merge foo: unknown mode; did you mean fold? (fold, prefix, rank0, panel, raw)" },
+    { "%%distribute --merge=xyz\n1",
+      "--merge xyz: unknown mode (fold, prefix, rank0, panel, raw)" },
     { "%%distribute --merge\n1", "--merge: needs a value (--merge MODE)" },
     { "%%distribute --merge --fresh\n1", "--merge: needs a value (--merge MODE)" },
     { "%%distribute -n 0\n1", "-n 0: a world needs at least one rank" },
@@ -95,11 +96,14 @@ static const struct bad {
     { "%pull a b --into c", "--into c: holds one variable, 2 are pulled" },
     { "%pull a --int c", "--int: unknown option; did you mean --into?" },
     { "%ranks stpo",
-      "stpo: unknown command; did you mean stop? (stop, restart, where, check, logs)" },
-    { "%ranks everything", "everything: unknown command (stop, restart, where, check, logs)" },
+      "stpo: unknown command; did you mean stop? (stop, restart, where, check, logs, debug)" },
+    { "%ranks everything",
+      "everything: unknown command (stop, restart, where, check, logs, debug)" },
     { "%ranks wehre",
-      "wehre: unknown command; did you mean where? (stop, restart, where, check, logs)" },
+      "wehre: unknown command; did you mean where? (stop, restart, where, check, logs, debug)" },
     { "%ranks where --timeout 3", "--timeout: only with %ranks check" },
+    { "%ranks debug", "%ranks debug: which rank? (%ranks debug -r 2)" },
+    { "%ranks debug -r 1-2", "%ranks debug: which rank? (%ranks debug -r 2)" },
     { "%ranks --timeout 3", "--timeout: only with %ranks check" },
     { "%%distribute --on\n1", "--on: needs a value (--on ENGINE[:SPEC])" },
     { "%%distribute --on ''\n1", "--on : the engine is missing (--on ENGINE[:SPEC])" },
@@ -124,7 +128,7 @@ static const struct bad {
     { "%%distribute --no-gpu --share\n1", "--share and --no-gpu can't be used together" },
     { "%ranks stop 1", "1: unexpected word (%ranks stop [-r SPEC])" },
     { "%ranks -r 1",
-      "-r 1: a command is missing (%ranks stop -r 1, or restart, where, check, logs)" },
+      "-r 1: a command is missing (%ranks stop -r 1, or restart, where, check, logs, debug)" },
 };
 
 static void every_bad_line_gets_its_one_clear_text(void)
@@ -168,7 +172,6 @@ static void every_option_fills_its_field(void)
     is_int(p.n, 4, "-n");
     is_text(p.ranks, "1,3", "--ranks");
     is_int(p.merge, PLAN_PREFIX, "--merge");
-    ok(p.merge_set, "--merge was given");
     is_text(p.into, "loss", "--into");
     ok(p.gather && p.fresh && !p.no_capture, "flags");
     ok(p.capture && !strcmp(p.capture[0], "a") && !strcmp(p.capture[1], "b") &&
@@ -235,6 +238,9 @@ static void placement_is_kept(void)
     is_int(parse("%ranks where -r 1", &p, &err), 0, "%%ranks where parses");
     ok(p.ranks_do == PLAN_RANKS_WHERE, "as what it is");
     plan_release(&p);
+    is_int(parse("%ranks debug -r 2", &p, &err), 0, "%%ranks debug parses");
+    ok(p.ranks_do == PLAN_RANKS_DEBUG && strcmp(p.ranks, "2") == 0, "with its rank");
+    plan_release(&p);
 }
 
 static void defaults_are_unset(void)
@@ -243,9 +249,9 @@ static void defaults_are_unset(void)
     struct err err;
 
     is_int(parse("%%distribute\n1", &p, &err), 0, "no option is needed");
-    ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.merge_set && !p.into &&
-           !p.capture && !p.init && !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns && !p.on &&
-           !p.gpus && !p.no_gpu && !p.share,
+    ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.into && !p.capture &&
+           !p.init && !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns && !p.on && !p.gpus &&
+           !p.no_gpu && !p.share,
        "what is not given is unset");
     plan_release(&p);
 }
@@ -384,7 +390,7 @@ static void help_reads_the_table(void)
     char *help = help_text("distribute");
 
     ok(help && strstr(help, "-n, --nproc N|gpu") && strstr(help, "--init [nccl|gloo]") &&
-           strstr(help, "(fold)"),
+           strstr(help, "(CELLSPAN_MERGE, else fold)"),
        "the help of distribute has names, values and defaults");
     free(help);
     ok(help_text("distributed") == NULL, "there is no help for what is no magic");

@@ -99,9 +99,9 @@ static void tab_offers_what_fits(void)
     check("%%distribute --me|", "[\"--merge\"]", 1);
     check("%%distribute --n|\nx",
           "[\"--nproc\",\"--nproc-per-node\",\"--no-capture\",\"--no-gpu\"]", 1);
-    check("%%distribute --merge |", "[\"fold\",\"prefix\",\"rank0\",\"raw\"]", 1);
+    check("%%distribute --merge |", "[\"fold\",\"prefix\",\"rank0\",\"panel\",\"raw\"]", 1);
     check("%%distribute --merge r|", "[\"rank0\",\"raw\"]", 1);
-    check("%%distribute --merge=p|", "[\"prefix\"]", 1);
+    check("%%distribute --merge=p|", "[\"prefix\",\"panel\"]", 1);
     check("%%distribute --init g|", "[\"gloo\"]", 1);
     check("%%distribute -n g|", "[\"gpu\"]", 1);
     check("%%distribute -r |", "[\"0\",\"1\",\"2\",\"all\"]", 1);
@@ -116,7 +116,7 @@ static void tab_offers_what_fits(void)
     check("%distribute -n 2 train.py --|", NULL, 0);
     check(
         "%ranks |",
-        "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"--ranks\",\"--timeout\",\"--cell\",\"--help\"]",
+        "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"debug\",\"--ranks\",\"--timeout\",\"--cell\",\"--help\"]",
         1);
     check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);

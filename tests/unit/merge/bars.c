@@ -238,6 +238,23 @@ static void empty_lines_keep_their_place(void)
     fixture_release(&f);
 }
 
+/* A sanitizer finds rows that are lost. */
+static void bars_that_come_again_move_above_the_first_row(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_PREFIX, 2);
+    fixture_bar(&f, 0, "\rone\n\rtwo\n\rthree\x1b[A\x1b[A");
+    fixture_flush(&f);
+    is_text(f.bars.p, "[0] two\n[0] three\n", "nested bars; the first row became a line");
+    for (int i = 0; i < 3; i++) {
+        fixture_bar(&f, 0, "\rlow\x1b[A\rhigh\x1b[A\rtop");
+        fixture_flush(&f);
+        is_text(f.bars.p, "[0] top\n[0] high\n[0] low\n", "others are drawn upwards");
+    }
+    fixture_release(&f);
+}
+
 int main(void)
 {
     bars_are_one_line_for_each_rank();
@@ -253,5 +270,6 @@ int main(void)
     a_bar_whose_way_down_was_long_ago_keeps_one_line();
     bars_of_several_positions_keep_their_rows();
     empty_lines_keep_their_place();
+    bars_that_come_again_move_above_the_first_row();
     return plan_done();
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/merge/fixture.h"
 
 #include "kernel/merge/pace.h"
+#include "kernel/merge/panel.h"
 
 /* Feeds a bit of everything; returns whether a call failed. */
 static bool scenario(struct fixture *f, struct err *err)
@@ -45,7 +46,7 @@ static bool merge_survives(enum plan_merge mode, long nth)
     struct err err = { "" };
     bool failed;
 
-    f.clock = (struct clock){ fixture_now, &f };
+    f.clock = (struct clock){ .now_ns = fixture_now, .arg = &f };
     if (ranks_add_range(&world, 0, 2) < 0 || buf_reserve(&f.got[0], 4096) < 0 ||
         buf_reserve(&f.got[1], 4096) < 0 || buf_reserve(&f.bars, 4096) < 0)
         abort();
@@ -79,7 +80,7 @@ static bool pace_survives(long nth)
     struct pace *p;
     bool failed = true;
 
-    f.clock = (struct clock){ fixture_now, &f };
+    f.clock = (struct clock){ .now_ns = fixture_now, .arg = &f };
     alloc_fail_at(nth);
     if ((p = pace_create(&f.clock, drop, NULL, &err))) {
         failed = pace_add(p, 1, slice_text("a\xc3"), &err) < 0;
@@ -94,8 +95,49 @@ static bool pace_survives(long nth)
     return failed;
 }
 
+/* out of memory is said, or the call gives back -1 */
+static bool panel_survives(long nth)
+{
+    struct ranks world = RANKS_INIT;
+    struct fixture f = { .now = NS_PER_S };
+    struct err err = { "" };
+    struct buf text = BUF_INIT, html = BUF_INIT;
+    struct panel *p;
+    bool failed = true;
+
+    f.clock = (struct clock){ .now_ns = fixture_now, .arg = &f };
+    if (ranks_add_range(&world, 0, 2) < 0)
+        abort();
+    alloc_fail_at(nth);
+    if ((p = panel_create("csX", 1, &world, &f.clock, &err))) {
+        failed = panel_lines(p, 1, 1, 0, slice_text("\033[31mred\033[0m\nlast"), &err) < 0;
+        failed |= panel_lines(p, 2, 2, LINES_PROGRESS, slice_text("\r 10%"), &err) < 0;
+        failed |= panel_all(p, 1, slice_text("[1] red\n")) < 0;
+        failed |= panel_all(p, 2, slice_text("[1] err\n")) < 0;
+        failed |= panel_bars(p, slice_text("[2] 10%"), false) < 0;
+        f.now += 60 * NS_PER_MS;
+        failed |= panel_tick(p, &err) < 0;
+        failed |= panel_rank_over(p, 1, &err) < 0;
+        failed |= panel_bar(p, &html) < 0;
+        failed |= panel_flush(p, &err) < 0;
+        panel_clear(p, 1);
+        failed |= panel_text(p, &text, &html) < 0;
+        failed |= panel_marker(p, 1, true, &html) < 0;
+    }
+    ok(failed == alloc_failed(), "panel says that allocation %ld fails", nth);
+    failed = alloc_failed();
+    alloc_fail_at(-1);
+    panel_destroy(p);
+    buf_release(&text);
+    buf_release(&html);
+    ranks_release(&world);
+    return failed;
+}
+
 int main(void)
 {
+    for (long nth = 0; panel_survives(nth); nth++)
+        ;
     for (long nth = 0; merge_survives(PLAN_FOLD, nth); nth++)
         ;
     for (long nth = 0; merge_survives(PLAN_PREFIX, nth); nth++)

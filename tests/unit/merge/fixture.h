@@ -50,7 +50,7 @@ static inline void fixture_init(struct fixture *f, enum plan_merge mode, unsigne
     struct err err = { "" };
 
     *f = (struct fixture){ .now = NS_PER_S };
-    f->clock = (struct clock){ fixture_now, f };
+    f->clock = (struct clock){ .now_ns = fixture_now, .arg = f };
     if (ranks_add_range(&world, 0, n - 1) < 0)
         abort();
     f->m = merge_create(mode, &world, &f->clock,

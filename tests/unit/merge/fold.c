@@ -8,10 +8,10 @@ static void lines_of_all_ranks_leave_at_once(void)
     fixture_init(&f, PLAN_FOLD, 3);
     fixture_print(&f, 0, "epoch 1\n");
     fixture_print(&f, 2, "epoch 1\n");
-    fixture_is(&f, "", "a line waits for its twins");
+    fixture_is(&f, "", "a line waits for equal lines");
     ok(merge_waiting(f.m) == 7, "and is counted once");
     fixture_print(&f, 1, "epoch 1\n");
-    fixture_is(&f, "[0-2] epoch 1\n", "the last twin lets it leave");
+    fixture_is(&f, "[0-2] epoch 1\n", "the last equal line lets it leave");
     ok(merge_due_ns(f.m) == UINT64_MAX && merge_waiting(f.m) == 0, "nothing waits");
     fixture_release(&f);
 }
@@ -42,7 +42,7 @@ static void order_within_a_rank_is_kept(void)
     fixture_print(&f, 1, "b\na\n");
     fixture_flush(&f);
     fixture_is(&f, "[0] a\n[0-1] b\n[1] a\n",
-               "a line joins no twin that stands before the rank's last one");
+               "a line joins no equal line that stands before the rank's last one");
     fixture_print(&f, 0, "x\nx\nx\n");
     fixture_print(&f, 1, "x\nx\n");
     fixture_flush(&f);

@@ -59,7 +59,7 @@ static void a_lone_rank_that_is_not_0(void)
     struct err err = { "" };
     struct fixture f = { .now = 1 };
 
-    f.clock = (struct clock){ fixture_now, &f };
+    f.clock = (struct clock){ .now_ns = fixture_now, .arg = &f };
     if (ranks_add(&world, 5) < 0)
         abort();
     f.m = merge_create(PLAN_RANK0, &world, &f.clock,
@@ -199,7 +199,7 @@ static void a_rank_is_flushed_before_its_display(void)
                "with the line that has no end yet, and with what stands before it");
     fixture_print(&f, 1, "d\n");
     ok(merge_flush_rank(f.m, 0, &err) == 0, "again, with nothing of it waiting");
-    fixture_is(&f, "", "others' lines go on waiting for their twins");
+    fixture_is(&f, "", "others' lines go on waiting for equal lines");
     fixture_release(&f);
 }
 

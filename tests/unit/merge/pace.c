@@ -45,7 +45,7 @@ static void sink_init(struct sink *s)
     struct err err = { "" };
 
     *s = (struct sink){ .now = 5 * NS_PER_S };
-    s->clock = (struct clock){ sink_now, s };
+    s->clock = (struct clock){ .now_ns = sink_now, .arg = s };
     s->p = pace_create(&s->clock, sink_take, s, &err);
     if (!s->p || buf_add_text(&s->got[0], "") < 0 || buf_add_text(&s->got[1], "") < 0 ||
         buf_add_text(&s->order, "") < 0)

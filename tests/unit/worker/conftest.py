@@ -17,3 +17,18 @@ def zygote():
     zygote = Zygote()
     yield zygote
     zygote.close()
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """The environment of a home: settings of IPython that are empty."""
+    return {"IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))}
+
+
+@pytest.fixture
+def home(settings):
+    from fake_agent import Home
+
+    home = Home(env=settings)
+    yield home
+    home.close()

@@ -15,6 +15,7 @@ import termios
 import time
 
 from cellspan import _link
+from cellspan._capture import vars_bundle
 from cellspan._worker.message import decoded
 
 PACKET = 65536
@@ -349,3 +350,11 @@ def run_on(ends, code, cell=1, count=1, flags=_link.RUN_RESULT, blob=0, world=No
         values = dict({"code": code, "count": count, "flags": flags, "env": json.dumps(env), "limit": 1 << 26}, **fields)
         end.send("RUN", cell, values, blob + end.number if blob else 0, worker=end.number + 2)
     return [end.expect("DONE", cell) for end in ends]
+
+
+def packed(value):
+    """The bytes of a bundle with the value."""
+    fd, size = vars_bundle.pack(value, {})
+    data = os.pread(fd, size, 0)
+    os.close(fd)
+    return data

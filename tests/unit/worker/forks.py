@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import socket
 import sys
 import threading
@@ -17,11 +18,20 @@ torch.set_num_threads(1)  # processes are forked from this one, and threads of O
 LIMIT = 120  # seconds
 
 
+def free_port():
+    """A TCP port below those from which the system takes the ports of connections."""
+    while True:
+        with socket.socket() as taken:
+            try:
+                taken.bind(("127.0.0.1", random.SystemRandom().randrange(12000, 20000)))
+            except OSError:
+                continue
+            return taken.getsockname()[1]
+
+
 def world(n, function, *args, init=True):
     """Calls function(rank, *args) in n processes, after hvd.init(). Their values by rank; an exception of theirs as text."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     pipes, children = [], []
     for rank in range(n):
         here, there = os.pipe()

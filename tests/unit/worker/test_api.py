@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from cellspan._capture.capture import Capture  # noqa: E402
 
 
 class FakeHome:
-    """Does what kernel and one rank would do, in this process: captures, ships, runs the body, binds --into."""
+    """Does what kernel and one rank would do, in this process: captures, ships, runs the function or the body, binds --into."""
 
     def __init__(self):
         self.shell = types.SimpleNamespace(user_ns=sys.modules["__main__"].__dict__)
@@ -28,27 +29,42 @@ class FakeHome:
         self.rank = {"__name__": "__main__"}
         self.lines = []
         self.answer = {}
+        self.small = 1 << 20  # bytes of a call that goes along
+
+    def may_call(self):
+        pass
 
     def captures(self):
         return self.capture
 
-    def call(self, text, flags=0):
+    def function(self, fn, args, kw):
+        rows, _, load, _ = self.capture.function((fn, args, kw), self.small)
+        return None if load is None else {"names": [row[0] for row in rows], "load": load}
+
+    def call(self, text, flags=0, function=None, gather=False):
         line, _, body = text.partition("\n")
         self.lines.append(line)
+        if function:
+            self._ship(function["names"])
+            fn, args, kw = vars_bundle.unpack_bytes(function["load"], self.rank)
+            return dict(self.answer), fn(*args, **kw)
         words = dict(w[2:].split("=", 1) for w in line.split() if w.startswith("--") and "=" in w)
         into = words.get("into", "").strip("'")
         if line.startswith("%%distribute"):
             rows, _ = self.capture.names(body)
-            fd, size, _ = self.capture.pack([r[0] for r in rows])
-            self.rank.update(vars_bundle.unpack(fd, size, self.rank))
-            os.close(fd)
-            self.shell.user_ns[into] = eval(body, self.rank)
+            self._ship([r[0] for r in rows])
+            return dict(self.answer), eval(body, self.rank)
         elif line.startswith("%pull"):
             self.shell.user_ns[into] = self.rank[line.split()[1]]
         elif line.startswith("%push"):
             for name in [w for w in line.split()[1:] if not w.startswith("-")]:
                 self.rank[name] = self.shell.user_ns[name]
         return dict(self.answer), None
+
+    def _ship(self, names):
+        fd, size, _ = self.capture.pack(names)
+        self.rank.update(vars_bundle.unpack(fd, size, self.rank))
+        os.close(fd)
 
 
 @pytest.fixture
@@ -84,11 +100,18 @@ def test_outside_a_notebook_a_missing_kernel_is_told(monkeypatch):
 def test_run_gives_the_functions_value_and_leaves_no_names(home):
     exec("k = 10\ndef f(a, b=1): return a + b + k", home.shell.user_ns)
     assert cellspan.run(home.shell.user_ns["f"], 5, b=7, n=2) == 22
-    assert home.lines == ["%%distribute --nproc='2' --into='_cellspan_value1'"]
+    assert home.lines == ["%%distribute --nproc='2'"]
     assert "k" in home.rank and not [name for name in home.rank if name.startswith("_cellspan")]
 
 
+def test_a_large_call_is_a_variable_for_as_long_as_it_lasts(home):
+    home.small = 100
+    assert cellspan.run(len, b"x" * 1000) == 1000
+    assert not [name for name in home.rank if name.startswith("_cellspan")]
+
+
 def test_the_same_call_twice_is_shipped_twice(home):
+    home.small = 0
     assert [cellspan.run(abs, -3), cellspan.run(abs, -3)] == [3, 3]
 
 
@@ -103,7 +126,7 @@ def test_options_stand_on_the_line_quoted(home):
     cellspan.run(abs, 1, fresh=True, gather=True, **options)
     assert home.lines[0] == (
         "%%distribute --nproc='4' --ranks='0,-1' --merge='raw' --init --env 'A=b c' --env \"D=it's\" --cwd='/a b'"
-        " --timeout='1.5' --grace='10s' --fresh --gather --into='_cellspan_value1'"
+        " --timeout='1.5' --grace='10s' --fresh --gather"
     )
 
 
@@ -174,3 +197,22 @@ def test_a_handle_does_not_travel(home):
     assert "only a handle" in home.capture.names("h")[1][0]
     with pytest.raises(TypeError, match="only a handle"):
         pickle.dumps(home.shell.user_ns["h"])
+
+
+def test_threads_have_a_slot_each():
+    held, twice, interval = set(), [], sys.getswitchinterval()
+
+    def go(_):
+        for _ in range(10_000):
+            with _api._Slot() as slot:
+                twice.extend([slot] if slot in held else [])
+                held.add(slot)
+                held.discard(slot)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(go, range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert not twice and not _api._slots

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import cellspan.horovod.torch as hvd  # noqa: E402
-from forks import lists, world  # noqa: E402
+from forks import free_port, lists, world  # noqa: E402
 
 
 @pytest.fixture
@@ -49,12 +49,24 @@ def test_uneven_nodes():
     assert world(3, places, init=False) == [(0, 2), (0, 1), (1, 2)]
 
 
+def test_a_torch_that_hides_its_store():
+    def places(rank):
+        del torch.distributed.distributed_c10d._get_default_store
+        os.environ.update(GROUP_RANK=str(rank // 2), LOCAL_RANK=str(rank % 2))
+        hvd.init()
+        return hvd.cross_rank(), hvd.cross_size()
+
+    assert world(3, places, init=False) == [(0, 2), (0, 1), (1, 2)]
+
+
 def test_shutdown_and_again():
+    second = free_port()
+
     def twice(rank):
         first = hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item()
         hvd.shutdown()
         over = not hvd.is_initialized() and not torch.distributed.is_initialized()
-        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
+        os.environ["MASTER_PORT"] = str(second)
         hvd.init()
         return first, over, hvd.allreduce(torch.tensor([2.0]), op=hvd.Sum).item()
 
@@ -271,6 +283,21 @@ def test_ranks_that_disagree_are_told_both_sides_and_go_on(call, words):
 
     for text, after in world(2, disagrees):
         assert all(word in text for word in ["ranks disagree", *words]) and after == 2, text
+
+
+def test_a_rank_that_waits_too_long_is_told_what_for(monkeypatch):
+    monkeypatch.setenv("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "1")
+
+    def waits(rank):
+        if rank == 0:
+            try:
+                hvd.allreduce(torch.ones(2), name="loss")
+            except hvd.HorovodInternalError as error:
+                return str(error)
+        time.sleep(3)
+
+    text = world(2, waits)[0]
+    assert text.startswith("allreduce 'loss' of float32 (2,) has waited 1 s for the other ranks (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)"), text
 
 
 def test_a_rank_that_is_gone_is_a_horovod_error():

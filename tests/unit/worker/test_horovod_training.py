@@ -254,13 +254,12 @@ def test_names_groups_and_factors_are_checked(alone):
 def test_models_that_differ_between_ranks_are_told():
     def trains(rank):
         model = torch.nn.Linear(2, 2 + rank)
-        optimizer = hvd.DistributedOptimizer(sgd(model))
         try:
-            optimizer.step()
+            hvd.DistributedOptimizer(sgd(model))
         except hvd.HorovodInternalError as error:
-            return str(error)
+            return str(error), bool(model.weight._post_accumulate_grad_hooks)
 
-    assert all("rank 0 calls DistributedOptimizer" in text for text in world(2, trains))
+    assert all("rank 0 calls DistributedOptimizer" in text and not hooked for text, hooked in world(2, trains))
 
 
 def test_training_alone_changes_nothing(alone):
@@ -296,3 +295,20 @@ def test_sync_batch_norm_equals_one_process(momentum):
     for at, theirs in enumerate(expected):
         ours = np.concatenate([found[0][at], found[1][at]]) if at in (0, 1, 5) else found[1][at]
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_rank_that_does_not_step_with_the_others_is_told_and_they_go_on(steps):
+    def strays(rank):
+        model = net()
+        optimizer = hvd.DistributedOptimizer(sgd(model), named_parameters=model.named_parameters())
+        train(model, optimizer, *data(), steps=steps)
+        with pytest.raises(hvd.HorovodInternalError) as caught:
+            if rank == 0:
+                train(model, optimizer, *data(), steps=1)
+            else:
+                hvd.allreduce(torch.ones(3), name="metric")
+        return str(caught.value), hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
+
+    for text, after in world(2, strays):
+        assert "ranks disagree: rank 0 calls allreduce 'gradients'" in text and "rank 1 calls allreduce 'metric'" in text and after == 2, text

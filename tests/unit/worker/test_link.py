@@ -167,6 +167,33 @@ def test_an_interrupt_that_comes_before_begin_is_a_signal_when_its_cell_begins()
     )
 
 
+def test_an_interrupt_that_comes_while_it_is_held_is_a_signal_when_it_is_let():
+    run(
+        """
+        hits = 0
+        for n in range(1, 201):
+            came = []
+            _link.begin(n)
+            try:
+                try:
+                    _link.hold()
+                    tell("RETURN", n)
+                    tell("INTERRUPT", n)
+                    tell("RETURN", n)
+                    while len(came) < 2:  # the interrupt has been read when the second one comes
+                        came += [message for message in [_link.recv()] if message]
+                    came.append("all")
+                finally:
+                    _link.let()
+            except KeyboardInterrupt:
+                hits += 1
+            _link.end(n)
+            assert came[-1:] == ["all"], came
+        assert hits == 200, hits
+        """
+    )
+
+
 def test_cells_may_be_nested_and_not_without_end():
     run(
         """
@@ -242,7 +269,7 @@ def test_a_fork_has_no_link():
 
 
 def test_a_namespace_tells_what_was_bound():
-    names = {"a": 1, "b": [], "_i1": "x", "_7": 2, "__x__": 0, "_oh": {}, "_w": 5, 3: 4, "": 5, "c": None, "é": "f"}
+    names = {"a": 1, "b": [], "_i1": "x", "_7": 2, "__x__": 0, "_oh": {}, "_w": 5, 3: 4, "": 5, "c": None, "é": "f", "In": [""], "Out": {}}
     before = link.marks(names)
     assert sorted([*before[0], *before[1]]) == ["_w", "a", "b", "c", "é"]
     assert link.rebound(names, before) == []
@@ -251,6 +278,8 @@ def test_a_namespace_tells_what_was_bound():
     names["_w"] = 6
     del names["a"]
     names["a"] = "2"
+    names["Out"][7] = names["_"] = "a result"
+    names["In"].append("7")
     assert sorted(link.rebound(names, before)) == ["_w", "a", "b", "new"]
     with pytest.raises(TypeError):
         link.rebound(names, None)

@@ -11,42 +11,13 @@
 /* without a limit, cgroup v1 shows a number above this one */
 #define NO_LIMIT (UINT64_C(1) << 60)
 
-uint64_t memory_limit_number(struct slice text)
-{
-    uint64_t value = 0;
-    size_t i = 0;
-
-    for (; i < text.n && text.p[i] >= '0' && text.p[i] <= '9'; i++)
-        value = value > UINT64_MAX / 16 ? value : value * 10 + (uint64_t)(text.p[i] - '0');
-    return i == 0 ? UINT64_MAX : value;
-}
-
-uint64_t memory_limit_meminfo(struct slice text, const char *word)
-{
-    const size_t n = strlen(word);
-
-    while (text.n) {
-        const struct slice line = slice_line(&text);
-        size_t at = n + 1;
-        uint64_t kib;
-
-        if (line.n <= n || memcmp(line.p, word, n) != 0 || line.p[n] != ':')
-            continue;
-        while (at < line.n && line.p[at] == ' ')
-            at++;
-        kib = memory_limit_number(slice_of(line.p + at, line.n - at));
-        return kib == UINT64_MAX ? kib : kib * 1024;
-    }
-    return UINT64_MAX;
-}
-
 /* The number in a file of a control group's folder. */
 static uint64_t group_number(const char *folder, const char *name)
 {
     char path[OOM_PATH_MAX + 64], text[64];
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return memory_limit_number(file_start(path, text, sizeof text));
+    return file_number(file_start(path, text, sizeof text), UINT64_MAX);
 }
 
 /* The value of `word` in a control group's memory.stat, in bytes; 0: not there. */
@@ -55,7 +26,7 @@ static uint64_t group_stat(const char *folder, const char *word)
     char path[OOM_PATH_MAX + 64], text[8192];
 
     snprintf(path, sizeof path, "%s/memory.stat", folder);
-    return oom_parse(file_start(path, text, sizeof text), word);
+    return file_number_of(file_start(path, text, sizeof text), word, 0);
 }
 
 /* Inactive pages of files count as used, but the system frees them when memory is needed. */
@@ -98,8 +69,9 @@ static uint64_t groups_free(void)
 uint64_t memory_limit_free(const char **why)
 {
     char text[4096];
-    const uint64_t machine = memory_limit_meminfo(file_start("/proc/meminfo", text, sizeof text),
-                                                  "MemAvailable");
+    const uint64_t kib = file_number_of(file_start("/proc/meminfo", text, sizeof text),
+                                        "MemAvailable", UINT64_MAX);
+    const uint64_t machine = kib == UINT64_MAX ? kib : kib * 1024;
     const uint64_t group = groups_free();
     const uint64_t least = group < machine ? group : machine;
 

@@ -1,4 +1,3 @@
-/* transfer_io.c - see transfer_io.h. */
 #include "worker/agent/blobs/transfer_io.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* transfer_io.h - connects transfers.h with the world: sends its messages, calls it from the event
- * loop, tells it how much memory is free, and reports blobs that arrived. */
+/* transfer_io.h - connects transfers.h with sockets and memory: sends its messages, calls it from
+ * the event loop, tells it how much memory is free, and reports blobs that arrived. */
 #ifndef WORKER_AGENT_BLOBS_TRANSFER_IO_H
 #define WORKER_AGENT_BLOBS_TRANSFER_IO_H
 
@@ -48,13 +48,5 @@ void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why)
 /* *why: names the limit for the user: "memory" or "the memory limit of its control group"; a
  * constant. UINT64_MAX: no limit is known. */
 uint64_t memory_limit_free(const char **why);
-
-/* ---- pure parts ---- */
-
-/* Bytes of the line "WORD:   12345 kB" in the text of /proc/meminfo; UINT64_MAX: there is no such
- * line. */
-uint64_t memory_limit_meminfo(struct slice text, const char *word);
-/* The number in a control group's file; UINT64_MAX: it holds "max" or no number. */
-uint64_t memory_limit_number(struct slice text);
 
 #endif

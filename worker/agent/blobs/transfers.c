@@ -1,4 +1,3 @@
-/* transfers.c - see transfers.h. */
 #include "worker/agent/blobs/transfers.h"
 
 #include <errno.h>
@@ -418,22 +417,14 @@ void transfers_message(struct transfers *c, uint32_t link, const struct span *m)
 {
     if (m->blob == 0 || m->blob_size == 0)
         return;
-    switch (m->kind) {
-    case SPAN_CHUNK:
+    if (m->kind == SPAN_CHUNK)
         on_chunk(c, link, m);
-        break;
-    case SPAN_TAKEN:
+    else if (m->kind == SPAN_TAKEN)
         on_taken(c, m);
-        break;
-    case SPAN_EXPECT:
-        link == TRANSFERS_KERNEL ? on_expect(c, m) : (void)0;
-        break;
-    case SPAN_SHIP:
-        link == TRANSFERS_KERNEL ? on_ship(c, m) : (void)0;
-        break;
-    default:
-        break;
-    }
+    else if (m->kind == SPAN_EXPECT && link == TRANSFERS_KERNEL)
+        on_expect(c, m);
+    else if (m->kind == SPAN_SHIP && link == TRANSFERS_KERNEL)
+        on_ship(c, m);
 }
 
 void transfers_drop(struct transfers *c, uint64_t blob)

@@ -52,8 +52,7 @@ void transfers_destroy(struct transfers *c); /* NULL is fine */
 /* EXPECT, SHIP, CHUNK or TAKEN that came from `link` (TRANSFERS_KERNEL or a peer's node). m is
  * borrowed. */
 void transfers_message(struct transfers *c, uint32_t link, const struct span *m);
-/* DROP, also of a blob on its way. */
-void transfers_drop(struct transfers *c, uint64_t blob);
+void transfers_drop(struct transfers *c, uint64_t blob); /* DROP, also of a blob on its way. */
 /* No worker here waits for this blob any more. Unless it is complete it is given up, and the kernel
  * is told. */
 void transfers_unwanted(struct transfers *c, uint64_t blob);

@@ -1,4 +1,3 @@
-/* affinity.c - see allocator.h. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -17,26 +16,17 @@
 #define CPUS_MAX 4096
 
 struct cpus {
-    cpu_set_t *set;
-    size_t size;
+    cpu_set_t set[CPUS_MAX / CPU_SETSIZE];
 };
-
-static int cpus_init(struct cpus *c, struct err *err)
-{
-    c->size = CPU_ALLOC_SIZE(CPUS_MAX);
-    if (!(c->set = calloc(1, c->size)))
-        return err_set(err, "out of memory");
-    return 0;
-}
 
 /* Sets `near` to the CPUs of `mine` that are in the list. 0: some, but not all, of `mine` are. */
 static int choose(const struct cpus *mine, const struct ranks *list, struct cpus *near)
 {
-    for (long cpu = ranks_next(list, 0); cpu >= 0 && cpu < CPUS_MAX;
-         cpu = ranks_next(list, (unsigned)cpu + 1))
-        if (CPU_ISSET_S((size_t)cpu, mine->size, mine->set))
-            CPU_SET_S((size_t)cpu, near->size, near->set);
-    return CPU_COUNT_S(near->size, near->set) > 0 && !CPU_EQUAL_S(mine->size, mine->set, near->set)
+    RANKS_EACH (cpu, list)
+        if (CPU_ISSET_S((size_t)cpu, sizeof mine->set, mine->set))
+            CPU_SET_S((size_t)cpu, sizeof near->set, near->set);
+    return CPU_COUNT_S(sizeof near->set, near->set) > 0 &&
+                   !CPU_EQUAL_S(sizeof mine->set, mine->set, near->set)
                ? 0
                : -1;
 }
@@ -51,11 +41,11 @@ static int bind_threads(pid_t pid, const struct cpus *near)
 
     snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
     if (!(dir = opendir(path)))
-        return sched_setaffinity(pid, near->size, near->set) == 0;
+        return sched_setaffinity(pid, sizeof near->set, near->set) == 0;
     while ((e = readdir(dir))) {
         const pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
 
-        if (thread > 0 && sched_setaffinity(thread, near->size, near->set) == 0)
+        if (thread > 0 && sched_setaffinity(thread, sizeof near->set, near->set) == 0)
             n++;
     }
     closedir(dir);
@@ -64,23 +54,16 @@ static int bind_threads(pid_t pid, const struct cpus *near)
 
 static int bind_to(pid_t pid, const struct ranks *list, struct err *err)
 {
-    struct cpus mine = { NULL, 0 }, near = { NULL, 0 };
-    int rc = -1;
+    struct cpus mine, near;
+    int rc;
 
-    if (cpus_init(&mine, err) < 0 || cpus_init(&near, err) < 0)
-        goto done;
-    if (sched_getaffinity(pid, mine.size, mine.set) < 0) {
-        (void)err_set(err, "sched_getaffinity: %s", strerror(errno));
-        goto done;
-    }
-    rc = 0;
+    memset(&near, 0, sizeof near);
+    if (sched_getaffinity(pid, sizeof mine.set, mine.set) < 0)
+        return err_set(err, "sched_getaffinity: %s", strerror(errno));
     if (choose(&mine, list, &near) < 0)
-        goto done;
+        return 0;
     rc = bind_threads(pid, &near) > 0 ? 1 : err_set(err, "sched_setaffinity: %s", strerror(errno));
     (void)bind_threads(pid, &near); /* again: an unbound thread may have started another one */
-done:
-    free(mine.set);
-    free(near.set);
     return rc;
 }
 

@@ -1,4 +1,3 @@
-/* allocator.c - see allocator.h. */
 #include "worker/agent/gpu/allocator.h"
 
 #include <stdlib.h>

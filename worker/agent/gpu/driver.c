@@ -3,11 +3,13 @@
 #include "worker/agent/gpu/driver.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/ranks.h"
 #include "worker/collective/cuda_driver.h"
 
@@ -86,17 +88,12 @@ static void sysfs_name(const char *bus_id, char *out, size_t size)
 
 static int numa_of_sysfs(const char *pci)
 {
-    char path[128];
-    int node = -1;
-    FILE *f;
+    char path[128], text[16];
+    uint64_t node;
 
     snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", pci);
-    if (!pci[0] || !(f = fopen(path, "re")))
-        return -1;
-    if (fscanf(f, "%d", &node) != 1)
-        node = -1;
-    fclose(f);
-    return node;
+    node = file_number(file_start(path, text, sizeof text), INT_MAX);
+    return pci[0] && node < INT_MAX ? (int)node : -1;
 }
 
 static int numa_of(const struct nvml *n, struct nvml_device *device, const char *pci)

@@ -1,4 +1,3 @@
-/* gpu_errors.c - see gpu_errors.h. */
 #include "worker/agent/gpu/gpu_errors.h"
 
 #include <stdio.h>

@@ -1,4 +1,3 @@
-/* gpu_processes.c - see driver.h. */
 #include "worker/agent/gpu/driver.h"
 
 #include <ctype.h>
@@ -8,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base/process.h"
 
 void gpu_processes_release(struct gpu_processes *c)
 {
@@ -82,49 +83,33 @@ int gpu_processes_fill(struct gpu_processes *c, const json_t *workers, struct er
     return 0;
 }
 
-static uint64_t memory_of(long pid)
-{
-    char path[64], line[256];
-    unsigned long kib = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
-    if (!(f = fopen(path, "re")))
-        return 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "Pss: %lu kB", &kib) == 1)
-            break;
-    fclose(f);
-    return (uint64_t)kib << 10;
-}
-
 uint64_t gpu_processes_memory(const struct gpu_processes *c, size_t worker)
 {
-    uint64_t sum = 0;
+    uint64_t bytes, sum = 0;
 
     for (size_t i = 0; i < c->n; i++)
-        if (c->v[i].worker == worker)
-            sum += memory_of(c->v[i].pid);
+        if (c->v[i].worker == worker && process_memory(c->v[i].pid, &bytes))
+            sum += bytes;
     return sum;
 }
 
 const char *gpu_processes_who(long pid, char out[static GPU_PROCESSES_WHO])
 {
     const struct passwd *p;
-    char path[64], name[32] = "";
+    char path[64], name[32];
+    struct slice text, first;
     struct stat s;
-    FILE *f;
 
     out[0] = '\0';
     snprintf(path, sizeof path, "/proc/%ld/comm", pid);
-    if (stat(path, &s) < 0 || !(f = fopen(path, "re")))
+    text = file_start(path, name, sizeof name);
+    if (!text.n || stat(path, &s) < 0)
         return out;
-    if (fgets(name, sizeof name, f))
-        name[strcspn(name, "\n")] = '\0';
-    fclose(f);
+    first = slice_line(&text);
+    if (!first.n)
+        first = slice_text("process");
     p = getpwuid(s.st_uid);
-    snprintf(out, GPU_PROCESSES_WHO, "%.48s's %s", p ? p->pw_name : "somebody",
-             name[0] ? name : "process");
+    snprintf(out, GPU_PROCESSES_WHO, "%.48s's %.*s", p ? p->pw_name : "somebody", SLICE_ARG(first));
     for (char *at = out; *at; at++)
         if (!isprint((unsigned char)*at))
             *at = '?';

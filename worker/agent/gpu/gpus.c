@@ -1,4 +1,3 @@
-/* gpus.c - see gpus.h. */
 #include "worker/agent/gpu/gpus.h"
 
 #include <stdio.h>

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/slice.h"
+
 #define TOKEN 128
 
 /* Reads the next token, without the spaces around it. false: there is no more. */
@@ -41,21 +43,16 @@ static bool has_old_name(const struct gpu *one, const char *token)
     return strcmp(name, token) == 0;
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* Does the token name this device, or its GPU? */
 static bool is_named(const struct gpu *one, const char *token)
 {
     char *end;
     long number;
 
-    if (begins(token, "MIG-"))
-        return one->instance >= 0 && (begins(one->uuid, token) || has_old_name(one, token));
-    if (begins(token, "GPU-"))
-        return begins(one->instance >= 0 ? one->parent : one->uuid, token);
+    if (text_begins(token, "MIG-"))
+        return one->instance >= 0 && (text_begins(one->uuid, token) || has_old_name(one, token));
+    if (text_begins(token, "GPU-"))
+        return text_begins(one->instance >= 0 ? one->parent : one->uuid, token);
     number = strtol(token, &end, 10);
     return end != token && number >= 0 && (unsigned long)number == one->index;
 }
@@ -68,7 +65,7 @@ static const char *owner(const struct gpu *one)
 /* How many devices the token names; 0: none, or it fits more than one GPU's name. */
 static size_t count_named(const struct gpus *g, const char *token)
 {
-    const bool mig = begins(token, "MIG-");
+    const bool mig = text_begins(token, "MIG-");
     const struct gpu *first = NULL;
     size_t n = 0;
 
@@ -100,7 +97,7 @@ static int add_named(const struct gpus *g, const char *token, struct gpus *out, 
 /* 'G', 'M' or '0': all tokens of a list must be of the first one's kind. */
 static char kind_of(const char *token)
 {
-    return begins(token, "GPU-") ? 'G' : begins(token, "MIG-") ? 'M' : '0';
+    return text_begins(token, "GPU-") ? 'G' : text_begins(token, "MIG-") ? 'M' : '0';
 }
 
 static int choose(const struct gpus *g, const char *visible, struct gpus *out,

@@ -1,4 +1,3 @@
-/* nvml.c - see nvml.h. */
 #include "worker/agent/gpu/nvml.h"
 
 #include <stddef.h>

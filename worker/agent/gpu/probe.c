@@ -1,10 +1,11 @@
-/* probe.c - see probe.h. */
 #include "worker/agent/gpu/probe.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/process.h"
 
 /* Finds the GPUs if there is no list yet. The agent asks for the list first, but this process may
  * replace one that has died. */
@@ -106,20 +107,6 @@ int probe_answer(struct gpu_driver *d, const char *visible, struct slice line, s
     return rc;
 }
 
-static int write_all(int fd, struct slice s)
-{
-    while (s.n) {
-        const ssize_t n = write(fd, s.p, s.n);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        s = slice_of(s.p + n, s.n - (size_t)n);
-    }
-    return 0;
-}
-
 /* Answers every complete line in `in`. */
 static int answer_lines(struct gpu_driver *d, int fd, struct buf *in)
 {
@@ -131,7 +118,7 @@ static int answer_lines(struct gpu_driver *d, int fd, struct buf *in)
 
         if (probe_answer(d, getenv("CUDA_VISIBLE_DEVICES"), slice_of(in->p, (size_t)(end - in->p)),
                          &out) < 0 ||
-            write_all(fd, buf_slice(&out)) < 0)
+            fd_write(fd, buf_slice(&out)) < 0)
             rc = -1;
         buf_drop(in, (size_t)(end - in->p) + 1);
         buf_release(&out);

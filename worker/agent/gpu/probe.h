@@ -22,7 +22,6 @@
  * CUDA_VISIBLE_DEVICES. -1: memory is out. */
 MUST_USE int probe_answer(struct gpu_driver *d, const char *visible, struct slice line,
                           struct buf *out);
-/* Serves the socket until it ends. Returns the exit status. */
-int probe_serve(int fd);
+int probe_serve(int fd); /* Serves the socket until it ends. Returns the exit status. */
 
 #endif

@@ -1,10 +1,10 @@
-/* address.c - see address.h. */
 #include "worker/agent/net/address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 
 #define HOST_MAX 256u
@@ -12,25 +12,15 @@
 static int split(struct slice endpoint, char host[static HOST_MAX], char port[static 8])
 {
     static const char scheme[] = "tcp://";
-    struct slice rest = endpoint;
-    size_t colon;
+    const size_t n = sizeof scheme - 1;
+    struct slice h, p;
 
-    if (rest.n <= sizeof scheme - 1 || memcmp(rest.p, scheme, sizeof scheme - 1) != 0)
+    if (!slice_begins(endpoint, scheme) ||
+        !slice_host_port(slice_of(endpoint.p + n, endpoint.n - n), &h, &p) || p.n > 5 ||
+        h.n >= HOST_MAX)
         return -1;
-    rest = slice_of(rest.p + sizeof scheme - 1, rest.n - (sizeof scheme - 1));
-    for (colon = rest.n; colon > 0 && rest.p[colon - 1] != ':';)
-        colon--;
-    if (colon < 2 || rest.n - colon == 0 || rest.n - colon > 5)
-        return -1;
-    memcpy(port, rest.p + colon, rest.n - colon);
-    port[rest.n - colon] = '\0';
-    rest.n = colon - 1;
-    if (rest.n >= 2 && rest.p[0] == '[' && rest.p[rest.n - 1] == ']')
-        rest = slice_of(rest.p + 1, rest.n - 2);
-    if (rest.n == 0 || rest.n >= HOST_MAX)
-        return -1;
-    memcpy(host, rest.p, rest.n);
-    host[rest.n] = '\0';
+    snprintf(host, HOST_MAX, "%.*s", SLICE_ARG(h));
+    snprintf(port, 8, "%.*s", SLICE_ARG(p));
     return 0;
 }
 
@@ -151,13 +141,11 @@ int address_list(const struct address *first, struct buf *out)
 
 void address_first(struct slice list, struct slice *ifname, struct slice *ip)
 {
-    const char *comma = list.n ? memchr(list.p, ',', list.n) : NULL;
-    const size_t n = comma ? (size_t)(comma - list.p) : list.n;
-    const char *equals = n ? memchr(list.p, '=', n) : NULL;
+    struct slice first = slice_cut(&list, ',');
 
     *ifname = *ip = slice_text("");
-    if (!equals)
+    if (!slice_has(first, '='))
         return;
-    *ifname = slice_of(list.p, (size_t)(equals - list.p));
-    *ip = slice_of(equals + 1, n - ifname->n - 1);
+    *ifname = slice_cut(&first, '=');
+    *ip = first;
 }

@@ -30,11 +30,9 @@ MUST_USE int address_list(const struct address *first, struct buf *out);
 void address_first(struct slice list, struct slice *ifname, struct slice *ip);
 
 /* ---- port.c: finds a free TCP port, for a rendezvous of ranks ---- */
-#define PORT_FIRST 20000 /* below the range that Linux gives to outgoing connections */
-#define PORT_LAST  29999
-
-/* Binds the port as torch's TCPStore does and closes it again, so it is free at this moment. -1:
+/* Binds the port as torch's TCPStore does and closes it again, so it is free at this moment, and so
+ * is port_for_jax() of it. It is none of the n in `taken`, and shares none with their worlds. -1:
  * *err says why. */
-int port_find(struct err *err);
+int port_find(const uint16_t *taken, size_t n, struct err *err);
 
 #endif

@@ -1,4 +1,3 @@
-/* dial.c - see dial.h. */
 #include "worker/agent/net/dial.h"
 
 #include <stdio.h>
@@ -48,13 +47,8 @@ struct dial {
 bool dial_next(struct slice *endpoints, struct slice *endpoint)
 {
     while (endpoints->n > 0) {
-        const char *comma = memchr(endpoints->p, ',', endpoints->n);
-        const size_t n = comma ? (size_t)(comma - endpoints->p) : endpoints->n;
-
-        *endpoint = slice_of(endpoints->p, n);
-        *endpoints = slice_of(endpoints->p + n + (comma ? 1 : 0),
-                              endpoints->n - n - (comma ? 1 : 0));
-        if (n > 0)
+        *endpoint = slice_cut(endpoints, ',');
+        if (endpoint->n > 0)
             return true;
     }
     return false;
@@ -173,7 +167,7 @@ static void try_ready(void *arg)
     for (int i = 0; i < EVENTS_PER_TURN && t->monitor; i++) {
         if (zmq_recv(t->monitor, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
             return;
-        socket_skip(t->monitor);
+        loop_zmq_skip(t->monitor);
         memcpy(&event, frame, sizeof event);
         memcpy(&value, frame + sizeof event, sizeof value);
         try_event(t, event, value);
@@ -233,12 +227,10 @@ static int tell_from(struct buf *out)
 
     rest = buf_slice(&list);
     while (rc == 0 && dial_next(&rest, &one)) {
-        const char *equals = memchr(one.p, '=', one.n);
-        const size_t skip = equals ? (size_t)(equals - one.p) + 1 : 0;
-
+        if (slice_has(one, '='))
+            (void)slice_cut(&one, '=');
         if (n++ < 8)
-            rc = buf_addf(out, "%s%.*s", n == 1 ? "; from " : ", ", (int)(one.n - skip),
-                          one.p + skip);
+            rc = buf_addf(out, "%s%.*s", n == 1 ? "; from " : ", ", SLICE_ARG(one));
     }
     buf_release(&list);
     return rc;

@@ -47,8 +47,7 @@ void dial_stop(struct dial *d); /* f is not called any more; NULL is fine */
 /* ---- pure parts ---- */
 /* Removes the first endpoint from the list. false: the list is empty. */
 bool dial_next(struct slice *endpoints, struct slice *endpoint);
-/* The text for an errno; 0: it did not answer. */
-const char *dial_words(int error);
+const char *dial_words(int error); /* The text for an errno; 0: it did not answer. */
 
 /* ---- tcp_probe.c ---- */
 /* Finds out why a tcp endpoint can't be reached, with a plain connection that is closed at once. */

@@ -1,4 +1,3 @@
-/* join.c - see join.h. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <sched.h>
@@ -25,11 +24,6 @@
 bool join_is_remote(const char *connect)
 {
     return strncmp(connect, "ipc://", 6) != 0;
-}
-
-void join_init(struct join *j, struct kernel_link *kernel, const char *connect)
-{
-    *j = (struct join){ .kernel = kernel, .connect = connect };
 }
 
 void join_keys(struct join *j, const struct secret *s, uint32_t index)

@@ -14,6 +14,7 @@
 struct dial;
 struct kernel_link;
 
+/* Kernel and connect are set by its owner; everything else is zero at first. */
 struct join {
     struct kernel_link *kernel;    /* borrowed */
     const char *connect;           /* the kernel's endpoints, separated by commas; borrowed */
@@ -30,8 +31,6 @@ struct join {
 
 /* Is the kernel of this --connect on another machine? Then a secret is needed. */
 bool join_is_remote(const char *connect);
-/* Everything else is zero. Both pointers are borrowed. */
-void join_init(struct join *j, struct kernel_link *kernel, const char *connect);
 /* Derives the keys of agent `index`. The secret is the caller's to wipe. */
 void join_keys(struct join *j, const struct secret *s, uint32_t index);
 /* Begins. What fails later ends the agent: its status is set, and a line on stderr says why. */

@@ -1,4 +1,3 @@
-/* kernel_link.c - see kernel_link.h. */
 #include "worker/agent/net/kernel_link.h"
 
 #include <stdio.h>

@@ -1,4 +1,3 @@
-/* peer.c - see peer.h. */
 #include "worker/agent/net/peer.h"
 
 #include <errno.h>

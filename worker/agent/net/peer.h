@@ -81,8 +81,7 @@ struct peer *peer_find(const struct peers *p, enum peer_state state, uint32_t no
 void peer_ended(struct peer *one, const char *why);
 /* One frame; never waits. */
 MUST_USE int peer_send(struct peer *one, const void *frame, size_t n, int flags);
-/* The same; takes the frame. */
-MUST_USE int peer_send_frame(struct peer *one, zmq_msg_t *frame);
+MUST_USE int peer_send_frame(struct peer *one, zmq_msg_t *frame); /* The same; takes the frame. */
 /* Logs that a message from this node was dropped; only the first one is logged. */
 void peer_complain(struct peers *p, uint32_t node, const char *what);
 

@@ -1,4 +1,3 @@
-/* peer_accept.c - see peer.h. */
 #include "worker/agent/net/peer.h"
 
 #include <inttypes.h>
@@ -142,7 +141,7 @@ static bool receive(struct peers *p)
         return zmq_msg_close(&frame), true;
     more = zmq_msg_more(&frame) != 0;
     if (more)
-        socket_skip(p->router);
+        loop_zmq_skip(p->router);
     if (more || n > (int)sizeof id)
         peer_complain(p, one ? one->node : ROUTE_KERNEL, "more than one frame");
     else if (!one)

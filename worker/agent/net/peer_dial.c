@@ -1,4 +1,3 @@
-/* peer_dial.c - see peer.h. */
 #include "worker/agent/net/peer.h"
 
 #include <stdio.h>
@@ -80,7 +79,7 @@ static void answer_ready(void *arg)
 
     zmq_msg_init(&msg);
     if (zmq_msg_recv(&msg, d->socket, ZMQ_DONTWAIT) >= 0) {
-        socket_skip(d->socket);
+        loop_zmq_skip(d->socket);
         take_answer(d, slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));
     }
     zmq_msg_close(&msg);

@@ -1,4 +1,3 @@
-/* peer_zap.c - see peer.h. */
 #include "worker/agent/net/peer.h"
 
 #include <stdio.h>
@@ -54,28 +53,20 @@ struct peer_zap *peer_zap_open(struct loop *loop, void *context, peer_zap_f f, v
 
 /* ---- who does not get as far as to show a key ---- */
 
-static bool news_skip(void *monitor)
-{
-    char frame[512];
-    int more = 1;
-    size_t size = sizeof more;
-
-    while (more)
-        if (zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT) < 0 ||
-            zmq_getsockopt(monitor, ZMQ_RCVMORE, &more, &size) < 0)
-            return false;
-    return true;
-}
-
 static void admit_news(void *arg)
 {
     struct peer_zap *a = arg;
+    char event[6];
 
-    for (int i = 0; i < NEWS_PER_TURN && news_skip(a->monitor); i++)
+    for (int i = 0; i < NEWS_PER_TURN; i++) {
+        if (zmq_recv(a->monitor, event, sizeof event, ZMQ_DONTWAIT) < 0)
+            return;
+        loop_zmq_skip(a->monitor);
         if (a->failed++ == 0)
             log_warn(
                 "peers",
                 "a connection that does not speak as agents do was refused; more are not logged");
+    }
 }
 
 int peer_zap_watch(struct peer_zap *a, void *listener, struct err *err)

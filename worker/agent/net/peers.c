@@ -1,4 +1,3 @@
-/* peers.c - see peers.h. */
 #include "worker/agent/net/peers.h"
 
 #include <inttypes.h>
@@ -34,7 +33,7 @@ static void blobs_ready(void *arg)
             return;
         }
         if (zmq_msg_more(&msg)) {
-            socket_skip(one->socket);
+            loop_zmq_skip(one->socket);
             peer_complain(p, one->node, "more than one frame");
         } else {
             p->ops.blobs(p->ops.arg, one->node, slice_of(zmq_msg_data(&msg), zmq_msg_size(&msg)));

@@ -16,8 +16,7 @@
 struct peers;
 
 struct peers_ops {
-    /* An entry of a child, or of a node below it. */
-    void (*entry)(void *arg, struct slice whole);
+    void (*entry)(void *arg, struct slice whole); /* An entry of a child, or of a node below it. */
     /* A bundle whose entries are all good. Takes the frame. */
     void (*bundle)(void *arg, zmq_msg_t *frame);
     /* A message on a connection for blobs. */

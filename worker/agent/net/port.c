@@ -2,13 +2,13 @@
  * same. */
 #include "worker/agent/net/address.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/random.h"
+#include "protocol/span.h"
 
 #define TRIES 200
 
@@ -42,16 +42,26 @@ static int try_port(uint16_t port)
     return try_bind(AF_INET, (const struct sockaddr *)&four, sizeof four);
 }
 
-int port_find(struct err *err)
+/* Is it one of these ports, or that of JAX's of one? */
+static bool is_taken(unsigned port, const uint16_t *taken, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if (port == taken[k] || port == port_for_jax(taken[k]))
+            return true;
+    return false;
+}
+
+int port_find(const uint16_t *taken, size_t n, struct err *err)
 {
     int why = 0;
 
     for (int i = 0; i < TRIES; i++) {
-        const int port = PORT_FIRST + (int)(random_u64() % (PORT_LAST - PORT_FIRST + 1));
+        const unsigned port = PORT_FIRST + (unsigned)(random_u64() % (PORT_LAST - PORT_FIRST + 1));
 
-        if ((why = try_port((uint16_t)port)) == 0)
-            return port;
+        if (!is_taken(port, taken, n) && (why = try_port((uint16_t)port)) == 0 &&
+            (why = try_port((uint16_t)port_for_jax(port))) == 0)
+            return (int)port;
     }
-    return err_set(err, "no free TCP port between %d and %d was found in %d tries: %s", PORT_FIRST,
+    return err_set(err, "no free TCP port between %u and %u was found in %d tries: %s", PORT_FIRST,
                    PORT_LAST, TRIES, strerror(why));
 }

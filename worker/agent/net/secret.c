@@ -1,4 +1,3 @@
-/* secret.c - see secret.h. */
 #include "worker/agent/net/secret.h"
 
 #include <errno.h>

@@ -1,9 +1,10 @@
-/* socket.c - see socket.h. */
 #include "worker/agent/net/socket.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/loop/loop.h"
 
 #define LINGER_MS    500
 #define AGAIN_MS     50
@@ -13,17 +14,13 @@
 #define FRAME_MAX (INT64_C(320) << 20)
 #define DOMAIN    "cellspan.peers"
 
-static bool set_int(void *socket, int option, int value)
-{
-    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
-}
-
 static bool set_all(void *socket)
 {
     const int64_t most = FRAME_MAX;
 
-    return set_int(socket, ZMQ_SNDHWM, 0) && set_int(socket, ZMQ_RCVHWM, 0) &&
-           set_int(socket, ZMQ_LINGER, LINGER_MS) && set_int(socket, ZMQ_IPV6, 1) &&
+    return loop_zmq_set(socket, ZMQ_SNDHWM, 0) == 0 && loop_zmq_set(socket, ZMQ_RCVHWM, 0) == 0 &&
+           loop_zmq_set(socket, ZMQ_LINGER, LINGER_MS) == 0 &&
+           loop_zmq_set(socket, ZMQ_IPV6, 1) == 0 &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0;
 }
 
@@ -37,8 +34,9 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
                     struct err *err)
 {
     void *socket = zmq_socket(context, ZMQ_DEALER);
-    bool good = socket && set_all(socket) && set_int(socket, ZMQ_RECONNECT_IVL, AGAIN_MS) &&
-                set_int(socket, ZMQ_RECONNECT_IVL_MAX, AGAIN_MAX_MS);
+    bool good = socket && set_all(socket) &&
+                loop_zmq_set(socket, ZMQ_RECONNECT_IVL, AGAIN_MS) == 0 &&
+                loop_zmq_set(socket, ZMQ_RECONNECT_IVL_MAX, AGAIN_MAX_MS) == 0;
 
     if (good && own)
         good = set_curve(socket, own) &&
@@ -58,7 +56,7 @@ static bool bind_any(void *socket, unsigned *port)
     const char *colon;
 
     if (zmq_bind(socket, "tcp://[::]:*") < 0 &&
-        (!set_int(socket, ZMQ_IPV6, 0) || zmq_bind(socket, "tcp://0.0.0.0:*") < 0))
+        (loop_zmq_set(socket, ZMQ_IPV6, 0) < 0 || zmq_bind(socket, "tcp://0.0.0.0:*") < 0))
         return false;
     if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size) < 0 ||
         !(colon = strrchr(endpoint, ':')))
@@ -71,9 +69,9 @@ void *socket_router(void *context, const struct keys *own, unsigned *port, struc
 {
     void *socket = zmq_socket(context, ZMQ_ROUTER);
 
-    if (socket && set_all(socket) && set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
-        set_int(socket, ZMQ_CURVE_SERVER, 1) && set_int(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
-        set_curve(socket, own) &&
+    if (socket && set_all(socket) && loop_zmq_set(socket, ZMQ_ROUTER_MANDATORY, 1) == 0 &&
+        loop_zmq_set(socket, ZMQ_CURVE_SERVER, 1) == 0 &&
+        loop_zmq_set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) == 0 && set_curve(socket, own) &&
         zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, DOMAIN, sizeof DOMAIN - 1) == 0 &&
         bind_any(socket, port))
         return socket;
@@ -98,19 +96,4 @@ int socket_frame(zmq_msg_t *m, struct buf *bytes, size_t skip, struct err *err)
     free(whole);
     buf_release(bytes);
     return err_set(err, "out of memory for a message of %zu bytes", n);
-}
-
-void socket_skip(void *socket)
-{
-    int more = 1;
-    size_t size = sizeof more;
-    zmq_msg_t rest;
-
-    while (zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) == 0 && more) {
-        zmq_msg_init(&rest);
-        more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0;
-        zmq_msg_close(&rest);
-        if (!more)
-            return;
-    }
 }

@@ -18,7 +18,5 @@ void *socket_router(void *context, const struct keys *own, unsigned *port, struc
 /* Makes a frame of `bytes` without the first `skip`. The bytes are taken, not copied, also on
  * failure. */
 MUST_USE int socket_frame(zmq_msg_t *m, struct buf *bytes, size_t skip, struct err *err);
-/* Drops the remaining frames of a message. */
-void socket_skip(void *socket);
 
 #endif

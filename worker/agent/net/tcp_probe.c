@@ -1,4 +1,3 @@
-/* tcp_probe.c - see dial.h. */
 #include "worker/agent/net/dial.h"
 
 #include <errno.h>

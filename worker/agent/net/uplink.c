@@ -1,4 +1,3 @@
-/* uplink.c - see uplink.h. */
 #include "worker/agent/net/uplink.h"
 
 #include <stdio.h>
@@ -138,7 +137,7 @@ static int receive(void *socket, zmq_msg_t *route, zmq_msg_t *msg, bool *empty)
     if (!zmq_msg_more(msg))
         return 1;
     log_warn("uplink", "more than two frames: dropped");
-    socket_skip(socket);
+    loop_zmq_skip(socket);
     return 0;
 }
 

@@ -32,10 +32,8 @@ struct uplink_handler {
 
 struct uplink_config {
     const char *endpoint; /* to dial */
-    /* instead of endpoint: a connected DEALER of `context`; taken, also on failure */
-    void *socket;
-    /* this agent's, for tcp; copied. NULL: ipc, without CURVE and beats */
-    const struct keys *keys;
+    void *socket; /* instead of endpoint: a connected DEALER of `context`; taken, also on failure */
+    const struct keys *keys; /* this agent's, for tcp; copied. NULL: ipc, without CURVE and beats */
     const unsigned char *kernel; /* the kernel's public key, with keys */
     /* a ZeroMQ context, borrowed; NULL: a new one. Agents that are told to OPEN can't share one */
     void *context;

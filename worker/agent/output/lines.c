@@ -1,4 +1,3 @@
-/* lines.c - see lines.h. */
 #include "worker/agent/output/lines.h"
 
 #include "base/utf8.h"

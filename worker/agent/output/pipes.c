@@ -1,4 +1,3 @@
-/* pipes.c - see pipes.h. */
 #include "worker/agent/output/pipes.h"
 
 #include <errno.h>

@@ -68,17 +68,13 @@ void pipes_release(struct pipes *p); /* closes, and frees */
 
 /* Text from now on belongs to this cell. fresh: what stderr held so far is not its last lines. */
 void pipes_begin(struct pipes *p, uint64_t cell, bool fresh);
-/* Is credit left to send more to the kernel? */
-bool pipes_may_send(const struct pipes *p);
-/* Sets by that whether the loop watches the pipes. */
-void pipes_watch(struct pipes *p);
+bool pipes_may_send(const struct pipes *p); /* Is credit left to send more to the kernel? */
+void pipes_watch(struct pipes *p);          /* Sets by that whether the loop watches the pipes. */
 
 /* Reads at most n bytes, which are known to be there, and sends them. */
 void pipes_read(struct stream *s, size_t n);
-void pipes_end(struct stream *s); /* call it once the worker has closed the pipe */
-/* Reads what both pipes hold now, and sends it. */
-void pipes_drain(struct pipes *p);
-/* Sends unfinished lines that are held. */
-void pipes_flush(struct pipes *p);
+void pipes_end(struct stream *s);  /* call it once the worker has closed the pipe */
+void pipes_drain(struct pipes *p); /* Reads what both pipes hold now, and sends it. */
+void pipes_flush(struct pipes *p); /* Sends unfinished lines that are held. */
 
 #endif

@@ -1,4 +1,3 @@
-/* worker_credit.c - see worker_credit.h. */
 #include "worker/agent/output/worker_credit.h"
 
 #include "protocol/bytes.h"

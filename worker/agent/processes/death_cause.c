@@ -1,19 +1,8 @@
-/* death_cause.c - see death_cause.h. */
 #include "worker/agent/processes/death_cause.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-static bool says(struct slice text, const char *what)
-{
-    const size_t n = strlen(what);
-
-    for (size_t i = 0; i + n <= text.n; i++)
-        if (memcmp(text.p + i, what, n) == 0)
-            return true;
-    return false;
-}
 
 static int add_end(const struct death_cause *c, struct buf *out)
 {
@@ -42,10 +31,10 @@ static int add_no_package(const struct death_cause *c, struct buf *out)
 /* Is this an error of the dynamic linker about an extension that was built for another system? */
 static bool is_foreign(struct slice said)
 {
-    return says(said, "_link") &&
-           (says(said, "undefined symbol") || says(said, "GLIBC_") ||
-            says(said, "cannot open shared object") || says(said, "wrong ELF class") ||
-            says(said, "invalid ELF header"));
+    return slice_holds(said, "_link") &&
+           (slice_holds(said, "undefined symbol") || slice_holds(said, "GLIBC_") ||
+            slice_holds(said, "cannot open shared object") ||
+            slice_holds(said, "wrong ELF class") || slice_holds(said, "invalid ELF header"));
 }
 
 /* The usual reasons why a Python does not start, and what to do. */
@@ -55,13 +44,14 @@ static int add_remedy(const struct death_cause *c, struct buf *out)
     const char *on = c->node ? " on " : "", *node = c->node ? c->node : "";
     char text[80];
 
-    if (says(c->said, "No module named 'cellspan'") || says(c->said, "No module named cellspan"))
+    if (slice_holds(c->said, "No module named 'cellspan'") ||
+        slice_holds(c->said, "No module named cellspan"))
         return add_no_package(c, out);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         snprintf(text, sizeof text, " has no %s: ", needed[i]);
-        if (says(c->said, text) ||
+        if (slice_holds(c->said, text) ||
             (snprintf(text, sizeof text, "No module named '%s'", needed[i]) > 0 &&
-             says(c->said, text)))
+             slice_holds(c->said, text)))
             return buf_addf(out, ": %s%s%s has no %s; run%s: %s -m pip install ipython cloudpickle",
                             c->python, on, node, needed[i], c->node ? " there" : "", c->python);
     }
@@ -70,12 +60,12 @@ static int add_remedy(const struct death_cause *c, struct buf *out)
             out,
             ": cellspan%s%s was built for another system (see the last lines); install it there again",
             on, node);
-    if (says(c->said, "No module named '"))
+    if (slice_holds(c->said, "No module named '"))
         return buf_addf(
             out,
             ": a module that cellspan needs is missing in %s%s%s (see the last lines); install it there",
             c->python, on, node);
-    if (says(c->said, "SyntaxError"))
+    if (slice_holds(c->said, "SyntaxError"))
         return buf_addf(out, ": %s%s%s may be too old; cellspan needs Python 3.9 or newer",
                         c->python, on, node);
     return 0;

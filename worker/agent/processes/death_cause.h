@@ -70,8 +70,6 @@ void oom_init(struct oom *o); /* finds the counters and reads them */
 enum oom_killer
 oom_check(struct oom *o); /* which of the two killed a process since the last call */
 
-/* The number after `word` at the start of a line ("oom_kill 3"); 0: not there. Pure. */
-uint64_t oom_parse(struct slice text, const char *word);
 /* The path of the memory cgroup in the text of /proc/self/cgroup; empty: there is none. *v2: is it
  * version 2? Pure. */
 struct slice oom_cgroup(struct slice text, bool *v2);

@@ -1,10 +1,11 @@
-/* env.c - see env.h. */
 #include "worker/agent/processes/env.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void env_release(struct env *e)
 {
@@ -103,6 +104,20 @@ int env_set_json(struct env *e, struct slice json, struct err *err)
     return rc;
 }
 
+/* Where pip has installed the package, Python must write no bytecode beside it: pip would not
+ * remove it. The worker takes the variable back for the user's modules. */
+static int keep_unwritten(struct env *e, const char *package, struct err *err)
+{
+    char path[PATH_MAX];
+    const int size = snprintf(path, sizeof path, "%s/../no-bytecode", package);
+
+    if (size >= (int)sizeof path || access(path, F_OK) < 0 || env_get(e, "PYTHONDONTWRITEBYTECODE"))
+        return 0;
+    return env_set(e, "PYTHONDONTWRITEBYTECODE", "1", err) < 0
+               ? -1
+               : env_set(e, "CELLSPAN_NO_BYTECODE", "1", err);
+}
+
 /* It becomes the last entry of the path, so that the user's own modules are found first. */
 static int add_package(struct env *e, const char *package, struct err *err)
 {
@@ -133,5 +148,7 @@ int env_for_worker(struct env *e, const char *package, const char *folder, int s
         env_set(e, "CELLSPAN_RUNTIME", folder, err) < 0 ||
         env_set(e, "CELLSPAN_STACK_FD", number, err) < 0)
         return -1;
-    return package && package[0] ? add_package(e, package, err) : 0;
+    if (!package || !package[0])
+        return 0;
+    return add_package(e, package, err) < 0 ? -1 : keep_unwritten(e, package, err);
 }

@@ -1,4 +1,3 @@
-/* guard.c - see guard.h. */
 #include "worker/agent/processes/guard.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* guard.h - a process above the agent, on machines without a kernel. When the agent is killed, the
+/* guard.h - the agent's parent process, on machines without a kernel. When the agent is killed, the
  * guard becomes the parent of the remaining processes (children and daemons of workers), and ends
  * them. */
 #ifndef WORKER_AGENT_PROCESSES_GUARD_H

@@ -1,4 +1,3 @@
-/* nccl_status.c - see stacks.h. */
 #include "worker/agent/processes/stacks.h"
 
 #include <errno.h>
@@ -31,7 +30,7 @@ const char *nccl_status_address(struct nccl_port *p)
 
     if (p->address[0] || (set && set[0]))
         return p->address;
-    if ((port = port_find(&err)) < 0)
+    if ((port = port_find(NULL, 0, &err)) < 0)
         log_info("nccl", "%s", err.text);
     else
         snprintf(p->address, sizeof p->address, "localhost:%d", port);

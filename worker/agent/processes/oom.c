@@ -1,28 +1,9 @@
-/* oom.c - see death_cause.h. */
 #include "worker/agent/processes/death_cause.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/process.h"
-
-uint64_t oom_parse(struct slice text, const char *word)
-{
-    const size_t n = strlen(word);
-
-    while (text.n) {
-        const struct slice line = slice_line(&text);
-        uint64_t value = 0;
-
-        if (line.n <= n || memcmp(line.p, word, n) != 0 || line.p[n] != ' ')
-            continue;
-        for (size_t i = n + 1; i < line.n && line.p[i] >= '0' && line.p[i] <= '9'; i++)
-            value = value * 10 + (uint64_t)(line.p[i] - '0');
-        return value;
-    }
-    return 0;
-}
 
 /* A line is "number:controllers:path". */
 struct slice oom_cgroup(struct slice text, bool *v2)
@@ -31,22 +12,17 @@ struct slice oom_cgroup(struct slice text, bool *v2)
 
     *v2 = false;
     while (text.n) {
-        const struct slice line = slice_line(&text);
-        const char *first = line.n ? memchr(line.p, ':', line.n) : NULL;
-        const char *second = first ? memchr(first + 1, ':', (size_t)(line.p + line.n - first - 1))
-                                   : NULL;
-        struct slice controllers;
+        struct slice path = slice_line(&text), controllers;
 
-        if (!second)
-            continue;
-        controllers = slice_of(first + 1, (size_t)(second - first - 1));
+        (void)slice_cut(&path, ':');
+        controllers = slice_cut(&path, ':');
         if (slice_is(controllers, "memory")) {
             *v2 = false;
-            return slice_of(second + 1, (size_t)(line.p + line.n - second - 1));
+            return path;
         }
-        if (controllers.n == 0) {
+        if (!controllers.n && path.n) {
             *v2 = true;
-            found = slice_of(second + 1, (size_t)(line.p + line.n - second - 1));
+            found = path;
         }
     }
     return found;
@@ -56,7 +32,7 @@ static uint64_t read_count(const char *path, const char *word)
 {
     char text[8192];
 
-    return path[0] ? oom_parse(file_start(path, text, sizeof text), word) : 0;
+    return path[0] ? file_number_of(file_start(path, text, sizeof text), word, 0) : 0;
 }
 
 /* In a container the path may be the host's, while only the container's own group is mounted. Then

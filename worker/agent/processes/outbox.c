@@ -1,4 +1,3 @@
-/* outbox.c - see outbox.h. */
 #include "worker/agent/processes/outbox.h"
 
 #include <stdlib.h>

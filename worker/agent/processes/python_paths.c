@@ -1,4 +1,3 @@
-/* python_paths.c - see python_paths.h. */
 #include "worker/agent/processes/python_paths.h"
 
 #include <ctype.h>

@@ -1,4 +1,3 @@
-/* strays.c - see death_cause.h. */
 #include "worker/agent/processes/death_cause.h"
 
 #include <stddef.h>

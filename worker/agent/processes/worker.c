@@ -1,4 +1,3 @@
-/* worker.c - see worker.h. */
 #include "worker/agent/processes/worker.h"
 
 #include <signal.h>

@@ -62,11 +62,9 @@ struct worker *worker_create(struct workers *all, enum worker_role role, uint32_
 MUST_USE int worker_python(struct worker *w, const char *python);
 /* Takes it off the list and closes everything; it is freed when the turn is over. */
 void worker_retire(struct worker *w);
-/* Frees it at once: only when the loop no longer runs. */
-void worker_destroy(struct worker *w);
+void worker_destroy(struct worker *w); /* Frees it at once: only when the loop no longer runs. */
 
-/* NULL: none; never a zygote */
-struct worker *worker_find(const struct workers *all, uint32_t id);
+struct worker *worker_find(const struct workers *all, uint32_t id); /* NULL: none; never a zygote */
 struct worker *worker_find_pid(const struct workers *all, pid_t pid); /* zygotes too */
 /* May this process be one of our ranks whose pid is not known yet? */
 bool worker_may_be(const struct workers *all, pid_t pid);
@@ -85,8 +83,7 @@ void worker_kill(struct worker *w, int signo, uint64_t grace_ms);
 void worker_expect_end(struct worker *w);
 /* Has end_timer fire at due_ns, if not sooner. */
 void worker_set_end_timer(struct workers *all, uint64_t due_ns);
-/* Closes its socket. It should end soon. */
-void worker_unlink(struct worker *w);
+void worker_unlink(struct worker *w); /* Closes its socket. It should end soon. */
 /* It broke the protocol: it is killed, and EXITED says how. */
 void worker_broke(struct worker *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* "home", "worker 5 (rank 3)": for logs */

@@ -1,4 +1,3 @@
-/* worker_ends.c - see orders.h. */
 #include "worker/agent/processes/orders.h"
 
 #include <errno.h>

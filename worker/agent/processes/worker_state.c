@@ -1,4 +1,3 @@
-/* worker_state.c - see worker_state.h. */
 #include "worker/agent/processes/worker_state.h"
 
 #include <signal.h>

@@ -1,16 +1,21 @@
 """PEP 517: makes a wheel of what `make install` installs, and an sdist of what `make dist` packs.
 
-The wheel's binaries are linked with the machine's libzmq, jansson, libsodium and libuuid, so a wheel is for the machine
-that made it and for those like it. It lays out an environment as `make install --prefix` would:
+`pip install .` links the binaries with the machine's libzmq, jansson, libsodium and libuuid, so that wheel is for the machine
+that made it and for those like it. packaging/wheel gives configure static ones and an old C library, and names the platform that the
+wheel is for then. Both lay out an environment as `make install --prefix` would:
 
-    bin/            cellspan, cellspan-kernel
+    bin/            cellspan, cellspan-kernel; cellspan-python, in which pip writes the Python that it installs for
     libexec/        cellspan/cellspan-agent, cellspan/cellspan-launch-*
     site-packages/  cellspan/, for scripts that import it
     lib/            cellspan/python/cellspan/, the same once more: workers of another Python get this folder, which has
                     nothing else in it, at the end of their path
     share/man/
+    share/jupyter/  the kernelspec, which names the kernel relative to itself
 
-config_settings: {"configure": "--with-…"} gives configure more options (pip: -C configure=--with-…).
+config_settings (pip: -C NAME=VALUE):
+    configure       more options for configure
+    platform        the platform of the wheel's tag, instead of this machine's
+    licenses        a folder with the licences of what is linked in; they go to dist-info/licenses
 """
 
 from __future__ import annotations
@@ -18,7 +23,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -32,6 +39,21 @@ import zipfile
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 NOWHERE = "/nonexistent/cellspan"  # the prefix of the build: nothing compiled in may be found by accident
 NAME = "cellspan"
+NEEDED = "a C compiler, make, pkg-config, and libzmq, jansson, libsodium, libuuid and Python with their headers"
+KERNELSPEC = os.path.join("share", "jupyter", "kernels", NAME)
+
+# pip puts the path of its Python into the first line, as it does in every script of a wheel. The kernel asks it for that path.
+ASKED = b"""#!python
+# The Python that cellspan was installed for; cellspan-kernel runs it.
+import os
+import sys
+
+os.execv(sys.executable, [sys.executable] + sys.argv[1:])
+"""
+
+
+# Workers look whether this file is there.
+UNWRITTEN = b"python/ is the package for workers. They write no bytecode into it: pip would not remove it.\n"
 
 
 def version():
@@ -58,9 +80,33 @@ def metadata():
         return "\n".join(lines) + "\n\n" + file.read()
 
 
-def tag():
-    """One extension for every Python since 3.9, for this platform."""
-    return "cp39-abi3-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+def tag(settings):
+    """One extension for every Python since 3.9, for one platform."""
+    return "cp39-abi3-" + re.sub(r"[-.]", "_", (settings or {}).get("platform") or sysconfig.get_platform())
+
+
+def no_wheel_fitted():
+    """Why pip took the sources although there are wheels (cp39-abi3-manylinux_2_28 for two kinds of processor)."""
+    machine, (libc, libc_version) = platform.machine(), platform.libc_ver()
+    if sys.platform != "linux":
+        return "they are for Linux, and this is %s" % sys.platform
+    if machine not in ("x86_64", "aarch64"):
+        return "they are for x86_64 and aarch64, and this machine is %s" % machine
+    if platform.python_implementation() != "CPython":
+        return "they are for CPython, and this is %s" % platform.python_implementation()
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "they are not for free-threaded Python, which this is"
+    if libc != "glibc":
+        return "they are for glibc, and this Python's C library is another one (musl?)"
+    if [int(part) for part in libc_version.split(".")[:2]] < [2, 28]:
+        return "they need glibc 2.28 or newer, and this machine has %s" % libc_version
+    return "one would fit, so pip found none (it may be too old: 20.3 is the first that knows them) or was told to take the sources"
+
+
+def say_why():
+    """Where pip builds from an sdist: one line, the first of what it shows if the build fails."""
+    if os.path.exists(os.path.join(TOP, "PKG-INFO")):
+        print("cellspan: no wheel of cellspan was taken: %s. So it is built here, with %s." % (no_wheel_fitted(), NEEDED), flush=True)
 
 
 def run(*command, cwd):
@@ -72,6 +118,9 @@ def run(*command, cwd):
 
 def configure(build, settings):
     """Configures in a folder of its own."""
+    if not any(map(shutil.which, shlex.split(os.environ.get("CC", ""))[:1] or ["cc", "gcc"])):
+        sys.exit("cellspan: there is no C compiler here. Install %s; docs/building.md names the packages%s" % (
+            NEEDED, ". No wheel was taken: " + no_wheel_fitted() if os.path.exists(os.path.join(TOP, "PKG-INFO")) else ""))
     for folder in (TOP, build):
         if re.search(r"\s", folder):
             sys.exit("cellspan: autotools can't build where a path has white space in it: %r; move it to a folder without" % folder)
@@ -117,19 +166,37 @@ class Wheel:
         self.zip.close()
 
 
-def add_info(wheel, info):
+def add_kernelspec(wheel, to):
+    """Adds what `cellspan install` would write, but with the kernel where it is seen from there, so that the tree may move."""
+    spec = {
+        "argv": ["{resource_dir}/../../../../bin/cellspan-kernel", "-f", "{connection_file}"],
+        "display_name": "Python (cellspan)",
+        "language": "python",
+        "interrupt_mode": "message",
+        "kernel_protocol_version": "5.5",
+        "metadata": {"supported_encryption": ["curve"], "debugger": True},
+    }
+    wheel.add(to + "/kernel.json", (json.dumps(spec, indent=1) + "\n").encode())
+    wheel.add_tree(os.path.join(TOP, "cli", "logos"), to)
+
+
+def add_info(wheel, info, settings):
     """Adds the metadata files but RECORD."""
-    text = "Wheel-Version: 1.0\nGenerator: cellspan_build\nRoot-Is-Purelib: false\nTag: %s\n" % tag()
+    licenses = (settings or {}).get("licenses")
+    text = "Wheel-Version: 1.0\nGenerator: cellspan_build\nRoot-Is-Purelib: false\nTag: %s\n" % tag(settings)
     wheel.add(info + "/METADATA", metadata().encode())
     wheel.add(info + "/WHEEL", text.encode())
     with open(os.path.join(TOP, "LICENSE"), "rb") as file:
-        wheel.add(info + "/LICENSE", file.read())
+        wheel.add(info + "/licenses/LICENSE", file.read())
+    if licenses:
+        wheel.add_tree(licenses, info + "/licenses")
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 517's hook: the wheel's file name."""
     stem = "%s-%s" % (NAME, version())
-    file = "%s-%s.whl" % (stem, tag())
+    file = "%s-%s.whl" % (stem, tag(config_settings))
+    say_why()
     with tempfile.TemporaryDirectory(prefix="cellspan-build-") as build:
         root = os.path.join(build, "root")
         configure(build, config_settings)
@@ -140,8 +207,11 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         wheel.add_tree(os.path.join(root, "lib", "cellspan", "python"), ".")
         for folder in ("libexec", "lib", "share"):
             wheel.add_tree(os.path.join(root, folder), "%s.data/data/%s" % (stem, folder))
+        wheel.add("%s.data/data/lib/cellspan/no-bytecode" % stem, UNWRITTEN)
         wheel.add_tree(os.path.join(root, "bin"), stem + ".data/scripts")
-        add_info(wheel, stem + ".dist-info")
+        wheel.add(stem + ".data/scripts/cellspan-python", ASKED, 0o755)
+        add_kernelspec(wheel, "%s.data/data/%s" % (stem, KERNELSPEC))
+        add_info(wheel, stem + ".dist-info", config_settings)
         wheel.close(stem + ".dist-info")
     return file
 

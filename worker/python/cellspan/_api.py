@@ -6,17 +6,20 @@ functions behave the same. It works in a notebook's home. In another program it 
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import sys
+import threading
 
 from ._base.errors import text_of
-from ._link import CALL_SHOWN
+from ._link import CALL_FUNCTION, CALL_SHOWN, CALL_VALUE
 from ._worker.remote import RemoteError  # noqa: F401 - for the modules of _dropin
 
-CALL = "_cellspan_call"  # names for a call's function and arguments, and for its value; a number is added; both are temporary
+CALL = "_cellspan_call"  # names for the function and arguments of a large call, and for a pulled value; a number is added; both are temporary
 VALUE = "_cellspan_value"
 
-_slots = set()  # the numbers in use: several if threads call run(), or if the arguments of a call do
+_slots = {}  # {number in use: its _Slot}: several if threads call run(), or if the arguments of a call do
+_pushes = threading.RLock()  # held by the thread that pushes: meanwhile home's variables have other values
 
 
 class NotAtHomeError(RuntimeError):
@@ -45,8 +48,8 @@ def run(
     """Calls fn(*args, **kw) on every rank, and returns rank 0's value (with gather=True the list of all ranks' values).
 
     n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
-    number or a list; merge: "fold", "prefix", "rank0", "raw"; init: True, "nccl" or "gloo"; gpus: for each rank; no_gpu:
-    ranks see none; share: GPUs that others hold may be used; env: {name: text}; cwd: the ranks' folder; timeout, grace:
+    number or a list; merge: "fold", "prefix", "rank0", "panel", "raw"; init: True, "nccl" or "gloo"; gpus: for each rank;
+    no_gpu: ranks see none; share: GPUs that others hold may be used; env: {name: text}; cwd: the ranks' folder; timeout, grace:
     seconds, or text such as "1.5m"; fresh: first start new ranks. If fn has arguments with these names, use call().
 
     fn may be the path of a script. Then args are its arguments, as in %distribute script.py, and nothing is returned.
@@ -70,7 +73,7 @@ def run(
         "timeout": timeout,
         "grace": grace,
         "fresh": fresh,
-        "gather": gather,
+        "gather": bool(gather),
     }
     return _run(_place(), fn, args, kw, options)
 
@@ -130,13 +133,15 @@ class Group:
             return
         for name in values:
             _check_name(name)
-        captures = self._home.captures()
-        lent = captures.lent(values)
-        try:
-            with _Placed(self._home.shell.user_ns, values):
-                self._home.call(_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
-        finally:
-            captures.taken_back(lent)
+        self._home.may_call()
+        with _pushes:
+            captures = self._home.captures()
+            lent = captures.lent(values)
+            try:
+                with _Placed(self._home.shell.user_ns, values):
+                    self._home.call(_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
+            finally:
+                captures.taken_back(lent)
 
     def pull(self, *names, ranks=None):
         """The ranks' values of a variable, as a list by rank; one value if `ranks` is a number. With several names, a dict of these."""
@@ -310,22 +315,38 @@ def _run(home, fn, args, kw, options):
     check_call(fn, args, kw)
     if _is_far(home):
         return _run_far(home, fn, args, kw, options)
-    home = home or _home()
-    ns = home.shell.user_ns
+    from ._capture.capture import CaptureError
+
+    home, gather, line = home or _home(), bool(options.get("gather")), _line("%distribute", options)
+    flags = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION
+    try:
+        # With fresh=True the kernel first asks home whether the cell can run; it does so only for a cell's text.
+        function = None if options.get("fresh") or options.get("no-capture") else home.function(fn, args, kw)
+        if function is None:
+            return _run_large(home, line, (fn, args, kw), options, flags)
+    except CaptureError as error:
+        raise TypeError(_unsent(home.captures(), fn, args, kw, text_of(error))) from None
+    return home.call(f"{line}\n{getattr(fn, '__name__', 'call')}()", flags, function, gather)[1]
+
+
+def _run_large(home, line, call, options, flags):
+    """_run() where function and arguments go to the ranks as a variable."""
+    __tracebackhide__ = True
+    from ._capture.capture import CaptureError
+
     with _Slot() as slot:
-        name, value = CALL + slot, VALUE + slot
+        name = CALL + slot
         # The ranks remove the name before fn runs. The call is the last expression of the cell, so its value is the result.
         how = "once" if options.get("beside") else "call"
         body = f"__import__('cellspan._worker.calls')._worker.calls.{how}(*{name}, globals().pop({name!r}))"
-        with _Placed(ns, {name: (fn, args, kw)}, value):
+        with _Placed(home.shell.user_ns, {name: call}):
             try:
-                home.call(_line("%distribute", dict(options, into=value)) + "\n" + body, CALL_SHOWN)
+                return home.call(f"{line}\n{body}", flags, None, bool(options.get("gather")))[1]
             except Exception:
                 why = home.captures().refused.pop(name, None)
                 if why is None:
                     raise
-                raise TypeError(_unsent(home.captures(), fn, args, kw, why)) from None
-            return ns.get(value)
+                raise CaptureError(why) from None
 
 
 def _run_far(home, fn, args, kw, options):
@@ -380,12 +401,11 @@ class _Slot:
     """Reserves the lowest free number, as text."""
 
     def __enter__(self):
-        self.number = next(n for n in range(1, len(_slots) + 2) if n not in _slots)
-        _slots.add(self.number)
+        self.number = next(n for n in itertools.count(1) if _slots.setdefault(n, self) is self)
         return str(self.number)
 
     def __exit__(self, *error):
-        _slots.discard(self.number)
+        del _slots[self.number]
 
 
 class _Placed:

@@ -6,49 +6,70 @@ import threading
 import time
 
 from . import _api, _link
-from ._link import CALL_ASIDE
+from ._link import CALL_ASIDE, CALL_SHOWN
 from ._map import serving
 
 POLL_S = 1.0  # seconds: how often a wait without messages looks at the time
 
 
+def check_thread(home):
+    """Raises RuntimeError in a thread, which can't serve what comes for home."""
+    __tracebackhide__ = True
+    if threading.current_thread() is not home.main_thread:
+        raise RuntimeError("what does not block must be begun in the notebook's own cells, not in a thread")
+
+
 class Aside:
     """The call. At most one is under way: what is called next at home first waits for its end."""
 
-    def __init__(self, home, options, body, names=()):
-        """Begins it, and returns when ranks run it. body: a function of the number under which ranks tell home that they have begun
-        (hands.tell), which returns the code; names: {name: value} that the code needs at home until then."""
+    def __init__(self, home, options, body, names=(), server=None):
+        """Begins it, and returns when ranks run it. body: a function of the number under which ranks hand something to home, first of
+        all that they have begun; it returns the code. names: {name: value} that the code needs at home until then. server: serves what
+        ranks hand to home, if they hand more; see _map.serving."""
         __tracebackhide__ = True
-        if threading.current_thread() is not home.main_thread:
-            raise RuntimeError("what does not block must be begun in the notebook's own cells, not in a thread")
+        check_thread(home)
         self._home = home
         self._began = False
         self._outcome = None  # (value, exception)
-        with serving(home, self) as of, _api._Placed(home.shell.user_ns, dict(names)):
-            text = _api._line("%distribute", dict(options, gather=True)) + "\n" + body(of)
-            self._waiting = home.begin_call(text, CALL_ASIDE)
+        self._server = server
+        self._serving = serving(home, self)
+        with _api._Placed(home.shell.user_ns, dict(names)):
+            text = _api._line("%distribute", dict(options, gather=server is None)) + "\n" + body(self._serving.__enter__())
+            try:
+                self._waiting = home.begin_call(text, CALL_ASIDE | CALL_SHOWN)
+            except BaseException:
+                self._serving.__exit__()
+                raise
             home.aside = self
-            self._until(lambda: self._began or self._waiting.done.is_set())
+            self.until(lambda: self._began or self.over())
 
     def take(self, cell, rank, head, data):
-        """A rank has begun."""
+        """A rank has begun, or hands something to the server."""
         self._began = True
+        if self._server is not None:
+            self._server.take(cell, rank, head, data)
 
     def stop(self, error):
-        """take() has failed: it was interrupted, which ends the wait in any case."""
+        """take() has failed."""
         self._began = True
+        if self._server is not None:
+            self._server.stop(error)
+
+    def over(self):
+        """Is it known to be over?"""
+        return self._waiting.done.is_set()
 
     def done(self):
-        """Is it over? Looks at what has come."""
+        """Is it over? Serves what has come."""
         self._home.serve_calls()
-        return self._waiting.done.is_set()
+        return self.over()
 
     def wait(self, seconds=None):
         """Waits until it is over, at most so long. False: it is not over."""
         __tracebackhide__ = True
         until = None if seconds is None or seconds < 0 else time.monotonic() + seconds
-        self._until(self._waiting.done.is_set, until)
-        return self._waiting.done.is_set()
+        self.until(self.over, until)
+        return self.over()
 
     def settle(self):
         """Waits, and keeps the value or the exception."""
@@ -59,6 +80,7 @@ class Aside:
                 self._outcome = self._home.returned(self._waiting.answer)[1], None
             except BaseException as error:  # noqa: BLE001 - raised by result()
                 self._outcome = None, error
+            self._serving.__exit__()
             if self._home.aside is self:
                 self._home.aside = None
 
@@ -71,7 +93,7 @@ class Aside:
             raise error
         return value
 
-    def _until(self, holds, until=None):
+    def until(self, holds, until=None):
         """Serves messages until holds() or the time is over."""
         __tracebackhide__ = True
         while True:

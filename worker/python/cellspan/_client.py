@@ -220,10 +220,12 @@ class Far:
         out = vars_bundle.create()
         try:
             self._execute(f"__import__('cellspan._client')._client.serve({self.pid}, {fd}, {size}, {out})")
-            self._sent.update(sent)
             back = os.fstat(out).st_size
+            if not back and self._interrupts:  # Ctrl-C came before home began, or while it answered
+                raise KeyboardInterrupt
             if not back:
                 raise RuntimeError("cellspan's kernel gave no answer: " + self._failure)
+            self._sent.update(sent)
             return vars_bundle.unpack(out, back, self._ns)
         finally:
             os.close(fd)
@@ -260,9 +262,11 @@ class Far:
 
         def take(channel, message):
             kind, content = message["msg_type"], message["content"]
-            if message["parent_header"].get("msg_id") != asked:
+            if channel == "iopub" and kind != "status":
+                self._print(kind, content)  # also of what an earlier call has begun and left to run
+            elif message["parent_header"].get("msg_id") != asked:
                 return
-            if channel == "shell" and kind == "execute_reply":
+            elif channel == "shell" and kind == "execute_reply":
                 left.discard("reply")
                 if content.get("status") != "ok":
                     self._failure = f"{content.get('ename', 'error')}: {content.get('evalue', '')}"
@@ -270,8 +274,6 @@ class Far:
                 left.discard("idle")
             elif channel == "stdin" and kind == "input_request":
                 self._answer(content)
-            else:
-                self._print(kind, content)
 
         with self._counting():
             passed_on = 0
@@ -374,13 +376,15 @@ class RankTraceback(Exception):
 
 
 def _told(error):
-    """The exception to raise. Python prints its cause above it: the rank's traceback."""
+    """The exception to raise. Python prints its cause above it: the rank's traceback. A rank that died has none."""
     from ._jobs import is_of_rank
 
     lines = error.traceback if isinstance(error, _api.RemoteError) and is_of_rank(error) else None
     if lines:
         text = "\n".join(lines)
-        error.__cause__ = RankTraceback("\n" + (text if sys.stderr.isatty() else _without_colours(text)))
+        plain = _without_colours(text)
+        if len(plain.strip().splitlines()) > 2:  # else it says only who failed, and the exception itself
+            error.__cause__ = RankTraceback("\n" + (text if sys.stderr.isatty() else plain))
     return error
 
 

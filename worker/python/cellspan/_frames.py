@@ -13,6 +13,10 @@ import shutil
 import sys
 import tempfile
 
+from . import _api, _jobs
+from ._capture import vars_bundle
+from ._map import serving
+
 SPARK_PARTITION_ARROW_DATA_FILE = "SPARK_PARTITION_ARROW_DATA_FILE"  # pyspark's variables: the rows as a stream of Arrow,
 SPARK_DATAFRAME_SCHEMA_FILE = "SPARK_DATAFRAME_SCHEMA_FILE"  # and Spark's description of the columns as JSON
 PLAIN = ("float", "double", "int", "bigint", "smallint")  # Spark's types that a loader can give, also in arrays
@@ -40,13 +44,16 @@ class Part:
 class OnPart:
     """A function, to be called on a rank with that rank's part."""
 
-    def __init__(self, fn, parts):
-        self.fn, self.parts = fn, parts
+    def __init__(self, fn, of):
+        """of: the number of home's server of the parts."""
+        self.fn, self.of = fn, of
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
 
     def __call__(self, *args, **kwargs):
         __tracebackhide__ = True
-        with _given(self.parts[int(os.environ["RANK"])]):
+        from ._worker import hands
+
+        with _given(hands.part(self.of)):
             return self.fn(*args, **kwargs)
 
 
@@ -104,6 +111,7 @@ def divided(table, n):
     made = {"pyspark": _of_spark, "pandas": _of_pandas, "pyarrow": _of_arrow}.get(module)
     if made is None or not hasattr(table, "columns"):
         raise TypeError(f"_train_on_dataframe() needs a DataFrame of Spark or pandas, or an Arrow table, not {type(table).__name__}")
+    _check_names([str(name) for name in (table.column_names if module == "pyarrow" else table.columns)])
     parts = made(table, n)
     if len(parts) != n:
         raise ValueError(f"{PARTS} ({len(parts)} partitions, num_processes={n}: use repartition({n}))")
@@ -113,9 +121,69 @@ def divided(table, n):
     return parts
 
 
-def _cuts(rows, n):
-    """The bounds of n parts, whose lengths differ by one at most."""
-    return [(rows * k // n, rows * (k + 1) // n) for k in range(n)]
+def launch(fn, parts, args, kwargs, options):
+    """_jobs.launch() of a function with these options, on as many ranks as there are parts. Each rank is sent its own alone."""
+    __tracebackhide__ = True
+    home = _api._place()
+    if _api._is_far(home):
+        return home.do("_frames", "launch", fn, parts, args, kwargs, options)
+    with serving(home, _Server(home, parts)) as of:
+        return _jobs.launch(OnPart(fn, of), args, kwargs, **options)
+
+
+class _Server:
+    """Hands each rank its part."""
+
+    def __init__(self, home, parts):
+        self.home, self.parts = home, parts
+
+    def take(self, cell, rank, head, data):
+        from ._worker import hands
+
+        try:
+            data = vars_bundle.pack_bytes(self.parts[rank], self.home.shell.user_ns)
+        except Exception as error:  # noqa: BLE001 - a user's class may raise anything
+            hands.hand(self.home, cell, rank, {"failed": f"the rows of rank {rank} can't be sent: {vars_bundle.reason(error)}"})
+        else:
+            hands.hand(self.home, cell, rank, {}, data)
+
+    def stop(self, error):
+        """take() was interrupted; so are the ranks."""
+
+
+def _check_names(names):
+    __tracebackhide__ = True
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise ValueError(f"two columns of the table have the name {name!r}: give one of them another name")
+
+
+def _check_values(name, kind, values, where=""):
+    """ValueError: a number is missing, since no tensor can hold that. NaN is a number."""
+    __tracebackhide__ = True
+    row = _missing(values)
+    if row is not None:
+        raise ValueError(f"column {name!r} has no value in row {row}{where}: fill it, as table.fillna(0) does, or drop the row, as table.dropna() does")
+    if kind.startswith("array<"):
+        for row, value in enumerate(values):
+            if _missing(value) is not None:
+                raise ValueError(f"column {name!r} has None in the list of row {row}{where}: put a number there, or drop the row")
+
+
+def _missing(values):
+    """The number of the first value that is missing, or None."""
+    if getattr(getattr(values, "dtype", None), "kind", "O") != "O":  # an array of numbers
+        return None
+    return next((at for at, value in enumerate(values) if value is None or type(value).__name__ == "NAType"), None)  # pandas' own None
+
+
+def _cut(columns, rows, n):
+    """n Parts, whose lengths differ by one at most."""
+    __tracebackhide__ = True
+    for column in columns:
+        _check_values(*column)
+    bounds = [(rows * k // n, rows * (k + 1) // n) for k in range(n)]
+    return [Part([(name, kind, values[a:b]) for name, kind, values in columns]) for a, b in bounds]
 
 
 def _of_pandas(frame, n):
@@ -125,7 +193,7 @@ def _of_pandas(frame, n):
         kind = _kind_of(column)
         whole = kind in PLAIN and not (kind in WHOLE and column.isna().any())  # to_numpy() would make floats of these
         columns.append((str(name), kind, column.to_numpy() if whole else column.tolist()))
-    return [Part([(name, kind, values[a:b]) for name, kind, values in columns]) for a, b in _cuts(len(frame), n)]
+    return _cut(columns, len(frame), n)
 
 
 def _kind_of(column):
@@ -145,7 +213,7 @@ def _of_arrow(table, n):
         kind, column = _arrow_kind(field.type), table.column(number)
         flat = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # a record batch has none
         columns.append((field.name, kind, flat.to_numpy(zero_copy_only=False) if kind in PLAIN and not flat.null_count else flat.to_pylist()))
-    return [Part([(name, kind, values[a:b]) for name, kind, values in columns]) for a, b in _cuts(table.num_rows, n)]
+    return _cut(columns, table.num_rows, n)
 
 
 def _arrow_kind(kind):
@@ -163,8 +231,12 @@ def _of_spark(frame, n):
     if frame.rdd.getNumPartitions() != n:
         raise ValueError(f"{PARTS} ({frame.rdd.getNumPartitions()} partitions, num_processes={n}: use repartition({n}))")
     rows = frame.rdd.glom().collect()
-    return [Part([(name, "array<double>" if kind == "vector" else kind, [_plain(row[k]) for row in part])
-                  for k, (name, kind) in enumerate(kinds)]) for part in rows]
+    parts = [Part([(name, "array<double>" if kind == "vector" else kind, [_plain(row[k]) for row in part])
+                   for k, (name, kind) in enumerate(kinds)]) for part in rows]
+    for number, part in enumerate(parts):
+        for column in part.columns:
+            _check_values(*column, f" of partition {number}")
+    return parts
 
 
 def _plain(value):
@@ -233,6 +305,4 @@ def _reader(kind):
 
 
 def _number(value):
-    if value is None or type(value).__name__ == "NAType":  # pandas' own None
-        raise ValueError("a row has no value in one of its columns: fill it, as table.fillna(0) does, or drop the row, as table.dropna() does")
     return value.item() if hasattr(value, "item") else value

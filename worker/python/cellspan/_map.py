@@ -60,28 +60,59 @@ def map(
     """
     __tracebackhide__ = True
     home = _api._place()
+    length, items = checked(fn, iterables, chunksize)
+    if items is None:
+        return []
+    options = {
+        "nproc": n, "on": on, "ranks": ranks, "merge": merge, "gpus": gpus, "no-gpu": no_gpu, "share": share, "env": env,
+        "cwd": cwd, "timeout": timeout, "grace": grace, "fresh": fresh,
+    }
+    if _api._is_far(home):
+        return far(home, fn, list(items), "_map", "at_home", fn, chunksize, options)
+    return call(home, fn, items, length, chunksize, options)
+
+
+def checked(fn, iterables, chunksize):
+    """(how many calls there will be or None, an iterator of tuples of arguments; None: there are none) of a map. Raises as map()."""
+    __tracebackhide__ = True
     if not callable(fn):
         raise TypeError(f"map() needs a function, not {type(fn).__name__}: map(f, xs)")
     if not iterables:
         raise TypeError("map() needs something to iterate over: map(f, xs)")
     if chunksize is not None and (type(chunksize) is not int or chunksize < 1):
         raise ValueError(f"chunksize={chunksize!r}: it is a number of items, 1 or more")
-    length = _length(iterables)
-    items = zip(*iterables)
+    length, items = _length(iterables), zip(*iterables)
     first = next(items, None)
     if first is None:
-        return []
+        return 0, None
     _check_takes(fn, len(iterables))
-    options = {
-        "nproc": n, "on": on, "ranks": ranks, "merge": merge, "gpus": gpus, "no-gpu": no_gpu, "share": share, "env": env,
-        "cwd": cwd, "timeout": timeout, "grace": grace, "fresh": fresh,
-    }
-    if _api._is_far(home):
-        return home.do("_map", "at_home", fn, [first, *items], chunksize, options)
-    return call(home, fn, itertools.chain([first], items), length, chunksize, options)
+    return length, itertools.chain([first], items)
 
 
-def at_home(fn, items, chunksize, options):
+def far(home, fn, items, module, name, *args):
+    """home.do(module, name, items, *args). TypeError: the function, or one of the items, can't be sent."""
+    __tracebackhide__ = True
+    from ._capture.capture import CaptureError
+
+    try:
+        return home.do(module, name, items, *args)
+    except CaptureError as error:
+        raise TypeError(_unsent(home.captures.refusal, fn, items, text_of(error))) from None
+
+
+def _unsent(refusal, fn, items, why):
+    """The error text that names the part of a map that can't be sent. refusal(value): why a value can't be; None: it can."""
+    found = refusal(fn)
+    if found:
+        return f"map(): the function can't be sent to the ranks: {found}"
+    for at, item in enumerate(items):
+        found = refusal(item)
+        if found:
+            return f"map(): item {at}, {hands.shown(item)}, can't be sent to the ranks: {found}"
+    return f"map(): it can't be sent to the ranks: {why}"
+
+
+def at_home(items, fn, chunksize, options):
     """map() at home, for a program that is no notebook."""
     __tracebackhide__ = True
     return call(_api._home(), fn, iter(items), len(items), chunksize, options)
@@ -95,17 +126,20 @@ def call(home, fn, items, length, chunksize, options):
         try:
             _api._run(home, hands.work, (fn, of), {}, options)
         except Exception as error:
-            if tasks.error is not None:
-                raise tasks.error from None
-            why = home.captures().refusal(fn) if type(error) is TypeError else None
-            if why:
-                raise TypeError(f"map(): the function can't be sent to the ranks: {why}") from None
-            if tasks.failed is not None:
-                error.item = tasks.failed
-            raise
-    if tasks.error is not None:
-        raise tasks.error
+            raise reason(home, fn, tasks, error) from None
     return tasks.results()
+
+
+def reason(home, fn, tasks, error):
+    """What to raise for a map that ended with this exception."""
+    if tasks.error is not None:
+        return tasks.error
+    why = home.captures().refusal(fn) if type(error) is TypeError else None
+    if why:
+        return TypeError(f"map(): the function can't be sent to the ranks: {why}")
+    if tasks.failed is not None:
+        error.item = tasks.failed
+    return error
 
 
 class serving:
@@ -144,8 +178,15 @@ class _Tasks:
         self._cell = 0
 
     def results(self):
-        """All results, in order."""
+        """All results, in order. Raises what ended the map at home."""
+        __tracebackhide__ = True
+        if self.error is not None:
+            raise self.error
         return [result for first in sorted(self._chunks) for result in self._chunks[first]]
+
+    def come(self):
+        """The number of results that have come."""
+        return sum(len(found) for found in self._chunks.values() if isinstance(found, list))
 
     def take(self, cell, rank, head, data):
         """A rank is ready, has results, or has failed."""
@@ -158,7 +199,7 @@ class _Tasks:
         if "first" in head:
             self._ranks[rank] -= 1
             self._learn(head, len(data))
-            self._chunks[head["first"]] = hands.unpickled(data, self.home.shell.user_ns)
+            self._chunks[head["first"]] = vars_bundle.unpack_bytes(data, self.home.shell.user_ns)
             del data
         self._ranks.setdefault(rank, 0)
         self._fill(rank)
@@ -234,7 +275,7 @@ class _Tasks:
     def _packed(self, chunk, first):
         ns = self.home.shell.user_ns
         try:
-            return hands.pickled(chunk, ns)
+            return vars_bundle.pack_bytes(chunk, ns)
         except Exception as error:
             for at, item in enumerate(chunk, first):
                 why = hands.refusal(item, ns)

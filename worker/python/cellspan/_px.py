@@ -1,21 +1,18 @@
 """The classes of cellspan.px: Client, views and results, with the interface of ipyparallel's.
 
-Engines are the ranks of the notebook's group. A call that does not block runs aside (_aside.py). The tasks of a load-balanced view
-run together, by cellspan.map, when somebody first asks for a result.
+Engines are the ranks of the notebook's group. A call that does not block runs aside (_later.py). In a program that is no notebook
+these classes are the same, and what they call reaches the kernel of the program (_client.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 
-from . import _api, _map, _scatter
-from ._aside import Aside
+from . import _api, _later, _map, _scatter
 from ._pxresult import AsyncResult, TaskResult, in_order
-from ._worker import pxrank
-
-_PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
 
 
 class NoEnginesRegistered(RuntimeError):
@@ -23,18 +20,33 @@ class NoEnginesRegistered(RuntimeError):
 
 
 class Cluster:
-    """Stands for ipyparallel's Cluster: the ranks start with start_and_connect_sync()."""
+    """Stands for ipyparallel's Cluster: the ranks start with start_and_connect_sync(), start_cluster_sync() or `with`."""
 
     def __init__(self, *, n=None, engines=None, on=None, **others):
-        if engines not in (None, "local", "mpi"):
+        if engines in ("mpi", "MPI"):
+            print("cellspan: the ranks are no world of MPI: mpi4py sees one process in each. Use torch.distributed.", file=sys.stderr)
+        elif engines not in (None, "local"):
             raise TypeError(f"engines={engines!r}: use on=, such as on='ssh:host1,host2*4' or on='slurm:--nodes=2'")
         if others:
             raise TypeError(f"{next(iter(others))}=: cellspan's ranks need no such setting; there are n= and on=")
         self.n, self.on = n, on
 
+    def start_cluster_sync(self, n=None):
+        """Starts the ranks."""
+        __tracebackhide__ = True
+        self.n = n or self.n
+        self.connect_client_sync()
+
+    def connect_client_sync(self):
+        """The Client."""
+        __tracebackhide__ = True
+        return Client(n=self.n, on=self.on)
+
     def start_and_connect_sync(self, n=None, activate=False):
         """Starts the ranks, and returns the Client."""
-        client = Client(n=n or self.n, on=self.on)
+        __tracebackhide__ = True
+        self.n = n or self.n
+        client = self.connect_client_sync()
         if activate:
             client.activate()
         return client
@@ -43,10 +55,32 @@ class Cluster:
         """Ends the ranks."""
         _api.group().stop()
 
+    async def start_cluster(self, n=None):
+        """As start_cluster_sync(), which it calls."""
+        self.start_cluster_sync(n)
+
+    async def connect_client(self):
+        """As connect_client_sync(), which it calls."""
+        return self.connect_client_sync()
+
+    async def start_and_connect(self, n=None, activate=False):
+        """As start_and_connect_sync(), which it calls."""
+        return self.start_and_connect_sync(n, activate)
+
+    async def stop_cluster(self):
+        """As stop_cluster_sync(), which it calls."""
+        self.stop_cluster_sync()
+
     def __enter__(self):
         return self.start_and_connect_sync()
 
     def __exit__(self, *error):
+        self.stop_cluster_sync()
+
+    async def __aenter__(self):
+        return self.start_and_connect_sync()
+
+    async def __aexit__(self, *error):
         self.stop_cluster_sync()
 
 
@@ -56,22 +90,27 @@ class Client:
     ipyparallel.Client."""
 
     def __init__(self, *, n=None, on=None):
-        self._home = _api._home()
+        self._home = _api._place()
         self._group = _api.group()
         if n is not None or on is not None or not self._group.size:
             _api.run(abs, 0, n=n, on=on)
-        self._begun = self._group.size, on
-        from ._pxmagics import register_first
+        self._size = self._group.size
+        self._begun = self._size, on
+        if not _api._is_far(self._home):
+            from ._pxmagics import register_first
 
-        register_first(self._home, self)
+            register_first(self._home, self)
 
     @property
     def ids(self):
         """The numbers of the ranks."""
-        return list(range(self._group.size))
+        return list(range(len(self)))
 
     def __len__(self):
-        return self._group.size
+        now = _later.size(self._home)
+        if now is not None:
+            self._size = now
+        return self._size
 
     def __getitem__(self, key):
         return DirectView(self, targets(key, self.ids), single=isinstance(key, int))
@@ -89,12 +128,17 @@ class Client:
         self.direct_view(targets).activate(suffix)
 
     def _need(self, rank):
-        """If all ranks were stopped, starts them again. Raises NoEnginesRegistered if only this rank is not there."""
+        """If all ranks were stopped, starts them again. Returns how many there are. Raises NoEnginesRegistered if only this rank is not
+        there."""
+        __tracebackhide__ = True
         size, on = self._begun
-        if not self._group.size:
-            _api.run(abs, 0, n=max(size, rank + 1), on=on)
-        elif rank >= self._group.size:
-            raise NoEnginesRegistered(f"there is no rank {rank}: ranks are 0-{len(self) - 1} (Client(n={rank + 1}) starts it)")
+        now = len(self)
+        if not now:
+            now = self._size = max(size, rank + 1)
+            _api.run(abs, 0, n=now, on=on)
+        elif rank >= now:
+            raise NoEnginesRegistered(f"there is no rank {rank}: ranks are 0-{now - 1} (Client(n={rank + 1}) starts it)")
+        return now
 
     def wait(self, jobs=None, timeout=-1):
         """Waits for results. True: all are there."""
@@ -107,6 +151,7 @@ class Client:
         """The ranks are there when the Client is."""
         if n is not None and n > len(self):
             _api.run(abs, 0, n=n)
+            self._begun = n, self._begun[1]
 
     def shutdown(self, targets="all", hub=False, **_):
         """Ends the ranks."""
@@ -126,14 +171,15 @@ def targets(key, ids):
         found = ids[key]
     elif isinstance(key, int):
         if not -len(ids) <= key < len(ids):
-            raise IndexError(f"there is no rank {key}: ranks are 0-{len(ids) - 1}")
+            raise IndexError(f"there is no rank {key}: " + (f"ranks are 0-{len(ids) - 1}" if ids else "all were stopped; Client(n=4) starts four"))
         found = [ids[key]]
     elif isinstance(key, (list, tuple, range)):
         found = [targets(one, ids)[0] for one in key]
     else:
         raise TypeError(f"{key!r}: ranks are a number, a list or a slice")
     if not found:
-        raise NoEnginesRegistered(f"{key!r} means no rank: ranks are 0-{len(ids) - 1}")
+        there = f"ranks are 0-{len(ids) - 1}" if ids else "there are none; Client(n=4) starts four"
+        raise NoEnginesRegistered(f"{key!r} means no rank: {there}")
     return found
 
 
@@ -165,8 +211,14 @@ class _View:
         return _map.map(f, *sequences, chunksize=chunksize, ranks=self._ranks())
 
     def map_async(self, f, *sequences, chunksize=None):
-        """The TaskResult of map_sync(). It begins when somebody asks for a result."""
-        return TaskResult(lambda: self.map_sync(f, *sequences, chunksize=chunksize), getattr(f, "__name__", "map"))
+        """The TaskResult of map_sync(). It has begun."""
+        __tracebackhide__ = True
+        _later.check_place(self.client._home)
+        length, items = _map.checked(f, sequences, chunksize)
+        name = getattr(f, "__name__", "map")
+        if items is None:
+            return TaskResult(_later.Now([]), name, 0)
+        return TaskResult(_later.begin(self.client._home, "map", items, self._ranks(), f, length, chunksize), name, length)
 
     def map(self, f, *sequences, block=None, chunksize=None):
         """map_sync() where the view blocks, else map_async()."""
@@ -219,12 +271,8 @@ class DirectView(_View):
         return len(self._targets)
 
     def _ranks(self):
-        self.client._need(max(self._targets))
-        return None if self._targets == self.client.ids else list(self._targets)
-
-    def options(self):
-        """Options of %distribute for this view's ranks."""
-        return {"ranks": self._ranks()}
+        there = self.client._need(max(self._targets))
+        return None if self._targets == list(range(there)) else list(self._targets)
 
     def apply_async(self, f, *args, **kwargs):
         """The AsyncResult of f(*args, **kwargs) on each rank, which is begun."""
@@ -232,23 +280,17 @@ class DirectView(_View):
         if not callable(f):
             raise TypeError(f"apply() needs a function, not {type(f).__name__}")
         _api.check_call(f, args, kwargs)
-        home = self.client._home
-        why = home.captures().refusal((f, args, kwargs))
-        if why:
-            raise TypeError(f"{getattr(f, '__name__', f)}(): it can't be sent to the ranks: {why}")
-        with _api._Slot() as slot:
-            name = _api.CALL + slot
-            body = lambda of: f"{_PX}.called({of}, *{name}, globals().pop({name!r}))"  # noqa: E731
-            aside = Aside(home, self.options(), body, {name: (f, args, kwargs)})
-        return AsyncResult(aside, self._targets, self._single, getattr(f, "__name__", "apply"))
+        _later.check_place(self.client._home)
+        later = _later.begin(self.client._home, "apply", self._ranks(), f, args, kwargs)
+        return AsyncResult(later, self._targets, self._single, getattr(f, "__name__", "apply"))
 
     def execute(self, code, silent=True, targets=None, block=None):
         """Runs code on the ranks, as %%px does. The AsyncResult; its outputs are there with display_outputs()."""
         __tracebackhide__ = True
+        _later.check_place(self.client._home)
         view = self if targets is None else self.client.direct_view(targets)
-        body = lambda of: f"{_PX}.captured({of}, {code!r})"  # noqa: E731
-        aside = Aside(self.client._home, {**view.options(), "no-capture": True}, body)
-        result = AsyncResult(aside, view._targets, False, "execute", cells=True)
+        later = _later.begin(self.client._home, "execute", view._ranks(), code)
+        result = AsyncResult(later, view._targets, False, "execute", cells=True)
         if self.block if block is None else block:
             result.get()
         return result
@@ -259,48 +301,72 @@ class DirectView(_View):
         with open(os.path.expanduser(filename), encoding="utf-8") as file:
             return self.execute(file.read(), targets=targets, block=block)
 
+    def _chosen(self, targets):
+        """The ranks that a call's targets= mean, as a list. They are there."""
+        __tracebackhide__ = True
+        ranks = list(self._targets) if targets is None else resolved(targets, self.client.ids)
+        self.client._need(max(ranks))
+        return ranks
+
+    def _done(self, value, name, block):
+        """The value where the view blocks, else its result."""
+        return value if (self.block if block is None else block) else TaskResult(_later.Now(value), name, len(self))
+
     def push(self, ns, targets=None, block=None, track=None):
-        """Sets variables on the ranks: push({"a": 1})."""
+        """Sets variables on the ranks: push({"a": 1}). They are set at once; where the view does not block, a result is returned."""
         __tracebackhide__ = True
-        ranks = self._ranks() if targets is None else resolved(targets, self.client.ids)
-        self.client._group.push(ranks=ranks, **ns)
+        ranks = self._chosen(targets)
+        self.client._group.push(ranks=sorted(set(ranks)), **ns)
+        return self._done(None if self._single and targets is None else [None] * len(ranks), "push", block)
 
-    update = push
-
-    def pull(self, names, targets=None, block=True):
-        """The ranks' values of a variable: a list, or for client[0] one value. names: a name, or a list of names."""
+    def update(self, ns):
+        """As push(), which blocks."""
         __tracebackhide__ = True
-        ranks = self._targets if targets is None else resolved(targets, self.client.ids)
-        found = []
+        self.push(ns, block=True)
+
+    def pull(self, names, targets=None, block=None):
+        """The ranks' values of a variable: a list, or for client[0] one value. names: a name, or a list of names. They are there at
+        once; where the view does not block, in a result."""
+        __tracebackhide__ = True
+        ranks, found = self._chosen(targets), []
+        single = self._single if targets is None else isinstance(targets, int)
         for name in [names] if isinstance(names, str) else names:
-            value = in_order(ranks, self.client._group.pull(name, ranks=list(ranks)))
-            found.append(value[0] if self._single and targets is None else value)
+            value = in_order(ranks, self.client._group.pull(name, ranks=ranks))
+            found.append(value[0] if single else value)
         if isinstance(names, str):
-            return found[0]
-        return found if self._single else [list(row) for row in zip(*found)]
+            found = found[0]
+        elif not single:
+            found = [list(row) for row in zip(*found)]
+        return self._done(found, "pull", block)
 
-    get = pull
+    def get(self, names):
+        """As pull(), which blocks."""
+        __tracebackhide__ = True
+        return self.pull(names, block=True)
 
     def __getitem__(self, name):
-        return self.pull(name)
+        __tracebackhide__ = True
+        return self.pull(name, block=True)
 
     def __setitem__(self, name, value):
-        self.push({name: value})
+        __tracebackhide__ = True
+        self.push({name: value}, block=True)
 
     def scatter(self, key, seq, dist="b", flatten=False, targets=None, block=None, track=None):
-        """Divides a sequence among the ranks, as Group.scatter() does."""
+        """Divides a sequence among the ranks, as Group.scatter() does. A rank that is in the view twice has its last part."""
         __tracebackhide__ = True
         _check_dist(dist)
-        ranks = self._ranks() if targets is None else resolved(targets, self.client.ids)
-        _scatter.scatter(self.client._home, key, seq, {"ranks": ranks}, flatten, ranks)
+        ranks = self._chosen(targets)
+        _scatter.scatter(self.client._home, key, seq, {"ranks": sorted(set(ranks))}, flatten, ranks)
+        return self._done(None, "scatter", block)
 
     def gather(self, key, dist="b", targets=None, block=None):
         """Joins the ranks' parts, as Group.gather() does. The value is there at once; where the view does not block, in a result."""
         __tracebackhide__ = True
         _check_dist(dist)
-        ranks = list(self._targets) if targets is None else resolved(targets, self.client.ids)
+        ranks = self._chosen(targets)
         whole = _scatter.joined(in_order(ranks, self.client._group.pull(key, ranks=ranks)))
-        return whole if (self.block if block is None else block) else TaskResult(lambda: whole, "gather")
+        return self._done(whole, "gather", block)
 
     @contextlib.contextmanager
     def sync_imports(self, local=True, quiet=False):
@@ -330,6 +396,9 @@ class DirectView(_View):
 
     def activate(self, suffix=""):
         """%px, %%px, %pxresult, %pxconfig and %autopx work on this view; with a suffix, %px0 and so on do."""
+        __tracebackhide__ = True
+        if _api._is_far(self.client._home):
+            raise _api.NotAtHomeError('%px works only in a notebook on the kernel "Python (cellspan)": here use view.execute("...", block=True)')
         from ._pxmagics import register
 
         register(self.client._home, self, suffix)
@@ -350,37 +419,22 @@ class LoadBalancedView(_View):
     def __init__(self, client, targets=None):
         super().__init__(client, False)
         self.targets = targets
-        self._waiting = []  # TaskResults of apply_async() that have not begun
 
     def _ranks(self):
+        self.client._need(max(self.targets or [0]))
         return self.targets
 
     def __len__(self):
         return len(self.targets or self.client.ids)
 
     def apply_async(self, f, *args, **kwargs):
-        """The TaskResult of f(*args, **kwargs) on one rank. It begins, with all others of this view, when somebody asks for a result."""
+        """The TaskResult of f(*args, **kwargs) on one rank. It begins as soon as a rank is free."""
         __tracebackhide__ = True
         if not callable(f):
             raise TypeError(f"apply() needs a function, not {type(f).__name__}")
         _api.check_call(f, args, kwargs)
-        task = TaskResult(self._run, getattr(f, "__name__", "apply"), (f, args, kwargs))
-        self._waiting.append(task)
-        return task
-
-    def _run(self):
-        """Runs all tasks that wait."""
-        __tracebackhide__ = True
-        tasks, self._waiting = self._waiting, []
-        options = {"ranks": self.targets}
-        try:
-            found = _map.call(self.client._home, pxrank.attempt, (task.call for task in tasks), len(tasks), None, options)
-        except BaseException as error:
-            for task in tasks:
-                task.fail(error)
-            raise
-        for task, value in zip(tasks, found):
-            task.take(value)
+        _later.check_place(self.client._home)
+        return TaskResult(_later.begin(self.client._home, "task", self._ranks(), f, args, kwargs), getattr(f, "__name__", "apply"))
 
     def __repr__(self):
         return f"<LoadBalancedView {self.targets or 'of all ranks'}>"
@@ -406,11 +460,10 @@ class ParallelFunction(RemoteFunction):
         __tracebackhide__ = True
         count = min(len(self.view), len(sequences[0]))
         ends = [_scatter.bounds(len(sequences[0]), k, count) for k in range(count)]
-        pieces = [tuple(_scatter.slice_of(seq, *end) for seq in sequences) for end in ends]
-        home = self.view.client._home
-        options = {"ranks": self.view._ranks()}
-        run = lambda: _scatter.joined(_map.call(home, self.func, iter(pieces), count, 1, options))  # noqa: E731
-        return run() if (self.view.block if self.block is None else self.block) else TaskResult(run, self.__name__)
+        pieces = [[_scatter.slice_of(seq, *end) for end in ends] for seq in sequences]
+        result = self.view.map_async(self.func, *pieces, chunksize=1)
+        result._made = _scatter.joined
+        return result.get() if (self.view.block if self.block is None else self.block) else result
 
     def map(self, *sequences):
         """The view's map() with this function."""

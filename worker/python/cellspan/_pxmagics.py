@@ -189,7 +189,7 @@ class Magics:
     def _live(self, view, code):
         """Output shows while the ranks run; then what their last expressions are."""
         __tracebackhide__ = True
-        self.home.call(_api._line("%distribute", {**view.options(), "no-capture": True}) + "\n" + code, _api.CALL_SHOWN)
+        self.home.call(_api._line("%distribute", {"ranks": view._ranks(), "no-capture": True}) + "\n" + code, _api.CALL_SHOWN)
         shown = _api.call(pxrank.shown, ranks=view._ranks(), gather=True)
         for rank, bundle in zip(view._targets, in_order(view._targets, shown)):
             if bundle is not None:

@@ -17,11 +17,37 @@ _numbers = itertools.count(1)
 class _Result:
     """What both kinds have."""
 
-    def __init__(self, name):
+    def __init__(self, later, name):
+        """later: what runs; see _later.py."""
         self.name = name
+        self._later = later
         self.msg_ids = [f"cellspan-{next(_numbers)}"]  # for programs that show or count them
         self.submitted = time.time()
         self._callbacks = []
+        self._ended = None  # when the end was seen
+
+    def ready(self):
+        """Is it there? It does not wait."""
+        __tracebackhide__ = True
+        there = self._later.done()
+        if there:
+            self._tell()
+        return there
+
+    def wait(self, timeout=-1):
+        """Waits, at most `timeout` seconds (below 0, or None: without a limit). True: it is there."""
+        __tracebackhide__ = True
+        there = self._later.wait(timeout)
+        if there:
+            self._tell()
+        return there
+
+    def _value(self, timeout=-1):
+        """What has come. Raises TimeoutError, or the exception that ended it."""
+        __tracebackhide__ = True
+        if not self.wait(timeout):
+            raise TimeoutError(f"{self.name}: no result after {timeout} s; the ranks still run it")
+        return self._later.result()
 
     def result(self, timeout=None):
         """As get()."""
@@ -39,10 +65,10 @@ class _Result:
         return self.ready()
 
     def successful(self):
-        """Did it end without an exception? ValueError: it is not there yet."""
+        """Did it end without an exception? RuntimeError: it is not there yet."""
         __tracebackhide__ = True
         if not self.ready():
-            raise ValueError("the result is not there yet")
+            raise RuntimeError("Cannot check successful() if not done.")
         return self.exception() is None
 
     def exception(self, timeout=None):
@@ -52,7 +78,7 @@ class _Result:
             self.get(timeout)
         except TimeoutError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return error
         return None
 
@@ -62,12 +88,20 @@ class _Result:
         self.wait()
 
     def add_done_callback(self, fn):
-        """Calls fn(self) when get() or wait() has seen the end."""
+        """Calls fn(self) when get(), wait() or ready() has seen the end."""
         self._callbacks.append(fn)
-        if self.ready():
-            self._tell()
+        self.ready()
+
+    @property
+    def elapsed(self):
+        """The seconds since it was begun, until its end was seen."""
+        self.ready()
+        return (self._ended or time.time()) - self.submitted
+
+    wall_time = elapsed
 
     def _tell(self):
+        self._ended = self._ended or time.time()
         while self._callbacks:
             self._callbacks.pop(0)(self)
 
@@ -85,30 +119,16 @@ class _Result:
 class AsyncResult(_Result):
     """What some ranks do, all of them the same."""
 
-    def __init__(self, aside, targets, single, name, cells=False):
+    def __init__(self, later, targets, single, name, cells=False):
         """cells: the ranks' values are those of pxrank.captured()."""
-        super().__init__(name)
-        self._aside, self._single, self._cells = aside, single, cells
+        super().__init__(later, name)
+        self._single, self._cells = single, cells
         self.engine_id = targets[0] if single else list(targets)
         self._targets = list(targets)
 
-    def ready(self):
-        """Is it there?"""
-        return self._aside.done()
-
-    def wait(self, timeout=-1):
-        """Waits, at most `timeout` seconds. True: it is there."""
-        __tracebackhide__ = True
-        there = self._aside.wait(timeout)
-        if there:
-            self._tell()
-        return there
-
     def _values(self, timeout=-1):
         __tracebackhide__ = True
-        if not self.wait(timeout):
-            raise TimeoutError(f"{self.name}: no result after {timeout} s; the ranks still run it")
-        return in_order(self._targets, self._aside.result())
+        return in_order(self._targets, self._value(timeout))
 
     def get(self, timeout=-1):
         """The list of the ranks' values, in the order of the view's ranks; of one rank the value. Raises the exception of the first rank that failed."""
@@ -145,6 +165,11 @@ class AsyncResult(_Result):
         return self._of_cells("outputs")
 
     @property
+    def progress(self):
+        """How many ranks are done: all of them, or none yet."""
+        return len(self) if self.ready() else 0
+
+    @property
     def serial_time(self):
         """The seconds of all ranks together, of execute()."""
         return sum(value["seconds"] for value in self._values()) if self._cells else 0.0
@@ -176,64 +201,38 @@ class AsyncResult(_Result):
         return len(self._targets)
 
     def __repr__(self):
-        return f"<AsyncResult({self.name}): {'there' if self.ready() else 'pending'}>"
+        return f"<AsyncResult({self.name}): {_state(self)}>"
 
 
 class TaskResult(_Result):
-    """A task of a load-balanced view, or a map. It runs when somebody first asks for its result."""
+    """A task of a load-balanced view, or a map."""
 
-    def __init__(self, run, name, call=None):
-        """run: makes the value; with `call` (the arguments of pxrank.attempt) it gives the task take() or fail()."""
-        super().__init__(name)
-        self.call = call
-        self._run = run
-        self._outcome = None  # (value, exception)
+    def __init__(self, later, name, count=1, made=None):
+        """count: the items of a map (None: not known); made: makes the value of what came."""
+        super().__init__(later, name)
+        self._count, self._made = count, made
+        self.stdout = self.stderr = ""  # what tasks print shows as they print it
 
-    def take(self, value):
-        """The value has come; a pxrank.Failure is its exception."""
-        from ._worker.pxrank import Failure
-        from ._worker.remote import remote_error
-
-        self._outcome = (None, remote_error(value.content)) if isinstance(value, Failure) else (value, None)
-
-    def fail(self, error):
-        """All tasks have failed."""
-        self._outcome = None, error
-
-    def wait(self, timeout=-1):
-        """Runs it, if that has not happened. True: it is there."""
-        __tracebackhide__ = True
-        if self._outcome is None:
-            try:
-                value = self._run()
-            except BaseException as error:  # noqa: BLE001 - get() raises it
-                self.fail(error)
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-            else:
-                if self._outcome is None:
-                    self._outcome = value, None
-        self._tell()
-        return True
-
-    def ready(self):
-        """Is it there? Looking runs it."""
-        return self.wait()
+    @property
+    def progress(self):
+        """How many items are done."""
+        return self._later.progress()
 
     def get(self, timeout=-1):
         """The value. Raises the task's exception."""
         __tracebackhide__ = True
-        self.wait(timeout)
-        value, error = self._outcome
-        if error is not None:
-            raise error
-        return value
+        value = self._value(timeout)
+        return value if self._made is None else self._made(value)
 
     def __len__(self):
-        return len(self.get())
+        return len(self.get()) if self._count is None else self._count
 
     def __repr__(self):
-        return f"<TaskResult({self.name}): {'waits' if self._outcome is None else 'there'}>"
+        return f"<AsyncResult({self.name}): {_state(self)}>"
+
+
+def _state(result):
+    return "pending" if not result.ready() else "finished" if result.successful() else "failed"
 
 
 def in_order(targets, values):
@@ -261,16 +260,23 @@ def _show(kind, rank, value):
 
 
 def _display(rank, outputs):
-    from IPython.display import display
-
     for output in outputs:
         print(f"[output:{rank}]")
         sys.stdout.flush()
-        display(output["data"], raw=True, metadata=output["metadata"])
+        _show_bundle(output["data"], output["metadata"])
+
+
+def _show_bundle(data, metadata=None):
+    """Shows a MIME bundle; in a plain Python program its text."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.display import display
+
+    if InteractiveShell.initialized():
+        display(data, raw=True, metadata=metadata)
+    else:
+        print(data.get("text/plain", f"[{', '.join(data)}]"), flush=True)
 
 
 def show_result(rank, data):
     """Shows the MIME bundle of a rank's last expression, with its label in the text."""
-    from IPython.display import display
-
-    display(dict(data, **{"text/plain": f"Out[{rank}]: {data.get('text/plain', '')}"}), raw=True)
+    _show_bundle(dict(data, **{"text/plain": f"Out[{rank}]: {data.get('text/plain', '')}"}))

@@ -18,10 +18,14 @@ PART = "__import__('cellspan._worker.hands')._worker.hands.part({0})"
 
 def scatter(home, name, values, options, flatten=False, order=None):
     """Binds a part of `values` to `name` on each rank that takes part. options: as of %distribute, by their long names. order: the
-    numbers of these ranks, the one with the first part first (None: by number)."""
+    numbers of these ranks, the one with the first part first (None: by number); a rank that is there twice has its last part."""
     __tracebackhide__ = True
     _api._check_name(name)
     length(values)
+    if _api._is_far(home):
+        home.do("_scatter", "scatter", None, name, values, options, flatten, order)
+        return
+    home = home or _api._home()
     parts = _Parts(home, values, flatten, order or numbers(options.get("ranks")))
     with serving(home, parts) as of:
         try:
@@ -35,6 +39,9 @@ def scatter(home, name, values, options, flatten=False, order=None):
 def length(values):
     """len(values). TypeError: it can't be divided."""
     __tracebackhide__ = True
+    kind = type(values).__name__
+    if getattr(values, "shape", None) == ():
+        raise TypeError(f"scatter() can't divide a {kind} without dimensions: it takes one that has rows")
     try:
         if isinstance(values, (str, bytes, dict, set, frozenset)):
             raise TypeError
@@ -43,9 +50,7 @@ def length(values):
             slice_of(values, 0, 1)
         return found
     except Exception:  # noqa: BLE001 - an object may refuse in any way
-        raise TypeError(
-            f"scatter() can't divide a {type(values).__name__}: it takes a list, a tuple, a range, an array, a tensor or a DataFrame"
-        ) from None
+        raise TypeError(f"scatter() can't divide a {kind}: it takes a list, a tuple, a range, an array, a tensor or a DataFrame") from None
 
 
 def slice_of(values, begin, end):
@@ -70,7 +75,7 @@ class _Parts:
 
     def take(self, cell, rank, head, data):
         try:
-            data = hands.pickled(self._part(rank, head["world"]), self.home.shell.user_ns)
+            data = vars_bundle.pack_bytes(self._part(rank, head["world"]), self.home.shell.user_ns)
         except Exception as error:
             why = f"scatter(): the part of rank {rank} can't be sent: {vars_bundle.reason(error)}"
             hands.hand(self.home, cell, rank, {"failed": why})
@@ -79,7 +84,8 @@ class _Parts:
 
     def _part(self, rank, world):
         ranks = self.wanted or range(world)
-        begin, end = bounds(len(self.values), list(ranks).index(rank), len(ranks))
+        last = max(at for at, each in enumerate(ranks) if each == rank)
+        begin, end = bounds(len(self.values), last, len(ranks))
         part = slice_of(self.values, begin, end)
         if self.flatten and end - begin == 1:
             part = part[0] if getattr(part, "iloc", None) is None else part.iloc[0]
@@ -90,14 +96,17 @@ class _Parts:
 
 
 def numbers(ranks):
-    """The numbers of an option `ranks`, sorted; None: all. Text of another form than "0,2-5" is a ValueError."""
+    """The numbers of an option `ranks`, sorted; None: all. ValueError: text of another form than "0,2-5", or no rank at all."""
     __tracebackhide__ = True
     if ranks is None:
         return None
     if isinstance(ranks, int):
         return [ranks]
     if not isinstance(ranks, str):
-        return sorted({int(rank) for rank in ranks})
+        found = sorted({int(rank) for rank in ranks})
+        if not found:
+            raise ValueError(f"ranks={ranks!r}: it names no rank; such as [0, 2], or None for all ranks")
+        return found
     found = set()
     for piece in ranks.split(","):
         first, dash, last = piece.strip().partition("-")

@@ -1,4 +1,3 @@
-/* stage.c - see stage.h. */
 #include "tests/unit/kernel/agents/stage.h"
 
 #include <errno.h>
@@ -102,7 +101,8 @@ void stage_open(struct stage *s)
     struct engines_config engines = { .python = "python", .event = on_engine, .arg = s };
     struct err err = { "" };
 
-    *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX", .clock = { now_ns, s } };
+    *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX",
+                         .clock = { .now_ns = now_ns, .arg = s } };
     if (!mkdtemp(s->folder) || setenv("CELLSPAN_LIBEXECDIR", s->folder, 1) < 0)
         abort();
     put_script(s, "cellspan-launch-local", "exec cat >/dev/null");

@@ -1,4 +1,3 @@
-/* yard.c - see yard.h. */
 #include "tests/unit/kernel/blobs/yard.h"
 
 #include <fcntl.h>
@@ -219,7 +218,7 @@ void yard_init(struct yard *y, unsigned n, uint64_t seed)
         perror("# socketpair");
     y->random = seed * 2 + 1;
     y->now_ns = NS_PER_S;
-    y->clock = (struct clock){ now_ns, y };
+    y->clock = (struct clock){ .now_ns = now_ns, .arg = y };
     for (unsigned a = 0; a <= YARD_NODES; a++)
         for (unsigned b = 0; b <= YARD_NODES; b++)
             y->queue[a][b].last = &y->queue[a][b].first;

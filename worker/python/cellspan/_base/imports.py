@@ -11,8 +11,11 @@ class _Watcher:
 
     def __init__(self):
         self.wanted = {}
+        self.before = {}
 
     def find_spec(self, name, path=None, target=None):
+        if name in self.before:
+            self.before.pop(name)()
         call = self.wanted.pop(name, None)
         if call is None:
             return None
@@ -60,3 +63,11 @@ def when_imported(name, call):
     _watcher.wanted[name] = call
     if _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)
+
+
+def before_import(name, call):
+    """Calls call() when `name` is about to be imported for the first time; not if it already is."""
+    if name not in sys.modules:
+        _watcher.before[name] = call
+        if _watcher not in sys.meta_path:
+            sys.meta_path.insert(0, _watcher)

@@ -29,6 +29,9 @@ from .. import _link
 from . import reads, reducers, vars_bundle
 from .assigned import Assigned, is_reset
 from .fingerprints import Known, Sent, fingerprint, found_in, hashed, size_of, unchanged
+from .parts import Parts, is_part
+from .theirs import Theirs
+from .unseen import Unseen
 
 LIMIT = 4 << 30  # bytes of one capture; CELLSPAN_CAPTURE_LIMIT overrides it
 SPARE = 64 << 10  # bytes; a larger value is not sent if the cell assigns its name anyway
@@ -65,8 +68,10 @@ class Capture:
         self._writes = {}  # globals that functions assign which are sent with the cell
         self._versions = itertools.count(1)
         self._changes = Assigned()
+        self._parts = Parts(self._versions)
         self._newer = {}  # {name: home's version} of names that ranks have bound by themselves
-        self._theirs = {}  # {function or class that a cell on ranks defined: (names that its code reads, version at that time)}
+        self._theirs = Theirs(self._known, user_ns, self._versions)
+        self._unseen = Unseen(user_ns)
         self._deleted = {}  # names (in order) that were captured and that home has deleted
         self._pushing = False
         self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
@@ -74,14 +79,20 @@ class Capture:
 
     # ---- which
 
-    def began(self):
-        """A cell of home begins."""
+    def began(self, hidden=False):
+        """A cell of home begins; hidden: a request that is not recorded in the history."""
         self._cells += 1
         self._changes.began()
+        if hidden:
+            self._unseen.began()
 
-    def ran(self, code, ended):
-        """A cell of home is over; ended: without an error."""
-        self._changes.ran(code, ended, self._known, self.user_ns)
+    def ran(self, code, ended, hidden=False):
+        """A cell of home is over; ended: without an error. The text of a hidden one, which may be long, proves no assignment."""
+        if hidden:
+            self._unseen.ran()
+        else:
+            self._changes.ran(code, ended, self._known, self.user_ns)
+            self._unseen.seen(code)
         if is_reset(code):
             self._forget(deletes=False)
 
@@ -92,13 +103,10 @@ class Capture:
         the code; functions, classes and modules that they need are added. If one of these is missing or can't be pickled, it
         is listed with a new version, and pack() says why it can't be sent. none: send nothing. push: for %push.
         """
-        self._changes.read(self._known, transform)
-        self._forget()
-        self._pushing = push
-        self._assigned, self._writes = [], {}
+        self._begin(transform, push)
         found = reads.analyse(code, transform)
         if found is not None:
-            self._follow_theirs(found)
+            self._theirs.meet(found)
         explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
         seen, warnings = self._look(wanted, explicit, found.before if found is not None and explicit is None else {})
@@ -114,11 +122,48 @@ class Capture:
             elif push and known.failed is None:
                 known.via = "pushed"  # even if the ranks have the value, so that no bundle is made
         if found is not None:
-            listed += self._look_at_assigned(found, seen, explicit is not None)
+            listed += self._look_at_assigned(found.assigned, seen, explicit is not None)
+            self._theirs.note(found)
+        return listed + self._tie(seen), warnings
+
+    def function(self, call, size):
+        """As names(), for a call (function, arguments, keyword arguments): (names, warnings, the pickled call as a bundle's bytes, what must
+        live until the call is over). The bundle is None if it has more than `size` bytes beside its parts, or shares memory with
+        variables that the function reads. CaptureError: the call can't be sent."""
+        self._begin(None, False)
+        pickled, why = self._pickled(call)
+        if pickled is None:
+            raise CaptureError(why)
+        load, parts = vars_bundle.flat(pickled, size), []
+        if load is None:
+            parts, places = self._parts.split(pickled) if pickled.size <= self.limit else ([], [])
+            load = vars_bundle.flat(pickled, size, places) if parts else None
+        if load is None:
+            return [], [], None, None
+        self._writes.update(pickled.writes)
+        reads = self._theirs.beside(pickled.reads)
+        wanted = {n: f"read by {by}" for n, by in reads.items() if self._is_ours(n) and not self._is_list_of_ranks(n)}
+        seen, warnings = self._look(wanted, None, {})
+        listed = [self._row(n, k, wanted[n], None) for n, k in seen.items() if k.failed is None]
+        warnings += [f"{n} was not sent: {k.failed}" for n, k in seen.items() if k.failed is not None]
+        listed += self._look_at_assigned({}, seen, False)
+        if pickled.arrays and any(pickled.arrays & set(known.arrays) for known in seen.values()):
+            return [], [], None, None
+        listed += [[*row, _link.CAPTURED_READ] for row in parts]
+        return listed + self._tie(seen), warnings, load, pickled if parts else None
+
+    def _begin(self, transform, push):
+        self._changes.read(self._known, transform)
+        self._unseen.read(transform)
+        self._forget()
+        self._pushing = push
+        self._assigned, self._writes = [], {}
+
+    def _tie(self, seen):
+        """Notes which of these names share memory. Returns rows for others that share it with them."""
         sharing = self._sharing(seen)
-        listed += [[n, k.version, k.size, "shares memory", k.since, _link.CAPTURED_TIED] for n, k in sharing.items()]
         self._tied = self._ties({**seen, **sharing})
-        return listed, warnings
+        return [[n, k.version, k.size, "shares memory", k.since, _link.CAPTURED_TIED] for n, k in sharing.items()]
 
     def _sharing(self, seen):
         """{name: Known} of other names that were sent before and that share memory with these: a rank that lacks one of these
@@ -155,7 +200,7 @@ class Capture:
 
     def deleted(self):
         """The names that home has deleted since they were captured."""
-        return list(self._deleted)
+        return [*self._deleted, *self._parts.gone()]
 
     def _ties(self, seen):
         groups = []
@@ -177,12 +222,13 @@ class Capture:
     def ranks_bound(self, names, transform=None):
         """Ranks have bound these names, which the cell's text did not show: home's values are older than theirs."""
         self._changes.read(self._known, transform)
+        self._unseen.ranks_bind.update(names)
         for name in names:
-            if self._is_ours(name) and not self._is_list_of_ranks(name):
-                self._newer[name] = self._looked_at_before_assigned(name).version
+            ours = self._is_ours(name) and not self._is_list_of_ranks(name)
+            self._newer[name] = self._looked_at_before_assigned(name).version if ours else 0
 
     def newer(self):
-        """[[name, version], ...]: home's versions of these names when ranks bound them. Returned only once."""
+        """[[name, version], ...]: home's versions of these names when ranks bound them; 0: home does not have it. Returned only once."""
         newer, self._newer = self._newer, {}
         return [list(row) for row in newer.items()]
 
@@ -196,29 +242,13 @@ class Capture:
         changed it nevertheless, this later gives an error about a conflict.)"""
         return known is not None and known.size > SPARE and known.cells == self._cells and known.is_proven()
 
-    def _follow_theirs(self, found):
-        """For functions and classes that cells on ranks have defined and this cell uses: adds what they read to the cell's reads.
-        Records what this cell defines."""
-        queue = list(found.reads)
-        for name in queue:
-            inner, since = self._theirs.get(name, ((), 0))
-            known = self._known.get(name)
-            if known is not None and known.since > since and name in self.user_ns:
-                continue  # home has a newer definition
-            for other in inner:
-                if other not in found.reads and other not in found.before.get(name, ()):
-                    found.reads[other], found.before[other] = found.reads[name], found.before.get(name, set())
-                    queue.append(other)
-        for name in found.assigned:
-            self._theirs.pop(name, None)
-        for name, inner in found.functions.items():
-            self._theirs[name] = (inner, next(self._versions))
-
-    def _look_at_assigned(self, found, seen, explicit):
+    def _look_at_assigned(self, assigned, seen, explicit):
         """For names that the cell, or a function that is sent with it, assigns without reading them before: returns rows for those
         that must be sent, and adds the others to _assigned."""
         rows = []
-        for name, certain in {**dict.fromkeys(self._writes, False), **found.assigned}.items():
+        assigned = {**dict.fromkeys(self._writes, False), **assigned}
+        self._unseen.ranks_bind.update(assigned)
+        for name, certain in assigned.items():
             if name in seen or not self._is_ours(name) or self._is_list_of_ranks(name):
                 continue
             old = self._known.get(name) if certain and not explicit else None
@@ -226,7 +256,7 @@ class Capture:
                 self._assigned.append((name, old.version))
                 continue
             known, _ = self._look_at(name, proof=hashed if certain else None)
-            if certain and (explicit or known.failed is not None or known.size > SPARE or is_code(self.user_ns[name])):
+            if certain and (explicit or known.failed is not None or known.size > SPARE or reducers.is_code(self.user_ns[name])):
                 self._assigned.append((name, known.version))
             elif known.failed is None and not explicit:
                 how = _link.CAPTURED_SPARE if certain else _link.CAPTURED_MAYBE
@@ -251,7 +281,7 @@ class Capture:
         return wanted
 
     def _is_ours(self, name):
-        if name not in self.user_ns or name in self.hidden or NUMBERED.match(name):
+        if name not in self.user_ns or name in self.hidden or NUMBERED.match(name) or self._unseen.hides(name):
             return False
         module = getattr(self.user_ns[name], "__module__", None)
         return not (name in ("open", "display") and isinstance(module, str) and module.split(".")[0] in ("io", "_io", "IPython"))
@@ -282,7 +312,7 @@ class Capture:
                     continue
                 if reader in wanted and bound.get(reader, frozenset()) <= own:
                     continue
-                if reader in wanted or not only_code or is_code(self.user_ns[reader]):
+                if reader in wanted or not only_code or reducers.is_code(self.user_ns[reader]):
                     wanted.setdefault(reader, f"read by {function}")
                     bound[reader] = bound.get(reader, own) & own
                     queue.append(reader)
@@ -328,7 +358,7 @@ class Capture:
             return self._note(name, same, None, failed=why), {}
         if writes is not None:
             writes.update(pickled.writes)
-        return self._note_pickled(name, same, pickled, proof), pickled.reads
+        return self._note_pickled(name, same, pickled, proof), self._theirs.beside(pickled.reads)
 
     def _pickled(self, value):
         """(the pickled value, None), or (None, why it can't be sent)."""
@@ -451,7 +481,8 @@ class Capture:
                     changed[name] = None
                     assigned = seen[other].since == seen[other].version
                     why = "is new to the ranks" if other not in before else "home has assigned" if assigned else "changed"
-                    warnings.append(f"{name} is sent again with {other}, which {why}: they share memory")
+                    if not other.startswith(EACH_TIME):
+                        warnings.append(f"{name} is sent again with {other}, which {why}: they share memory")
                     again = True
         return warnings
 
@@ -463,7 +494,7 @@ class Capture:
         It is one pickle, so that shared objects are shared on the ranks, too. CaptureError names what can't be pickled, or
         lists the sizes if the total is over the limit.
         """
-        names = split_names(names)
+        names = sorted(split_names(names), key=is_part, reverse=True)
         pickled = self._together(names)
         fd, size, spans = vars_bundle.place(pickled)
         self._remember(names, Sent(fd, size), spans)
@@ -471,10 +502,13 @@ class Capture:
 
     def _together(self, names):
         """These names in one pickle. May raise CaptureError, as pack()."""
-        missing = [n for n in names if n not in self.user_ns]
+        parts = {name: self._parts.value(name) for name in names if is_part(name)}
+        if None in parts.values():
+            raise CaptureError("the call that needs it is over")
+        missing = [n for n in names if n not in self.user_ns and n not in parts]
         if missing:
             raise CaptureError(f"home has no variable {', '.join(missing)}")
-        values = {name: self.user_ns[name] for name in names}
+        values = {name: parts[name][0] if name in parts else self.user_ns[name] for name in names}
         for name, value in values.items():
             if value is self.user_ns:
                 raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself")
@@ -492,7 +526,7 @@ class Capture:
 
     def _remember(self, names, sent, spans):
         for name in names:
-            known = self._known.get(name)
+            known = self._known.get(name) or self._parts.known.get(name)
             for row in known.large if known else ():
                 offset, size = spans.get(row[0], (0, -1))
                 row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
@@ -502,19 +536,20 @@ class Capture:
 
     def _release_thin(self):
         """Closes bundles of which most bytes are not needed for comparison any more; keeps a digest of the other bytes."""
-        live = {}
-        for known in self._known.values():
+        live, everything = {}, [*self._known.values(), *self._parts.known.values()]
+        for known in everything:
             for row in known.large:
                 if isinstance(row[2], Sent):
                     live.setdefault(row[2], {})[row[3]] = row[1]
         thin = {sent for sent, parts in live.items() if sum(parts.values()) < sent.size // 4}
-        for known in self._known.values() if thin else ():
+        for known in everything if thin else ():
             for row in known.large:
                 if row[2] in thin:
                     row[2] = row[2].digest(row[3], row[1])
 
     def _forget(self, deletes=True):
         """Forgets names that no longer exist. deletes: the ranks must delete those that were captured, too."""
+        self._parts.forget()
         for name in [n for n in self._known if n not in self.user_ns]:
             if deletes and self._known[name].via == "captured" and not name.startswith(EACH_TIME):
                 self._deleted[name] = True
@@ -523,7 +558,7 @@ class Capture:
             del self._deleted[name]
 
     def _blame(self, names, error):
-        for name in names:
+        for name in (name for name in names if not is_part(name)):
             try:
                 reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
             except KeyboardInterrupt:
@@ -533,9 +568,10 @@ class Capture:
         return f"{', '.join(names)} can't be sent: {vars_bundle.reason(error)}"
 
     def _too_large(self, names):
-        sizes = {name: self._size(name) for name in names}
+        sizes = {name: self._size(name) for name in names if not is_part(name)}
+        sizes["the call's arguments"] = sum(self._parts.known[name].size for name in names if is_part(name))
         rows = sorted(sizes.items(), key=lambda item: -item[1])
-        text = ", ".join(f"{name} {vars_bundle.human(size)}" for name, size in rows)
+        text = ", ".join(f"{name} {vars_bundle.human(size)}" for name, size in rows if size)
         total = vars_bundle.human(sum(sizes.values()))
         return f"this cell would send {total}, more than CELLSPAN_CAPTURE_LIMIT ({vars_bundle.human(self.limit)}): {text}"
 
@@ -554,13 +590,6 @@ def split_names(names):
     if isinstance(names, str):
         names = names.split(",")
     return list(dict.fromkeys(n.strip() for n in names if n.strip()))
-
-
-def is_code(value):
-    """Is the value a function, class or module?"""
-    return isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)) or (
-        callable(value) and isinstance(getattr(value, "__wrapped__", None), types.FunctionType)
-    )
 
 
 def read_limit(variable, default):

@@ -53,14 +53,20 @@ class Overflow(Exception):
 class Piece:
     """A buffer outside the pickle. `key` identifies the same buffer in two pickles: address and size of the original."""
 
-    __slots__ = ("key", "nbytes", "_view", "_keep")
+    __slots__ = ("key", "nbytes", "_view", "_buffer")
 
-    def __init__(self, key, view, keep=None):
+    def __init__(self, key, view, buffer):
         self.key, self.nbytes = key, view.nbytes
-        self._view, self._keep = view, keep
+        self._view, self._buffer = view, buffer
 
     def view(self):
-        return self._view, self._keep
+        """The bytes, as (memoryview, what keeps them alive)."""
+        return self._view, self._buffer
+
+    def buffer(self):
+        """A PickleBuffer of the bytes. It must not be one of the memoryview: if both are in a cycle (as a traceback makes one), Python's
+        garbage collector crashes, before 3.12.7 and 3.13 (https://github.com/python/cpython/issues/77894)."""
+        return self._buffer
 
 
 class Pieces:
@@ -130,6 +136,13 @@ def is_package(value):
     return isinstance(value, types.ModuleType) and hasattr(value, "__path__")
 
 
+def is_code(value):
+    """Is the value a function, class or module?"""
+    return isinstance(value, (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)) or (
+        callable(value) and isinstance(getattr(value, "__wrapped__", None), types.FunctionType)
+    )
+
+
 def module_of(namespace):
     """The name of the importable module whose globals these are, or None."""
     name = namespace.get("__name__")
@@ -160,8 +173,8 @@ class Pickler(cloudpickle.Pickler):
     """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .arrays, .grads.
 
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
-    reads: {global name: qualified name of the function that reads it}, for functions of the namespace. writes: the global names
-    that these functions assign. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty
+    reads: {global name: qualified name of the function that reads it}, for functions of the namespace, which may lack the name.
+    writes: the global names that these functions assign. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty
     (see GradPickler).
     """
 
@@ -255,9 +268,9 @@ class Pickler(cloudpickle.Pickler):
         reads, writes = code_globals(function.__code__)
         self.writes.update(writes)
         for name in reads:
+            self.reads.setdefault(name, function.__qualname__)
             if name not in self._user_ns:
                 continue
-            self.reads.setdefault(name, function.__qualname__)
             value = self._user_ns[name]
             if is_package(value):
                 mentioned = mentioned or code_attributes(function.__code__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 
-CELL = "<ipython-input-"  # IPython's file names of cells begin so
+CELL = ("<ipython-input-",)  # IPython's file names of cells begin so; debugger.py adds the debugger's
 TEXT_MAX = 256 << 10  # characters; for a longer cell, tracebacks show only line numbers
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import pickle
 import sys
 
 ALIGN = 64  # bytes; a part of a storage starts at a multiple of this, so that it is aligned like the storage itself
@@ -48,14 +49,21 @@ class Storage:
 
     def view(self):
         """The bytes of span(), as (memoryview, what keeps them alive)."""
+        raw, storage = self._raw()
+        return memoryview(raw).cast("B"), storage
+
+    def buffer(self):
+        """A PickleBuffer of the bytes of span(), for a storage of the CPU, while that lives. See reducers.Piece.buffer()."""
+        return pickle.PickleBuffer(self._raw()[0])
+
+    def _raw(self):
         low, size = self.span()
         storage = self.storage
         if not size:
-            return memoryview(b""), storage
+            return b"", storage
         if self.storage.device.type != "cpu":
             storage, low = part_on_cpu(self.storage, low, size), 0
-        raw = (ctypes.c_char * size).from_address(storage.data_ptr() + low)
-        return memoryview(raw).cast("B"), storage
+        return (ctypes.c_char * size).from_address(storage.data_ptr() + low), storage
 
 
 class Storages:

@@ -6,7 +6,8 @@ All integers are little-endian; offsets count from the bundle's first byte.
     table    count times: offset u64, size u64 of a buffer; each begins at a multiple of 64
     meta     `meta` bytes: a pickle of plain values: python (version), prefix and path (of the sender's sys),
              storages [[index in the table, first byte of the original]], devices [of each storage: "cpu", "cuda"],
-             buffers (how many buffers of the table belong to the pickle)
+             buffers (how many buffers of the table belong to the pickle),
+             parts [[index in the table, name, number]] of buffers that are not here: see parts.py
     body     `body` bytes: the pickle (protocol 5, its buffers out of band)
     buffers
 
@@ -77,8 +78,9 @@ def reason(error):
 # ---- writing ------------------------------------------------------------------------------------------------------
 
 
-def pack(obj, user_ns=None, limit=None):
-    """Makes a bundle of obj and returns (descriptor, size in bytes). The caller must close the descriptor.
+def pack(obj, user_ns=None, limit=None, small=0):
+    """Makes a bundle of obj and returns (descriptor, size in bytes), or its bytes if they are at most `small`. The caller must close
+    the descriptor.
 
     user_ns: the notebook's namespace (default: __main__'s). limit: the most bytes; above it, BundleTooLarge is raised.
     If a value can't be pickled, raises pickle's exception (see reason()).
@@ -89,12 +91,11 @@ def pack(obj, user_ns=None, limit=None):
         raise BundleTooLarge(error.args[0], limit, at_least=True) from None
     if limit is not None and pickled.size > limit:
         raise BundleTooLarge(pickled.size, limit)
-    fd, size, _ = place(pickled)
-    return fd, size
+    return flat(pickled, small) or place(pickled)[:2]
 
 
-def place(pickled):
-    """Writes a reducers.Pickled into a sealed memfd: (descriptor, size, {key of a buffer: (offset, size)})."""
+def _front(pickled, parts=()):
+    """(the bundle's bytes up to the pickle, [(offset, size) of each buffer], the bundle's size)."""
     meta = {
         "python": list(sys.version_info[:2]),
         "prefix": sys.prefix,
@@ -108,21 +109,55 @@ def place(pickled):
         base, size = storage.span()
         meta["storages"].append([len(sizes), base])
         sizes.append(size)
+    if parts:
+        meta["parts"] = parts
+    for index, _, _ in parts:
+        sizes[index] = 0
     meta = pickle.dumps(meta, protocol=5)
     start = HEADER.size + ENTRY.size * len(sizes) + len(meta) + pickled.chunks.size
-    offsets, end = [], start
+    spans, end = [], start
     for size in sizes:
-        offsets.append(_aligned(end))
-        end = offsets[-1] + size
+        spans.append((_aligned(end), size))
+        end = spans[-1][0] + size
+    head = HEADER.pack(MAGIC, VERSION, 0, end, len(sizes), len(meta), pickled.chunks.size, 0, 0)
+    return head + b"".join(ENTRY.pack(*span) for span in spans) + meta, spans, end
+
+
+def flat(pickled, limit=None, parts=()):
+    """The bundle of a reducers.Pickled as bytes; None if they are more than `limit`. parts: the buffers that are not in it, as of
+    parts.Parts.split()."""
+    if limit is not None and pickled.size > limit and not parts:
+        return None
+    front, spans, end = _front(pickled, parts)
+    if limit is not None and end > limit:
+        return None
+    written, at, kept = [front, *pickled.chunks.parts], len(front) + pickled.chunks.size, []
+    for piece, (offset, size) in zip(pickled.pieces + pickled.storages, spans):
+        if not size:
+            continue
+        view, keep = piece.view()
+        written += [bytes(offset - at), view]
+        kept.append(keep)
+        at = offset + size
+    written.append(bytes(end - at))
+    return b"".join(written)
+
+
+def pack_bytes(obj, user_ns=None):
+    """As pack(), but returns the bundle's bytes, of any size."""
+    return flat(reducers.Pickled(obj, user_ns))
+
+
+def place(pickled):
+    """Writes a reducers.Pickled into a sealed memfd: (descriptor, size, {key of a buffer: (offset, size)})."""
+    front, spans, end = _front(pickled)
     fd = create()
     try:
-        head = HEADER.pack(MAGIC, VERSION, 0, end, len(sizes), len(meta), pickled.chunks.size, 0, 0)
-        table = b"".join(ENTRY.pack(o, s) for o, s in zip(offsets, sizes))
         os.ftruncate(fd, end)
-        at = _write(fd, head + table + meta, 0)
+        at = _write(fd, front, 0)
         for part in pickled.chunks.parts:
             at = _write(fd, part, at)
-        for piece, offset in zip(pickled.pieces + pickled.storages, offsets):
+        for piece, (offset, _) in zip(pickled.pieces + pickled.storages, spans):
             view, keep = piece.view()
             _write(fd, view, offset)
             del view, keep  # so that a copy from a device is freed at once
@@ -131,7 +166,7 @@ def place(pickled):
         os.close(fd)
         raise
     keys = [piece.key for piece in pickled.pieces + pickled.storages]
-    return fd, end, dict(zip(keys, zip(offsets, sizes)))
+    return fd, end, dict(zip(keys, spans))
 
 
 def _aligned(offset):
@@ -175,7 +210,19 @@ def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
     loads(body, buffers=...): used instead of pickle's. Raises BundleError if the bytes are not a bundle. Other exceptions
     come from rebuilding the objects (for example a missing module).
     """
-    views, meta, body = read(fd, size)
+    return _rebuilt(*read(fd, size), user_ns, placed, land, loads)
+
+
+def unpack_bytes(data, user_ns=None, land=None, fill=None):
+    """As unpack(), for a bundle in bytes. fill(views, parts): puts the buffers that are not in the bundle into its views."""
+    memory = memoryview(bytearray(data))
+    views, meta, body = _parts(memory, *_checked(memory, len(memory)))
+    if "parts" in meta:
+        fill(views, meta["parts"])
+    return _rebuilt(views, meta, body, user_ns, None, land, None)
+
+
+def _rebuilt(views, meta, body, user_ns, placed, land, loads):
     count = meta["buffers"]
     storages = [(views[index], base) for index, base in meta["storages"]]
     if land is not None and "cuda" in meta["devices"]:
@@ -196,10 +243,13 @@ def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
 
 def read(fd, size):
     """(the buffers as writable memoryviews, meta, body) of a bundle. Checks every offset and length."""
-    count, meta_size, start = _head(fd, size)
+    head = _head(fd, size)
     _seal(fd)
-    memory = _memory(fd, size, size - start)
-    table = _table(memory, count, start, size)
+    return _parts(_memory(fd, size, size - head[2]), *head)
+
+
+def _parts(memory, count, meta_size, start):
+    table = _table(memory, count, start, len(memory))
     at = HEADER.size + ENTRY.size * count
     meta = _meta(memory[at : at + meta_size], count)
     body = memory[at + meta_size : start]
@@ -229,9 +279,15 @@ def contents(fd, size):
 
 def _head(fd, size):
     """(entries in the table, bytes of meta, where the buffers begin)."""
-    if size < HEADER.size or os.fstat(fd).st_size < size:
+    if os.fstat(fd).st_size < size:
         raise BundleError(f"a bundle of {size} bytes is cut off")
-    magic, version, _, whole, count, meta_size, body_size, _, _ = HEADER.unpack(os.pread(fd, HEADER.size, 0))
+    return _checked(os.pread(fd, HEADER.size, 0), size)
+
+
+def _checked(head, size):
+    if size < HEADER.size:
+        raise BundleError(f"a bundle of {size} bytes is cut off")
+    magic, version, _, whole, count, meta_size, body_size, _, _ = HEADER.unpack(head[: HEADER.size])
     if magic != MAGIC:
         raise BundleError("these bytes are no bundle")
     if version != VERSION:
@@ -266,6 +322,7 @@ def _meta(view, count):
             and len(meta["devices"]) == len(meta["storages"])
             and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
+            and all(0 <= index < count and isinstance(name, str) and number >= 0 for index, name, number in meta.get("parts", ()))
         )
     except BundleError:
         raise

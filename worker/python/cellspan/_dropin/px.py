@@ -11,9 +11,11 @@ from ._px import Client, Cluster, DirectView, LoadBalancedView, NoEnginesRegiste
 from ._pxresult import AsyncResult, TaskResult, TimeoutError
 from ._worker.remote import RemoteError
 
+AsyncMapResult = TaskResult
 CompositeError = RemoteError  # here the exception of the first rank that failed is raised
 
 __all__ = [
+    "AsyncMapResult",
     "AsyncResult",
     "Client",
     "Cluster",

@@ -100,7 +100,7 @@ class TorchDistributor(Distributor):
         if self.local_mode:
             raise ValueError("TorchDistributor.train_on_dataframe requires setting TorchDistributor.local_mode to False.")
         parts = _frames.divided(spark_dataframe, self.num_processes)
-        return self._told(self._run_function, _frames.OnPart(train_function, parts), args, kwargs)
+        return self._told(self._run_function, train_function, args, kwargs, parts)
 
     def _told(self, run, *what):
         __tracebackhide__ = True
@@ -120,13 +120,15 @@ class TorchDistributor(Distributor):
             gpus = _jobs.on_the_group(self.on, self.use_gpu)
         return {"n": self.num_processes, "on": on, "gpus": gpus, "no_gpu": not self.use_gpu, "reuse": self.reuse}
 
-    def _run_function(self, fn, args, kwargs):
+    def _run_function(self, fn, args, kwargs, parts=None):
         __tracebackhide__ = True
         try:
             _api.check_call(fn, args, kwargs)
         except TypeError as error:
             raise RuntimeError(FAILED) from error.with_traceback(None)
         try:
+            if parts is not None:
+                return _frames.launch(self._wrapped(fn), parts, args, kwargs, self._place())
             return _jobs.launch(self._wrapped(fn), args, kwargs, **self._place())
         except _api.RemoteError as error:
             if not _jobs.is_of_rank(error):
@@ -222,8 +224,11 @@ def _plain(error):
 
 
 def _show(error):
-    """Prints the rank's traceback: those of causes are not shown with their own."""
-    sys.stdout.write("\n".join(error.traceback or [f"{type(error).__name__}: {error}"]) + "\n")
+    """Prints the rank's traceback: those of causes are not shown with their own. A page shows colours, a program's log does not."""
+    lines = error.traceback or [f"{type(error).__name__}: {error}"]
+    if _api._is_far(_api._place()) and not sys.stdout.isatty():
+        lines = _plain(error)
+    sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
 
 

@@ -84,6 +84,19 @@ class ClientMagics(Magics):
         self.shell.payload_manager.write_payload(payload)
 
     @line_magic
+    def subshell(self, line):
+        """%subshell: which subshell runs this, and which there are."""
+        import threading
+
+        subshells = self.shell.worker.subshells
+        print(f"subshell id: {subshells.id_here() if subshells is not None else None}")
+        print(f"thread id: {threading.get_ident()}")
+        print(f"main thread id: {threading.main_thread().ident}")
+        print(f"pid: {os.getpid()}")
+        print(f"thread count: {threading.active_count()}")
+        print(f"subshell list: {list(subshells.of) if subshells is not None else []}")
+
+    @line_magic
     def autosave(self, line):
         """%autosave SECONDS: says who saves notebooks."""
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 class Comms:
-    """The manager for the package `comm`, and the requests about comms. Without the package, every comm is refused."""
+    """The manager for the package `comm`, and the messages about comms. Without the package, every comm is refused.
+    The kernel has a table of all comms, so it answers comm_info_request itself."""
 
     def __init__(self, worker):
         self._worker = worker
@@ -33,6 +34,7 @@ class Comms:
 
     def handle(self, kind, content, metadata, buffers, header):
         """comm_open, comm_msg or comm_close from a page. An unknown comm is closed or ignored."""
+        __tracebackhide__ = True
         message = {
             "header": header,
             "msg_type": kind,
@@ -68,12 +70,3 @@ class Comms:
         except Exception:
             opened.close()
             raise
-
-    def info(self, target):
-        """comm_info_request: comms by id; `target` (or None) limits to one target's."""
-        comms = self.manager.comms if self.manager else {}
-        return {
-            number: {"target_name": c.target_name}
-            for number, c in list(comms.items())
-            if target is None or c.target_name == target
-        }

@@ -36,7 +36,8 @@ def _line(home, name):
 
 def _cell(home, name):
     def magic(line, cell):
-        return home.call(f"%%{name} {line}".rstrip() + "\n" + cell, CALL_SHOWN | CALL_VALUE)[1]
+        content, value = home.call(f"%%{name} {line}".rstrip() + "\n" + cell, CALL_SHOWN | CALL_VALUE)
+        return home.shell.user_ns.get(content["into"]) if "into" in content else value
 
     magic.__doc__ = f"See %{name} --help."
     magic.__name__ = magic.__qualname__ = name

@@ -1,88 +1,50 @@
-"""Widgets on a rank: no page has their models, so they are shown as text, which is updated when they change."""
+"""Widgets on a rank. Pages show and move them as they do home's; here is only what differs from home."""
 
 from __future__ import annotations
 
-import sys
-import time
 import uuid
-import weakref
 
 from .._base.imports import when_imported
+from .comms import Comms
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-GAP = 0.1  # seconds between two updates
 
 
 class Widgets:
-    """The widgets that a rank shows as text. publish(kind, content) shows a text, format(widget) makes it."""
+    """Comms of a rank, from the first import of the package `comm` on; and what the rank needs for its widgets."""
 
-    def __init__(self, publish, format):
-        self._publish = publish
-        self._format = format
-        self._shown = {}  # display id: [a weak reference to the widget, its text]
-        self._looked = 0.0
-        self._changed = self._looking = False
-        when_imported("comm", self._hook)
+    def __init__(self, rank):
+        self._rank = rank
+        self.comms = None
+        when_imported("comm", self._open)
+        when_imported("ipywidgets.widgets.widget_output", self._capture)
 
-    def _hook(self):
-        """When a widget sends anything to its model, its text may have changed."""
-        import comm
-        from comm.base_comm import BaseComm
+    def _open(self):
+        self.comms = Comms(self._rank)
 
-        moved = self.moved
+    def _capture(self):
+        from .rank_output import capture_here
 
-        class Comm(BaseComm):
-            """A comm without a receiver."""
+        capture_here(self._rank)
 
-            def publish_msg(self, *args, **keys):
-                moved()
+    def handle(self, fields, content, metadata, header):
+        """A comm message of a page."""
+        __tracebackhide__ = True
+        if self.comms is not None:
+            self.comms.handle(fields["type"], content, metadata, fields["buffers"], header)
 
-        comm.create_comm = lambda *args, **keys: Comm(*args, **keys)
+    def shown(self, content):
+        """The content of a display that shows a widget: with an id, so that the kernel can replace it when this rank has ended. A
+        closed widget has no model, so only its text is shown."""
+        data = content["data"]
+        if self._is_closed(data[VIEW].get("model_id")):
+            data = {mime: value for mime, value in data.items() if mime != VIEW}
+        return {**content, "data": data, "transient": {"display_id": uuid.uuid4().hex, **(content.get("transient") or {})}}
 
-    def as_text(self, content):
-        """A display's content without the reference to a model. From now on the widget's text is updated."""
-        data = dict(content["data"])
-        widget = _widget(data.pop(VIEW).get("model_id"))
-        transient = dict(content.get("transient") or {})
-        if widget is not None:
-            number = transient.setdefault("display_id", uuid.uuid4().hex)
-            data.setdefault("text/plain", repr(widget))
-            self._shown[number] = [weakref.ref(widget), data["text/plain"]]
-        return {**content, "data": data, "transient": transient}
+    def is_closed(self, data):
+        """Does this bundle show a widget that is closed?"""
+        return VIEW in data and self._is_closed(data[VIEW].get("model_id"))
 
-    def moved(self):
-        """A widget changed: updates the texts, at most once in GAP seconds."""
-        self._changed = bool(self._shown)
-        if self._changed and time.monotonic() - self._looked >= GAP:
-            self.look()
-
-    def look(self):
-        """Updates the texts that have changed. Also called at a cell's end."""
-        if not self._changed or self._looking:
-            return
-        self._looking, self._changed = True, False
-        try:
-            for number, shown in list(self._shown.items()):
-                self._update(number, shown)
-        finally:
-            self._looked, self._looking = time.monotonic(), False
-
-    def _update(self, number, shown):
-        widget = shown[0]()
-        if widget is None:
-            del self._shown[number]
-            return
-        text = self._format(widget)
-        if text != shown[1]:
-            shown[1] = text
-            content = {"data": {"text/plain": text}, "metadata": {}, "transient": {"display_id": number}}
-            self._publish("update_display_data", content)
-
-
-def _widget(model):
-    """The widget of a model id; None if there is none."""
-    module = sys.modules.get("ipywidgets.widgets.widget")
-    known = getattr(module, "_instances", None)
-    if known is None:
-        known = getattr(getattr(module, "Widget", None), "widgets", None) or {}
-    return known.get(model)
+    def _is_closed(self, model):
+        manager = self.comms.manager if self.comms is not None else None
+        return manager is None or model not in manager.comms

@@ -20,6 +20,12 @@ def main(argv):
         del sys.path[0]
     if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
+    if os.environ.pop("CELLSPAN_NO_BYTECODE", ""):  # the agent sets both; other modules' bytecode may be written
+        from cellspan._base import unwritten
+
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        sys.dont_write_bytecode = False
+        unwritten.install(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     try:
         if argv[1] == "home":
             from cellspan._worker import home as role

@@ -6,10 +6,10 @@ import logging
 import os
 import sys
 
-from . import mlflow_run, torchenv
+from . import environment, mlflow_run, torchenv
 
 
-def call(fn, args, kwargs, _):
+def call(fn, args, kwargs, _=None):
     """fn's value. Restores the environment, the current folder, sys.argv, logging and torch's default dtype. Warns about a process
     group or a run of MLflow that fn has left open, but for an exception."""
     __tracebackhide__ = True
@@ -23,7 +23,7 @@ def call(fn, args, kwargs, _):
     return value
 
 
-def once(fn, args, kwargs, _):
+def once(fn, args, kwargs, _=None):
     """fn's value, in a process that ends then."""
     __tracebackhide__ = True
     return fn(*args, **kwargs)
@@ -66,7 +66,7 @@ class _Process:
     """The state of the process that a function may change."""
 
     def __init__(self):
-        self.environ = dict(os.environ)
+        self.environ = environment.raw()
         self.cwd = _folder()
         self.argv = list(sys.argv)
         root = logging.getLogger()
@@ -76,15 +76,15 @@ class _Process:
         self.mlflow_run = mlflow_run.own()
 
     def put_back(self, name):
-        for key in [key for key in os.environ if key not in self.environ]:
-            del os.environ[key]
-        os.environ.update({key: value for key, value in self.environ.items() if os.environ.get(key) != value})
+        if environment.raw() != self.environ:
+            environment.put_back(self.environ)
         if self.cwd and _folder() != self.cwd:
             os.chdir(self.cwd)
         sys.argv[:] = self.argv
         root = logging.getLogger()
-        root.level, root.handlers[:], root.manager.disable = self.logging
-        root.manager._clear_cache()  # the cache of enabled levels
+        if self.logging != (root.level, root.handlers, root.manager.disable):
+            root.level, root.handlers[:], root.manager.disable = self.logging
+            root.manager._clear_cache()  # the cache of enabled levels
         if self.dtype is not None and _dtype() != self.dtype:
             sys.modules["torch"].set_default_dtype(self.dtype)
         if name and torchenv.is_initialized() and not self.grouped:

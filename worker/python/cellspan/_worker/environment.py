@@ -52,6 +52,14 @@ def raw():
     return dict(getattr(os.environ, "_data", os.environ))
 
 
+def put_back(before):
+    """Makes the environment what it was when raw() returned `before`."""
+    decoded = {os.fsdecode(name): os.fsdecode(value) for name, value in before.items()}
+    for name in [name for name in os.environ if name not in decoded]:
+        del os.environ[name]
+    os.environ.update({name: value for name, value in decoded.items() if os.environ.get(name) != value})
+
+
 def make_folder():
     """In the zygote: if the agent could not make a folder for files of ranks, makes one. Returns a function that removes it."""
     global _runtime

@@ -21,31 +21,6 @@ from .worker import Waiting
 PIECE = 64 << 20  # bytes of a load in one message
 
 
-def pickled(value, user_ns):
-    """The bytes of a bundle with this value. Raises pickle's exception."""
-    fd, size = vars_bundle.pack(value, user_ns)
-    try:
-        chunks, at = [], 0
-        while at < size:
-            chunks.append(os.pread(fd, size - at, at))
-            at += len(chunks[-1])
-    finally:
-        os.close(fd)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def unpickled(data, user_ns, land=None):
-    """The value of pickled()."""
-    fd = vars_bundle.create()
-    try:
-        view, at = memoryview(data), 0
-        while at < len(view):
-            at += os.write(fd, view[at:])
-        return vars_bundle.unpack(fd, len(view), user_ns, land=land)
-    finally:
-        os.close(fd)
-
-
 def hand(worker, cell, to, head, data=b""):
     """Sends a load. worker: home or the rank; cell: the kernel's number of the cell on ranks; to: a rank (ranks: 0)."""
     view = memoryview(data)
@@ -150,7 +125,7 @@ def work(fn, of):
             head, data = hands.receive()
             if head.get("over"):
                 return
-            items = unpickled(data, ns, gpu_placement.copied)
+            items = vars_bundle.unpack_bytes(data, ns, gpu_placement.copied)
             del data
             began, results = time.perf_counter(), []
             for at, item in enumerate(items, head["first"]):
@@ -174,7 +149,7 @@ def _results(hands, results, first, ns):
     """The results as bytes. TypeError: one of them can't be pickled; its text names the item."""
     __tracebackhide__ = True
     try:
-        return pickled(results, ns)
+        return vars_bundle.pack_bytes(results, ns)
     except Exception:  # noqa: BLE001 - a user's class may raise anything; see below
         for at, result in enumerate(results, first):
             why = refusal(result, ns)
@@ -187,7 +162,7 @@ def _results(hands, results, first, ns):
 def refusal(value, ns):
     """Why this value can't be pickled, in one line; "" if it can."""
     try:
-        pickled(value, ns)
+        vars_bundle.pack_bytes(value, ns)
     except Exception as error:  # noqa: BLE001 - see _results()
         return vars_bundle.reason(error)
     return ""
@@ -203,7 +178,7 @@ def shown(item):
 
 
 def part(of):
-    """Runs on each rank for scatter: this rank's part."""
+    """This rank's part, of those that home's server has: of a scattered sequence, or of a table."""
     __tracebackhide__ = True
     worker = this_rank()
     with Hands(worker, of) as hands:
@@ -211,4 +186,4 @@ def part(of):
         head, data = hands.receive()
         if "failed" in head:
             raise TypeError(head["failed"])
-        return unpickled(data, worker.shell.user_ns, gpu_placement.copied)
+        return vars_bundle.unpack_bytes(data, worker.shell.user_ns, gpu_placement.copied)

@@ -6,24 +6,27 @@ import builtins
 import collections
 import contextlib
 import functools
+import importlib.util
 import os
 import sys
 import threading
 import weakref
 
 from .. import _link
+from .._base import versions
 from .._base.errors import in_words, text_of
 from .._base.imports import when_imported
 from .._capture.reads import refuse_what_is_no_python
-from .._jupyter import fake_zmqshell, requests
+from .._jupyter import fake_ipykernel, fake_zmqshell, requests
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
-from . import environment, idle_questions
+from . import cpp_builds, environment, idle_questions
 from .follow import Lead
+from .home_calls import Calls
 from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
-from .worker import Cell, Waiting, Worker, _current, begin_process, loads, parent_of
+from .worker import Cell, Waiting, _current, begin_process, loads, parent_of
 
 _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell
@@ -32,7 +35,7 @@ RECENT = 64  # number of requests to which late output may still belong: kernel/
 GATHERED = (_link.BIND_MORE, _link.BIND_LAST, _link.BIND_LISTS)  # BINDs of values that become lists
 
 
-class Home(Worker):
+class Home(Calls):
     """HANDLERS lists the messages that it serves."""
 
     HANDLERS = {
@@ -45,18 +48,19 @@ class Home(Worker):
         "EXIT": "_exit",
     }
     CELL = "REQUEST"
-    DURING_CALL = ("CAPTURE", "PACK", "BIND", "NEWER", "HANDED", "EXIT")
 
     def __init__(self, fd):
         super().__init__()
         begin_process("home")
+        cpp_builds.meet()
+        versions.watch()
         self.start(fd)
         self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
         fake_zmqshell.install(ZMQInteractiveShell)
+        fake_ipykernel.install(self)
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
         self._gathered = {}  # values of BINDs of one cell, until the last; None: one of them could not be taken
-        self._lists = {}  # the complete lists of these, for the call that waits
         self._lead = Lead(self.shell)
         self.jedi = Jedi(self.shell)
         self._stopped = 0  # the last distributed cell of which a step here was interrupted
@@ -66,12 +70,10 @@ class Home(Worker):
         self.after_ranks = False  # the last cell ran on ranks
         self._capturer = None  # made for the first distributed cell
         self._torch = False
-        self.aside = None  # the Aside that is under way; see _aside.py
-        self.servers = {}  # number: what serves HANDED; see _map.py
-        self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
         self._expecting = False  # _expect_values() has been called
         self._hook_input()
         self._add_magics()
+        self.subshells = None  # the Subshells, once a client has made one
 
     def _add_magics(self):
         from .._jupyter import clientmagics, magics, partmagics
@@ -92,12 +94,22 @@ class Home(Worker):
             "hostname": os.uname().nodename,
             "cwd": environment.folder(),
             "language_info": environment.language_info(),
+            "debugger": importlib.util.find_spec("debugpy") is not None,
         }
         self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
         environment.search_path()
         run_startup(self.shell)
         self.streams.flush()
+        _link.subshells(self._for_subshells)
         self.serve()
+
+    def _for_subshells(self):
+        """Something has come for subshells. Called in a thread that is not Python's, so that the main thread may be busy."""
+        if self.subshells is None:
+            from .subshells import Subshells
+
+            self.subshells = Subshells(self)
+        self.subshells.take()
 
     def exclusive(self, message):
         return message.kind == "REQUEST" and message.fields["type"] == "execute_request"
@@ -128,9 +140,6 @@ class Home(Worker):
             self._execute(number, fields, content)
         elif kind in ("comm_open", "comm_msg", "comm_close"):
             self._aside(number, fields, lambda: self._comm(kind, fields, content))
-        elif kind == "comm_info_request":
-            target = content.get("target_name") or None
-            self._reply(number, {"status": "ok", "comms": self.comms.info(target)})
         elif kind in ("complete_request", "inspect_request"):
             serve = idle_questions.complete if kind == "complete_request" else idle_questions.inspect
             self._aside(number, fields, lambda: serve(self, content))
@@ -183,7 +192,7 @@ class Home(Worker):
         def tagged(thread):
             __tracebackhide__ = True
             module = getattr(getattr(thread, "_target", None), "__module__", None) or ""
-            if not module.startswith(_POOLS):
+            if not module.startswith(_POOLS) or self.in_subshell():
                 setattr(thread, _OWN, self.number())
             start(thread)
             if getattr(thread, _OWN, None):
@@ -241,6 +250,14 @@ class Home(Worker):
     # ---- cells -------------------------------------------------------------------------------------------------------
 
     def _execute(self, number, fields, content):
+        cell = self.cell_of(number, fields, content)
+        if self._capturer is not None:
+            self._capturer.began(hidden=not cell.store_history)
+        self.execute(cell, self._executed)
+
+    @staticmethod
+    def cell_of(number, fields, content):
+        """The Cell of an execute_request."""
         flags = fields["flags"]
         cell = Cell(
             number,
@@ -252,12 +269,18 @@ class Home(Worker):
             header=fields["header"],
         )
         cell.expressions = content.get("user_expressions")
-        if self._capturer is not None:
-            self._capturer.began()
-        self.execute(cell, self._executed)
+        return cell
 
     def _executed(self, cell):
         """The cell is over: sends its reply. Slow work that the user need not wait for comes after the reply."""
+        self.answer_cell(cell)
+        if self._capturer is not None:
+            self._capturer.ran(cell.code, cell.error is None, hidden=not cell.store_history)
+        self.shell.history_manager.save()
+        self.jedi.nothing_runs()
+
+    def answer_cell(self, cell):
+        """Sends the reply."""
         shell = self.shell
         content = {"status": "ok", "execution_count": cell.count, "user_expressions": {}}
         if cell.error is not None:
@@ -274,10 +297,6 @@ class Home(Worker):
             metadata = {"cellspan_imported_torch": True}
         self.after_ranks = False
         self._reply(cell.number, content, metadata)
-        if self._capturer is not None:
-            self._capturer.ran(cell.code, cell.error is None)
-        shell.history_manager.save()
-        self.jedi.nothing_runs()
 
     def show_result(self, data, metadata):
         super().show_result(data, metadata)
@@ -337,11 +356,16 @@ class Home(Worker):
         found["names"], warnings = captures.names(code, transform, only, none, pushing)
         if flags & _link.CAPTURE_PYTHON:
             captures.refuse(found["names"])
-        found["assigned"] = captures.assigned(code, transform)
+        return warnings + self._add_state(found)
+
+    def _add_state(self, found):
+        """Adds to the content of CAPTURED what is not about the names that are read. Returns warnings."""
+        captures = self.captures()
+        found["assigned"] = captures.assigned()
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
         found["newer"] = captures.newer()
-        found["home"], more = self._lead.text()
-        return warnings + more
+        found["home"], warnings = self._lead.text()
+        return warnings
 
     def _newer(self, message):
         """NEWER: ranks have bound names by themselves, so home's values of these are older."""
@@ -436,8 +460,10 @@ class Home(Worker):
 
     def _unpack(self, message):
         """(is there a blob?, the value in it); the caller keeps its descriptor."""
-        from .._capture.vars_bundle import unpack
+        from .._capture.vars_bundle import unpack, unpack_bytes
 
+        if message.kind == "BIND" and message.fields["value"]:
+            return True, unpack_bytes(message.fields["value"], self.shell.user_ns)
         if message.fd < 0:
             return False, None
         return bool(message.blob), unpack(message.fd, message.size, self.shell.user_ns)
@@ -458,8 +484,8 @@ class Home(Worker):
         if how == _link.BIND_LISTS:
             ns.update({name: [each[name] for each in value] for name in names.split(",")})
             return {"status": "ok"}
-        if how == _link.BIND_LAST and not count:
-            self._lists[number] = value  # for the call that waits; see _returned
+        if how == _link.BIND_LAST and not count and not names:
+            self._lists[number] = value  # for the call that waits; see returned()
         self._bind_names(names, count, value)
         content = {"status": "ok"}
         if how == _link.BIND_LAST and count:
@@ -494,78 +520,6 @@ class Home(Worker):
 
     def hints(self, error):
         return idle_questions.hint(self, error)
-
-    # ---- calls: a cellspan magic in the middle of a cell -----------------------------------------------------------------
-
-    def call(self, text, flags):
-        """Lets the kernel execute `text` as if it were a cell; returns (content, value or None).
-
-        If that fails, raises RemoteError with the class of the remote exception. Meanwhile the kernel handles interrupts: it
-        ends the call, and then this raises KeyboardInterrupt.
-        """
-        __tracebackhide__ = True
-        waiting, interrupted = self.begin_call(text, flags), False
-        while not waiting.done.is_set():
-            try:
-                self.wait_for(waiting, self.DURING_CALL)
-            except KeyboardInterrupt:
-                interrupted = True
-        if interrupted:
-            raise KeyboardInterrupt
-        return self.returned(waiting.answer)
-
-    def begin_call(self, text, flags):
-        """Sends the call; returns the Waiting for its RETURN."""
-        __tracebackhide__ = True
-        if not _link.alive():
-            raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
-        if self.aside is not None:
-            self.aside.settle()
-        number = self.number()
-        waiting = Waiting(number)
-        if self._calls.setdefault(number, waiting) is not waiting:  # of another thread: RETURN names only the cell
-            raise RuntimeError("another cell is running on the ranks: a thread of this cell has called cellspan, too")
-        self.streams.settle()
-        self.send("CALL", number, {"text": text, "flags": flags})
-        return waiting
-
-    def serve_calls(self):
-        """Serves what has come for calls."""
-        self._collect()
-        self._serve_some(self.DURING_CALL)
-        if self._queue:
-            self.loop.later()
-
-    def returned(self, message):
-        """The value of call(), from its RETURN."""
-        __tracebackhide__ = True
-        from .remote import remote_error
-
-        fields = message.fields
-        content = loads(fields["content"])
-        try:
-            _, value = self._unpack(message)
-        finally:
-            if message.fd >= 0:
-                os.close(message.fd)
-        if fields["status"] != "ok":
-            raise remote_error(content)
-        if "gathered" in content:
-            value = self._lists.pop(content["gathered"], value)
-        self._lists.clear()
-        return content, value
-
-    def _handed(self, message):
-        """HANDED: a rank wants something for the call that runs, or brings something."""
-        from .hands import received
-
-        load = received(self.pieces, message, self.servers)
-        server = self.servers.get(load[0]["of"]) if load else None
-        if server is not None:
-            cell, rank = message.cell, message.fields["from"]
-            _, error = self.attempt(cell, server.take, cell, rank, *load)
-            if error is not None:
-                server.stop(error)
 
     def exit_functions(self):
         self.jedi.give_up(PATIENCE)  # what it is writing to its cache on disk must be whole

@@ -7,11 +7,15 @@ import os
 import sys
 from collections import ChainMap
 
+from .._base import versions
 from .._base.imports import when_imported
+from . import cpp_builds
 
 
 def meet():
     """Call it in a rank, before the user's code runs."""
+    cpp_builds.meet()
+    versions.watch()
     when_imported("jax._src.clusters.cluster", _join_jax)
     when_imported("mpi4py.MPI", _warn_of_mpi)
     for package in ("lightning.pytorch", "pytorch_lightning"):

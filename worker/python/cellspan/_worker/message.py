@@ -19,9 +19,13 @@ class Message(NamedTuple):
     fields: dict  # by name; _link has the names of flags
 
 
-def received():
-    """The oldest message, or None."""
-    parts = _link.recv()
+# Which messages: threads other than the main one take only answers, or also what calls need. Those for subshells come apart.
+ALL, ANSWERS, CALLS, SUBSHELLS = 0, 1, 2, 3
+
+
+def received(part=ALL):
+    """The oldest message of that part, or None."""
+    parts = _link.recv(part)
     return None if parts is None else Message._make(parts)
 
 

@@ -6,8 +6,8 @@ import sys
 import time
 
 from .._base.errors import text_of
-from . import hands
-from .publish import to_json
+from .._capture import vars_bundle
+from . import gpu_placement, hands
 
 
 def tell(of):
@@ -59,6 +59,18 @@ def shown():
     return hands.this_rank().shown_before
 
 
+def worked(of, fn, _):
+    """Takes items of a map that home does not wait for."""
+    __tracebackhide__ = True
+    hands.work(*fn, of)
+
+
+def tasks(of, *_):
+    """Takes tasks of a load-balanced view. Those that are sent with it have brought the variables that they read."""
+    __tracebackhide__ = True
+    hands.work(attempt, of)
+
+
 class Failure:
     """A task's exception on its way home: the content of an error reply."""
 
@@ -68,13 +80,25 @@ class Failure:
         shell = hands.this_rank().shell
         lines = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
         self.content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": lines, "raised": described(error)}
-        to_json(self.content)
 
 
-def attempt(fn, args, kwargs):
-    """fn's value, or the Failure: an exception of one task does not end the others."""
+def attempt(packed):
+    """Does a task. Returns the bytes of its value, or of the Failure: an exception of one task does not end the others.
+
+    packed: the bytes of (function, arguments, keyword arguments)."""
+    __tracebackhide__ = True
+    ns = hands.this_rank().shell.user_ns
+    try:
+        fn, args, kwargs = vars_bundle.unpack_bytes(packed, ns, gpu_placement.copied)
+        return _packed(fn, fn(*args, **kwargs), ns)
+    except (Exception, SystemExit) as error:
+        return vars_bundle.pack_bytes(Failure(error), ns)
+
+
+def _packed(fn, value, ns):
     __tracebackhide__ = True
     try:
-        return fn(*args, **kwargs)
+        return vars_bundle.pack_bytes(value, ns)
     except Exception as error:
-        return Failure(error)
+        why = f"the value of {getattr(fn, '__name__', 'the function')}(), a {type(value).__name__}, can't be sent home"
+        raise TypeError(f"{why}: {vars_bundle.reason(error)}") from None

@@ -13,28 +13,31 @@ import sys
 import time
 import traceback
 
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
+
 from .. import _link
 from .._base.errors import in_words, text_of
 from .._capture.origins import Origins
-from .._capture.vars_bundle import BundleTooLarge, pack, reason, unpack
+from .._capture.parts import Received
+from .._capture.vars_bundle import BundleTooLarge, pack, reason, unpack, unpack_bytes
 from .._jupyter.widgets import VIEW, Widgets
 from . import aborts, environment, gpu_placement, gpus, groups, idle_questions, library_fixes, mlflow_run, reloads, torchenv
 from .follow import Follower
 from .publish import to_json
 from .remote import described
 from .shell import RankShell, shell_config
-from .worker import Cell, Worker, loads
+from .worker import Cell, Worker, _current, loads
+from .world_env import RankWorld
 
 LOST_CONTEXT = (
     "rank {0} can't use its GPU any more: after such an error, CUDA does not work again in the same process. %ranks restart -r {0} "
     "starts a new one, without its variables"
 )
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
+VALUE_MAX = 16 << 10  # bytes of a value that goes along with DONE
 SHOWN_MAX = 64 << 20  # bytes of a result's representation: DONE in protocol/README.md
 
 current = None  # the Rank of this process; None elsewhere
-# Processors of the node that we may use. Counted in the zygote, which imports this, before a rank is bound to those near its GPU.
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Rank(Worker):
@@ -42,7 +45,15 @@ class Rank(Worker):
 
     PASSES = False  # it ends with its cell
     FOLLOWS_IPYTHON = True  # follow home's extensions, options and reloads, not only its environment
-    HANDLERS = {"FOLLOW": "_follow", "RUN": "_run_message", "FETCH": "_fetch", "BIND": "_bind", "PROBE": "_probe", "EXIT": "_exit"}
+    HANDLERS = {
+        "FOLLOW": "_follow",
+        "RUN": "_run_message",
+        "FETCH": "_fetch",
+        "BIND": "_bind",
+        "PROBE": "_probe",
+        "COMM": "_comm",
+        "EXIT": "_exit",
+    }
 
     CELL = "RUN"
 
@@ -57,18 +68,16 @@ class Rank(Worker):
         builtins.input = self._input
         getpass.getpass = self._getpass
         self._origins = Origins(self.shell.user_ns)
+        self._parts = Received()
         self._bind_error = None
         self._unbound = 0  # DONE_UNBOUND until it is reported in a DONE
-        self._before_env = {}
         self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
-        self.widgets = Widgets(self.publish, self._format)
-        self._set_env = {}
-        self._stands = None  # the world for which the environment is set, and that environment
-        self._threads = None
+        self.widgets = Widgets(self)
+        self.serves = 0  # the number of the comm message that is being served
         self.shown_before = None  # what the last expression of the last cell showed
         self.hands = None  # the Hands of the cell that runs, if it has one
         self._folder = environment.own_folder()
-        self._error_file = os.path.join(self._folder, "error.json")
+        self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
         self.seed()
 
     def seed(self):
@@ -105,11 +114,16 @@ class Rank(Worker):
         if check is not None:
             check.close()  # otherwise the port of an unfinished check stays open
         cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & _link.RUN_STDIN))
-        cell.flags, cell.blob, cell.limit = flags, blob, fields["limit"]
+        cell.flags, cell.limit = flags, fields["limit"]
+        cell.blob = blob + self.rank if flags & _link.RUN_RESULT_EACH else blob
+        if fields["load"]:
+            cell.instead = lambda: self._call(cell, fields["load"])
         self.quiet = bool(flags & _link.RUN_NO_DISPLAY)
+        if fields["env"]:
+            self._world.env = loads(fields["env"])
         names = loads(fields["names"])
         self._origins.watch(names.get("watch", ()), names.get("doubtful", ()))
-        cell.before = lambda: self._set_up(fields)
+        cell.before = lambda: self._set_up(fields, names.get("deleted", ()))
         self.begin(cell, fields)
         self.execute(cell, self._done)
 
@@ -123,12 +137,13 @@ class Rank(Worker):
     def begin(self, cell, fields):
         """Called for a RUN, before its cell is executed. For subclasses."""
 
-    def _set_up(self, fields):
-        """Sets up everything that the cell needs, before it runs."""
+    def _set_up(self, fields, deleted):
+        """Sets up everything that the cell needs, before it runs. deleted: names that home has deleted."""
         __tracebackhide__ = True
         self._raise_bind_error()
-        self._origins.home_deleted(loads(fields["names"]).get("deleted", ()))
-        self._world(loads(fields["env"]), fields["layout"], self.PASSES)
+        self._origins.home_deleted(deleted)
+        self._parts.forget(deleted)
+        self._world.enter(self._world.env, loads(fields["meets"]), fields["layout"], self.PASSES)
         try:
             if fields["cwd"]:
                 os.chdir(environment.expanded(fields["cwd"]))
@@ -147,90 +162,38 @@ class Rank(Worker):
             raise UsageError(told) from None  # shown as one line, since no line of the user's failed
         self._origins.begin()
 
+    def _call(self, cell, load):
+        """Calls the function that came with RUN, as if it were the cell's only line."""
+        __tracebackhide__ = True
+        from . import calls
+
+        shell = self.shell
+        info = ExecutionInfo(cell.code, True, False, True, None)
+        cell.result = ExecutionResult(info)
+        shell.events.trigger("pre_execute")
+        shell.events.trigger("pre_run_cell", info)
+        try:
+            fn, args, kwargs = unpack_bytes(load, shell.user_ns, gpu_placement.copied, self._parts.fill)
+            cell.result.result = (calls.once if self.PASSES else calls.call)(fn, args, kwargs)
+        except BaseException as error:
+            cell.result.error_in_exec = error
+            raise
+
     def _raise_bind_error(self):
         __tracebackhide__ = True
         error, self._bind_error = self._bind_error, None
         if error is not None:
             raise error
 
-    def _world(self, given, layout, script):
-        """Sets the environment of this cell's world, and what depends on it.
-
-        layout: the node of each rank, as in RUN; empty: all are on one. script: as in torchenv.rank_environment().
-        """
-        place = torchenv.place_of(self.rank, layout or f"0*{max(_size(given), self.rank + 1)}")
-        meets = {name: given[name] for name in torchenv.MEETS if name in given}  # the port differs for each cell
-        rest = {name: value for name, value in given.items() if name not in meets}
-        world = rest, list(meets), layout, script
-        if self._stands != (world, environment.raw()):
-            self._leave_world()
-            self._set_world(given, place, script)
-        else:
-            self._set_env.update(meets)
-            os.environ.update(meets)
-        self._stands = world, environment.raw()
-        gpus.settle()
-        misplaced = gpus.misplaced(place.local_rank)
-        if misplaced:
-            print(f"rank {self.rank}: {misplaced}", file=sys.stderr)
-        late = gpus.too_late(given)
-        if late:
-            print(late, file=sys.stderr)
-        torchenv.enter_world()
-        self._set_threads(self._set_env.get("OMP_NUM_THREADS", ""))
-
-    def _leave_world(self):
-        """Resets the variables that the last world has set."""
-        for name, value in self._before_env.items():
-            if name in torchenv.KEPT and os.environ.get(name) != self._set_env[name]:
-                continue  # the user's code has changed it
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-    def _set_world(self, given, place, script):
-        values = torchenv.rank_environment(
-            self.rank,
-            place.local_rank,
-            _size(given),
-            place.local_world_size,
-            place.node,
-            place.nodes,
-            given.get("MASTER_ADDR", "127.0.0.1"),
-            given.get("MASTER_PORT", "0"),
-            given.get("TORCHELASTIC_RUN_ID", ""),
-            self._error_file,
-            CORES,
-            given=given,
-            script=script,
-        )
-        self._set_env = values
-        self._before_env = {name: os.environ.get(name) for name in values}
-        os.environ.update(values)
-
-    def _world_of(self, asked):
-        """Sets the world that comes with a broadcast or a step of a check: NCCL reads its settings when it is first used, which may be
-        before the first cell."""
-        if asked.get("env"):
-            self._world(asked["env"], asked.get("layout", ""), False)
-
-    def _set_threads(self, text):
-        """Tells torch the number of threads: it was imported before the fork and read OMP_NUM_THREADS then."""
-        torch = sys.modules.get("torch")
-        if torch is None or not text.isdigit() or text == self._threads or not hasattr(torch, "set_num_threads"):
-            return
-        self._threads = text
-        torch.set_num_threads(max(1, int(text)))
-
     def _done(self, cell):
         """The cell is over: sends its DONE."""
         fields = {"status": "ok", "content": "{}", "result": "", "note": "", "flags": 0}
         fd, size = -1, 0
-        self.attempt(cell.number, self.widgets.look)
         if cell.error is None and cell.blob:
             try:
                 fd, size, fields["note"] = self._packed(cell)
+                if isinstance(fd, bytes):
+                    fd, size, fields["value"] = -1, 0, fd
             except KeyboardInterrupt as error:
                 cell.error = told(error)
         if cell.error is not None:
@@ -279,15 +242,15 @@ class Rank(Worker):
             return -1, 0, ""
         if not cell.flags & _link.RUN_RESULT:
             return -1, 0, ""
-        return self._pack(cell.number, value, cell.limit)
+        return self._pack(cell.number, value, cell.limit, VALUE_MAX if cell.flags & _link.RUN_VALUE else 0)
 
-    def _pack(self, number, value, limit):
-        """As _packed(), for a value. May raise KeyboardInterrupt."""
+    def _pack(self, number, value, limit, small=0):
+        """As _packed(), for a value; (its bytes, 0, "") if they are at most `small`. May raise KeyboardInterrupt."""
         if _is_parallel(value):
             return -1, 0, "a DistributedDataParallel can't be sent: use model.module.state_dict() instead"
-        packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None)
+        packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None, small)
         if error is None:
-            return (*packed, "")
+            return (packed, 0, "") if isinstance(packed, bytes) else (*packed, "")
         if isinstance(error, BundleTooLarge):
             return -1, 0, str(error)
         if isinstance(error, KeyboardInterrupt):
@@ -333,22 +296,37 @@ class Rank(Worker):
     # ---- output and input ----------------------------------------------------------------------------------------------
 
     def publish(self, kind, content, metadata=None, buffers=()):
-        if VIEW in (content.get("data") or ()):
-            content = self.widgets.as_text(content)
-        if not self.quiet:
+        if kind.startswith("comm_"):  # also of a rank whose displays are not shown: others may refer to this widget
             super().publish(kind, content, metadata, buffers)
+            return
+        if VIEW in (content.get("data") or ()):
+            content = self.widgets.shown(content)
+        if self._captured(kind, content) or self.quiet:
+            return
+        super().publish(kind, content, metadata, buffers)
+
+    @staticmethod
+    def _captured(kind, content):
+        output = sys.modules.get("cellspan._jupyter.rank_output")
+        return output is not None and output.captures(kind, content)
 
     def show_result(self, data, metadata):
         """The last value is the cell's result. With IPython's `ast_node_interactivity` there may be several; earlier ones are shown."""
         before = self.cell.bundle if self.cell is not None else None
         if before is not None and self.cell.flags & _link.RUN_RESULT:
             self.publish("display_data", {"data": before[0], "metadata": before[1], "transient": {}})
-        super().show_result({kind: value for kind, value in data.items() if kind != VIEW}, metadata)
-
-    def _format(self, value):
-        return self.shell.display_formatter.format(value)[0].get("text/plain") or repr(value)
+        if self.widgets.is_closed(data):
+            data = {kind: value for kind, value in data.items() if kind != VIEW}
+        super().show_result(data, metadata)
 
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
+        content = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
+        if self._captured("error", content):
+            return
+        if self.serves:  # the callback of a widget failed
+            content["traceback"].insert(0, f"rank {self.rank}, in the callback of a widget:")
+            super().publish("error", content)
+            return
         super().show_error(ename, evalue, traceback, ends)
         if self.cell is not None and ends and error is not None:
             self.cell.error["raised"] = described(error)
@@ -375,13 +353,31 @@ class Rank(Worker):
             raise StdinNotImplementedError(why)
         return self.ask(prompt, password)
 
+    # ---- widgets ----------------------------------------------------------------------------------------------------------
+
+    def exclusive(self, message):
+        return message.kind != "COMM"
+
+    def _comm(self, message):
+        """COMM: a page's message for a widget. Callbacks run here; what they print belongs to it."""
+        number, fields = message.cell, message.fields
+        content, metadata, header = (loads(fields[name]) for name in ("content", "metadata", "header"))
+        kept, before, token = self.header, self.serves, _current.set(number)
+        self.header, self.serves = fields["header"], number
+        _, error = self.attempt(number, self.widgets.handle, fields, content, metadata, header)
+        if error is not None:
+            self.attempt(number, self.shell.showtraceback, (type(error), error, error.__traceback__))
+        self.streams.flush()
+        self.send("REPLY", number, {"status": "ok" if error is None else "error", "content": "{}"})
+        self.header, self.serves = kept, before
+        _current.reset(token)
+
     # ---- home's settings --------------------------------------------------------------------------------------------
 
     def _follow(self, message):
         """FOLLOW. It may load modules; if that fails, the next cell fails."""
         number, fields = message.cell, message.fields
-        self._stands = None  # it may change the values to which the world's variables are reset
-        _, error = self.attempt(number, self._follower.take, fields["home"], bool(fields["near"]), self._before_env)
+        _, error = self.attempt(number, self._follower.take, fields["home"], bool(fields["near"]), self._world.before())
         if error is not None:
             self._bind_error = error
 
@@ -409,6 +405,7 @@ class Rank(Worker):
             bound = unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied)
         else:
             bound = self._broadcast(broadcast, fd, size, lambda *bundle: kept.append((os.dup(bundle[0]), bundle[1])))
+        self._parts.take(bound, *(kept[0] if kept else (-1, 0)) if broadcast else (fd, size))
         bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
         ours = self.shell.user_ns
         held = {name: self._origins.holders(name, bound) for name in bound if name in ours and ours[name] is not bound[name]}
@@ -429,7 +426,7 @@ class Rank(Worker):
         from . import broadcast as broadcasts
 
         try:
-            self._world_of(loads(broadcast))
+            self._world.enter_of(loads(broadcast))
             return broadcasts.receive(self.rank, broadcast, fd, size, self.shell.user_ns, keep)
         except KeyboardInterrupt:
             raise broadcasts.BroadcastError("interrupted while variables were on their way") from None
@@ -490,7 +487,7 @@ class Rank(Worker):
     def _step(self, what, content, arrived):
         from . import check
 
-        self._world_of(loads(content))
+        self._world.enter_of(loads(content))
         return check.probe(self, what, content, arrived)
 
     def _compare(self, number, content):
@@ -505,6 +502,8 @@ class Rank(Worker):
         self.send("PROBED", number, {"status": status, "content": content})
 
     def failed(self, kind, number, error):
+        if kind == "COMM":
+            self.send("REPLY", number, {"status": "error", "content": "{}"})
         if kind == "PROBE":
             self._probed(number, "error", to_json({"error": text_of(error)}))
         if kind == "BIND":
@@ -514,10 +513,6 @@ class Rank(Worker):
 
     def _exit(self, message):
         self.leave()
-
-
-def _size(given):
-    return int(given.get("WORLD_SIZE") or 1)
 
 
 def _is_parallel(value):

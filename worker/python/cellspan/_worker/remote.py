@@ -128,7 +128,9 @@ def remote_error(content):
     """The exception for an error reply's content."""
     ename = content.get("ename") or "RuntimeError"
     if ename == "KeyboardInterrupt":
-        return KeyboardInterrupt(content.get("evalue", ""))
+        error = KeyboardInterrupt(content.get("evalue", ""))
+        error.__dict__[_TEXT] = content
+        return error
     raised = content.get("raised") or {"classes": [["builtins", ename]]}
     rows = [row for row in raised.get("classes", ()) if len(row) == 2]
     ours = [row for row in rows if row[0] == "builtins"]
@@ -138,6 +140,12 @@ def remote_error(content):
         except Exception:  # noqa: BLE001 - see above
             continue
     return _built(_made(ename, rows, []), content, raised)
+
+
+def interrupted_lines(error):
+    """The lines of the ranks' traceback, if the error is an interrupt of what they ran; else None."""
+    told = error.__dict__.get(_TEXT) if isinstance(error, KeyboardInterrupt) else None
+    return told.get("traceback") if told else None
 
 
 def _built(made, content, raised):

@@ -24,9 +24,10 @@ from .._jupyter.history import History
 from .._jupyter.magics import CELL
 from . import environment
 from .publish import Formatter, Hook, Publisher
-from .remote import RemoteError
+from .remote import RemoteError, interrupted_lines
 
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
+DEBUGGER = os.path.join("debugpy", "_vendored", "")  # what runs between a breakpoint's line and an interrupt there
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 
 
@@ -164,7 +165,7 @@ class ZMQInteractiveShell(InteractiveShell):
         it is only recorded. If the cell shows an error and continues, the interrupt is raised afterwards."""
         caller = sys._getframe(1)
         if threading.current_thread() is not threading.main_thread():
-            return self._showing(False, *args, **kwargs)
+            return self._showing(self.worker.in_subshell() and _is_inside(caller), *args, **kwargs)
         ends = caller.f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
         limit = Limit(FORMAT_LIMIT)
         try:
@@ -190,6 +191,9 @@ class ZMQInteractiveShell(InteractiveShell):
         raised = exc_tuple or sys.exc_info()
         if isinstance(raised[1], RemoteError):
             return self._show_remote(*self._get_exc_info(raised))
+        told = interrupted_lines(raised[1])
+        if told and self.worker.in_subshell() and self.worker.code.startswith(("%distribute", "%%distribute")):  # nothing of it ran here
+            return self._showtraceback(raised[0], raised[1], list(told))
         raised, called = self._of_call(raised)
         if called:
             exc_tuple, kwargs["tb_offset"] = raised, 0
@@ -351,7 +355,8 @@ def end_at_theirs(error):
         seen.add(id(error))
         tb, last = error.__traceback__, None
         while tb is not None:
-            last = last if _is_hidden(tb.tb_frame) else tb
+            if not _is_hidden(tb.tb_frame) and (last is None or (last.tb_frame, last.tb_lineno) != (tb.tb_frame, tb.tb_lineno)):
+                last = tb  # a line at which a tracing function raised an exception is there twice
             tb = tb.tb_next
         if last is not None:
             last.tb_next = None
@@ -359,7 +364,8 @@ def end_at_theirs(error):
 
 
 def _is_hidden(frame):
-    return frame.f_code.co_filename.startswith(environment.PACKAGE) and "__tracebackhide__" in frame.f_locals
+    name = frame.f_code.co_filename
+    return (name.startswith(environment.PACKAGE) and "__tracebackhide__" in frame.f_locals) or name.startswith("_pydevd_") or DEBUGGER in name
 
 
 def _holds_group(value):
@@ -389,14 +395,19 @@ def left_by_interrupt(error):
 
 def run_command(command, streams):
     """Runs a shell command in a process group of its own. Returns its exit code; for a signal, minus its number."""
+    sink = streams.sink() if streams.sinks else None
     streams.flush()
     streams.claim()
     shell = os.environ.get("SHELL") or "/bin/sh"
     if not os.path.exists(shell):
         shell = "/bin/sh"
     group = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+    if sink is not None:
+        group.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL, **group)
     try:
+        if sink is not None:
+            sink.copy(process)
         return process.wait()
     except KeyboardInterrupt:
         _end(process)

@@ -50,11 +50,21 @@ class Stream(io.TextIOWrapper):
 
 
 class Watched(Stream):
-    """A stream whose writes keep their order with those of the other stream."""
+    """A stream whose writes keep their order with those of the other stream. What a subshell's cell writes goes another way."""
 
     def write(self, text):
+        sink = self.streams.sink() if self.streams.sinks else None
+        if sink is not None:
+            return sink.write(self, text)
         with self.streams.place(self):
             return Stream.write(self, text)  # not super(): the object's class may have changed meanwhile
+
+    def flush(self):
+        sink = self.streams.sink() if self.streams.sinks else None
+        if sink is not None:
+            sink.flush()
+        else:
+            Stream.flush(self)
 
 
 class Streams:
@@ -71,6 +81,7 @@ class Streams:
         self._told = False  # we have told the kernel the owner; else it assumes the cell that it sent last
         self._others = False
         self._changed = 0.0
+        self.sinks = {}  # number of a subshell's running cell: the Sink of its text, which does not go through the pipes
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
         self._kept = {1: os.dup(1), 2: os.dup(2)}  # in case a cell closes descriptor 1 or 2
@@ -115,7 +126,24 @@ class Streams:
                 self._change_owner()
 
     def _watch(self):
-        self.out.__class__ = Watched if self._others or self._told or self._last is self.err else Stream
+        watched = self.sinks or self._others or self._told or self._last is self.err
+        self.out.__class__ = Watched if watched else Stream
+
+    def add_sink(self, number, sink):
+        """From now on, text that belongs to this cell goes there."""
+        with self._lock:
+            self.sinks[number] = sink
+            self._watch()
+
+    def drop_sink(self, number):
+        """The cell is over. What its threads still write goes through the pipes."""
+        with self._lock:
+            self.sinks.pop(number, None)
+            self._watch()
+
+    def sink(self):
+        """The Sink for text that is written here, or None."""
+        return self.sinks.get(self._number())
 
     @contextlib.contextmanager
     def place(self, stream):
@@ -158,14 +186,20 @@ class Streams:
         """Python's part of flush(); called by the flusher's thread."""
         for stream in (self.out, self.err):
             try:
-                stream.flush()
+                Stream.flush(stream)
             except (ValueError, OSError):
                 pass
         if sys.stdout is not self.out and isinstance(sys.stdout, Stream):
             sys.stdout.flush()
+        for sink in list(self.sinks.values()):
+            sink.flush()
 
     def settle(self):
         """When this returns, the agent has read all text, so that a display can't overtake it."""
+        sink = self.sink() if self.sinks else None
+        if sink is not None:
+            sink.flush()
+            return
         self.flush()
         _link.sync()
 
@@ -181,5 +215,6 @@ class Streams:
         _link.after_fork_child()
         self._lock = threading.RLock()
         self._number = self._tell = None
+        self.sinks = {}
         self.out.__class__ = self.err.__class__ = Stream
         self.out.reconfigure(line_buffering=True)

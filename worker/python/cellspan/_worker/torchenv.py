@@ -25,7 +25,6 @@ RESIDENT = {
 SCRIPT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}  # as with torchrun
 OLD_NAMES = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "NCCL_ASYNC_ERROR_HANDLING"}  # torch reads the old name if the new one is not set
 KEPT = ("OMP_NUM_THREADS", *RESIDENT, *INTERFACES, *JAX_GPUS)  # these are not changed if they are already set
-MEETS = ("MASTER_PORT", "JAX_COORDINATOR_ADDRESS")
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # the signals that torchrun's agent handles; libraries read this
 
 # About the process groups that torch sees:

@@ -19,16 +19,18 @@ from .. import _link
 from .._base.errors import give_up, text_of
 from . import environment, interrupts
 from .loops import Loop
-from .message import received
+from .message import ALL, ANSWERS, CALLS, received
 from .publish import to_json
 from .shell import left_by_interrupt
 from .streams import Streams
+
+LOOK_S = 1.0  # seconds: how often a thread that sleeps looks
 
 _current = contextvars.ContextVar("cellspan_cell", default=None)
 
 
 class Waiting:
-    """A wait for an answer: the main thread serves messages meanwhile, another thread sleeps."""
+    """A wait for an answer. Whoever waits serves messages meanwhile."""
 
     def __init__(self, cell):
         self.cell = cell
@@ -38,6 +40,7 @@ class Waiting:
     def set(self, answer):
         self.answer = answer
         self.done.set()
+        _link.stir()
 
 
 class Cell:
@@ -57,6 +60,7 @@ class Cell:
         self.before = None  # a function that is called first; its exception is the cell's error
         self.instead = None  # a function that is called in place of the code; its exception is the cell's error
         self.interrupted = False
+        self.debugged = False  # a debugger may be attached
 
 
 class Worker:
@@ -81,7 +85,7 @@ class Worker:
         self._depth = 0  # >0: a message is being served, so others wait
         self._inputs = {}  # id: the Waiting for a line of input
         self._input_ids = itertools.count(1)
-        self._calls = {}
+        self._calls = {}  # number of a call: the Waiting for its RETURN
         self._asked = {}  # number of the cell: the Waiting for answers of ranks
         self.main_thread = threading.main_thread()
 
@@ -136,13 +140,14 @@ class Worker:
         if self._depth == 0:
             self._drain()
 
-    def _collect(self):
+    def _collect(self, part=ALL):
         while True:
-            message = received()
+            message = received(part)
             if message is None:
                 return
             if not self._answer(message):
                 self._queue.append(message)
+                _link.stir()
 
     def _answer(self, message):
         """Is it an answer that somebody waits for? Then passes it on."""
@@ -158,7 +163,7 @@ class Worker:
                 waiting.set(loads(fields["answers"]))
             return True
         if kind == "RETURN":
-            waiting = self._calls.pop(cell, None)
+            waiting = self._calls.pop(fields["call"], None)
             if waiting is not None:
                 waiting.set(message)
             elif message.fd >= 0:
@@ -168,11 +173,21 @@ class Worker:
 
     def _drain(self):
         while self._depth == 0:
-            message = next((m for m in self._queue if self.running is None or not self.exclusive(m)), None)
+            message = self._next(lambda m: self.running is None or not self.exclusive(m))
             if message is None:
                 return
-            self._queue.remove(message)
             self._handle(message)
+
+    def _next(self, wanted):
+        """Takes the first message that is wanted from the queue; None: there is none. Several threads may do so."""
+        for message in list(self._queue):
+            if wanted(message):
+                try:
+                    self._queue.remove(message)
+                except ValueError:  # another thread has taken it
+                    continue
+                return message
+        return None
 
     def exclusive(self, message):
         """Must the message wait while another cell awaits?"""
@@ -186,13 +201,18 @@ class Worker:
             return
         self._depth += 1
         try:
+            self._serve(name, message)
+        finally:
+            self._depth -= 1
+
+    def _serve(self, name, message):
+        try:
+            _link.let()
             getattr(self, name)(message)
         except _link.LinkDead:
             os._exit(1)
         except BaseException as error:  # noqa: BLE001 - there must be an answer in any case
             self._unserved(message.kind, message.cell, error)
-        finally:
-            self._depth -= 1
 
     def _unserved(self, kind, number, error):
         """Our own code failed, or was interrupted: answers with an error."""
@@ -217,9 +237,11 @@ class Worker:
     def attempt(self, number, function, *args):
         """Calls a function that may run the user's code. (Only a cell's own text is run elsewhere, by execute().)
 
-        Returns (its value, None), or (None, its exception of any kind). An interrupt of cell `number` reaches it."""
+        Returns (its value, None), or (None, its exception of any kind). On the main thread, an interrupt of cell `number` reaches it."""
         __tracebackhide__ = True
         try:
+            if threading.current_thread() is not self.main_thread:
+                return function(*args), None
             try:
                 _link.begin(number)
                 return function(*args), None
@@ -245,10 +267,13 @@ class Worker:
         """Serves messages of `kinds` until the answer comes. A signal handler may raise an exception in it."""
         __tracebackhide__ = True
         if threading.current_thread() is not self.main_thread:
-            waiting.done.wait()
-            return waiting.answer
+            return self._wait_in_thread(waiting)
         while not waiting.done.is_set():
-            self._collect()
+            try:
+                _link.hold()  # an exception between two steps would lose an answer
+                self._collect()
+            finally:
+                _link.let()
             self._serve_some(kinds)
             if not waiting.done.is_set():
                 _link.wait()
@@ -256,10 +281,31 @@ class Worker:
             self.loop.later()
         return waiting.answer
 
+    def _wait_in_thread(self, waiting):
+        """As wait_for(), in another thread: the main thread may be busy, or wait for this one. Other messages are left to it."""
+        __tracebackhide__ = True
+        come = 0
+        while not waiting.done.is_set():
+            self._collect(CALLS if self.DURING_CALL else ANSWERS)
+            self._serve_some([kind for kind in self.DURING_CALL if kind != "EXIT"])
+            if not waiting.done.is_set():
+                come = _link.sleep(come, LOOK_S)
+        return waiting.answer
+
     def _serve_some(self, kinds):
-        for message in [m for m in self._queue if m.kind in kinds]:
-            self._queue.remove(message)
-            self._handle(message)
+        on_main = threading.current_thread() is self.main_thread
+        while True:
+            try:
+                _link.hold()
+                message = self._next(lambda m: m.kind in kinds)
+                if message is None:
+                    return
+                if on_main:
+                    self._handle(message)
+                else:
+                    self._serve(self.HANDLERS[message.kind], message)
+            finally:
+                _link.let()
 
     def send(self, kind, cell, fields, blob=0, fd=-1, size=0):
         """Sends a message to the agent; the caller keeps the descriptor."""
@@ -289,6 +335,10 @@ class Worker:
         """The last expression's value."""
         if self.cell is not None:
             self.cell.bundle = (data, metadata)
+
+    def in_subshell(self):
+        """Is this the thread of a subshell?"""
+        return False
 
     def hints(self, error):
         """Lines to show after an exception's traceback."""
@@ -344,7 +394,9 @@ class Worker:
         self.streams.begin(cell.number, self.left_behind())
         try:
             interrupts.take_back()
-            _link.begin(cell.number)
+            debugs = _link.begin(cell.number)
+            if debugs:
+                self._await_debugger(cell, debugs)
             if not self._around(cell.before) or cell.instead:
                 if cell.error is None:
                     self._around(cell.instead, script=True)
@@ -362,6 +414,14 @@ class Worker:
         except BaseException:  # noqa: BLE001 - of what is hooked into IPython
             self._show_unshown(cell)
         self._finish(cell, done)
+
+    @staticmethod
+    def _await_debugger(cell, come):
+        """Breakpoints that were set before the cell hold in it."""
+        from . import debugger
+
+        debugger.settle(cell, come)
+        cell.debugged = True
 
     def _around(self, call, script=False):
         """Calls a function that belongs to a cell but is not its code. False: it raised an exception, which is now the cell's error.
@@ -454,6 +514,8 @@ class Worker:
 
     def _after(self, cell):
         """Triggers IPython's events at a cell's end; one of their handlers shows figures."""
+        if cell.debugged:  # stepping ends with the user's code
+            sys.modules["cellspan._worker.debugger"].cell_ends()
         events = self.shell.events
         events.trigger("post_execute")
         if not cell.silent:

@@ -2,29 +2,26 @@
 
 torch.distributed wants the same collectives in the same order on every rank. Before each of them, ranks exchange a header: which
 operation, of what type and shape. So ranks that disagree get an error that names both sides, where the collective itself would hang
-or end the process. A rank that has called join() answers with headers of its own. It learns from the others' headers which
-collective comes next, and takes part with values that change nothing.
+or end the process. Only an optimizer's steps may go without (_turns.py). A rank that has called join() answers with headers of its
+own. It learns from the others' headers which collective comes next, and takes part with values that change nothing.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import deque
 
 import torch
 import torch.distributed as dist
 
+from ._turns import Turns
+from ._works import HorovodInternalError, start, wait
+
 HEADER = 4096  # bytes; some hundred tensors in a group
 NAME = 80  # characters of a name in a header
-FREE = ("name",)  # parts of a header that may be missing on some ranks
-PAUSE = 0.5  # seconds
+FREE = ("name", "again", "eager")  # parts of a header that may be missing on some ranks
 JOINABLE = ("allreduce", "barrier")
-
-
-class HorovodInternalError(RuntimeError):
-    """A collective failed: ranks disagree about it, or one of them is gone."""
 
 
 class Op:
@@ -33,7 +30,7 @@ class Op:
     head: what this rank says about it, a dict with "op". steps: functions that get the headers of all ranks in order (None: that
     rank has joined) and start a collective each; they return a list of works. finish(heads) gives the result when all is done.
     free: further parts of the header in which ranks may differ. eager: the first step needs no other rank's header, and is started
-    with the header.
+    with the header, which says so. Only for what all ranks have done in the same way before.
     """
 
     def __init__(self, head, steps, finish, free=(), eager=False):
@@ -55,20 +52,27 @@ class Line:
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.device = torch.device("cpu") if _has_cpu(group) else torch.device("cuda", torch.cuda.current_device())
         self.joined = frozenset()  # ranks that have joined, by the last header that was read
-        self._lock = threading.RLock()  # gradients are ready on a thread of autograd's
+        self.turns = Turns(self)
+        self.lock = threading.RLock()  # gradients are ready on a thread of autograd's
         self._waiting = deque()
         self._started = deque()  # operations whose headers are under way or not yet read
 
     def add(self, op):
         """Starts the operation, or puts it behind those that wait."""
-        with self._lock:
+        with self.lock:
+            self.turns.leave()
+            return self.put(op)
+
+    def put(self, op):
+        """As add(), for one that all ranks expect."""
+        with self.lock:
             self._waiting.append(op)
             self.advance()
         return op
 
     def advance(self, until=None):
         """Starts what can be started. until: waits until this operation has started altogether."""
-        with self._lock:
+        with self.lock:
             while self._waiting:
                 op = self._waiting[0]
                 if not all(work.is_completed() for work in op.works):
@@ -84,10 +88,10 @@ class Line:
     def result(self, op):
         """Waits for the operation. Returns its value, or raises its error."""
         self.advance(until=op)
-        with self._lock:
+        with self.lock:
             if op.error is None:
                 try:
-                    _wait(op.works)
+                    wait(op.works, _words(op.head, ()))
                     self._read(op)
                 except HorovodInternalError as error:
                     op.error = error
@@ -99,12 +103,14 @@ class Line:
 
     def join(self):
         """Takes part in the other ranks' reductions until all ranks have joined. Returns the rank that joined last."""
+        with self.lock:
+            self.turns.leave()
         while self._started:
             self.result(self._started[0])
         while True:
             before = self.joined
             rows, work = self._exchange({"op": "join"})
-            _wait([work])
+            wait([work])
             heads = self._parse(rows)
             self.joined = frozenset(rank for rank, head in enumerate(heads) if head["op"] == "join")
             if len(self.joined) == self.size:
@@ -116,7 +122,7 @@ class Line:
             _joinable(first)
             flats = [_nothing(first, *flat) for flat in first.get("flats", ())]
             kind = getattr(dist.ReduceOp, first.get("reduce", "SUM"))
-            _wait([work for flat in flats for work in start(dist.all_reduce, flat, kind)])
+            wait([start(dist.all_reduce, flat, kind) for flat in flats])
 
     # ---- one operation -----------------------------------------------------------------------------------------------
 
@@ -129,7 +135,7 @@ class Line:
                 if not op.eager:
                     return
             else:
-                _wait(op.works)
+                wait(op.works, _words(op.head, ()))
                 self._read(op)
                 op.works = []
             if op.steps:
@@ -147,7 +153,7 @@ class Line:
             raise HorovodInternalError(f"{head['op']}: its description takes {len(text)} bytes, more than {HEADER}: pass fewer tensors in one call")
         mine = torch.frombuffer(bytearray(text.ljust(HEADER)), dtype=torch.uint8).to(self.device)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
-        return rows, _run(dist.all_gather, rows, mine, async_op=True)
+        return rows, start(dist.all_gather, rows, mine)
 
     def _read(self, op):
         """Reads the headers, once. Raises HorovodInternalError if ranks disagree."""
@@ -158,39 +164,25 @@ class Line:
         op.heads = [None if rank in self.joined else head for rank, head in enumerate(heads)]
         if self.joined:
             _joinable(op.head)
-        _agree(op.heads, op.free)
+        try:
+            _agree(op.heads, op.free)
+        except HorovodInternalError:
+            if not op.eager:
+                self._take_part(op.heads)
+            raise
+
+    @staticmethod
+    def _take_part(heads):
+        """Takes part, with zeros, in what other ranks have started with their headers: they would wait for it for ever."""
+        eager = next((head for head in heads if head is not None and head.get("eager")), None)
+        if eager is not None:
+            wait([start(dist.all_reduce, _nothing({**eager, "reduce": "SUM"}, *flat)) for flat in eager["flats"]])
 
     @staticmethod
     def _parse(rows):
         texts = [row.cpu().numpy().tobytes() for row in rows]
         known = {text: json.loads(text) for text in set(texts)}
         return [known[text] for text in texts]
-
-
-def start(function, *args, **kwargs):
-    """Starts a collective of torch.distributed; a list with its work."""
-    return [_run(function, *args, async_op=True, **kwargs)]
-
-
-def _run(function, *args, **kwargs):
-    try:
-        return function(*args, **kwargs)
-    except RuntimeError as error:
-        raise _failed(error) from error
-
-
-def _wait(works):
-    for work in works:
-        try:
-            work.wait()
-        except RuntimeError as error:
-            raise _failed(error) from error
-
-
-def _failed(error):
-    """The error of a collective. It comes after a pause: mostly another rank has failed, and its error is the one to be shown."""
-    time.sleep(PAUSE)
-    return HorovodInternalError(str(error))
 
 
 def _agree(heads, free):

@@ -169,7 +169,7 @@ def _reduced(tensors, outputs, name, op, prescale, postscale, give):
         }
 
         def begin(_):
-            return [work for flat, _ in buffers for work in _line.start(dist.all_reduce, flat, getattr(dist.ReduceOp, KINDS[op]))]
+            return [_line.start(dist.all_reduce, flat, getattr(dist.ReduceOp, KINDS[op])) for flat, _ in buffers]
 
         def finish(_):
             for flat, pairs in buffers:
@@ -288,7 +288,7 @@ def _gathered(tensors, name, give):
             padded[: sent.numel()] = sent
             parts = [torch.empty_like(padded) for _ in counts]
             results.append((parts, counts, row * width))
-            return _line.start(dist.all_gather, parts, padded)
+            return [_line.start(dist.all_gather, parts, padded)]
 
         return begin
 
@@ -361,7 +361,7 @@ def broadcast_into(tensors, outputs, root_rank, name, give, shown=None):
                     output.copy_(part.clone().view(output.dtype).view(output.shape) if part.numel() else output)
             return give(outputs)
 
-        return _line.Op(head, [lambda _: _line.start(dist.broadcast, flat, root_rank)], finish)
+        return _line.Op(head, [lambda _: [_line.start(dist.broadcast, flat, root_rank)]], finish)
 
     return _submit(made, alone)
 
@@ -416,14 +416,14 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
     def exchange(_):
         mine = torch.tensor(sent, dtype=torch.int64, device=_state.current().line.device)
         state["rows"] = [torch.empty_like(mine) for _ in range(size)]
-        return _line.start(dist.all_gather, state["rows"], mine)
+        return [_line.start(dist.all_gather, state["rows"], mine)]
 
     def begin(_):
         row = _product(plain.shape[1:]) * plain.element_size()
         state["counts"] = [int(other[rank]) for other in state["rows"]]
         state["got"] = torch.empty(sum(state["counts"]) * row, dtype=torch.uint8, device=plain.device)
         out, into = [count * row for count in state["counts"]], [count * row for count in sent]
-        return _line.start(dist.all_to_all_single, state["got"], _bytes_of(plain), out, into)
+        return [_line.start(dist.all_to_all_single, state["got"], _bytes_of(plain), out, into)]
 
     def finish(_):
         got = state["got"].view(plain.dtype) if state["got"].numel() else plain.new_empty(0)

@@ -2,7 +2,7 @@
 
 Parameters are put into buckets, in the reverse of their order, since backward reaches the last ones first. A bucket is sent when all
 its gradients are there and the buckets before it have been sent. So all ranks send them in the same order, also if their graphs
-differ.
+differ. Steps that follow each other travel without headers: _turns.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _line, _ops, _state
 from ._compression import Compression
+from ._turns import Habit
 
 FIRST = 1 << 20  # bytes of the first bucket, so that sending begins early
 BYTES = 25 << 20  # of the others, as in DistributedDataParallel
@@ -38,12 +39,14 @@ class _Bucket:
 
     def __init__(self, parameters):
         self.parameters = parameters
-        self.space = None
+        self.sizes = [p.numel() for p in parameters]
+        self.size = sum(self.sizes)
+        self.space = self.mark = None
         self.begin_anew()
 
     def begin_anew(self):
         self.ready = 0
-        self.op = self.flat = self.contexts = None
+        self.op = self.contexts = None
 
 
 class _Reducer:
@@ -60,9 +63,11 @@ class _Reducer:
         self.sparse = {}  # {id of a parameter: the sparse dimensions of its gradient}
         self.synchronized = False
         self.waits = True  # step() waits for the gradients
-        self.check = None
         self.buckets, self.left, self.bucket_of = [], {}, {}
         self.sent = 0
+        self.turn = None
+        self.habit = Habit()
+        self.met = False  # all ranks have had the same step once
         self.began = False
         if self.state.size > 1:
             self.arrange(optimizer)
@@ -73,14 +78,15 @@ class _Reducer:
         self.buckets = [_Bucket(part) for group in self._grouped(parameters) for part in _split(group, self.groups is None)]
         self.bucket_of = {id(p): bucket for bucket in self.buckets for p in bucket.parameters}
         self.begin_anew()
+        layout = repr([[(str(p.dtype), tuple(p.shape)) for p in bucket.parameters] for bucket in self.buckets])
+        head = {"op": "DistributedOptimizer", "parameters": len(parameters), "digest": hashlib.sha256(layout.encode()).hexdigest()[:16]}
+        # Waits, since gloo may hang if this header is still under way when another library begins a collective.
+        self.state.line.result(self.state.line.add(_line.Op(head, [], lambda _: None)))
         for p in parameters:
             known = _hooks.pop(p, None)
             if known is not None:  # of an optimizer that this one takes the place of, as when a cell runs again
                 known.remove()
             _hooks[p] = p.register_post_accumulate_grad_hook(self.take)
-        layout = repr([[(str(p.dtype), tuple(p.shape)) for p in bucket.parameters] for bucket in self.buckets])
-        head = {"op": "DistributedOptimizer", "parameters": len(parameters), "digest": hashlib.sha256(layout.encode()).hexdigest()[:16]}
-        self.check = self.state.line.add(_line.Op(head, [], lambda _: None))
 
     def _grouped(self, parameters):
         if isinstance(self.groups, int) and self.groups:
@@ -103,40 +109,71 @@ class _Reducer:
 
     def take(self, p):
         """The hook: p.grad is there."""
+        if not self.began:
+            self._begin()
+        key = id(p)
+        left = self.left[key] = self.left[key] - 1
+        if left == 0:
+            bucket = self.bucket_of[key]
+            bucket.ready += 1
+            if bucket.ready == len(bucket.parameters):
+                while self.sent < len(self.buckets) and self.buckets[self.sent].ready == len(self.buckets[self.sent].parameters):
+                    self._send(self.buckets[self.sent])
+        elif left < 0:
+            raise AssertionError(TOO_OFTEN)
+
+    def _begin(self):
         if not self.state.holds():
             raise _ops.HorovodInternalError("this DistributedOptimizer is of a world that is over: call hvd.init() and make it again")
-        if self.left[id(p)] <= 0:
-            raise AssertionError(TOO_OFTEN)
         self.began = True
-        self.left[id(p)] -= 1
-        if self.left[id(p)] == 0:
-            self.bucket_of[id(p)].ready += 1
-            while self.sent < len(self.buckets) and self.buckets[self.sent].ready == len(self.buckets[self.sent].parameters):
-                self._send(self.buckets[self.sent])
 
     def _send(self, bucket):
+        turns = self.state.line.turns
+        if self.sent == 0:
+            self.turn = turns.begin(self, self._may_travel_bare())
         self.sent += 1
-        parts, bucket.contexts = zip(*(self.compression.compress(self._gradient(p)) for p in bucket.parameters))
+        self._pack(bucket)
+        if self.turn.bare:
+            turns.send(self.turn, bucket.space)
+        else:
+            bucket.op = turns.add(self.turn, self._reduction(bucket, self.sent, self.turn.asks, self.met), bucket.space)
+
+    def _may_travel_bare(self):
+        """Can the gradients' sum have a mark that tells about all ranks? On a GPU, to read it would make Python wait."""
+        spaces = [bucket.space for bucket in self.buckets]
+        return self.op in (_ops.Average, _ops.Sum) and all(
+            space is not None and space.device.type == "cpu" and space.dtype.is_floating_point for space in spaces
+        )
+
+    @torch.no_grad()
+    def _pack(self, bucket):
+        """Puts the gradients into bucket.space, and behind them the mark: 0."""
+        parts = [self._gradient(p) for p in bucket.parameters]
+        if self.compression is not Compression.none:
+            parts, bucket.contexts = zip(*map(self.compression.compress, parts))
         dtype = _ops.carried(parts[0])
-        parts = [part.reshape(-1).to(dtype) for part in parts]
-        size = sum(p.numel() for p in bucket.parameters)
-        if size != sum(part.numel() for part in parts):
+        parts = [part.reshape(-1) if part.dtype == dtype else part.reshape(-1).to(dtype) for part in parts]
+        if [part.numel() for part in parts] != bucket.sizes:
             raise ValueError("compression may change the type of gradients, and not the number of their elements")
-        if bucket.space is None or bucket.space.numel() != size or bucket.space.dtype != dtype:
-            bucket.space = parts[0].new_empty(size)
-        bucket.flat = flat = torch.cat(parts, out=bucket.space)
-        _ops.scale_(flat, self.before)
-        kind = _ops.KINDS[self.op]
+        if bucket.space is None or bucket.space.dtype != dtype:
+            bucket.space, bucket.mark = parts[0].new_empty(bucket.size + 1), parts[0].new_zeros(1)
+        torch.cat([*parts, bucket.mark], out=bucket.space)
+        _ops.scale_(bucket.space, self.before)
+
+    def _reduction(self, bucket, number, asks, eager):
+        flat, kind = bucket.space, _ops.KINDS[self.op]
         head = {
             "op": "allreduce",
             "name": "gradients",
-            "bucket": self.sent,
+            "bucket": number,
             "reduce": kind,
-            "flats": [[_ops.name_of(dtype), size]],
+            "flats": [[_ops.name_of(flat.dtype), flat.numel()]],
             "device": flat.device.type,
+            "again": asks,
+            "eager": eager,
         }
-        step = lambda _: _line.start(dist.all_reduce, flat, getattr(dist.ReduceOp, kind))  # noqa: E731
-        bucket.op = self.state.line.add(_line.Op(head, [step], lambda _: None, eager=True))
+        step = lambda _: [_line.start(dist.all_reduce, flat, getattr(dist.ReduceOp, kind))]  # noqa: E731
+        return _line.Op(head, [step], lambda _: None, eager=eager)
 
     def _gradient(self, p):
         """The gradient, dense: zeros if this rank's graph had no use for the parameter."""
@@ -144,7 +181,7 @@ class _Reducer:
         if grad is None:
             return torch.zeros_like(p, memory_format=torch.contiguous_format, requires_grad=False)
         if grad.layout == torch.strided:
-            return grad.detach()
+            return grad
         self.sparse[id(p)] = grad.sparse_dim()
         return grad.to_dense()
 
@@ -152,22 +189,41 @@ class _Reducer:
         """Sends what is not sent, waits, and puts the results into the gradients."""
         if self.state.size == 1:
             return
-        if self.check is not None:
-            check, self.check = self.check, None
-            self.state.line.result(check)
         while self.sent < len(self.buckets):
             self._send(self.buckets[self.sent])
         try:
-            for bucket in self.buckets:
-                self.state.line.result(bucket.op)
+            late = []
+            for number, bucket in enumerate(self.buckets, 1):
+                if not self.turn.bare:
+                    self.state.line.result(bucket.op)
+                elif not self.state.line.turns.is_whole(self.turn, number - 1):
+                    late.append((number, bucket))
+                    continue
                 self._put(bucket)
+            self._repeat(late)
+            self.met = True
         finally:
             self.begin_anew()
 
+    def _repeat(self, late):
+        """Sends these buckets again, with headers: a rank had not kept its promise."""
+        if self.turn.bare:
+            self.habit.breaks() if late else self.habit.keeps()
+        for number, bucket in late:
+            self._pack(bucket)
+            self.state.line.result(self.state.line.add(self._reduction(bucket, number, False, eager=False)))
+            self._put(bucket)
+
     @torch.no_grad()
     def _put(self, bucket):
-        parts = bucket.flat.split([p.numel() for p in bucket.parameters])
-        for p, part, context in zip(bucket.parameters, parts, bucket.contexts):
+        """Gives the parameters the reduced gradients."""
+        gradients = [p.grad for p in bucket.parameters]
+        if self.compression is Compression.none and all(_is_flat(gradient, bucket.space.dtype) for gradient in gradients):
+            bucket.space.mul_(self.after)
+            torch.split_with_sizes_copy(bucket.space[:-1], bucket.sizes, out=[gradient.view(-1) for gradient in gradients])
+            return
+        parts = bucket.space[:-1].split(bucket.sizes)
+        for p, part, context in zip(bucket.parameters, parts, bucket.contexts or [None] * len(parts)):
             found = self.compression.decompress(part.view(p.shape), context)
             if p.grad is not None and p.grad.layout == torch.strided and found.dtype == p.grad.dtype and found.dtype.is_floating_point:
                 torch.mul(found, self.after, out=p.grad)
@@ -175,6 +231,11 @@ class _Reducer:
             found = _ops.scale_(found.clone(), self.after).to(p.dtype)
             dims = self.sparse.get(id(p))
             p.grad = found if dims is None else found.to_sparse(dims)
+
+
+def _is_flat(grad, dtype):
+    """Can numbers be copied into it in their order?"""
+    return grad is not None and grad.layout == torch.strided and grad.dtype == dtype and dtype.is_floating_point and grad.is_contiguous()
 
 
 def _split(parameters, limited):
@@ -292,7 +353,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     a number of buckets, or lists of parameters. Sparse gradients travel as dense ones, whatever sparse_as_dense says. A closure of
     step() may call backward: gradients are reduced after it. The interface is that of Horovod's documentation of horovod.torch.
 
-    ValueError: what Horovod also refuses, such as names that are not unique. NotImplementedError: Adasum, or a process set.
+    All ranks must call it. ValueError: what Horovod also refuses, such as names that are not unique. NotImplementedError: Adasum, or
+    a process set. HorovodInternalError: the ranks' models differ.
     """
     _ops.check(op, process_set)
     op = _ops.which(op, None)

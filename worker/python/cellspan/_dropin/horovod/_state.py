@@ -72,19 +72,40 @@ def _environ(name, otherwise):
 def _meet(place):
     """(This node's number among those that have a process with this local rank, their number). Nodes may have different numbers of
     ranks, so all ranks say where they are."""
+    rank, size, local_rank, _, node = place
+    store = _store()
+    rows = _by_store(store, rank, size, f"{node} {local_rank}") if store is not None else _by_group(size, f"{node} {local_rank}")
+    places = [row.split() for row in rows]
+    nodes = sorted({int(other) for other, local in places if int(local) == local_rank})
+    return nodes.index(node), len(nodes)
+
+
+def _store():
+    """The group's store. None: this torch hides it; torch has no public function for it."""
     from torch.distributed import distributed_c10d as c10d
 
-    store = c10d._get_default_store()
-    rank, size, local_rank, _, node = place
+    get = getattr(c10d, "_get_default_store", None)
+    return get() if get is not None else None
+
+
+def _by_store(store, rank, size, text):
+    """The texts of all ranks. It needs no collective, and so no GPU."""
     times = store.add(f"cellspan-horovod/times/{rank}", 1)  # init() may come again, after a shutdown(); equal on all ranks
     prefix = f"cellspan-horovod/{times}"
-    store.set(f"{prefix}/{rank}", f"{node} {local_rank}")
-    rows = [store.get(f"{prefix}/{other}").decode().split() for other in range(size)]
+    store.set(f"{prefix}/{rank}", text)
+    rows = [store.get(f"{prefix}/{other}").decode() for other in range(size)]
     store.set(f"{prefix}/{rank}/met", "")
     for other in range(size) if rank == 0 else ():  # the store ends with rank 0, and others may still read
         store.get(f"{prefix}/{other}/met")
-    nodes = sorted({int(other) for other, local in rows if int(local) == local_rank})
-    return nodes.index(node), len(nodes)
+    return rows
+
+
+def _by_group(size, text):
+    import torch.distributed as dist
+
+    rows = [None] * size
+    dist.all_gather_object(rows, text)
+    return rows
 
 
 def shutdown():

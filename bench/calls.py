@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""A function on all ranks and their values back: cellspan.run(f, gather=True) beside Monarch's actor.f.call().get().
+
+    bench/calls.py [--monarch PYTHON] [--repeat N] [--calls N] [--ranks 1,4,16]     prints rows of RESULTS.md
+
+PYTHON is that of an environment with torchmonarch. The processes of both systems stay for all repeats, and the systems take turns: in a turn, each
+makes so many calls one after the other, and the turn's figure is their median. The way itself: a question of home's to idle ranks, which takes the
+same way (home, agent, kernel, agent, ranks, and back), but executes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+
+from common import Kernel
+
+TIMED = """
+def timed(call, calls):
+    import statistics, time
+    found = []
+    for _ in range(calls):
+        begin = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found)
+"""
+MONARCH = TIMED + """
+import sys
+from monarch.actor import Actor, endpoint, this_host
+class One(Actor):
+    @endpoint
+    def f(self): return 1
+actor = this_host().spawn_procs({"procs": int(sys.argv[1])}).spawn("one", One)
+print("median", timed(lambda: actor.f.call().get(), 20), flush=True)
+for line in sys.stdin:
+    print("median", timed(lambda: actor.f.call().get(), int(line)), flush=True)
+"""
+CELLSPAN = TIMED + """
+import cellspan
+from cellspan._worker import home
+def f(): return 1
+def run(): return cellspan.run(f, n=%d, gather=True)
+def way(): return home.current.ask_ranks("names", {"typed": "no_such_name"}, everybody=True)()
+assert run() == [1] * %d and len(way()) == %d
+timed(run, 20)
+"""
+
+
+class Monarch:
+    """A program with n actors."""
+
+    def __init__(self, python, n):
+        self.process = subprocess.Popen([python, "-c", MONARCH, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._median()
+
+    def calls(self, count):
+        """The median of so many calls, in seconds."""
+        print(count, file=self.process.stdin, flush=True)
+        return self._median()
+
+    def _median(self):
+        for line in self.process.stdout:
+            if line.startswith("median "):
+                return float(line.split()[1])
+        raise RuntimeError("Monarch's program has ended")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Cellspan:
+    """A notebook with n ranks."""
+
+    def __init__(self, n):
+        self.kernel = Kernel("cellspan")
+        self.kernel.must(CELLSPAN % (n, n, n))
+
+    def calls(self, what, count):
+        """The median of so many calls of run or way, in seconds."""
+        return float(self.kernel.must("print(timed(%s, %d))" % (what, count)).output.strip())
+
+    def close(self):
+        self.kernel.close()
+
+
+def measure(python, n, repeat, calls):
+    """{system: [seconds, ...]}"""
+    found = {"monarch": [], "cellspan": [], "way": []}
+    monarch, cellspan = Monarch(python, n) if python else None, None
+    try:
+        cellspan = Cellspan(n)
+        for _ in range(repeat):
+            if monarch:
+                found["monarch"].append(monarch.calls(calls))
+            found["cellspan"].append(cellspan.calls("run", calls))
+            found["way"].append(cellspan.calls("way", calls))
+    finally:
+        for system in filter(None, (monarch, cellspan)):
+            system.close()
+    return found
+
+
+def shown(seconds):
+    return "%.2f (%.2f–%.2f)" % tuple(1000 * x for x in (statistics.median(seconds), min(seconds), max(seconds))) if seconds else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--monarch", metavar="PYTHON", help="(without: cellspan alone)")
+    parser.add_argument("--repeat", type=int, default=15, help="(15)")
+    parser.add_argument("--calls", type=int, default=50, help="in each turn (50)")
+    parser.add_argument("--ranks", default="1,4,16", help="(1,4,16)")
+    options = parser.parse_args()
+    if options.repeat < 1 or options.calls < 1:
+        sys.exit("--repeat, --calls: 1 or more")
+    print("| ranks | Monarch, ms | cellspan, ms | cellspan to Monarch | the way itself, ms | turns |\n" + "| --- " * 6 + "|")
+    for n in map(int, options.ranks.split(",")):
+        row = measure(options.monarch, n, options.repeat, options.calls)
+        ratio = "%.2fx" % statistics.median(c / m for c, m in zip(row["cellspan"], row["monarch"])) if row["monarch"] else ""
+        cells = n, shown(row["monarch"]), shown(row["cellspan"]), ratio, shown(row["way"]), options.repeat
+        print("| %s |" % " | ".join(map(str, cells)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+/* cell_before.h - the steps of a cell before ranks run it (CELL_BEFORE). */
+#ifndef KERNEL_CELL_CELL_BEFORE_H
+#define KERNEL_CELL_CELL_BEFORE_H
+
+#include "kernel/cell/cell.h"
+
+/* ---- expand.c ---- */
+void expand_begin(struct cell *c);
+enum cell_outcome expand_look(struct cell *c);
+void expand_reply(struct cell *c, const json_t *content);
+
+/* ---- end_ranks.c ---- */
+void end_ranks_begin(struct cell *c);
+enum cell_outcome end_ranks_look(struct cell *c);
+
+/* ---- prepare.c ---- */
+void prepare_choose_begin(struct cell *c);
+enum cell_outcome prepare_choose_look(struct cell *c);
+void prepare_ask_begin(struct cell *c);
+enum cell_outcome prepare_ask_look(struct cell *c);
+void prepare_begin(struct cell *c);
+enum cell_outcome prepare_look(struct cell *c);
+void prepare_ship_begin(struct cell *c);
+enum cell_outcome prepare_ship_look(struct cell *c);
+/* a CAPTURED, PACKED or PORT */
+void prepare_message(struct cell *c, unsigned node, const struct span *m);
+/* What home has found out of the cell's variables, as in CAPTURED. */
+void prepare_take_captured(struct cell *c, struct slice names, struct slice warnings);
+
+/* ---- start_ranks.c ---- */
+void start_begin(struct cell *c);
+/* false: too few machines are left for all ranks, so the living ranks must end first */
+bool start_look(struct cell *c);
+/* --fresh: asks whether there is room for the cell's ranks; fails the cell if there is none, while
+ * the old ranks still live. If the machines are not known yet, nothing can be asked. */
+void start_try_begin(struct cell *c);
+bool start_try_look(struct cell *c); /* false: a machine has not answered */
+/* a rank is ready: the others get the whole time limit again */
+void start_progress(struct cell *c);
+/* fails the cell if the Python of READY does not match home's */
+void start_check(struct notebook *nb, const struct rank *r, struct slice version);
+void start_late(struct cell *c); /* no rank has become ready for too long */
+
+/* ---- room.c ---- */
+int room_begin(struct cell *c); /* -1: the cell has failed */
+bool room_look(struct cell *c); /* false: it waits for ranks */
+/* a PROBED; false: it answers another question */
+bool room_message(struct cell *c, const struct rank *r, const struct span *m);
+void room_tick(struct cell *c, uint64_t now);
+void room_over(struct cell *c); /* interrupts ranks that have not answered */
+
+/* ---- follow.c ---- */
+/* sends FOLLOW to ranks whose settings differ from home's; -1: the cell has failed */
+int follow_tell(struct cell *c);
+
+/* ---- compare.c ---- */
+void compare_begin(struct cell *c);
+enum cell_outcome compare_look(struct cell *c);
+/* a PROBED; false: it answers another question */
+bool compare_message(struct cell *c, struct rank *r, const struct span *m);
+void compare_over(struct cell *c); /* the cell is over: interrupts ranks that still compare */
+
+/* ---- broadcast.c ---- */
+/* takes the blob of PACKED and sends it to ranks, now or later */
+void broadcast_packed(struct cell *c, const struct span *packed);
+/* a PROBED; false: it answers another question */
+bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m);
+/* a rank's DONE says that it lacks the names that were sent */
+void broadcast_failed(struct cell *c, const struct span *done);
+void broadcast_late(struct cell *c); /* no rank has sent the id in time */
+void broadcast_over(struct cell *c);
+void broadcast_release(struct cell *c);
+
+#endif

@@ -1,0 +1,82 @@
+/* cell_nodes.h - where the ranks of a cell run: the nodes, the engine that starts them, and which
+ * rank gets which node. */
+#ifndef KERNEL_CELL_CELL_NODES_H
+#define KERNEL_CELL_CELL_NODES_H
+
+#include "kernel/cell/cell.h"
+
+/* ---- group_nodes.c ---- */
+struct group_nodes {
+    struct group_node *first, *end;
+};
+#define GROUP_NODES_EACH(at, all) for (struct group_node *at = (all).first; at < (all).end; at++)
+/* The nodes on which the group's ranks may run; borrowed. */
+struct group_nodes group_nodes_of(const struct notebook *nb);
+/* The cell's ranks run on this machine, or will when the group has moved. */
+bool group_nodes_are_here(const struct cell *c);
+/* The same for the ranks of this cell, which may have a group of their own. */
+struct group_nodes group_nodes_of_cell(const struct cell *c);
+struct group_node *group_node_of(const struct notebook *nb, unsigned node); /* NULL: unknown */
+unsigned group_nodes_lost(const struct notebook *nb);
+/* Adds the engine's n nodes from `first` on, once. -1: memory is out */
+int group_nodes_add(struct notebook *nb, unsigned first, unsigned n);
+
+/* ---- engine_of_cell.c ---- */
+int engine_choose(struct cell *c);              /* checks --on; -1: the cell has failed */
+bool group_is_somewhere(const struct group *g); /* it has ranks or an engine's run */
+void engine_begin(struct cell *c);
+enum cell_outcome engine_look(struct cell *c);
+void engine_fail(struct cell *c);
+/* ends the engine's run and its ranks */
+void engine_leave(struct notebook *nb);
+/* does the same, and forgets --on: the next ranks run on this machine */
+void engine_end(struct notebook *nb);
+/* forgets the --on that failed: ranks may run where the next cell says, or here */
+void engine_settle(struct notebook *nb);
+bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */
+/* the machines for the cell's ranks are known, and need not be started first */
+bool engine_is_known(const struct cell *c);
+void engine_lost(struct notebook *nb, unsigned node, const char *why);
+void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
+
+/* ---- node_errors.c ---- */
+void node_errors_add(struct cell *c, unsigned node, const char *name, const char *why);
+void node_errors_look(struct cell *c); /* fails the cell when no node is still starting */
+void node_errors_fail(struct cell *c); /* fails the cell; the text names the nodes so far */
+void node_errors_release(struct cell *c);
+
+/* ---- placement.c ---- */
+struct placement {
+    struct place_node *node; /* owned, n of them: the cell's machines that are not lost */
+    size_t n;
+};
+int placement_open(const struct cell *c, struct placement *p); /* -1: memory is out */
+/* the node's index in p->node, or PLACE_NOWHERE */
+unsigned placement_find(const struct placement *p, unsigned node);
+void placement_gpus(struct notebook *nb, unsigned node, const struct span *m); /* a GPUS */
+struct place_want placement_want(const struct cell *c); /* the GPUs that its ranks want */
+/* the world's size; 0: it depends on the machines */
+unsigned placement_world(const struct cell *c);
+/* asks machines for their GPUs if the placement depends on them; -1: the cell has failed */
+int placement_ask(struct cell *c);
+bool placement_wait(const struct cell *c); /* a machine has not answered */
+
+/* ---- world.c ---- */
+/* No two of these ranks use the same GPU (true also if they have none). NCCL needs this. */
+bool world_gpus_are_own(const struct cell *c, const struct ranks *to);
+bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
+json_t *world_env(const struct cell *c);                          /* RUN's `env`; new */
+json_t *world_meets(const struct cell *c);                        /* RUN's `meets`; new */
+int world_add_layout(const struct cell *c, struct buf *out);      /* RUN's `layout` */
+/* Adds "env", "meets" and "layout" of the cell's world, as in RUN. -1: memory is out. */
+MUST_USE int world_add(const struct cell *c, json_t *to);
+
+/* ---- rendezvous.c ---- */
+/* *out: an address of `node` whose family (IPv4, IPv6) all these n nodes have; if there is none,
+ * its first address; "": it has no address. -1: memory is out. */
+int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
+                  struct buf *out);
+/* Adds all its addresses, each in 16 bytes: IPv6, or IPv4 mapped to that. -1: memory is out. */
+MUST_USE int rendezvous_add_bytes(const struct notebook *nb, unsigned node, struct buf *out);
+
+#endif

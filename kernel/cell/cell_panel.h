@@ -1,0 +1,29 @@
+/* cell_panel.h - the output of a cell as tabs, with --merge panel. */
+#ifndef KERNEL_CELL_CELL_PANEL_H
+#define KERNEL_CELL_CELL_PANEL_H
+
+#include "kernel/cell/cell.h"
+
+/* ---- cell_panel.c ---- */
+/* Are there tabs? The first call makes them. A single rank has none. */
+bool cell_panel_on(struct cell *c);
+/* Shows what has changed, regardless of the rate: before another kind of message, and at the end.
+ */
+void cell_panel_flush(struct cell *c);
+void cell_panel_tick(struct cell *c);
+uint64_t cell_panel_due(const struct cell *c);
+void cell_panel_close(struct cell *c);
+
+/* ---- panel_displays.c ---- */
+/* A display of the rank, an update of one, or clear_output. Only if cell_panel_on(). */
+void panel_displays_take(struct cell *c, unsigned rank, const char *type, const struct content *p);
+/* The rank's lines go, and its next displays take the places of those that it had. */
+void panel_displays_clear(struct cell *c, unsigned rank);
+/* Shows displays that were kept, when the server lets them through. */
+void panel_displays_tick(struct cell *c);
+bool panel_displays_wait(const struct cell *c);
+void panel_displays_end(struct cell *c); /* shows them as far as it does, and removes what a rank
+                                            has cleared and not filled again */
+void panel_displays_close(struct cell *c);
+
+#endif

@@ -1,0 +1,45 @@
+/* cell_runs.h - the steps of a cell from RUN to its end (CELL_RUNS, CELL_AFTER). */
+#ifndef KERNEL_CELL_CELL_RUNS_H
+#define KERNEL_CELL_CELL_RUNS_H
+
+#include "kernel/cell/cell.h"
+
+/* ---- run_cell.c ---- */
+/* %pull from one rank, given as a number: it pulls values, not lists by rank */
+bool run_pulls_values(const struct cell *c);
+/* Adds the names that %pull wants, comma-separated. -1: memory is out. */
+MUST_USE int run_add_pulled(const struct cell *c, struct buf *out);
+void run_begin(struct cell *c);
+/* members that did not get their message will not answer it */
+void run_leave_out(struct cell *c);
+enum cell_outcome run_look(struct cell *c);
+/* all members have ended: shows their errors */
+enum cell_outcome run_end(struct cell *c);
+
+/* ---- hand.c ---- */
+void hand_up(struct cell *c, const struct member *member, const struct span *m); /* to home */
+void hand_down(struct cell *c, const struct span *m);                            /* to a rank */
+void hand_interrupt(struct cell *c); /* home may be running the user's code for ranks */
+
+/* ---- rank_ends.c ---- */
+void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m);
+void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m);
+/* The rank has no process any more: its widgets become text, and pages whose comm messages it has
+ * not answered wait no more. Call it before rank_end(). */
+void rank_ends_widgets(struct notebook *nb, const struct rank *r);
+void rank_ends_debugger(struct notebook *nb, uint32_t worker);
+/* the node is lost, and all its ranks with it */
+void rank_ends_lost(struct notebook *nb, unsigned node, const char *why);
+
+/* ---- bind_home.c ---- */
+void bind_begin(struct cell *c);
+enum cell_outcome bind_look(struct cell *c);
+void bind_reply(struct cell *c, const struct span *reply, const json_t *content);
+void bind_drop_blobs(struct cell *c);
+/* All values that home waits for are small, so RETURN carries them. */
+bool bind_return_has_values(const struct cell *c);
+
+/* ---- finish.c ---- */
+void finish_begin(struct cell *c);
+
+#endif

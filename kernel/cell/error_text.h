@@ -1,0 +1,23 @@
+/* error_text.h - the texts of errors and notices. */
+#ifndef KERNEL_CELL_ERROR_TEXT_H
+#define KERNEL_CELL_ERROR_TEXT_H
+
+#include "kernel/cell/cell.h"
+
+/* the content of the error message; NULL: nothing failed, or memory is out */
+json_t *error_of_cell(struct cell *c);
+/* names ranks that failed with the same error after it was shown */
+void error_note_late(struct cell *c);
+/* names running ranks, which are killed now, and where each hangs */
+void error_note_hangs(struct cell *c);
+/* takes error and shows it at once; only the first is shown */
+void error_show(struct cell *c, json_t *error);
+/* the part of faulthandler's text that shows the main thread */
+const char *error_main_thread(const char *stack);
+/* the main thread's innermost frame, and the line of the cell that led there */
+int error_place(const char *stack, struct buf *out);
+/* {"ename","evalue","traceback"} of a rank's death, and of any process: "who was killed (where)" */
+json_t *error_of_death(const struct notebook *nb, const struct rank *r, const struct span *m);
+json_t *error_of_exit(const char *ename, const char *who, const char *where, const struct span *m);
+
+#endif

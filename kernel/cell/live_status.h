@@ -1,0 +1,28 @@
+/* live_status.h - the status of a running cell, and the memory and GPUs that ranks use. */
+#ifndef KERNEL_CELL_LIVE_STATUS_H
+#define KERNEL_CELL_LIVE_STATUS_H
+
+#include "kernel/cell/cell.h"
+
+/* ---- live_status.c ---- */
+void live_begin(struct cell *c); /* the ranks begin to run the cell */
+void live_tick(struct cell *c, uint64_t now);
+void live_cleared(struct cell *c); /* rank 0 cleared the cell's output */
+void live_end(struct cell *c);
+
+/* ---- rank_usage.c ---- */
+struct rank_usage_text {
+    char gpu[64];
+    char other[96];
+};
+struct status_rank;
+void rank_usage_ask(struct notebook *nb);        /* asks all nodes that have ranks */
+bool rank_usage_wait(const struct notebook *nb); /* some may still answer in time */
+bool rank_usage_have_gpus(const struct notebook *nb);
+void rank_usage_take(struct notebook *nb, unsigned node, const struct span *m); /* a GAUGES */
+/* Fills in memory and GPUs of the rank, from its node's last answer; strings point into text. */
+void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank_usage_text *text,
+                    struct status_rank *row);
+void rank_usage_release(struct notebook *nb);
+
+#endif

@@ -1,0 +1,23 @@
+/* prompts.h - input() in ranks and at home. */
+#ifndef KERNEL_CELL_PROMPTS_H
+#define KERNEL_CELL_PROMPTS_H
+
+#include "kernel/cell/cell.h"
+
+/* An INPUT from home (rank -1) or a rank; it is shown under r when it is the first. */
+void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, long rank,
+                 bool labelled, const struct span *m);
+/* an INPUT with `over`: removes the prompt */
+void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m);
+void prompts_leave(struct notebook *nb, uint32_t worker); /* removes all prompts of a worker */
+/* A cell begins: removes prompts of home's threads, for clients don't show prompts of a cell that
+ * is over. Those of subshells' cells stay. */
+void prompts_begin(struct notebook *nb);
+void prompts_stop(struct notebook *nb); /* ranks are interrupted: removes all their prompts */
+void prompts_answer(struct notebook *nb, struct request *r); /* an input_reply */
+bool prompts_wait(const struct notebook *nb);                /* there is a prompt */
+void prompts_tick(struct notebook *nb);
+uint64_t prompts_due(const struct notebook *nb);
+void prompts_release(struct notebook *nb);
+
+#endif

@@ -1,0 +1,103 @@
+/* comms.h - the comms of home and ranks: which process each belongs to, and a copy of the last
+ * state of widgets, so that a page gets the state while the process is busy. Updates that come too
+ * fast for a page wait here and become one. Pure. */
+#ifndef KERNEL_COMMS_COMMS_H
+#define KERNEL_COMMS_COMMS_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+
+/* ipywidgets' targets: of a widget, and of the comm by which a page asks for the state of all. */
+#define COMM_WIDGET  "jupyter.widget"
+#define COMM_CONTROL "jupyter.widget.control"
+/* bytes of all copies; a widget for which there is no room must be asked */
+#define COMM_COPIES_MAX ((size_t)64 << 20)
+/* All updates of widgets leave at once up to that rate, well below the 1,000 messages a second at
+ * which Jupyter's server begins to drop them. Then they wait until the next slot. */
+#define COMM_SLOT_NS  UINT64_C(100000000)
+#define COMM_SLOT_MAX 40u
+
+/* ---- widget_state.c ---- */
+/* Values of a widget by name, and binary values, which lie beside them with their path. */
+struct widget_state {
+    json_t *values; /* owned: an object; NULL: none */
+    struct widget_bytes {
+        json_t *path; /* owned: an array; the first item is the value's name */
+        char *p;      /* owned, n bytes */
+        size_t n;
+    } *bytes; /* owned, n of them */
+    size_t n, room;
+    size_t size; /* of all, in bytes, roughly */
+};
+
+/* Sets the values of `data`, the data of a comm_open or of an update: later ones win. -1: memory is
+ * out, or data is no state; then *s is released. */
+MUST_USE int widget_state_set(struct widget_state *s, const json_t *data,
+                              const struct slice *buffers, size_t n);
+void widget_state_release(struct widget_state *s); /* leaves an empty state */
+
+/* ---- comms.c ---- */
+struct page_comm {
+    char *id, *target; /* owned */
+    uint32_t worker;   /* 0: the kernel answers it itself */
+    bool copied;       /* `state` is the widget's whole state */
+    json_t *shown;     /* owned: the ids of the displays that show it; or NULL */
+    struct widget_state state;
+    bool waits;
+    struct widget_state waiting;     /* the update that waits */
+    struct page_comm *next, *before; /* in the order in which they were opened */
+    struct page_comm *same_hash, *next_waiting;
+};
+
+struct comm_table;
+
+struct comm_table *comms_create(void);    /* NULL: memory is out */
+void comms_destroy(struct comm_table *t); /* NULL is fine */
+
+/* A new comm; an older one with this id is gone. NULL: memory is out. */
+struct page_comm *comms_open(struct comm_table *t, struct slice id, struct slice target,
+                             uint32_t worker);
+struct page_comm *comms_find(const struct comm_table *t, struct slice id); /* NULL: there is none */
+void comms_close(struct comm_table *t, struct page_comm *c);
+/* The first comm of this worker after `after` (NULL: of all); NULL: there is none. */
+struct page_comm *comms_of(const struct comm_table *t, uint32_t worker,
+                           const struct page_comm *after);
+size_t comms_count(const struct comm_table *t);
+/* `comms` of a comm_info_reply. target: only these, "" for all. NULL: memory is out */
+json_t *comms_info(const struct comm_table *t, struct slice target);
+
+/* Adds what a message of a widget sets to its copy. If there is no room the widget has no copy any
+ * more. opens: `data` is the whole state. */
+void comms_copy(struct comm_table *t, struct page_comm *c, const json_t *data,
+                const struct slice *buffers, size_t n, bool opens);
+/* The content of the update_states that answers on comm `id`, and its buffers (*list is an array to
+ * free; it borrows from the copies). 1: a widget has no copy. -1: memory is out. */
+MUST_USE int comms_states(const struct comm_table *t, struct slice id, struct buf *content,
+                          struct slice **list, size_t *n);
+
+/* ---- text.c ---- */
+/* Appends what a widget shows, as text: its value, or the texts of what is in it. */
+MUST_USE int comms_text(const struct comm_table *t, const struct page_comm *c, struct buf *out);
+
+/* ---- updates.c ---- */
+/* May an update leave now? Counts it then. */
+bool comms_may_send(struct comm_table *t, uint64_t now_ns);
+/* Some widgets send commands as values: set, and reset to null at once (plotly does). So null must
+ * not replace a value that the page has not seen: false. */
+bool comms_may_merge(const struct page_comm *c, const json_t *data);
+/* The update waits. If one of that comm waits, both become one. -1: memory is out; the comm has no
+ * update that waits any more. */
+MUST_USE int comms_wait(struct comm_table *t, struct page_comm *c, const json_t *data,
+                        const struct slice *buffers, size_t n);
+bool comms_waits(const struct comm_table *t); /* does any update wait? */
+/* The first comm with an update that waits, of this worker (0: of any); NULL: there is none. */
+struct page_comm *comms_waiting(const struct comm_table *t, uint32_t worker);
+/* The content and the buffers of the update that waits; it waits no more. *s keeps what the list
+ * borrows, and *list is an array; the caller releases both. -1: memory is out. */
+MUST_USE int comms_take(struct comm_table *t, struct page_comm *c, struct buf *content,
+                        struct widget_state *s, struct slice **list);
+void comms_give_up(struct comm_table *t, struct page_comm *c); /* the update that waits is lost */
+uint64_t comms_due_ns(const struct comm_table *t); /* the next slot; UINT64_MAX: no update waits */
+
+#endif

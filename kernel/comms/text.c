@@ -1,0 +1,114 @@
+/* What a widget shows, as text, from the copy of its state. */
+#include <string.h>
+
+#include "kernel/comms/private.h"
+
+#define DEPTH_MAX 8 /* containers within containers */
+
+static int add_text(const struct comm_table *t, const struct page_comm *c, struct buf *out,
+                    int depth);
+
+/* HTML's names of characters that a text needs; others stay. */
+static int add_plain(struct buf *out, const char *text)
+{
+    static const struct {
+        const char *name, *text;
+    } names[] = { { "&lt;", "<" }, { "&gt;", ">" }, { "&amp;", "&" } };
+
+    while (*text) {
+        size_t n = 1, k = 0;
+
+        while (k < 3 && strncmp(text, names[k].name, strlen(names[k].name)) != 0)
+            k++;
+        if (k < 3)
+            n = strlen(names[k].name);
+        else
+            n += strcspn(text + 1, "&");
+        if (buf_add(out, k < 3 ? names[k].text : text, k < 3 ? 1 : n) < 0)
+            return -1;
+        text += n;
+    }
+    return 0;
+}
+
+static const struct page_comm *child_of(const struct comm_table *t, const json_t *child)
+{
+    static const char model[] = "IPY_MODEL_";
+    const size_t head = sizeof model - 1;
+    const char *id = json_string_value(child);
+
+    return id && strncmp(id, model, head) == 0 ? comms_find(t, slice_text(id + head)) : NULL;
+}
+
+static int add_children(const struct comm_table *t, const json_t *children, struct buf *out,
+                        int depth)
+{
+    size_t k;
+    json_t *child;
+
+    json_array_foreach (children, k, child) {
+        const struct page_comm *c = child_of(t, child);
+        const size_t before = out->n;
+
+        /* the number of a progress bar stands in the text beside it */
+        if (!c || (json_array_size(children) > 1 && json_object_get(c->state.values, "bar_style")))
+            continue;
+        if ((before && buf_add(out, " ", 1) < 0) || add_text(t, c, out, depth + 1) < 0)
+            return -1;
+        if (before && out->n == before + 1) /* it has no text */
+            out->n = before;
+    }
+    return 0;
+}
+
+/* What an Output has captured. */
+static int add_captured(const json_t *outputs, struct buf *out)
+{
+    size_t k;
+    json_t *one;
+
+    json_array_foreach (outputs, k, one) {
+        const char *text = json_string_value(json_object_get(one, "text"));
+
+        if (text && buf_add_text(out, text) < 0)
+            return -1;
+    }
+    while (out->n && out->p[out->n - 1] == '\n')
+        out->n--;
+    return 0;
+}
+
+static int add_scalar(const json_t *value, struct buf *out)
+{
+    if (json_is_string(value))
+        return add_plain(out, json_string_value(value));
+    if (json_is_integer(value))
+        return buf_addf(out, "%lld", (long long)json_integer_value(value));
+    if (json_is_real(value))
+        return buf_addf(out, "%g", json_real_value(value));
+    if (json_is_boolean(value))
+        return buf_add_text(out, json_is_true(value) ? "True" : "False");
+    return 0;
+}
+
+static int add_text(const struct comm_table *t, const struct page_comm *c, struct buf *out,
+                    int depth)
+{
+    const json_t *values = c->state.values, *children = json_object_get(values, "children");
+    const json_t *said = json_object_get(values, "description");
+
+    if (depth > DEPTH_MAX)
+        return 0;
+    if (json_is_array(children))
+        return add_children(t, children, out, depth);
+    if (json_is_array(json_object_get(values, "outputs")))
+        return add_captured(json_object_get(values, "outputs"), out);
+    if (json_string_length(said) && (add_scalar(said, out) < 0 || buf_add(out, " ", 1) < 0))
+        return -1;
+    return add_scalar(json_object_get(values, "value"), out);
+}
+
+int comms_text(const struct comm_table *t, const struct page_comm *c, struct buf *out)
+{
+    return add_text(t, c, out, 0);
+}

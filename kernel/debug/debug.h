@@ -1,0 +1,64 @@
+/* debug.h - the front of the debugger. Each worker has a debugger of its own, which speaks the
+ * Debug Adapter Protocol (DAP). Clients see one debugger, in which ranks are threads. The front
+ * passes requests on, joins answers, and gives ids other numbers. Requests are done one after the
+ * other. */
+#ifndef KERNEL_DEBUG_DEBUG_H
+#define KERNEL_DEBUG_DEBUG_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/ranks.h"
+#include "base/slice.h"
+
+struct debug;
+
+#define DEBUG_HOME (-1) /* in place of a rank */
+
+struct debug_ops {
+    void *arg;
+    /* sends a DEBUG; message is borrowed. -1: no answer will come */
+    int (*send)(void *arg, uint32_t worker, const json_t *message);
+    void (*event)(void *arg, json_t *event); /* takes it */
+    /* a client's request begins; is answered, and released */
+    void (*begin)(void *arg, void *request);
+    void (*reply)(void *arg, void *request, json_t *content); /* takes content */
+    void (*note)(void *arg, const char *text);                /* a line for the user */
+};
+
+/* prefix: how the file names of cells begin. NULL: memory is out. */
+struct debug *debug_create(const struct debug_ops *ops, const char *prefix);
+/* NULL is fine. Requests that were not answered are answered with {}. */
+void debug_destroy(struct debug *d);
+
+/* A worker is there; one that is known already is ignored. rank may be DEBUG_HOME. */
+void debug_join(struct debug *d, uint32_t worker, long rank);
+/* The worker has ended: its threads too. */
+void debug_gone(struct debug *d, uint32_t worker, uint64_t now);
+
+/* A client's request; its content is copied. Its client is gone on from every breakpoint if a
+ * second one begins. */
+void debug_request(struct debug *d, void *request, const json_t *content, uint64_t now);
+void debug_message(struct debug *d, uint32_t worker, json_t *message, uint64_t now);
+void debug_tick(struct debug *d, uint64_t now);
+uint64_t debug_due(const struct debug *d); /* UINT64_MAX: never */
+
+bool debug_is_attached(const struct debug *d);
+bool debug_is_stopped(const struct debug *d); /* home or a rank stands at a breakpoint */
+bool debug_stands(const struct debug *d, uint32_t worker); /* this worker does */
+/* A worker will get the RUN of this cell, whose whole text this is. */
+void debug_cell(struct debug *d, uint32_t worker, uint64_t cell, struct slice text);
+/* If somebody stands, all go on, without breakpoints until the next cell. A worker that has not yet
+ * answered `attach` may stand soon, so it is told in any case. */
+void debug_release(struct debug *d);
+/* Clients see this rank first. -1: it is not there. */
+MUST_USE int debug_choose(struct debug *d, long rank);
+
+/* ---- murmur2.c ---- */
+/* The hash that the file names of cells have. */
+#define MURMUR2_SEED 0xC70F6907u
+uint32_t murmur2(struct slice text, uint32_t seed);
+
+#endif

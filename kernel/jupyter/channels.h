@@ -1,0 +1,86 @@
+/* channels.h - Jupyter's five sockets. Verifies messages that come in and passes them on; signs
+ * messages that go out. It decides nothing about cells. By itself it serves what needs no
+ * interpreter and no state: the heartbeat (in a thread), connect_request, usage_request and
+ * iopub_welcome. It drops messages that are malformed, unsigned, wrongly signed, replayed or too
+ * large; it counts them and logs only some of each kind. */
+#ifndef KERNEL_JUPYTER_CHANNELS_H
+#define KERNEL_JUPYTER_CHANNELS_H
+
+#include <jansson.h>
+
+#include "base/loop/loop.h"
+#include "protocol/jupyter.h"
+
+struct channels;
+struct request;
+
+/* The content of a message, borrowed. */
+struct content {
+    struct slice content;  /* a JSON object */
+    struct slice metadata; /* a JSON object, or empty */
+    const struct slice *buffers;
+    size_t n;
+};
+
+enum channel { CHANNEL_SHELL, CHANNEL_CONTROL, CHANNEL_STDIN };
+
+/* Called with every verified request (borrowed; request_ref() keeps it). */
+typedef void (*channels_request_f)(void *arg, struct request *r);
+
+/* Binds the five sockets of the connection file at path `file`. NULL: *err names the file or the
+ * address, and the fix. */
+struct channels *channels_create(struct loop *loop, const char *file, channels_request_f f,
+                                 void *arg, struct err *err);
+void channels_destroy(struct channels *ch); /* waits up to 1 s until queued messages have left */
+
+/* Sends a reply of `type` to the client that sent r, on the same socket. */
+MUST_USE int channels_reply(struct channels *ch, struct request *r, const char *type,
+                            const struct content *p, struct err *err);
+/* Publishes a message to every subscriber. r NULL: parent_header is {}. Copies or sends the bytes
+ * before it returns. What can't leave yet is queued in order, so a missing reader is not an error.
+ */
+MUST_USE int channels_publish(struct channels *ch, const struct request *r, const char *type,
+                              const struct content *p, struct err *err);
+/* Publishes a status: "busy", "idle", "starting". "busy" also sets the time when the work on r
+ * began; r's reply has it as `started`, which clients show. */
+MUST_USE int channels_status(struct channels *ch, struct request *r, const char *state,
+                             struct err *err);
+/* Is a cell running? OCCUPIED_ASIDE: only in subshells. */
+enum occupied { OCCUPIED_NOT, OCCUPIED_ASIDE, OCCUPIED };
+
+/* While a cell is running, each idle (but that of a debug_request) is followed by a busy with
+ * parent_header {}, and such a busy is repeated twice a minute. Otherwise the idle of another
+ * request would let a server that stops idle kernels stop this one. Where subshells are concerned,
+ * the busy comes three seconds later: clients that use them get many an idle while a cell is
+ * running, and expect no other message around it. */
+void channels_on_idle(struct channels *ch, enum occupied (*occupied)(void *arg), void *arg);
+/* Sends input_request on stdin to the client that sent r, at once or when that client has connected
+ * its stdin. First drops its old replies. */
+MUST_USE int channels_ask(struct channels *ch, const struct request *r, struct slice prompt,
+                          bool password, struct err *err);
+
+/* Above HIGH, programs that print should be stopped; below LOW they may continue. */
+#define CHANNELS_WAITING_HIGH (8u << 20)
+#define CHANNELS_WAITING_LOW  (2u << 20)
+/* Bytes of iopub that wait for slow subscribers. */
+size_t channels_waiting(const struct channels *ch);
+/* `drained` is called when channels_waiting() was above HIGH and falls below LOW. */
+void channels_on_drained(struct channels *ch, loop_f drained, void *arg);
+/* Reads and passes on every message that has already arrived on shell. Call it before queued cells
+ * are aborted, so that these are aborted too. */
+void channels_drain_shell(struct channels *ch);
+
+/* A request. It has a reference count; what these functions return is borrowed from it. */
+struct request *request_ref(struct request *r);
+void request_unref(struct request *r); /* NULL is fine */
+enum channel request_channel(const struct request *r);
+const char *request_type(const struct request *r);      /* "execute_request" */
+const char *request_subshell(const struct request *r);  /* its subshell_id; NULL: none */
+const json_t *request_content(const struct request *r); /* an object, always */
+/* The raw text of a part; that of JUPYTER_PARENT may be any bytes. */
+struct slice request_part(const struct request *r, enum jupyter_part part);
+const struct slice *request_buffers(const struct request *r, size_t *n);
+/* Do both requests come from the same client (identity)? */
+bool request_same_client(const struct request *a, const struct request *b);
+
+#endif

@@ -1,0 +1,255 @@
+/* Comm messages of pages: which process gets them. Home's go the way of its other requests. Ranks
+ * get theirs at once, and serve them between cells. The kernel itself tells a page the state of all
+ * widgets, from its copies, so that no process needs to be asked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernel/notebook/notebook.h"
+
+/* how long a cell waits for the callback of a widget before the callback is interrupted */
+#define CALLBACK_LIMIT_NS (5 * NS_PER_S)
+
+/* ---- messages that ranks have not answered ---- */
+
+struct comm_told *comm_told_of(const struct notebook *nb, uint32_t worker, uint64_t cell)
+{
+    struct comm_told *t = nb->comms.told;
+
+    while (t && ((worker && t->worker != worker) || (cell && t->cell != cell)))
+        t = t->next;
+    return t;
+}
+
+static void told_end(struct notebook *nb, struct comm_told *t)
+{
+    struct comm_told **at = &nb->comms.told;
+
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    nb->ops.status(nb->ops.arg, t->r, "idle");
+    if (!nb->cell)
+        page_reset(nb->page);
+    request_unref(t->r);
+    free(t);
+}
+
+static struct comm_told *told_add(struct notebook *nb, uint32_t worker, struct request *r)
+{
+    struct comm_told *t = calloc(1, sizeof *t), **at = &nb->comms.told;
+
+    if (!t)
+        return NULL;
+    t->cell = nb->next.cell++;
+    t->worker = worker;
+    t->sent_ns = notebook_now(nb);
+    t->r = request_ref(r);
+    while (*at)
+        at = &(*at)->next;
+    *at = t;
+    return t;
+}
+
+static void to_rank(struct notebook *nb, uint32_t worker, struct request *r)
+{
+    struct span m = { .kind = SPAN_COMM, .worker = worker };
+    struct comm_told *t = told_add(nb, worker, r);
+    size_t n;
+    const struct slice *buffers = request_buffers(r, &n);
+
+    nb->ops.status(nb->ops.arg, r, "busy");
+    if (!t) {
+        log_error("comms", "a message for a rank is lost: out of memory");
+        nb->ops.status(nb->ops.arg, r, "idle");
+        return;
+    }
+    m.cell = t->cell;
+    m.v[F_COMM_TYPE].s = slice_text(request_type(r));
+    m.v[F_COMM_CONTENT].s = request_part(r, JUPYTER_CONTENT);
+    m.v[F_COMM_HEADER].s = request_part(r, JUPYTER_HEADER);
+    m.v[F_COMM_METADATA].s = request_part(r, JUPYTER_METADATA);
+    m.v[F_COMM_BUFFERS].list.item = (struct slice *)buffers;
+    m.v[F_COMM_BUFFERS].list.n = n;
+    if (notebook_send_to(nb, &worker, 1, &m, NULL) < 0)
+        told_end(nb, t);
+}
+
+void comm_routes_answered(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct comm_told *t = comm_told_of(nb, worker, m->cell);
+
+    comm_output_flush(nb, worker);
+    if (t)
+        told_end(nb, t);
+}
+
+void comm_routes_gone(struct notebook *nb, uint32_t worker)
+{
+    struct comm_told *t;
+
+    while ((t = comm_told_of(nb, worker, 0)))
+        told_end(nb, t);
+}
+
+static void interrupt(struct notebook *nb, const struct comm_told *t)
+{
+    const struct span m = { .kind = SPAN_INTERRUPT, .worker = t->worker, .cell = t->cell };
+
+    notebook_send(nb, t->worker, &m);
+}
+
+void comm_routes_interrupt(struct notebook *nb)
+{
+    for (const struct comm_told *t = nb->comms.told; t; t = t->next)
+        interrupt(nb, t);
+}
+
+/* ---- a callback that a cell waits for ---- */
+
+/* Does its rank serve it now? Later ones of this rank wait for it, or for the rank's cell. */
+static bool is_served(const struct notebook *nb, const struct comm_told *t)
+{
+    const struct rank *r = notebook_rank(nb, t->worker, NULL);
+
+    return r && comm_told_of(nb, t->worker, 0) == t &&
+           (r->state != RANK_BUSY || t->sent_ns <= r->since_ns);
+}
+
+void comm_routes_look(struct notebook *nb, uint64_t cell, const struct ranks *to, comm_late_f late,
+                      void *arg)
+{
+    struct comm_list *l = &nb->comms;
+    const uint64_t now = notebook_now(nb);
+
+    if (!l->told || (l->cell == cell && now < l->cell_ns + CALLBACK_LIMIT_NS))
+        return;
+    for (struct comm_told *t = l->cell == cell ? l->told : NULL; t; t = t->next) {
+        const struct rank *r = notebook_rank(nb, t->worker, NULL);
+
+        if (t->late || !r || !ranks_has(to, r->number) || !is_served(nb, t))
+            continue;
+        t->late = true;
+        interrupt(nb, t);
+        late(arg, r->number, (unsigned)((now - t->sent_ns) / NS_PER_S));
+    }
+    l->cell = cell;
+    l->cell_ns = now;
+}
+
+uint64_t comm_routes_due(const struct notebook *nb, uint64_t cell)
+{
+    const struct comm_list *l = &nb->comms;
+    uint64_t due = comms_due_ns(l->table);
+
+    if (due != NEVER && nb->page && l->full)
+        due = page_due_ns(nb->page);
+    if (!cell || !l->told)
+        return due;
+    return clock_earlier(due, l->cell == cell ? l->cell_ns + CALLBACK_LIMIT_NS : 0);
+}
+
+/* ---- which process ---- */
+
+static void publish_closed(struct notebook *nb, const struct request *r, struct slice id)
+{
+    publish_json(nb, r, "comm_close", json_pack("{s:s%, s:{}}", "comm_id", id.p, id.n, "data"));
+}
+
+/* A page asks for the state of all widgets. If there is no copy of one, the comm is closed: then
+ * the page asks for each of those that comm_info_request names. */
+static void tell_states(struct notebook *nb, struct request *r, struct slice id)
+{
+    struct buf content = BUF_INIT;
+    struct slice *list = NULL;
+    size_t n;
+    const int rc = comms_states(nb->comms.table, id, &content, &list, &n);
+    const struct content p = { .content = buf_slice(&content), .buffers = list, .n = n };
+
+    if (rc == 0)
+        comm_output_send(nb, r, "comm_msg", &p);
+    else
+        publish_closed(nb, r, id);
+    free(list);
+    buf_release(&content);
+}
+
+static void control(struct notebook *nb, struct request *r, struct slice id, const char *method)
+{
+    nb->ops.status(nb->ops.arg, r, "busy");
+    if (strcmp(request_type(r), "comm_msg") == 0 && strcmp(method, "request_states") == 0)
+        tell_states(nb, r, id);
+    nb->ops.status(nb->ops.arg, r, "idle");
+}
+
+/* What a page sets, the process will have. */
+static void copy(struct notebook *nb, struct page_comm *c, const struct request *r,
+                 const json_t *data)
+{
+    size_t n;
+    const struct slice *buffers = request_buffers(r, &n);
+
+    if (strcmp(text_field(data, "method"), "update") == 0)
+        comms_copy(nb->comms.table, c, data, buffers, n, false);
+}
+
+/* A page opens a comm. Home closes it again if it does not know the target. */
+static bool open_one(struct notebook *nb, struct request *r, struct slice id)
+{
+    const struct slice target = text_slice(request_content(r), "target_name");
+    const bool ours = slice_is(target, COMM_CONTROL);
+    const struct page_comm *c = comms_open(nb->comms.table, id, target,
+                                           ours ? 0 : SPAN_WORKER_HOME);
+
+    if (!c)
+        log_error("comms", "a comm is not noted: out of memory");
+    if (!ours)
+        return false;
+    control(nb, r, id, "");
+    return true;
+}
+
+bool comm_routes_take(struct notebook *nb, struct request *r)
+{
+    const json_t *data = json_object_get(request_content(r), "data");
+    const struct slice id = text_slice(request_content(r), "comm_id");
+    struct page_comm *c;
+    uint32_t worker;
+
+    if (strcmp(request_type(r), "comm_open") == 0)
+        return open_one(nb, r, id);
+    if (!(c = comms_find(nb->comms.table, id)))
+        return false;
+    worker = c->worker;
+    if (worker == 0)
+        control(nb, r, id, text_field(data, "method"));
+    else if (strcmp(request_type(r), "comm_msg") == 0)
+        copy(nb, c, r, data);
+    if (strcmp(request_type(r), "comm_close") == 0)
+        comms_close(nb->comms.table, c);
+    if (worker != 0 && worker != SPAN_WORKER_HOME)
+        to_rank(nb, worker, r);
+    return worker != SPAN_WORKER_HOME;
+}
+
+void comm_routes_info(struct notebook *nb, struct request *r)
+{
+    const struct slice target = text_slice(request_content(r), "target_name");
+    json_t *comms = comms_info(nb->comms.table, target);
+
+    reply_json(nb, r, "comm_info_reply",
+               comms ? json_pack("{s:s, s:o}", "status", "ok", "comms", comms) : NULL);
+}
+
+void comm_routes_release(struct notebook *nb)
+{
+    while (nb->comms.told) {
+        struct comm_told *t = nb->comms.told;
+
+        nb->comms.told = t->next;
+        request_unref(t->r);
+        free(t);
+    }
+    request_unref(nb->comms.parent);
+    comms_destroy(nb->comms.table);
+}

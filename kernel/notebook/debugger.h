@@ -1,0 +1,37 @@
+/* debugger.h - the notebook's debugger: kernel/debug/ with this notebook's clients and workers. */
+#ifndef KERNEL_NOTEBOOK_DEBUGGER_H
+#define KERNEL_NOTEBOOK_DEBUGGER_H
+
+#include "kernel/debug/debug.h"
+#include "kernel/notebook/notebook.h"
+
+struct debugger {
+    struct debug *front;    /* owned */
+    struct request *parent; /* owned reference: the last debug_request; events are shown under it */
+    uint64_t since_ns;      /* since when limits stand still; NEVER: they don't */
+    bool released;          /* after an interrupt: limits go on, though somebody still stands */
+};
+
+/* a client's debug_request */
+void debugger_request(struct notebook *nb, struct request *r);
+/* A DEBUGGED. Returns how long ranks or home have stood at a breakpoint, when the last of them goes
+ * on; else 0. */
+uint64_t debugger_message(struct notebook *nb, uint32_t worker, const struct span *m);
+void debugger_join(struct notebook *nb, const struct rank *r); /* a rank is ready */
+void debugger_join_home(struct notebook *nb);                  /* a new home is ready */
+/* These return what debugger_message() returns. */
+uint64_t debugger_gone(struct notebook *nb, uint32_t worker); /* it has ended, or is lost */
+uint64_t debugger_tick(struct notebook *nb);
+/* For an interrupt: all are told to go on, without breakpoints until the next cell. */
+uint64_t debugger_interrupt(struct notebook *nb);
+uint64_t debugger_due(const struct notebook *nb);
+bool debugger_stands(const struct notebook *nb, uint32_t worker); /* at a breakpoint */
+bool debugger_stops(const struct notebook *nb);                   /* so limits stand still */
+/* These ranks will get the RUN of this cell. */
+void debugger_cell(struct notebook *nb, const struct group *g, const struct ranks *to,
+                   uint64_t cell, struct slice text);
+/* `%ranks debug -r 2`; spec: "2". -1: there is no debugger, or no such rank. */
+MUST_USE int debugger_choose(struct notebook *nb, const char *spec, struct err *err);
+void debugger_release(struct notebook *nb);
+
+#endif

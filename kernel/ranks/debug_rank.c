@@ -1,0 +1,34 @@
+#include "kernel/notebook/debugger.h"
+#include "kernel/ranks/ranks.h"
+
+static void answer(struct notebook *nb, struct request *r, const char *spec, struct slice code)
+{
+    const bool store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
+    struct err err = { "" };
+    int rc;
+
+    nb->count += store;
+    notebook_announce(nb, r, nb->count);
+    rc = debugger_choose(nb, spec, &err);
+    ranks_answer(nb, r, nb->count, rc < 0 ? "UsageError" : NULL, err.text);
+    if (store)
+        notebook_record(nb, nb->next.cell++, nb->count, code);
+}
+
+bool debug_rank_request(struct notebook *nb, struct request *r)
+{
+    const struct slice code = text_slice(request_content(r), "code");
+    struct err err = { "" };
+    struct plan plan;
+    struct slice line;
+    bool ours;
+
+    if (!nb->debugger || nb->queue.aborting || plan_peek(code, &line) != 1 ||
+        slice_has(line, '{') || slice_has(line, '$') || plan_parse(code, line, &plan, &err) < 0)
+        return false;
+    ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_DEBUG;
+    if (ours)
+        answer(nb, r, plan.ranks, code);
+    plan_release(&plan);
+    return ours;
+}

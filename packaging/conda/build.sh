@@ -1,0 +1,4 @@
+#!/bin/bash
+# What conda runs in its build folder: pip lays out $PREFIX as everywhere else, with the kernelspec.
+set -ex
+"$PYTHON" -m pip install . --no-deps --no-build-isolation --no-index -vv

@@ -1,0 +1,45 @@
+#!/bin/bash
+# pip.sh DIR PYTHON [WHEEL]: installs the checkout, or the wheel, with pip in a fresh environment in DIR, as a new user would, and
+# runs a notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
+set -ex
+unset PYTHONDONTWRITEBYTECODE    # what Python leaves must be gone in the end
+top=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(realpath -m "$1")
+client=$2
+env=$dir/env
+spec=$env/share/jupyter/kernels/cellspan/kernel.json
+
+rm -rf "$dir"
+mkdir -p "$dir"
+"$client" -m venv "$env"
+"$env/bin/python" -m pip install --disable-pip-version-check "${3:-$top}"
+[ "$("$env/bin/cellspan" --version)" = "cellspan $("$env/bin/python" -c \
+    'import importlib.metadata as m; print(m.version("cellspan"))')" ]
+"$env/bin/python" -c 'import cellspan'
+if [ -n "${3-}" ]; then
+    [ "$(ldd "$env"/bin/cellspan{,-kernel} "$env"/libexec/cellspan/* | grep -cE 'not found|zmq|sodium|jansson|uuid|stdc')" = 0 ]
+    # Each program says by itself that a C library is too old.
+    for program in "$env"/bin/cellspan{,-kernel} "$env"/libexec/cellspan/*; do
+        cp "$program" "$dir/old"
+        "$client" "$top/tests/install/too_old.py" "$dir/old"
+        if "$dir/old" --version >"$dir/said" 2>&1; then exit 1; fi
+        [ "$(wc -l <"$dir/said")" = 1 ] && grep "GLIBC_9.28' not found" "$dir/said"
+    done
+fi
+# The wheel's kernelspec is as `cellspan install` writes it, but for the paths.
+cp "$spec" "$dir/wheels.json"
+JUPYTER_PATH=$env/share/jupyter "$client" "$top/tests/install/cells.py" "$env"
+"$env/bin/cellspan" install --sys-prefix
+"$client" -c 'import json, sys
+ours, theirs = (json.load(open(path)) for path in sys.argv[1:3])
+assert theirs["argv"][0] == sys.argv[3] + "/bin/cellspan-kernel", theirs
+assert ours.pop("argv")[1:] == theirs.pop("argv")[-2:] == ["-f", "{connection_file}"]
+assert ours == theirs, (ours, theirs)' "$dir/wheels.json" "$spec" "$env"
+JUPYTER_PATH=$env/share/jupyter "$client" "$top/tests/install/cells.py" "$env"
+[ -s "$env/share/bash-completion/completions/cellspan" ] && [ -s "$env/share/zsh/site-functions/_cellspan" ] &&
+    [ -s "$env/share/fish/vendor_completions.d/cellspan.fish" ]
+"$env/bin/cellspan" uninstall --sys-prefix
+[ ! -e "$env/share/jupyter/kernels/cellspan" ]
+"$env/bin/python" -m pip uninstall -y cellspan
+cd "$env"    # what is above it may have any name
+[ -z "$(find . -name '*cellspan*')" ]

@@ -1,0 +1,176 @@
+/* Comm messages: which process gets those of pages, and what becomes of those of ranks. */
+#include <stdlib.h>
+
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+#define OPEN(id, value)                                                                            \
+    "{\"comm_id\":\"" id "\",\"target_name\":\"jupyter.widget\",\"data\":{\"state\":{"             \
+    "\"_model_name\":\"M\",\"value\":" value "},\"buffer_paths\":[]}}"
+#define UPDATE(id, value)                                                                          \
+    "{\"comm_id\":\"" id "\",\"data\":{\"method\":\"update\",\"state\":{\"value\":" value "}}}"
+#define CUSTOM(id) "{\"comm_id\":\"" id "\",\"data\":{\"method\":\"custom\",\"content\":{}}}"
+
+static void publishes(struct world *w, uint32_t worker, const char *type, const char *content)
+{
+    say(w, worker,
+        (struct span){ .kind = SPAN_PUBLISH,
+                       .cell = w->nb->cell ? w->nb->cell->id : 0,
+                       .v[F_PUBLISH_TYPE].s = slice_text(type),
+                       .v[F_PUBLISH_CONTENT].s = slice_text(content) });
+}
+
+/* A cell on ranks 0 and 1 in which rank 1 opens a widget. */
+static void one_widget(struct world *w, struct clock *clock)
+{
+    world_open(w, clock);
+    begin_two(w);
+    publishes(w, 3, "comm_open", OPEN("c", "1"));
+}
+
+static void served(struct world *w, uint32_t worker, uint64_t cell)
+{
+    say(w, worker,
+        (struct span){ .kind = SPAN_REPLY,
+                       .cell = cell,
+                       .v[F_REPLY_STATUS].s = slice_text("ok"),
+                       .v[F_REPLY_CONTENT].s = slice_text("{}") });
+}
+
+static void routes(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t cell;
+
+    one_widget(&w, &clock);
+    ok(logged(&w, "publish comm_open"), "a rank's comm reaches the page");
+    all_done(&w, 2, 3);
+    buf_clear(&w.log);
+    ask(&w, "comm_msg", UPDATE("c", "7"));
+    ok(logged(&w, "send COMM 3") && in_order(&w, "busy", "send COMM 3") && !strstr(w.log.p, "idle"),
+       "the page's message goes to that rank, and the page waits");
+    cell = w.last.cell;
+    served(&w, 3, cell);
+    ok(logged(&w, "idle") && !w.nb->comms.told, "until the rank has served it");
+    buf_clear(&w.log);
+    ask(&w, "comm_msg", UPDATE("unknown", "7"));
+    ok(logged(&w, "send REQUEST 1"), "home gets the others");
+    buf_clear(&w.log);
+    ask(&w, "comm_close", "{\"comm_id\":\"c\",\"data\":{}}");
+    ok(logged(&w, "send COMM 3") && comms_count(w.nb->comms.table) == 0, "a page may close it");
+    world_close(&w);
+}
+
+static void control(void)
+{
+    struct clock clock;
+    struct world w;
+
+    one_widget(&w, &clock);
+    publishes(&w, SPAN_WORKER_HOME, "comm_open", OPEN("h", "2"));
+    publishes(&w, 3, "comm_msg", UPDATE("c", "5"));
+    buf_clear(&w.log);
+    ask(&w, "comm_info_request", "{}");
+    ok(logged(&w, "reply comm_info_reply") && logged(&w, "\"c\":{\"target_name\"") &&
+           logged(&w, "\"h\":{\"target_name\"") && !strstr(w.log.p, "send"),
+       "comm_info_request is answered while all are busy");
+    ask(&w, "comm_open",
+        "{\"comm_id\":\"k\",\"target_name\":\"jupyter.widget.control\",\"data\":{}}");
+    ask(&w, "comm_msg", "{\"comm_id\":\"k\",\"data\":{\"method\":\"request_states\"}}");
+    ok(logged(&w, "update_states") && logged(&w, "\"value\":5") && logged(&w, "\"value\":2") &&
+           !strstr(w.log.p, "send"),
+       "and so is request_states, from the copies");
+    world_close(&w);
+}
+
+static void deaths(void)
+{
+    struct clock clock;
+    struct world w;
+
+    one_widget(&w, &clock);
+    for (unsigned k = 0; k < 3; k++)
+        publishes(&w, 3, k ? "update_display_data" : "display_data",
+                  "{\"data\":{\"text/plain\":\"old\",\"application/vnd.jupyter.widget-view+json\":"
+                  "{\"model_id\":\"c\"}},\"metadata\":{},\"transient\":{\"display_id\":\"d\"}}");
+    ask(&w, "comm_msg", UPDATE("c", "7"));
+    buf_clear(&w.log);
+    exited(&w, 3, 1, 9);
+    ok(logged(&w, "publish comm_close {\"comm_id\":\"c\""), "a dead rank's comms are closed");
+    ok(logged(&w, "7 (rank 1 has ended)") && logged(&w, "\"display_id\":\"d\""),
+       "its widget's display becomes text");
+    is_int(times(&w, "(rank 1 has ended)"), 1, "once, though the rank has updated the display");
+    ok(logged(&w, "idle") && !w.nb->comms.told, "nobody waits for its answer any more");
+    world_close(&w);
+}
+
+static void merging(void)
+{
+    struct clock clock;
+    struct world w;
+    unsigned sent;
+
+    one_widget(&w, &clock);
+    buf_clear(&w.log);
+    for (unsigned k = 0; k < 2 * COMM_SLOT_MAX; k++)
+        publishes(&w, 3, "comm_msg", UPDATE("c", "5"));
+    publishes(&w, 3, "comm_msg", UPDATE("c", "6"));
+    sent = (unsigned)times(&w, "publish comm_msg");
+    ok(sent <= COMM_SLOT_MAX && !strstr(w.log.p, "\"value\":6"), "too many updates wait");
+    publishes(&w, 3, "comm_msg", CUSTOM("c"));
+    ok(in_order(&w, "\"value\":6", "custom"), "before another message they leave, as one");
+    buf_clear(&w.log);
+    publishes(&w, 3, "comm_msg", UPDATE("c", "8"));
+    ok(!strstr(w.log.p, "publish"), "the next one waits again");
+    pass(&w, COMM_SLOT_NS);
+    ok(logged(&w, "\"value\":8"), "until the next slot");
+    for (unsigned k = 0; k < 2 * COMM_SLOT_MAX; k++)
+        publishes(&w, 3, "comm_msg", UPDATE("c", "9"));
+    buf_clear(&w.log);
+    all_done(&w, 2, 3);
+    ok(in_order(&w, "\"value\":9", "execute_reply"), "before the cell's end all have left");
+    world_close(&w);
+}
+
+static void callbacks(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t cell;
+
+    one_widget(&w, &clock);
+    all_done(&w, 2, 3);
+    ask(&w, "comm_msg", UPDATE("c", "7"));
+    cell = w.last.cell;
+    buf_clear(&w.log);
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 3"), "an interrupt reaches a rank's callback");
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    pass(&w, 1);
+    buf_clear(&w.log);
+    pass(&w, 4 * NS_PER_S);
+    ok(!strstr(w.log.p, "INTERRUPT"), "a cell waits a while for a callback");
+    pass(&w, 2 * NS_PER_S);
+    ok(logged(&w, "send INTERRUPT 3") && !strstr(w.log.p, "send INTERRUPT 2"),
+       "then the callback is interrupted");
+    pass(&w, 60 * NS_PER_S);
+    ok(times(&w, "send INTERRUPT 3") == 1, "once");
+    served(&w, 3, cell);
+    buf_clear(&w.log);
+    ask(&w, "comm_msg", UPDATE("c", "8"));
+    pass(&w, 60 * NS_PER_S);
+    ok(!strstr(w.log.p, "INTERRUPT"), "what waits for the cell is not interrupted");
+    world_close(&w);
+}
+
+int main(void)
+{
+    routes();
+    control();
+    deaths();
+    merging();
+    callbacks();
+    return plan_done();
+}

@@ -1,0 +1,180 @@
+"""The large buffers of a call's function and arguments (cellspan.run). They travel as variables do: with a version, and only to ranks
+that lack it. So a large array that was not changed goes to the ranks once, in however many calls it is an argument.
+
+A part is one of the largest buffers of a call, or all its other ones together. Home knows a part by the memory of its buffers, and
+forgets it when their owner (an array, a torch storage) is gone. A rank keeps the bundle in which a part came, and maps it anew
+for each call: what a function writes into an argument is gone with the call.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+
+from . import reducers, vars_bundle
+from .fingerprints import LARGE, Known, size_of, unchanged
+
+NAME = "_cellspan_part"  # a number is added
+ALONE = 8  # so many buffers of a call are parts of their own: usually the arrays among its arguments, and not all layers of a model
+TOLD = 8  # messages that tell ranks that a part is gone; a rank that has missed them frees it when its name is used again
+
+
+def is_part(name):
+    return name.startswith(NAME)
+
+
+# ---- at home ------------------------------------------------------------------------------------------------------------
+
+
+class Parts:
+    """The parts that home knows. versions: as in Capture."""
+
+    def __init__(self, versions):
+        self.known = {}  # {name: Known}
+        self._versions = versions
+        self._of = {}  # {keys of its buffers: _Part}
+        self._free = {}  # {name that can be used again: how often ranks are still to be told that it is gone}
+
+    def split(self, pickled):
+        """The parts of a reducers.Pickled: (rows as of Capture.names(), [[index of a buffer, name, its number in the part], ...]); ([], [])
+        if there are none. Home can pack them while `pickled` lives."""
+        buffers = pickled.pieces + pickled.storages
+        if any(storage.device != "cpu" for storage in pickled.storages):
+            return [], []  # these go from GPU to GPU
+        rows, places = [], []
+        for at in _grouped(buffers):
+            part = self._part([buffers[k] for k in at])
+            part.pickled, part.at = weakref.ref(pickled), at
+            known = self.known[part.name]
+            rows.append([part.name, known.version, known.size, "part of a call", known.version])
+            places += [[k, part.name, number] for number, k in enumerate(at)]
+        return rows, places
+
+    def _part(self, buffers):
+        key = tuple(buffer.key for buffer in buffers)
+        part = self._of.get(key)
+        if part is None:
+            name = next(iter(self._free), None) or f"{NAME}{len(self._of) + 1}"
+            self._free.pop(name, None)
+            part = self._of[key] = _Part(name, [_owner(buffer) for buffer in buffers])
+        known = self.known.get(part.name)
+        if known is None or not all(map(unchanged, known.large, buffers)):
+            large = [[_place(buffer), size_of(buffer), None, 0] for buffer in buffers]
+            self.known[part.name] = Known(next(self._versions), None, large, size=sum(row[1] for row in large))
+        return part
+
+    def forget(self):
+        """Forgets parts of which the owner is gone."""
+        for key, part in list(self._of.items()):
+            if not all(owner() for owner in part.owners):
+                del self._of[key], self.known[part.name]
+                self._free[part.name] = TOLD
+
+    def gone(self):
+        """The names of parts that ranks need not keep."""
+        told = [name for name, times in self._free.items() if times]
+        for name in told:
+            self._free[name] -= 1
+        return told
+
+    def value(self, name):
+        """(what a bundle has for this part, what keeps its memory alive); None: its call is over."""
+        part = next((part for part in self._of.values() if part.name == name), None)
+        pickled = part.pickled() if part is not None else None
+        if pickled is None:
+            return None
+        buffers = pickled.pieces + pickled.storages
+        return [buffers[k].buffer() for k in part.at], pickled
+
+
+class _Part:
+    """owners: functions that say whether the owner of a buffer is alive. pickled: a reference to the last call's Pickled; at: the indexes
+    of the part's buffers in it."""
+
+    __slots__ = ("name", "owners", "pickled", "at")
+
+    def __init__(self, name, owners):
+        self.name, self.owners = name, owners
+
+
+def _grouped(buffers):
+    """Lists of indexes: a list for each part."""
+    outside = [k for k, buffer in enumerate(buffers) if size_of(buffer) >= reducers.IN_BAND]
+    largest = sorted((k for k in outside if size_of(buffers[k]) >= LARGE), key=lambda k: -size_of(buffers[k]))[:ALONE]
+    rest = [k for k in outside if k not in largest]
+    return [[k] for k in largest] + ([rest] if rest else [])
+
+
+def _place(buffer):
+    """The key that a buffer's memory gets when it is pickled as a part: see reducers.Pieces."""
+    view, _ = buffer.view()
+    return sys.modules["numpy"].frombuffer(view, dtype="uint8").__array_interface__["data"][0], view.nbytes
+
+
+def _owner(buffer):
+    """A function: does what owns the buffer's memory still exist?"""
+    if hasattr(buffer, "storage"):
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        reference = StorageWeakRef(buffer.storage)
+        return lambda: not reference.expired()
+    owner = memoryview(buffer.view()[1]).obj
+    while type(getattr(owner, "base", None)) is type(owner):
+        owner = owner.base
+    try:
+        reference = weakref.ref(owner)
+    except TypeError:
+        return lambda: False  # it is forgotten with the call
+    return lambda: reference() is not None
+
+
+# ---- on a rank ----------------------------------------------------------------------------------------------------------
+
+
+class Received:
+    """The parts that this rank has."""
+
+    def __init__(self):
+        self._of = {}  # {name: (_Bundle, number of the part's first buffer in it, how many it has), or a list of buffers}
+
+    def take(self, bound, fd, size):
+        """Takes the parts out of the variables of a bundle; fd -1: its bytes are not here."""
+        bundle, first = None, 0
+        for name in [name for name in bound if is_part(name)]:  # they are the first in the bundle
+            views = bound.pop(name)
+            if fd >= 0:
+                bundle = bundle or _Bundle(fd, size)
+            self._of[name] = views if bundle is None else (bundle, first, len(views))
+            first += len(views)
+
+    def forget(self, names):
+        for name in names:
+            self._of.pop(name, None)
+
+    def fill(self, views, places):
+        """Puts the parts' buffers into the views of a call; places: as of Parts.split()."""
+        opened = {}
+        for index, name, number in places:
+            if name not in self._of:
+                raise vars_bundle.BundleError("a part of the call did not arrive")
+            views[index] = self._view(self._of[name], number, opened)
+
+    def _view(self, kept, number, opened):
+        """A buffer that nobody has written to."""
+        if isinstance(kept, list):
+            return memoryview(bytearray(kept[number]))
+        bundle, first, _ = kept
+        if bundle not in opened:
+            opened[bundle] = vars_bundle.read(bundle.fd, bundle.size)[0]
+        return opened[bundle][first + number]
+
+
+class _Bundle:
+    """A bundle's descriptor."""
+
+    def __init__(self, fd, size):
+        self.fd, self.size = os.dup(fd), size
+
+    def __del__(self):
+        os.close(self.fd)

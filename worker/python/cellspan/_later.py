@@ -1,0 +1,346 @@
+"""What cellspan.px begins and does not wait for. Each has done(), wait(seconds) and result().
+
+At home it is an Aside or stands on one. In a program that is no notebook it is a Far, which asks the one at home.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import time
+
+from . import _api, _map
+from ._aside import Aside, check_thread
+from ._base.errors import text_of
+from ._capture import vars_bundle
+from ._worker import pxrank
+from ._worker.remote import remote_error
+
+_PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
+
+LARGE = 64 << 10  # bytes of a variable
+
+_numbers = itertools.count(1)
+_kept = {}  # at home, for a program that is no notebook: {number: what it has begun}
+_captures = None  # at home: knows what tasks read
+_queues = {}  # at home: {ranks: the Queue of tasks for them}
+
+
+def begin(home, what, *args):
+    """Begins one of _KINDS. TypeError: it can't be sent to the ranks."""
+    __tracebackhide__ = True
+    if not _api._is_far(home):
+        return _KINDS[what](home, *args)
+    if what == "map":
+        items, ranks, f, *others = args
+        return Far(home, _map.far(home, f, list(items), "_later", "begun", what, ranks, f, *others))
+    from ._capture.capture import CaptureError
+
+    try:
+        return Far(home, home.do("_later", "begun", None, what, *args))
+    except CaptureError as error:
+        raise _unsent(home.captures, args[1:], error) from None
+
+
+def _unsent(captures, call, error=None):
+    """The TypeError for a call (f, args, kwargs) that can't be sent."""
+    return TypeError(f"{getattr(call[0], '__name__', call[0])}(): it can't be sent to the ranks: {captures.refusal(call) or text_of(error)}")
+
+
+def check_place(home):
+    """Raises RuntimeError where begin() would, before ranks are counted or started."""
+    __tracebackhide__ = True
+    if not _api._is_far(home):
+        check_thread(home)
+
+
+def size(home):
+    """The number of ranks; None: they run something, so it is what it was."""
+    __tracebackhide__ = True
+    if _api._is_far(home):
+        return home.do("_later", "size", None)
+    aside = (home or _api._home()).aside
+    return None if aside is not None and not aside.over() else _api.group().size
+
+
+def _apply(home, ranks, f, args, kwargs):
+    """f(*args, **kwargs) on each of the ranks; the list of values. ranks: None for all."""
+    __tracebackhide__ = True
+    if home.captures().refusal((f, args, kwargs)):
+        raise _unsent(home.captures(), (f, args, kwargs))
+    with _api._Slot() as slot:
+        name = _api.CALL + slot
+        body = lambda of: f"{_PX}.called({of}, *{name}, globals().pop({name!r}))"  # noqa: E731
+        return Aside(home, {"ranks": ranks}, body, {name: (f, args, kwargs)})
+
+
+def _execute(home, ranks, code):
+    """A cell on each of the ranks; the list of pxrank.captured()."""
+    __tracebackhide__ = True
+    return Aside(home, {"ranks": ranks, "no-capture": True}, lambda of: f"{_PX}.captured({of}, {code!r})")
+
+
+def _mapped(home, items, ranks, f, length, chunksize):
+    """cellspan.map() with these tuples of arguments."""
+    __tracebackhide__ = True
+    tasks = _map._Tasks(home, iter(items), length, chunksize)
+    with _api._Slot() as slot:
+        name = _api.CALL + slot
+        body = lambda of: f"{_PX}.worked({of}, {name}, globals().pop({name!r}))"  # noqa: E731
+        return Mapped(home, f, tasks, Aside(home, {"ranks": ranks}, body, {name: (f,)}, tasks))
+
+
+def _task(home, ranks, f, args, kwargs):
+    """f(*args, **kwargs) on one of the ranks, as soon as one is free."""
+    __tracebackhide__ = True
+    try:
+        packed = vars_bundle.pack_bytes((f, args, kwargs), home.shell.user_ns)
+    except Exception as error:  # noqa: BLE001 - a user's class may raise anything
+        raise _unsent(home.captures(), (f, args, kwargs), error) from None
+    call, state = (f, args, kwargs), _state_of_reads(home, (f, args, kwargs))
+    key = None if ranks is None else tuple(ranks)
+    queue = _queues.get(key)
+    if queue is None or queue.over() or not queue.has(state):
+        queue = _queues[key] = Queue(home, call, state)
+    return queue.add(packed, ranks)
+
+
+def _state_of_reads(home, call):
+    """{name: (value, version)} of home's variables that a call's functions read. A large value has no version: it counts as the same
+    as long as the name has not been assigned."""
+    global _captures
+    __tracebackhide__ = True
+    ns = home.shell.user_ns
+    if _captures is None:
+        from ._capture.capture import Capture
+
+        _captures = Capture(ns)
+    name = _api.CALL
+    with _api._Placed(ns, {name: call}):
+        rows = _captures.names(name)[0]
+    return {row[0]: (ns[row[0]], row[1] if row[2] < LARGE else None) for row in rows if row[0] != name}
+
+
+_KINDS = {"apply": _apply, "execute": _execute, "map": _mapped, "task": _task}
+
+
+class Now:
+    """A value that is there already."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def done(self):
+        return True
+
+    def wait(self, seconds=None):
+        return True
+
+    def result(self):
+        return self._value
+
+    def progress(self):
+        return len(self._value) if isinstance(self._value, list) else 1
+
+
+class Mapped:
+    """A map."""
+
+    def __init__(self, home, f, tasks, aside):
+        self._home, self._f, self._tasks, self._aside = home, f, tasks, aside
+        self.done, self.wait = aside.done, aside.wait
+
+    def result(self):
+        """The list of results. Raises the exception of the first item that failed."""
+        __tracebackhide__ = True
+        try:
+            self._aside.result()
+        except Exception as error:
+            raise _map.reason(self._home, self._f, self._tasks, error) from None
+        return self._tasks.results()
+
+    def progress(self):
+        """The number of results that have come."""
+        self.done()
+        return self._tasks.come()
+
+
+class Queue(_map._Tasks):
+    """The tasks of load-balanced views for the same ranks. Ranks take them until none is left; then they are free for other calls."""
+
+    def __init__(self, home, call, state):
+        """call: the first task; state: of the variables that it reads, which are sent when the ranks begin."""
+        super().__init__(home, self, None, None)
+        self.aside = None
+        of_function = _state_of_reads(home, call[:1])
+        self._readers = call[:1] if of_function.keys() == state.keys() else call  # sent to all ranks: so without large arguments
+        self._state = state
+        self._waiting = collections.deque()
+        self._given = []  # Tasks by their number; None: its value has come
+
+    def add(self, packed, ranks):
+        """Adds a task, and lets the ranks begin if they do not run yet."""
+        __tracebackhide__ = True
+        task = Task(self, packed)
+        self._waiting.append(task)  # before messages are served: a rank that is free now takes it
+        if self.aside is not None:
+            self.home.serve_calls()
+        else:
+            self._begin(ranks)
+        for rank, has in list(self._ranks.items()):
+            if not has:
+                self._fill(rank)
+        return task
+
+    def _begin(self, ranks):
+        __tracebackhide__ = True
+        with _api._Slot() as slot:
+            name = _api.CALL + slot
+            body = lambda of: f"{_PX}.tasks({of}, {name}, globals().pop({name!r}))"  # noqa: E731
+            try:
+                self.aside = Aside(self.home, {"ranks": ranks}, body, {name: self._readers}, self)
+            except BaseException:
+                self._end()
+                raise
+        self._readers = None
+
+    def has(self, state):
+        """Have ranks these values?"""
+        mine = self._state
+        return all(n in mine and mine[n][0] is value and mine[n][1] == version for n, (value, version) in state.items())
+
+    def over(self):
+        """Does it take no more tasks?"""
+        return self._ended or (self.aside is not None and self.aside.over())
+
+    def __next__(self):
+        if not self._waiting:
+            raise StopIteration
+        task = self._waiting.popleft()
+        self._given.append(task)
+        packed, task.packed = task.packed, None
+        return (packed,)
+
+    def take(self, cell, rank, head, data):
+        """A rank is ready, or brings values."""
+        super().take(cell, rank, head, data)
+        if "first" in head:
+            for at, packed in enumerate(self._chunks.pop(head["first"]), head["first"]):
+                self._given[at].take(packed)
+                self._given[at] = None
+
+    def _chunk(self, size):
+        chunk = super()._chunk(size)
+        self._ended = False  # more may come
+        return chunk
+
+    def _fill(self, rank):
+        self._length = self._taken + len(self._waiting)
+        super()._fill(rank)
+        if not self._waiting and not any(self._ranks.values()):
+            self._end()
+
+
+class Task:
+    """A task of a Queue."""
+
+    def __init__(self, queue, packed):
+        self._queue, self.packed = queue, packed
+        self._outcome = None  # (value, exception)
+
+    def take(self, packed):
+        """The bytes of the value have come."""
+        try:
+            value = vars_bundle.unpack_bytes(packed, self._queue.home.shell.user_ns)
+        except Exception as error:  # noqa: BLE001 - the exception of this task
+            self._outcome = None, error
+        else:
+            self._outcome = (None, remote_error(value.content)) if isinstance(value, pxrank.Failure) else (value, None)
+
+    def done(self):
+        return self._outcome is not None or self._queue.aside.done() or self._outcome is not None
+
+    def wait(self, seconds=None):
+        __tracebackhide__ = True
+        until = None if seconds is None or seconds < 0 else time.monotonic() + seconds
+        self._queue.aside.until(self.done, until)
+        return self.done()
+
+    def result(self):
+        __tracebackhide__ = True
+        self.wait()
+        if self._outcome is None:  # the ranks have ended without it
+            self._queue.aside.result()
+            raise self._queue.error or RuntimeError("the ranks were stopped before they began this task")
+        if self._queue.over():
+            self._queue.aside.wait()  # until what the tasks have printed is there
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def progress(self):
+        return int(self.done())
+
+
+# ---- in a program that is no notebook -----------------------------------------------------------------------------------------
+
+
+class Far:
+    """What runs there, seen from the program."""
+
+    _dropped = []  # numbers that home may forget
+
+    def __init__(self, home, number):
+        self._home, self._number = home, number
+        self._outcome = None  # (value, exception)
+
+    def done(self):
+        __tracebackhide__ = True
+        return self._outcome is not None or self._ask("done")
+
+    def wait(self, seconds=None):
+        __tracebackhide__ = True
+        return self._outcome is not None or self._ask("wait", seconds)
+
+    def result(self):
+        __tracebackhide__ = True
+        if self._outcome is None:
+            self.wait()
+            try:  # the one at home stays: it may be asked for its progress
+                self._outcome = self._ask("result"), None
+            except Exception as error:
+                self._outcome = None, error
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def progress(self):
+        return self._ask("progress")
+
+    def _ask(self, method, *args):
+        __tracebackhide__ = True
+        dropped, self._dropped[:] = list(self._dropped), []
+        return self._home.do("_later", "ask", self._number, method, args, dropped)
+
+    def __del__(self):
+        self._dropped.append(self._number)
+
+
+def begun(items, what, *args):
+    """At home: begins something for the program, which is a map of these items or something else. Returns its number."""
+    __tracebackhide__ = True
+    later, number = _KINDS[what](_api._home(), *(args if items is None else (items, *args))), next(_numbers)
+    _kept[number] = later
+    return number
+
+
+def ask(number, method, args, dropped):
+    """At home: asks what was begun. dropped: the numbers of what the program has forgotten."""
+    __tracebackhide__ = True
+    for other in dropped:
+        _kept.pop(other, None)
+    if number not in _kept:
+        raise RuntimeError("the kernel that had this result has ended")
+    return getattr(_kept[number], method)(*args)

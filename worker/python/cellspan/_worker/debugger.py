@@ -1,0 +1,363 @@
+"""The debugger of home or of a rank: pydevd, which debugpy brings along. The kernel's first DEBUG starts it.
+
+pydevd speaks the Debug Adapter Protocol over a socketpair. A thread of its own takes the kernel's requests, another one takes pydevd's
+answers and events. So both work while the main thread stands at a breakpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+
+from .. import _link
+from .._base.errors import text_of
+from .._capture import sources
+
+PATIENCE = 5.0  # seconds that a cell waits for the debugger, and that pydevd may take to answer
+SIGNAL_PATIENCE = 1.0  # seconds in which the signal of an interrupt comes
+SEED = 0xC70F6907  # of the file names of cells
+HIDDEN = re.compile(r"_i|_\d|(__(name|doc|package|loader|spec|annotations|builtins?|display)__|get_ipython|exit|quit|In|Out|_oh|_dh|_{1,3})$")
+REPEATED = ("setBreakpoints", "setFunctionBreakpoints", "setExceptionBreakpoints")
+
+_current = None  # the Debugger of this process, or None
+_news = threading.Condition()
+
+
+def begin():
+    """Starts the thread; the extension calls this once."""
+    global _current
+    _current = Debugger()
+    os.register_at_fork(after_in_child=_leave_child)
+    _start(_current.serve, "cellspan.Debugger")
+
+
+def settle(cell, come):
+    """Called by the main thread when a cell begins: waits until what the kernel sent before it has been done."""
+    with _news:
+        _news.wait_for(lambda: _current is not None and _current.done >= come, PATIENCE)
+    if _current is not None:
+        _current.cell_begins(cell)
+
+
+def cell_ends():
+    """The main thread no longer steps: what follows is not the user's code, though it calls libraries."""
+    if _current is not None and _current.prefix is not None:
+        _current.pydevd.stop_stepping()
+
+
+def _worker():
+    """The Home or Rank of this process; it may still be starting."""
+    while True:
+        for name in ("home", "rank"):
+            module = sys.modules.get(f"cellspan._worker.{name}")
+            if getattr(module, "current", None) is not None:
+                return module.current
+        time.sleep(0.02)
+
+
+def _start(target, name):
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    thread.pydev_do_not_trace = thread.is_pydev_daemon_thread = True
+    thread.start()
+
+
+def _leave_child():
+    """A fork of this process is not debugged: nobody would let it go on from a breakpoint."""
+    global _current
+    started, _current = _current is not None and _current.pydevd is not None, None
+    if not started:
+        return
+    from _pydevd_bundle.pydevd_constants import GlobalDebuggerHolder, get_global_debugger
+
+    debugger = get_global_debugger()
+    if debugger is not None:
+        debugger.pydb_disposed = True
+    GlobalDebuggerHolder.global_dbg = None
+    sys.settrace(None)
+    threading.settrace(None)
+
+
+def file_name(prefix, text):
+    """The file name of a cell with this text: clients find it by the same rule (debugInfo)."""
+    return f"{prefix}{murmur2(text.encode('utf-8', 'surrogatepass'))}.py"
+
+
+def murmur2(data):
+    """As kernel/debug/murmur2.c."""
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = SEED ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = (h * m & mask) ^ k
+    if whole < len(data):
+        h = (h ^ int.from_bytes(data[whole:], "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return h ^ h >> 15
+
+
+class Debugger:
+    """Answers the kernel's requests. Most of them go to pydevd as they are."""
+
+    def __init__(self):
+        self.worker = None
+        self.done = 0  # how many of the kernel's messages
+        self.pydevd = None  # the Pydevd, once it is started
+        self.prefix = None  # of the file names of cells, while a client is attached
+        self._paths = {}  # {number of a cell that comes: its file name}
+        self._explorer = None
+        self._stopped = set()  # numbers of threads
+        self._breaks = {}  # {(command, path): request}: what sets breakpoints, as last sent
+        self._released = False  # they are removed until the next cell
+        self._path = None, None  # the file name that the kernel has sent for the cell that runs, and its text
+
+    def serve(self):
+        """Takes messages until the process ends."""
+        self.worker = _worker()
+        while _link.alive():
+            message = _link.debug_message(60.0)
+            if message is None:
+                continue
+            request = json.loads(message[-1]["message"])
+            try:
+                self._serve(request)
+            except _link.LinkDead:
+                return
+            except BaseException as error:  # noqa: BLE001 - there must be an answer in any case
+                self._refuse(request, text_of(error) or type(error).__name__)
+            with _news:
+                self.done += 1
+                _news.notify_all()
+
+    def _serve(self, request):
+        command = request["command"]
+        request.setdefault("arguments", {})
+        own = getattr(self, f"_{command}", None) if command in OWN else None
+        if own is not None:
+            own(request)
+        elif self.pydevd is None:
+            self._refuse(request, "the debugger has not started")
+        else:
+            if command in REPEATED:
+                self._note(request)
+            self.pydevd.ask(request["command"], request["arguments"], lambda answer: self._answer(request, **answer))
+
+    # ---- answers -----------------------------------------------------------------------------------------------------
+
+    def _send(self, message):
+        try:
+            self.worker.send("DEBUGGED", 0, {"message": json.dumps(message)})
+        except _link.LinkDead:
+            pass
+
+    def _answer(self, request, body=None, success=True, **more):
+        more.update(type="response", request_seq=request["seq"], command=request["command"], success=success, body=body or {})
+        self._send(more)
+
+    def _refuse(self, request, why):
+        self._answer(request, success=False, message=why)
+
+    def _event(self, event):
+        body = event.get("body") or {}
+        if event["event"] == "output" and "raised from within the callback set in sys.settrace" in body.get("output", ""):
+            return  # an interrupt at a breakpoint; the next cell is traced again
+        if event["event"] == "stopped":
+            self._stopped.add(body.get("threadId"))
+        elif event["event"] == "continued":
+            self._stopped.clear() if body.get("allThreadsContinued") else self._stopped.discard(body.get("threadId"))
+        with _news:
+            _news.notify_all()
+        self._send(event)
+
+    # ---- a session ---------------------------------------------------------------------------------------------------
+
+    def _initialize(self, request):
+        if self.pydevd is None:
+            from .pydevd import Pydevd
+
+            self.pydevd = Pydevd(self._event)
+            _start(self.pydevd.read, "cellspan.DebuggerReader")
+            _start(self.pydevd.let_go, "cellspan.DebuggerInterrupts")
+        self.pydevd.ask("initialize", request["arguments"], lambda answer: self._answer(request, **answer))
+
+    def _attach(self, request):
+        arguments = dict(request["arguments"])
+        ours = arguments.pop("cellspan")
+        if self.pydevd is None:
+            self._initialize({**request, "arguments": ours["initialize"], "seq": -1})
+        self.prefix = ours["prefix"]
+        sources.CELL = (sources.CELL[0], self.prefix)
+        self.pydevd.know(self.prefix, self._earlier())
+        arguments["rules"] = [{"path": folder, "include": False} for folder in self.pydevd.folders]
+        arguments.setdefault("debugOptions", ["DebugStdLib"])
+        answer = self.pydevd.attach(arguments, ours["requests"])
+        self._breaks.clear()
+        for one in ours["requests"]:
+            self._note(one)
+        answer["body"] = {**(answer.get("body") or {}), "mainThread": self.pydevd.main_thread()}
+        self.worker.shell.compile.get_code_name = self._code_name
+        self._answer(request, **answer)
+
+    def _disconnect(self, request):
+        self.prefix, self._released = None, False
+        self._breaks.clear()
+        self._paths.clear()
+        self._stopped.clear()
+        self.worker.shell.compile.__dict__.pop("get_code_name", None)
+        if self.pydevd is None:
+            self._answer(request)
+            return
+        arguments = {"restart": False, "terminateDebuggee": False}
+        self.pydevd.ask("disconnect", arguments, lambda answer: self._answer(request, **answer))
+
+    def _note(self, request):
+        path = (request["arguments"].get("source") or {}).get("path")
+        self._breaks[request["command"], path] = request["arguments"]
+
+    def _release(self, request):
+        """For an interrupt: nothing stops any more until the next cell. The main thread goes on by the SIGINT, which raises KeyboardInterrupt
+        where it stands; without one, it goes on nevertheless."""
+        if self.pydevd is None:
+            self._answer(request)
+            return
+        self._released = True
+        for (command, _), arguments in list(self._breaks.items()):
+            cleared = {**arguments, **{name: [] for name in ("breakpoints", "filters", "filterOptions", "exceptionOptions") if name in arguments}}
+            self.pydevd.wait_for(command, cleared)
+        main = self.pydevd.main_thread()
+        with _news:
+            _news.wait_for(lambda: main not in self._stopped, SIGNAL_PATIENCE)
+        self.pydevd.ask("continue", {"threadId": "*"}, lambda answer: self._answer(request, **answer))
+
+    # ---- cells -------------------------------------------------------------------------------------------------------
+
+    def _cell(self, request):
+        self._paths = {request["arguments"]["cell"]: request["arguments"]["path"]}
+
+    def cell_begins(self, cell):
+        """On the main thread."""
+        if self.prefix is None and self.pydevd is not None:
+            self.pydevd.rest()
+        elif self.pydevd is not None:
+            self.pydevd.mend()
+        self._path = self._paths.pop(cell.number, None), cell.code
+        if self._released and self.pydevd is not None:
+            self._released = False
+            for (command, _), arguments in list(self._breaks.items()):
+                self.pydevd.wait_for(command, arguments)
+
+    def _code_name(self, raw_code, code, number):
+        """IPython's CachingCompiler asks for the file name of a cell's code. A rank gets a part of the cell's text, so the kernel has
+        sent the name."""
+        path, text = self._path
+        return path if path and raw_code == text else file_name(self.prefix, raw_code)
+
+    def _earlier(self):
+        """{IPython's file name of a cell that ran before: that of the debugger's rule}, for home."""
+        shell = self.worker.shell
+        counts = {count: name for name, count in getattr(shell.compile, "_filename_map", {}).items()}
+        raw = getattr(shell.history_manager, "input_hist_raw", ())
+        return {counts[n]: file_name(self.prefix, text) for n, text in enumerate(raw) if n in counts and text}
+
+    # ---- what Jupyter adds to the protocol -----------------------------------------------------------------------------
+
+    def _variables(self, request):
+        number = request["arguments"].get("variablesReference")
+        if self._explorer is not None and self._explorer.owns(number):
+            self._answer(request, {"variables": _accepted(self._explorer.children(number))})
+            return
+
+        def filtered(answer):
+            if answer.get("success"):
+                answer["body"]["variables"] = _accepted(answer["body"]["variables"])
+            self._answer(request, **answer)
+
+        if self.pydevd is None:
+            self._refuse(request, "the debugger has not started")
+        else:
+            self.pydevd.ask("variables", request["arguments"], filtered)
+
+    def _stackTrace(self, request):
+        """A cell's text is the client's, so nobody need ask us for it."""
+
+        def cells(answer):
+            for frame in (answer.get("body") or {}).get("stackFrames", ()):
+                source = frame.get("source") or {}
+                if self.prefix and source.get("path", "").startswith(self.prefix):
+                    source["sourceReference"] = 0
+            self._answer(request, **answer)
+
+        if self.pydevd is None:
+            self._refuse(request, "the debugger has not started")
+        else:
+            self.pydevd.ask("stackTrace", request["arguments"], cells)
+
+    def _inspectVariables(self, request):
+        from .pydevd import Explorer
+
+        self._explorer = Explorer(self.worker.shell.user_ns)
+        self._answer(request, {"variables": _accepted(self._explorer.children())})
+
+    def _richInspectVariables(self, request):
+        name, frame = request["arguments"].get("variableName", ""), request["arguments"].get("frameId")
+        if not name.isidentifier():
+            self._answer(request, {"data": {}, "metadata": {}}, success=name in ("special variables", "function variables"))
+        elif frame and self._stopped:
+            expression = f"__import__('IPython').get_ipython().display_formatter.format({name})"
+            arguments = {"expression": expression, "frameId": frame, "context": "clipboard"}
+            self.pydevd.ask("evaluate", arguments, lambda answer: self._rich(request, answer))
+        else:
+            shown = self.worker.shell.user_expressions({name: name})[name]
+            self._answer(request, {"data": shown.get("data", {}), "metadata": shown.get("metadata", {})})
+
+    def _rich(self, request, answer):
+        import ast
+
+        data, metadata = {}, {}
+        try:
+            if answer.get("success"):
+                data, metadata = ast.literal_eval(answer["body"]["result"])
+        except (ValueError, SyntaxError, TypeError):
+            pass  # a representation that is no literal
+        self._answer(request, {"data": data, "metadata": {kind: value for kind, value in metadata.items() if kind in data}})
+
+    def _copyToGlobals(self, request):
+        asked = request["arguments"]
+        arguments = {"expression": f"globals()[{asked['dstVariableName']!r}]", "value": asked["srcVariableName"], "frameId": asked["srcFrameId"]}
+        self.pydevd.ask("setExpression", arguments, lambda answer: self._answer(request, **answer))
+
+    def _modules(self, request):
+        every = list(sys.modules.copy().values())
+        first = request["arguments"].get("startModule") or 0
+        count = request["arguments"].get("moduleCount") or len(every)
+        found = []
+        for n, module in list(enumerate(every))[first : first + count]:
+            origin = getattr(getattr(module, "__spec__", None), "origin", None)
+            if isinstance(origin, str) and origin.endswith(".py"):
+                found.append({"id": n, "name": module.__name__, "path": origin})
+        self._answer(request, {"modules": found, "totalModules": len(every)})
+
+    def _source(self, request):
+        """The text of a file, such as a library's."""
+        path = (request["arguments"].get("source") or {}).get("path") or ""
+        if request["arguments"].get("sourceReference") and self.pydevd is not None:
+            self.pydevd.ask("source", request["arguments"], lambda answer: self._answer(request, **answer))
+            return
+        try:
+            with open(path, encoding="utf-8") as file:
+                self._answer(request, {"content": file.read()})
+        except (OSError, ValueError):
+            self._refuse(request, "source unavailable")
+
+
+OWN = ("initialize", "attach", "disconnect", "release", "cell", "stackTrace", "variables", "inspectVariables", "richInspectVariables", "copyToGlobals",
+       "modules", "source")
+
+
+def _accepted(variables):
+    return [variable for variable in variables if not HIDDEN.match(variable["name"])]

@@ -1,0 +1,198 @@
+"""Home's calls: a magic in the middle of a cell, or a function of Python's interface, that the kernel executes as a cell on ranks."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import os
+import threading
+
+from .. import _link
+from .._base.errors import text_of
+from .message import ALL
+from .publish import to_json
+from .worker import Waiting, Worker, loads
+
+LOAD_MAX = 128 << 10  # bytes of a function and its arguments that go along with its CALL; those of larger ones are a variable
+
+
+class Calls(Worker):
+    """The part of Home that makes calls, from any thread, and serves what the kernel asks meanwhile."""
+
+    DURING_CALL = ("CAPTURE", "PACK", "BIND", "NEWER", "HANDED", "EXIT")
+
+    def __init__(self):
+        super().__init__()
+        self.aside = None  # the Aside that is under way; see _aside.py
+        self.servers = {}  # number: what serves HANDED; see _map.py
+        self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
+        self._lists = {}  # number of a cell: the list of all ranks' values, for the call that waits
+        self._numbers = itertools.count(1)
+        self._one = threading.RLock()  # held by the thread that works for a cell on ranks
+        self._works = threading.local()  # .now: this thread does
+        self._taking = threading.RLock()  # held by the thread that takes messages
+        self._taken = collections.deque()  # what threads have taken and not yet begun to serve, in the order in which it came
+
+    def _collect(self, part=ALL):
+        with self._taking:
+            super()._collect(part)
+
+    def _next(self, wanted):
+        with self._taking:
+            message = super()._next(wanted)
+            if message is not None and self._is_shared(message):
+                self._taken.append(message)
+        return message
+
+    def _is_shared(self, message):
+        """May any thread serve it?"""
+        return message.kind in self.DURING_CALL and message.kind != "EXIT"
+
+    def _serve(self, name, message):
+        if message.kind == "EXIT":  # does not wait for a thread's code; and nobody will answer a call of a handler at exit
+            self._works.now = True
+        if not self._is_shared(message):
+            super()._serve(name, message)
+            return
+        with self.working():
+            while self._taken:  # another thread may have taken one before this one, and not have begun
+                _link.hold()
+                message = self._taken.popleft()
+                super()._serve(self.HANDLERS[message.kind], message)
+
+    def working(self):
+        """Within the block, this thread works for a cell on ranks: no other does, and it can call nothing on ranks itself."""
+        return _Working(self._one, self._works)
+
+    def function(self, fn, args, kw):
+        """The fields of a CALL for fn(*args, **kw), or None if it is too large to go along or shares memory with variables that fn reads:
+        then it must be a variable. CaptureError: it can't be sent."""
+        __tracebackhide__ = True
+        self.may_call()
+        with self.working():
+            found = {}
+            found["names"], warnings, load, held = self.captures().function((fn, args, kw), LOAD_MAX)
+            if load is None:
+                return None
+            warnings += self._add_state(found)
+        self.after_ranks = True
+        fields = {"names": to_json(found), "warnings": "\n".join(warnings), "load": load}
+        return fields if held is None else {**fields, "held": held}  # CALL has no such field: it lives as long as the caller has these
+
+    def call(self, text, flags, function=None, gather=False):
+        """Lets the kernel execute `text` as if it were a cell; returns (content, value or None). function: from function(); ranks call
+        it in place of the text's body. gather: the value is a list of all ranks' values.
+
+        If that fails, raises RemoteError with the class of the remote exception. Meanwhile the kernel handles interrupts: it
+        ends the call, and then this raises KeyboardInterrupt.
+        """
+        __tracebackhide__ = True
+        waiting, interrupted, told = self.begin_call(text, flags, function), False, False
+        self._expect_values()
+        while not waiting.done.is_set():
+            try:
+                if interrupted and not told:  # the kernel may have got the interrupt before the call
+                    self.send("CALL", waiting.cell, {"flags": _link.CALL_INTERRUPT, "call": waiting.call})
+                    told = True
+                self.wait_for(waiting, self.DURING_CALL)
+            except KeyboardInterrupt:
+                interrupted = True
+        if interrupted:
+            if waiting.answer.fd >= 0:
+                os.close(waiting.answer.fd)
+            raise KeyboardInterrupt
+        return self.returned(waiting.answer, gather)
+
+    def begin_call(self, text, flags, function=None):
+        """Sends the call; returns the Waiting for its RETURN. Calls of several threads run one after the other."""
+        __tracebackhide__ = True
+        self.may_call()
+        if threading.current_thread() is not self.main_thread:
+            flags |= _link.CALL_ASIDE  # meanwhile home runs other cells
+        elif self.aside is not None:
+            self.aside.settle()
+        number, call = self.number(), next(self._numbers)
+        waiting = self._calls[call] = Waiting(number)
+        waiting.call = call
+        self.streams.settle()
+        self.send("CALL", number, {"text": text, "flags": flags, "call": call, **(function or {})})
+        return waiting
+
+    def may_call(self):
+        """RuntimeError: this thread can't call now."""
+        __tracebackhide__ = True
+        if not _link.alive():
+            raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
+        if getattr(self._works, "now", False):
+            raise RuntimeError("another cell is running on the ranks, and it waits for this code")
+
+    def serve_calls(self):
+        """Serves what has come for calls."""
+        self._collect()
+        self._serve_some(self.DURING_CALL)
+        if self._queue:
+            self.loop.later()
+
+    def returned(self, message, gather=False):
+        """The value of call(), from its RETURN."""
+        __tracebackhide__ = True
+        from .remote import remote_error
+
+        fields = message.fields
+        content = loads(fields["content"])
+        try:
+            if fields["status"] != "ok":
+                raise remote_error(content)
+            _, value = self._loaded(self._unpack, message)
+        finally:
+            if message.fd >= 0:
+                os.close(message.fd)
+        if fields["values"]:
+            values = self._loaded(self._unpacked, fields["values"])
+            value = values if gather else values[0]
+        elif "gathered" in content:
+            value = self._lists.pop(content["gathered"], value)
+        return content, value
+
+    def _unpacked(self, values):
+        from .._capture.vars_bundle import unpack_bytes
+
+        return [unpack_bytes(value, self.shell.user_ns) for value in values]
+
+    def _loaded(self, load, what):
+        """load(what), for values of a RETURN."""
+        __tracebackhide__ = True
+        try:
+            return load(what)
+        except Exception as error:
+            from .remote import remote_error
+
+            why = f"home could not load the value: {text_of(error)}"
+            raise remote_error({"ename": type(error).__name__, "evalue": why, "traceback": []}) from None
+
+    def _handed(self, message):
+        """HANDED: a rank wants something for the call that runs, or brings something."""
+        from .hands import received
+
+        load = received(self.pieces, message, self.servers)
+        server = self.servers.get(load[0]["of"]) if load else None
+        if server is not None:
+            cell, rank = message.cell, message.fields["from"]
+            _, error = self.attempt(cell, server.take, cell, rank, *load)
+            if error is not None:
+                server.stop(error)
+
+
+class _Working:
+    """See working(). No generator: an interrupt between its steps would leave the lock taken."""
+
+    def __init__(self, lock, works):
+        self.lock, self.works = lock, works
+
+    def __enter__(self):
+        self.lock.acquire()
+        self.before, self.works.now = getattr(self.works, "now", False), True
+
+    def __exit__(self, *error):
+        self.works.now = self.before
+        self.lock.release()

@@ -1,0 +1,116 @@
+"""What is one thing in home, and must be another one in the thread of each subshell: the cell that runs, its count, its result.
+
+Home, its shell and so on get these classes with the first cell of a subshell, in place of their own. So notebooks without
+subshells pay nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from IPython.core.payload import PayloadManager
+
+from .._jupyter.history import History
+from .home import Home
+from .publish import Hook
+from .shell import ZMQInteractiveShell
+
+FOREVER = 1 << 40  # so often must a trap of IPython's be left before it is off
+
+
+class Here(threading.local):
+    """What is this thread's."""
+
+    subshell = None  # the Subshell whose thread this is
+    values = None  # of the attributes below, by class and name; None: in threads that are no subshell's
+
+
+here = Here()
+
+
+def _own(name, default=None):
+    """An attribute that each subshell has for itself. Other threads have the object's own."""
+
+    def get(self):
+        values = here.values
+        return (self.__dict__ if values is None else values).get(name, default)
+
+    def put(self, value):
+        values = here.values
+        (self.__dict__ if values is None else values)[name] = value
+
+    return property(get, put)
+
+
+class ManyHomes(Home):
+    """Home, with subshells."""
+
+    cell = _own("cell")
+    code = _own("code", "")
+    count = _own("count", 0)
+    header = _own("header", "")
+
+    def in_subshell(self):
+        return here.subshell is not None
+
+    def left_behind(self):
+        return super().left_behind() or any(each.has_tasks for each in tuple(self.subshells.of.values()))
+
+
+class ManyShells(ZMQInteractiveShell):
+    """The shell, with subshells."""
+
+    execution_count = _own("execution_count", 1)
+    _last_traceback = _own("_last_traceback")
+    _last_text = _own("_last_text", "")
+
+    @property
+    def payload_manager(self):
+        """What a subshell's cell leaves for its client."""
+        values = here.values
+        if values is None:
+            return self._trait_values["payload_manager"]
+        if "payload_manager" not in values:
+            values["payload_manager"] = PayloadManager(parent=self)
+        return values["payload_manager"]
+
+
+class ManyHooks(Hook):
+    """The display hook, with subshells."""
+
+    exec_result = _own("exec_result")
+    _bundle = _own("_bundle")
+    _is_active = _own("_is_active", False)
+
+
+class ManyHistories(History):
+    """The history, with subshells: cells come in another order than their numbers."""
+
+    _storing = threading.Lock()
+
+    def store_inputs(self, line_num, source, source_raw=None):
+        with self._storing:
+            later = [kept[line_num + 1 :] for kept in (self.input_hist_parsed, self.input_hist_raw)]
+            super().store_inputs(line_num, source, source_raw)
+            for kept, texts in zip((self.input_hist_parsed, self.input_hist_raw), later):
+                kept.extend(texts)
+
+
+def share(home):
+    """Home's parts get the classes above."""
+    shell = home.shell
+    for trap, on in ((shell.builtin_trap, shell.builtin_trap.activate), (shell.display_trap, shell.display_trap.set)):
+        if not trap._nested_level:
+            on()
+        trap._nested_level += FOREVER  # IPython counts without a lock
+    for thing, many, name in (
+        (shell, ManyShells, ZMQInteractiveShell.__name__),  # libraries recognise a notebook by it
+        (shell.displayhook, ManyHooks, Hook.__name__),
+        (shell.history_manager, ManyHistories, History.__name__),
+        (home, ManyHomes, Home.__name__),
+    ):
+        many.__name__ = many.__qualname__ = name
+        exec_result = thing.__dict__.get("_trait_values", {}).get("exec_result")
+        thing.__class__ = many
+        if many is ManyHooks:
+            thing.__dict__["exec_result"] = exec_result
