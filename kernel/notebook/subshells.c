@@ -22,10 +22,24 @@ static void answer(struct notebook *nb, struct request *r, const char *type, jso
     nb->ops.status(nb->ops.arg, r, "idle");
 }
 
-static json_t *error(const char *ename, const char *evalue)
+static json_t *out_of_memory(void)
 {
-    return json_pack("{s:s, s:s, s:s, s:[o]}", "status", "error", "ename", ename, "evalue", evalue,
-                     "traceback", json_sprintf("%s: %s", ename, evalue));
+    return json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "MemoryError", "evalue",
+                     "the kernel is out of memory", "traceback",
+                     "MemoryError: the kernel is out of memory");
+}
+
+/* As ipykernel names it, so that clients know it. Only the reply has the advice: ipykernel
+ * publishes no error of such a cell, and its test suite expects that. */
+static json_t *unknown(const char *id)
+{
+    const char *advice = "there is no such subshell any more: create another, or run the cell "
+                         "without";
+
+    return json_pack("{s:s, s:s, s:o, s:[o, s]}", "status", "error", "ename",
+                     "UnknownSubshellError", "evalue", json_sprintf("Unknown subshell_id '%s'", id),
+                     "traceback",
+                     json_sprintf("UnknownSubshellError: Unknown subshell_id '%s'", id), advice);
 }
 
 /* Requests of its that home still answers are of no shell then. */
@@ -69,7 +83,7 @@ void subshells_create(struct notebook *nb, struct request *r)
     } else {
         if (s)
             let_go(nb, s);
-        answer(nb, r, "create_subshell_reply", error("MemoryError", "the kernel is out of memory"));
+        answer(nb, r, "create_subshell_reply", out_of_memory());
     }
     buf_release(&content);
 }
@@ -102,7 +116,7 @@ void subshells_delete(struct notebook *nb, struct request *r)
 
     if (!s) {
         answer(nb, r, "delete_subshell_reply",
-               error("KeyError", "there is no subshell with that subshell_id"));
+               unknown(text_field(request_content(r), "subshell_id")));
         return;
     }
     s->deleted = true;
@@ -130,17 +144,11 @@ void subshells_list(struct notebook *nb, struct request *r)
 void subshells_refuse(struct notebook *nb, struct request *r)
 {
     char type[64];
-    json_t *content =
-        error("NoSubshell",
-              "there is no such subshell any more: create another, or run the cell without");
 
     nb->ops.status(nb->ops.arg, r, "busy");
-    if (strcmp(request_type(r), "execute_request") == 0 && !request_flag(r, "silent", false))
-        publish_json(nb, r, "error", json_incref(content));
     if (home_reply_type(request_type(r), type))
-        reply_json(nb, r, type, json_incref(content));
+        reply_json(nb, r, type, unknown(request_subshell(r)));
     nb->ops.status(nb->ops.arg, r, "idle");
-    json_decref(content);
 }
 
 void subshells_interrupt(struct notebook *nb)

@@ -101,7 +101,8 @@ static void deleted(void)
            logged(&w, "send SUBSHELL"),
        "one that is busy: answered at once, and what waits is aborted");
     cell_in(&w, ONE, "late");
-    ok(logged(&w, "publish error") && logged(&w, "NoSubshell"), "it takes no cell any more");
+    ok(logged(&w, "Unknown subshell_id '" ONE "'") && !logged(&w, "publish error"),
+       "it takes no cell any more");
     ask(&w, "list_subshell_request", "{}");
     ok(logged(&w, "\"subshell_id\":[]"), "it is not listed any more");
     replied(&w, w.nb->home.subshells.first->executing->cell, "ok", "{\"status\":\"ok\"}");
@@ -116,7 +117,7 @@ static void deleted(void)
     replied(&w, w.last.cell, "ok", "{\"status\":\"ok\"}");
     ok(logged(&w, "reply delete_subshell_reply {\"status\":\"ok\"}"), "and comes then");
     ask(&w, "delete_subshell_request", "{\"subshell_id\":\"run-2\"}");
-    ok(logged(&w, "KeyError"), "an unknown id is an error");
+    ok(logged(&w, "Unknown subshell_id 'run-2'"), "an unknown id is an error");
     world_close(&w);
 }
 
