@@ -25,18 +25,21 @@ static const struct command commands[] = {
     { "check", PLAN_RANKS_CHECK, "check nodes and every link between ranks, and measure them" },
     { "logs", PLAN_RANKS_LOGS, "all that was printed in a cell, also what its page left out" },
     { "debug", PLAN_RANKS_DEBUG, "the rank that the debugger shows" },
+    { "free", PLAN_RANKS_FREE,
+      "let go of what failed cells hold, such as GPU memory; the next distributed cell does so, too" },
     { 0 },
 };
 
 static const char *const usage[] = { "%ranks                    show the table of the ranks",
-                                     "%ranks stop|restart|where|check [-r SPEC]",
+                                     "%ranks stop|restart|where|check|free [-r SPEC]",
                                      "%ranks logs [--cell N] [-r SPEC]", "%ranks debug -r RANK",
                                      NULL };
 
 static int command_set(const char *word, struct plan *plan, struct err *err)
 {
     const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name,
-                                  commands[3].name, commands[4].name, commands[5].name };
+                                  commands[3].name, commands[4].name, commands[5].name,
+                                  commands[6].name };
     char shown[TOKEN_SHOWN];
     const char *near;
 
@@ -49,9 +52,11 @@ static int command_set(const char *word, struct plan *plan, struct err *err)
     near = suggest_nearest(word, valid, sizeof valid / sizeof valid[0]);
     if (near)
         return err_set(
-            err, "%s: unknown command; did you mean %s? (stop, restart, where, check, logs, debug)",
+            err,
+            "%s: unknown command; did you mean %s? (stop, restart, where, check, logs, debug, free)",
             shown, near);
-    return err_set(err, "%s: unknown command (stop, restart, where, check, logs, debug)", shown);
+    return err_set(err, "%s: unknown command (stop, restart, where, check, logs, debug, free)",
+                   shown);
 }
 
 static bool is_number(const char *text)
@@ -75,7 +80,7 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
     if (!call->words_n && option_given(call, "ranks", &as))
         return err_set(
             err,
-            "%s %s: a command is missing (%%ranks stop %s %s, or restart, where, check, logs, debug)",
+            "%s %s: a command is missing (%%ranks stop %s %s, or restart, where, check, logs, debug, free)",
             as, token_shown(shown, plan->ranks), as, shown);
     if (plan->ranks_do == PLAN_RANKS_DEBUG && !is_number(plan->ranks))
         return err_set(err, "%%ranks debug: which rank? (%%ranks debug -r 2)");

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/notebook/debugger.h"
 
 static void show_help(struct cell *c)
@@ -26,12 +27,12 @@ static int group_pass(struct cell *c, struct err *err)
     return 0;
 }
 
-/* %ranks and %ranks where publish their results directly, %ranks debug has none. */
+/* %ranks and %ranks where publish their results directly, %ranks debug and free have none. */
 static bool wants_output(const struct cell *c)
 {
     return c->plan.kind != PLAN_RANKS ||
            (c->plan.ranks_do != PLAN_RANKS_TABLE && c->plan.ranks_do != PLAN_RANKS_WHERE &&
-            c->plan.ranks_do != PLAN_RANKS_DEBUG);
+            c->plan.ranks_do != PLAN_RANKS_DEBUG && c->plan.ranks_do != PLAN_RANKS_FREE);
 }
 
 /* Calls are often in loops: tabs for each would be more outputs than a page shows. */
@@ -92,6 +93,28 @@ void expand_reply(struct cell *c, const json_t *content)
         cell_fail_in_words(c, text_field(content, "ename"), "", text_slice(content, "evalue"));
 }
 
+/* %ranks free. A rank that runs something does it after that. */
+static void let_go(struct cell *c)
+{
+    struct span m = { .kind = SPAN_PROBE, .cell = c->id };
+    const struct group *g = c->nb->group;
+    struct ranks which = RANKS_INIT;
+    struct err err = { "" };
+    int rc = 0;
+
+    m.v[F_PROBE_WHAT].s = slice_text("let_go");
+    m.v[F_PROBE_CONTENT].s = slice_text("{}");
+    if (!g->size || !group_is_somewhere(g))
+        rc = err_set(&err, "%%ranks free: there are no ranks yet");
+    else if (c->plan.ranks)
+        rc = ranks_parse(&which, c->plan.ranks, g->size, &err);
+    else
+        rc = ranks_add_range(&which, 0, g->size - 1);
+    if (rc < 0 || notebook_send_ranks(c->nb, g, rank_in_set, &which, &m, &err) < 0)
+        cell_fail(c, "UsageError", "%s", err.text[0] ? err.text : "out of memory");
+    ranks_release(&which);
+}
+
 enum cell_outcome expand_look(struct cell *c)
 {
     struct err err = { "" };
@@ -112,6 +135,9 @@ enum cell_outcome expand_look(struct cell *c)
     case PLAN_RANKS_DEBUG:
         if (debugger_choose(c->nb, c->plan.ranks, &err) < 0)
             cell_fail(c, "UsageError", "%s", err.text);
+        return CELL_IS_OVER;
+    case PLAN_RANKS_FREE:
+        let_go(c);
         return CELL_IS_OVER;
     default:
         return CELL_DONE;

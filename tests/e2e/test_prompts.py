@@ -151,3 +151,51 @@ def test_waiting_for_a_line_is_no_hang():
         assert by_rank(cell.stdout) == {0: ["0.5"], 1: ["0.5"]} and "waited in" not in cell.stderr, cell.shown
     finally:
         notebook.close()
+
+
+FAILS = "%%distribute -n 3 --gather\nimport cellspan\ndef loss(step):\n    scale = 10 * cellspan.rank() + step\n    return scale / (cellspan.rank() - 1 - step)\nloss(1)"
+
+
+def test_debug_looks_at_a_ranks_error_until_the_next_cell(nb):
+    nb.run(FAILS).assert_error("ZeroDivisionError")
+    for _ in range(2):  # also once more
+        cell = nb.start("%debug -r 2", answer=["p scale", "up", "p cellspan.rank()", "q"])
+        nb.wait(cell, LIMIT)
+        assert cell.status == "ok" and cell.prompts[0]["prompt"] == "rank 2 ipdb> " and "21" in cell.shown and "loss(1)" in cell.shown, cell.shown
+    nb.ok("1 + 1")  # home's cells leave it
+    assert nb.ok("%debug --ranks 2", answer="q").prompts
+    nb.ok("%%distribute\npass")
+    nothing = nb.run("%debug -r 2").assert_error("UsageError")
+    assert "rank 2 has no error to look at" in nothing.shown and not nothing.prompts, nothing.shown
+
+
+def test_an_interrupt_ends_the_debugger_of_a_ranks_error(nb):
+    nb.run(FAILS).assert_error("ZeroDivisionError")
+    cell = nb.start("%debug -r 2", answer=lambda prompt: None)
+    assert nb.until(lambda: cell.prompts, LIMIT), cell.shown
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert nb.ok("%debug -r 2", answer="q").prompts
+
+
+def test_what_a_failed_cell_holds_is_freed_by_the_next_one_or_at_once(nb):
+    nb.ok("%ranks restart")
+    nb.ok("%%distribute -n 2\nimport weakref\nclass Big: pass\nalive = []\ndef fails():\n    big = Big()\n    alive.append(weakref.ref(big))\n    raise ValueError('x')\n"
+          "def count(): return sum(ref() is not None for ref in alive)")
+    nb.run("%%distribute -n 2\nfails()").assert_error("ValueError")
+    assert nb.ok("%%distribute -n 2 --gather\ncount()").value == "[0, 0]"
+    nb.run("%%distribute -n 2\nfails()").assert_error("ValueError")
+    freed = nb.ok("%ranks free")
+    assert not freed.shown.strip()
+    assert "no error to look at" in nb.run("%debug -r 0").shown
+    assert nb.run("%ranks free -r 7").assert_error("UsageError").shown.count("7")
+    nb.ok("%ranks stop")
+    assert "there are no ranks yet" in nb.run("%ranks free").assert_error("UsageError").shown
+
+
+def test_an_error_says_that_gpu_memory_stays(nb):
+    nb.ok("%%distribute -n 2\nimport sys, types\n"
+          "cuda = types.SimpleNamespace(is_initialized=lambda: True, memory_allocated=lambda: 1 << 20)")
+    failed = nb.run("%%distribute -n 2\nreal = sys.modules.get('torch')\nsys.modules['torch'] = types.SimpleNamespace(cuda=cuda)\n1 / 0").assert_error("ZeroDivisionError")
+    assert failed.traceback.strip().splitlines()[-1].endswith("%ranks free lets go of them now"), failed.traceback
+    nb.ok("%ranks restart")

@@ -106,6 +106,7 @@ dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/requests.py \
 	worker/python/cellspan/_jupyter/fake_ipykernel.py \
 	worker/python/cellspan/_jupyter/fake_zmqshell.py \
+	worker/python/cellspan/_jupyter/post_mortem.py \
 	worker/python/cellspan/_jupyter/prepare_jedi.py \
 	worker/python/cellspan/_jupyter/rank_output.py \
 	worker/python/cellspan/_jupyter/widgets.py

@@ -96,11 +96,11 @@ static const struct bad {
     { "%pull a b --into c", "--into c: holds one variable, 2 are pulled" },
     { "%pull a --int c", "--int: unknown option; did you mean --into?" },
     { "%ranks stpo",
-      "stpo: unknown command; did you mean stop? (stop, restart, where, check, logs, debug)" },
+      "stpo: unknown command; did you mean stop? (stop, restart, where, check, logs, debug, free)" },
     { "%ranks everything",
-      "everything: unknown command (stop, restart, where, check, logs, debug)" },
+      "everything: unknown command (stop, restart, where, check, logs, debug, free)" },
     { "%ranks wehre",
-      "wehre: unknown command; did you mean where? (stop, restart, where, check, logs, debug)" },
+      "wehre: unknown command; did you mean where? (stop, restart, where, check, logs, debug, free)" },
     { "%ranks where --timeout 3", "--timeout: only with %ranks check" },
     { "%ranks debug", "%ranks debug: which rank? (%ranks debug -r 2)" },
     { "%ranks debug -r 1-2", "%ranks debug: which rank? (%ranks debug -r 2)" },
@@ -128,7 +128,7 @@ static const struct bad {
     { "%%distribute --no-gpu --share\n1", "--share and --no-gpu can't be used together" },
     { "%ranks stop 1", "1: unexpected word (%ranks stop [-r SPEC])" },
     { "%ranks -r 1",
-      "-r 1: a command is missing (%ranks stop -r 1, or restart, where, check, logs, debug)" },
+      "-r 1: a command is missing (%ranks stop -r 1, or restart, where, check, logs, debug, free)" },
 };
 
 static void every_bad_line_gets_its_one_clear_text(void)

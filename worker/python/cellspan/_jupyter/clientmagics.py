@@ -8,10 +8,13 @@ import os
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
+from .._link import CALL_SHOWN
+from . import post_mortem
+
 CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/arguments.h
 DEBUG = (
-    "%debug works on errors of home's own cells, and the last cell ran on ranks: breakpoint() in that cell stops a rank where "
-    "it stands; %debug once more looks at home's last error"
+    "the last cell ran on ranks: %debug -r 0 looks at the error of rank 0, and breakpoint() in that cell stops a rank there; "
+    "%debug once more looks at home's last error"
 )
 
 
@@ -120,10 +123,14 @@ def register(home):
     debug = shell.find_line_magic("debug")
 
     def checked(line, cell=None):
+        rank = post_mortem.rank_of(line)
+        if rank is not None and not cell:
+            home.call(f"%%distribute -r {rank} --no-capture\n{post_mortem.CODE}", CALL_SHOWN)
+            return None
         if home.after_ranks:
             home.after_ranks = False
             raise UsageError(DEBUG)
         return debug(line, cell)
 
-    checked.__doc__ = debug.__doc__
+    checked.__doc__ = f"%debug -r R: looks at the error of rank R's last cell. Without -r:\n\n{debug.__doc__}"
     shell.register_magic_function(checked, "line_cell", "debug")

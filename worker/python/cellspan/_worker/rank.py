@@ -20,6 +20,7 @@ from .._base.errors import in_words, text_of
 from .._capture.origins import Origins
 from .._capture.parts import Received
 from .._capture.vars_bundle import BundleTooLarge, pack, reason, unpack, unpack_bytes
+from .._jupyter import post_mortem
 from .._jupyter.widgets import VIEW, Widgets
 from . import aborts, environment, gpu_placement, gpus, groups, idle_questions, library_fixes, mlflow_run, reloads, torchenv
 from .follow import Follower
@@ -32,6 +33,10 @@ from .world_env import RankWorld
 LOST_CONTEXT = (
     "rank {0} can't use its GPU any more: after such an error, CUDA does not work again in the same process. %ranks restart -r {0} "
     "starts a new one, without its variables"
+)
+HELD = (
+    "what the failed cell holds of the GPU's memory stays until the next distributed cell begins: %debug -r RANK looks at its "
+    "variables, %ranks free lets go of them now"
 )
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 VALUE_MAX = 16 << 10  # bytes of a value that goes along with DONE
@@ -76,6 +81,7 @@ class Rank(Worker):
         self.serves = 0  # the number of the comm message that is being served
         self.shown_before = None  # what the last expression of the last cell showed
         self.hands = None  # the Hands of the cell that runs, if it has one
+        self.failed_cell = None  # the last cell if it failed: what its frames hold stays for %debug until the next one begins
         self._folder = environment.own_folder()
         self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
         self.seed()
@@ -108,6 +114,8 @@ class Rank(Worker):
 
     def _run_message(self, message):
         number, blob, fields = message.cell, message.blob, message.fields
+        if not post_mortem.is_meant(fields["code"]):
+            self.let_go()
         groups.free_destroyed()
         flags = fields["flags"]
         check = sys.modules.get("cellspan._worker.check")
@@ -197,7 +205,10 @@ class Rank(Worker):
             except KeyboardInterrupt as error:
                 cell.error = told(error)
         if cell.error is not None:
+            if not post_mortem.is_meant(cell.code):
+                self.failed_cell = cell
             self._explain(cell.error)
+            self._tell_held(cell.error)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
             if gpus.lost_context(str(cell.error.get("evalue"))):
@@ -210,8 +221,6 @@ class Rank(Worker):
         self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
         self.quiet, self.shown_before = False, cell.bundle
-        if cell.error is not None:
-            self.attempt(cell.number, self._let_go, cell)
 
     def _explain(self, error):
         """Adds a reason to an error: a name is missing because home has deleted it, or torch's process group because it belongs to
@@ -271,8 +280,19 @@ class Rank(Worker):
             os.close(fd)
         return -1, 0, f"{', '.join(values)} can't be sent home: {why}"
 
+    def _tell_held(self, error):
+        """The last line of an error, if frames of the failed cell may hold GPU memory."""
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is not None and cuda.is_initialized() and cuda.memory_allocated():
+            error["traceback"] = [*error["traceback"], HELD]
+
+    def let_go(self):
+        """Drops all our references to the frames of the cell that has failed, so that the memory of their variables is freed."""
+        cell, self.failed_cell = self.failed_cell, None
+        if cell is not None:
+            self.attempt(cell.number, self._let_go, cell)
+
     def _let_go(self, cell):
-        """After an error, drops all our references to the failed frames, so that the GPU memory of their variables is freed."""
         result = cell.result
         errors = [result.error_in_exec, result.error_before_exec] if result is not None else []
         errors.append(getattr(sys, "last_value", None))
@@ -385,6 +405,7 @@ class Rank(Worker):
 
     def _bind(self, message):
         number, blob, fd, size, fields = message.cell, message.blob, message.fd, message.size, message.fields
+        self.let_go()  # the next cell is coming
         if fd < 0 and blob:  # the agent could not get the blob; names says why
             self._bind_error = OSError(fields["names"])
             self._unbound = _link.DONE_UNBOUND
@@ -468,6 +489,10 @@ class Rank(Worker):
         number, fields = message.cell, message.fields
         if fields["what"] == "compare":
             self._compare(number, fields["content"])
+            return
+        if fields["what"] == "let_go":
+            self.let_go()
+            self._probed(number, "ok", "{}")
             return
         if fields["what"] in idle_questions.SERVED:
             answer, error = self.attempt(number, idle_questions.SERVED[fields["what"]], self.shell, loads(fields["content"]))

@@ -1,0 +1,41 @@
+"""%debug -r R: a debugger at the error of rank R's last cell, which the user operates in the input box. Home runs CODE on that rank."""
+
+from __future__ import annotations
+
+import re
+
+CODE = "__import__('cellspan._jupyter.post_mortem')._jupyter.post_mortem.debug()"
+RANK = re.compile(r"\s*(?:-r|--ranks)(?:\s*=?\s*)(\d+)\s*$")
+
+
+def rank_of(line):
+    """The rank that the line of %debug names; None: it names none."""
+    found = RANK.match(line)
+    return None if found is None else int(found.group(1))
+
+
+def is_meant(code):
+    """Is this cell that of %debug -r?"""
+    return code.strip() == CODE
+
+
+def debug():
+    """On the rank: looks at the variables where its last cell failed. UsageError: it has not failed."""
+    __tracebackhide__ = True
+    from IPython import get_ipython
+    from IPython.core.error import UsageError
+
+    shell = get_ipython()
+    rank, error = shell.worker.rank, _error_of(shell.worker.failed_cell)
+    if error is None or error.__traceback__ is None:
+        raise UsageError(f"rank {rank} has no error to look at: its last cell did not fail, or %ranks free has let go of it")
+    pdb = shell.InteractiveTB.debugger_cls()
+    pdb.prompt = f"rank {rank} ipdb> "
+    pdb.reset()
+    pdb.interaction(None, error.__traceback__)
+
+
+def _error_of(cell):
+    result = cell.result if cell is not None else None
+    error = None if result is None else result.error_before_exec or result.error_in_exec
+    return error if isinstance(error, BaseException) else None
