@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from client import rank_values
+from client import by_rank, rank_values
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "launchers.md")
 GET = "[__import__('os').environ.get(name) for name in %r]"
@@ -115,7 +115,7 @@ def test_ranks_follow_a_reload_at_home(fresh, module, tmp_path):
     module.write("def answer():\n    return 22\nclass Thing:\n    pass\n")
     cell = nb.ok("%%distribute\nmine.answer()")
     assert cell.value == "1"
-    assert cell.stderr.count("mine.py is newer than what ranks have imported: importlib.reload(mine) or %autoreload 2 at home") == 1, cell.shown
+    assert newer(cell) == {0: 1, 1: 1}, cell.shown
     assert nb.ok("%%distribute\nmine.answer()").stderr == "", "that is said once"
     nb.ok("importlib.reload(mine)\nthing = mine.Thing()")
     cell = nb.ok("%%distribute --gather\nmine.answer(), isinstance(thing, mine.Thing)")
@@ -123,6 +123,26 @@ def test_ranks_follow_a_reload_at_home(fresh, module, tmp_path):
     assert rank_values(nb, "mine.answer()", 3) == [22, 22, 22], "a new rank imports it as it is"
     nb.ok("from importlib import reload")
     nb.ok("%%distribute\nimport mine as again\nreload(again) is again")
+
+
+def newer(cell):
+    """{rank: how often it says that mine.py is newer}."""
+    said = "mine.py is newer than what ranks have imported: importlib.reload(mine) or %autoreload 2 at home"
+    found = {rank: sum(said in line for line in lines) for rank, lines in by_rank(cell.stderr).items()}
+    return {rank: times for rank, times in found.items() if times}
+
+
+def test_whoever_has_an_old_module_says_so(fresh, module, tmp_path):
+    """Any rank may be the only one that runs the cell, or that has imported the module."""
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("%%distribute -n 3\nimport os\nif os.environ['RANK'] != '0':\n    import mine")
+    module.write("def answer():\n    return 22\n")
+    cell = nb.ok("%%distribute -r 1\nmine.answer()")
+    assert cell.value == "1" and "mine.py is newer" in cell.stderr, cell.shown
+    assert newer(nb.ok("%%distribute\n1")) == {2: 1}, "rank 1 has said it, and rank 0 has not imported it"
+    module.write("def answer():\n    return 333\n")
+    assert newer(nb.ok("%%distribute --env LOCAL_RANK=7\n1")) == {1: 1, 2: 1}
+    assert nb.ok("%%distribute\n1").stderr == ""
 
 
 def test_a_reload_that_fails_on_ranks_fails_the_cell(fresh, module, tmp_path):

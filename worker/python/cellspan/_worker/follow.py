@@ -127,15 +127,16 @@ class Follower:
         before, self._reloaded = self._reloaded, said.get("reloaded", {})
         reloads.imported.follow([name for name, times in self._reloaded.items() if before.get(name, 0) < times])
 
-    def before_cell(self, leads):
-        """Loads modules again whose files have changed, or prints a line about them. leads: this rank prints for its node."""
+    def before_cell(self):
+        """Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the
+        only one that runs the cell, or that has imported the module. Merging makes one line of what they print alike."""
         mlflow_run.follow(self._followed.get(mlflow_run.VARIABLE))
         if self._shell is None:
             return
         lines, self._failed = self._failed, []
         if self._autoreload is not None:
             lines += reloads.imported.look(self._autoreload, self._shell)
-        elif leads:
+        else:
             lines += reloads.imported.unsaid()
         for line in lines:
             print(f"cellspan: {line}", file=sys.stderr)

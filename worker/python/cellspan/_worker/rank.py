@@ -162,7 +162,7 @@ class Rank(Worker):
                 if {fields["init"], used} == {"nccl", "gloo"}:
                     print(f"cellspan: --init {fields['init']}: the process group of this world exists already, and uses {used} "
                           "(--fresh makes another)", file=sys.stderr)
-            self._follower.before_cell(os.environ["LOCAL_RANK"] == "0")
+            self._follower.before_cell()
         except (OSError, torchenv.TorchError) as error:
             from IPython.core.error import UsageError
 
