@@ -371,6 +371,8 @@ static nccl_result launch(nccl_comm c, struct work work, cu_stream stream)
  * one. */
 #define GROUP_MAX 1024u
 
+enum { NCCL_INVALID_USAGE = 5 };
+
 static _Thread_local struct {
     bool open, sends;
     unsigned n;
@@ -381,10 +383,12 @@ static _Thread_local struct {
     } call[GROUP_MAX];
 } group;
 
+/* NCCL also takes calls outside of a group, but on a nonblocking communicator each starts a thread.
+ * Here such a call fails, so that a test sees it. */
 static nccl_result take_call(nccl_comm c, struct work work, cu_stream stream)
 {
     if (!group.open)
-        return launch(c, work, stream);
+        return NCCL_INVALID_USAGE;
     if (group.n == GROUP_MAX)
         return 2;
     group.call[group.n].comm = c;
@@ -466,7 +470,7 @@ EXPORT nccl_result ncclGroupEnd(void)
 
     group.open = false;
     if (group.sends || group.n == 0)
-        return 5; /* ncclInvalidUsage */
+        return NCCL_INVALID_USAGE;
     for (unsigned i = 0; i < group.n; i++) {
         const nccl_result one = launch(group.call[i].comm, group.call[i].work,
                                        group.call[i].stream);

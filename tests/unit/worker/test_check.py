@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
 from cellspan._capture import tensors, vars_bundle  # noqa: E402
-from cellspan._worker import aborts, broadcast, gpu_placement, gpus  # noqa: E402
+from cellspan._worker import aborts, broadcast, check, gpu_placement, gpus  # noqa: E402
 from fake_agent import end_ranks, memfd, run_on  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[3]
@@ -207,6 +207,7 @@ def test_a_world_of_gpus_is_measured(fork, double):
     for one in told:
         assert one["error"] == "" and one["transport"] == "nccl"
         assert len(one["rows"]) == 6 and all(row["bad"] == 0 for row in one["rows"])
+    assert max(check.SIZES_NCCL) == 256 << 20, "less does not show NVSwitch's bandwidth"
     told = step(ranks, "check", {"pairs": [[0, 1], [2, 3]], "nccl": True, "pair_sizes": [8, 1 << 20], "limit_s": 60})
     assert all(not p["error"] and p["gbps"] > 0 for one in told for p in one["pairs"])
 
