@@ -19,8 +19,10 @@ LATER = 90  # seconds after which torch's own watchdog would have ended a rank
 MUCH_LATER = 20 * 60
 RANK = "import os, torch, torch.distributed as dist\nrank = dist.get_rank()\n"
 
-# What nvidia-smi would say of the doubles' machine.
-SMI = "#!/bin/sh\n" + "".join("echo 'GPU %d: double (UUID: GPU-a00%d1234-0000-4000-8000-0123456789ab)'\n" % (k, k) for k in range(4))
+# What nvidia-smi would say of the doubles' machine: a line for each GPU.
+SMI = "#!/bin/sh\n" + "".join(
+    "case \"$*\" in *memory.total*) echo '%d, 81920' ;; *) echo 'GPU %d: double (UUID: GPU-a00%d1234-0000-4000-8000-0123456789ab)' ;; esac\n" % (k, k, k)
+    for k in range(4))
 
 
 @pytest.fixture
@@ -54,11 +56,29 @@ def smi():
     return [(int(number), uuid) for number, uuid in re.findall(r"^GPU (\d+): .*\(UUID: (GPU-[^)]+)\)", out, re.M)]
 
 
+def asked(field):
+    """{number: this field} of this machine's GPUs, by nvidia-smi."""
+    out = subprocess.run(["nvidia-smi", "--query-gpu=index," + field, "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout
+    rows = [row.split(", ") for row in out.splitlines() if ", " in row]
+    return {int(number): value.strip() for number, value in rows}
+
+
 def bus_ids():
     """{number: PCI address} of this machine's GPUs, as "0000:3b:00.0"."""
-    out = subprocess.run(["nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"], capture_output=True, text=True).stdout
-    rows = [row.split(", ") for row in out.splitlines() if ", " in row]
-    return {int(number): address.strip().lower()[-12:] for number, address in rows}
+    return {number: address.lower()[-12:] for number, address in asked("pci.bus_id").items()}
+
+
+def numa_nodes():
+    """{number: NUMA node} of this machine's GPUs, by Linux; None: it has none, or Linux does not know."""
+    found = {}
+    for number, address in bus_ids().items():
+        try:
+            with open("/sys/bus/pci/devices/%s/numa_node" % address, encoding="ascii") as file:
+                node = int(file.read())
+        except OSError:
+            node = -1
+        found[number] = node if node >= 0 else None
+    return found
 
 
 def needs(gpus=1, nodes=1, soak=False):

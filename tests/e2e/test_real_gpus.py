@@ -16,7 +16,7 @@ import zipfile
 import processes
 import pytest
 from client import values
-from realgpus import MUCH_LATER, RANK, SMI, Machine, book, doubles, gpu_processes, machine, needs, smi, stay  # noqa: F401  (fixtures)
+from realgpus import MUCH_LATER, RANK, SMI, Machine, asked, book, doubles, gpu_processes, machine, needs, numa_nodes, smi, stay  # noqa: F401  (fixtures)
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "gpu" / "run"
 
@@ -90,7 +90,12 @@ def test_the_list_is_that_of_nvidia_smi(book):
     program = pathlib.Path(shutil.which("cellspan")).resolve().parents[1] / "libexec" / "cellspan" / "cellspan-gpus"
     found = json.loads(subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout)["gpus"]
     whole = {(one["index"], one["parent"] or one["uuid"]) for one in found}
-    assert whole == set(smi()) and all(one["memory"] > 1 << 30 for one in found), found
+    assert whole == set(smi()), found
+    total = {number: int(mib) << 20 for number, mib in asked("memory.total").items()}
+    for one in (one for one in found if not one["parent"]):
+        assert abs(one["memory"] - total[one["index"]]) < 2 << 20, (one, total)
+    told = numa_nodes()  # of the doubles' GPUs Linux knows nothing
+    assert all(one["numa"] == told[one["index"]] for one in found if told.get(one["index"]) is not None), (found, told)
 
 
 @pytest.mark.doubles
@@ -152,6 +157,8 @@ def test_no_rank_is_a_bad_fork(book):
 def test_full_memory_is_told_with_who_holds_it(book):
     cell = book().run("%%distribute -n 1\nimport torch\nx = torch.empty(10**12, dtype=torch.uint8, device='cuda')")
     assert cell.status == "error" and re.search(r"GPU \d+ .*now in use: \S+ \S+ of ", cell.shown), cell.shown
+    who = cell.shown.rpartition("now in use:")[2]
+    assert re.search(r" by .*pid \d+", who) or "which processes are on it the driver does not tell here" in who, who
 
 
 def assert_others_live(nb, pids):
@@ -206,6 +213,13 @@ def test_init_serves_tensors_in_host_memory_and_on_gpus(book):
 def test_a_first_barrier_takes_the_ranks_own_gpu(book, options):
     rows = values(book().ok("%%%%distribute %s --init --gather\n%sdist.barrier()\n(torch.cuda.current_device(), int(os.environ['CELLSPAN_LOCAL_GPUS'].split(',')[0]))" % (options, RANK)))
     assert all(a == b for a, b in rows)
+
+
+@needs(4)
+def test_a_first_barrier_takes_the_first_gpu_of_a_rank_that_has_two(book):
+    """torch guesses the GPU that has the rank's number: 1 for rank 1, whose own are 2 and 3."""
+    rows = values(book().ok("%%distribute --gpus 2 -n 2 --init --gather\n" + RANK + "dist.barrier()\n(torch.cuda.current_device(), int(os.environ['CELLSPAN_LOCAL_GPUS'].split(',')[0]))"))
+    assert rows == [(0, 0), (2, 2)]
 
 
 @needs(3)

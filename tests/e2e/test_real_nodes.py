@@ -17,16 +17,28 @@ def nb(fresh):
     return fresh()
 
 
+# The interface that NCCL is told, and the one by which Linux reaches rank 0; None on rank 0's own machine.
+INTERFACES = """import os, socket, subprocess
+found = socket.getaddrinfo(os.environ['MASTER_ADDR'], 0)[0][4][0]
+route = subprocess.run(['ip', 'route', 'get', found], capture_output=True, text=True).stdout.split()
+usual = route[route.index('dev') + 1] if 'dev' in route and 'lo' not in route else None
+(os.environ.get('NCCL_SOCKET_IFNAME', ''), usual)"""
+# Is there what GPUDirect RDMA needs? By the module for it; whether a driver can do it by DMA-BUF is not told in files.
+DIRECT = "import os\nany(os.path.isdir('/sys/module/' + name) for name in ('nvidia_peermem', 'nv_peer_mem'))"
+
+
 @needs(0, nodes=2)
 def test_the_first_check_uses_the_named_interface(fresh):
     nb = fresh(env={"NCCL_DEBUG": "INFO"})
     nb.ok("%%%%distribute -n gpu --on %s\n1" % ON, limit=400)
     shown = nb.ok("%ranks check", limit=300).shown
     assert "over nccl" in shown.lower() or "NCCL" in shown, shown
-    names = values(nb.ok("%%distribute --gather\nimport os\nos.environ.get('NCCL_SOCKET_IFNAME', '')"))
-    assert all(name.startswith("=") for name in names), names
+    for name, usual in values(nb.ok("%%distribute --gather\n" + INTERFACES)):
+        assert name.startswith("=") and (usual is None or usual == name[1:]), "%s, and rank 0's address is reached by %s" % (name, usual)
     if "mlx5" in shown:
         assert re.search(r"NET/IB", shown), "InfiniBand is there and not used:\n" + shown
+        if all(values(nb.ok("%%distribute --gather\n" + DIRECT))):
+            assert "GDRDMA" in shown, "GPUDirect is there and not used:\n" + shown
 
 
 def die(nb, seconds):
