@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import stat
+import threading
 import uuid
 
 import processes
@@ -68,15 +69,53 @@ def places(tmp_path_factory):
     os.rmdir(base)
 
 
-def shared():
-    """What lies where all processes of a machine put their things, under names of cellspan's."""
-    found = set()
-    for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp"):
-        try:
-            found.update(os.path.join(folder, name) for name in os.listdir(folder))
-        except OSError:
-            pass
-    return found
+class Shared:
+    """What a kernel's processes make where all processes of a machine put their things. Other tests run beside this one, so not all
+    that is new there is the kernel's: only what its processes had open, or what has the number of one of them in its name."""
+
+    FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/run/lock", "/run/user/%d" % os.geteuid())
+
+    def __init__(self):
+        self._before = self._now()
+
+    def watch(self, marker):
+        """Until left() is called, notes the numbers of the kernel's processes and what they have open: afterwards nobody knows."""
+        self._marker = marker
+        self._pids, self._opened = set(), set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._note, daemon=True)
+        self._thread.start()
+
+    def _now(self):
+        """{path: its inode}."""
+        found = {}
+        for folder in self.FOLDERS:
+            try:
+                found.update((entry.path, entry.inode()) for entry in os.scandir(folder))
+            except OSError:
+                pass
+        return found
+
+    def _note(self):
+        while not self._over.wait(0.2):
+            self._pids.update(processes.marked(self._marker))
+            self._opened.update(target for _, target, _ in opened(self._marker))
+
+    def made(self):
+        """The paths of what is new, and the kernel's."""
+        found = set()
+        for path, inode in self._now().items():
+            if self._before.get(path) == inode:
+                continue
+            numbers = {int(word) for word in re.split(r"[^0-9A-Za-z]", os.path.basename(path)) if word.isdigit()}
+            if numbers & self._pids or any((target + "/").startswith(path + "/") for target in self._opened):
+                found.add(path)
+        return found
+
+    def left(self):
+        self._over.set()
+        self._thread.join()
+        return self.made()
 
 
 def reachable(path, info):
@@ -126,9 +165,10 @@ def sockets(marker):
     return named, addresses
 
 
-def check_while_it_runs(places, marker):
+def check_while_it_runs(places, marker, shared=None):
     """All that is there now is this user's, and nobody else's to open."""
-    for path, info in places.files("tmp", "run").items():
+    there = {path: os.lstat(path) for path in shared.made()} if shared else {}
+    for path, info in {**places.files("tmp", "run"), **there}.items():
         assert info.st_uid == os.geteuid(), path
         assert not reachable(path, info), "%s has mode %o" % (path, stat.S_IMODE(info.st_mode))
     memory = 0
@@ -150,25 +190,17 @@ def work(nb):
     return values(nb.ok(OPEN))
 
 
-def gone(places, marker, before):
-    """Nothing is left of a kernel: no process, no file, no name that others share."""
+def gone(places, marker, shared):
+    """Nothing is left of a kernel: no process, no file, also not where others put theirs."""
     assert processes.gone(marker) == []
     assert places.files() == {}
-    fresh = {path for path in shared() - before if "cellspan" in os.path.basename(path) or "torch_" in path}
-    mine = {path for path in fresh if marker_of(path) == marker}
-    assert not mine, mine
-
-
-def marker_of(path):
-    """Other tests run beside this one: a folder of theirs names its maker's pid, whose environment tells whose it is."""
-    found = re.match(r"cellspan-(\d+)-", os.path.basename(path))
-    environ = processes.read(int(found.group(1)), "environ") if found else b""
-    return dict(pair.partition("=")[::2] for pair in environ.decode(errors="replace").split("\0")).get(processes.MARKER)
+    assert shared.left() == set()
 
 
 def test_while_it_runs_nothing_is_open_to_others_and_afterwards_nothing_is_left(places):
-    before = shared()
+    shared = Shared()
     nb = places.notebook()
+    shared.watch(nb.marker)
     try:
         files = work(nb)
         assert len(set(files)) == 3 and all(path.startswith(places.base + "/run/cellspan-") for path in files), files
@@ -179,10 +211,32 @@ def test_while_it_runs_nothing_is_open_to_others_and_afterwards_nothing_is_left(
         nb.ok("%ranks restart")
         assert processes.wait_until(lambda: not any(os.path.exists(os.path.dirname(path)) for path in files), 30)
         files = work(nb)
-        check_while_it_runs(places, nb.marker)
+        check_while_it_runs(places, nb.marker, shared)
     finally:
         nb.close()
-    gone(places, nb.marker, before)
+    gone(places, nb.marker, shared)
+
+
+def test_the_walk_finds_what_a_kernel_leaves(places):
+    """On purpose: a file of a rank's, one that home had open, and a memory file of torch's kind. The walk would be worth nothing
+    otherwise."""
+    shared = Shared()
+    nb = places.notebook()
+    shared.watch(nb.marker)
+    made = ["/dev/shm/torch_%d_1_0" % nb.home_pid(), "/tmp/cellspan-%s" % nb.marker]
+    try:
+        nb.ok("open(%r, 'w').close()\nkept = open(%r, 'w')" % tuple(made))
+        made.append(nb.ok("%%distribute -n 2 -r 1\nimport os\nname = '/var/tmp/cellspan-%d-left' % os.getpid()\nos.mkdir(name, 0o755)\nname").value.strip("'"))
+        assert processes.wait_until(lambda: shared.made() == set(made), 30), shared.made()
+        with pytest.raises(AssertionError, match="has mode"):
+            check_while_it_runs(places, nb.marker, shared)
+        nb.close()
+        with pytest.raises(AssertionError, match="torch_"):
+            gone(places, nb.marker, shared)
+    finally:
+        nb.close()
+        for path in made:
+            os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
 
 def test_the_error_file_is_in_use_and_nobody_elses(places, torch):
@@ -202,8 +256,9 @@ def test_the_error_file_is_in_use_and_nobody_elses(places, torch):
 
 @pytest.mark.parametrize("who", ["kernel", "agent", "restart"])
 def test_what_is_left_of_one_that_is_killed(places, who):
-    before = shared()
+    shared = Shared()
     nb = places.notebook()
+    shared.watch(nb.marker)
     try:
         work(nb)
         if who == "kernel":
@@ -220,7 +275,7 @@ def test_what_is_left_of_one_that_is_killed(places, who):
             check_while_it_runs(places, nb.marker)
     finally:
         nb.close()
-    gone(places, nb.marker, before)
+    gone(places, nb.marker, shared)
 
 
 def test_what_kernel_and_agent_leave_when_both_are_killed_the_next_kernel_sweeps(places):
