@@ -148,6 +148,7 @@ def test_kernel_info_is_answered_before_home_is_ready(fresh):
 
 
 def test_kernel_info_on_shell_does_not_wait_for_the_running_cell(nb, gate):
+    """Also for the client whose cell it is: a page that lost its connection comes back under the same identity."""
     cell = nb.start("print('begun', flush=True)\n" + gate.code)
     nb.wait_shown(cell, "begun")
     nb.request("kernel_info_request")
