@@ -121,6 +121,27 @@ def test_interact_shows_what_the_slider_gives(nb):
     moved = nb.send("comm_msg", {"comm_id": slider, "data": {"method": "update", "state": {"value": 7}, "buffer_paths": []}})
     nb.until(lambda: moved.idle_at is not None)
     assert moved.stdout == "x is 7\n" and "x is 7" not in cell.shown
+    assert captures(moved) == [moved.msg_id, ""], "the page puts the text into interact's own output"
+
+
+def captures(cell):
+    """The requests whose output an Output widget of the page is to show, in their order; "" ends that."""
+    states = [m["content"]["data"].get("state", {}) for m in cell.messages if m["msg_type"] == "comm_msg"]
+    return [state["msg_id"] for state in states if "msg_id" in state]
+
+
+def test_an_output_widget_captures_a_cells_and_a_callbacks_text(nb):
+    pytest.importorskip("ipywidgets")
+    nb.ok("import ipywidgets\nout, button = ipywidgets.Output(), ipywidgets.Button()\n"
+          "def clicked(_):\n    with out:\n        print('clicked')\nbutton.on_click(clicked)")
+    cell = nb.ok("with out:\n    print('in the cell')\nprint('and below')")
+    assert captures(cell) == [cell.msg_id, ""]
+    kinds = [m["msg_type"] for m in cell.messages if m["msg_type"] in ("comm_msg", "stream")]
+    assert kinds == ["comm_msg", "stream", "comm_msg", "stream"], "what is said within stands between"
+    click = nb.send("comm_msg", {"comm_id": nb.ok("print(button.comm.comm_id)").stdout.strip(),
+                                 "data": {"method": "custom", "content": {"event": "click"}}})
+    nb.until(lambda: click.idle_at is not None)
+    assert captures(click) == [click.msg_id, ""] and click.stdout == "clicked\n", click.shown
 
 
 def test_a_cell_that_awaits_hears_comms_although_others_are_queued(nb):

@@ -66,12 +66,15 @@ def learnt(text):
 
 
 @pytest.mark.limit(400)
-def test_lightnings_trainer_fits_resumes_and_stops_early_several_times(nb, tmp_path):
+def test_lightnings_trainer_fits_resumes_and_stops_early_several_times(nb, jupyter_env, tmp_path):
     for _ in range(2):
         learnt(nb.ok("%%distribute -n 2\n" + lightning(tmp_path), limit=180).stdout)
     script = tmp_path / "train.py"
     script.write_text(lightning(tmp_path))
     learnt(nb.ok("%%distribute -n 2 %s" % script, limit=180).stdout)
+    run = subprocess.run(["cellspan", "run", "-n", "2", str(script)], cwd=tmp_path, env=jupyter_env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+    assert run.returncode == 0, run.stdout + run.stderr
+    learnt(run.stdout)
 
 
 @pytest.mark.limit(300)
@@ -177,6 +180,42 @@ from torch.distributed.tensor import Shard, distribute_tensor
 whole = distribute_tensor(torch.arange(6.0).reshape(2, 3), init_device_mesh("cpu", (2,)), [Shard(0)])
 print("=", list(whole.to_local().shape), (whole @ whole.T).full_tensor().tolist())
 """ + DONE, "[1, 3] [[5.0, 14.0], [14.0, 50.0]]")
+
+
+# The shape of PyTorch's own example.
+TENSOR_PARALLEL = """from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(4, 16), torch.nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+def losses(model):
+    optimizer, found = torch.optim.SGD(model.parameters(), 0.1), []
+    for step in range(4):
+        torch.manual_seed(step)
+        loss = model(torch.rand(20, 4)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return torch.tensor(found)
+
+alone = losses(Layers())
+model = parallelize_module(Layers(), init_device_mesh("cpu", (2,)), {"first": ColwiseParallel(), "second": RowwiseParallel()})
+print("=", list(model.first.weight.to_local().shape), torch.allclose(alone, losses(model)), alone[0].item() > alone[-1].item())
+"""
+
+
+@pytest.mark.limit(300)
+def test_tensor_parallel(nb, tmp_path):
+    """Each rank has half of a layer, and the losses are those of one process that has the whole model."""
+    each(nb, tmp_path, TENSOR_PARALLEL + DONE, "[8, 4] True True")
 
 
 @pytest.mark.limit(300)
