@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import uuid
+import venv
 
 import processes
 import pytest
@@ -170,9 +171,24 @@ def test_run_takes_torchruns_options_or_names_its_own(cellspan, script):
     options = "--standalone --nnodes=1 --max_restarts 0 --rdzv-backend=c10d --master_port 29876 -n 2".split()
     code, out, err = cellspan("run", *options, "--python", sys.executable, script)
     assert code == 0 and len(out.splitlines()) == 2, err
+    everywhere = len(cellspan("run", "--python", sys.executable, script)[1].splitlines())
+    for words, count in (("-n auto", everywhere), ("--nproc-per-node=auto", everywhere), ("--nproc_per_node 3", 3), ("-n 3 -r 1", 1)):
+        code, out, err = cellspan("run", *words.split(), "--python", sys.executable, script)
+        assert code == 0 and len(out.splitlines()) == count > 0, (words, out, err)
     for words, told in (("--nnodes 2", "--on"), ("--max-restarts=3", "not started again"), ("--no-python", "Python script"), ("--log-dir x", "--merge prefix")):
         code, out, err = cellspan("run", *words.split(), "--python", sys.executable, script)
         assert code == 2 and told in err and words.partition("=")[0].split()[0] in err
+
+
+def test_run_takes_the_python_of_path_and_a_role(cellspan, tmp_path):
+    venv.create(tmp_path / "other", with_pip=False)
+    (site,) = (tmp_path / "other").glob("lib/python3*/site-packages")
+    (site / "outer.pth").write_text("\n".join(folder for folder in sys.path if folder.endswith("-packages")))
+    (tmp_path / "tells.py").write_text("import os, sys\nprint(sys.prefix, os.environ['ROLE_NAME'])")
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        cellspan.env.pop(name, None)
+    code, out, err = cellspan("run", "-n", 1, "--role", "trainer", "tells.py", PATH="%s:%s" % (tmp_path / "other" / "bin", os.environ["PATH"]))
+    assert (code, out) == (0, "%s trainer\n" % (tmp_path / "other")), err
 
 
 def test_run_hands_its_input_to_rank_0_and_its_status_to_stderr(cellspan, tmp_path):
@@ -292,6 +308,43 @@ def test_every_shell_finds_its_completion_where_it_looks(cellspan):
     for shell, path in (("bash", "bash-completion/completions/cellspan"), ("zsh", "zsh/site-functions/_cellspan"), ("fish", "fish/vendor_completions.d/cellspan.fish")):
         if shutil.which(shell):
             subprocess.run([shell, "-n", str(share(cellspan) / path)], check=True, timeout=60)
+
+
+def test_fish_completes_what_the_command_offers(cellspan, tmp_path):
+    if not shutil.which("fish"):
+        pytest.skip("fish is not installed")
+    (tmp_path / "train.py").touch()
+    path = share(cellspan) / "fish/vendor_completions.d/cellspan.fish"
+    bin = share(cellspan).parent / "bin"
+
+    def offered(line):
+        code = "set -p PATH %s; source %s; complete -C '%s'" % (bin, path, line)
+        out = subprocess.run(["fish", "--no-config", "-c", code], cwd=tmp_path, env=cellspan.env, capture_output=True, text=True, check=True, timeout=60).stdout
+        return [offer.partition("\t")[0] for offer in out.splitlines()]  # descriptions stand behind
+
+    assert offered("cellspan run --no") == ["--no-gpu"]
+    assert offered("cellspan un") == ["uninstall"]
+    assert offered("cellspan run -n 2 tr") == ["train.py"]
+
+
+# A zsh at a terminal of its own: its completion works at a prompt only. $1: the folder of the completion, $2: that of the command.
+ZSH = r"""zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1=; unsetopt zle_bracketed_paste; fpath=($1 \$fpath); path=($2 \$path); autoload -U compinit; compinit -D -u; echo REA''DY"
+zpty -r -m z shown '*READY*'
+zpty -n -w z $'cellspan run --no\t'
+zpty -r -m z shown '*--no-gpu*' && print found
+zpty -d z
+"""
+
+
+def test_zsh_completes_what_the_command_offers(cellspan, tmp_path):
+    if not shutil.which("zsh"):
+        pytest.skip("zsh is not installed")
+    (tmp_path / "ask").write_text(ZSH)
+    words = [tmp_path / "ask", share(cellspan) / "zsh/site-functions", share(cellspan).parent / "bin"]
+    done = subprocess.run(["timeout", "60", "zsh", "-f", *map(str, words)], env=dict(cellspan.env, TERM="dumb"), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.stdout == "found\n", done
 
 
 # -- building in odd folders

@@ -56,6 +56,10 @@ test -s "$work/p/share/jupyter/kernels/a/logo-64x64.png" && test -s "$work/p/sha
 ok $? "its logos are there"
 VIRTUAL_ENV=$work/env install
 said 0 "$work/env/bin/python (Python 3.9.1)" "the active environment's Python is the default"
+python path/python3 "$(answer 3.10.7 false false)"
+rc=0
+(unset VIRTUAL_ENV CONDA_PREFIX && PATH=$work/path:$PATH && install && exit "$rc") || rc=$?
+said 0 "$work/path/python3 (Python 3.10.7)" "without one it is PATH's, before the one of the build"
 ln -s good "$work/link"
 install --python "$work/link" --name link
 said 0 "$work/link " "a link stays a link"
