@@ -186,6 +186,21 @@ def test_the_time_that_a_traceback_takes_does_not_count_towards_the_grace(fresh)
     assert nb.rank_pids(2) == pids
 
 
+def test_a_new_ranks_error_costs_no_rank_that_waits_for_it(fresh):
+    pytest.importorskip("torch")
+    nb = fresh()
+    nb.ok("%%distribute -n 2 --no-capture\nmine = 1", limit=120)
+    kept = nb.rank_pids(2)[0]
+    nb.ok("%ranks restart -r 1")
+    pids = nb.rank_pids(2)
+    assert pids[0] == kept != pids[1]
+    meets = "import torch.distributed as dist\nmine\ndist.barrier()"
+    nb.ok("%%distribute -r 1\n" + SLOW % 1.2)  # as on a busy machine
+    cell = nb.run("%%distribute -n 2 --init --grace 10s\n" + meets, LIMIT).assert_error("NameError")
+    assert "mine" in cell.traceback and "killed" not in cell.shown, cell.shown
+    assert nb.rank_pids(2) == pids and nb.ok("%%distribute -r 0\nmine").value == "1"
+
+
 @pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
 def test_a_traceback_that_takes_too_long_is_shown_plainly(fresh, where):
     nb = fresh()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from client import values
 
 
@@ -224,11 +225,12 @@ def test_mpi_on_ranks_is_told_of(nb, tmp_path):
     assert "for MPI each of these 2 ranks is rank 0 of 1" in cell.stderr
 
 
-def test_shutdown_lets_home_and_ranks_end_as_python_ends(fresh, tmp_path):
+@pytest.mark.parametrize("end", ["shutdown_kernel", "restart_kernel"])
+def test_shutdown_and_restart_let_home_and_ranks_end_as_python_ends(fresh, tmp_path, end):
     nb = fresh()
     nb.ok("import atexit\n_ = atexit.register(open, %r, 'w')" % str(tmp_path / "home"))
     nb.ok("%%%%distribute -n 2\nimport atexit, os\n_ = atexit.register(open, %r + os.environ['RANK'], 'w')" % str(tmp_path / "rank"))
-    nb.km.shutdown_kernel()
+    getattr(nb.km, end)()
     nb.until(lambda: len(os.listdir(tmp_path)) == 3, 10)
     assert sorted(os.listdir(tmp_path)) == ["home", "rank0", "rank1"]
 

@@ -151,6 +151,22 @@ def test_who_cannot_tell_says_so(nb):
     assert "can't tell" in text and "no reason" in text
 
 
+@pytest.mark.parametrize("setting, told", [("BODY_MAX = 1000", "its pickle has more than"), ("KEPT_MAX = 0", "too many large variables to compare: more than 0")])
+def test_what_takes_too_much_memory_to_compare_is_a_conflict(nb, setting, told):
+    name, before = setting.partition(" = ")[0], {"BODY_MAX": 64 << 20, "KEPT_MAX": 256}
+    nb.ok("big = [str(k) for k in range(20_000)]")
+    nb.ok("%%distribute -n 2 --no-capture\nimport cellspan._capture.origins as o\no." + setting)
+    try:
+        assert rank_values(nb, "len(big)", 2) == [20_000] * 2
+        nb.ok("big.append('home')")
+        assert told in conflict(nb.run("%%distribute\nlen(big)"), "big")
+        nb.ok("%push big")
+        assert rank_values(nb, "len(big)", 2, "--no-capture") == [20_001] * 2
+    finally:
+        nb.ok("%%%%distribute --no-capture\no.%s = %d\ndel big" % (name, before[name]))
+        nb.ok("del big")
+
+
 def test_a_pickle_that_is_never_the_same_is_no_change(nb):
     nb.ok(
         "import time\nclass Restless:\n    n = 1\n    def __reduce__(self):\n"
@@ -215,6 +231,32 @@ def test_what_home_assigns_again_wins_also_when_it_is_equal(nb, assign):
         nb.ok("%%distribute -n 2\nw = w + 5")
         nb.ok(assign)
         assert rank_values(nb, "w", 2) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        "%run {folder}/assigns.py",
+        "import sys\nsys.modules.pop('assigns', None)\nfrom assigns import *",
+        "def setter():\n    global w\n    w = 0.0\nsetter()",
+        "import threading\ndef work():\n    global w\n    w = 0.0\nt = threading.Thread(target=work)\nt.start()\nt.join()",
+        "import asyncio\nasync def later():\n    global w\n    w = 0.0\nawait asyncio.create_task(later())",
+        "import gc\ndef called(*_):\n    global w\n    w = 0.0\ngc.callbacks.append(called)\n_ = gc.collect()\ngc.callbacks.remove(called)",
+    ],
+    ids=["run", "import star", "global", "thread", "task", "callback"],
+)
+def test_what_home_assigns_elsewhere_than_in_a_cells_lines_wins(nb, tmp_path, assign):
+    """Another object, and equal: by the value alone nobody could tell."""
+    (tmp_path / "assigns.py").write_text("w = 0.0\n")
+    nb.ok("import sys\nsys.path.insert(0, %r)\nw = 0" % str(tmp_path))
+    try:
+        assert rank_values(nb, "w", 2) == [0, 0]
+        for _ in range(2):
+            nb.ok("%%distribute -n 2\nw = w + 5")
+            nb.ok(assign.format(folder=tmp_path))
+            assert rank_values(nb, "w", 2) == [0, 0]
+    finally:
+        nb.ok("sys.path.pop(0)\n_ = sys.modules.pop('assigns', None)")
 
 
 def test_a_list_and_an_array_that_are_made_again_win(nb):
@@ -510,6 +552,16 @@ def test_what_home_deletes_goes_from_ranks_that_have_not_changed_it(nb):
     assert "helper was deleted at home, so it was deleted here, too; a variable sent by %push is kept" in gone.traceback
     nb.ok("helper = 5")
     assert rank_values(nb, "helper", 2) == [5, 5]
+
+
+def test_a_module_and_a_class_that_home_deletes_go_as_well(nb):
+    nb.ok("import json as mod\nclass Thing:\n    n = 1\n    def __init__(self):\n        self.own = 2")
+    assert rank_values(nb, "(mod.dumps([1]), Thing.n)", 2) == [("[1]", 1)] * 2
+    nb.ok("%%distribute -r 1\nThing.n = 5")
+    nb.ok("del mod, Thing")
+    assert rank_values(nb, "('mod' in globals(), 'Thing' in globals())", 2) == [(False, False), (False, True)]
+    nb.run("%%distribute -r 0\nThing()").assert_error("NameError")
+    nb.ok("%%distribute -r 1\ndel Thing")
 
 
 def test_what_was_pushed_stays_and_so_does_all_at_reset(fresh):
