@@ -192,6 +192,7 @@ class World:
         losers = set()
         for name in names:
             own = self.home[name]
+            own.pulled = False
             own.looked_at()
             for rank in ranks:
                 held = self.ranks[rank].get(name)

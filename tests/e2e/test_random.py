@@ -23,6 +23,7 @@ from rules import KINDS, NAMES, Conflict, World, words
 SECONDS = float(os.environ.get("CELLSPAN_TEST_RANDOM_SECONDS", "120"))
 SEED = int(os.environ.get("CELLSPAN_TEST_RANDOM_SEED", "20261122"))
 MOST = 4  # ranks
+LISTS = "list", "rebound"  # what is pulled is a list, so that cells can change it as these kinds do
 RANK = "int(__import__('os').environ['RANK'])"
 # What of the names a side holds, without a word that cellspan could take for a name that the cell reads.
 LOOK = "{k: eval(e) for k, e in %r.items() if k in globals()}" % {
@@ -90,6 +91,10 @@ class Walk:
     def name(self):
         return self.random.choice(sorted(NAMES))
 
+    def own_names(self):
+        """Names of home's that can be named for sending. Of what was pulled only those whose kind is a list, as that is."""
+        return [name for name in self.some(self.world.home) if not self.world.home[name].pulled or NAMES[name] in LISTS]
+
     def where(self):
         """(options, ranks) of a cell: sometimes a subset, sometimes another size."""
         world, pick = self.world, self.random.random()
@@ -114,10 +119,13 @@ class Walk:
     def home_changes(self):
         name, n = self.name(), self.next_number()
         kind, own = KINDS[NAMES[name]], self.world.home.get(name)
-        if own is None or own.pulled or kind.change is None:
+        if own is None or (own.pulled and NAMES[name] not in LISTS) or kind.change is None:
             return
         self.ok(kind.change.format(name=name, n=n))
-        self.world.change(name, kind.changed(own.value, n))
+        if own.pulled and NAMES[name] == "rebound":
+            self.world.assign(name, kind.changed(own.value, n))  # it is not the list that was pulled any more
+        else:
+            self.world.change(name, kind.changed(own.value, n))
 
     def home_binds_again(self):
         """The same object once more: no assignment."""
@@ -255,7 +263,7 @@ class Walk:
 
     def ranks_capture(self):
         """A cell that names what it wants of home's."""
-        names = [n for n in self.some(self.world.home) if not self.world.home[n].pulled]
+        names = self.own_names()
         if not names:
             return
         where, ranks = self.where()
@@ -332,7 +340,7 @@ class Walk:
     # ---- what magics do
 
     def push(self):
-        names = [n for n in self.some(self.world.home) if not self.world.home[n].pulled]
+        names = self.own_names()
         if not names or not self.world.ranks:
             return
         ranks = list(range(len(self.world.ranks)))
