@@ -121,10 +121,10 @@ int engine_choose(struct cell *c)
         return cell_fail(c, "UsageError",
                          "--on %s: local is this machine, and takes nothing after the colon", on);
     if (group_is_somewhere(g) && !c->plan.fresh)
-        return cell_fail(
-            c, "UsageError",
-            "--on %s: the ranks are on %s (--fresh ends them and starts new ones there)", on,
-            g->on ? g->on : here);
+        return cell_fail(c, "UsageError", "--on %s: the ranks are on %s (%s)", on,
+                         g->on ? g->on : here,
+                         c->script_group ? "%ranks stop ends them; then run this again"
+                                         : "--fresh ends them and starts new ones there");
     if (group_is_somewhere(g) && !is_there(c, on))
         return -1;
     c->engine.moves = true;

@@ -109,6 +109,18 @@ def test_another_place_is_refused_with_the_way_out(nb):
     assert "--on pair:3: the ranks are on pair:2 (--fresh" in error.error["evalue"]
 
 
+def test_other_processes_at_another_place_come_after_ranks_stop(fresh):
+    """They leave the ranks alone, so --fresh does not go with them."""
+    nb = fresh()
+    nb.ok("%%distribute -n 2 --on pair:2\n1")
+    nb.ok("import os\nfrom cellspan._jobs import launch\ndef there(): return os.environ['GROUP_WORLD_SIZE']")
+    for code in ("launch(there, n=3, on='pair:3')", "%%distribute -n 3 --beside --on pair:3\n1"):
+        told = nb.run(code).assert_error("UsageError").error["evalue"]
+        assert "the ranks are on pair:2" in told and "%ranks stop" in told and "--fresh" not in told, told
+    nb.ok("%ranks stop")
+    assert nb.ok("launch(there, n=3, on='pair:3')").value == "'3'"
+
+
 def test_collectives_span_the_machines_and_end_when_a_rank_fails(nb, torch):
     nb.ok("%%distribute -n 4 --on pair:2 --init gloo\nimport os, torch, torch.distributed as dist")
     nb.ok("%%distribute\nt = torch.ones(1)\ndist.all_reduce(t)\nassert t == 4")
