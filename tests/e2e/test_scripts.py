@@ -171,9 +171,12 @@ def test_a_path_is_run_as_a_script(nb, tmp_path):
     assert "[0-1] __main__ ['-n', '3']" in cell.stdout
 
 
-def test_a_ddp_model_as_the_value_names_what_to_take(nb):
+def test_a_ddp_model_in_the_value_names_what_to_take(nb):
     nb.ok("import cellspan\ndef f():\n    import torch\n    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))")
-    assert "model.module.state_dict()" in nb.run("cellspan.run(f, n=2, init='gloo')").error["evalue"]
+    for value in ("f", "lambda: (f(), [0.5])", "lambda: {'model': f()}"):
+        assert "model.module.state_dict()" in nb.run("cellspan.run(%s, n=2, init='gloo')" % value).error["evalue"], value
+    nb.ok("%%distribute\nkept = {'model': f()}")
+    assert "kept can't be sent home" in (told := nb.run("cellspan.group().pull('kept')").error["evalue"]) and "state_dict()" in told, told
 
 
 def test_code_where_a_script_belongs_names_the_cell_magic(nb):

@@ -192,6 +192,7 @@ class Pickler(cloudpickle.Pickler):
         self._tensor = tensors.tensor_type()
         self._array = getattr(sys.modules.get("numpy"), "ndarray", None)
         self._delta_table = getattr(sys.modules.get("deltalake"), "DeltaTable", None)
+        self._parallel = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
 
@@ -206,6 +207,8 @@ class Pickler(cloudpickle.Pickler):
             return own(self, obj)
         if kind is self._delta_table:
             return rebuild.make_delta_table, (obj.table_uri, obj.version(), obj._storage_options)
+        if kind is self._parallel:  # torch would pickle it, and fail in a process without the group
+            raise TypeError("a DistributedDataParallel belongs to its process group: send model.module.state_dict() instead")
         if obj is sys.stdout or obj is sys.stderr:
             return getattr, (sys, "stdout" if obj is sys.stdout else "stderr")
         if self._shell and isinstance(obj, self._shell):

@@ -255,8 +255,6 @@ class Rank(Worker):
 
     def _pack(self, number, value, limit, small=0):
         """As _packed(), for a value; (its bytes, 0, "") if they are at most `small`. May raise KeyboardInterrupt."""
-        if _is_parallel(value):
-            return -1, 0, "a DistributedDataParallel can't be sent: use model.module.state_dict() instead"
         packed, error = self.attempt(number, pack, value, self.shell.user_ns, limit or None, small)
         if error is None:
             return (packed, 0, "") if isinstance(packed, bytes) else (*packed, "")
@@ -269,8 +267,7 @@ class Rank(Worker):
     def _pack_pulled(self, number, values, as_dict, limit):
         """As _pack(), for a dict of pulled values, or the first of them. The reason why there is none begins with a name."""
         wanted = values if as_dict else next(iter(values.values()))
-        refused = as_dict and any(map(_is_parallel, values.values()))
-        fd, size, why = (-1, 0, "") if refused else self._pack(number, wanted, limit)
+        fd, size, why = self._pack(number, wanted, limit)
         if fd >= 0:
             return fd, size, ""
         for name, value in values.items():  # finds the one that can't be sent
@@ -538,10 +535,6 @@ class Rank(Worker):
 
     def _exit(self, message):
         self.leave()
-
-
-def _is_parallel(value):
-    return (type(value).__module__, type(value).__name__) == ("torch.nn.parallel.distributed", "DistributedDataParallel")
 
 
 def _add(error, why):
