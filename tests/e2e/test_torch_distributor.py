@@ -106,6 +106,21 @@ def test_deepspeeds_options_are_in_argv(book, tmp_path):
     assert "[0-1] ['--deepspeed']\n" in book.ok(run % "None" + "%r)" % str(tmp_path / "s.py")).stdout
 
 
+def test_deepspeeds_configuration_reaches_scripts_where_there_are_no_files_of_home(book, tmp_path):
+    (tmp_path / "s.py").write_text("import base64, json, sys\nprint(json.loads(base64.urlsafe_b64decode(sys.argv[-1])))")
+    made = "DeepspeedTorchDistributor(2, 1, False, False, deepspeedConfig={'train_batch_size': 8, 'a': '>>>???'})"
+    assert "[0-1] {'train_batch_size': 8, 'a': '>>>???'}\n" in book.ok(made + ".run(%r)" % str(tmp_path / "s.py")).stdout
+
+
+def test_without_deepspeed_the_line_of_pip_is_told(book, tmp_path):
+    if book.ok("import importlib.util\nimportlib.util.find_spec('deepspeed') is None").value != "True":
+        pytest.skip("deepspeed is installed")
+    (tmp_path / "s.py").write_text("import deepspeed")
+    book.ok("def needs():\n    import deepspeed")
+    for what in ("needs", repr(str(tmp_path / "s.py"))):
+        assert "pip install deepspeed" in book.run("DeepspeedTorchDistributor(2, useGpu=False).run(%s)" % what).assert_error("RuntimeError").reply["evalue"]
+
+
 def test_tables_of_pandas_by_parts(book):
     book.ok("import pandas, numpy\nframe = pandas.DataFrame({'x': numpy.arange(5, dtype='float32'), 'y': range(5), 'v': [[k, k + .5] for k in range(5)]})\n"
             "def read(samples, workers=0):\n    from cellspan.torch import _get_spark_partition_data_loader as loader\n"

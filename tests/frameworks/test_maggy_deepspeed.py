@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from client import values
+from client import by_rank, values
 
 SETUP = """
 import os
@@ -86,3 +86,33 @@ def test_zero_with_deepspeeds_own_adam_which_one_rank_builds(nb, tmp_path):
     for rank in values(cell):
         assert [which[:2] for which in rank] == [(1, "FusedAdam"), (2, "DeepSpeedCPUAdam"), (3, "DeepSpeedCPUAdam")], rank
         assert all(abs(mine[2] - its[2]) < 1e-3 * abs(its[2]) for mine, its in zip(rank, one)), (rank, one)
+
+
+DISTRIBUTED = """
+import os
+os.environ["DS_ACCELERATOR"] = "cpu"
+import argparse, sys
+import deepspeed, torch
+
+def main():
+    words = argparse.ArgumentParser()
+    deepspeed.add_config_arguments(words)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 1)
+    engine, *_ = deepspeed.initialize(args=words.parse_args(), model=model, model_parameters=model.parameters())
+    return engine.zero_optimization_stage(), engine.train_micro_batch_size_per_gpu(), torch.distributed.get_world_size()
+"""
+
+
+@pytest.mark.limit(400)
+@pytest.mark.parametrize("local", [True, False])
+def test_deepspeed_torch_distributor_gives_deepspeed_its_configuration(nb, tmp_path, local):
+    script = tmp_path / "train.py"
+    script.write_text(DISTRIBUTED + "print('stage', *main())\n")
+    nb.ok("from cellspan.torch import DeepspeedTorchDistributor\n"
+          "two = DeepspeedTorchDistributor(2, 1, %s, False, deepspeedConfig={'train_micro_batch_size_per_gpu': 4, 'zero_optimization': {'stage': 1},\n"
+          "    'optimizer': {'type': 'Adam', 'params': {'lr': 0.05, 'torch_adam': True}}})\n" % local
+          + "def train():\n    import sys\n    sys.path.insert(0, %r)\n    import train\n    return train.main()" % str(tmp_path))
+    lines = by_rank(nb.ok("two.run(%r)" % str(script), limit=300).stdout)
+    assert "stage 1 4 2" in lines[0] and "stage 1 4 2" in lines[1], lines
+    assert nb.ok("two.run(train)", limit=300).value == "(1, 4, 2)"

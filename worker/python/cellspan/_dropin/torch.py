@@ -4,6 +4,7 @@ pyspark.ml.deepspeed.deepspeed_distributor, 3.4 to 4.0), on cellspan's ranks. do
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import logging
@@ -19,6 +20,8 @@ from ._frames import SPARK_DATAFRAME_SCHEMA_FILE, SPARK_PARTITION_ARROW_DATA_FIL
 __all__ = ["DeepspeedTorchDistributor", "TorchDistributor"]
 
 FAILED = "TorchDistributor failed during training.View stdout logs for detailed error message."  # pyspark's words
+MISSING = "ModuleNotFoundError: No module named 'deepspeed'"
+DEEPSPEED = " (deepspeed must be installed where the ranks are: pip install deepspeed)"
 TAIL = 100  # lines of a traceback in the error of a script, as pyspark has them
 
 
@@ -134,10 +137,14 @@ class TorchDistributor(Distributor):
             if not _jobs.is_of_rank(error):
                 raise
             _show(error)
-            raise RuntimeError(FAILED) from error.with_traceback(None)
+            raise RuntimeError(FAILED + self._advice(_plain(error))) from error.with_traceback(None)
 
     def _wrapped(self, fn):
         return fn
+
+    def _advice(self, lines):
+        """What to do about an error with this traceback, as the end of a sentence."""
+        return ""
 
     def _run_file(self, path, args, kwargs):
         __tracebackhide__ = True
@@ -152,6 +159,7 @@ class TorchDistributor(Distributor):
                     raise
                 told = "\n".join(_plain(error)[-TAIL:])
                 code = _jobs.exit_code(error)
+                told += self._advice(told.splitlines())
                 raise RuntimeError(f"Command {[sys.executable, path, *words]} failed with return code {code}. {told}") from error.with_traceback(None)
 
     @contextlib.contextmanager
@@ -164,7 +172,7 @@ class DeepspeedTorchDistributor(TorchDistributor):
 
     numGpus: processes on each machine; nnodes: machines; localMode, useGpu: as local_mode and use_gpu of TorchDistributor.
     deepspeedConfig: DeepSpeed's configuration, as a dict or the path of a JSON file. Scripts and functions find it in sys.argv
-    as --deepspeed_config.
+    as --deepspeed_config: a path, or for scripts elsewhere the JSON as base64, which DeepSpeed decodes.
     """
 
     _DEEPSPEED_SSL_CONF = "deepspeed.spark.distributor.ignoreSsl"
@@ -179,9 +187,15 @@ class DeepspeedTorchDistributor(TorchDistributor):
     def _wrapped(self, fn):
         return _WithConfig(fn, self.deepspeed_config)
 
+    def _advice(self, lines):
+        return DEEPSPEED if any(line.startswith(MISSING) for line in lines) else ""
+
     @contextlib.contextmanager
     def _words(self, args):
-        with _config_words(self.deepspeed_config) as words:
+        config = self.deepspeed_config
+        if isinstance(config, dict) and not self.local_mode:  # a file of this machine is not there; DeepSpeed reads this as well
+            config = base64.urlsafe_b64encode(json.dumps(config).encode()).decode()
+        with _config_words(config) as words:
             yield [*args, *words]
 
 
