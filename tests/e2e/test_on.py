@@ -242,8 +242,33 @@ def test_a_world_of_its_own_may_be_here(fresh, tmp_path):
     (tmp_path / "who.py").write_text("import os; print('nodes', os.environ['GROUP_WORLD_SIZE'])")
     assert "[0-3] nodes 1\n" in nb.ok("%%distribute -n 4 --on local %s" % (tmp_path / "who.py")).stdout
     assert "--fresh" in nb.run("%%distribute --on local\n1").assert_error("UsageError").reply["evalue"]
+    nb.ok("def nodes_of(): return os.environ['GROUP_WORLD_SIZE']")
+    for made, want in (("torch.TorchDistributor(4, use_gpu=False)", "1"), ("torch.TorchDistributor(4, False, False)", "2"),
+                       ("horovod.HorovodRunner(np=-4)", "1"), ("horovod.HorovodRunner(np=4)", "2")):
+        cell = nb.ok("import cellspan.torch, cellspan.horovod\ncellspan.%s.run(nodes_of)" % made)
+        assert cell.value == repr(want) and "on this one" not in cell.stderr, cell.shown
     assert nb.ok("%%distribute --gather\n(kept, mine == os.getpid())").value == str([(1, True)] * 4)
     assert nb.ok(nodes).value == elsewhere
+
+
+def test_a_training_of_maggy_is_where_on_says(fresh, torch):
+    nb = fresh()
+    nb.ok("%%distribute -n 2 --on pair\n1")
+    nb.ok("import os, torch\nfrom cellspan.maggy import experiment\nfrom cellspan.maggy.config import TorchDistributedConfig\n"
+          "def train(module): return float(os.environ['GROUP_WORLD_SIZE'])\n"
+          "def results(**where): return experiment.lagom(train, TorchDistributedConfig(torch.nn.Linear), n=2, **where)['results']")
+    assert values(nb.ok("results(), results(on='local'), results(on='pair'), results(on='pair', reuse=True)")) == ([2.0] * 2, [1.0] * 2, [2.0] * 2, [2.0] * 2)
+
+
+def test_gpus_are_wanted_on_the_machines_that_on_names(fresh):
+    nb = fresh()
+    nb.ok("import os\nfrom cellspan.torch import DeepspeedTorchDistributor, TorchDistributor\ndef nodes_of(): return os.environ['GROUP_WORLD_SIZE']")
+    for made in ("TorchDistributor(2, on='pair:2')", "DeepspeedTorchDistributor(2, on='pair:2')"):
+        cell = nb.run("made = %s\nmade.run(nodes_of)" % made)
+        assert cell.status == "error" and "GPU" in cell.reply["evalue"], cell.shown
+        assert nb.ok("made.local_mode, made.input_params['local_mode']").value == "(False, False)"
+    cell = nb.ok("TorchDistributor(2, use_gpu=False, on='pair:2').run(nodes_of)")
+    assert cell.value == "'2'" and "Started distributed training with 2 executor processes" in cell.stderr, cell.shown
 
 
 def test_items_and_parts_reach_the_ranks_of_all_agents(fresh):

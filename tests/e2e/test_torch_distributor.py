@@ -44,7 +44,9 @@ def test_checks_in_the_originals_order(book):
         ("TorchDistributor(0, use_gpu=False)", "ValueError", "num_processes has to be a positive integer"),
         ("TorchDistributor(2.5, use_gpu=False)", "ValueError", "num_processes has to be a positive integer"),
         ("DeepspeedTorchDistributor(2, 0, useGpu=False)", "ValueError", "num_processes has to be a positive integer"),
-        ("TorchDistributor(1, False, True).run(print)", "RuntimeError", "gpu usage is unavailable"),
+        ("TorchDistributor(1, False, True)", "RuntimeError", "gpu usage is unavailable"),
+        ("TorchDistributor(0, False)", "RuntimeError", "gpu usage is unavailable"),
+        ("DeepspeedTorchDistributor(2, 0, False)", "RuntimeError", "gpu usage is unavailable"),
         (CPU + ".run('x.py', lr=1)", "ValueError", "does not support key-word type arguments"),
         (CPU + "._train_on_dataframe(print, None)", "ValueError", "requires setting TorchDistributor.local_mode to False."),
     ):

@@ -105,16 +105,17 @@ def on_the_group(on, use_gpu):
     are wanted, and this machine has none.
     """
     __tracebackhide__ = True
+    if on is None and _api.group().on in (None, "local"):
+        print('cellspan: the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)', file=sys.stderr)
+    return gpus_of_the_group(on) if use_gpu else None
+
+
+def gpus_of_the_group(on):
+    """As on_the_group() with use_gpu, without its line."""
+    __tracebackhide__ = True
     group = _api.group()
-    place = on or group.on
-    if place in (None, "local"):
-        place = None
-        if on is None:
-            print('cellspan: the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)', file=sys.stderr)
-    if not use_gpu:
-        return None
     if any(row.get("gpu") for row in group.ranks()):
         return None
-    if place is None and not gpus_here():
+    if (on or group.on) in (None, "local") and not gpus_here():
         raise RuntimeError("GPUs were unable to be found on this machine, so gpu usage is unavailable. (use_gpu=False trains on processors)")
     return 1

@@ -33,7 +33,7 @@ class Distributor:
         self.spark = _spark_session()
         self.logger = _logger(type(self).__name__)
         self.num_processes = num_processes
-        self.local_mode = local_mode
+        self.local_mode = local_mode and on in (None, "local")  # on= names other machines: pyspark has no such argument
         self.use_gpu = use_gpu
         self.on = on
         self.reuse = reuse
@@ -41,10 +41,13 @@ class Distributor:
         self.num_tasks = self._get_num_tasks()
 
     def _get_num_tasks(self):
-        """The number of processes. RuntimeError: there is no GPU on this machine. Warns if it has fewer than num_processes."""
-        if not (self.use_gpu and self.local_mode and self.on in (None, "local")):
-            return self.num_processes
+        """The number of processes. RuntimeError: there is no GPU where they run. Warns if this machine has fewer than num_processes."""
         __tracebackhide__ = True
+        if not self.use_gpu:
+            return self.num_processes
+        if not self.local_mode:
+            _jobs.gpus_of_the_group(self.on)
+            return self.num_processes
         available = _jobs.gpus_here()
         if not available:
             raise RuntimeError("GPUs were unable to be found on the driver. (use_gpu=False trains on its processors)")
@@ -69,7 +72,7 @@ class TorchDistributor(Distributor):
     """Trains with torch.distributed on several processes, as pyspark's class of this name.
 
     num_processes: how many. local_mode: on this machine, else where the notebook's ranks are. use_gpu: each process gets a GPU.
-    on: where, as in cellspan.run(), in place of local_mode. reuse: on the notebook's ranks, which stay; else in fresh processes.
+    on: where, as in cellspan.run(); other machines mean local_mode=False. reuse: on the notebook's ranks, which stay; else in fresh processes.
 
     RuntimeError: use_gpu without GPUs. ValueError: num_processes is not a positive integer.
     """
@@ -116,11 +119,8 @@ class TorchDistributor(Distributor):
     def _place(self):
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
-        on, gpus = self.on, None
-        if on is None and self.local_mode:
-            on = "local"
-        elif not self.local_mode:
-            gpus = _jobs.on_the_group(self.on, self.use_gpu)
+        on = "local" if self.local_mode else self.on
+        gpus = None if self.local_mode else _jobs.on_the_group(self.on, self.use_gpu)
         return {"n": self.num_processes, "on": on, "gpus": gpus, "no_gpu": not self.use_gpu, "reuse": self.reuse}
 
     def _run_function(self, fn, args, kwargs, parts=None):
