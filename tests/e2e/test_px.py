@@ -57,13 +57,15 @@ def test_noblock_lets_home_go_on(four):
     four.ok("import tempfile; place = tempfile.mkdtemp(); dv['place'] = place")
     cell = four.ok("%%px --noblock -o later\nimport os, time\nwhile not os.path.exists(place + '/go'): time.sleep(0.01)\n"
                    "print('went')\nimport cellspan\ncellspan.rank()")
-    assert cell.shown == ""
+    assert cell.value == "<AsyncResult(%px): pending>" and cell.stdout == cell.stderr == "", cell.shown
     assert four.ok("later.ready()").value == "False"
     assert "no result after 0.05 s" in four.run("later.get(0.05)").assert_error("TimeoutError").reply["evalue"]
     four.ok("open(place + '/go', 'w').close()")
     cell = four.ok("%pxresult")
     assert "[stdout:2] went\n" in cell.stdout and shown(cell) == {k: str(k) for k in range(4)}
     assert values(four.ok("later.get(), later.successful()")) == (["0", "1", "2", "3"], True)
+    assert four.ok("%px --noblock 2").value == "<AsyncResult(%px): pending>"
+    assert values(four.ok("found = get_ipython().run_cell_magic('px', '--noblock --targets 1', '2')\nfound.get()")) == ["2"]
 
 
 def test_what_functions_print_stands_under_the_cell_that_began_them(four):

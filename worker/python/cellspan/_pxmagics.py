@@ -87,12 +87,12 @@ class Magics:
     def px(self, line):
         """%px CODE: runs a line on the ranks."""
         __tracebackhide__ = True
-        self._run("%px", line, None)
+        return self._run("%px", line, None)
 
     def cell(self, line, cell):
         """%%px [options]: runs the cell on the ranks. %%px --help lists the options."""
         __tracebackhide__ = True
-        self._run("%%px", line, cell)
+        return self._run("%%px", line, cell)
 
     def pxresult(self, line):
         """%pxresult [options]: waits for the last %%px, and shows its outputs."""
@@ -153,7 +153,7 @@ class Magics:
         options, rest = parse(magic, line, PX)
         if options.get("help"):
             print(usage(f"{magic} [options]" + (" CODE" if cell is None else ""), "Runs code on the ranks.", PX))
-            return
+            return None
         if cell is None:
             cell = rest
         else:
@@ -164,12 +164,12 @@ class Magics:
         self._check(options)
         self._busy = True
         try:
-            self._begin(options, self._targets(options), cell)
+            return self._begin(options, self._targets(options), cell)
         finally:
             self._busy = False
 
     def _begin(self, options, view, code):
-        """Runs code on the ranks of the view, and at home with --local."""
+        """Runs code on the ranks of the view, and at home with --local. Returns the AsyncResult if it does not wait."""
         __tracebackhide__ = True
         blocks = options.get("block", True)
         grouped = "group" in options or "out" in options or options.get("stream") is False
@@ -179,12 +179,16 @@ class Magics:
             self._live(view, code)
         else:
             self._last = view.execute(code, block=False)
+            self._last.name = "%px"
             self._keep(options)
         if options.get("local"):
             done = self.home.shell.run_cell(code, store_history=False)
             done.raise_error()
-        if blocks and grouped:
+        if not blocks:
+            return self._last
+        if grouped:
             self._last.display_outputs(groupby=_group(options))
+        return None
 
     def _live(self, view, code):
         """Output shows while the ranks run; then what their last expressions are."""
