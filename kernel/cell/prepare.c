@@ -205,9 +205,10 @@ enum cell_outcome prepare_look(struct cell *c)
 
 static int ask_pack(struct cell *c, const struct vars_bundle *s)
 {
-    struct span m = {
-        .kind = SPAN_PACK, .worker = SPAN_WORKER_HOME, .cell = c->id, .blob = c->nb->next.blob++
-    };
+    struct span m = { .kind = SPAN_PACK,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = c->id,
+                      .blob = notebook_next_blobs(c->nb, 1) };
 
     m.v[F_PACK_NAMES].s = slice_text(s->names);
     return cell_send_home(c, &m);

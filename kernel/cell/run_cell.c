@@ -125,9 +125,9 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
             RUN_PIPED | (lead && c->from.stdin_allowed && c->member[0].rank == 0 ? RUN_STDIN : 0);
     else if (c->from.stdin_allowed)
         m->v[F_RUN_FLAGS].u64 |= RUN_STDIN;
-    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT ? c->nb->next.blob : 0;
-    if (m->blob)
-        c->nb->next.blob += !lead && c->plan.gather ? c->world : 1;
+    m->blob = m->v[F_RUN_FLAGS].u64 & RUN_RESULT
+                  ? notebook_next_blobs(c->nb, !lead && c->plan.gather ? c->world : 1)
+                  : 0;
     if (cell_send_ranks(c, to, m) < 0)
         return -1;
     for (size_t k = 0; k < c->n; k++)
@@ -272,7 +272,7 @@ static int fetch(struct cell *c)
     for (size_t k = 0; rc == 0 && k < c->n; k++) {
         struct span m = { .kind = SPAN_FETCH, .worker = c->member[k].worker, .cell = c->id };
 
-        m.blob = names.n ? c->nb->next.blob++ : 0;
+        m.blob = names.n ? notebook_next_blobs(c->nb, 1) : 0;
         m.v[F_FETCH_NAMES].s = buf_slice(&names);
         m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
         m.v[F_FETCH_FLAGS].u64 = flags;

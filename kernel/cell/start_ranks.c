@@ -71,7 +71,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     int rc = workers ? 0 : -1;
 
     for (long k = ranks_next(which, 0); rc == 0 && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
-        workers[n] = nb->next.worker++;
+        workers[n] = notebook_next_worker(nb);
         rank_start(&c->group->rank[k], workers[n], node);
         rc = nb->ops.place(nb->ops.arg, workers[n++], node);
         writer_u32(&w, (uint32_t)k);

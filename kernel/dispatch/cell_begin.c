@@ -21,7 +21,7 @@ static struct cell *cell_create(struct notebook *nb, const struct request *r, st
     c->from.text_size = text.n;
     c->nb = nb;
     c->group = nb->group;
-    c->id = nb->next.cell++;
+    c->id = notebook_next_cell(nb);
     c->from.request = r ? request_ref((struct request *)r) : NULL;
     c->stop.alike_ns = c->stop.alike_limit_ns = c->stop.disconnect_ns = c->stop.ends.due_ns =
         c->stop.kill_ns = c->stop.list_ns = c->stop.timeout_ns = c->stop.gone_ns =

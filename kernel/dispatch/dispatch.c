@@ -475,8 +475,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     if (!nb)
         return err_null(err, "out of memory");
     nb->ops = *ops;
-    nb->next.cell = nb->next.blob = 1;
-    nb->next.worker = SPAN_WORKER_HOME + 1;
+    notebook_init_numbers(nb);
     nb->config.python = strdup(config->python);
     nb->config.python_version = strdup(config->python_version);
     nb->config.run_id = strdup(config->run_id);

@@ -41,7 +41,7 @@ static struct comm_told *told_add(struct notebook *nb, uint32_t worker, struct r
 
     if (!t)
         return NULL;
-    t->cell = nb->next.cell++;
+    t->cell = notebook_next_cell(nb);
     t->worker = worker;
     t->sent_ns = notebook_now(nb);
     t->r = request_ref(r);

@@ -91,7 +91,7 @@ static struct asked *asked_add(struct notebook *nb, struct subshell *s, struct r
 
     if (!a)
         return NULL;
-    a->cell = nb->next.cell++;
+    a->cell = notebook_next_cell(nb);
     a->r = request_ref(r);
     a->subshell = s;
     while (*at)

@@ -1,5 +1,5 @@
-/* Small look-ups: the time, a rank by its worker, a node's name, a flag of a request, the parts of
- * a PUBLISH. */
+/* Small look-ups: the time, new numbers, a rank by its worker, a node's name, a flag of a request,
+ * the parts of a PUBLISH. */
 #include "kernel/notebook/notebook.h"
 
 #include <stdio.h>
@@ -8,6 +8,27 @@
 uint64_t notebook_now(const struct notebook *nb)
 {
     return clock_now(nb->ops.clock);
+}
+
+void notebook_init_numbers(struct notebook *nb)
+{
+    nb->next = (struct next_numbers){ .cell = 1, .blob = 1, .worker = SPAN_WORKER_HOME + 1 };
+}
+
+uint64_t notebook_next_cell(struct notebook *nb)
+{
+    return nb->next.cell++;
+}
+
+uint32_t notebook_next_worker(struct notebook *nb)
+{
+    return nb->next.worker++;
+}
+
+uint64_t notebook_next_blobs(struct notebook *nb, unsigned n)
+{
+    nb->next.blob += n;
+    return nb->next.blob - n;
 }
 
 const struct group *notebook_shown(const struct notebook *nb)

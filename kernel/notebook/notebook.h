@@ -160,7 +160,7 @@ struct comm_list {
     uint64_t cell, cell_ns;   /* the cell that waits for a rank's answer, and since when */
 };
 
-/* The next free numbers. */
+/* The next free numbers; lookup.c. */
 struct next_numbers {
     uint64_t cell, blob;
     uint32_t worker;
@@ -219,6 +219,12 @@ struct subshell *notebook_subshell(const struct notebook *nb, const struct reque
 /* A boolean field of the request's content; `normally` if it has none. */
 bool request_flag(const struct request *r, const char *name, bool normally);
 uint64_t notebook_now(const struct notebook *nb);
+void notebook_init_numbers(struct notebook *nb);
+/* New numbers: of a cell or of another question that is answered by it, of a worker, and the first
+ * of n blobs. None is used twice. */
+uint64_t notebook_next_cell(struct notebook *nb);
+uint32_t notebook_next_worker(struct notebook *nb);
+uint64_t notebook_next_blobs(struct notebook *nb, unsigned n);
 /* The rank with this worker, in the notebook's group or in the group of the script that runs; g may
  * be NULL, *g is that group. NULL: no rank has this worker any more. */
 struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct group **g);

@@ -60,7 +60,7 @@ void question_take(struct notebook *nb, const struct span *m)
 
     question_over(nb); /* an earlier home process may have asked, and has ended */
     q->home = m->cell;
-    q->id = nb->next.cell++;
+    q->id = notebook_next_cell(nb);
     q->due_ns = notebook_now(nb) + WAIT_NS;
     q->waiting = (struct ranks)RANKS_INIT;
     if (!(q->answers = json_array())) {

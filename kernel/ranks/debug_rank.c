@@ -12,7 +12,7 @@ static void answer(struct notebook *nb, struct request *r, const char *spec, str
     rc = debugger_choose(nb, spec, &err);
     ranks_answer(nb, r, nb->count, rc < 0 ? "UsageError" : NULL, err.text);
     if (store)
-        notebook_record(nb, nb->next.cell++, nb->count, code);
+        notebook_record(nb, notebook_next_cell(nb), nb->count, code);
 }
 
 bool debug_rank_request(struct notebook *nb, struct request *r)

@@ -56,7 +56,7 @@ void hang_tick(struct cell *c, uint64_t now)
         c->member[k].looked = false;
         c->hang.asked += c->member[k].state == MEMBER_RUNNING;
     }
-    m.cell = c->hang.id = c->nb->next.cell++;
+    m.cell = c->hang.id = notebook_next_cell(c->nb);
     cell_send_running(c, &m);
 }
 

@@ -297,7 +297,7 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
                                                .worker = g->rank[k].worker };
     ranks_release(&which);
     if (rc == 0) {
-        w->id = nb->next.cell++;
+        w->id = notebook_next_cell(nb);
         w->due_ns = notebook_now(nb) + WAIT_NS;
         return w;
     }
