@@ -113,7 +113,7 @@ static void send_first(struct cell *c, const char *text)
     const struct waiting first = broadcast->of[0];
 
     broadcast->asked = 0;
-    c->step.due_ns = NEVER;
+    cell_limit_step(c, NEVER);
     rows_remove(broadcast->of, &broadcast->n, sizeof first, 0);
     send_bind(c, first.blob, first.size, text);
     c->send.packed++;
@@ -161,7 +161,7 @@ static int ask(struct cell *c)
     int rc;
 
     m.worker = c->send.broadcast->asked = root->worker;
-    c->step.due_ns = notebook_now(c->nb) + ASK_NS;
+    cell_limit_step(c, notebook_now(c->nb) + ASK_NS);
     m.v[F_PROBE_WHAT].s = slice_text("broadcast_open");
     if (!world || world_add(c, world) < 0) {
         json_decref(world);

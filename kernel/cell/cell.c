@@ -183,6 +183,11 @@ bool cell_unfinished(struct cell *c)
     return false;
 }
 
+void cell_limit_step(struct cell *c, uint64_t due_ns)
+{
+    c->step.due_ns = due_ns;
+}
+
 bool cell_runs(const struct cell *c)
 {
     return c->step.phase == CELL_RUNS;

@@ -67,9 +67,7 @@ enum cell_phase { CELL_BEFORE, CELL_RUNS, CELL_AFTER };
 struct cell_step {
     enum cell_state state;
     enum cell_phase phase; /* the state's */
-    /* The state's time limit, set by its files; cell_steps.c then calls the state's late(). NEVER:
-     * there is none. */
-    uint64_t due_ns;
+    uint64_t due_ns;       /* see cell_limit_step() */
 };
 
 /* How a step ends. */
@@ -233,9 +231,9 @@ struct cell_stop {
     uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */
     uint64_t timeout_ns;               /* when --timeout ends the cell */
     unsigned interrupts;
-    uint64_t interrupted_ns;    /* when the user's first interrupt came */
-    uint64_t gone_ns;           /* killed processes that live longer are left behind */
-    enum cell_state gone_state; /* the cell's state when they were killed */
+    uint64_t interrupted_ns; /* when the user's first interrupt came */
+    uint64_t gone_ns;        /* killed processes that live longer are left behind */
+    uint64_t stood_ns;       /* how long somebody has stood at a breakpoint, in all */
     struct ends ends;
 };
 
@@ -249,10 +247,11 @@ struct cell_live {
 
 /* hang.c */
 struct cell_hang {
-    uint64_t due_ns, limit_ns; /* time of the next look, NEVER: off; the longest normal wait */
-    uint64_t id;               /* the message number of the last look; 0: none yet */
-    size_t asked;              /* ranks that have not answered it */
-    char nccl[256]; /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
+    uint64_t due_ns;   /* the next look, as if nobody had stood at a breakpoint; NEVER: off */
+    uint64_t limit_ns; /* the longest normal wait */
+    uint64_t id;       /* the message number of the last look; 0: none yet */
+    size_t asked;      /* ranks that have not answered it */
+    char nccl[256];    /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
 };
 
 /* bind_home.c */
@@ -308,7 +307,10 @@ bool cell_is_shown(const struct cell *c); /* its streams and displays reach the 
 bool cell_wants_value(const struct cell *c);
 bool cell_is_function(const struct cell *c); /* a call whose value is wanted, whatever its size */
 bool cell_is_piped(const struct cell *c);    /* the client's lines are rank 0's standard input */
-bool cell_runs(const struct cell *c);        /* ranks run it, and must be stopped if it fails */
+/* The time limit of the step that the cell is in: then cell_steps.c calls the step's late(). NEVER:
+ * there is none, as when a step begins. */
+void cell_limit_step(struct cell *c, uint64_t due_ns);
+bool cell_runs(const struct cell *c); /* ranks run it, and must be stopped if it fails */
 /* For messages whose answer the cell needs. -1: the message was not sent; the cell has failed. */
 int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m);
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m);
@@ -342,7 +344,7 @@ void output_display(struct cell *c, long rank, const char *type, const struct co
 /* a line of the kernel's own, on stderr */
 void output_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);
 void output_flush(struct cell *c);
-void output_tick(struct cell *c);
+void output_tick(struct cell *c, uint64_t now);
 uint64_t output_due(const struct cell *c);
 void output_close(struct cell *c);
 

@@ -35,6 +35,7 @@ bool start_look(struct cell *c);
  * the old ranks still live. If the machines are not known yet, nothing can be asked. */
 void start_try_begin(struct cell *c);
 bool start_try_look(struct cell *c); /* false: a machine has not answered */
+void start_take_port(struct cell *c, unsigned node, const struct span *m); /* a PORT */
 /* a rank is ready: the others get the whole time limit again */
 void start_progress(struct cell *c);
 /* fails the cell if the Python of READY does not match home's */
@@ -42,12 +43,15 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
 void start_late(struct cell *c); /* no rank has become ready for too long */
 
 /* ---- room.c ---- */
+void room_init(struct cell *c);
 int room_begin(struct cell *c); /* -1: the cell has failed */
 bool room_look(struct cell *c); /* false: it waits for ranks */
 /* a PROBED; false: it answers another question */
 bool room_message(struct cell *c, const struct rank *r, const struct span *m);
+uint64_t room_due(const struct cell *c);
 void room_tick(struct cell *c, uint64_t now);
 void room_over(struct cell *c); /* interrupts ranks that have not answered */
+void room_release(struct cell *c);
 
 /* ---- follow.c ---- */
 /* sends FOLLOW to ranks whose settings differ from home's; -1: the cell has failed */

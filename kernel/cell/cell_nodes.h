@@ -23,6 +23,7 @@ int group_nodes_add(struct notebook *nb, unsigned first, unsigned n);
 
 /* ---- engine_of_cell.c ---- */
 int engine_choose(struct cell *c);              /* checks --on; -1: the cell has failed */
+void engine_move(struct cell *c);               /* see cell->engine.moves */
 bool group_is_somewhere(const struct group *g); /* it has ranks or an engine's run */
 void engine_begin(struct cell *c);
 enum cell_outcome engine_look(struct cell *c);

@@ -79,6 +79,7 @@ int output_open(struct cell *c, struct err *err)
 {
     const struct omit_out out = { .text = paced, .note = left_out, .arg = c };
 
+    c->out.bars.due_ns = NEVER;
     if (!(c->out.pace = pace_create(c->nb->ops.clock, out_stream, c, err)))
         return -1;
     if (c->nb->page && c->plan.kind != PLAN_RANKS &&
@@ -103,6 +104,8 @@ void output_close(struct cell *c)
     merge_destroy(c->out.merge);
     cell_panel_close(c);
     omit_destroy(c->out.omit);
+    buf_release(&c->out.bars.text);
+    buf_release(&c->out.kept.content);
     pace_destroy(c->out.pace);
     c->out.merge = NULL;
     c->out.omit = NULL;
@@ -261,7 +264,7 @@ void output_flush(struct cell *c)
     cell_panel_flush(c);
 }
 
-void output_tick(struct cell *c)
+void output_tick(struct cell *c, uint64_t now)
 {
     struct err err = { "" };
 
@@ -273,7 +276,7 @@ void output_tick(struct cell *c)
         show_kept(c);
     if (c->out.pace)
         log_failure(pace_tick(c->out.pace, &err), &err);
-    if (c->out.bars.due && notebook_now(c->nb) >= c->out.bars.due_ns) {
+    if (c->out.bars.due && now >= c->out.bars.due_ns) {
         flush_pace(c);
         show_progress(c);
     }

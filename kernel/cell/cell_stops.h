@@ -5,25 +5,33 @@
 #include "kernel/cell/cell.h"
 
 /* ---- stop_ranks.c ---- */
-void stop_running(struct cell *c); /* interrupts the members that still run */
-void stop_over(struct cell *c);    /* all members have ended: turns the timers off */
+void stop_init(struct cell *c);
+void stop_set_timeout(struct cell *c); /* --timeout counts from now on */
+void stop_running(struct cell *c);     /* interrupts the members that still run */
+void stop_over(struct cell *c);        /* all members have ended: turns the timers off */
 /* a member has failed: waits a moment for others to fail alike, then stops the rest */
 void stop_after_failure(struct cell *c);
 /* Time limits come so much later: somebody has stood at a breakpoint. */
 void stop_put_off(struct cell *c, uint64_t ns);
+uint64_t stop_due(const struct cell *c);
 void stop_tick(struct cell *c, uint64_t now);
 void stop_by_interrupt(struct cell *c); /* by the user */
 /* of `cellspan run`: passes the signal on to the script's ranks */
 void stop_by_signal(struct cell *c, unsigned signal);
 /* SIGKILL reaches ranks in after_ns; those that live STUCK_NS longer are left behind */
 void stop_killed(struct cell *c, uint64_t after_ns);
+uint64_t stop_killed_due(const struct cell *c); /* when they are left behind */
+void stop_killed_over(struct cell *c);          /* nobody waits for them any more */
 /* sends the signal, and SIGKILL after grace_ms; the ranks become RANK_STOPPING */
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
                uint64_t grace_ms);
 void stop_stack(struct cell *c, uint32_t worker, struct slice text);
 
 /* ---- disconnect.c ---- */
+void disconnect_init(struct cell *c);
 void disconnect_begin(struct cell *c);
+void disconnect_over(struct cell *c); /* does not wait for answers any more */
+uint64_t disconnect_due(const struct cell *c);
 void disconnect_ends(struct cell *c, unsigned node, const struct span *m);
 void disconnect_tick(struct cell *c, uint64_t now);
 void disconnect_release(struct cell *c);

@@ -35,6 +35,16 @@ static struct ends_node *find(struct ends *e, unsigned node)
     return NULL;
 }
 
+void disconnect_init(struct cell *c)
+{
+    c->stop.ends.due_ns = NEVER;
+}
+
+void disconnect_over(struct cell *c)
+{
+    c->stop.ends.due_ns = NEVER;
+}
+
 void disconnect_release(struct cell *c)
 {
     for (size_t k = 0; k < c->stop.ends.n; k++)
@@ -249,6 +259,11 @@ void disconnect_ends(struct cell *c, unsigned node, const struct span *m)
         if (c->stop.ends.of[k].waiting)
             return;
     cut(c);
+}
+
+uint64_t disconnect_due(const struct cell *c)
+{
+    return c->stop.ends.due_ns;
 }
 
 void disconnect_tick(struct cell *c, uint64_t now)

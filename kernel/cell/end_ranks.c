@@ -24,6 +24,12 @@ static int choose(struct cell *c, struct ranks *which)
     return cell_fail(c, "UsageError", "%s", err.text[0] ? err.text : "there are no ranks yet");
 }
 
+static void end(struct cell *c, const struct ranks *which)
+{
+    stop_kill(c->nb, c->nb->group, which, SIGTERM, STOP_GRACE_MS);
+    stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
+}
+
 void end_ranks_begin(struct cell *c)
 {
     struct ranks which = RANKS_INIT;
@@ -31,11 +37,11 @@ void end_ranks_begin(struct cell *c)
 
     if (is_stop_or_restart(c)) {
         if (choose(c, &c->to) == 0)
-            stop_kill(c->nb, g, &c->to, SIGTERM, STOP_GRACE_MS);
+            end(c, &c->to);
     } else if (group_living(g, &which) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (ranks_count(&which)) {
-        stop_kill(c->nb, g, &which, SIGTERM, STOP_GRACE_MS);
+        end(c, &which);
     }
     ranks_release(&which);
 }
@@ -57,6 +63,7 @@ enum cell_outcome end_ranks_look(struct cell *c)
     for (unsigned k = 0; k < g->size; k++)
         if (g->rank[k].state == RANK_STOPPING)
             return CELL_STAYS;
+    stop_killed_over(c);
     if (c->plan.fresh) /* forget earlier cells, so that new ranks don't report them as missed */
         group_forget_cells(g);
     if (!is_stop_or_restart(c) || c->plan.ranks_do != PLAN_RANKS_STOP)

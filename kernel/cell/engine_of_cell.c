@@ -102,6 +102,11 @@ static bool is_there(struct cell *c, const char *on)
     return rc == 0;
 }
 
+void engine_move(struct cell *c)
+{
+    c->engine.moves = true;
+}
+
 int engine_choose(struct cell *c)
 {
     struct group *g = c->nb->group;
@@ -127,7 +132,7 @@ int engine_choose(struct cell *c)
                                          : "--fresh ends them and starts new ones there");
     if (group_is_somewhere(g) && !is_there(c, on))
         return -1;
-    c->engine.moves = true;
+    engine_move(c);
     /* The number of ranks depends on the new machines. With --fresh it is reset later, when nothing
      * can refuse the cell any more. */
     if (!c->plan.fresh)

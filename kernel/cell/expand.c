@@ -3,6 +3,7 @@
 
 #include "kernel/cell/cell_before.h"
 #include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_stops.h"
 #include "kernel/notebook/debugger.h"
 
 static void show_help(struct cell *c)
@@ -56,8 +57,7 @@ static void parse(struct cell *c, struct slice line)
     c->planned = true;
     if (!c->plan.merge_set)
         c->plan.merge = default_merge(c);
-    if (c->plan.timeout_ns)
-        c->stop.timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
+    stop_set_timeout(c);
     if (c->plan.kind == PLAN_HELP)
         show_help(c);
     else if ((c->plan.kind == PLAN_SCRIPT || c->plan.beside) && group_pass(c, &err) < 0)

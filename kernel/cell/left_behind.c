@@ -6,9 +6,7 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 {
     const struct member *member = cell_worker(c, r->worker);
 
-    if (c->step.state == CELL_STOPPING || r->state == RANK_STOPPING)
-        return r->state == RANK_STOPPING;
-    return cell_runs(c) && member && member->state == MEMBER_RUNNING;
+    return r->state == RANK_STOPPING || (cell_runs(c) && member && member->state == MEMBER_RUNNING);
 }
 
 /* A driver or a file system can hold a killed process for any time. Nobody waits for it any more:
@@ -16,11 +14,11 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 static void leave_behind(struct cell *c)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
-    struct group *g = c->step.state == CELL_STOPPING ? c->nb->group : c->group;
+    struct group *g = cell_runs(c) ? c->group : c->nb->group;
 
-    c->stop.gone_ns = NEVER;
+    stop_killed_over(c);
     gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
-    for (unsigned k = 0; k < g->size && c->step.state == c->stop.gone_state; k++) {
+    for (unsigned k = 0; k < g->size; k++) {
         const uint32_t worker = g->rank[k].worker;
 
         if (!worker || !is_stuck(c, &g->rank[k]))
@@ -39,6 +37,6 @@ static void leave_behind(struct cell *c)
 
 void left_behind_tick(struct cell *c, uint64_t now)
 {
-    if (now >= c->stop.gone_ns)
+    if (now >= stop_killed_due(c))
         leave_behind(c);
 }

@@ -22,6 +22,11 @@ static bool is_wanted(const struct cell *c)
            !json_is_true(json_object_get(request_content(c->from.request), "silent"));
 }
 
+void live_init(struct cell *c)
+{
+    c->live.due_ns = NEVER;
+}
+
 void live_begin(struct cell *c)
 {
     const uint64_t now = notebook_now(c->nb);
@@ -160,9 +165,14 @@ static void poll_gauges(struct cell *c, uint64_t now)
     rank_usage_ask(c->nb);
 }
 
+uint64_t live_due(const struct cell *c)
+{
+    return c->live.due_ns;
+}
+
 void live_tick(struct cell *c, uint64_t now)
 {
-    if (now < c->live.due_ns || c->step.state != CELL_RUNNING)
+    if (now < c->live.due_ns || !cell_runs(c))
         return;
     poll_gauges(c, now);
     show(c, false);

@@ -5,7 +5,9 @@
 #include "kernel/cell/cell.h"
 
 /* ---- live_status.c ---- */
+void live_init(struct cell *c);
 void live_begin(struct cell *c); /* the ranks begin to run the cell */
+uint64_t live_due(const struct cell *c);
 void live_tick(struct cell *c, uint64_t now);
 void live_cleared(struct cell *c); /* rank 0 cleared the cell's output */
 void live_end(struct cell *c);

@@ -148,7 +148,7 @@ void node_errors_add(struct cell *c, unsigned node, const char *name, const char
         return;
     }
     if (a->n == 1)
-        c->step.due_ns = notebook_now(c->nb) + MOMENT_NS;
+        cell_limit_step(c, notebook_now(c->nb) + MOMENT_NS);
     node_errors_look(c);
 }
 

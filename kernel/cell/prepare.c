@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/le.h"
 #include "kernel/cell/cell_before.h"
 #include "kernel/cell/cell_nodes.h"
 
@@ -68,7 +67,7 @@ static int ask_capture(struct cell *c)
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
     add_paths(c, &m);
-    c->prep.wants_capture = c->prep.recorded = true;
+    c->prep.wants_capture = c->prep.recorded = true; /* home adds the cell to its history */
     if (rc == 0)
         rc = cell_send_home(c, &m);
     buf_release(&names);
@@ -136,7 +135,8 @@ static void reset_for_fresh(struct cell *c)
 {
     if (c->engine.moves || c->plan.n != PLAN_N_UNSET || c->plan.per_node)
         c->nb->group->asked = 0;
-    c->engine.moves = c->engine.moves || engine_is_torn(c->nb);
+    if (engine_is_torn(c->nb))
+        engine_move(c);
 }
 
 enum cell_outcome prepare_choose_look(struct cell *c)
@@ -268,6 +268,7 @@ void prepare_take_captured(struct cell *c, struct slice text, struct slice notes
     const struct slice error = text_slice(names, "error");
 
     c->prep.wants_capture = false;
+    c->prep.recorded = true;
     json_decref(c->prep.captured);
     c->prep.captured = names;
     if (!names) {
@@ -306,19 +307,7 @@ void prepare_message(struct cell *c, unsigned node, const struct span *m)
         prepare_take_captured(c, m->v[F_CAPTURED_NAMES].s, m->v[F_CAPTURED_WARNINGS].s);
     } else if (m->kind == SPAN_PACKED) {
         take_packed(c, m);
-    } else if (m->kind == SPAN_PORT && c->prep.wants_port) {
-        struct spare_ports *spare = &c->nb->group->spare;
-        const struct slice more = m->v[F_PORT_MORE].s;
-
-        c->prep.wants_port = false;
-        c->group->port = (unsigned)m->v[F_PORT_PORT].u64;
-        spare->n = 0;
-        for (size_t k = 0; k < more.n / 2 && k < sizeof spare->port / sizeof *spare->port; k++)
-            if ((spare->port[spare->n] = (uint16_t)le_get(more.p + 2 * k, 2)))
-                spare->n++;
-        if (c->group->port == 0)
-            cell_fail(c, "RuntimeError",
-                      "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
-                      notebook_node_name(c->nb, node));
+    } else if (m->kind == SPAN_PORT) {
+        start_take_port(c, node, m);
     }
 }

@@ -10,6 +10,11 @@ static int send_waiting(struct cell *c, const struct span *m, struct err *err)
     return notebook_send_ranks(c->nb, c->nb->group, rank_in_set, &c->prep.room.waiting, m, err);
 }
 
+void room_init(struct cell *c)
+{
+    c->prep.room.due_ns = NEVER;
+}
+
 int room_begin(struct cell *c)
 {
     struct span m = { .kind = SPAN_PROBE, .cell = c->id };
@@ -78,6 +83,17 @@ void room_over(struct cell *c)
         (void)send_waiting(c, &interrupt, NULL);
     ranks_clear(&c->prep.room.waiting);
     c->prep.room.due_ns = NEVER;
+}
+
+uint64_t room_due(const struct cell *c)
+{
+    return c->prep.room.due_ns;
+}
+
+void room_release(struct cell *c)
+{
+    ranks_release(&c->prep.room.waiting);
+    ranks_release(&c->prep.room.keep);
 }
 
 void room_tick(struct cell *c, uint64_t now)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/le.h"
 #include "base/log.h"
 #include "kernel/cell/cell_before.h"
 #include "kernel/cell/cell_nodes.h"
@@ -139,7 +140,7 @@ static void note_afresh(struct cell *c, const struct err *why)
         "the machines that are left have no room for all ranks: %s is started again, and the "
         "variables of all ranks are gone",
         c->nb->group->on);
-    c->engine.moves = true;
+    engine_move(c);
 }
 
 /* Names the ranks of a lost machine that start on p->node[to] now. */
@@ -287,6 +288,25 @@ static int ask_port(struct cell *c)
     return cell_send_node(c, g->rank[0].node, &m);
 }
 
+void start_take_port(struct cell *c, unsigned node, const struct span *m)
+{
+    struct spare_ports *spare = &c->nb->group->spare;
+    const struct slice more = m->v[F_PORT_MORE].s;
+
+    if (!c->prep.wants_port)
+        return;
+    c->prep.wants_port = false;
+    c->group->port = (unsigned)m->v[F_PORT_PORT].u64;
+    spare->n = 0;
+    for (size_t k = 0; k < more.n / 2 && k < sizeof spare->port / sizeof *spare->port; k++)
+        if ((spare->port[spare->n] = (uint16_t)le_get(more.p + 2 * k, 2)))
+            spare->n++;
+    if (c->group->port == 0)
+        cell_fail(c, "RuntimeError",
+                  "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
+                  notebook_node_name(c->nb, node));
+}
+
 static void place_and_start(struct cell *c)
 {
     struct placement p = { NULL, 0 };
@@ -311,7 +331,7 @@ static void place_and_start(struct cell *c)
 void start_progress(struct cell *c)
 {
     if (c->step.state == CELL_STARTING)
-        c->step.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
+        cell_limit_step(c, notebook_now(c->nb) + START_LIMIT_NS);
 }
 
 void start_begin(struct cell *c)
@@ -355,7 +375,7 @@ void start_try_begin(struct cell *c)
     if (!engine_is_known(c))
         return;
     c->prep.wants_places = true;
-    c->step.due_ns = notebook_now(c->nb) + START_LIMIT_NS;
+    cell_limit_step(c, notebook_now(c->nb) + START_LIMIT_NS);
     (void)placement_ask(c);
 }
 
@@ -368,7 +388,7 @@ bool start_try_look(struct cell *c)
     if (placement_wait(c))
         return false;
     c->prep.wants_places = false;
-    c->step.due_ns = NEVER;
+    cell_limit_step(c, NEVER);
     if (placement_open(c, &p) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else

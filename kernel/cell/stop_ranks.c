@@ -30,6 +30,18 @@ static uint64_t grace(const struct cell *c)
     return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
 }
 
+void stop_init(struct cell *c)
+{
+    c->stop.alike_ns = c->stop.alike_limit_ns = c->stop.disconnect_ns = c->stop.kill_ns =
+        c->stop.list_ns = c->stop.timeout_ns = c->stop.gone_ns = NEVER;
+}
+
+void stop_set_timeout(struct cell *c)
+{
+    if (c->plan.timeout_ns)
+        c->stop.timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
+}
+
 static void interrupt_running(struct cell *c, uint64_t disconnect_after)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .cell = c->id };
@@ -46,7 +58,16 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
 void stop_killed(struct cell *c, uint64_t after_ns)
 {
     c->stop.gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
-    c->stop.gone_state = c->step.state;
+}
+
+uint64_t stop_killed_due(const struct cell *c)
+{
+    return c->stop.gone_ns;
+}
+
+void stop_killed_over(struct cell *c)
+{
+    c->stop.gone_ns = NEVER;
 }
 
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
@@ -61,15 +82,14 @@ void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, 
         if (g->rank[k].worker)
             g->rank[k].state = RANK_STOPPING;
     group_break(g);
-    if (nb->cell && nb->cell->step.state == CELL_STOPPING)
-        stop_killed(nb->cell, grace_ms * NS_PER_MS);
 }
 
 static void kill_running(struct cell *c)
 {
     const struct span m = { .kind = SPAN_KILL, .cell = c->id, .v[F_KILL_SIGNAL].u64 = 9 };
 
-    c->stop.disconnect_ns = c->stop.ends.due_ns = c->stop.kill_ns = c->stop.list_ns = NEVER;
+    c->stop.disconnect_ns = c->stop.kill_ns = c->stop.list_ns = NEVER;
+    disconnect_over(c);
     cell_send_running(c, &m);
     hand_interrupt(c);
     stop_killed(c, 0);
@@ -140,8 +160,9 @@ void stop_running(struct cell *c)
 
 void stop_over(struct cell *c)
 {
-    c->stop.alike_ns = c->stop.disconnect_ns = c->stop.ends.due_ns = c->stop.kill_ns =
-        c->stop.list_ns = c->stop.gone_ns = NEVER;
+    c->stop.alike_ns = c->stop.disconnect_ns = c->stop.kill_ns = c->stop.list_ns = c->stop.gone_ns =
+        NEVER;
+    disconnect_over(c);
 }
 
 static void show_and_stop(struct cell *c)
@@ -224,12 +245,20 @@ static void cut_connections(struct cell *c)
 void stop_put_off(struct cell *c, uint64_t ns)
 {
     uint64_t *const due[] = { &c->stop.alike_ns, &c->stop.disconnect_ns, &c->stop.kill_ns,
-                              &c->stop.list_ns,  &c->stop.timeout_ns,    &c->stop.gone_ns,
-                              &c->hang.due_ns };
+                              &c->stop.list_ns,  &c->stop.timeout_ns,    &c->stop.gone_ns };
 
+    c->stop.stood_ns += ns;
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         if (*due[k] != NEVER)
             *due[k] += ns;
+}
+
+uint64_t stop_due(const struct cell *c)
+{
+    const uint64_t error = clock_earlier(c->stop.alike_ns, c->stop.timeout_ns);
+    const uint64_t kill = clock_earlier(c->stop.kill_ns, c->stop.list_ns);
+
+    return clock_earlier(clock_earlier(error, kill), c->stop.disconnect_ns);
 }
 
 void stop_tick(struct cell *c, uint64_t now)

@@ -23,9 +23,11 @@ static struct cell *cell_create(struct notebook *nb, const struct request *r, st
     c->group = nb->group;
     c->id = notebook_next_cell(nb);
     c->from.request = r ? request_ref((struct request *)r) : NULL;
-    c->stop.alike_ns = c->stop.alike_limit_ns = c->stop.disconnect_ns = c->stop.ends.due_ns =
-        c->stop.kill_ns = c->stop.list_ns = c->stop.timeout_ns = c->stop.gone_ns =
-            c->out.bars.due_ns = c->live.due_ns = c->hang.due_ns = c->prep.room.due_ns = NEVER;
+    room_init(c);
+    live_init(c);
+    stop_init(c);
+    disconnect_init(c);
+    hang_init(c);
     return c;
 }
 
@@ -40,10 +42,7 @@ void cell_destroy(struct cell *c)
     vars_bundles_release(&c->send.ships);
     ranks_release(&c->to);
     ranks_release(&c->send.comparing);
-    ranks_release(&c->prep.room.waiting);
-    ranks_release(&c->prep.room.keep);
-    buf_release(&c->out.bars.text);
-    buf_release(&c->out.kept.content);
+    room_release(c);
     rank_logs_free(c->magic.logs);
     group_destroy(c->script_group);
     json_decref(c->prep.captured);
@@ -106,8 +105,7 @@ static int take_function(struct cell *c, const struct span *m)
     if (load.n && !(c->from.load = slice_copy(load)))
         return -1;
     c->from.load_size = load.n;
-    c->prep.recorded = m->v[F_CALL_NAMES].s.n > 0;
-    if (c->prep.recorded)
+    if (m->v[F_CALL_NAMES].s.n)
         prepare_take_captured(c, m->v[F_CALL_NAMES].s, m->v[F_CALL_WARNINGS].s);
     return 0;
 }

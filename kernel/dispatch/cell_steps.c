@@ -117,38 +117,57 @@ void cell_steps_go_on(struct cell *c)
         ;
 }
 
+/* ---- time ---- */
+
+static uint64_t step_due(const struct cell *c)
+{
+    return c->step.due_ns;
+}
+
+static void step_tick(struct cell *c, uint64_t now)
+{
+    if (now < c->step.due_ns)
+        return;
+    cell_limit_step(c, NEVER);
+    if (steps[c->step.state].late)
+        steps[c->step.state].late(c);
+}
+
+/* The parts of a cell that do something at a time of their own: due() says when, tick() is called
+ * at any time and does what is due. */
+static const struct {
+    uint64_t (*due)(const struct cell *c);
+    void (*tick)(struct cell *c, uint64_t now);
+    bool if_bad;     /* also when the cell has failed, and no rank runs it */
+    bool if_stopped; /* also while a worker is stopped at a breakpoint */
+} parts[] = {
+    { output_due, output_tick, true, true },
+    { step_due, step_tick, false, true },
+    { room_due, room_tick, false, true },
+    { live_due, live_tick, false, true },
+    { stop_due, stop_tick, false, false },
+    { disconnect_due, disconnect_tick, false, false },
+    { stop_killed_due, left_behind_tick, false, false },
+    { hang_due, hang_tick, false, false },
+};
+#define PARTS (sizeof parts / sizeof *parts)
+
 void cell_steps_tick(struct cell *c, uint64_t now)
 {
-    output_tick(c);
-    if (c->bad && !cell_runs(c))
-        return;
-    if (now >= c->step.due_ns) {
-        c->step.due_ns = NEVER;
-        if (steps[c->step.state].late)
-            steps[c->step.state].late(c);
-    }
-    room_tick(c, now);
-    live_tick(c, now);
-    if (debugger_stops(c->nb))
-        return;
-    stop_tick(c, now);
-    disconnect_tick(c, now);
-    left_behind_tick(c, now);
-    hang_tick(c, now);
+    const bool bad = c->bad && !cell_runs(c), stopped = debugger_stops(c->nb);
+
+    for (size_t k = 0; k < PARTS; k++)
+        if ((parts[k].if_bad || !bad) && (parts[k].if_stopped || !stopped))
+            parts[k].tick(c, now);
 }
 
 uint64_t cell_steps_due(const struct cell *c)
 {
-    const uint64_t due[] = {
-        c->step.due_ns,  output_due(c),    c->live.due_ns,        c->prep.room.due_ns,
-        c->hang.due_ns,  c->stop.alike_ns, c->stop.disconnect_ns, c->stop.ends.due_ns,
-        c->stop.kill_ns, c->stop.list_ns,  c->stop.timeout_ns,    c->stop.gone_ns,
-    };
-    /* while somebody stands at a breakpoint, only the first four count */
-    const size_t n = debugger_stops(c->nb) ? 4 : sizeof due / sizeof *due;
+    const bool stopped = debugger_stops(c->nb);
     uint64_t first = NEVER;
 
-    for (size_t k = 0; k < n; k++)
-        first = clock_earlier(first, due[k]);
+    for (size_t k = 0; k < PARTS; k++)
+        if (parts[k].if_stopped || !stopped)
+            first = clock_earlier(first, parts[k].due(c));
     return first;
 }

@@ -15,6 +15,17 @@
 /* looks before a notice; it is unlikely that all of them find a loop at the same place */
 #define LOOKS 4u
 
+void hang_init(struct cell *c)
+{
+    c->hang.due_ns = NEVER;
+}
+
+/* The time does not count in which somebody stood at a breakpoint. */
+static void next_look(struct cell *c)
+{
+    c->hang.due_ns = notebook_now(c->nb) - c->stop.stood_ns + c->hang.limit_ns / LOOKS;
+}
+
 void hang_begin(struct cell *c)
 {
     const uint64_t ns = c->nb->config.hang_notice_ns;
@@ -22,14 +33,14 @@ void hang_begin(struct cell *c)
     c->hang.limit_ns = ns;
     if (ns && c->group->size > 1 &&
         (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
-        c->hang.due_ns = notebook_now(c->nb) + ns / LOOKS;
+        next_look(c);
 }
 
 void hang_put_off(struct cell *c)
 {
     if (c->hang.due_ns == NEVER)
         return;
-    c->hang.due_ns = notebook_now(c->nb) + c->hang.limit_ns / LOOKS;
+    next_look(c);
     c->hang.id = 0;
     for (size_t k = 0; k < c->n; k++) {
         free(c->member[k].place);
@@ -37,18 +48,23 @@ void hang_put_off(struct cell *c)
     }
 }
 
+uint64_t hang_due(const struct cell *c)
+{
+    return c->hang.due_ns == NEVER ? NEVER : c->hang.due_ns + c->stop.stood_ns;
+}
+
 void hang_tick(struct cell *c, uint64_t now)
 {
     struct span m = { .kind = SPAN_STACKS };
 
-    if (now < c->hang.due_ns)
+    if (now < hang_due(c))
         return;
     if (prompts_wait(c->nb)) {
         hang_put_off(c);
         return;
     }
-    c->hang.due_ns = now + c->hang.limit_ns / LOOKS;
-    if (c->step.state != CELL_RUNNING || c->stop.stopping || c->stop.decided)
+    next_look(c);
+    if (!cell_runs(c) || c->stop.stopping || c->stop.decided)
         return;
     c->hang.asked = 0;
     c->hang.nccl[0] = '\0';
@@ -259,7 +275,7 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
     if (member && (text = slice_copy(m->v[F_STACK_TEXT].s))) {
         take(c, member, text);
         free(text);
-        if (c->step.state == CELL_RUNNING && c->hang.due_ns != NEVER && c->hang.asked == 0)
+        if (cell_runs(c) && c->hang.due_ns != NEVER && c->hang.asked == 0)
             look_at_all(c);
     }
     return true;

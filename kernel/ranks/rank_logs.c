@@ -117,7 +117,7 @@ static void ask(struct cell *c)
             if (ran->ranks)
                 m.v[F_LOGS_RANKS].s = buf_slice(&l->bits);
             l->waiting = true;
-            c->step.due_ns = notebook_now(c->nb) + ANSWER_NS;
+            cell_limit_step(c, notebook_now(c->nb) + ANSWER_NS);
             if (notebook_send_node(c->nb, l->node[l->at_node], &m, &err) == 0)
                 return;
         }
@@ -130,7 +130,7 @@ static void go_on(struct cell *c)
 {
     c->magic.logs->waiting = false;
     if (c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE))
-        c->step.due_ns = page_due_ns(c->nb->page);
+        cell_limit_step(c, page_due_ns(c->nb->page));
     else
         ask(c);
 }

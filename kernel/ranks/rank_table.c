@@ -92,7 +92,7 @@ static void show_table(struct cell *c)
 /* Asks the nodes for memory and GPUs; the table shows the answers that come in time. */
 void rank_table_begin(struct cell *c)
 {
-    c->step.due_ns = notebook_now(c->nb) + TABLE_WAIT_NS;
+    cell_limit_step(c, notebook_now(c->nb) + TABLE_WAIT_NS);
     rank_usage_ask(c->nb);
 }
 
