@@ -208,14 +208,14 @@ void broadcast_packed(struct cell *c, const struct span *packed)
     go_on(c);
 }
 
-bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m)
+bool broadcast_message(struct cell *c, struct rank *r, const struct span *m)
 {
     json_t *said;
     const char *id;
     char *text;
 
-    if (!c->send.broadcast || !c->send.broadcast->asked || c->send.broadcast->asked != worker ||
-        m->cell != c->id || c->step.state != CELL_SHIPPING)
+    if (!c->send.broadcast || !c->send.broadcast->asked || c->send.broadcast->asked != r->worker ||
+        m->cell != c->id)
         return false;
     said = text_parse(m->v[F_PROBED_CONTENT].s);
     id = text_field(said, "nccl_id");

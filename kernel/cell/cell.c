@@ -188,6 +188,11 @@ void cell_limit_step(struct cell *c, uint64_t due_ns)
     c->step.due_ns = due_ns;
 }
 
+bool cell_is_over(const struct cell *c)
+{
+    return c->step.state == CELL_OVER;
+}
+
 bool cell_runs(const struct cell *c)
 {
     return c->step.phase == CELL_RUNS;

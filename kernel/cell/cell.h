@@ -63,11 +63,13 @@ enum cell_state {
  */
 enum cell_phase { CELL_BEFORE, CELL_RUNS, CELL_AFTER };
 
-/* The step in which the cell is; cell_steps.c sets it. */
+/* The step in which the cell is, set by cell_steps.c. What holds in it comes from the table there.
+ * Other files do not compare `state`: what they need is a column of that table. */
 struct cell_step {
     enum cell_state state;
-    enum cell_phase phase; /* the state's */
-    uint64_t due_ns;       /* see cell_limit_step() */
+    enum cell_phase phase;
+    bool ends_ranks; /* it waits for the end of ranks: their deaths do not fail the cell */
+    uint64_t due_ns; /* see cell_limit_step() */
 };
 
 /* How a step ends. */
@@ -307,6 +309,7 @@ bool cell_is_shown(const struct cell *c); /* its streams and displays reach the 
 bool cell_wants_value(const struct cell *c);
 bool cell_is_function(const struct cell *c); /* a call whose value is wanted, whatever its size */
 bool cell_is_piped(const struct cell *c);    /* the client's lines are rank 0's standard input */
+bool cell_is_over(const struct cell *c);     /* its last step has begun */
 /* The time limit of the step that the cell is in: then cell_steps.c calls the step's late(). NEVER:
  * there is none, as when a step begins. */
 void cell_limit_step(struct cell *c, uint64_t due_ns);

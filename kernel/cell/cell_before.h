@@ -7,7 +7,7 @@
 /* ---- expand.c ---- */
 void expand_begin(struct cell *c);
 enum cell_outcome expand_look(struct cell *c);
-void expand_reply(struct cell *c, const json_t *content);
+void expand_reply(struct cell *c, const struct span *reply, const json_t *content);
 
 /* ---- end_ranks.c ---- */
 void end_ranks_begin(struct cell *c);
@@ -36,10 +36,9 @@ bool start_look(struct cell *c);
 void start_try_begin(struct cell *c);
 bool start_try_look(struct cell *c); /* false: a machine has not answered */
 void start_take_port(struct cell *c, unsigned node, const struct span *m); /* a PORT */
-/* a rank is ready: the others get the whole time limit again */
-void start_progress(struct cell *c);
-/* fails the cell if the Python of READY does not match home's */
-void start_check(struct notebook *nb, const struct rank *r, struct slice version);
+/* A rank has sent READY. If its Python does not match home's, the cell fails. The others get the
+ * whole time limit again. */
+void start_ready(struct cell *c, const struct rank *r, const struct span *m);
 void start_late(struct cell *c); /* no rank has become ready for too long */
 
 /* ---- room.c ---- */
@@ -47,7 +46,7 @@ void room_init(struct cell *c);
 int room_begin(struct cell *c); /* -1: the cell has failed */
 bool room_look(struct cell *c); /* false: it waits for ranks */
 /* a PROBED; false: it answers another question */
-bool room_message(struct cell *c, const struct rank *r, const struct span *m);
+bool room_message(struct cell *c, struct rank *r, const struct span *m);
 uint64_t room_due(const struct cell *c);
 void room_tick(struct cell *c, uint64_t now);
 void room_over(struct cell *c); /* interrupts ranks that have not answered */
@@ -68,7 +67,7 @@ void compare_over(struct cell *c); /* the cell is over: interrupts ranks that st
 /* takes the blob of PACKED and sends it to ranks, now or later */
 void broadcast_packed(struct cell *c, const struct span *packed);
 /* a PROBED; false: it answers another question */
-bool broadcast_message(struct cell *c, uint32_t worker, const struct span *m);
+bool broadcast_message(struct cell *c, struct rank *r, const struct span *m);
 /* a rank's DONE says that it lacks the names that were sent */
 void broadcast_failed(struct cell *c, const struct span *done);
 void broadcast_late(struct cell *c); /* no rank has sent the id in time */

@@ -43,7 +43,7 @@ static void take_states(struct cell *c)
         [MEMBER_INTERRUPTED] = { "interrupted", "interrupted", PANEL_BAD },
         [MEMBER_DEAD] = { "dead", "dead", PANEL_BAD },
     };
-    const bool over = c->step.state == CELL_OVER;
+    const bool over = cell_is_over(c);
 
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
@@ -98,7 +98,7 @@ static bool fits(struct cell *c)
 void cell_panel_flush(struct cell *c)
 {
     const struct cell_tabs *t = &c->out.tabs;
-    const bool over = c->step.state == CELL_OVER;
+    const bool over = cell_is_over(c);
     struct err err = { "" };
 
     if (!t->panel)

@@ -278,8 +278,7 @@ enum cell_outcome compare_look(struct cell *c)
 
 bool compare_message(struct cell *c, struct rank *r, const struct span *m)
 {
-    if (m->cell != c->id || c->step.state != CELL_COMPARING ||
-        !ranks_has(&c->send.comparing, r->number))
+    if (m->cell != c->id || !ranks_has(&c->send.comparing, r->number))
         return false;
     ranks_remove(&c->send.comparing, r->number);
     if (take(r, m) < 0)

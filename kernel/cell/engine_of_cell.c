@@ -310,7 +310,7 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     struct buf text = BUF_INIT;
 
     why = without_name(why, name, &text);
-    if (c && c->step.state == CELL_ENGINE && info && info->engine == nb->group->engine)
+    if (c && c->engine.wanted && info && info->engine == nb->group->engine)
         node_errors_add(c, node, name, why);
     else if (of_group)
         lose_node(nb, of_group, why);
@@ -322,7 +322,7 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
 static void on_failed(struct notebook *nb, const char *text)
 {
     nb->group->engine = 0; /* it has ended already, and need not be stopped */
-    if (nb->cell && nb->cell->step.state == CELL_ENGINE && !nb->cell->bad) {
+    if (nb->cell && nb->cell->engine.wanted && !nb->cell->bad) {
         if (nb->cell->engine.errors.n)
             node_errors_fail(nb->cell);
         else

@@ -84,8 +84,9 @@ void expand_begin(struct cell *c)
         parse(c, line);
 }
 
-void expand_reply(struct cell *c, const json_t *content)
+void expand_reply(struct cell *c, const struct span *reply, const json_t *content)
 {
+    (void)reply;
     c->from.wants_line = false;
     if (json_is_string(json_object_get(content, "text")))
         parse(c, text_slice(content, "text"));

@@ -7,7 +7,7 @@ void hand_up(struct cell *c, const struct member *member, const struct span *m)
 {
     struct span up = { .kind = SPAN_HANDED, .worker = SPAN_WORKER_HOME, .cell = c->id };
 
-    if (!c->from.is_call || c->step.state != CELL_RUNNING || member->state != MEMBER_RUNNING)
+    if (!c->from.is_call || !cell_runs(c) || member->state != MEMBER_RUNNING)
         return;
     c->from.hands = true;
     up.v[F_HANDED_FROM].u64 = member->rank;
@@ -21,7 +21,7 @@ void hand_down(struct cell *c, const struct span *m)
     const struct member *member = to <= UINT32_MAX ? cell_member(c, (unsigned)to) : NULL;
     struct span down = { .kind = SPAN_HANDED, .cell = c->id };
 
-    if (!member || c->step.state != CELL_RUNNING || member->state != MEMBER_RUNNING) {
+    if (!member || !cell_runs(c) || member->state != MEMBER_RUNNING) {
         log_debug("hand", "rank %llu runs the cell no more", (unsigned long long)to);
         return;
     }

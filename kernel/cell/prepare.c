@@ -37,15 +37,15 @@ static void add_paths(const struct cell *c, struct span *m)
 {
     const char *script = c->plan.kind == PLAN_SCRIPT && c->plan.argv ? c->plan.argv[0] : NULL;
 
-    if (c->step.state != CELL_ASKING || !group_nodes_are_here(c) || c->plan.env)
+    if (!group_nodes_are_here(c) || c->plan.env)
         return;
     m->v[F_CAPTURE_CWD].s = slice_text(c->plan.cwd);
     if (script && strcmp(script, "-m") != 0)
         m->v[F_CAPTURE_SCRIPT].s = slice_text(script);
 }
 
-/* -1: the cell has failed. */
-static int ask_capture(struct cell *c)
+/* early: before ranks of this machine end. -1: the cell has failed. */
+static int ask_capture(struct cell *c, bool early)
 {
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
     const bool looks = c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_PUSH;
@@ -63,10 +63,11 @@ static int ask_capture(struct cell *c)
                                (c->from.store ? CAPTURE_RECORD : 0) |
                                (script.n ? CAPTURE_SCRIPT : 0) |
                                (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
-                               (c->step.state == CELL_ASKING ? CAPTURE_PYTHON : 0);
+                               (early ? CAPTURE_PYTHON : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
-    add_paths(c, &m);
+    if (early)
+        add_paths(c, &m);
     c->prep.wants_capture = c->prep.recorded = true; /* home adds the cell to its history */
     if (rc == 0)
         rc = cell_send_home(c, &m);
@@ -153,7 +154,7 @@ enum cell_outcome prepare_choose_look(struct cell *c)
 
 void prepare_ask_begin(struct cell *c)
 {
-    if (ask_capture(c) == 0)
+    if (ask_capture(c, true) == 0)
         start_try_begin(c);
 }
 
@@ -169,7 +170,7 @@ enum cell_outcome prepare_ask_look(struct cell *c)
 
 void prepare_begin(struct cell *c)
 {
-    if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c) < 0)
+    if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c, false) < 0)
         return;
     if (room_begin(c) == 0)
         start_begin(c);
@@ -288,7 +289,7 @@ void prepare_take_captured(struct cell *c, struct slice text, struct slice notes
 
 static void take_packed(struct cell *c, const struct span *m)
 {
-    if (c->step.state != CELL_SHIPPING) {
+    if (c->send.packed == c->send.ships.n) { /* nothing is waited for */
         notebook_drop(c->nb, m->blob_size ? m->blob : 0);
         return;
     }

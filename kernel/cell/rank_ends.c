@@ -150,8 +150,8 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
     struct member *member = c ? cell_worker(c, worker) : NULL;
     /* a rank that has answered one step of %ranks check takes part in the next */
     const bool runs = member && (member->state == MEMBER_RUNNING ||
-                                 (c->step.state == CELL_CHECKING && member->state == MEMBER_OK));
-    const bool needed = member && c->step.phase == CELL_BEFORE && c->step.state != CELL_STOPPING;
+                                 (cell_runs(c) && c->magic.check && member->state == MEMBER_OK));
+    const bool needed = member && c->step.phase == CELL_BEFORE && !c->step.ends_ranks;
     enum rank_state was;
 
     if (!r)
@@ -166,7 +166,7 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
     if (runs)
         member_died(c, member, m);
     else if (needed)
-        died_before(c, r, was == RANK_STARTING && c->step.state == CELL_STARTING, m);
+        died_before(c, r, was == RANK_STARTING, m);
 }
 
 /* ---- lost nodes ---- */

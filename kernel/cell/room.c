@@ -55,7 +55,7 @@ bool room_look(struct cell *c)
     return true;
 }
 
-bool room_message(struct cell *c, const struct rank *r, const struct span *m)
+bool room_message(struct cell *c, struct rank *r, const struct span *m)
 {
     struct cell_room *room = &c->prep.room;
     json_t *said;

@@ -328,15 +328,14 @@ static void place_and_start(struct cell *c)
 }
 
 /* A rank that becomes ready shows that the others are starting too. */
-void start_progress(struct cell *c)
+static void progress(struct cell *c)
 {
-    if (c->step.state == CELL_STARTING)
-        cell_limit_step(c, notebook_now(c->nb) + START_LIMIT_NS);
+    cell_limit_step(c, notebook_now(c->nb) + START_LIMIT_NS);
 }
 
 void start_begin(struct cell *c)
 {
-    start_progress(c); /* the time limit holds also for ranks that an earlier cell has started */
+    progress(c); /* the time limit holds also for ranks that an earlier cell has started */
     c->prep.wants_places = true;
     (void)placement_ask(c);
 }
@@ -412,14 +411,14 @@ static size_t minor_size(const char *version, size_t n)
 
 /* Ranks must be able to unpickle what home pickles. Pickles can hold byte code, which needs the
  * same minor version of Python. */
-void start_check(struct notebook *nb, const struct rank *r, struct slice version)
+static void check_python(struct cell *c, const struct rank *r, struct slice version)
 {
+    struct notebook *nb = c->nb;
     const char *ours = nb->config.python_version;
     const size_t n = minor_size(ours, strlen(ours));
-    struct cell *c = nb->cell;
     struct ranks all = RANKS_INIT;
 
-    if (!c || c->step.state != CELL_STARTING || r->node == NODE_HERE || version.n == 0 ||
+    if (r->node == NODE_HERE || version.n == 0 ||
         (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
         return;
     for (size_t k = 0; k < c->n; k++)
@@ -434,6 +433,12 @@ void start_check(struct notebook *nb, const struct rank *r, struct slice version
         "CELLSPAN_REMOTE_PYTHON to a "
         "Python %.*s there)",
         r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
+}
+
+void start_ready(struct cell *c, const struct rank *r, const struct span *m)
+{
+    check_python(c, r, m->v[F_READY_PYTHON].s);
+    progress(c);
 }
 
 void start_late(struct cell *c)

@@ -185,7 +185,7 @@ static void interrupt_idle(struct cell *c)
     const bool ends = c->plan.kind == PLAN_RANKS && (c->plan.ranks_do == PLAN_RANKS_STOP ||
                                                      c->plan.ranks_do == PLAN_RANKS_RESTART);
 
-    if (c->step.state == CELL_ENGINE)
+    if (c->engine.wanted)
         cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped",
                   c->nb->group->on);
     else if (c->step.phase == CELL_AFTER)
@@ -218,7 +218,7 @@ void stop_by_signal(struct cell *c, unsigned signal)
                             .v[F_KILL_SIGNAL].u64 = signal,
                             .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
 
-    if (c->step.state != CELL_RUNNING || !c->script_group) {
+    if (!cell_runs(c) || !c->script_group) {
         stop_by_interrupt(c);
         return;
     }

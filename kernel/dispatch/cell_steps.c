@@ -12,31 +12,45 @@ static void run(struct cell *c)
         hang_begin(c);
 }
 
-/* The functions of each step: begin() starts it; look(), called after every event, returns whether
- * it has ended. If the cell fails in this step, fail() cleans up. late() is called when the time
- * limit is over that begin() or look() has set. Both may be NULL. */
+/* What each step does. All columns but the first three may be empty. */
 static const struct {
     enum cell_phase phase;
-    void (*begin)(struct cell *c);
+    void (*begin)(struct cell *c); /* starts its work */
+    /* called after every event: whether and how it has ended */
     enum cell_outcome (*look)(struct cell *c);
-    void (*fail)(struct cell *c);
-    void (*late)(struct cell *c);
+    void (*fail)(struct cell *c); /* cleans up if the cell fails in this step */
+    void (*late)(struct cell *c); /* cell_limit_step()'s time has come */
+    /* home has answered what cell_ask_home() asked */
+    void (*reply)(struct cell *c, const struct span *m, const json_t *content);
+    /* a rank has answered a PROBE; false: of another step, or of another cell */
+    bool (*probed)(struct cell *c, struct rank *r, const struct span *m);
+    void (*ready)(struct cell *c, const struct rank *r, const struct span *m); /* it has started */
+    bool ends_ranks; /* it waits for the end of ranks: their deaths do not fail the cell */
 } steps[] = {
-    [CELL_EXPANDING] = { CELL_BEFORE, expand_begin, expand_look, NULL, NULL },
-    [CELL_CHOOSING] = { CELL_BEFORE, prepare_choose_begin, prepare_choose_look, NULL, NULL },
-    [CELL_ASKING] = { CELL_BEFORE, prepare_ask_begin, prepare_ask_look, NULL, start_late },
-    [CELL_STOPPING] = { CELL_BEFORE, end_ranks_begin, end_ranks_look, NULL, NULL },
-    [CELL_ENGINE] = { CELL_BEFORE, engine_begin, engine_look, engine_fail, node_errors_fail },
-    [CELL_STARTING] = { CELL_BEFORE, prepare_begin, prepare_look, NULL, start_late },
-    [CELL_COMPARING] = { CELL_BEFORE, compare_begin, compare_look, NULL, NULL },
-    [CELL_SHIPPING] = { CELL_BEFORE, prepare_ship_begin, prepare_ship_look, NULL, broadcast_late },
-    [CELL_TABLE] = { CELL_BEFORE, rank_table_begin, rank_table_look, NULL, NULL },
-    [CELL_WHERE] = { CELL_BEFORE, where_begin, where_look, NULL, NULL },
-    [CELL_LOGS] = { CELL_BEFORE, rank_logs_begin, rank_logs_look, NULL, rank_logs_late },
-    [CELL_RUNNING] = { CELL_RUNS, run, run_look, NULL, NULL },
-    [CELL_CHECKING] = { CELL_RUNS, check_begin, check_look, NULL, NULL },
-    [CELL_BINDING] = { CELL_AFTER, bind_begin, bind_look, NULL, NULL },
-    [CELL_OVER] = { CELL_AFTER, finish_begin, NULL, NULL, NULL },
+    [CELL_EXPANDING] = { CELL_BEFORE, .begin = expand_begin, .look = expand_look,
+                         .reply = expand_reply },
+    [CELL_CHOOSING] = { CELL_BEFORE, .begin = prepare_choose_begin, .look = prepare_choose_look },
+    [CELL_ASKING] = { CELL_BEFORE, .begin = prepare_ask_begin, .look = prepare_ask_look,
+                      .late = start_late },
+    [CELL_STOPPING] = { CELL_BEFORE, .begin = end_ranks_begin, .look = end_ranks_look,
+                        .ends_ranks = true },
+    [CELL_ENGINE] = { CELL_BEFORE, .begin = engine_begin, .look = engine_look, .fail = engine_fail,
+                      .late = node_errors_fail },
+    [CELL_STARTING] = { CELL_BEFORE, .begin = prepare_begin, .look = prepare_look,
+                        .late = start_late, .probed = room_message, .ready = start_ready },
+    [CELL_COMPARING] = { CELL_BEFORE, .begin = compare_begin, .look = compare_look,
+                         .probed = compare_message },
+    [CELL_SHIPPING] = { CELL_BEFORE, .begin = prepare_ship_begin, .look = prepare_ship_look,
+                        .late = broadcast_late, .probed = broadcast_message },
+    [CELL_TABLE] = { CELL_BEFORE, .begin = rank_table_begin, .look = rank_table_look },
+    [CELL_WHERE] = { CELL_BEFORE, .begin = where_begin, .look = where_look },
+    [CELL_LOGS] = { CELL_BEFORE, .begin = rank_logs_begin, .look = rank_logs_look,
+                    .late = rank_logs_late },
+    [CELL_RUNNING] = { CELL_RUNS, .begin = run, .look = run_look },
+    [CELL_CHECKING] = { CELL_RUNS, .begin = check_begin, .look = check_look,
+                        .probed = check_message },
+    [CELL_BINDING] = { CELL_AFTER, .begin = bind_begin, .look = bind_look, .reply = bind_reply },
+    [CELL_OVER] = { CELL_AFTER, .begin = finish_begin },
 };
 
 /* A cell that fails goes to CELL_OVER from every state. */
@@ -82,7 +96,7 @@ static enum cell_state next(enum cell_state from, enum cell_outcome outcome)
 
 static void enter(struct cell *c, enum cell_state state)
 {
-    c->step = (struct cell_step){ state, steps[state].phase, NEVER };
+    c->step = (struct cell_step){ state, steps[state].phase, steps[state].ends_ranks, NEVER };
     steps[state].begin(c);
     if (c->bad && cell_runs(c)) /* nobody waits for ranks that were not told to run it */
         run_leave_out(c);
@@ -111,10 +125,33 @@ void cell_steps_begin(struct cell *c)
     enter(c, CELL_EXPANDING);
 }
 
-void cell_steps_go_on(struct cell *c)
+bool cell_steps_go_on(struct cell *c)
 {
-    while (c->step.state != CELL_OVER && step_once(c))
+    while (!cell_is_over(c) && step_once(c))
         ;
+    return cell_is_over(c);
+}
+
+/* ---- messages ---- */
+
+void cell_steps_reply(struct cell *c, const struct span *m)
+{
+    json_t *content = text_parse(m->v[F_REPLY_CONTENT].s);
+
+    if (steps[c->step.state].reply)
+        steps[c->step.state].reply(c, m, content);
+    json_decref(content);
+}
+
+bool cell_steps_probed(struct cell *c, struct rank *r, const struct span *m)
+{
+    return steps[c->step.state].probed && steps[c->step.state].probed(c, r, m);
+}
+
+void cell_steps_ready(struct cell *c, const struct rank *r, const struct span *m)
+{
+    if (steps[c->step.state].ready)
+        steps[c->step.state].ready(c, r, m);
 }
 
 /* ---- time ---- */

@@ -63,8 +63,7 @@ static void go_on(struct notebook *nb)
     while (nb->cell || calls_begin(nb)) {
         struct cell *c = nb->cell;
 
-        cell_steps_go_on(c);
-        if (c->step.state != CELL_OVER)
+        if (!cell_steps_go_on(c))
             return;
         cell_destroy(c);
     }
@@ -82,7 +81,7 @@ static bool is_of_subshell(const struct cell *c)
 static bool runs_aside(const struct cell *c)
 {
     return c->from.is_call && (c->from.call_flags & CALL_ASIDE) &&
-           (c->step.state == CELL_RUNNING || is_of_subshell(c));
+           (cell_runs(c) || is_of_subshell(c));
 }
 
 static bool may_begin(const struct notebook *nb)

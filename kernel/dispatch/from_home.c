@@ -39,18 +39,6 @@ static void input(struct notebook *nb, const struct span *m)
         prompts_add(nb, r, SPAN_WORKER_HOME, -1, false, m);
 }
 
-/* Home's reply to a request of the cell that runs on ranks. */
-static void cell_reply(struct cell *c, const struct span *m)
-{
-    json_t *content = text_parse(m->v[F_REPLY_CONTENT].s);
-
-    if (c->step.state == CELL_EXPANDING)
-        expand_reply(c, content);
-    else if (c->step.state == CELL_BINDING)
-        bind_reply(c, m, content);
-    json_decref(content);
-}
-
 void from_home(struct notebook *nb, const struct span *m)
 {
     struct cell *c = nb->cell && nb->cell->id == m->cell ? nb->cell : NULL;
@@ -63,7 +51,7 @@ void from_home(struct notebook *nb, const struct span *m)
         break;
     case SPAN_REPLY:
         if (!home_reply(nb, m) && c)
-            cell_reply(c, m);
+            cell_steps_reply(c, m);
         break;
     case SPAN_PUBLISH:
         home_publish(nb, m);

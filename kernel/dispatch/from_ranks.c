@@ -163,10 +163,9 @@ static void take_ready(struct notebook *nb, struct rank *r, const struct span *m
     r->pid = (long)m->v[F_READY_PID].u64;
     if (r->state == RANK_STARTING)
         r->state = RANK_IDLE;
-    start_check(nb, r, m->v[F_READY_PYTHON].s);
-    debugger_join(nb, r);
     if (nb->cell)
-        start_progress(nb->cell);
+        cell_steps_ready(nb->cell, r, m);
+    debugger_join(nb, r);
 }
 
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
@@ -205,9 +204,7 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
     case SPAN_PROBED:
         if (question_message(nb, r, m))
             break;
-        if (!nb->cell || !(room_message(nb->cell, r, m) || compare_message(nb->cell, r, m) ||
-                           broadcast_message(nb->cell, worker, m) ||
-                           check_message(nb->cell, cell_worker(nb->cell, worker), m)))
+        if (!nb->cell || !cell_steps_probed(nb->cell, r, m))
             log_debug("ranks", "rank %u answers a probe that is over", r->number);
         break;
     case SPAN_STACK:

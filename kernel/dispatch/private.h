@@ -14,7 +14,11 @@
 
 /* ---- cell_steps.c ---- */
 void cell_steps_begin(struct cell *c);
-void cell_steps_go_on(struct cell *c); /* enters the next states; in CELL_OVER the cell is over */
+bool cell_steps_go_on(struct cell *c); /* enters the next states; true: the cell is over */
+/* for the step in which the cell is: home's reply to cell_ask_home(), a PROBED, a READY */
+void cell_steps_reply(struct cell *c, const struct span *m);
+bool cell_steps_probed(struct cell *c, struct rank *r, const struct span *m); /* false: not taken */
+void cell_steps_ready(struct cell *c, const struct rank *r, const struct span *m);
 void cell_steps_tick(struct cell *c, uint64_t now);
 uint64_t cell_steps_due(const struct cell *c);
 

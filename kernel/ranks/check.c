@@ -287,9 +287,10 @@ static void set_clock(struct cell *c, struct check_rank *r)
     r->doubt_s = took / 2;
 }
 
-bool check_message(struct cell *c, struct member *member, const struct span *m)
+bool check_message(struct cell *c, struct rank *rank, const struct span *m)
 {
     struct check *k = c->magic.check;
+    struct member *member = cell_worker(c, rank->worker);
     struct check_rank *r;
 
     if (!k || !member || m->cell != c->id || member->state != MEMBER_RUNNING)
@@ -301,7 +302,7 @@ bool check_message(struct cell *c, struct member *member, const struct span *m)
         r->facts = json_incref(r->said);
         set_clock(c, r);
     }
-    c->nb->group->rank[member->rank].state = RANK_IDLE;
+    rank->state = RANK_IDLE;
     member->state = MEMBER_OK;
     if (c->stop.stopping) {
         member->state = MEMBER_INTERRUPTED;

@@ -211,7 +211,7 @@ void rank_logs_take(struct cell *c, unsigned node, const struct span *m)
 
 void rank_logs_lost(struct cell *c, unsigned node)
 {
-    if (c->magic.logs && c->step.state == CELL_LOGS && c->magic.logs->waiting &&
+    if (c->magic.logs && c->magic.logs->waiting &&
         c->magic.logs->node[c->magic.logs->at_node] == node)
         skip_node(c);
 }
