@@ -158,8 +158,11 @@ void subshells_interrupt(struct notebook *nb)
             tell(nb, s, "interrupt_request", s->executing->cell);
 }
 
+/* While the shell is drained, the cell that ends still looks at its subshell. */
 void subshells_sweep(struct notebook *nb)
 {
+    if (nb->queue.aborting)
+        return;
     for (struct subshell *s = nb->home.subshells.first, *next; s; s = next) {
         next = s->next;
         if (s->deleted && !s->executing)

@@ -103,6 +103,14 @@ static void out_drain(void *arg)
     note(w, "drain");
     if (code)
         run(w, code);
+    if (w->deletes) {
+        char content[128];
+
+        snprintf(content, sizeof content, "{\"subshell_id\":\"%s\"}", w->deletes);
+        w->deletes = NULL;
+        ask(w, "delete_subshell_request", content);
+        note(w, w->nb->home.subshells.first ? "kept" : "freed");
+    }
 }
 
 static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const struct span *m,

@@ -121,6 +121,24 @@ static void deleted(void)
     world_close(&w);
 }
 
+static void deleted_while_its_cell_fails(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_one(&w, &clock);
+    cell_in(&w, ONE, "fails");
+    cell_in(&w, ONE, "behind");
+    buf_clear(&w.log);
+    w.deletes = ONE;
+    replied(&w, w.nb->home.subshells.first->executing->cell, "error", "{\"status\":\"error\"}");
+    ok(logged(&w, "kept") && times(&w, "aborted") == 1 &&
+           times(&w, "reply execute_reply {\"status\":\"error\"}") == 1,
+       "a subshell that is deleted while its cell's error is handled stays until then");
+    ok(!w.nb->home.subshells.first, "and is gone afterwards");
+    world_close(&w);
+}
+
 static void interrupts(void)
 {
     struct clock clock;
@@ -230,6 +248,7 @@ int main(void)
     runs_beside_the_main_shell();
     an_error_aborts_its_own_queue();
     deleted();
+    deleted_while_its_cell_fails();
     interrupts();
     without_home();
     prompts_stay();
