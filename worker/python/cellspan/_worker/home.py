@@ -220,13 +220,13 @@ class Home(Calls):
     def parent(self):
         """The request to which output belongs here: in a task or thread, that of its cell."""
         number = self.number()
-        header = next((text for known, text in reversed(self._requests) if known == number), self.header)
+        header = next((text for known, text in reversed(tuple(self._requests)) if known == number), self.header)
         return parent_of(header)
 
     def number_of(self, parent):
         """The number of a request from get_parent(), or of its header. If it is too old, that of the current request."""
         wanted = (parent.get("header") or parent).get("msg_id")
-        numbers = (number for number, text in reversed(self._requests) if loads(text).get("msg_id") == wanted)
+        numbers = (number for number, text in reversed(tuple(self._requests)) if loads(text).get("msg_id") == wanted)
         return next(numbers, self.number()) if wanted else self.number()
 
     @contextlib.contextmanager
