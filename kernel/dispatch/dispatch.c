@@ -106,6 +106,15 @@ static void subshells_go_on(struct notebook *nb)
         }
 }
 
+/* Home can answer comm messages now: during a cell on ranks, or while its own cell waits for ranks or
+ * is in an await. A call of a thread says nothing of home's cell. */
+static bool home_takes_comms(const struct notebook *nb)
+{
+    if (nb->home.executing)
+        return nb->home.awaits || (nb->cell && !(nb->cell->from.call_flags & CALL_ASIDE));
+    return nb->cell || !queue_holds_execute(nb);
+}
+
 static void take_next(struct notebook *nb)
 {
     struct request *r;
@@ -122,6 +131,8 @@ static void take_next(struct notebook *nb)
         request_unref(r);
         go_on(nb);
     }
+    if (!nb->over && home_takes_comms(nb))
+        pass_comms(nb); /* before those that come later */
     set_timer(nb);
 }
 
@@ -222,14 +233,11 @@ static void take_debug(struct notebook *nb, struct request *r)
     take_next(nb);
 }
 
-/* Home gets comm messages at once while it is free: during a cell on ranks, or while its own cell
- * is in an await. */
 static void take_comm(struct notebook *nb, struct request *r)
 {
     if (comm_routes_take(nb, r))
         return;
-    if (!notebook_subshell(nb, r) && !nb->cell &&
-        (nb->home.executing ? !nb->home.awaits : queue_holds_execute(nb)))
+    if (!notebook_subshell(nb, r) && !home_takes_comms(nb))
         queue_add(&nb->queue, r);
     else
         home_ask(nb, r);

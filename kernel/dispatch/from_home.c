@@ -4,8 +4,7 @@
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
 
-/* Sends the comm messages that wait in the queue to home now. */
-static void pass_comms(struct notebook *nb)
+void pass_comms(struct notebook *nb)
 {
     struct request *r;
 

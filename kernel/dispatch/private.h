@@ -34,6 +34,7 @@ void calls_drop(struct notebook *nb);               /* those that wait: home is 
 void cell_destroy(struct cell *c);
 
 /* ---- from_home.c ---- */
+void pass_comms(struct notebook *nb); /* sends those that wait in the queue to home now */
 void from_home(struct notebook *nb, const struct span *m);
 /* Home is gone: what it does for the cell on ranks fails. The error is for home's own requests,
  * which the caller answers with home_fail(); the caller's. NULL: memory was too short. */

@@ -219,6 +219,39 @@ static void comms(void)
     world_close(&w);
 }
 
+/* The first of these comm messages comes while home runs a cell, the second one later. */
+static void comms_stay_in_order(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span m = { .kind = SPAN_CALL };
+
+    open_one(&w, &clock);
+    run(&w, "main");
+    run(&w, "%%distribute -n 2\n1");
+    ask(&w, "comm_msg", "{\"comm_id\":\"first\"}");
+    buf_clear(&w.log);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    ok(w.nb->cell && w.nb->queue.n == 0 && sent(&w, "first"),
+       "one that waits goes to home when a cell on ranks begins");
+    world_close(&w);
+    open_one(&w, &clock);
+    cell_in(&w, ONE, "%%distribute -n 2\n1");
+    run(&w, "main");
+    ask(&w, "comm_msg", "{\"comm_id\":\"first\"}");
+    m.cell = w.nb->home.subshells.first->executing->cell;
+    m.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\n1");
+    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_ASIDE;
+    m.v[F_CALL_CALL].u64 = 7;
+    say(&w, SPAN_WORKER_HOME, m);
+    ask(&w, "comm_msg", "{\"comm_id\":\"second\"}");
+    ok(w.nb->cell && w.nb->queue.n == 2 && w.nb->home.executing,
+       "a subshell's cell on ranks lets none overtake what waits for the main shell's");
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    ok(w.nb->queue.n == 0 && sent(&w, "second"), "they go when that has ended");
+    world_close(&w);
+}
+
 static void calls(void)
 {
     struct clock clock;
@@ -253,6 +286,7 @@ int main(void)
     without_home();
     prompts_stay();
     comms();
+    comms_stay_in_order();
     calls();
     return plan_done();
 }
