@@ -23,6 +23,9 @@ enum page_for { PAGE_TEXT, PAGE_REST };
 
 bool page_fits(const struct page *p, enum page_for what, size_t bytes);
 void page_count(struct page *p, size_t bytes); /* a message of that size is sent */
+/* The same for a comm message: the server counts it, but not its bytes. */
+bool page_fits_comm(const struct page *p);
+void page_count_comm(struct page *p);
 /* the cell is over: at its idle message the server, too, starts from zero; NULL is fine */
 void page_reset(struct page *p);
 /* when there will be more room; now if there is nothing to wait for */

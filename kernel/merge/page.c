@@ -43,22 +43,38 @@ static bool is_within(const struct page *p, uint64_t now_slot, unsigned k)
     return age <= p->slot && now_slot - (p->slot - age) < SLOTS;
 }
 
-bool page_fits(const struct page *p, enum page_for what, size_t bytes)
+/* What was sent within the window, and one message more. */
+static size_t with_one(const struct page *p, size_t *bytes)
 {
     const uint64_t now_slot = clock_now(p->clock) / SLOT_NS;
-    size_t sum = bytes + AROUND, messages = 1;
+    size_t messages = 1;
 
     for (unsigned k = 0; k < SLOTS; k++)
         if (is_within(p, now_slot, k)) {
-            sum += p->of[k].bytes;
+            *bytes += p->of[k].bytes;
             messages += p->of[k].messages;
         }
+    return messages;
+}
+
+bool page_fits(const struct page *p, enum page_for what, size_t bytes)
+{
+    size_t sum = bytes + AROUND;
+    const size_t messages = with_one(p, &sum);
+
     /* A single message may exceed the limit, such as a large figure, if nothing else was sent. */
     return (messages == 1 && what == PAGE_REST) ||
            (sum <= most[what].bytes && messages <= most[what].messages);
 }
 
-void page_count(struct page *p, size_t bytes)
+bool page_fits_comm(const struct page *p)
+{
+    size_t bytes = 0;
+
+    return with_one(p, &bytes) <= most[PAGE_REST].messages;
+}
+
+static void count(struct page *p, size_t bytes)
 {
     const uint64_t now_slot = clock_now(p->clock) / SLOT_NS;
 
@@ -67,8 +83,18 @@ void page_count(struct page *p, size_t bytes)
     if (now_slot > p->slot + SLOTS)
         memset(p->of, 0, sizeof p->of);
     p->slot = now_slot > p->slot ? now_slot : p->slot;
-    p->of[p->slot % SLOTS].bytes += bytes + AROUND;
+    p->of[p->slot % SLOTS].bytes += bytes;
     p->of[p->slot % SLOTS].messages++;
+}
+
+void page_count(struct page *p, size_t bytes)
+{
+    count(p, bytes + AROUND);
+}
+
+void page_count_comm(struct page *p)
+{
+    count(p, 0);
 }
 
 void page_reset(struct page *p)

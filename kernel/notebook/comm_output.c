@@ -9,28 +9,19 @@
 
 #define VIEW "application/vnd.jupyter.widget-view+json" /* the type of a display of a widget */
 
-static size_t size_of(const struct content *p)
-{
-    size_t size = p->content.n + p->metadata.n;
-
-    for (size_t k = 0; k < p->n; k++)
-        size += p->buffers[k].n;
-    return size;
-}
-
 void comm_output_send(struct notebook *nb, const struct request *parent, const char *type,
                       const struct content *p)
 {
     if (nb->page && strcmp(type, "comm_open") != 0) /* the server does not count these */
-        page_count(nb->page, size_of(p));
+        page_count_comm(nb->page);
     nb->ops.publish(nb->ops.arg, parent, type, p);
 }
 
 /* ---- updates that wait ---- */
 
-static bool may_send(struct notebook *nb, size_t size)
+static bool may_send(struct notebook *nb)
 {
-    nb->comms.full = nb->page && !page_fits(nb->page, PAGE_REST, size);
+    nb->comms.full = nb->page && !page_fits_comm(nb->page);
     return !nb->comms.full && comms_may_send(nb->comms.table, notebook_now(nb));
 }
 
@@ -63,7 +54,7 @@ void comm_output_tick(struct notebook *nb)
 {
     struct page_comm *c;
 
-    while ((c = comms_waiting(nb->comms.table, 0)) && may_send(nb, c->waiting.size))
+    while ((c = comms_waiting(nb->comms.table, 0)) && may_send(nb))
         send_waiting(nb, c);
 }
 
@@ -85,7 +76,7 @@ static bool waits(struct notebook *nb, struct page_comm *c, const struct request
 
     if (strcmp(text_field(data, "method"), "update") != 0 || q->metadata.n > 2)
         return false;
-    if (!comms_waits(nb->comms.table) && may_send(nb, p->size))
+    if (!comms_waits(nb->comms.table) && may_send(nb))
         return false;
     belong_to(nb, parent);
     if (!comms_may_merge(c, data))

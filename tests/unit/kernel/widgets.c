@@ -133,6 +133,37 @@ static void merging(void)
     world_close(&w);
 }
 
+/* Jupyter's server counts messages, but of streams alone their bytes. */
+static void large(void)
+{
+    static char bytes[3 << 20];
+    struct span m = { .kind = SPAN_PUBLISH };
+    struct slice list[1] = { slice_of(bytes, sizeof bytes) };
+    struct clock clock;
+    struct world w;
+
+    world_config.page = true;
+    one_widget(&w, &clock);
+    page_count(w.nb->page, 100);
+    m.cell = w.nb->cell->id;
+    m.v[F_PUBLISH_TYPE].s = slice_text("comm_msg");
+    m.v[F_PUBLISH_CONTENT].s = slice_text(UPDATE("c", "5"));
+    m.v[F_PUBLISH_BUFFERS].list.item = list;
+    m.v[F_PUBLISH_BUFFERS].list.n = 1;
+    buf_clear(&w.log);
+    for (unsigned k = 0; k < 2; k++)
+        say(&w, 3, m);
+    publishes(&w, 3, "comm_msg", UPDATE("c", "6"));
+    is_int(times(&w, "publish comm_msg"), 3, "large updates hold nothing back");
+    ok(page_fits(w.nb->page, PAGE_TEXT, 1900000), "and leave text its room");
+    for (unsigned k = 0; k < 2600; k++)
+        page_count(w.nb->page, 0);
+    publishes(&w, 3, "comm_msg", UPDATE("c", "7"));
+    ok(!strstr(w.log.p, "\"value\":7"), "too many messages do");
+    world_close(&w);
+    world_config.page = false;
+}
+
 static void callbacks(void)
 {
     struct clock clock;
@@ -171,6 +202,7 @@ int main(void)
     control();
     deaths();
     merging();
+    large();
     callbacks();
     return plan_done();
 }
