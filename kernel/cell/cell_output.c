@@ -183,8 +183,7 @@ void output_rank_over(struct cell *c, unsigned rank)
 
     if (c->out.merge)
         log_failure(merge_rank_over(c->out.merge, rank, &err), &err);
-    if (c->out.tabs.panel)
-        log_failure(panel_rank_over(c->out.tabs.panel, rank, &err), &err);
+    cell_panel_rank_over(c, rank);
 }
 
 void output_text(struct cell *c, unsigned stream, struct slice text)

@@ -112,6 +112,18 @@ void cell_panel_flush(struct cell *c)
         show(c);
 }
 
+void cell_panel_rank_over(struct cell *c, unsigned rank)
+{
+    struct err err = { "" };
+
+    if (!c->out.tabs.panel)
+        return;
+    if (panel_rank_over(c->out.tabs.panel, rank, &err) < 0)
+        log_error("output", "%s", err.text);
+    if (c->out.tabs.shown)
+        take_states(c);
+}
+
 void cell_panel_tick(struct cell *c)
 {
     struct cell_tabs *t = &c->out.tabs;

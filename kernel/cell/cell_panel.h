@@ -10,6 +10,8 @@ bool cell_panel_on(struct cell *c);
 /* Shows what has changed, regardless of the rate: before another kind of message, and at the end.
  */
 void cell_panel_flush(struct cell *c);
+/* A rank has ended: the tabs say so, though nobody prints. */
+void cell_panel_rank_over(struct cell *c, unsigned rank);
 void cell_panel_tick(struct cell *c);
 uint64_t cell_panel_due(const struct cell *c);
 void cell_panel_close(struct cell *c);

@@ -92,6 +92,14 @@ def test_a_rank_that_dies_is_named(fresh):
     assert last(nb.ok("%%distribute -n 4 --merge panel\nprint('again')"))["1"] == ("done", "again\n")
 
 
+def test_the_tab_of_a_rank_that_ends_silently_says_so_before_the_cell_is_over(nb, gate):
+    cell = nb.start(PANEL + "print('begun')\nif rank == 0:\n    " + gate.code.replace("\n", "\n    "))
+    nb.until(lambda: texts_of(cell) and last(cell)["3"][0] == "done" and last(cell)["1"][0] == "done")
+    assert last(cell)["0"][0] == "running" and cell.reply_message is None
+    gate.open()
+    nb.wait(cell)
+
+
 def test_an_interrupt_leaves_the_last_state(nb):
     cell = nb.start(PANEL + "print('waits')\ntime.sleep(600)")
     nb.until(lambda: texts_of(cell))
