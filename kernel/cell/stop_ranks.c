@@ -252,6 +252,7 @@ void stop_put_off(struct cell *c, uint64_t ns)
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         if (*due[k] != NEVER)
             *due[k] += ns;
+    c->nb->comms.cell_ns += ns; /* since then it waits for a callback of a widget */
 }
 
 uint64_t stop_due(const struct cell *c)

@@ -20,7 +20,7 @@ static void set_timer(struct notebook *nb)
                              where_due(nb),
                              question_due(nb),
                              prompts_due(nb),
-                             comm_routes_due(nb, nb->cell ? nb->cell->id : 0),
+                             comm_routes_due(nb, nb->cell && !debugger_stops(nb) ? nb->cell->id : 0),
                              debugger_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER };
     uint64_t first = NEVER;

@@ -1,6 +1,7 @@
 /* Comm messages: which process gets those of pages, and what becomes of those of ranks. */
 #include <stdlib.h>
 
+#include "kernel/notebook/debugger.h"
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
@@ -196,6 +197,33 @@ static void callbacks(void)
     world_close(&w);
 }
 
+/* A cell waits for a callback, and somebody stands at a breakpoint. */
+static void breakpoints(void)
+{
+    struct clock clock;
+    struct world w;
+
+    one_widget(&w, &clock);
+    all_done(&w, 2, 3);
+    ask(&w, "debug_request", "{\"seq\":1,\"type\":\"request\",\"command\":\"debugInfo\"}");
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    w.nb->debugger->since_ns = w.now;
+    ask(&w, "comm_msg", UPDATE("c", "7"));
+    ok(w.due > w.now, "nothing is due while it stands");
+    w.nb->debugger->since_ns = NEVER;
+    pass(&w, 1);
+    w.nb->debugger->since_ns = w.now;
+    w.now += 60 * NS_PER_S;
+    buf_clear(&w.log);
+    pass(&w, 1);
+    pass(&w, 1);
+    ok(!w.log.n || !strstr(w.log.p, "INTERRUPT"), "that time does not count");
+    pass(&w, 6 * NS_PER_S);
+    ok(logged(&w, "send INTERRUPT 3"), "then the limit goes on");
+    world_close(&w);
+}
+
 int main(void)
 {
     routes();
@@ -204,5 +232,6 @@ int main(void)
     merging();
     large();
     callbacks();
+    breakpoints();
     return plan_done();
 }
