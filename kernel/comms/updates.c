@@ -109,7 +109,12 @@ int comms_take(struct comm_table *t, struct page_comm *c, struct buf *content,
     return rc;
 }
 
+uint64_t comms_slot_ns(const struct comm_table *t)
+{
+    return (t->slot + 1) * COMM_SLOT_NS;
+}
+
 uint64_t comms_due_ns(const struct comm_table *t)
 {
-    return t->waiting ? (t->slot + 1) * COMM_SLOT_NS : UINT64_MAX;
+    return t->waiting ? comms_slot_ns(t) : UINT64_MAX;
 }

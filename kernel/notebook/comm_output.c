@@ -50,12 +50,41 @@ void comm_output_flush(struct notebook *nb, uint32_t worker)
         send_waiting(nb, c);
 }
 
+static void send_json(struct notebook *nb, const struct request *parent, const char *type,
+                      json_t *content)
+{
+    if (nb->page)
+        page_count_comm(nb->page);
+    publish_json(nb, parent, type, content);
+}
+
+/* A rank that ends may have thousands of comms: pages are told at the rate of updates. */
+static void send_closed(struct notebook *nb)
+{
+    struct comm_list *l = &nb->comms;
+    size_t n = json_array_size(l->closing);
+
+    while (n && may_send(nb))
+        send_json(nb, l->closes, "comm_close",
+                  json_pack("{s:O, s:{}}", "comm_id", json_array_get(l->closing, --n), "data"));
+    while (json_array_size(l->closing) > n)
+        (void)json_array_remove(l->closing, json_array_size(l->closing) - 1);
+    if (n)
+        return;
+    json_decref(l->closing);
+    request_unref(l->closes);
+    l->closing = NULL;
+    l->closes = NULL;
+}
+
 void comm_output_tick(struct notebook *nb)
 {
     struct page_comm *c;
 
     while ((c = comms_waiting(nb->comms.table, 0)) && may_send(nb))
         send_waiting(nb, c);
+    if (!c && nb->comms.closing)
+        send_closed(nb);
 }
 
 /* All updates that wait belong to one request. */
@@ -197,22 +226,24 @@ static void show_text(struct notebook *nb, const struct page_comm *c, const stru
     size_t k;
     json_t *id;
 
+    if (!json_array_size(c->shown))
+        return;
     if (comms_text(nb->comms.table, c, &text) < 0)
         buf_clear(&text);
     if (buf_addf(&text, "%s(%s)", text.n ? " " : "", why) < 0)
         log_warn("comms", "a widget is not shown as text: out of memory");
     json_array_foreach (c->shown, k, id)
-        publish_json(nb, parent, "update_display_data",
-                     json_pack("{s:{s:s%}, s:{}, s:{s:O}}", "data", "text/plain",
-                               text.p ? text.p : "", text.n, "metadata", "transient", "display_id",
-                               id));
+        send_json(nb, parent, "update_display_data",
+                  json_pack("{s:{s:s%}, s:{}, s:{s:O}}", "data", "text/plain", text.p ? text.p : "",
+                            text.n, "metadata", "transient", "display_id", id));
     buf_release(&text);
 }
 
 size_t comm_output_gone(struct notebook *nb, uint32_t worker, const struct request *parent,
                         const char *why)
 {
-    struct page_comm *c = comms_of(nb->comms.table, worker, NULL), *next;
+    struct comm_list *l = &nb->comms;
+    struct page_comm *c = comms_of(l->table, worker, NULL), *next;
     size_t n = 0;
 
     if (!c)
@@ -222,9 +253,15 @@ size_t comm_output_gone(struct notebook *nb, uint32_t worker, const struct reque
         show_text(nb, c, parent, why); /* before any is closed: texts are made of several */
     for (c = comms_of(nb->comms.table, worker, NULL); c; c = next, n++) {
         next = comms_of(nb->comms.table, worker, c);
-        publish_json(nb, parent, "comm_close", json_pack("{s:s, s:{}}", "comm_id", c->id, "data"));
-        comms_close(nb->comms.table, c);
+        if (!l->closing)
+            l->closing = json_array();
+        if (json_array_append_new(l->closing, json_string(c->id)) < 0)
+            log_error("comms", "pages are not told that a comm is closed: out of memory");
+        comms_close(l->table, c);
     }
+    request_unref(l->closes);
+    l->closes = parent ? request_ref((struct request *)parent) : NULL;
+    comm_output_tick(nb);
     return n;
 }
 

@@ -140,7 +140,7 @@ void comm_routes_look(struct notebook *nb, uint64_t cell, const struct ranks *to
 uint64_t comm_routes_due(const struct notebook *nb, uint64_t cell)
 {
     const struct comm_list *l = &nb->comms;
-    uint64_t due = comms_due_ns(l->table);
+    uint64_t due = l->closing ? comms_slot_ns(l->table) : comms_due_ns(l->table);
 
     if (due != NEVER && nb->page && l->full)
         due = page_due_ns(nb->page);
@@ -251,5 +251,7 @@ void comm_routes_release(struct notebook *nb)
         free(t);
     }
     request_unref(nb->comms.parent);
+    request_unref(nb->comms.closes);
+    json_decref(nb->comms.closing);
     comms_destroy(nb->comms.table);
 }

@@ -156,6 +156,9 @@ struct comm_list {
     struct comm_table *table; /* owned */
     struct request *parent;   /* owned reference: updates that wait belong to it */
     bool full;                /* the next one waits for the page's server */
+    json_t *closing;          /* owned: the ids of comms that pages are still to be told are closed;
+                                 or NULL */
+    struct request *closes;   /* owned reference: under it they are told */
     struct comm_told *told;   /* owned, in the order in which they were sent */
     uint64_t cell, cell_ns;   /* the cell that waits for a rank's answer, and since when */
 };

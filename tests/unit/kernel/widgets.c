@@ -106,6 +106,34 @@ static void deaths(void)
     world_close(&w);
 }
 
+/* A rank with very many comms ends: Jupyter's server would drop so many messages at once. */
+static void many(void)
+{
+    struct clock clock;
+    struct world w;
+    char content[200];
+    unsigned slots = 0;
+
+    one_widget(&w, &clock);
+    for (unsigned k = 0; k < 4 * COMM_SLOT_MAX; k++) {
+        snprintf(content, sizeof content, OPEN("many%u", "1"), k);
+        publishes(&w, 3, "comm_open", content);
+    }
+    buf_clear(&w.log);
+    exited(&w, 3, 1, 9);
+    ok(times(&w, "publish comm_close") <= COMM_SLOT_MAX && comms_count(w.nb->comms.table) == 0,
+       "comms are closed at a rate");
+    for (; slots < 9 && w.nb->comms.closing; slots++) {
+        const unsigned before = times(&w, "publish comm_close");
+
+        ok(w.due <= w.now + COMM_SLOT_NS, "the next ones are due");
+        pass(&w, COMM_SLOT_NS);
+        ok(times(&w, "publish comm_close") - before <= COMM_SLOT_MAX, "a few at a time");
+    }
+    is_int(times(&w, "publish comm_close"), 4 * COMM_SLOT_MAX + 1, "until pages know of all");
+    world_close(&w);
+}
+
 static void merging(void)
 {
     struct clock clock;
@@ -229,6 +257,7 @@ int main(void)
     routes();
     control();
     deaths();
+    many();
     merging();
     large();
     callbacks();
