@@ -1,3 +1,5 @@
+/* fd.c - helpers for file descriptors: flags, closing, pipes, and small files such as those of
+ * /proc (declared in process.h). */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

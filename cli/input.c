@@ -1,3 +1,4 @@
+/* input.c - reads standard input, one line for each request (declared in parts.h). */
 #include "cli/parts.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* install.c - `cellspan install` and `cellspan uninstall` (declared in parts.h). */
 #include "cli/parts.h"
 
 #include <stddef.h>

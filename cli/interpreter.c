@@ -1,3 +1,4 @@
+/* interpreter.c - finds the notebook's Python and checks its modules (declared in parts.h). */
 #include "cli/parts.h"
 
 #include <jansson.h>

@@ -1,3 +1,4 @@
+/* logo.c - the files of logos/ as bytes, which the build makes (declared in kernelspec.h). */
 #include "cli/kernelspec.h"
 
 /* Each of these is a file of logos/ as bytes, made by the build. */

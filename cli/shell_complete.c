@@ -1,3 +1,4 @@
+/* shell_complete.c - prints the completions for a shell (declared in parts.h). */
 #include "cli/parts.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* torchrun.c - reads the options of torchrun for `cellspan run` (declared in parts.h). */
 #include "cli/parts.h"
 
 #include <stdio.h>

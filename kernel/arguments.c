@@ -1,3 +1,4 @@
+/* arguments.c - parses the kernel's command line (declared in kernel.h). */
 #include "kernel/kernel.h"
 
 #include <ctype.h>

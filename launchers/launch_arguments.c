@@ -1,3 +1,4 @@
+/* launch_arguments.c - parses a launcher's command line (declared in launcher.h). */
 #include "launchers/launcher.h"
 
 #include <errno.h>

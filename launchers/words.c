@@ -1,3 +1,5 @@
+/* words.c - splits a command line into words as a shell does, and quotes words (declared in
+ * launcher.h). */
 #include "launchers/launcher.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* token.c - splits an option line into words (declared in option.h). */
 #include "magics/option.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* agents_blobs.c - connects the schedule of blobs, and this machine's blobs, to the agents
+ * (declared in private.h). */
 #include "kernel/agents/private.h"
 
 #include "base/log.h"

@@ -1,3 +1,5 @@
+/* from_agents.c - handles what arrives from agents: HELLO, and frames with messages (declared in
+ * private.h). */
 #include <stdio.h>
 #include <string.h>
 

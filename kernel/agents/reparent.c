@@ -1,3 +1,4 @@
+/* reparent.c - gives a node a new parent in the tree of agents (declared in to_agents.h). */
 #include "kernel/agents/to_agents.h"
 
 #include "base/log.h"

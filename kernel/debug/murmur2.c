@@ -1,3 +1,4 @@
+/* murmur2.c - computes MurmurHash2, the hash in the file names of cells (declared in debug.h). */
 #include "kernel/debug/debug.h"
 
 #define M 0x5BD1E995u

@@ -1,3 +1,4 @@
+/* engine_find.c - finds the program of an engine, and lists the engines (declared in engines.h). */
 #include "kernel/engines/engines.h"
 
 #include <ctype.h>

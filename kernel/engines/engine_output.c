@@ -1,3 +1,5 @@
+/* engine_output.c - reads what an engine writes: nodes, failures and messages (declared in
+ * private.h). */
 #include "kernel/engines/private.h"
 
 #include <string.h>

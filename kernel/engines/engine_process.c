@@ -1,3 +1,5 @@
+/* engine_process.c - starts an engine as a child process, reads its output and ends it (declared in
+ * private.h). */
 #include "kernel/engines/private.h"
 
 #include <errno.h>

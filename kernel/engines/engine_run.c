@@ -1,3 +1,5 @@
+/* engine_run.c - follows one engine from its start to its end, and finds out why it failed
+ * (declared in private.h). */
 #include "kernel/engines/private.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* channels_zap.c - decides who may connect to encrypted channels (declared in private.h). */
 #include "kernel/jupyter/private.h"
 
 #include <sodium.h>

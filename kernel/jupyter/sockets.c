@@ -1,3 +1,4 @@
+/* sockets.c - opens the ZeroMQ sockets of the five channels (declared in private.h). */
 #include "kernel/jupyter/private.h"
 
 #include <errno.h>

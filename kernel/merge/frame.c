@@ -1,3 +1,5 @@
+/* frame.c - recognises tables and boxes of line characters, so that their rows stay together
+ * (declared in private.h). */
 #include "kernel/merge/private.h"
 
 /* The line from its first visible character on. */

@@ -1,3 +1,5 @@
+/* line_queue.c - takes the text of one stream of all ranks, and shows its lines when they need not
+ * wait (declared in private.h). */
 #include "kernel/merge/private.h"
 
 #include <stdlib.h>

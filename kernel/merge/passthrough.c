@@ -1,3 +1,4 @@
+/* passthrough.c - passes on the text of a rank that is shown alone (declared in private.h). */
 #include "kernel/merge/private.h"
 
 static int text_out(struct show *show, unsigned stream, struct slice text)

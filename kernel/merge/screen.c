@@ -1,3 +1,4 @@
+/* screen.c - removes escape sequences that only terminals understand (declared in private.h). */
 #include "kernel/merge/private.h"
 
 #include <string.h>

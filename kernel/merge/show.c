@@ -1,3 +1,5 @@
+/* show.c - adds labels to lines, and gathers the text that is shown into few blocks (declared in
+ * private.h). */
 #include "kernel/merge/private.h"
 
 #include <stdlib.h>

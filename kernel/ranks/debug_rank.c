@@ -1,3 +1,5 @@
+/* debug_rank.c - answers `%ranks debug`, which chooses the rank that the debugger shows (declared
+ * in ranks.h). */
 #include "kernel/notebook/debugger.h"
 #include "kernel/ranks/ranks.h"
 

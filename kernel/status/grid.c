@@ -1,3 +1,4 @@
+/* grid.c - writes a small table as plain text and as HTML (declared in status.h). */
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -61,5 +61,19 @@ else
     bad=1
 fi
 
+n=$((n + 1))
+headless=$(find base protocol magics kernel worker launchers cli -name '*.c' | while read -r file; do
+    case $(head -c 2 "$file") in '/*') continue ;; esac
+    case $(head -c 2 "${file%.c}.h" 2>/dev/null) in '/*') continue ;; esac
+    echo "$file"
+done)
+if [ -z "$headless" ]; then
+    echo "ok $n - every C file, or the header beside it, begins with what it is for"
+else
+    echo "not ok $n - every C file, or the header beside it, begins with what it is for"
+    echo "$headless" | sed 's/^/# /'
+    bad=1
+fi
+
 echo "1..$n"
 exit $bad

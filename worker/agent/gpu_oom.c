@@ -1,3 +1,5 @@
+/* gpu_oom.c - adds the processes that use a full GPU to the error of a cell (declared in parts.h).
+ * */
 #include "worker/agent/parts.h"
 
 #include <jansson.h>

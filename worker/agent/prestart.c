@@ -1,3 +1,5 @@
+/* prestart.c - starts the zygote before ranks are wanted, and finds Python (declared in parts.h).
+ * */
 #include "worker/agent/parts.h"
 
 #include <stdlib.h>

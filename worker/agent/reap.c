@@ -1,3 +1,4 @@
+/* reap.c - reports how workers ended, and kills all of them at the end (declared in parts.h). */
 #include "worker/agent/parts.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* relay.c - passes messages and blobs between the kernel and a worker, and keeps the worker's text
+ * in its place among them (declared in parts.h). */
 #include "worker/agent/parts.h"
 
 #include <fcntl.h>

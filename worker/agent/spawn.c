@@ -1,3 +1,4 @@
+/* spawn.c - creates workers, and starts the processes of home and zygotes (declared in parts.h). */
 #include "worker/agent/parts.h"
 
 #include <stdio.h>

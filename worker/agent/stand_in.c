@@ -1,3 +1,5 @@
+/* stand_in.c - writes the messages that the agent sends in place of others (declared in parts.h).
+ * */
 #include "worker/agent/parts.h"
 
 #include <jansson.h>

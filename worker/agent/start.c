@@ -1,3 +1,4 @@
+/* start.c - START: starts home, or ranks with their GPUs (declared in parts.h). */
 #include "worker/agent/parts.h"
 
 #include <ctype.h>

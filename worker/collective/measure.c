@@ -1,3 +1,4 @@
+/* measure.c - times a collective for a check, with any transport (declared in transport.h). */
 #include "worker/collective/transport.h"
 
 /* iterations: the first one makes connections, the second one is timed */

@@ -1,3 +1,5 @@
+/* convey.c - converts lists and rows of figures between Python and worker/collective/ (declared in
+ * collective.h). */
 #include "worker/ext/collective.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* cut.c - shuts down connections of this process, so that a collective that waits returns with an
+ * error (declared in parts.h). */
 #include "worker/ext/parts.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* memory.c - compares memory without reading pages that have not changed (declared in parts.h). */
 #include "worker/ext/parts.h"
 
 #include <fcntl.h>

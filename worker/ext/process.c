@@ -1,3 +1,5 @@
+/* process.c - fork(), die_with_parent(), stack() and raise_in() of cellspan._link (declared in
+ * parts.h). */
 #include "worker/ext/collective.h"
 #include "worker/ext/parts.h"
 

@@ -1,3 +1,4 @@
+/* stack.c - writes the C stack of a worker that crashes (declared in parts.h). */
 #include "worker/ext/parts.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Tests of base/child_lines.h and base/tail.h: lines of a child's output, and its last lines. */
+/* Tests of base/child_lines.h and base/tail.c: lines of a child's output, and its last lines. */
 #include "base/child_lines.h"
 
 #include <stdlib.h>

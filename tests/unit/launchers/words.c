@@ -1,4 +1,4 @@
-/* Tests of launchers/words.h and script.h. */
+/* Tests of launchers/words.c and script.c. */
 #include "launchers/launcher.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* memory_limit.c - computes how many bytes blobs may still take on this node (declared in
+ * transfer_io.h). */
 #include "worker/agent/blobs/transfer_io.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* affinity.c - binds a rank to the processors near its GPU (declared in allocator.h). */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <dirent.h>

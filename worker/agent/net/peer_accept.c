@@ -1,3 +1,4 @@
+/* peer_accept.c - accepts connections of other agents (declared in peer.h). */
 #include "worker/agent/net/peer.h"
 
 #include <inttypes.h>

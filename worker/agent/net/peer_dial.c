@@ -1,3 +1,4 @@
+/* peer_dial.c - connects to another agent (declared in peer.h). */
 #include "worker/agent/net/peer.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* peer_zap.c - decides which agents may connect to this one (declared in peer.h). */
 #include "worker/agent/net/peer.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* tcp_probe.c - finds out why a tcp endpoint can't be reached (declared in dial.h). */
 #include "worker/agent/net/dial.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* nccl_status.c - asks NCCL for its status when a worker's stacks are wanted (declared in
+ * stacks.h). */
 #include "worker/agent/processes/stacks.h"
 
 #include <errno.h>

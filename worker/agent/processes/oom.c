@@ -1,3 +1,4 @@
+/* oom.c - finds out whether an out-of-memory killer was active (declared in death_cause.h). */
 #include "worker/agent/processes/death_cause.h"
 
 #include <stdio.h>

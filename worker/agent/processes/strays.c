@@ -1,3 +1,5 @@
+/* strays.c - remembers children that ended and are not known as workers (declared in
+ * death_cause.h). */
 #include "worker/agent/processes/death_cause.h"
 
 #include <stddef.h>

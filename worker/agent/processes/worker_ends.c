@@ -1,3 +1,5 @@
+/* worker_ends.c - makes the socket and the pipes between the agent and a worker (declared in
+ * orders.h). */
 #include "worker/agent/processes/orders.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* zygote.c - sends orders to a zygote, which forks ranks, and reads its answers (declared in
+ * worker.h). */
 #include "worker/agent/processes/worker.h"
 
 #include <errno.h>
