@@ -244,8 +244,8 @@ static void cut_connections(struct cell *c)
 
 void stop_put_off(struct cell *c, uint64_t ns)
 {
-    uint64_t *const due[] = { &c->stop.alike_ns, &c->stop.disconnect_ns, &c->stop.kill_ns,
-                              &c->stop.list_ns,  &c->stop.timeout_ns,    &c->stop.gone_ns,
+    uint64_t *const due[] = { &c->stop.alike_ns,   &c->stop.disconnect_ns, &c->stop.kill_ns,
+                              &c->stop.list_ns,    &c->stop.timeout_ns,    &c->stop.gone_ns,
                               &c->stop.ends.due_ns };
 
     c->stop.stood_ns += ns;

@@ -98,7 +98,7 @@ struct page_comm *comms_waiting(const struct comm_table *t, uint32_t worker);
 MUST_USE int comms_take(struct comm_table *t, struct page_comm *c, struct buf *content,
                         struct widget_state *s, struct slice **list);
 void comms_give_up(struct comm_table *t, struct page_comm *c); /* the update that waits is lost */
-uint64_t comms_slot_ns(const struct comm_table *t); /* the next slot */
+uint64_t comms_slot_ns(const struct comm_table *t);            /* the next slot */
 uint64_t comms_due_ns(const struct comm_table *t); /* the next slot; UINT64_MAX: no update waits */
 
 #endif

@@ -20,7 +20,8 @@ static void set_timer(struct notebook *nb)
                              where_due(nb),
                              question_due(nb),
                              prompts_due(nb),
-                             comm_routes_due(nb, nb->cell && !debugger_stops(nb) ? nb->cell->id : 0),
+                             comm_routes_due(nb,
+                                             nb->cell && !debugger_stops(nb) ? nb->cell->id : 0),
                              debugger_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER };
     uint64_t first = NEVER;
@@ -106,8 +107,8 @@ static void subshells_go_on(struct notebook *nb)
         }
 }
 
-/* Home can answer comm messages now: during a cell on ranks, or while its own cell waits for ranks or
- * is in an await. A call of a thread says nothing of home's cell. */
+/* Home can answer comm messages now: during a cell on ranks, or while its own cell waits for ranks
+ * or is in an await. A call of a thread says nothing of home's cell. */
 static bool home_takes_comms(const struct notebook *nb)
 {
     if (nb->home.executing)
