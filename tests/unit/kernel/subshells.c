@@ -232,11 +232,11 @@ static void comms_stay_in_order(void)
     ask(&w, "comm_msg", "{\"comm_id\":\"first\"}");
     buf_clear(&w.log);
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
-    ok(w.nb->cell && w.nb->queue.n == 0 && sent(&w, "first"),
+    ok(w.nb->cell && w.nb->queue.n == 0 && logged(&w, "send REQUEST 1"),
        "one that waits goes to home when a cell on ranks begins");
     world_close(&w);
     open_one(&w, &clock);
-    cell_in(&w, ONE, "%%distribute -n 2\n1");
+    cell_in(&w, ONE, "%%distribute -n 2\\n1");
     run(&w, "main");
     ask(&w, "comm_msg", "{\"comm_id\":\"first\"}");
     m.cell = w.nb->home.subshells.first->executing->cell;
