@@ -48,7 +48,7 @@ class Pydevd:
         self._lock = threading.Lock()
         self._initialized = threading.Event()
         self._rests = False
-        self._torn = False  # Python has ended the main thread's tracing
+        self._torn = False  # the main thread must begin its tracing anew: by an interrupt, or rest()
         self._signals = queue.SimpleQueue()  # its put() may be called in a signal handler
         pydevd = _load()
         import debugpy
@@ -153,7 +153,7 @@ class Pydevd:
             self.ask("continue", {"threadId": self.main_thread()}, lambda answer: None)
 
     def mend(self):
-        """The main thread is traced again, if an interrupt at a breakpoint has ended that."""
+        """The main thread is traced again, which only itself can begin."""
         if self._torn:
             self._torn = False
             if not self._rests:
@@ -181,6 +181,7 @@ class Pydevd:
             debugger = self._debugger()
             debugger.patch_threads()
             debugger.enable_tracing(debugger.trace_dispatch, apply_to_all_threads=True)
+        self._torn = True
         self._initialized.clear()
         answer = self.wait_for("attach", arguments)
         self._initialized.wait(PATIENCE)
