@@ -41,6 +41,7 @@ static void forget(struct debug *d)
 {
     d->started = d->attached = false;
     json_object_clear(d->breaks);
+    json_object_clear(d->texts);
     d->restate_ns = NEVER;
     for (struct session *s = d->sessions; s; s = s->next) {
         session_runs(d, s);
@@ -61,6 +62,7 @@ static void note_silent(struct debug *d)
             continue;
         n += buf_addf(&text, "%s%s", n ? ", " : "", session_name(s, name)) == 0;
         s->asked = 0;
+        s->silent = true;
     }
     if (n && buf_addf(&text, " %s not answer the debugger", n > 1 ? "do" : "does") == 0) {
         d->ops.note(d->ops.arg, text.p);
@@ -117,7 +119,8 @@ static void ask_all(struct debug *d, const char *command)
         if (!session_knows(s) && s->rank != DEBUG_HOME)
             continue;
         arguments = json_deep_copy(answers_arguments(d));
-        if (s->attaching && s->rank != DEBUG_HOME) /* it does this later; nobody waits for it */
+        /* it does this later; nobody waits for it */
+        if (s->silent || (s->attaching && s->rank != DEBUG_HOME))
             (void)session_ask(d, s, command, arguments);
         else
             asked(d, s, session_ask(d, s, command, arguments));
@@ -317,12 +320,19 @@ void debug_request(struct debug *d, void *request, const json_t *content, uint64
 
 /* ---- messages ---- */
 
-static void attached(struct session *s, const json_t *message)
+static void attached(struct debug *d, struct session *s, const json_t *message)
 {
     const json_t *main = json_object_get(json_object_get(message, "body"), "mainThread");
+    const char *why = json_string_value(json_object_get(message, "message"));
+    struct buf text = BUF_INIT;
+    char name[32];
 
     s->attached = json_is_true(json_object_get(message, "success"));
     s->main = json_integer_value(main);
+    if (!s->attached && buf_addf(&text, "%s is not debugged: %s", session_name(s, name),
+                                 why ? why : "its debugger refused") == 0)
+        d->ops.note(d->ops.arg, text.p);
+    buf_release(&text);
 }
 
 static void response(struct debug *d, struct session *s, json_t *message, uint64_t now)
@@ -331,7 +341,7 @@ static void response(struct debug *d, struct session *s, json_t *message, uint64
 
     if (seq && seq == s->attaching) { /* also if it is late */
         s->attaching = 0;
-        attached(s, message);
+        attached(d, s, message);
     }
     if (d->active.of && seq && seq == s->asked) {
         s->asked = 0;
@@ -349,6 +359,8 @@ void debug_message(struct debug *d, uint32_t worker, json_t *message, uint64_t n
     struct session *s = session_of(d, worker);
     const char *type = json_string_value(json_object_get(message, "type"));
 
+    if (s)
+        s->silent = false;
     if (!s || !type)
         json_decref(message);
     else if (strcmp(type, "event") == 0)

@@ -12,6 +12,7 @@ struct session {
     unsigned slot;
     bool attached;      /* it has answered `attach` */
     uint64_t attaching; /* seq of an `attach` that it has not answered; 0: none */
+    bool silent;        /* it let a request's time pass, and has sent nothing since */
     uint64_t asked;     /* seq of its part of the active request; 0: none */
     json_int_t main;    /* its main thread, in its own number; 0: unknown */
     json_t *stopped;    /* owned: its last `stopped`, as clients have it; NULL: it runs */

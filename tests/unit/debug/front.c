@@ -284,11 +284,19 @@ static void silence(void)
                is(json_array_get(rows, 2), "name", "rank 0: T"),
            "threads of ranks have their rank's name");
     }
+    w.note[0] = '\0';
     ask(&w, "threads", json_object());
-    debug_gone(w.d, RANK1, 0);
+    ok(w.n_sent == 6 && w.to[5] == RANK1, "a rank that was silent is asked again");
     answer(&w, HOME, json_object());
     answer(&w, RANK0, json_object());
-    ok(w.n_replies == 2, "nobody waits for a rank that has died");
+    ok(w.n_replies == 2 && !w.note[0], "but nobody waits for it, or names it again");
+    answer(&w, RANK1, json_object());
+    ask(&w, "threads", json_object());
+    answer(&w, HOME, json_object());
+    answer(&w, RANK0, json_object());
+    ok(w.n_replies == 2, "once it answers, it is waited for as before");
+    debug_gone(w.d, RANK1, 0);
+    ok(w.n_replies == 3, "nobody waits for a rank that has died");
     world_close(&w);
 }
 
@@ -334,6 +342,22 @@ static void late(void)
     ask(&w, "disconnect", json_object());
     ok(w.n_sent == 4 && is(w.sent[3], "command", "disconnect"),
        "a rank that is still attaching gets disconnect too");
+    world_close(&w);
+}
+
+static void refused(void)
+{
+    struct world w;
+
+    world_open(&w);
+    attach(&w);
+    debug_join(w.d, 9, 2);
+    debug_message(w.d, 9,
+                  json_pack("{s:s, s:O, s:b, s:s}", "type", "response", "request_seq",
+                            json_object_get(last(w.sent, w.n_sent), "seq"), "success", 0,
+                            "message", "No module named 'debugpy'"),
+                  0);
+    ok(strcmp(w.note, "rank 2 is not debugged: No module named 'debugpy'") == 0, "%s", w.note);
     world_close(&w);
 }
 
@@ -433,6 +457,7 @@ int main(void)
     order();
     silence();
     late();
+    refused();
     home_first();
     ends();
     lines();
