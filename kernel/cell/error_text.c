@@ -6,6 +6,26 @@
 #include "base/path.h"
 #include "kernel/cell/error_text.h"
 
+/* kernel/notebook/debugger.c names cells so while a debugger is attached */
+#define DEBUGGED "\"/tmp/cellspan_"
+
+bool error_in_cell(struct slice frame)
+{
+    return slice_holds(frame, "\"<ipython-input-") || slice_holds(frame, DEBUGGED);
+}
+
+bool error_in_debugger(struct slice frame)
+{
+    return slice_holds(frame, "/debugpy/_vendored/");
+}
+
+const char *error_find_cell(const char *text)
+{
+    const char *a = strstr(text, "File \"<ipython-input-"), *b = strstr(text, "File " DEBUGGED);
+
+    return a && (!b || a < b) ? a : b;
+}
+
 /* ---- deaths ---- */
 
 /* true: this line of faulthandler's stack is not shown: it is a frame below the user's cell, which
@@ -22,8 +42,8 @@ static bool is_ours(struct slice line, bool *below)
     }
     if (*below)
         return true;
-    *below = strstr(text, "<ipython-input-") && strstr(text, " in <module>");
-    return false;
+    *below = error_in_cell(line) && strstr(text, " in <module>");
+    return error_in_debugger(line);
 }
 
 static void add_lines(json_t *to, struct slice text)
@@ -342,11 +362,23 @@ const char *error_main_thread(const char *stack)
     return found;
 }
 
+/* The first frame that is not the debugger's; NULL: there is none. */
+static const char *first_frame(const char *stack)
+{
+    struct slice text = slice_text(error_main_thread(stack)), line;
+
+    while (text.n) {
+        line = slice_line(&text);
+        if (slice_holds(line, "File \"") && !error_in_debugger(line))
+            return strstr(line.p, "File \"");
+    }
+    return NULL;
+}
+
 /* For example "all_reduce (c10d_logger.py:83), called in line 3 of cell 7". */
 int error_place(const char *stack, struct buf *out)
 {
-    const char *at = stack ? strstr(error_main_thread(stack), "File \"") : NULL;
-    const char *cell = at ? strstr(at, "File \"<ipython-input-") : NULL;
+    const char *at = stack ? first_frame(stack) : NULL, *cell = at ? error_find_cell(at) : NULL;
     char file[512], name[256];
     unsigned line, count, cell_line;
 
@@ -355,6 +387,8 @@ int error_place(const char *stack, struct buf *out)
     if (buf_add_text(out, name) < 0 ||
         (at != cell && buf_addf(out, " (%s:%u)", path_name(file), line) < 0))
         return -1;
+    if (cell && sscanf(cell, "File " DEBUGGED "%*[^\"]\", line %u", &cell_line) == 1)
+        return buf_addf(out, ", %sline %u of a cell", at != cell ? "called in " : "", cell_line);
     if (!cell ||
         sscanf(cell, "File \"<ipython-input-%u-%*[^\"]\", line %u", &count, &cell_line) != 2)
         return 0;

@@ -14,6 +14,12 @@ void error_note_hangs(struct cell *c);
 void error_show(struct cell *c, json_t *error);
 /* the part of faulthandler's text that shows the main thread */
 const char *error_main_thread(const char *stack);
+/* A frame of a stack is in a cell, with the file name that IPython gives it or that the debugger
+ * does. */
+bool error_in_cell(struct slice frame);
+/* The first frame from the text on that is in a cell: its `File "`. NULL: none. */
+const char *error_find_cell(const char *text);
+bool error_in_debugger(struct slice frame);
 /* the main thread's innermost frame, and the line of the cell that led there */
 int error_place(const char *stack, struct buf *out);
 /* {"ename","evalue","traceback"} of a rank's death, and of any process: "who was killed (where)" */

@@ -80,8 +80,7 @@ void hang_tick(struct cell *c, uint64_t now)
  * collective; in torch.cuda, it may wait for a GPU that is. */
 static enum member_waits waits(const char *stack)
 {
-    const char *main_thread = error_main_thread(stack),
-               *cell = strstr(main_thread, "\"<ipython-input-");
+    const char *main_thread = error_main_thread(stack), *cell = error_find_cell(main_thread);
 
     for (const char *at = main_thread; (at = strstr(at, "/torch/")); at++)
         if (cell && at > cell)

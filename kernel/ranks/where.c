@@ -59,8 +59,9 @@ static size_t frames_of(const char *stack, struct slice *frame)
         if (!slice_holds(line, "  File \"") ||
             slice_holds(line, "/cellspan/_worker/rank.py\", line"))
             break;
-        frame[n++] = line;
-        if (slice_holds(line, "\"<ipython-input-") && slice_holds(line, " in <module>"))
+        if (!error_in_debugger(line))
+            frame[n++] = line;
+        if (error_in_cell(line) && slice_holds(line, " in <module>"))
             break;
     }
     while (n > 1 && (slice_holds(frame[n - 1], "<frozen runpy>") ||

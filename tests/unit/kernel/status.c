@@ -303,6 +303,33 @@ static const char in_script[] =
     "  File \"<frozen runpy>\", line 88 in _run_code\n"
     "  File \"/x/cellspan/_worker/rank.py\", line 166 in _script\n";
 
+/* With a debugger attached. */
+static const char in_debugged[] =
+    "Current thread 0x02 (most recent call first):\n"
+    "  File \"/x/debugpy/_vendored/pydevd/pydevd.py\", line 20 in do_wait_suspend\n"
+    "  File \"/tmp/cellspan_run/3350977461.py\", line 5 in f\n"
+    "  File \"/tmp/cellspan_run/3350977461.py\", line 7 in <module>\n"
+    "  File \"/x/IPython/core/interactiveshell.py\", line 3577 in run_code\n"
+    "  File \"/x/cellspan/_worker/rank.py\", line 80 in _run\n";
+
+static void where_tells_the_cells_of_a_debugger(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks where");
+    stack(&w, 3, w.last.cell, in_debugged);
+    stack(&w, 2, w.last.cell, in_debugged);
+    ok(logged(&w, "[0-1] f, line 5 of a cell\\n"), "cells have other file names for a debugger");
+    ok(logged(&w, "line 7 in <module>") && !strstr(w.log.p, "_vendored") &&
+           !strstr(w.log.p, "interactiveshell"),
+       "frames of the debugger and of IPython are left out");
+    world_close(&w);
+}
+
 static void where_is_answered_while_a_cell_runs(void)
 {
     struct clock clock;
@@ -537,6 +564,7 @@ int main(void)
     a_failure_stays_in_the_status();
     what_switches_it_off();
     where_is_answered_while_a_cell_runs();
+    where_tells_the_cells_of_a_debugger();
     where_is_a_cell_when_nothing_runs();
     return plan_done();
 }
