@@ -101,8 +101,11 @@ void answers_note_breaks(struct debug *d)
 {
     const char *path = answers_path(answers_arguments(d));
     json_t *key = json_sprintf("%s:%s", answers_command(d), path);
+    const json_t *rows = json_object_get(answers_arguments(d), "breakpoints");
 
-    if (key)
+    if (key && json_is_array(rows) && json_array_size(rows) == 0)
+        json_object_del(d->breaks, json_string_value(key));
+    else if (key)
         json_object_set_new(d->breaks, json_string_value(key),
                             json_pack("{s:s, s:O}", "command", answers_command(d), "arguments",
                                       answers_arguments(d)));

@@ -129,8 +129,10 @@ static void ask_all(struct debug *d, const char *command)
 
 static void do_initialize(struct debug *d)
 {
-    if (debug_is_stopped(d)) /* of a client before this one */
+    if (debug_is_stopped(d)) { /* of a client before this one */
         debug_release(d);
+        d->ops.note(d->ops.arg, "another client debugs now: all that stood at a breakpoint go on");
+    }
     json_decref(d->initialize);
     d->initialize = json_incref(answers_arguments(d));
     d->started = true;

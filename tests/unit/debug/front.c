@@ -194,6 +194,18 @@ static void join(void)
     ok(w.n_sent == 1 && is(w.sent[0], "command", "attach") &&
            json_array_size(json_object_get(one, "requests")) == 1,
        "a rank that comes later gets the breakpoints too");
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint32_t all[] = { HOME, RANK0, RANK1 };
+
+        if (k == 0)
+            ask(&w, "setBreakpoints",
+                json_pack("{s:{s:s}, s:[]}", "source", "path", "/tmp/x/1.py", "breakpoints"));
+        else
+            answer(&w, all[k - 1], json_pack("{s:[]}", "breakpoints"));
+    }
+    debug_join(w.d, 10, 3);
+    one = json_object_get(json_object_get(last(w.sent, w.n_sent), "arguments"), "cellspan");
+    ok(json_array_size(json_object_get(one, "requests")) == 0, "but none of those that are gone");
     world_close(&w);
 }
 
@@ -398,6 +410,7 @@ static void ends(void)
     event(&w, RANK0, "stopped", 1, 0);
     ask(&w, "initialize", json_object());
     ok(is(w.sent[0], "command", "release"), "a second client lets all go on");
+    ok(strncmp(w.note, "another client debugs now", 25) == 0, "and a line says so");
     debug_cell(w.d, RANK1, 3, slice_text("abc"));
     ok(is(last(w.sent, w.n_sent), "command", "cell") &&
            is(json_object_get(last(w.sent, w.n_sent), "arguments"), "path", "/tmp/x/3350977461.py"),

@@ -217,7 +217,10 @@ class Debugger:
 
     def _note(self, request):
         path = (request["arguments"].get("source") or {}).get("path")
-        self._breaks[request["command"], path] = request["arguments"]
+        if request["arguments"].get("breakpoints") == []:
+            self._breaks.pop((request["command"], path), None)
+        else:
+            self._breaks[request["command"], path] = request["arguments"]
 
     def _release(self, request):
         """For an interrupt: nothing stops any more until the next cell. The main thread goes on by the SIGINT, which raises KeyboardInterrupt
