@@ -141,6 +141,7 @@ def test_home_stops_shows_its_variables_and_goes_on(nb):
 def test_a_cell_that_ran_before_attach_has_breakpoints_too(nb):
     code = "def g(a):\n    return a + 1"
     nb.ok(code)
+    nb.ok("hidden = 1\nhidden", store_history=False)
     nb.attach()
     nb.breakpoints(code, 2)
     cell = nb.start("g(1)")

@@ -7,6 +7,7 @@ answers and events. So both work while the main thread stands at a breakpoint.
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import re
 import sys
@@ -263,9 +264,11 @@ class Debugger:
     def _earlier(self):
         """{IPython's file name of a cell that ran before: that of the debugger's rule}, for home."""
         shell = self.worker.shell
-        counts = {count: name for name, count in getattr(shell.compile, "_filename_map", {}).items()}
+        counts = {}  # {count: names}: requests that are not in the history have the last cell's count
+        for name, count in getattr(shell.compile, "_filename_map", {}).items():
+            counts.setdefault(count, []).append(name)
         raw = getattr(shell.history_manager, "input_hist_raw", ())
-        return {counts[n]: file_name(self.prefix, text) for n, text in enumerate(raw) if n in counts and text}
+        return {_name_of(text, counts[n]): file_name(self.prefix, text) for n, text in enumerate(raw) if n in counts and text}
 
     # ---- what Jupyter adds to the protocol -----------------------------------------------------------------------------
 
@@ -360,6 +363,14 @@ class Debugger:
 
 OWN = ("initialize", "attach", "disconnect", "release", "cell", "stackTrace", "variables", "inspectVariables", "richInspectVariables", "copyToGlobals",
        "modules", "source")
+
+
+def _name_of(text, names):
+    """That of the names under which IPython keeps this cell; where a magic has changed the text, the first."""
+    for name in names if len(names) > 1 else ():
+        if "".join(linecache.cache.get(name, (0, 0, ()))[2]).strip() == text.strip():
+            return name
+    return names[0]
 
 
 def _accepted(variables):
