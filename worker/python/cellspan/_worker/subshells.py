@@ -52,7 +52,8 @@ class Subshells:
             try:
                 self._pass_on(message)
             except BaseException as error:  # noqa: BLE001 - no thread can be started: there must be an answer
-                self.home._reply(message.cell, failed(error))
+                if message.fields["type"] != "interrupt_request":  # whose number is that of the cell that runs
+                    self.home._reply(message.cell, failed(error))
 
     def _pass_on(self, message):
         kind, subshell = message.fields["type"], self.of.get(message.fields["id"])
