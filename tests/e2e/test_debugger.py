@@ -306,6 +306,60 @@ def test_ranks_that_live_when_the_debugger_comes(nb):
     assert nb.state()["isStarted"] is False
 
 
+def test_children_of_a_debugged_rank_are_not_debugged(nb):
+    nb.attach()
+    code = """%%distribute -n 2 --no-gpu
+import os
+def child():
+    return os.getpid() + 0
+
+pid = os.fork()
+if pid == 0:
+    child()
+    os._exit(7)
+os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])"""
+    nb.breakpoints(code, 4)
+    assert nb.ok(code, 30).value == "7"
+
+
+def test_data_loaders_of_a_debugged_rank_work(nb):
+    torch = pytest.importorskip("torch")
+    assert torch
+    nb.attach()
+    code = """%%distribute -n 2 --no-gpu
+from torch.utils.data import DataLoader
+class Rows:
+    def __len__(self):
+        return 4
+    def __getitem__(self, k):
+        return k * 2
+
+sum(int(row) for row in DataLoader(Rows(), num_workers=2))"""
+    nb.breakpoints(code, 7)
+    assert nb.ok(code, 60).value == "12"
+
+
+def test_a_debugger_that_comes_while_ranks_are_in_a_collective(nb):
+    pytest.importorskip("torch")
+    cell = nb.start("""%%distribute -n 2 --no-gpu --init gloo
+import torch, time
+import torch.distributed as dist
+if dist.get_rank() == 1:
+    time.sleep(8)
+x = torch.ones(1)
+dist.all_reduce(x)
+int(x)""")
+    nb.wait(cell, 60, lambda: cell.busy_at is not None)
+    time.sleep(5)
+    nb.attach()
+    assert nb.wait(cell, 60).value == "2"
+    code = SLEEPS.format("")
+    nb.breakpoints(code, 4)
+    cell = nb.start(code)
+    nb.go_on(*nb.wait_stopped(2))
+    nb.wait(cell).assert_ok()
+
+
 def test_a_function_of_home_stops_on_ranks(nb):
     nb.attach()
     code = "def h(a):\n    return a + 1"
