@@ -22,6 +22,7 @@ static void set_timer(struct notebook *nb)
                              prompts_due(nb),
                              comm_routes_due(nb,
                                              nb->cell && !debugger_stops(nb) ? nb->cell->id : 0),
+                             comm_told_due(nb),
                              debugger_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER };
     uint64_t first = NEVER;
@@ -411,6 +412,7 @@ void dispatch_tick(struct notebook *nb)
     question_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);
+    comm_told_tick(nb);
     if (nb->cell && !debugger_stops(nb))
         comm_routes_look(nb, nb->cell->id, &nb->cell->to, callback_is_late, nb->cell);
     put_off(nb, debugger_tick(nb));

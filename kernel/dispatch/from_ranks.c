@@ -11,8 +11,7 @@
 /* ---- output ---- */
 
 /* A page needs no more lines of one callback of a widget. false: these are left out. */
-static bool callback_may_print(struct notebook *nb, struct comm_told *t, unsigned rank,
-                               size_t bytes)
+static bool callback_may_print(struct comm_told *t, unsigned rank, size_t bytes)
 {
     struct buf line = BUF_INIT;
 
@@ -25,7 +24,7 @@ static bool callback_may_print(struct notebook *nb, struct comm_told *t, unsigne
                  "cellspan: what the callback of this widget prints from here on is left out; "
                  "%%ranks logs -r %u shows it\n",
                  rank) == 0)
-        publish_stream(nb, t->r, 2, buf_slice(&line));
+        comm_told_text(t, 2, buf_slice(&line));
     buf_release(&line);
     return false;
 }
@@ -39,7 +38,7 @@ static void late_lines(struct notebook *nb, const struct rank *r, const struct s
     struct comm_told *t = comm_told_of(nb, r->worker, 0);
     const unsigned rank = r->number;
 
-    if (t && !callback_may_print(nb, t, rank, data.n))
+    if (t && !callback_may_print(t, rank, data.n))
         return;
     while (data.n) {
         const struct slice line = slice_line(&data);
@@ -48,8 +47,10 @@ static void late_lines(struct notebook *nb, const struct rank *r, const struct s
             buf_add(&text, "\n", 1) < 0)
             break;
     }
-    if (text.n)
-        publish_stream(nb, t ? t->r : nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+    if (t)
+        comm_told_text(t, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, buf_slice(&text));
+    else if (text.n)
+        publish_stream(nb, nb->rank_parent, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
                        buf_slice(&text));
     buf_release(&text);
 }
@@ -105,6 +106,20 @@ static void show(struct cell *c, struct member *member, const struct published *
     output_display(c, labelled ? (long)member->rank : -1, p->type, &p->content);
 }
 
+/* Jupyter's server would drop what is too much, and with it the next cell's output. */
+static void show_of_callback(struct notebook *nb, struct comm_told *t, unsigned rank,
+                             const struct published *p)
+{
+    if (nb->page && strstr(p->type, "display_data") && !page_fits_comm(nb->page)) {
+        (void)callback_may_print(t, rank, CALLBACK_TEXT_MAX + 1);
+        return;
+    }
+    comm_told_flush(t);
+    if (nb->page)
+        page_count_comm(nb->page);
+    nb->ops.publish(nb->ops.arg, t->r, p->type, &p->content);
+}
+
 /* Comm messages are shown under the cell, or the widget's message, that the rank served. */
 static const struct request *parent_of(const struct notebook *nb, const struct member *member,
                                        const struct comm_told *t)
@@ -120,14 +135,14 @@ static void take_publish(struct notebook *nb, struct rank *r, const struct span 
     struct published p;
 
     if (published_read(&p, m)) {
-        const struct comm_told *t = comm_told_of(nb, r->worker, m->cell);
+        struct comm_told *t = m->cell ? comm_told_of(nb, r->worker, m->cell) : NULL;
 
         if (strncmp(p.type, "comm_", 5) == 0) {
             comm_output_take(nb, r->worker, parent_of(nb, member, t), &p);
         } else if (t || (member && is_shown(nb->cell, member, p.type))) {
             comm_output_display(nb, r->worker, &p);
             if (t)
-                nb->ops.publish(nb->ops.arg, t->r, p.type, &p.content);
+                show_of_callback(nb, t, r->number, &p);
             else
                 show(nb->cell, member, &p);
         }

@@ -21,16 +21,70 @@ struct comm_told *comm_told_of(const struct notebook *nb, uint32_t worker, uint6
     return t;
 }
 
+static int show_text(void *arg, unsigned stream, struct slice text)
+{
+    const struct comm_told *t = arg;
+
+    if (t->nb->page)
+        page_count(t->nb->page, page_size(text));
+    publish_stream(t->nb, t->r, stream, text);
+    return 0;
+}
+
+static void lost(int rc, const struct err *err)
+{
+    if (rc < 0)
+        log_error("comms", "text of a widget's callback is lost: %s", err->text);
+}
+
+void comm_told_text(struct comm_told *t, unsigned stream, struct slice text)
+{
+    struct err err = { "" };
+
+    if (!t->pace)
+        t->pace = pace_create(t->nb->ops.clock, show_text, t, &err);
+    lost(t->pace ? pace_add(t->pace, stream, text, &err) : -1, &err);
+}
+
+void comm_told_flush(struct comm_told *t)
+{
+    struct err err = { "" };
+
+    if (t->pace)
+        lost(pace_flush(t->pace, &err), &err);
+}
+
+void comm_told_tick(struct notebook *nb)
+{
+    struct err err = { "" };
+
+    for (struct comm_told *t = nb->comms.told; t; t = t->next)
+        if (t->pace)
+            lost(pace_tick(t->pace, &err), &err);
+}
+
+uint64_t comm_told_due(const struct notebook *nb)
+{
+    uint64_t due = NEVER;
+
+    for (const struct comm_told *t = nb->comms.told; t; t = t->next)
+        if (t->pace)
+            due = clock_earlier(due, pace_due_ns(t->pace));
+    return due;
+}
+
 static void told_end(struct notebook *nb, struct comm_told *t)
 {
     struct comm_told **at = &nb->comms.told;
 
+    comm_told_flush(t);
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
     nb->ops.status(nb->ops.arg, t->r, "idle");
     if (!nb->cell)
         page_reset(nb->page);
+    pace_destroy(t->pace);
     request_unref(t->r);
     free(t);
 }
@@ -43,6 +97,7 @@ static struct comm_told *told_add(struct notebook *nb, uint32_t worker, struct r
         return NULL;
     t->cell = notebook_next_cell(nb);
     t->worker = worker;
+    t->nb = nb;
     t->sent_ns = notebook_now(nb);
     t->r = request_ref(r);
     while (*at)
@@ -247,6 +302,7 @@ void comm_routes_release(struct notebook *nb)
         struct comm_told *t = nb->comms.told;
 
         nb->comms.told = t->next;
+        pace_destroy(t->pace);
         request_unref(t->r);
         free(t);
     }

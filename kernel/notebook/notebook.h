@@ -149,6 +149,8 @@ struct comm_told {
     struct request *r; /* owned reference */
     bool late;         /* a cell has waited for it too long: it was interrupted */
     size_t printed;    /* bytes of its text that were shown */
+    struct notebook *nb;
+    struct pace *pace; /* owned: its text; NULL: it has printed nothing */
 };
 
 /* Comms of home and ranks. */
@@ -346,6 +348,11 @@ void comm_routes_answered(struct notebook *nb, uint32_t worker, const struct spa
 void comm_routes_gone(struct notebook *nb, uint32_t worker); /* it answers none any more */
 /* The first message that waits for this worker's answer, with this number (0: any); or NULL. */
 struct comm_told *comm_told_of(const struct notebook *nb, uint32_t worker, uint64_t cell);
+/* What its callback prints, at the rate of a cell's text. */
+void comm_told_text(struct comm_told *t, unsigned stream, struct slice text);
+void comm_told_flush(struct comm_told *t);
+void comm_told_tick(struct notebook *nb);
+uint64_t comm_told_due(const struct notebook *nb);
 void comm_routes_interrupt(struct notebook *nb); /* the callbacks that ranks run */
 /* A cell wants to run on these ranks: interrupts callbacks for which it has waited too long. */
 typedef void (*comm_late_f)(void *arg, unsigned rank, unsigned seconds);

@@ -225,6 +225,29 @@ static void callbacks(void)
     world_close(&w);
 }
 
+/* A callback prints without end, a line a message: pages get few messages. */
+static void prints(void)
+{
+    struct clock clock;
+    struct world w;
+
+    one_widget(&w, &clock);
+    all_done(&w, 2, 3);
+    ask(&w, "comm_msg", UPDATE("c", "7"));
+    buf_clear(&w.log);
+    for (unsigned k = 0; k < 1000; k++)
+        say(&w, 3,
+            (struct span){ .kind = SPAN_LINES,
+                           .v[F_LINES_STREAM].u64 = 1,
+                           .v[F_LINES_DATA].s = slice_text("tick\n") });
+    ok(times(&w, "publish stream") <= 2, "lines of a callback are gathered");
+    pass(&w, NS_PER_S);
+    ok(times(&w, "publish stream") <= 4 && times(&w, "tick") > 2, "and shown at a rate");
+    served(&w, 3, w.last.cell);
+    ok(logged(&w, "idle"), "before the page is told that it is over");
+    world_close(&w);
+}
+
 /* A cell waits for a callback, and somebody stands at a breakpoint. */
 static void breakpoints(void)
 {
@@ -261,6 +284,7 @@ int main(void)
     merging();
     large();
     callbacks();
+    prints();
     breakpoints();
     return plan_done();
 }
