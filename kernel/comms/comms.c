@@ -128,6 +128,15 @@ void comms_copy(struct comm_table *t, struct page_comm *c, const json_t *data,
     t->copied += c->state.size;
 }
 
+struct page_comm *comms_lacking(const struct comm_table *t, const struct page_comm *after)
+{
+    struct page_comm *c = after ? after->next : t->first;
+
+    while (c && (c->copied || !c->worker || strcmp(c->target, COMM_WIDGET) != 0))
+        c = c->next;
+    return c;
+}
+
 static json_t *state_of(const struct page_comm *c)
 {
     static const char *const names[] = { "model_name", "model_module", "model_module_version" };
@@ -170,12 +179,10 @@ int comms_states(const struct comm_table *t, struct slice id, struct buf *conten
     if (!(*list = calloc(all + 1, sizeof **list)))
         rc = -1;
     for (const struct page_comm *c = t->first; rc == 0 && c; c = c->next) {
-        if (!c->worker || strcmp(c->target, COMM_WIDGET) != 0)
+        if (!c->worker || strcmp(c->target, COMM_WIDGET) != 0 || !c->copied)
             continue;
-        if (!c->copied)
-            rc = 1;
-        else if (json_object_set_new(states, c->id, state_of(c)) < 0 ||
-                 widget_state_list(&c->state, c->id, paths, *list, n) < 0)
+        if (json_object_set_new(states, c->id, state_of(c)) < 0 ||
+            widget_state_list(&c->state, c->id, paths, *list, n) < 0)
             rc = -1;
     }
     if (rc == 0)

@@ -72,9 +72,11 @@ json_t *comms_info(const struct comm_table *t, struct slice target);
 void comms_copy(struct comm_table *t, struct page_comm *c, const json_t *data,
                 const struct slice *buffers, size_t n, bool opens);
 /* The content of the update_states that answers on comm `id`, and its buffers (*list is an array to
- * free; it borrows from the copies). 1: a widget has no copy. -1: memory is out. */
+ * free; it borrows from the copies). Widgets without a copy are not in it. -1: memory is out. */
 MUST_USE int comms_states(const struct comm_table *t, struct slice id, struct buf *content,
                           struct slice **list, size_t *n);
+/* The first widget without a copy after `after` (NULL: of all); NULL: there is none. */
+struct page_comm *comms_lacking(const struct comm_table *t, const struct page_comm *after);
 
 /* ---- text.c ---- */
 /* Appends what a widget shows, as text: its value, or the texts of what is in it. */

@@ -211,14 +211,35 @@ static void publish_closed(struct notebook *nb, const struct request *r, struct 
     publish_json(nb, r, "comm_close", json_pack("{s:s%, s:{}}", "comm_id", id.p, id.n, "data"));
 }
 
-/* A page asks for the state of all widgets. If there is no copy of one, the comm is closed: then
- * the page asks for each of those that comm_info_request names. */
+static bool is_busy(const struct notebook *nb, uint32_t worker)
+{
+    const struct rank *r = notebook_rank(nb, worker, NULL);
+
+    if (worker == SPAN_WORKER_HOME)
+        return nb->home.executing != NULL;
+    return (r && r->state == RANK_BUSY) || comm_told_of(nb, worker, 0);
+}
+
+/* Is there no copy of some widgets, and could all of these be asked now? */
+static bool can_ask(const struct notebook *nb)
+{
+    const struct page_comm *c = comms_lacking(nb->comms.table, NULL);
+    const bool any = c;
+
+    while (c && !is_busy(nb, c->worker))
+        c = comms_lacking(nb->comms.table, c);
+    return any && !c;
+}
+
+/* A page asks for the state of all widgets. If there is no copy of some, the comm is closed: then
+ * the page asks for each of those that comm_info_request names. But it would wait for each, and
+ * show none: so if a busy process would have to answer, the page gets the others. */
 static void tell_states(struct notebook *nb, struct request *r, struct slice id)
 {
     struct buf content = BUF_INIT;
     struct slice *list = NULL;
-    size_t n;
-    const int rc = comms_states(nb->comms.table, id, &content, &list, &n);
+    size_t n = 0;
+    const int rc = can_ask(nb) ? -1 : comms_states(nb->comms.table, id, &content, &list, &n);
     const struct content p = { .content = buf_slice(&content), .buffers = list, .n = n };
 
     if (rc == 0)

@@ -82,6 +82,15 @@ static void control(void)
     ok(logged(&w, "update_states") && logged(&w, "\"value\":5") && logged(&w, "\"value\":2") &&
            !strstr(w.log.p, "send"),
        "and so is request_states, from the copies");
+    publishes(&w, 3, "comm_open", "{\"comm_id\":\"bad\",\"target_name\":\"jupyter.widget\"}");
+    buf_clear(&w.log);
+    ask(&w, "comm_msg", "{\"comm_id\":\"k\",\"data\":{\"method\":\"request_states\"}}");
+    ok(logged(&w, "update_states") && logged(&w, "\"value\":5") && !strstr(w.log.p, "bad"),
+       "a widget without a copy, of a busy rank, does not hide the others");
+    all_done(&w, 2, 3);
+    buf_clear(&w.log);
+    ask(&w, "comm_msg", "{\"comm_id\":\"k\",\"data\":{\"method\":\"request_states\"}}");
+    ok(logged(&w, "comm_close"), "of an idle rank, the page asks for it");
     world_close(&w);
 }
 
