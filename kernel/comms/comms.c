@@ -20,6 +20,8 @@ struct comm_table *comms_create(void)
 
 static void comm_free(struct page_comm *c)
 {
+    if (c->parent)
+        c->release(c->parent);
     json_decref(c->shown);
     widget_state_release(&c->state);
     widget_state_release(&c->waiting);

@@ -45,6 +45,8 @@ struct page_comm {
     json_t *shown;     /* owned: the ids of the displays that show it; or NULL */
     struct widget_state state;
     bool waits;
+    void *parent; /* owned: the request of the update that waits; or NULL */
+    void (*release)(void *parent);
     struct widget_state waiting;     /* the update that waits */
     struct page_comm *next, *before; /* in the order in which they were opened */
     struct page_comm *same_hash, *next_waiting;

@@ -25,6 +25,18 @@ static bool may_send(struct notebook *nb)
     return !nb->comms.full && comms_may_send(nb->comms.table, notebook_now(nb));
 }
 
+static void unref(void *request)
+{
+    request_unref(request);
+}
+
+static void set_parent(struct page_comm *c, const struct request *parent)
+{
+    request_unref(c->parent);
+    c->parent = parent ? request_ref((struct request *)parent) : NULL;
+    c->release = unref;
+}
+
 static void send_waiting(struct notebook *nb, struct page_comm *c)
 {
     struct buf content = BUF_INIT;
@@ -34,9 +46,10 @@ static void send_waiting(struct notebook *nb, struct page_comm *c)
     const struct content p = { .content = buf_slice(&content), .buffers = list, .n = kept.n };
 
     if (rc == 0)
-        comm_output_send(nb, nb->comms.parent, "comm_msg", &p);
+        comm_output_send(nb, c->parent, "comm_msg", &p);
     else
         log_error("comms", "an update of a widget is lost: out of memory");
+    set_parent(c, NULL);
     widget_state_release(&kept);
     free(list);
     buf_release(&content);
@@ -87,14 +100,14 @@ void comm_output_tick(struct notebook *nb)
         send_closed(nb);
 }
 
-/* All updates that wait belong to one request. */
-static void belong_to(struct notebook *nb, const struct request *parent)
+/* All updates of a comm that wait belong to one request. */
+static void belong_to(struct notebook *nb, struct page_comm *c, const struct request *parent)
 {
-    if (nb->comms.parent == parent)
+    if (c->parent == parent)
         return;
-    comm_output_flush(nb, 0);
-    request_unref(nb->comms.parent);
-    nb->comms.parent = parent ? request_ref((struct request *)parent) : NULL;
+    if (c->waits)
+        comm_output_flush(nb, c->worker);
+    set_parent(c, parent);
 }
 
 /* true: the update waits, alone or with earlier ones. */
@@ -107,7 +120,7 @@ static bool waits(struct notebook *nb, struct page_comm *c, const struct request
         return false;
     if (!comms_waits(nb->comms.table) && may_send(nb))
         return false;
-    belong_to(nb, parent);
+    belong_to(nb, c, parent);
     if (!comms_may_merge(c, data))
         comm_output_flush(nb, c->worker);
     return comms_wait(nb->comms.table, c, data, q->buffers, q->n) == 0;

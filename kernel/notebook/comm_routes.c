@@ -327,7 +327,6 @@ void comm_routes_release(struct notebook *nb)
         request_unref(t->r);
         free(t);
     }
-    request_unref(nb->comms.parent);
     request_unref(nb->comms.closes);
     json_decref(nb->comms.closing);
     comms_destroy(nb->comms.table);

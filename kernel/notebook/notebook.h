@@ -156,7 +156,6 @@ struct comm_told {
 /* Comms of home and ranks. */
 struct comm_list {
     struct comm_table *table; /* owned */
-    struct request *parent;   /* owned reference: updates that wait belong to it */
     bool full;                /* the next one waits for the page's server */
     json_t *closing;          /* owned: the ids of comms that pages are still to be told are closed;
                                  or NULL */

@@ -115,6 +115,31 @@ static void deaths(void)
     world_close(&w);
 }
 
+/* Callbacks of two ranks set values in loops, each under a request of its own. */
+static void alternating(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t cell;
+
+    one_widget(&w, &clock);
+    publishes(&w, 2, "comm_open", OPEN("b", "1"));
+    all_done(&w, 2, 3);
+    ask(&w, "comm_msg", UPDATE("c", "7"));
+    cell = w.last.cell;
+    ask(&w, "comm_msg", UPDATE("b", "7"));
+    buf_clear(&w.log);
+    for (unsigned k = 0; k < 10 * COMM_SLOT_MAX; k++)
+        say(&w, 2 + k % 2,
+            (struct span){ .kind = SPAN_PUBLISH,
+                           .cell = k % 2 ? cell : w.last.cell,
+                           .v[F_PUBLISH_TYPE].s = slice_text("comm_msg"),
+                           .v[F_PUBLISH_CONTENT].s = slice_text(k % 2 ? UPDATE("c", "5")
+                                                                      : UPDATE("b", "5")) });
+    ok(times(&w, "publish comm_msg") <= COMM_SLOT_MAX, "updates of two requests are merged too");
+    world_close(&w);
+}
+
 /* A rank with very many comms ends: Jupyter's server would drop so many messages at once. */
 static void many(void)
 {
@@ -290,6 +315,7 @@ int main(void)
     control();
     deaths();
     many();
+    alternating();
     merging();
     large();
     callbacks();
