@@ -116,7 +116,8 @@ static bool waits(struct notebook *nb, struct page_comm *c, const struct request
 {
     const struct content *q = &p->content;
 
-    if (strcmp(text_field(data, "method"), "update") != 0 || q->metadata.n > 2)
+    if (strcmp(c->target, COMM_WIDGET) != 0 || strcmp(text_field(data, "method"), "update") != 0 ||
+        q->metadata.n > 2)
         return false;
     if (!comms_waits(nb->comms.table) && may_send(nb))
         return false;
