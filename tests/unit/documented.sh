@@ -81,5 +81,44 @@ same "every command of %ranks is in docs/guide.md, and no other" \
     "$(words '"[a-z]+", PLAN_RANKS_' magics/ranks.c | cut -d'"' -f2 | sort -u)" \
     "$(grep -oE '[`]%ranks [a-z]+|^%ranks [a-z]+' docs/guide.md | cut -d' ' -f2 | sort -u)"
 
+# Files that READMEs, docs/architecture.md and CONTRIBUTING.md name: NAME.c, NAME.h, NAME.py, NAME.[ch]; the last is two files.
+n=$((n + 1))
+folders="base protocol magics kernel worker launchers cli tests bench"
+# shellcheck disable=SC2086  # several folders
+files=$(find $folders -name '*.[ch]' -o -name '*.py' | sed 's,.*,/& ,')
+# shellcheck disable=SC2086
+wrong=$(for page in docs/architecture.md CONTRIBUTING.md $(find $folders -name README.md | grep -v '^tests/suites/'); do
+    { grep -oE '[A-Za-z_][A-Za-z0-9_./-]*\.([ch]|py)\>' "$page"
+        grep -oE '[A-Za-z_][A-Za-z0-9_./-]*\.\[ch\]' "$page" | sed 's/\[ch\]$/c/'
+        grep -oE '[A-Za-z_][A-Za-z0-9_./-]*\.\[ch\]' "$page" | sed 's/\[ch\]$/h/'; } | sort -u | while read -r name; do
+        case $name in Python.h | cuda.h | file.py | kernel_bench.py | fanout_bench.py) continue ;; esac # not of this tree
+        echo "$files" | grep -qF "/$name " || echo "# $page: $name"
+    done
+done)
+if [ -z "$wrong" ]; then
+    echo "ok $n - every file that READMEs and docs/architecture.md name exists"
+else
+    echo "not ok $n - every file that READMEs and docs/architecture.md name exists"
+    echo "$wrong"
+    bad=1
+fi
+
+# The READMEs that have tables of files name each C file of their folders.
+n=$((n + 1))
+wrong=$(for readme in kernel launchers worker/agent worker/agent/gpu worker/collective; do
+    find "$readme" -name '*.c' | grep -Ev '^kernel/(jupyter|dispatch|ranks|cell|notebook|group|status)/' | while read -r file; do
+        case $readme:$file in worker/agent:worker/agent/gpu/* | worker/collective:*/plain/*) continue ;; esac
+        base=${file##*/}
+        grep -qE "(^|[^a-z_])${base%.c}([^a-z_]|\$)" "$readme/README.md" || echo "# $readme/README.md lacks $base"
+    done
+done)
+if [ -z "$wrong" ]; then
+    echo "ok $n - every C file of a folder with a table of files is in its README"
+else
+    echo "not ok $n - every C file of a folder with a table of files is in its README"
+    echo "$wrong"
+    bad=1
+fi
+
 echo "1..$n"
 exit $bad
