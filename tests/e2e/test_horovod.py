@@ -165,6 +165,22 @@ def test_log_to_driver_cuts_long_messages_and_works_at_home(two):
     assert cell.stdout.startswith("at home\n") and "x" * 4000 in cell.stdout and "x" * 4001 not in cell.stdout
 
 
+REFUSED = [
+    ("horovod.tensorflow.keras", "MirroredStrategyRunner"), ("sparkdl.horovod.tensorflow.keras", "log_to_driver"),
+    ("horovod.keras", "Keras's own callbacks"), ("horovod.spark", "cellspan.run"),
+]
+
+
+def test_what_horovod_has_beside_torch_is_refused_by_its_name(nb):
+    for name, use in REFUSED:
+        name = f"cellspan.{name.removeprefix('sparkdl.')}"
+        package, _, last = name.rpartition(".")
+        for code in (f"import {name}", f"from {package} import {last}", f"from {name} import LogCallback"):
+            assert use in nb.run(code).assert_error("ModuleNotFoundError").error["evalue"], code
+    assert nb.ok("import cellspan.horovod; hasattr(cellspan.horovod, 'tensorflow')").value == "False"
+    assert "No module named" in nb.run("import cellspan.horovod.none").assert_error("ModuleNotFoundError").error["evalue"]
+
+
 def test_installed_names_are_found_at_home_and_on_ranks(fresh):
     nb = fresh()
     nb.run("import horovod.torch").assert_error("ModuleNotFoundError")
@@ -178,10 +194,8 @@ def test_installed_names_are_found_at_home_and_on_ranks(fresh):
     assert cell.value == "((2, True), 'cellspan.horovod.torch', True, True)"
     cell = nb.ok("%%distribute -n 2\nimport horovod.torch as mine\nfrom sparkdl import HorovodRunner as theirs\nmine.__name__, theirs.__module__")
     assert cell.value == "('cellspan.horovod.torch', 'cellspan.horovod._runner')"
-    for name, use in (("horovod.tensorflow.keras", "MirroredStrategyRunner"), ("sparkdl.horovod.tensorflow.keras", "MirroredStrategyRunner"), ("horovod.spark", "cellspan.run")):
-        cell = nb.run(f"import {name} as hvd")
-        cell.assert_error("ModuleNotFoundError")
-        assert use in cell.error["evalue"]
+    for name, use in REFUSED:
+        assert use in nb.run(f"import {name} as hvd").assert_error("ModuleNotFoundError").error["evalue"]
     nb.ok("import horovod.torch.elastic as elastic")
     cell = nb.run("@elastic.run\ndef f(): pass")
     cell.assert_error("NotImplementedError")

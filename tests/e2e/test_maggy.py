@@ -478,6 +478,7 @@ def test_both_forms_of_datasets(maggy):
     ("from cellspan.maggy.config import HyperparameterOptConfig as H\nH(num_trials=4)", "NotImplementedError", "HyperparameterOptConfig does not work here: use a library such as Optuna"),
     ("from cellspan.maggy.experiment_config import AblationConfig as A\nA(None)", "NotImplementedError", "AblationConfig does not"),
     ("from cellspan.maggy.config import TfDistributedConfig as T\nT()", "NotImplementedError", "cellspan.tensorflow.MirroredStrategyRunner"),
+    ("from cellspan.maggy.callbacks import KerasBatchEnd as K, KerasEpochEnd\nK(None, metric='acc')", "NotImplementedError", "call reporter.broadcast("),
     ("from cellspan.maggy import Searchspace\nSearchspace(lr=('DOUBLE', [0, 1]))", "NotImplementedError", "Searchspace does not"),
 ])
 def test_mistakes(maggy, code, ename, told_of):

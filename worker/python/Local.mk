@@ -81,6 +81,7 @@ dist_cellspan_py_maggy_DATA = \
 	worker/python/cellspan/_dropin/maggy/_rank.py \
 	worker/python/cellspan/_dropin/maggy/_reporter.py \
 	worker/python/cellspan/_dropin/maggy/_values.py \
+	worker/python/cellspan/_dropin/maggy/callbacks.py \
 	worker/python/cellspan/_dropin/maggy/config.py \
 	worker/python/cellspan/_dropin/maggy/experiment_config.py
 

@@ -50,9 +50,8 @@ class _Finder:
             return None
         if name in PACKAGES or name in MODULES:
             return importlib.machinery.ModuleSpec(name, _Finder, is_package=True)
-        parts = [part for part in name.split(".")[1:] if part in _refused.INSTEAD]
-        told = _refused.words(parts[0]) if parts else f"cellspan.horovod has no {name}: docs/names.md lists what it has"
-        raise ModuleNotFoundError(told, name=name)
+        told = f"cellspan.horovod has no {name}: docs/names.md lists what it has"
+        raise _refused.missing(name) or ModuleNotFoundError(told, name=name)
 
     @staticmethod
     def create_module(spec):
@@ -69,6 +68,22 @@ class _Finder:
         module.__dict__.update({one: getattr(ours, one) for one in PACKAGES[name]})
         if name == "horovod":
             module.run = _refused.function("run")
+
+
+class _Refusing:
+    """The last entry of sys.meta_path: refuses the parts of Horovod that are not there, below the name cellspan.horovod."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith(f"{OURS}."):
+            error = _refused.missing(name.removeprefix(f"{OURS}."))
+            if error is not None:
+                raise error
+        return None
+
+
+if _Refusing not in sys.meta_path:
+    sys.meta_path.append(_Refusing)
 
 
 def installed():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import types
 
+MIRRORED = ("cellspan.tensorflow.MirroredStrategyRunner with tf.distribute, Keras's own callbacks, and in the place of LogCallback "
+            "one of your own that calls log_to_driver()")
 INSTEAD = {
     "Adasum": "use op=hvd.Average and scale the learning rate by hvd.size()",
     "ProcessSet": "use torch.distributed.new_group() for collectives among some of the ranks",
@@ -16,20 +18,28 @@ INSTEAD = {
     "stop_timeline": "use torch.profiler",
     "mpi_threads_supported": "there is no MPI: hvd.mpi_built() is False",
     "elastic": "save checkpoints, and run the cell again when a rank was lost: new ranks take its place",
-    "tensorflow": "use cellspan.tensorflow.MirroredStrategyRunner with tf.distribute",
-    "keras": "use cellspan.tensorflow.MirroredStrategyRunner with tf.distribute, and keras's own callbacks",
+    "tensorflow": f"use {MIRRORED}",
+    "keras": f"use {MIRRORED}",
     "mxnet": "use torch, with cellspan.horovod.torch",
     "spark": "use cellspan.run(fn, n=4, gather=True), or cellspan.horovod.HorovodRunner",
     "ray": "use cellspan.run(fn, n=4, gather=True), or cellspan.horovod.HorovodRunner",
     "run": "use cellspan.run(fn, n=4, gather=True)",
     "runner": "use cellspan.run(fn, n=4, gather=True)",
-    "LogCallback": "call log_to_driver() in a callback of your own",
 }
 
 
 def words(name):
     """The sentence that refuses a name."""
     return f"cellspan.horovod has no {name}: {INSTEAD[name]} (or install Horovod and set CELLSPAN_HOROVOD=real)"
+
+
+def missing(module):
+    """The error for the import of a module that Horovod has, but not we; None if it is neither's.
+
+    Its name is horovod: so `from cellspan.horovod import tensorflow` raises it too. Python drops it if it has the submodule's name.
+    """
+    parts = [part for part in module.split(".") if part in INSTEAD]
+    return ModuleNotFoundError(words(parts[0]), name="horovod") if parts else None
 
 
 def refuse(name):

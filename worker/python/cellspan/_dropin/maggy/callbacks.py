@@ -1,0 +1,20 @@
+"""Maggy's callbacks for Keras: they say what to use instead."""
+
+from __future__ import annotations
+
+__all__ = ["KerasBatchEnd", "KerasEpochEnd"]
+
+
+class _Refused:
+    def __init__(self, *_, **__):
+        __tracebackhide__ = True
+        raise NotImplementedError(f"{type(self).__name__} does not work here: call reporter.broadcast(metric, step) in the loop of a training of "
+                                  "PyTorch; for TensorFlow use cellspan.tensorflow.MirroredStrategyRunner")
+
+
+class KerasBatchEnd(_Refused):
+    """Not available: raises NotImplementedError."""
+
+
+class KerasEpochEnd(_Refused):
+    """Not available: raises NotImplementedError."""
