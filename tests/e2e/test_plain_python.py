@@ -101,6 +101,47 @@ def test_torch_distributor_in_a_program(said, tmp_path):
     assert "ValueError: below 0" in err and "in train(x)" in err and "TorchDistributor failed during training" in err
 
 
+PROGRAMS = {
+    "horovod": (
+        "from cellspan.horovod import HorovodRunner, log_to_driver\n"
+        "def train(k):\n    print('hidden')\n    if os.environ['RANK'] == '0': log_to_driver('told')\n    return k + 1\n"
+        "print(HorovodRunner(np=2).run(train, k=1), HorovodRunner(np=-2, driver_log_verbosity='all').run(int))\n",
+        ["[0] told", "2 0"], ["what the ranks printed is in", "the ranks are on this one"]),
+    "maggy": (
+        "import torch\nfrom cellspan.maggy import experiment\nfrom cellspan.maggy.config import TorchDistributedConfig\n"
+        "def train(module, reporter):\n    reporter.broadcast(3, 0)\n    return 1 + int(os.environ['RANK'])\n"
+        "print(experiment.lagom(train, TorchDistributedConfig(torch.nn.Linear), n=2))\n",
+        ["Final average test loss: 1.500", "{'test result': 1.5, 'results': [1, 2], 'broadcast': [[(0, 3)], [(0, 3)]]}"], []),
+    "distributed": (
+        "@cellspan.distributed(n=2)\ndef train(x): return x + int(os.environ['RANK'])\nprint(train.distributed(1), train.func.__name__)\n",
+        ["[1, 2] train"], []),
+    "tensorflow": (
+        "import json\nfrom cellspan.tensorflow import MirroredStrategyRunner\n"
+        "def train(): return len(set(json.loads(os.environ['TF_CONFIG'])['cluster']['worker']))\n"
+        "print(MirroredStrategyRunner(num_slots=2, use_gpu=False, use_custom_strategy=True).run(train))\n",
+        ["2"], ["Training with 2 slots is complete!"]),
+    "dataframe": (
+        "import pandas\nfrom cellspan.torch import TorchDistributor, _get_spark_partition_data_loader\n"
+        "def train(): return [x.tolist() for x, in _get_spark_partition_data_loader(2, 2, 0)]\n"
+        "table = pandas.DataFrame({'x': [1., 2., 3., 4.]})\n"
+        "print(TorchDistributor(2, local_mode=False, use_gpu=False)._train_on_dataframe(train, table))\n",
+        ["[[1.0, 2.0]]"], ["Started distributed training with 2 executor processes"]),
+    "deepspeed": (
+        "import json, sys\nfrom cellspan.torch import DeepspeedTorchDistributor\ndef train(): return json.load(open(sys.argv[-1]))\n"
+        "print(DeepspeedTorchDistributor(2, useGpu=False, deepspeedConfig={'train_batch_size': 8}).run(train))\n",
+        ["{'train_batch_size': 8}"], ["Finished local training with 2 processes"]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_names_people_know_in_a_program(said, name):
+    code, printed, told = PROGRAMS[name]
+    out, err = said("import os\nimport cellspan\n" + code)
+    assert [line for line in printed if line not in out] == [], out + [err]
+    assert [line for line in told if line not in err] == [], err
+    assert "hidden" not in "".join(out) + err
+
+
 def test_exceptions_and_exit_codes(said):
     out, err = said(
         "import os, sys\nimport cellspan\n"
