@@ -48,7 +48,8 @@ def map(
     """[fn(x) for x in xs], computed on the ranks: the results in order. With several iterables, fn gets an item of each, until the
     shortest ends.
 
-    Each rank takes the next items when it is free. The iterables may be generators: items are taken only when a rank wants them.
+    Each rank takes the next items when it is free. The iterables may be generators: items are taken only when a rank wants them. (In
+    a program that is no notebook, all are taken at first.)
     chunksize: items that a rank takes at once (None: chosen by the time that they take). Other options: as in run(). If fn has
     keyword arguments, use functools.partial.
 

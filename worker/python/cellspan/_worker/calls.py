@@ -10,7 +10,7 @@ from . import environment, mlflow_run, torchenv
 
 
 def call(fn, args, kwargs, _=None):
-    """fn's value. Restores the environment, the current folder, sys.argv, logging and torch's default dtype. Warns about a process
+    """fn's value. Restores the environment, the current folder, sys.argv, the root logger and torch's default dtype. Warns about a process
     group or a run of MLflow that fn has left open, but for an exception."""
     __tracebackhide__ = True
     before = _Process()
