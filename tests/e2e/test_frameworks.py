@@ -124,6 +124,21 @@ print("epochs", t.current_epoch)
         assert "\x1b[1A" not in cell.stdout, cell.stdout
 
 
+@pytest.mark.limit(300)
+def test_lightnings_tqdm_bars_end_as_one_line_run_after_run(nb):
+    for _ in range(2):
+        cell = nb.ok("%%distribute -n 2\n" + LIGHTNING + """
+from lightning.pytorch.callbacks import TQDMProgressBar
+t = L.Trainer(accelerator="cpu", strategy="ddp", devices=2, max_epochs=2, logger=False, enable_checkpointing=False,
+              enable_model_summary=False, callbacks=[TQDMProgressBar()])
+t.fit(Line(), loader())
+print("epochs", t.current_epoch)
+""", limit=180)
+        assert [line for k in range(2) for line in by_rank(cell.stdout)[k] if line.startswith("epochs")] == ["epochs 2"] * 2, cell.stdout
+        assert len([line for line in cell.shown.splitlines() if "Epoch 1: 100%" in line and "4/4" in line]) == 1, cell.shown
+        assert "Epoch 0" not in cell.shown, cell.shown
+
+
 # -- torch's own
 
 
