@@ -218,6 +218,16 @@ def test_run_hands_signals_on_to_the_script(cellspan, tmp_path, sent):
     assert processes.gone(cellspan.marker) == []
 
 
+@pytest.mark.parametrize("end", ["", "raise ValueError", "sys.exit(3)"])
+def test_the_end_of_a_script_calls_no_handler_of_its_own(cellspan, tmp_path, end):
+    (tmp_path / "ends.py").write_text(
+        "import os, signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: open(f'called-{os.getpid()}', 'w').close())\n" + end
+    )
+    for _ in range(3):  # it would be called on a third of the ranks
+        cellspan("run", "-n", 4, "--python", sys.executable, "--cwd", tmp_path, tmp_path / "ends.py")
+    assert [name for name in os.listdir(tmp_path) if name.startswith("called-")] == []
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_run_ends_with_all_that_came_of_it_when_it_is_signalled(cellspan, script, sent):
     process = cellspan("run", "-n", 2, "--python", sys.executable, script, "wait", start=True)

@@ -14,6 +14,7 @@ import os
 import pkgutil
 import random
 import runpy
+import signal
 import sys
 import tempfile
 import threading
@@ -49,6 +50,9 @@ class PassingRank(Rank):
             sys.modules["numpy"].random.seed()
 
     def _done(self, cell):
+        # The kernel ends with SIGTERM what is left of the run. It must not call a handler of the code, which is over.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         super()._done(cell)
         os._exit(0 if cell.error is None else 1)
 
