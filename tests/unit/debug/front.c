@@ -366,8 +366,8 @@ static void refused(void)
     debug_join(w.d, 9, 2);
     debug_message(w.d, 9,
                   json_pack("{s:s, s:O, s:b, s:s}", "type", "response", "request_seq",
-                            json_object_get(last(w.sent, w.n_sent), "seq"), "success", 0,
-                            "message", "No module named 'debugpy'"),
+                            json_object_get(last(w.sent, w.n_sent), "seq"), "success", 0, "message",
+                            "No module named 'debugpy'"),
                   0);
     ok(strcmp(w.note, "rank 2 is not debugged: No module named 'debugpy'") == 0, "%s", w.note);
     world_close(&w);
