@@ -136,25 +136,6 @@ static char *format_spec(const struct kernelspec *spec)
     return text;
 }
 
-int kernelspec_write(const char *dir, const struct kernelspec *spec, struct err *err)
-{
-    char *text = format_spec(spec);
-    int rc;
-
-    if (!text)
-        return err_set(
-            err,
-            "the kernelspec can't be written as JSON: a path or the display name is not UTF-8");
-    rc = make_dirs(dir, err);
-    for (const struct logo *logo = logos; !rc && logo->name; logo++)
-        rc = put_file(dir, logo->name, logo->image, err);
-    if (!rc)
-        /* last: with it the kernel is there */
-        rc = put_file(dir, "kernel.json", slice_text(text), err);
-    free(text);
-    return rc;
-}
-
 /* Whether the spec starts cellspan-kernel. -1: there is none, or it can't be read. */
 static int is_ours(const char *path, struct err *err)
 {
@@ -176,6 +157,40 @@ static int is_ours(const char *path, struct err *err)
              : err_set(err, "%s is no kernel of cellspan's: it starts %s", path,
                        program ? program : "nothing");
     json_decref(root);
+    return rc;
+}
+
+/* May the kernelspec in this folder be replaced? */
+static int may_write(const char *dir, struct err *err)
+{
+    struct buf path = BUF_INIT;
+    struct err why = { "" };
+    int rc = 0;
+
+    if (buf_addf(&path, "%s/kernel.json", dir))
+        rc = err_set(err, "out of memory");
+    else if (!access(path.p, F_OK) && is_ours(path.p, &why))
+        rc = err_set(err, "%s (--name gives cellspan's another name)", why.text);
+    buf_release(&path);
+    return rc;
+}
+
+int kernelspec_write(const char *dir, const struct kernelspec *spec, struct err *err)
+{
+    char *text = format_spec(spec);
+    int rc;
+
+    if (!text)
+        return err_set(
+            err,
+            "the kernelspec can't be written as JSON: a path or the display name is not UTF-8");
+    rc = may_write(dir, err) ? -1 : make_dirs(dir, err);
+    for (const struct logo *logo = logos; !rc && logo->name; logo++)
+        rc = put_file(dir, logo->name, logo->image, err);
+    if (!rc)
+        /* last: with it the kernel is there */
+        rc = put_file(dir, "kernel.json", slice_text(text), err);
+    free(text);
     return rc;
 }
 

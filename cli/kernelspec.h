@@ -18,7 +18,8 @@ struct kernelspec {
 char *kernelspec_dir(const char *prefix, const char *name, struct err *err);
 /* Jupyter takes letters, digits, '.', '_' and '-'. */
 MUST_USE int kernelspec_check_name(const char *name, struct err *err);
-/* Makes the folder and writes the files, each whole or not at all. What else lies there stays. */
+/* Makes the folder and writes the files, each whole or not at all. What else lies there stays. -1
+ * also if another program's kernelspec is there. */
 MUST_USE int kernelspec_write(const char *dir, const struct kernelspec *spec, struct err *err);
 /* Removes the files that kernelspec_write made, and the folder, unless others are in it. Refuses
  * one that is not there, or not cellspan's. */

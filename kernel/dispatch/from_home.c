@@ -113,6 +113,11 @@ static void home_gone(struct notebook *nb, const json_t *error)
     }
 }
 
+static void tell_gone(struct notebook *nb, const char *line)
+{
+    publish_stream(nb, nb->home.parent, 2, slice_text(line));
+}
+
 json_t *from_home_exited(struct notebook *nb, const struct span *m)
 {
     const bool had_started = nb->home.state == HOME_READY;
@@ -122,9 +127,9 @@ json_t *from_home_exited(struct notebook *nb, const struct span *m)
     if (had_started && nb->home.deaths++ < DEATHS_MAX) {
         /* a home that died while it started is started again only when a request needs it */
         notebook_start_home(nb);
-        publish_stream(nb, nb->home.parent, 2,
-                       slice_text("cellspan: home ended; a new one is starting: the variables "
-                                  "of home are gone, the ranks keep theirs\n"));
+        tell_gone(nb,
+                  "cellspan: home ended; a new one is starting: the variables of home are gone, "
+                  "the ranks keep theirs\n");
     }
     home_gone(nb, error);
     return error;
@@ -132,10 +137,14 @@ json_t *from_home_exited(struct notebook *nb, const struct span *m)
 
 json_t *from_home_lost(struct notebook *nb, const char *why)
 {
+    const bool had_started = nb->home.state == HOME_READY;
     json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why, "traceback",
                               json_sprintf("AgentDied: %s", why));
 
     nb->home.state = HOME_STARTING;
+    if (had_started)
+        tell_gone(nb, "cellspan: home ended with the agent of this machine: the variables of home "
+                      "and of the ranks here are gone\n");
     home_gone(nb, error);
     return error;
 }

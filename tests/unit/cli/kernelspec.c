@@ -67,7 +67,7 @@ static json_t *load(const char *dir)
 
 static void what_is_written_is_a_kernelspec(const char *dir)
 {
-    struct kernelspec spec = { "/bin/\"k\"", "/p y", "3.11.7", "P\xc3\xbc" };
+    struct kernelspec spec = { "/bin/\"k\"/cellspan-kernel", "/p y", "3.11.7", "P\xc3\xbc" };
     struct err err = { "" };
     json_t *root;
 
@@ -75,7 +75,8 @@ static void what_is_written_is_a_kernelspec(const char *dir)
        err.text);
     root = load(dir);
     is_int(json_array_size(json_object_get(root, "argv")), 7, "its argv has seven words");
-    is_text(argument(root, 0), "/bin/\"k\"", "first the kernel, whatever characters its path has");
+    is_text(argument(root, 0), "/bin/\"k\"/cellspan-kernel",
+            "first the kernel, whatever characters its path has");
     is_text(argument(root, 2), "/p y", "then its Python");
     is_text(argument(root, 6), "{connection_file}", "last the connection file");
     is_text(text_at(root, "interrupt_mode"), "message", "interrupts come as messages");
@@ -90,6 +91,22 @@ static void what_is_written_is_a_kernelspec(const char *dir)
     spec.display_name = "\xff";
     ok(kernelspec_write(dir, &spec, &err) < 0 && *err.text,
        "a display name that is not UTF-8 is refused: %s", err.text);
+}
+
+static void anothers_is_not_replaced(const char *dir)
+{
+    const struct kernelspec other = { "/bin/python3", "p", "3", "d" },
+                            own = { "/bin/cellspan-kernel", "p", "3", "d" };
+    struct err err = { "" };
+    json_t *root;
+
+    ok(kernelspec_write(dir, &other, &err) == 0, "another program's kernelspec is there");
+    ok(kernelspec_write(dir, &own, &err) < 0 && strstr(err.text, "it starts /bin/python3") &&
+           strstr(err.text, "--name"),
+       "it is not replaced: %s", err.text);
+    root = load(dir);
+    is_text(argument(root, 0), "/bin/python3", "and stays as it is");
+    json_decref(root);
 }
 
 static void what_cant_be_written_is_said(const char *dir)
@@ -116,6 +133,8 @@ int main(void)
         return 1;
     what_is_written_is_a_kernelspec(at.p);
     what_cant_be_written_is_said(at.p);
+    if (!buf_add_text(&at, "/other"))
+        anothers_is_not_replaced(at.p);
     ok(system(clean.p) == 0, "the folder can be removed");
     buf_release(&at);
     buf_release(&clean);
