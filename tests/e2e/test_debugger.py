@@ -360,6 +360,19 @@ int(x)""")
     nb.wait(cell).assert_ok()
 
 
+def test_torchs_own_time_limit_is_named(nb):
+    pytest.importorskip("torch")
+    code = SLEEPS.format("--init gloo").replace("y = x", "x = x\ny = x")
+    nb.attach()
+    nb.breakpoints(code, 4, 5)
+    cell = nb.start(code)
+    for _ in range(2):
+        nb.go_on(*nb.wait_stopped(2))
+    shown = nb.wait(cell).assert_ok().stderr
+    assert re.search(r"\[0-1\] cellspan: while ranks are stopped, .* fail after 30 min, at \d\d:\d\d or later", shown), shown
+    assert shown.count("time limit goes on") == 1
+
+
 def test_a_function_of_home_stops_on_ranks(nb):
     nb.attach()
     code = "def h(a):\n    return a + 1"

@@ -17,6 +17,7 @@ import time
 from .. import _link
 from .._base.errors import text_of
 from .._capture import sources
+from . import torchenv
 
 PATIENCE = 5.0  # seconds that a cell waits for the debugger, and that pydevd may take to answer
 SIGNAL_PATIENCE = 1.0  # seconds in which the signal of an interrupt comes
@@ -115,6 +116,7 @@ class Debugger:
         self._stopped = set()  # numbers of threads
         self._breaks = {}  # {(command, path): request}: what sets breakpoints, as last sent
         self._released = False  # they are removed until the next cell
+        self._limit_told = False  # in this cell
         self._path = None, None  # the file name that the kernel has sent for the cell that runs, and its text
 
     def serve(self):
@@ -169,11 +171,22 @@ class Debugger:
             return  # an interrupt at a breakpoint; the next cell is traced again
         if event["event"] == "stopped":
             self._stopped.add(body.get("threadId"))
+            self._tell_limit()
         elif event["event"] == "continued":
             self._stopped.clear() if body.get("allThreadsContinued") else self._stopped.discard(body.get("threadId"))
         with _news:
             _news.notify_all()
         self._send(event)
+
+    def _tell_limit(self):
+        """torch's own time limit does not stand still while this process is stopped: says once in each cell when it is over."""
+        limit = torchenv.time_limit()
+        if limit is None or self._limit_told:
+            return
+        self._limit_told = True
+        end = time.strftime("%H:%M", time.localtime(time.time() + limit))
+        print(f"cellspan: while ranks are stopped, torch's time limit goes on: collectives that wait for them fail after {limit / 60:.3g} min, at {end} "
+              "or later; init_process_group(timeout=...) sets it", file=sys.stderr)
 
     # ---- a session ---------------------------------------------------------------------------------------------------
 
@@ -245,6 +258,7 @@ class Debugger:
 
     def cell_begins(self, cell):
         """On the main thread."""
+        self._limit_told = False
         if self.prefix is None and self.pydevd is not None:
             self.pydevd.rest()
         elif self.pydevd is not None:

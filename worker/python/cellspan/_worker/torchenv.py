@@ -127,6 +127,22 @@ def is_initialized():
         return False
 
 
+def time_limit():
+    """After how many seconds torch ends a collective that waits for other ranks; None: there is no process group, or it can't be told."""
+    if not is_initialized():
+        return None
+    import torch
+
+    limits = []
+    for device in ("cpu", "cuda"):
+        try:
+            group = torch.distributed.distributed_c10d._get_default_group()
+            limits.append(group._get_backend(torch.device(device)).options._timeout.total_seconds())
+        except Exception:  # noqa: BLE001 - a group has no backend for that device, or another torch has no such attribute
+            pass
+    return min(limits, default=None)
+
+
 def look():
     """Call it at a cell's end. Returns is_initialized(), and records its world for enter_world() and init_process_group()."""
     global _restarts, _world
