@@ -89,7 +89,9 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
         const struct rank *r = &c->group->rank[m->rank];
-        const bool stands = debugger_stands(c->nb, m->worker);
+        /* that it goes on may come after its DONE */
+        const bool stands = !over && m->state == MEMBER_RUNNING &&
+                            debugger_stands(c->nb, m->worker);
         const bool receiving = !over && is_receiving(c, m, text[k].state, sizeof text[k].state);
 
         row[k] = (struct status_rank){
