@@ -7,8 +7,6 @@
 
 #include <jansson.h>
 
-#include "kernel/merge/merge.h"
-#include "kernel/merge/panel.h"
 #include "kernel/notebook/notebook.h"
 
 enum member_state {
@@ -85,29 +83,6 @@ enum cell_outcome {
     CELL_IS_OVER,    /* nothing is left to do */
 };
 
-/* Nodes that did not start. */
-struct node_errors {
-    struct node_error {
-        unsigned node;
-        char *name, *why; /* owned */
-        bool told;        /* scratch flag, used only while the error's text is made */
-    } *row;               /* by node */
-    size_t n, room;
-};
-
-/* Connections between ranks that are to be cut, as each node has named them (disconnect.c). */
-struct ends {
-    uint64_t due_ns; /* the kernel waits for answers until then; NEVER: it does not wait */
-    struct ends_node {
-        unsigned node;
-        bool waiting;
-        struct buf ends; /* as in ENDS */
-    } *of;               /* owned, n of them */
-    size_t n;
-    bool more;         /* there are more than a message can hold */
-    struct buf silent; /* the addresses of nodes that were lost in silence, 16 bytes each */
-};
-
 /* Where the cell comes from: a client's execute_request, or a CALL from home. */
 struct cell_from {
     struct request *request; /* owned reference: clients show the output under this request */
@@ -138,15 +113,7 @@ struct cell_engine {
     bool here;   /* --on local of a world of its own: on this machine, wherever the group is */
     bool moves;  /* when the old ranks have ended, the engine's run ends; new ranks use plan.on */
     char *said;  /* owned: the engine's last message, or NULL */
-    struct node_errors errors;
-};
-
-/* room.c: the GPU memory of the notebook's ranks, where others start beside them */
-struct cell_room {
-    struct ranks waiting; /* ranks that have not answered */
-    uint64_t due_ns;      /* they are waited for until then; NEVER: nobody is */
-    struct ranks keep;    /* ranks that keep some memory */
-    uint64_t bytes;       /* all of it */
+    struct node_errors *errors; /* owned, of node_errors.c; NULL: there are none */
 };
 
 /* prepare.c and start_ranks.c */
@@ -155,7 +122,7 @@ struct cell_prep {
     bool wants_places, wants_port, wants_capture;
     bool recorded;   /* home was told to add the cell to the history */
     size_t starting; /* index of the member where the last search for a starting rank stopped */
-    struct cell_room room;
+    struct cell_room *room; /* owned, of room.c; NULL: nobody was asked */
 };
 
 /* compare.c, prepare.c and broadcast.c: home's variables that ranks lack */
@@ -168,75 +135,23 @@ struct cell_send {
     struct broadcast *broadcast; /* owned: packed blobs that wait to be sent to ranks, or NULL */
 };
 
-/* The current text of the progress bars. */
-struct cell_bars {
-    struct buf text;
-    bool shown, due, done;
-    uint64_t due_ns;
-};
-
-#define TABS_PLACES 40u
-
-/* cell_panel.c and panel_displays.c */
-struct cell_tabs {
-    struct panel *panel;   /* owned; NULL: there are no tabs */
-    bool shown;            /* the bar and the texts were sent */
-    uint64_t due_ns;       /* when the texts may be sent again */
-    size_t size;           /* bytes of the last texts, in JSON */
-    unsigned outputs;      /* of the page */
-    struct ranks clearing; /* ranks whose next output clears what they have shown */
-    /* displays of ranks, in the order in which they stand on the page */
-    struct tabs_place {
-        unsigned rank;
-        bool marked;  /* the mark is in its HTML, not before it */
-        bool fixed;   /* its id is ours: the rank can't update it */
-        char *id;     /* owned: else its own id, or NULL */
-        bool cleared; /* the rank's next display takes its place */
-    } place[TABS_PLACES];
-    size_t places;
-    /* owned: of each rank the last display, and the last update of one, that the server would not
-     * have let through yet */
-    struct tabs_kept {
-        unsigned rank;
-        char type[24];
-        struct buf content; /* empty: it has been shown */
-    } *kept;
-    size_t kepts, kept_room;
-};
-
-/* cell_output.c */
+/* What the client sees. */
 struct cell_out {
-    struct merge *merge;
-    struct omit *omit; /* between merge and pace, if Jupyter's server limits output; or NULL */
-    struct pace *pace;
-    /* the last display that was left out; it is shown when nothing is left out any more */
-    struct kept_display {
-        char type[24];
-        long rank;
-        struct buf content;
-    } kept;
-    bool labelled; /* a display with a rank's label was shown */
-    struct cell_bars bars;
-    struct cell_tabs tabs;
+    struct output_path *path; /* owned, of cell_output.c; NULL: the cell has no output */
+    struct cell_tabs *tabs;   /* owned, in cell_panel.h; NULL: there are no tabs */
 };
 
-/* stop_ranks.c, disconnect.c and left_behind.c. A time is NEVER if nothing is due. */
+/* How the ranks are stopped. */
 struct cell_stop {
-    bool decided;        /* the error was shown, or the cell has failed: ranks must stop */
-    bool stopping;       /* ranks were told to stop */
-    bool listed;         /* the ranks that hang were named */
-    bool patient;        /* ranks that were formatting a traceback got more time */
-    bool failed_running; /* the cell failed while ranks ran it */
-    bool ending; /* all ranks of script_group have said DONE; their processes must end now */
-    uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
-    uint64_t disconnect_ns;            /* when connections between ranks are cut */
-    uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */
-    uint64_t timeout_ns;               /* when --timeout ends the cell */
-    unsigned interrupts;
-    uint64_t interrupted_ns; /* when the user's first interrupt came */
-    uint64_t gone_ns;        /* killed processes that live longer are left behind */
-    uint64_t stood_ns;       /* how long somebody has stood at a breakpoint, in all */
-    struct ends ends;
+    bool decided;               /* the error was shown, or the cell has failed: ranks must stop */
+    bool stopping;              /* ranks were told to stop */
+    unsigned interrupts;        /* by the user */
+    uint64_t stood_ns;          /* how long somebody has stood at a breakpoint, in all */
+    struct stop_timers *timers; /* owned, of stop_ranks.c */
+    struct ends *ends;          /* owned, of disconnect.c; NULL: no connections are being cut */
+    bool failed_running;        /* run_cell.c: the cell failed while ranks ran it */
+    bool
+        ending; /* run_cell.c: all ranks of script_group have said DONE; their processes must end */
 };
 
 /* live_status.c */
@@ -245,15 +160,6 @@ struct cell_live {
     uint64_t due_ns;    /* time of the next update; NEVER: off */
     uint64_t gauges_ns; /* when it asks nodes again; 0: it has not asked yet */
     uint64_t began_ns;  /* when ranks began to run the cell; 0: they have not begun */
-};
-
-/* hang.c */
-struct cell_hang {
-    uint64_t due_ns;   /* the next look, as if nobody had stood at a breakpoint; NEVER: off */
-    uint64_t limit_ns; /* the longest normal wait */
-    uint64_t id;       /* the message number of the last look; 0: none yet */
-    size_t asked;      /* ranks that have not answered it */
-    char nccl[256];    /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
 };
 
 /* bind_home.c */
@@ -294,7 +200,7 @@ struct cell {
     struct cell_out out;
     struct cell_stop stop;
     struct cell_live live;
-    struct cell_hang hang;
+    struct cell_hang *hang; /* owned, of kernel/ranks/hang.c; NULL: it does not look */
     struct cell_bind bind;
     struct cell_magic magic;
 };
@@ -336,19 +242,22 @@ bool cell_lingers(const struct cell *c); /* some processes of its script have no
  * that is updated in place (else NULL); *shown is set when it has been shown once. */
 void output_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
                    bool *shown);
-int output_open(struct cell *c, struct err *err);
+int output_open(struct cell *c, struct err *err); /* until then, and after -1, output is lost */
+bool output_is_open(const struct cell *c);
 void output_lines(struct cell *c, unsigned rank, const struct span *m);
 /* whole lines, as if the rank had printed them */
 void output_rank_text(struct cell *c, unsigned rank, struct slice text);
 void output_rank_over(struct cell *c, unsigned rank);                 /* it prints nothing more */
 void output_text(struct cell *c, unsigned stream, struct slice text); /* without merge */
-/* rank: a label above the display names it; -1: no label */
-void output_display(struct cell *c, long rank, const char *type, const struct content *p);
+/* a display of this rank, an update of one, or clear_output */
+void output_display(struct cell *c, const struct member *member, const char *type,
+                    const struct content *p);
 /* a line of the kernel's own, on stderr */
 void output_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);
 void output_flush(struct cell *c);
 void output_tick(struct cell *c, uint64_t now);
 uint64_t output_due(const struct cell *c);
+size_t output_waiting(const struct cell *c); /* bytes that wait to be published */
 void output_close(struct cell *c);
 
 #endif

@@ -42,7 +42,6 @@ void start_ready(struct cell *c, const struct rank *r, const struct span *m);
 void start_late(struct cell *c); /* no rank has become ready for too long */
 
 /* ---- room.c ---- */
-void room_init(struct cell *c);
 int room_begin(struct cell *c); /* -1: the cell has failed */
 bool room_look(struct cell *c); /* false: it waits for ranks */
 /* a PROBED; false: it answers another question */

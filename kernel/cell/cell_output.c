@@ -2,12 +2,33 @@
  * which limits them, then pace, which collects them into few messages for the client. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/cell_panel.h"
+#include "kernel/merge/merge.h"
 
 #define KEPT_MAX        ((size_t)4 << 20) /* bytes of the largest display that is kept */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* shortest time between two updates of the bars */
+
+struct output_path {
+    struct merge *merge; /* owned; NULL until a rank has printed */
+    struct omit *omit;   /* owned; NULL if Jupyter's server does not limit output */
+    struct pace *pace;   /* owned */
+    /* the last display that was left out; it is shown when nothing is left out any more */
+    struct kept_display {
+        char type[24];
+        long rank;
+        struct buf content;
+    } kept;
+    bool labelled; /* a display with a rank's label was shown */
+    struct {       /* the current text of the progress bars */
+        struct buf text;
+        bool shown, due, done;
+        uint64_t due_ns;
+    } bars;
+};
 
 static void log_failure(int rc, const struct err *err)
 {
@@ -19,7 +40,7 @@ static int paced(void *arg, unsigned stream, struct slice text)
 {
     struct cell *c = arg;
     struct err err = { "" };
-    const int rc = pace_add(c->out.pace, stream, text, &err);
+    const int rc = pace_add(c->out.path->pace, stream, text, &err);
 
     log_failure(rc, &err);
     return rc;
@@ -29,10 +50,10 @@ static int out_text(void *arg, unsigned stream, struct slice text)
 {
     struct cell *c = arg;
 
-    if (c->out.tabs.panel)
-        return panel_all(c->out.tabs.panel, stream, text);
-    if (c->out.omit)
-        return omit_text(c->out.omit, stream, text);
+    if (c->out.tabs)
+        return panel_all(c->out.tabs->panel, stream, text);
+    if (c->out.path->omit)
+        return omit_text(c->out.path->omit, stream, text);
     if (c->nb->page)
         page_count(c->nb->page, page_size(text));
     return paced(c, stream, text);
@@ -43,7 +64,7 @@ static int left_out(void *arg, size_t lines, size_t displays)
     struct cell *c = arg;
     struct buf note = BUF_INIT;
 
-    displays -= displays && c->out.kept.content.n; /* the kept display will be shown */
+    displays -= displays && c->out.path->kept.content.n; /* the kept display will be shown */
     if (text_left_out(&note, lines, displays, c->from.count) == 0)
         (void)paced(c, 2, buf_slice(&note));
     buf_release(&note);
@@ -54,15 +75,15 @@ static int out_progress(void *arg, struct slice text, bool done)
 {
     struct cell *c = arg;
 
-    if (c->out.tabs.panel)
-        return panel_bars(c->out.tabs.panel, text, done);
-    buf_clear(&c->out.bars.text);
-    if (buf_add_slice(&c->out.bars.text, text) < 0)
+    if (c->out.tabs)
+        return panel_bars(c->out.tabs->panel, text, done);
+    buf_clear(&c->out.path->bars.text);
+    if (buf_add_slice(&c->out.path->bars.text, text) < 0)
         return -1;
-    c->out.bars.due = true;
-    c->out.bars.done = done;
-    if (c->out.bars.due_ns == NEVER)
-        c->out.bars.due_ns = notebook_now(c->nb);
+    c->out.path->bars.due = true;
+    c->out.path->bars.done = done;
+    if (c->out.path->bars.due_ns == NEVER)
+        c->out.path->bars.due_ns = notebook_now(c->nb);
     return 0;
 }
 
@@ -79,13 +100,31 @@ int output_open(struct cell *c, struct err *err)
 {
     const struct omit_out out = { .text = paced, .note = left_out, .arg = c };
 
-    c->out.bars.due_ns = NEVER;
-    if (!(c->out.pace = pace_create(c->nb->ops.clock, out_stream, c, err)))
-        return -1;
-    if (c->nb->page && c->plan.kind != PLAN_RANKS &&
-        !(c->out.omit = omit_create(c->nb->ops.clock, c->nb->page, out)))
+    if (!(c->out.path = calloc(1, sizeof *c->out.path)))
         return err_set(err, "out of memory");
+    c->out.path->bars.due_ns = NEVER;
+    if (!(c->out.path->pace = pace_create(c->nb->ops.clock, out_stream, c, err))) {
+        output_close(c);
+        return -1;
+    }
+    if (c->nb->page && c->plan.kind != PLAN_RANKS &&
+        !(c->out.path->omit = omit_create(c->nb->ops.clock, c->nb->page, out))) {
+        output_close(c);
+        return err_set(err, "out of memory");
+    }
     return 0;
+}
+
+bool output_is_open(const struct cell *c)
+{
+    return c->out.path != NULL;
+}
+
+size_t output_waiting(const struct cell *c)
+{
+    const struct output_path *o = c->out.path;
+
+    return o ? pace_waiting(o->pace) + (o->merge ? merge_waiting(o->merge) : 0) : 0;
 }
 
 static int merge_open(struct cell *c)
@@ -93,23 +132,27 @@ static int merge_open(struct cell *c)
     const struct merge_out out = { .text = out_text, .progress = out_progress, .arg = c };
     struct err err = { "" };
 
-    if (!c->out.merge && !(c->out.merge = merge_create(cell_panel_on(c) ? PLAN_FOLD : c->plan.merge,
-                                                       &c->to, c->nb->ops.clock, out, &err)))
+    if (!c->out.path->merge &&
+        !(c->out.path->merge = merge_create(cell_panel_on(c) ? PLAN_FOLD : c->plan.merge, &c->to,
+                                            c->nb->ops.clock, out, &err)))
         log_failure(-1, &err);
-    return c->out.merge ? 0 : -1;
+    return c->out.path->merge ? 0 : -1;
 }
 
 void output_close(struct cell *c)
 {
-    merge_destroy(c->out.merge);
+    struct output_path *o = c->out.path;
+
+    if (!o)
+        return;
+    merge_destroy(o->merge);
     cell_panel_close(c);
-    omit_destroy(c->out.omit);
-    buf_release(&c->out.bars.text);
-    buf_release(&c->out.kept.content);
-    pace_destroy(c->out.pace);
-    c->out.merge = NULL;
-    c->out.omit = NULL;
-    c->out.pace = NULL;
+    omit_destroy(o->omit);
+    pace_destroy(o->pace);
+    buf_release(&o->bars.text);
+    buf_release(&o->kept.content);
+    free(o);
+    c->out.path = NULL;
 }
 
 void output_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
@@ -135,21 +178,21 @@ void output_bundle(struct cell *c, struct slice text, struct slice html, const c
 /* All bars are in one display, which is updated in place. */
 static void show_progress(struct cell *c)
 {
-    c->out.bars.due = false;
+    c->out.path->bars.due = false;
     if (!cell_is_shown(c))
         return;
-    c->out.bars.due_ns = c->out.bars.done ? NEVER : notebook_now(c->nb) + PROGRESS_GAP_NS;
-    output_bundle(c, buf_slice(&c->out.bars.text), slice_of(NULL, 0), "progress",
-                  &c->out.bars.shown);
-    c->out.bars.shown = !c->out.bars.done;
+    c->out.path->bars.due_ns = c->out.path->bars.done ? NEVER
+                                                      : notebook_now(c->nb) + PROGRESS_GAP_NS;
+    output_bundle(c, buf_slice(&c->out.path->bars.text), slice_of(NULL, 0), "progress",
+                  &c->out.path->bars.shown);
+    c->out.path->bars.shown = !c->out.path->bars.done;
 }
 
 static void flush_pace(struct cell *c)
 {
     struct err err = { "" };
 
-    if (c->out.pace)
-        log_failure(pace_flush(c->out.pace, &err), &err);
+    log_failure(pace_flush(c->out.path->pace, &err), &err);
 }
 
 static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
@@ -157,13 +200,13 @@ static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned f
 {
     struct err err = { "" };
 
-    if (merge_open(c) < 0)
+    if (!c->out.path || merge_open(c) < 0)
         return;
-    if (ranks_has(&c->out.tabs.clearing, rank))
+    if (c->out.tabs && ranks_has(&c->out.tabs->clearing, rank))
         panel_displays_clear(c, rank);
-    log_failure(merge_lines(c->out.merge, rank, stream, flags, data, &err), &err);
-    if (c->out.tabs.panel)
-        log_failure(panel_lines(c->out.tabs.panel, rank, stream, flags, data, &err), &err);
+    log_failure(merge_lines(c->out.path->merge, rank, stream, flags, data, &err), &err);
+    if (c->out.tabs)
+        log_failure(panel_lines(c->out.tabs->panel, rank, stream, flags, data, &err), &err);
 }
 
 void output_lines(struct cell *c, unsigned rank, const struct span *m)
@@ -181,14 +224,15 @@ void output_rank_over(struct cell *c, unsigned rank)
 {
     struct err err = { "" };
 
-    if (c->out.merge)
-        log_failure(merge_rank_over(c->out.merge, rank, &err), &err);
+    if (c->out.path && c->out.path->merge)
+        log_failure(merge_rank_over(c->out.path->merge, rank, &err), &err);
     cell_panel_rank_over(c, rank);
 }
 
 void output_text(struct cell *c, unsigned stream, struct slice text)
 {
-    (void)out_text(c, stream == 2 ? 2 : 1, text);
+    if (c->out.path)
+        (void)out_text(c, stream == 2 ? 2 : 1, text);
 }
 
 static void publish_display(struct cell *c, long rank, const char *type, const struct content *p)
@@ -196,40 +240,66 @@ static void publish_display(struct cell *c, long rank, const char *type, const s
     char label[24];
 
     snprintf(label, sizeof label, "[%ld]\n", rank);
-    if (rank >= 0 && c->out.pace)
+    if (rank >= 0)
         (void)paced(c, 1, slice_text(label));
     if (rank >= 0 && c->nb->page)
         page_count(c->nb->page, sizeof label);
     flush_pace(c);
-    buf_clear(&c->out.kept.content);
+    buf_clear(&c->out.path->kept.content);
     c->nb->ops.publish(c->nb->ops.arg, c->from.request, type, p);
 }
 
 /* Shows the last of the displays that were left out, since the last lines are shown too. */
 static void show_kept(struct cell *c)
 {
-    struct buf content = c->out.kept.content;
+    struct buf content = c->out.path->kept.content;
     const struct content p = { .content = buf_slice(&content) };
 
-    if (!content.n || omit_due_ns(c->out.omit) != NEVER)
+    if (!content.n || omit_due_ns(c->out.path->omit) != NEVER)
         return;
-    c->out.kept.content = (struct buf)BUF_INIT;
+    c->out.path->kept.content = (struct buf)BUF_INIT;
     page_count(c->nb->page, content.n);
-    publish_display(c, c->out.kept.rank, c->out.kept.type, &p);
+    publish_display(c, c->out.path->kept.rank, c->out.path->kept.type, &p);
     buf_release(&content);
 }
 
-void output_display(struct cell *c, long rank, const char *type, const struct content *p)
+/* rank: a label above the display names it; -1: no label */
+static void show_display(struct cell *c, long rank, const char *type, const struct content *p)
 {
-    if (!c->out.omit || omit_display(c->out.omit, p->content.n)) {
+    struct kept_display *kept = &c->out.path->kept;
+
+    if (!c->out.path->omit || omit_display(c->out.path->omit, p->content.n)) {
         publish_display(c, rank, type, p);
         return;
     }
-    buf_clear(&c->out.kept.content);
-    c->out.kept.rank = rank;
-    snprintf(c->out.kept.type, sizeof c->out.kept.type, "%s", type);
-    if (p->content.n > KEPT_MAX || p->n || buf_add_slice(&c->out.kept.content, p->content) < 0)
-        buf_clear(&c->out.kept.content);
+    buf_clear(&kept->content);
+    kept->rank = rank;
+    snprintf(kept->type, sizeof kept->type, "%s", type);
+    if (p->content.n > KEPT_MAX || p->n || buf_add_slice(&kept->content, p->content) < 0)
+        buf_clear(&kept->content);
+}
+
+/* The first rank's displays need a label only after a display of another rank, because a page shows
+ * a display without a label under the label before it. */
+static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
+{
+    return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
+           (member != &c->member[0] || c->out.path->labelled);
+}
+
+void output_display(struct cell *c, const struct member *member, const char *type,
+                    const struct content *p)
+{
+    struct err err = { "" };
+    bool labelled;
+
+    if (!c->out.path)
+        return;
+    labelled = is_labelled(c, member, type);
+    if (c->out.path->merge)
+        log_failure(merge_flush_rank(c->out.path->merge, member->rank, &err), &err);
+    c->out.path->labelled = c->out.path->labelled || labelled;
+    show_display(c, labelled ? (long)member->rank : -1, type, p);
 }
 
 void output_note(struct cell *c, const char *format, ...)
@@ -242,7 +312,7 @@ void output_note(struct cell *c, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     text_trim(text);
-    if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.pace)
+    if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.path)
         (void)paced(c, 2, buf_slice(&line));
     buf_release(&line);
 }
@@ -251,14 +321,16 @@ void output_flush(struct cell *c)
 {
     struct err err = { "" };
 
-    if (c->out.merge)
-        log_failure(merge_flush(c->out.merge, &err), &err);
-    if (c->out.omit && omit_flush(c->out.omit) < 0)
+    if (!c->out.path)
+        return;
+    if (c->out.path->merge)
+        log_failure(merge_flush(c->out.path->merge, &err), &err);
+    if (c->out.path->omit && omit_flush(c->out.path->omit) < 0)
         log_error("output", "out of memory: last lines are lost");
     flush_pace(c);
-    if (c->out.omit)
+    if (c->out.path->omit)
         show_kept(c);
-    if (c->out.bars.due)
+    if (c->out.path->bars.due)
         show_progress(c);
     cell_panel_flush(c);
 }
@@ -267,15 +339,16 @@ void output_tick(struct cell *c, uint64_t now)
 {
     struct err err = { "" };
 
-    if (c->out.merge)
-        log_failure(merge_tick(c->out.merge, &err), &err);
-    if (c->out.omit && omit_tick(c->out.omit) < 0)
+    if (!c->out.path)
+        return;
+    if (c->out.path->merge)
+        log_failure(merge_tick(c->out.path->merge, &err), &err);
+    if (c->out.path->omit && omit_tick(c->out.path->omit) < 0)
         log_error("output", "out of memory: last lines are lost");
-    if (c->out.omit)
+    if (c->out.path->omit)
         show_kept(c);
-    if (c->out.pace)
-        log_failure(pace_tick(c->out.pace, &err), &err);
-    if (c->out.bars.due && now >= c->out.bars.due_ns) {
+    log_failure(pace_tick(c->out.path->pace, &err), &err);
+    if (c->out.path->bars.due && now >= c->out.path->bars.due_ns) {
         flush_pace(c);
         show_progress(c);
     }
@@ -284,11 +357,15 @@ void output_tick(struct cell *c, uint64_t now)
 
 uint64_t output_due(const struct cell *c)
 {
-    const uint64_t merge = c->out.merge ? merge_due_ns(c->out.merge) : NEVER;
-    const uint64_t omit = c->out.omit ? omit_due_ns(c->out.omit) : NEVER;
-    const uint64_t pace = c->out.pace ? pace_due_ns(c->out.pace) : NEVER;
-    const uint64_t bars = c->out.bars.due ? c->out.bars.due_ns : NEVER;
+    const struct output_path *o = c->out.path;
+    uint64_t first;
 
-    return clock_earlier(clock_earlier(clock_earlier(merge, omit), clock_earlier(pace, bars)),
-                         cell_panel_due(c));
+    if (!o)
+        return NEVER;
+    first = clock_earlier(pace_due_ns(o->pace), o->bars.due ? o->bars.due_ns : NEVER);
+    if (o->merge)
+        first = clock_earlier(first, merge_due_ns(o->merge));
+    if (o->omit)
+        first = clock_earlier(first, omit_due_ns(o->omit));
+    return clock_earlier(first, cell_panel_due(c));
 }

@@ -3,29 +3,35 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 
 #define GAP_NS (500 * NS_PER_MS) /* shortest time between two updates */
 
-bool cell_panel_on(struct cell *c)
+static struct cell_tabs *tabs_open(const struct cell *c)
 {
-    struct cell_tabs *t = &c->out.tabs;
-    struct err err = { "" };
+    struct cell_tabs *t = calloc(1, sizeof *t);
+    struct err err = { "out of memory" };
     char name[64];
 
-    if (t->panel || c->plan.merge != PLAN_PANEL)
-        return t->panel != NULL;
-    if (ranks_count(&c->to) < 2 || !cell_is_shown(c) || cell_is_piped(c)) {
-        c->plan.merge = PLAN_FOLD;
-        return false;
-    }
     snprintf(name, sizeof name, "cs%s-%" PRIu64, c->nb->config.run_id, c->id);
-    if (!(t->panel = panel_create(name, c->from.count, &c->to, c->nb->ops.clock, &err))) {
-        log_error("output", "%s: there are no tabs", err.text);
+    if (t && (t->panel = panel_create(name, c->from.count, &c->to, c->nb->ops.clock, &err)))
+        return t;
+    log_error("output", "%s: there are no tabs", err.text);
+    free(t);
+    return NULL;
+}
+
+bool cell_panel_on(struct cell *c)
+{
+    if (c->out.tabs || c->plan.merge != PLAN_PANEL)
+        return c->out.tabs != NULL;
+    if (ranks_count(&c->to) > 1 && cell_is_shown(c) && !cell_is_piped(c))
+        c->out.tabs = tabs_open(c);
+    if (!c->out.tabs)
         c->plan.merge = PLAN_FOLD;
-    }
-    return t->panel != NULL;
+    return c->out.tabs != NULL;
 }
 
 /* The words are live_status.c's. A rank that has begun, or not, when the cell is over, is said to
@@ -48,7 +54,7 @@ static void take_states(struct cell *c)
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
 
-        panel_state(c->out.tabs.panel, m->rank, over ? of[m->state].last : of[m->state].word,
+        panel_state(c->out.tabs->panel, m->rank, over ? of[m->state].last : of[m->state].word,
                     over && m->state <= MEMBER_RUNNING ? PANEL_BAD : of[m->state].kind);
     }
 }
@@ -57,17 +63,17 @@ static void show_bar(struct cell *c)
 {
     struct buf html = BUF_INIT;
 
-    if (panel_bar(c->out.tabs.panel, &html) < 0)
+    if (panel_bar(c->out.tabs->panel, &html) < 0)
         log_error("output", "out of memory: there are no tabs to choose from");
     else
         output_bundle(c, slice_of(NULL, 0), buf_slice(&html), NULL, NULL);
     buf_release(&html);
-    c->out.tabs.outputs++;
+    c->out.tabs->outputs++;
 }
 
 static void show(struct cell *c)
 {
-    struct cell_tabs *t = &c->out.tabs;
+    struct cell_tabs *t = c->out.tabs;
     struct buf text = BUF_INIT, html = BUF_INIT;
 
     if (!t->shown)
@@ -89,19 +95,19 @@ static void show(struct cell *c)
 /* false: Jupyter's server would not let so much through yet. */
 static bool fits(struct cell *c)
 {
-    if (!c->nb->page || page_fits(c->nb->page, PAGE_TEXT, c->out.tabs.size))
+    if (!c->nb->page || page_fits(c->nb->page, PAGE_TEXT, c->out.tabs->size))
         return true;
-    c->out.tabs.due_ns = page_due_ns(c->nb->page);
+    c->out.tabs->due_ns = page_due_ns(c->nb->page);
     return false;
 }
 
 void cell_panel_flush(struct cell *c)
 {
-    const struct cell_tabs *t = &c->out.tabs;
+    const struct cell_tabs *t = c->out.tabs;
     const bool over = cell_is_over(c);
     struct err err = { "" };
 
-    if (!t->panel)
+    if (!t)
         return;
     if (panel_flush(t->panel, &err) < 0)
         log_error("output", "%s", err.text);
@@ -116,20 +122,20 @@ void cell_panel_rank_over(struct cell *c, unsigned rank)
 {
     struct err err = { "" };
 
-    if (!c->out.tabs.panel)
+    if (!c->out.tabs)
         return;
-    if (panel_rank_over(c->out.tabs.panel, rank, &err) < 0)
+    if (panel_rank_over(c->out.tabs->panel, rank, &err) < 0)
         log_error("output", "%s", err.text);
-    if (c->out.tabs.shown)
+    if (c->out.tabs->shown)
         take_states(c);
 }
 
 void cell_panel_tick(struct cell *c)
 {
-    struct cell_tabs *t = &c->out.tabs;
+    struct cell_tabs *t = c->out.tabs;
     struct err err = { "" };
 
-    if (!t->panel)
+    if (!t)
         return;
     if (panel_tick(t->panel, &err) < 0)
         log_error("output", "%s", err.text);
@@ -144,9 +150,9 @@ void cell_panel_tick(struct cell *c)
 
 uint64_t cell_panel_due(const struct cell *c)
 {
-    const struct cell_tabs *t = &c->out.tabs;
+    const struct cell_tabs *t = c->out.tabs;
 
-    if (!t->panel)
+    if (!t)
         return NEVER;
     return clock_earlier(clock_earlier(panel_due_ns(t->panel),
                                        panel_changed(t->panel) ? t->due_ns : NEVER),
@@ -155,8 +161,11 @@ uint64_t cell_panel_due(const struct cell *c)
 
 void cell_panel_close(struct cell *c)
 {
-    panel_destroy(c->out.tabs.panel);
-    c->out.tabs.panel = NULL;
+    if (!c->out.tabs)
+        return;
+    panel_destroy(c->out.tabs->panel);
     panel_displays_close(c);
-    ranks_release(&c->out.tabs.clearing);
+    ranks_release(&c->out.tabs->clearing);
+    free(c->out.tabs);
+    c->out.tabs = NULL;
 }

@@ -3,6 +3,36 @@
 #define KERNEL_CELL_CELL_PANEL_H
 
 #include "kernel/cell/cell.h"
+#include "kernel/merge/panel.h"
+
+#define TABS_PLACES 40u
+
+/* The tabs of a cell; cell_panel.c makes and frees it. */
+struct cell_tabs {
+    struct panel *panel;   /* owned */
+    bool shown;            /* the bar and the texts were sent */
+    uint64_t due_ns;       /* when the texts may be sent again */
+    size_t size;           /* bytes of the last texts, in JSON */
+    unsigned outputs;      /* of the page */
+    struct ranks clearing; /* ranks whose next output clears what they have shown */
+    /* displays of ranks, in the order in which they stand on the page */
+    struct tabs_place {
+        unsigned rank;
+        bool marked;  /* the mark is in its HTML, not before it */
+        bool fixed;   /* its id is ours: the rank can't update it */
+        char *id;     /* owned: else its own id, or NULL */
+        bool cleared; /* the rank's next display takes its place */
+    } place[TABS_PLACES];
+    size_t places;
+    /* owned: for each rank, the last display and the last update that wait because Jupyter's server
+     * would drop them now */
+    struct tabs_kept {
+        unsigned rank;
+        char type[24];
+        struct buf content; /* empty: it has been shown */
+    } *kept;
+    size_t kepts, kept_room;
+};
 
 /* ---- cell_panel.c ---- */
 /* Are there tabs? The first call makes them. A single rank has none. */

@@ -5,7 +5,8 @@
 #include "kernel/cell/cell.h"
 
 /* ---- stop_ranks.c ---- */
-void stop_init(struct cell *c);
+int stop_init(struct cell *c); /* -1: memory is out */
+void stop_release(struct cell *c);
 void stop_set_timeout(struct cell *c); /* --timeout counts from now on */
 void stop_running(struct cell *c);     /* interrupts the members that still run */
 void stop_over(struct cell *c);        /* all members have ended: turns the timers off */
@@ -28,9 +29,9 @@ void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, 
 void stop_stack(struct cell *c, uint32_t worker, struct slice text);
 
 /* ---- disconnect.c ---- */
-void disconnect_init(struct cell *c);
 void disconnect_begin(struct cell *c);
 void disconnect_over(struct cell *c); /* does not wait for answers any more */
+void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come so much later */
 uint64_t disconnect_due(const struct cell *c);
 void disconnect_ends(struct cell *c, unsigned node, const struct span *m);
 void disconnect_tick(struct cell *c, uint64_t now);

@@ -17,6 +17,19 @@
 #define PAIR_SIZE (2 * END_SIZE)     /* bytes of a connection in ENDS */
 #define ALL_MAX   ((size_t)64 << 20) /* bytes of all reports together */
 
+/* Connections between ranks that are to be cut, as each node has named them. */
+struct ends {
+    uint64_t due_ns; /* the kernel waits for answers until then; NEVER: it does not wait */
+    struct ends_node {
+        unsigned node;
+        bool waiting;
+        struct buf ends; /* as in ENDS */
+    } *of;               /* owned, n of them */
+    size_t n;
+    bool more;         /* there are more than a message can hold */
+    struct buf silent; /* the addresses of nodes that were lost in silence, 16 bytes each */
+};
+
 static bool lives_on(const struct rank *r, const void *node)
 {
     return r->node == *(const unsigned *)node && rank_alive(r);
@@ -35,36 +48,46 @@ static struct ends_node *find(struct ends *e, unsigned node)
     return NULL;
 }
 
-void disconnect_init(struct cell *c)
-{
-    c->stop.ends.due_ns = NEVER;
-}
-
 void disconnect_over(struct cell *c)
 {
-    c->stop.ends.due_ns = NEVER;
+    if (c->stop.ends)
+        c->stop.ends->due_ns = NEVER;
+}
+
+void disconnect_put_off(struct cell *c, uint64_t ns)
+{
+    if (disconnect_due(c) != NEVER)
+        c->stop.ends->due_ns += ns;
 }
 
 void disconnect_release(struct cell *c)
 {
-    for (size_t k = 0; k < c->stop.ends.n; k++)
-        buf_release(&c->stop.ends.of[k].ends);
-    buf_release(&c->stop.ends.silent);
-    free(c->stop.ends.of);
-    c->stop.ends = (struct ends){ .due_ns = NEVER };
+    struct ends *e = c->stop.ends;
+
+    for (size_t k = 0; e && k < e->n; k++)
+        buf_release(&e->of[k].ends);
+    if (e) {
+        buf_release(&e->silent);
+        free(e->of);
+    }
+    free(e);
+    c->stop.ends = NULL;
 }
 
 /* One entry for each node on which ranks live. */
 static int list_nodes(struct cell *c)
 {
     const struct group *g = c->group;
+    struct ends *e;
 
     disconnect_release(c);
-    if (!(c->stop.ends.of = calloc(g->size + 1u, sizeof *c->stop.ends.of)))
+    if (!(e = c->stop.ends = calloc(1, sizeof *e)) ||
+        !(e->of = calloc(g->size + 1u, sizeof *e->of)))
         return -1;
+    e->due_ns = NEVER;
     for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].worker && rank_alive(&g->rank[k]) && !find(&c->stop.ends, g->rank[k].node))
-            c->stop.ends.of[c->stop.ends.n++].node = g->rank[k].node;
+        if (g->rank[k].worker && rank_alive(&g->rank[k]) && !find(e, g->rank[k].node))
+            e->of[e->n++].node = g->rank[k].node;
     return 0;
 }
 
@@ -101,7 +124,7 @@ static int list_silent(struct cell *c)
         rc = add_addresses(c, false, &others);
     for (size_t at = 0; rc == 0 && at + IP_SIZE <= lost.n; at += IP_SIZE)
         if (!has_address(&others, lost.p + at))
-            rc = buf_add(&c->stop.ends.silent, lost.p + at, IP_SIZE);
+            rc = buf_add(&c->stop.ends->silent, lost.p + at, IP_SIZE);
     buf_release(&lost);
     buf_release(&others);
     return rc;
@@ -187,9 +210,9 @@ static void cut_at(struct cell *c, const struct reports *reports, const struct e
     struct span m = { .kind = SPAN_SEVER, .cell = c->id };
     struct buf ends = BUF_INIT;
 
-    if ((of->waiting ? add_others(&c->stop.ends, of, &ends)
-                     : add_matches(&c->stop.ends, reports, of, &ends)) < 0)
-        c->stop.ends.more = true;
+    if ((of->waiting ? add_others(c->stop.ends, of, &ends)
+                     : add_matches(c->stop.ends, reports, of, &ends)) < 0)
+        c->stop.ends->more = true;
     m.v[F_SEVER_ENDS].s = buf_slice(&ends);
     (void)send(c, of->node, &m);
     buf_release(&ends);
@@ -197,7 +220,7 @@ static void cut_at(struct cell *c, const struct reports *reports, const struct e
 
 static void cut(struct cell *c)
 {
-    struct ends *e = &c->stop.ends;
+    struct ends *e = c->stop.ends;
     struct reports reports;
 
     e->due_ns = NEVER;
@@ -221,15 +244,16 @@ void disconnect_begin(struct cell *c)
 
     if (list_nodes(c) < 0 || list_silent(c) < 0) {
         log_error("disconnect", "connections between ranks are not cut: out of memory");
+        disconnect_release(c);
         return;
     }
-    ask_all = c->stop.ends.n > 1 || c->stop.ends.silent.n;
-    for (size_t k = 0; ask_all && k < c->stop.ends.n; k++) {
-        c->stop.ends.of[k].waiting = send(c, c->stop.ends.of[k].node, &ask) == 0;
-        wait = wait || c->stop.ends.of[k].waiting;
+    ask_all = c->stop.ends->n > 1 || c->stop.ends->silent.n;
+    for (size_t k = 0; ask_all && k < c->stop.ends->n; k++) {
+        c->stop.ends->of[k].waiting = send(c, c->stop.ends->of[k].node, &ask) == 0;
+        wait = wait || c->stop.ends->of[k].waiting;
     }
     if (wait)
-        c->stop.ends.due_ns = notebook_now(c->nb) + ENDS_NS;
+        c->stop.ends->due_ns = notebook_now(c->nb) + ENDS_NS;
     else
         cut(c);
 }
@@ -249,25 +273,25 @@ static void take(struct ends *e, struct ends_node *of, struct slice said)
 
 void disconnect_ends(struct cell *c, unsigned node, const struct span *m)
 {
-    struct ends_node *of = find(&c->stop.ends, node);
+    struct ends_node *of = c->stop.ends ? find(c->stop.ends, node) : NULL;
 
-    if (!of || !of->waiting || m->cell != c->id || c->stop.ends.due_ns == NEVER)
+    if (!of || !of->waiting || m->cell != c->id || c->stop.ends->due_ns == NEVER)
         return;
     of->waiting = false;
-    take(&c->stop.ends, of, m->v[F_ENDS_ENDS].s);
-    for (size_t k = 0; k < c->stop.ends.n; k++)
-        if (c->stop.ends.of[k].waiting)
+    take(c->stop.ends, of, m->v[F_ENDS_ENDS].s);
+    for (size_t k = 0; k < c->stop.ends->n; k++)
+        if (c->stop.ends->of[k].waiting)
             return;
     cut(c);
 }
 
 uint64_t disconnect_due(const struct cell *c)
 {
-    return c->stop.ends.due_ns;
+    return c->stop.ends ? c->stop.ends->due_ns : NEVER;
 }
 
 void disconnect_tick(struct cell *c, uint64_t now)
 {
-    if (now >= c->stop.ends.due_ns)
+    if (now >= disconnect_due(c))
         cut(c);
 }

@@ -237,7 +237,7 @@ static int take_nodes(struct cell *c)
 enum cell_outcome engine_look(struct cell *c)
 {
     if (c->engine.wanted) {
-        if (c->engine.errors.n) {
+        if (c->engine.errors) {
             node_errors_look(c);
             return CELL_STAYS;
         }
@@ -263,7 +263,7 @@ static void on_message(struct notebook *nb, const char *text)
 {
     struct cell *c = nb->cell;
 
-    if (!c || !c->out.pace) {
+    if (!c || !output_is_open(c)) {
         log_info("engine", "%s", text);
         return;
     }
@@ -323,7 +323,7 @@ static void on_failed(struct notebook *nb, const char *text)
 {
     nb->group->engine = 0; /* it has ended already, and need not be stopped */
     if (nb->cell && nb->cell->engine.wanted && !nb->cell->bad) {
-        if (nb->cell->engine.errors.n)
+        if (nb->cell->engine.errors)
             node_errors_fail(nb->cell);
         else
             cell_fail(nb->cell, "EngineError", "%s", text);

@@ -10,6 +10,16 @@
 #define MOMENT_NS (1500 * NS_PER_MS)
 #define NAMED_MAX 8u
 
+/* Nodes that did not start. */
+struct node_errors {
+    struct node_error {
+        unsigned node;
+        char *name, *why; /* owned */
+        bool told;        /* scratch flag, used only while the error's text is made */
+    } *row;               /* by node */
+    size_t n, room;
+};
+
 /* Is a node still starting? */
 static bool any_starting(const struct notebook *nb)
 {
@@ -95,7 +105,7 @@ static bool is_alike(const struct node_errors *a, const char *mark)
 
 void node_errors_fail(struct cell *c)
 {
-    struct node_errors *a = &c->engine.errors;
+    struct node_errors *a = c->engine.errors;
     struct buf words = BUF_INIT;
     char mark[MARK_SIZE];
     int rc;
@@ -114,7 +124,7 @@ void node_errors_fail(struct cell *c)
 
 void node_errors_look(struct cell *c)
 {
-    if (c->engine.errors.n && !any_starting(c->nb))
+    if (c->engine.errors && !any_starting(c->nb))
         node_errors_fail(c);
 }
 
@@ -141,9 +151,11 @@ static int add(struct node_errors *a, unsigned node, const char *name, const cha
 
 void node_errors_add(struct cell *c, unsigned node, const char *name, const char *why)
 {
-    struct node_errors *a = &c->engine.errors;
+    struct node_errors *a = c->engine.errors;
 
-    if (add(a, node, name, why) < 0) {
+    if (!a)
+        a = c->engine.errors = calloc(1, sizeof *a);
+    if (!a || add(a, node, name, why) < 0) {
         cell_fail(c, "RankNotStarted", "%s did not come up: %s", name, why);
         return;
     }
@@ -154,12 +166,14 @@ void node_errors_add(struct cell *c, unsigned node, const char *name, const char
 
 void node_errors_release(struct cell *c)
 {
-    struct node_errors *a = &c->engine.errors;
+    struct node_errors *a = c->engine.errors;
 
-    for (size_t i = 0; i < a->n; i++) {
+    for (size_t i = 0; a && i < a->n; i++) {
         free(a->row[i].name);
         free(a->row[i].why);
     }
-    free(a->row);
-    *a = (struct node_errors){ .n = 0 };
+    if (a)
+        free(a->row);
+    free(a);
+    c->engine.errors = NULL;
 }

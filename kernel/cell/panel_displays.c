@@ -71,7 +71,7 @@ static int put_mark(struct cell *c, unsigned rank, json_t *data)
 {
     const char *own = json_string_value(json_object_get(data, "text/html"));
     struct buf html = BUF_INIT;
-    int rc = panel_marker(c->out.tabs.panel, rank, false, &html);
+    int rc = panel_marker(c->out.tabs->panel, rank, false, &html);
 
     if (rc == 0 && (rc = buf_add_text(&html, own)) == 0)
         rc = json_object_set_new(data, "text/html", json_stringn(html.p, html.n));
@@ -86,7 +86,7 @@ static void show_mark(struct cell *c, unsigned rank, size_t place)
 
     id_of(c, "mark", place, id);
     snprintf(text, sizeof text, "[%u]", rank);
-    if (panel_marker(c->out.tabs.panel, rank, true, &html) == 0 &&
+    if (panel_marker(c->out.tabs->panel, rank, true, &html) == 0 &&
         jupyter_display(&content, slice_text(text), buf_slice(&html), id) == 0)
         pass(c, "display_data", &(struct content){ .content = buf_slice(&content) });
     buf_release(&html);
@@ -97,7 +97,7 @@ static void show_mark(struct cell *c, unsigned rank, size_t place)
 static void show_at(struct cell *c, size_t place, bool again, json_t *content,
                     struct slice metadata)
 {
-    const struct tabs_place *at = &c->out.tabs.place[place];
+    const struct tabs_place *at = &c->out.tabs->place[place];
     json_t *transient = json_object_get(content, "transient");
     struct buf text = BUF_INIT;
     char id[128];
@@ -119,7 +119,7 @@ static void show_at(struct cell *c, size_t place, bool again, json_t *content,
 /* The first place of the rank that it has cleared, and that fits; -1: none. */
 static long cleared_place(const struct cell *c, unsigned rank, bool html)
 {
-    const struct cell_tabs *t = &c->out.tabs;
+    const struct cell_tabs *t = c->out.tabs;
 
     for (size_t k = 0; k < t->places; k++)
         if (t->place[k].cleared && t->place[k].rank == rank && (html || !t->place[k].marked))
@@ -130,7 +130,7 @@ static long cleared_place(const struct cell *c, unsigned rank, bool html)
 /* content: NULL if the display was not read. */
 static void show(struct cell *c, unsigned rank, const struct content *p, json_t *content)
 {
-    struct cell_tabs *t = &c->out.tabs;
+    struct cell_tabs *t = c->out.tabs;
     const bool fixed = content && !own_id(content);
     const bool html = fixed && shows_html(json_object_get(content, "data")) &&
                       !is_isolated(content);
@@ -211,7 +211,7 @@ static void make_place_empty(struct cell *c, const char *what, size_t place)
 /* The display of a place that is ours will be replaced. Another one is empty from now on. */
 static void clear_place(struct cell *c, size_t k)
 {
-    struct tabs_place *at = &c->out.tabs.place[k];
+    struct tabs_place *at = &c->out.tabs->place[k];
 
     at->cleared |= at->fixed;
     if (!at->id)
@@ -224,7 +224,7 @@ static void clear_place(struct cell *c, size_t k)
 
 void panel_displays_clear(struct cell *c, unsigned rank)
 {
-    struct cell_tabs *t = &c->out.tabs;
+    struct cell_tabs *t = c->out.tabs;
 
     ranks_remove(&t->clearing, rank);
     panel_clear(t->panel, rank);
@@ -236,7 +236,7 @@ void panel_displays_clear(struct cell *c, unsigned rank)
 /* With wait, the rank's next output does it. */
 static void clear(struct cell *c, unsigned rank, const struct content *p)
 {
-    struct cell_tabs *t = &c->out.tabs;
+    struct cell_tabs *t = c->out.tabs;
     json_t *content = text_parse(p->content);
     const bool waits = json_is_true(json_object_get(content, "wait"));
 
@@ -274,7 +274,7 @@ static bool fits(const struct cell *c, size_t n)
 
 static struct tabs_kept *kept_of(struct cell *c, unsigned rank, const char *type, bool make)
 {
-    struct cell_tabs *t = &c->out.tabs;
+    struct cell_tabs *t = c->out.tabs;
     struct tabs_kept *row;
 
     for (size_t k = 0; k < t->kepts; k++)
@@ -292,7 +292,7 @@ static void forget(struct cell *c, struct tabs_kept *kept)
 {
     if (!kept || !kept->content.n)
         return;
-    panel_left_out(c->out.tabs.panel, kept->rank);
+    panel_left_out(c->out.tabs->panel, kept->rank);
     buf_clear(&kept->content);
 }
 
@@ -302,7 +302,7 @@ static void keep(struct cell *c, unsigned rank, const char *type, const struct c
 
     forget(c, kept);
     if (!kept || p->n || p->content.n > READ_MAX || buf_add_slice(&kept->content, p->content) < 0)
-        panel_left_out(c->out.tabs.panel, rank);
+        panel_left_out(c->out.tabs->panel, rank);
 }
 
 static bool is_same(const struct tabs_kept *kept, const struct content *p)
@@ -342,16 +342,16 @@ static void show_kept(struct cell *c, struct tabs_kept *kept)
 
 bool panel_displays_wait(const struct cell *c)
 {
-    for (size_t k = 0; k < c->out.tabs.kepts; k++)
-        if (c->out.tabs.kept[k].content.n)
+    for (size_t k = 0; k < c->out.tabs->kepts; k++)
+        if (c->out.tabs->kept[k].content.n)
             return true;
     return false;
 }
 
 void panel_displays_tick(struct cell *c)
 {
-    for (size_t k = 0; k < c->out.tabs.kepts; k++) {
-        struct tabs_kept *kept = &c->out.tabs.kept[k];
+    for (size_t k = 0; k < c->out.tabs->kepts; k++) {
+        struct tabs_kept *kept = &c->out.tabs->kept[k];
 
         if (kept->content.n && fits(c, kept->content.n))
             show_kept(c, kept);
@@ -364,11 +364,11 @@ void panel_displays_take(struct cell *c, unsigned rank, const char *type, const 
         clear(c, rank, p);
         return;
     }
-    if (ranks_has(&c->out.tabs.clearing, rank))
+    if (ranks_has(&c->out.tabs->clearing, rank))
         panel_displays_clear(c, rank);
     if (prints(c, rank, type, p))
         return;
-    if (!c->out.tabs.shown)
+    if (!c->out.tabs->shown)
         cell_panel_flush(c);
     type = join_kept(c, rank, type, p);
     if (!fits(c, p->content.n)) {
@@ -382,12 +382,12 @@ void panel_displays_take(struct cell *c, unsigned rank, const char *type, const 
 /* The last texts follow. */
 static void end_kept(struct cell *c)
 {
-    for (size_t k = 0; k < c->out.tabs.kepts; k++) {
-        struct tabs_kept *kept = &c->out.tabs.kept[k];
+    for (size_t k = 0; k < c->out.tabs->kepts; k++) {
+        struct tabs_kept *kept = &c->out.tabs->kept[k];
 
         if (!kept->content.n)
             continue;
-        if (page_fits(c->nb->page, PAGE_REST, kept->content.n + c->out.tabs.size))
+        if (page_fits(c->nb->page, PAGE_REST, kept->content.n + c->out.tabs->size))
             show_kept(c, kept);
         else
             forget(c, kept);
@@ -396,7 +396,7 @@ static void end_kept(struct cell *c)
 
 void panel_displays_end(struct cell *c)
 {
-    struct cell_tabs *t = &c->out.tabs;
+    struct cell_tabs *t = c->out.tabs;
 
     end_kept(c);
     for (size_t k = 0; k < t->places; k++) {
@@ -410,12 +410,12 @@ void panel_displays_end(struct cell *c)
 
 void panel_displays_close(struct cell *c)
 {
-    for (size_t k = 0; k < c->out.tabs.places; k++)
-        free(c->out.tabs.place[k].id);
-    c->out.tabs.places = 0;
-    for (size_t k = 0; k < c->out.tabs.kepts; k++)
-        buf_release(&c->out.tabs.kept[k].content);
-    free(c->out.tabs.kept);
-    c->out.tabs.kept = NULL;
-    c->out.tabs.kepts = 0;
+    for (size_t k = 0; k < c->out.tabs->places; k++)
+        free(c->out.tabs->place[k].id);
+    c->out.tabs->places = 0;
+    for (size_t k = 0; k < c->out.tabs->kepts; k++)
+        buf_release(&c->out.tabs->kept[k].content);
+    free(c->out.tabs->kept);
+    c->out.tabs->kept = NULL;
+    c->out.tabs->kepts = 0;
 }

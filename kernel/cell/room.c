@@ -1,18 +1,23 @@
 /* Room on GPUs for ranks that end with their cell, where the group's ranks have the same GPUs: idle
  * ranks give back the memory that they do not use, and a line says what they keep. */
+#include <stdlib.h>
+
 #include "kernel/cell/cell_before.h"
 #include "kernel/notebook/notebook.h"
 
 #define ANSWER_NS (2 * NS_PER_S) /* time limit for the ranks' answers: a driver may hang */
 
+/* The GPU memory of the notebook's ranks. */
+struct cell_room {
+    struct ranks waiting; /* ranks that have not answered */
+    uint64_t due_ns;      /* they are waited for until then; NEVER: nobody is */
+    struct ranks keep;    /* ranks that keep some memory */
+    uint64_t bytes;       /* all of it */
+};
+
 static int send_waiting(struct cell *c, const struct span *m, struct err *err)
 {
-    return notebook_send_ranks(c->nb, c->nb->group, rank_in_set, &c->prep.room.waiting, m, err);
-}
-
-void room_init(struct cell *c)
-{
-    c->prep.room.due_ns = NEVER;
+    return notebook_send_ranks(c->nb, c->nb->group, rank_in_set, &c->prep.room->waiting, m, err);
 }
 
 int room_begin(struct cell *c)
@@ -23,18 +28,20 @@ int room_begin(struct cell *c)
 
     if (!c->script_group || c->engine.here || !g->gpus || c->plan.no_gpu)
         return 0;
+    if (!c->prep.room && !(c->prep.room = calloc(1, sizeof *c->prep.room)))
+        return cell_fail(c, "RuntimeError", "out of memory");
     for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].state == RANK_IDLE && ranks_add(&c->prep.room.waiting, k) < 0)
+        if (g->rank[k].state == RANK_IDLE && ranks_add(&c->prep.room->waiting, k) < 0)
             return cell_fail(c, "RuntimeError", "out of memory");
     m.v[F_PROBE_WHAT].s = slice_text("room");
     m.v[F_PROBE_CONTENT].s = slice_text("{}");
-    c->prep.room.due_ns = notebook_now(c->nb) + ANSWER_NS;
+    c->prep.room->due_ns = notebook_now(c->nb) + ANSWER_NS;
     return send_waiting(c, &m, &err) < 0 ? cell_fail(c, "RuntimeError", "%s", err.text) : 0;
 }
 
 static void tell(struct cell *c)
 {
-    struct cell_room *room = &c->prep.room;
+    struct cell_room *room = c->prep.room;
     const unsigned many = ranks_count(&room->keep);
     struct buf who = BUF_INIT;
 
@@ -49,7 +56,9 @@ static void tell(struct cell *c)
 
 bool room_look(struct cell *c)
 {
-    if (ranks_count(&c->prep.room.waiting))
+    if (!c->prep.room)
+        return true;
+    if (ranks_count(&c->prep.room->waiting))
         return false;
     tell(c);
     return true;
@@ -57,11 +66,11 @@ bool room_look(struct cell *c)
 
 bool room_message(struct cell *c, struct rank *r, const struct span *m)
 {
-    struct cell_room *room = &c->prep.room;
+    struct cell_room *room = c->prep.room;
     json_t *said;
     json_int_t kept;
 
-    if (m->cell != c->id || !ranks_has(&room->waiting, r->number) ||
+    if (!room || m->cell != c->id || !ranks_has(&room->waiting, r->number) ||
         group_worker(c->nb->group, r->worker) != r)
         return false;
     ranks_remove(&room->waiting, r->number);
@@ -79,25 +88,31 @@ void room_over(struct cell *c)
 {
     const struct span interrupt = { .kind = SPAN_INTERRUPT, .cell = c->id };
 
-    if (ranks_count(&c->prep.room.waiting))
+    if (!c->prep.room)
+        return;
+    if (ranks_count(&c->prep.room->waiting))
         (void)send_waiting(c, &interrupt, NULL);
-    ranks_clear(&c->prep.room.waiting);
-    c->prep.room.due_ns = NEVER;
+    ranks_clear(&c->prep.room->waiting);
+    c->prep.room->due_ns = NEVER;
 }
 
 uint64_t room_due(const struct cell *c)
 {
-    return c->prep.room.due_ns;
+    return c->prep.room ? c->prep.room->due_ns : NEVER;
 }
 
 void room_release(struct cell *c)
 {
-    ranks_release(&c->prep.room.waiting);
-    ranks_release(&c->prep.room.keep);
+    if (c->prep.room) {
+        ranks_release(&c->prep.room->waiting);
+        ranks_release(&c->prep.room->keep);
+    }
+    free(c->prep.room);
+    c->prep.room = NULL;
 }
 
 void room_tick(struct cell *c, uint64_t now)
 {
-    if (now >= c->prep.room.due_ns)
+    if (now >= room_due(c))
         room_over(c);
 }

@@ -25,21 +25,44 @@
 /* from the signal to SIGKILL, for a script; torchrun waits as long */
 #define SIGNAL_GRACE_MS 30000
 
+/* A time is NEVER if nothing is due. */
+struct stop_timers {
+    uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
+    uint64_t disconnect_ns;            /* when connections between ranks are cut */
+    uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */
+    uint64_t timeout_ns;               /* when --timeout ends the cell */
+    uint64_t gone_ns;                  /* killed processes that live longer are left behind */
+    uint64_t interrupted_ns;           /* when the user's first interrupt came */
+    bool listed;                       /* the ranks that hang were named */
+    bool patient;                      /* ranks that were formatting a traceback got more time */
+};
+
 static uint64_t grace(const struct cell *c)
 {
     return c->plan.grace_ns ? c->plan.grace_ns : GRACE_NS;
 }
 
-void stop_init(struct cell *c)
+int stop_init(struct cell *c)
 {
-    c->stop.alike_ns = c->stop.alike_limit_ns = c->stop.disconnect_ns = c->stop.kill_ns =
-        c->stop.list_ns = c->stop.timeout_ns = c->stop.gone_ns = NEVER;
+    struct stop_timers *t = c->stop.timers = calloc(1, sizeof *t);
+
+    if (!t)
+        return -1;
+    t->alike_ns = t->alike_limit_ns = t->disconnect_ns = t->kill_ns = t->list_ns = t->timeout_ns =
+        t->gone_ns = NEVER;
+    return 0;
+}
+
+void stop_release(struct cell *c)
+{
+    free(c->stop.timers);
+    c->stop.timers = NULL;
 }
 
 void stop_set_timeout(struct cell *c)
 {
     if (c->plan.timeout_ns)
-        c->stop.timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
+        c->stop.timers->timeout_ns = notebook_now(c->nb) + c->plan.timeout_ns;
 }
 
 static void interrupt_running(struct cell *c, uint64_t disconnect_after)
@@ -51,23 +74,23 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     prompts_stop(c->nb);
     cell_send_running(c, &m);
     hand_interrupt(c);
-    c->stop.disconnect_ns = now + disconnect_after;
-    c->stop.kill_ns = now + grace(c);
+    c->stop.timers->disconnect_ns = now + disconnect_after;
+    c->stop.timers->kill_ns = now + grace(c);
 }
 
 void stop_killed(struct cell *c, uint64_t after_ns)
 {
-    c->stop.gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
+    c->stop.timers->gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
 }
 
 uint64_t stop_killed_due(const struct cell *c)
 {
-    return c->stop.gone_ns;
+    return c->stop.timers->gone_ns;
 }
 
 void stop_killed_over(struct cell *c)
 {
-    c->stop.gone_ns = NEVER;
+    c->stop.timers->gone_ns = NEVER;
 }
 
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
@@ -88,7 +111,7 @@ static void kill_running(struct cell *c)
 {
     const struct span m = { .kind = SPAN_KILL, .cell = c->id, .v[F_KILL_SIGNAL].u64 = 9 };
 
-    c->stop.disconnect_ns = c->stop.kill_ns = c->stop.list_ns = NEVER;
+    c->stop.timers->disconnect_ns = c->stop.timers->kill_ns = c->stop.timers->list_ns = NEVER;
     disconnect_over(c);
     cell_send_running(c, &m);
     hand_interrupt(c);
@@ -99,8 +122,8 @@ static void ask_stacks(struct cell *c)
 {
     const struct span m = { .kind = SPAN_STACKS, .cell = c->id };
 
-    c->stop.kill_ns = NEVER;
-    c->stop.list_ns = notebook_now(c->nb) + STACKS_NS;
+    c->stop.timers->kill_ns = NEVER;
+    c->stop.timers->list_ns = notebook_now(c->nb) + STACKS_NS;
     cell_send_running(c, &m);
 }
 
@@ -115,53 +138,53 @@ static bool is_formatting(const struct member *m)
 /* Gives the ranks more time, once, if one of them is formatting its traceback. true: it does. */
 static bool be_patient(struct cell *c)
 {
-    for (size_t k = 0; k < c->n && !c->stop.patient; k++)
-        c->stop.patient = is_formatting(&c->member[k]);
-    if (!c->stop.patient)
+    for (size_t k = 0; k < c->n && !c->stop.timers->patient; k++)
+        c->stop.timers->patient = is_formatting(&c->member[k]);
+    if (!c->stop.timers->patient)
         return false;
     for (size_t k = 0; k < c->n; k++) {
         free(c->member[k].stack);
         c->member[k].stack = NULL;
     }
-    c->stop.kill_ns = notebook_now(c->nb) + TELL_NS;
+    c->stop.timers->kill_ns = notebook_now(c->nb) + TELL_NS;
     return true;
 }
 
 static void list_and_kill(struct cell *c)
 {
-    c->stop.list_ns = NEVER;
-    if (!c->stop.patient && be_patient(c))
+    c->stop.timers->list_ns = NEVER;
+    if (!c->stop.timers->patient && be_patient(c))
         return;
-    if (!c->stop.listed)
+    if (!c->stop.timers->listed)
         error_note_hangs(c);
-    c->stop.listed = true;
+    c->stop.timers->listed = true;
     kill_running(c);
 }
 
 void stop_after_failure(struct cell *c)
 {
     const uint64_t now = notebook_now(c->nb);
+    struct stop_timers *t = c->stop.timers;
 
     if (c->stop.decided || c->stop.stopping)
         return;
-    if (c->stop.alike_limit_ns == NEVER)
-        c->stop.alike_limit_ns = now + ALIKE_MAX_NS;
-    c->stop.alike_ns = now + ALIKE_NS < c->stop.alike_limit_ns ? now + ALIKE_NS
-                                                               : c->stop.alike_limit_ns;
+    if (t->alike_limit_ns == NEVER)
+        t->alike_limit_ns = now + ALIKE_MAX_NS;
+    t->alike_ns = clock_earlier(now + ALIKE_NS, t->alike_limit_ns);
 }
 
 void stop_running(struct cell *c)
 {
     c->stop.decided = true;
-    c->stop.alike_ns = NEVER;
+    c->stop.timers->alike_ns = NEVER;
     if (!c->stop.stopping)
         interrupt_running(c, DISCONNECT_NS);
 }
 
 void stop_over(struct cell *c)
 {
-    c->stop.alike_ns = c->stop.disconnect_ns = c->stop.kill_ns = c->stop.list_ns = c->stop.gone_ns =
-        NEVER;
+    c->stop.timers->alike_ns = c->stop.timers->disconnect_ns = c->stop.timers->kill_ns =
+        c->stop.timers->list_ns = c->stop.timers->gone_ns = NEVER;
     disconnect_over(c);
 }
 
@@ -205,9 +228,9 @@ void stop_by_interrupt(struct cell *c)
     if (!cell_runs(c)) {
         interrupt_idle(c);
     } else if (c->stop.interrupts++ == 0) {
-        c->stop.interrupted_ns = notebook_now(c->nb);
+        c->stop.timers->interrupted_ns = notebook_now(c->nb);
         interrupt_running(c, PATIENT_DISCONNECT_NS);
-    } else if (notebook_now(c->nb) - c->stop.interrupted_ns >= IMPATIENT_NS)
+    } else if (notebook_now(c->nb) - c->stop.timers->interrupted_ns >= IMPATIENT_NS)
         kill_running(c);
 }
 
@@ -223,20 +246,20 @@ void stop_by_signal(struct cell *c, unsigned signal)
         return;
     }
     c->stop.stopping = true;
-    c->stop.alike_ns = NEVER;
+    c->stop.timers->alike_ns = NEVER;
     cell_send_running(c, &m);
 }
 
 static void time_out(struct cell *c)
 {
-    c->stop.timeout_ns = NEVER;
+    c->stop.timers->timeout_ns = NEVER;
     cell_fail(c, "TimeoutError", "--timeout: the cell still ran after %.4g s",
               (double)c->plan.timeout_ns / 1e9);
 }
 
 static void cut_connections(struct cell *c)
 {
-    c->stop.disconnect_ns = NEVER;
+    c->stop.timers->disconnect_ns = NEVER;
     /* in the next cell, ranks leave their process group and may make another one */
     group_break(c->group);
     disconnect_begin(c);
@@ -244,11 +267,12 @@ static void cut_connections(struct cell *c)
 
 void stop_put_off(struct cell *c, uint64_t ns)
 {
-    uint64_t *const due[] = { &c->stop.alike_ns,   &c->stop.disconnect_ns, &c->stop.kill_ns,
-                              &c->stop.list_ns,    &c->stop.timeout_ns,    &c->stop.gone_ns,
-                              &c->stop.ends.due_ns };
+    struct stop_timers *t = c->stop.timers;
+    uint64_t *const due[] = { &t->alike_ns, &t->disconnect_ns, &t->kill_ns,
+                              &t->list_ns,  &t->timeout_ns,    &t->gone_ns };
 
     c->stop.stood_ns += ns;
+    disconnect_put_off(c, ns);
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         if (*due[k] != NEVER)
             *due[k] += ns;
@@ -257,23 +281,26 @@ void stop_put_off(struct cell *c, uint64_t ns)
 
 uint64_t stop_due(const struct cell *c)
 {
-    const uint64_t error = clock_earlier(c->stop.alike_ns, c->stop.timeout_ns);
-    const uint64_t kill = clock_earlier(c->stop.kill_ns, c->stop.list_ns);
+    const struct stop_timers *t = c->stop.timers;
 
-    return clock_earlier(clock_earlier(error, kill), c->stop.disconnect_ns);
+    return clock_earlier(clock_earlier(clock_earlier(t->alike_ns, t->timeout_ns),
+                                       clock_earlier(t->kill_ns, t->list_ns)),
+                         t->disconnect_ns);
 }
 
 void stop_tick(struct cell *c, uint64_t now)
 {
-    if (now >= c->stop.timeout_ns)
+    const struct stop_timers *t = c->stop.timers;
+
+    if (now >= t->timeout_ns)
         time_out(c);
-    else if (now >= c->stop.alike_ns)
+    else if (now >= t->alike_ns)
         show_and_stop(c);
-    else if (now >= c->stop.disconnect_ns)
+    else if (now >= t->disconnect_ns)
         cut_connections(c);
-    else if (now >= c->stop.kill_ns)
+    else if (now >= t->kill_ns)
         ask_stacks(c);
-    else if (now >= c->stop.list_ns)
+    else if (now >= t->list_ns)
         list_and_kill(c);
 }
 
@@ -281,7 +308,7 @@ void stop_stack(struct cell *c, uint32_t worker, struct slice text)
 {
     struct member *member = cell_worker(c, worker);
 
-    if (!member || c->stop.list_ns == NEVER)
+    if (!member || c->stop.timers->list_ns == NEVER)
         return;
     free(member->stack);
     member->stack = slice_copy(text);

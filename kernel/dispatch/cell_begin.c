@@ -14,20 +14,18 @@ static struct cell *cell_create(struct notebook *nb, const struct request *r, st
 {
     struct cell *c = calloc(1, sizeof *c);
 
-    if (!c || !(c->from.text = slice_copy(text))) {
-        free(c);
+    if (!c)
+        return NULL;
+    c->nb = nb;
+    live_init(c);
+    if (stop_init(c) < 0 || !(c->from.text = slice_copy(text))) {
+        cell_destroy(c);
         return NULL;
     }
     c->from.text_size = text.n;
-    c->nb = nb;
     c->group = nb->group;
     c->id = notebook_next_cell(nb);
     c->from.request = r ? request_ref((struct request *)r) : NULL;
-    room_init(c);
-    live_init(c);
-    stop_init(c);
-    disconnect_init(c);
-    hang_init(c);
     return c;
 }
 
@@ -43,6 +41,8 @@ void cell_destroy(struct cell *c)
     ranks_release(&c->to);
     ranks_release(&c->send.comparing);
     room_release(c);
+    stop_release(c);
+    hang_release(c);
     rank_logs_free(c->magic.logs);
     group_destroy(c->script_group);
     json_decref(c->prep.captured);

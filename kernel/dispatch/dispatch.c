@@ -434,8 +434,7 @@ size_t dispatch_waiting(const struct notebook *nb)
 
     for (const struct subshell *s = nb->home.subshells.first; s; s = s->next)
         n += subshell_text_waiting(s);
-    return n + pace_waiting(nb->home.pace) + (c && c->out.pace ? pace_waiting(c->out.pace) : 0) +
-           (c && c->out.merge ? merge_waiting(c->out.merge) : 0);
+    return n + pace_waiting(nb->home.pace) + (c ? output_waiting(c) : 0);
 }
 
 /* ---- create and destroy ---- */

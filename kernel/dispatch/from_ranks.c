@@ -81,29 +81,15 @@ static bool is_shown(struct cell *c, const struct member *member, const char *ty
     return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
 }
 
-/* The first rank's displays need a label only after a display of another rank: else the page would
- * show them under that rank's label. */
-static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
-{
-    return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
-           (member != &c->member[0] || c->out.labelled);
-}
-
 static void show(struct cell *c, struct member *member, const struct published *p)
 {
-    struct err err = { "" };
-    const bool labelled = is_labelled(c, member, p->type);
-
-    if (c->out.tabs.panel) {
+    if (cell_panel_on(c)) {
         panel_displays_take(c, member->rank, p->type, &p->content);
         return;
     }
-    if (c->out.merge && merge_flush_rank(c->out.merge, member->rank, &err) < 0)
-        log_error("ranks", "%s", err.text);
     if (strcmp(p->type, "clear_output") == 0)
         live_cleared(c);
-    c->out.labelled = c->out.labelled || labelled;
-    output_display(c, labelled ? (long)member->rank : -1, p->type, &p->content);
+    output_display(c, member, p->type, &p->content);
 }
 
 /* Jupyter's server would drop what is too much, and with it the next cell's output. */

@@ -15,33 +15,47 @@
 /* looks before a notice; it is unlikely that all of them find a loop at the same place */
 #define LOOKS 4u
 
-void hang_init(struct cell *c)
+struct cell_hang {
+    uint64_t due_ns;   /* the next look, as if nobody had stood at a breakpoint; NEVER: off */
+    uint64_t limit_ns; /* the longest normal wait */
+    uint64_t id;       /* the message number of the last look; 0: none yet */
+    size_t asked;      /* ranks that have not answered it */
+    char nccl[256];    /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
+};
+
+void hang_release(struct cell *c)
 {
-    c->hang.due_ns = NEVER;
+    free(c->hang);
+    c->hang = NULL;
 }
 
 /* The time does not count in which somebody stood at a breakpoint. */
 static void next_look(struct cell *c)
 {
-    c->hang.due_ns = notebook_now(c->nb) - c->stop.stood_ns + c->hang.limit_ns / LOOKS;
+    c->hang->due_ns = notebook_now(c->nb) - c->stop.stood_ns + c->hang->limit_ns / LOOKS;
 }
 
 void hang_begin(struct cell *c)
 {
     const uint64_t ns = c->nb->config.hang_notice_ns;
 
-    c->hang.limit_ns = ns;
-    if (ns && c->group->size > 1 &&
-        (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT))
-        next_look(c);
+    if (!ns || c->group->size < 2 ||
+        (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT))
+        return;
+    if (!(c->hang = calloc(1, sizeof *c->hang))) {
+        log_warn("hang", "out of memory: nobody looks whether ranks wait for each other");
+        return;
+    }
+    c->hang->limit_ns = ns;
+    next_look(c);
 }
 
 void hang_put_off(struct cell *c)
 {
-    if (c->hang.due_ns == NEVER)
+    if (hang_due(c) == NEVER)
         return;
     next_look(c);
-    c->hang.id = 0;
+    c->hang->id = 0;
     for (size_t k = 0; k < c->n; k++) {
         free(c->member[k].place);
         c->member[k].place = NULL;
@@ -50,7 +64,7 @@ void hang_put_off(struct cell *c)
 
 uint64_t hang_due(const struct cell *c)
 {
-    return c->hang.due_ns == NEVER ? NEVER : c->hang.due_ns + c->stop.stood_ns;
+    return !c->hang || c->hang->due_ns == NEVER ? NEVER : c->hang->due_ns + c->stop.stood_ns;
 }
 
 void hang_tick(struct cell *c, uint64_t now)
@@ -66,13 +80,13 @@ void hang_tick(struct cell *c, uint64_t now)
     next_look(c);
     if (!cell_runs(c) || c->stop.stopping || c->stop.decided)
         return;
-    c->hang.asked = 0;
-    c->hang.nccl[0] = '\0';
+    c->hang->asked = 0;
+    c->hang->nccl[0] = '\0';
     for (size_t k = 0; k < c->n; k++) {
         c->member[k].looked = false;
-        c->hang.asked += c->member[k].state == MEMBER_RUNNING;
+        c->hang->asked += c->member[k].state == MEMBER_RUNNING;
     }
-    m.cell = c->hang.id = notebook_next_cell(c->nb);
+    m.cell = c->hang->id = notebook_next_cell(c->nb);
     cell_send_running(c, &m);
 }
 
@@ -99,13 +113,13 @@ static void take_nccl(struct cell *c, const char *stack)
 {
     const char *line = strstr(stack, "\nNCCL says:\n");
 
-    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang.nccl[0];
+    for (line = line ? strstr(line, "\nNCCL #") : NULL; line && !c->hang->nccl[0];
          line = strstr(line, "\nNCCL #")) {
         const int n = (int)strcspn(++line, "\n");
 
-        snprintf(c->hang.nccl, sizeof c->hang.nccl, "%.*s", n, line);
-        if (!strstr(c->hang.nccl, " launched "))
-            c->hang.nccl[0] = '\0';
+        snprintf(c->hang->nccl, sizeof c->hang->nccl, "%.*s", n, line);
+        if (!strstr(c->hang->nccl, " launched "))
+            c->hang->nccl[0] = '\0';
     }
 }
 
@@ -114,7 +128,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
     struct buf place = BUF_INIT;
 
     take_nccl(c, stack);
-    c->hang.asked -= !m->looked && c->hang.asked;
+    c->hang->asked -= !m->looked && c->hang->asked;
     m->looked = true;
     if (error_place(stack, &place) < 0 || !place.p) {
         buf_release(&place);
@@ -133,7 +147,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
 static bool has_not_moved(const struct cell *c, const struct member *m)
 {
     return m->state != MEMBER_RUNNING ||
-           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang.limit_ns);
+           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang->limit_ns);
 }
 
 static bool same_place(const struct member *a, const struct member *b)
@@ -214,7 +228,7 @@ static int add_absent(const struct cell *c, struct buf *out)
 /* elsewhere NULL: all ranks are at the same place. */
 static void tell(struct cell *c, const struct member *waiting, const struct member *elsewhere)
 {
-    const double s = (double)c->hang.limit_ns / 1e9;
+    const double s = (double)c->hang->limit_ns / 1e9;
     struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT;
 
     if (add_ranks(c, waiting, true, &who) < 0 || add_ranks(c, waiting, false, &others) < 0 ||
@@ -251,17 +265,17 @@ static void look_at_all(struct cell *c)
     elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
     if (waiting && !elsewhere && waiting->waits != WAITS_IN_COLLECTIVE)
         waiting = NULL; /* all wait for their GPUs: that is normal work */
-    if (!waiting && !c->hang.nccl[0])
+    if (!waiting && !c->hang->nccl[0])
         return;
-    c->hang.due_ns = NEVER;
-    if (elsewhere || (waiting && !c->hang.nccl[0]))
+    c->hang->due_ns = NEVER;
+    if (elsewhere || (waiting && !c->hang->nccl[0]))
         tell(c, waiting, elsewhere);
     else
         output_note(
             c,
             "for %.0f s no rank has made progress, and some have launched fewer NCCL operations than others: %s "
             "(%%ranks where shows all stacks)",
-            (double)c->hang.limit_ns / 1e9, c->hang.nccl);
+            (double)c->hang->limit_ns / 1e9, c->hang->nccl);
 }
 
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
@@ -269,12 +283,12 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
     struct member *member = cell_worker(c, worker);
     char *text;
 
-    if (!c->hang.id || m->cell != c->hang.id)
+    if (!c->hang || !c->hang->id || m->cell != c->hang->id)
         return false;
     if (member && (text = slice_copy(m->v[F_STACK_TEXT].s))) {
         take(c, member, text);
         free(text);
-        if (cell_runs(c) && c->hang.due_ns != NEVER && c->hang.asked == 0)
+        if (cell_runs(c) && c->hang->due_ns != NEVER && c->hang->asked == 0)
             look_at_all(c);
     }
     return true;

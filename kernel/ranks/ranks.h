@@ -29,9 +29,9 @@ uint64_t where_due(const struct notebook *nb);
 void where_release(struct notebook *nb);
 
 /* ---- hang.c ---- */
-void hang_init(struct cell *c);
 void hang_begin(struct cell *c);
 uint64_t hang_due(const struct cell *c);
+void hang_release(struct cell *c);
 void hang_tick(struct cell *c, uint64_t now);
 /* a STACK; false: hang.c has not asked for it */
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
