@@ -186,7 +186,8 @@ struct cell {
      * run_end() if a rank has failed. */
     bool bad;
     struct cell_fault fault;
-    struct group *group; /* its ranks run the cell: the notebook's group, or `script_group` */
+    /* its ranks run the cell: the notebook's group, or `script_group` once expand.c has made it */
+    struct group *group;
     /* owned: the own group of a script or of --beside, which ends with the cell; or NULL */
     struct group *script_group;
     struct ranks to; /* ranks that take part */

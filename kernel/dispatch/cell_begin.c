@@ -187,4 +187,6 @@ void calls_drop(struct notebook *nb)
 {
     for (struct cell *c; (c = take_call(nb));)
         cell_destroy(c);
+    if (nb->cell)
+        nb->cell->from.wants_return = false;
 }

@@ -513,8 +513,8 @@ void dispatch_destroy(struct notebook *nb)
 {
     if (!nb)
         return;
-    cell_destroy(nb->cell);
     calls_drop(nb);
+    cell_destroy(nb->cell);
     request_unref(nb->rank_parent);
     queue_release(&nb->queue);
     subshells_release(nb);

@@ -106,11 +106,9 @@ static void home_gone(struct notebook *nb, const json_t *error)
     home_disown(nb);
     calls_drop(nb);
     group_forget_versions(nb->group);
-    if (c && (c->from.is_call || !cell_runs(c))) {
-        c->from.wants_return = false;
+    if (c && (c->from.is_call || !cell_runs(c)))
         cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
                   text_field(error, "evalue"));
-    }
 }
 
 static void tell_gone(struct notebook *nb, const char *line)

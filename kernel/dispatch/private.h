@@ -30,7 +30,8 @@ void calls_add(struct notebook *nb, const struct span *m);
 bool calls_begin(struct notebook *nb);     /* the next, if ranks run no cell; false: none begins */
 void calls_interrupt(struct notebook *nb); /* those that wait end with KeyboardInterrupt */
 void calls_end(struct notebook *nb, uint64_t call); /* one of them, or the one that runs */
-void calls_drop(struct notebook *nb);               /* those that wait: home is gone */
+/* Home is gone: calls that wait are dropped, and the one that runs sends it no RETURN. */
+void calls_drop(struct notebook *nb);
 void cell_destroy(struct cell *c);
 
 /* ---- from_home.c ---- */

@@ -17,6 +17,10 @@ CIRCLE = 4  # files, in a folder and over the whole program
 MUTUAL = 3  # pairs of files of a folder that call each other
 FIELDS = 40  # of a struct; tables of function pointers may have more
 OWN_FIELDS = {"cell": 24, "notebook": 24}
+ALL_FIELDS = {"cell": 76}  # with those of the structs of the same header that stand in it by value
+# The structs whose fields, also those of structs in them, are each written by one file
+OWNED = {"kernel/cell/cell.h": "cell"}
+MANY_WRITERS = 3  # fields of these structs that several files write
 CALLBACKS = 21  # of kernel/notebook/cell_ops.h
 
 
@@ -124,6 +128,30 @@ class Tree:
                 found[m[1]].append((name, fields - functions))
         return found
 
+    def all_fields(self, name, tag):
+        """The fields of a struct, each as "outer.inner" if it is in a struct of the same header that stands there by value."""
+        inside = body(self.text[name], re.search(rf"\bstruct\s+{tag}\s*\{{", self.text[name]).end())
+        for line in re.sub(r"\{[^{}]*\}", "", inside).split(";"):
+            for part in filter(str.strip, line.split(",")):
+                field = re.findall(r"\w+", re.sub(r"\[.*", "", part))[-1]
+                by_value = re.match(rf"\s*struct\s+(\w+)\s+{field}\s*$", line)
+                if by_value and re.search(rf"\bstruct\s+{by_value[1]}\s*\{{", self.text[name]):
+                    yield from (f"{field}.{inner}" for inner in self.all_fields(name, by_value[1]))
+                else:
+                    yield field
+
+    def writers(self, name, tag):
+        """{field: the files that write it}, for fields that several files write. `tag` is also the pointers' name, or its first letter is."""
+        pointer = rf"\b(?:{tag}|{tag[0]}|nb->{tag})->"
+        found = {}
+        for field in self.all_fields(name, tag):
+            at = pointer + re.escape(field) + r"\b"
+            write = re.compile(rf"{at}\s*(?:[-+*|&^]?=(?!=)|\+\+|--)|(?:\+\+|--){at}")
+            files = sorted(source for source, text in self.sources.items() if f"struct {tag} *" in text and write.search(text))
+            if len(files) > 1:
+                found[field] = files
+        return found
+
     def called_by_tests_alone(self):
         words = {name: collections.Counter(re.findall(r"\w+", text)) for name, text in self.sources.items()}
         every = sum(words.values(), collections.Counter(re.findall(r"\w+", self.macros)))
@@ -157,6 +185,10 @@ def checks(tree):
     yield f"a struct has at most {FIELDS} fields", [
         f"struct {tag} {n} ({name})" for tag, places in structs.items() for name, n in places if n > OWN_FIELDS.get(tag, FIELDS)
     ]
+    for name, tag in OWNED.items():
+        fields, shared = list(tree.all_fields(name, tag)), tree.writers(name, tag)
+        yield f"struct {tag} has at most {ALL_FIELDS[tag]} fields, with those of the structs in it", fields[ALL_FIELDS[tag] :]
+        yield f"several files write at most {MANY_WRITERS} of them", shared.items() if len(shared) > MANY_WRITERS else []
     yield "a struct tag is defined once", [f"struct {tag}: {places}" for tag, places in structs.items() if len(places) > 1]
     yield "no function is called by tests alone", tree.called_by_tests_alone()
     yield "no function is named after another file", tree.named_after_another_file()
