@@ -28,7 +28,7 @@ struct waiting {
 };
 
 struct broadcast {
-    struct waiting *of; /* owned: blobs of c->send.ships.item[c->send.packed] and the next ones */
+    struct waiting *of; /* owned: blobs of c->send.bundles.item[c->send.packed] and the next ones */
     size_t n, room;
     uint32_t asked;    /* the worker that was asked for an id; 0: none */
     struct ranks told; /* ranks that take part in broadcasts of this cell */
@@ -36,7 +36,7 @@ struct broadcast {
 
 static const struct vars_bundle *next_bundle(const struct cell *c)
 {
-    return &c->send.ships.item[c->send.packed];
+    return &c->send.bundles.item[c->send.packed];
 }
 
 static struct broadcast *open_broadcast(struct cell *c)
@@ -194,7 +194,7 @@ void broadcast_packed(struct cell *c, const struct span *packed)
 {
     const struct waiting w = { packed->blob, packed->blob_size, packed->v[F_PACKED_GPU].u64 };
     struct broadcast *broadcast = open_broadcast(c);
-    const bool wanted = broadcast && c->send.packed + broadcast->n < c->send.ships.n;
+    const bool wanted = broadcast && c->send.packed + broadcast->n < c->send.bundles.n;
     struct waiting *row =
         wanted ? rows_add(&broadcast->of, &broadcast->n, &broadcast->room, sizeof *row) : NULL;
 

@@ -47,7 +47,7 @@ enum cell_state {
     CELL_ENGINE,    /* the engine starts its nodes */
     CELL_STARTING,  /* ranks start, home captures variables, an agent looks for a free port */
     CELL_COMPARING, /* ranks tell whether they changed variables that home would overwrite */
-    CELL_SHIPPING,  /* home packs the variables that ranks lack */
+    CELL_SENDING,   /* home packs the variables that ranks lack */
     CELL_TABLE,     /* %ranks: nodes tell the use of memory and GPUs */
     CELL_WHERE,     /* %ranks where: ranks send their stacks */
     CELL_LOGS,      /* %ranks logs: nodes send what was printed */
@@ -127,7 +127,7 @@ struct cell_prep {
 
 /* compare.c, prepare.c and broadcast.c: home's variables that ranks lack */
 struct cell_send {
-    struct vars_bundles ships;
+    struct vars_bundles bundles;
     size_t packed; /* how many of them were sent */
     /* ranks that have not told yet whether they changed variables that home would overwrite */
     struct ranks comparing;

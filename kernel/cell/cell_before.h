@@ -20,8 +20,8 @@ void prepare_ask_begin(struct cell *c);
 enum cell_outcome prepare_ask_look(struct cell *c);
 void prepare_begin(struct cell *c);
 enum cell_outcome prepare_look(struct cell *c);
-void prepare_ship_begin(struct cell *c);
-enum cell_outcome prepare_ship_look(struct cell *c);
+void prepare_send_begin(struct cell *c);
+enum cell_outcome prepare_send_look(struct cell *c);
 /* a CAPTURED, PACKED or PORT */
 void prepare_message(struct cell *c, unsigned node, const struct span *m);
 /* What home has found out of the cell's variables, as in CAPTURED. */

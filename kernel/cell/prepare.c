@@ -225,23 +225,23 @@ static void note_lines(struct cell *c, struct slice text)
     }
 }
 
-void prepare_ship_begin(struct cell *c)
+void prepare_send_begin(struct cell *c)
 {
     struct err err = { "" };
 
     note_lines(c, text_slice(c->prep.captured, NOTES));
-    if (vars_bundles_plan(c->group, &c->to, c->prep.captured, &c->send.ships, &err) < 0) {
+    if (vars_bundles_plan(c->group, &c->to, c->prep.captured, &c->send.bundles, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
-    for (size_t k = 0; k < c->send.ships.n; k++)
-        if (ask_pack(c, &c->send.ships.item[k]) < 0)
+    for (size_t k = 0; k < c->send.bundles.n; k++)
+        if (ask_pack(c, &c->send.bundles.item[k]) < 0)
             return;
 }
 
-enum cell_outcome prepare_ship_look(struct cell *c)
+enum cell_outcome prepare_send_look(struct cell *c)
 {
-    return c->send.packed == c->send.ships.n ? CELL_DONE : CELL_STAYS;
+    return c->send.packed == c->send.bundles.n ? CELL_DONE : CELL_STAYS;
 }
 
 /* ---- answers ---- */
@@ -289,7 +289,7 @@ void prepare_take_captured(struct cell *c, struct slice text, struct slice notes
 
 static void take_packed(struct cell *c, const struct span *m)
 {
-    if (c->send.packed == c->send.ships.n) { /* nothing is waited for */
+    if (c->send.packed == c->send.bundles.n) { /* nothing is waited for */
         notebook_drop(c->nb, m->blob_size ? m->blob : 0);
         return;
     }

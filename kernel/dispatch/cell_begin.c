@@ -37,7 +37,7 @@ void cell_destroy(struct cell *c)
     cell_release_members(c);
     if (c->planned)
         plan_release(&c->plan);
-    vars_bundles_release(&c->send.ships);
+    vars_bundles_release(&c->send.bundles);
     ranks_release(&c->to);
     ranks_release(&c->send.comparing);
     room_release(c);

@@ -169,7 +169,7 @@ static enum action action_of(const struct rank *r, const struct bundle_rows *row
                                                                : action;
 }
 
-/* ---- shipments ---- */
+/* ---- bundles ---- */
 
 static struct vars_bundle *vars_bundle_named(struct vars_bundles *s, struct slice names)
 {
@@ -190,7 +190,7 @@ static struct vars_bundle *vars_bundle_add(struct vars_bundles *s, struct buf *n
     return item[s->n].names ? &item[s->n++] : NULL;
 }
 
-/* Adds the rank to the shipment of all names that need this action. */
+/* Adds the rank to the bundle of all names that need this action. */
 static int plan_rank(const struct rank *r, const struct bundle_rows *rows, enum action action,
                      struct vars_bundles *out)
 {

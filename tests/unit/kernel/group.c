@@ -108,7 +108,7 @@ static void ledger(void)
     group_destroy(g);
 }
 
-static void shipping(void)
+static void sending(void)
 {
     struct err err = { "" };
     struct group *g = living_group(3);
@@ -395,7 +395,7 @@ int main(void)
     growing();
     dying();
     ledger();
-    shipping();
+    sending();
     rules();
     causes();
     two_causes();
