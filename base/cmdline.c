@@ -109,13 +109,13 @@ int cmdline_parse(const struct cmdline_row *rows, int argc, char **argv, cmdline
     return 0;
 }
 
-void cmdline_help(const struct cmdline_row *rows)
+void cmdline_help(const struct cmdline_row *rows, FILE *to)
 {
     char left[64];
 
     for (const struct cmdline_row *row = rows; row->name; row++) {
         snprintf(left, sizeof left, "%s%s%s%s", dashes(row), row->name, row->value ? " " : "",
                  row->value ? row->value : "");
-        printf("  %-22s %s\n", left, row->help);
+        fprintf(to, "  %-22s %s\n", left, row->help);
     }
 }

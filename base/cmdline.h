@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/err.h"
 
@@ -25,6 +26,7 @@ typedef int (*cmdline_other_f)(void *into, char **v, int n, const char *why);
  * and the nearest option. */
 MUST_USE int cmdline_parse(const struct cmdline_row *rows, int argc, char **argv,
                            cmdline_other_f other, void *into, struct err *err);
-void cmdline_help(const struct cmdline_row *rows); /* Prints the rows as --help shows them. */
+/* Prints the rows as --help shows them. */
+void cmdline_help(const struct cmdline_row *rows, FILE *to);
 
 #endif

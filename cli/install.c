@@ -103,7 +103,7 @@ static int command(int argc, char **argv, const struct cmdline_row *rows, const 
         goto out;
     if (o.help) {
         puts(usage);
-        cmdline_help(rows);
+        cmdline_help(rows, stdout);
         return 0;
     }
     if (check(&o, &err))

@@ -1,4 +1,5 @@
 /* main.c - the `cellspan` command: a table of subcommands. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +16,27 @@ static const struct subcommand subcommands[] = {
 
 #define COUNT (sizeof subcommands / sizeof subcommands[0])
 
+struct own {
+    bool version, settings, help;
+};
+
+static const struct cmdline_row own_rows[] = {
+    { "help", NULL, "this text; cellspan COMMAND --help for a command's own",
+      offsetof(struct own, help) },
+    { "settings", NULL, "the environment variables that cellspan reads, and what they are now",
+      offsetof(struct own, settings) },
+    { "version", NULL, "print the version", offsetof(struct own, version) },
+    { "V", NULL, "the same", offsetof(struct own, version) },
+    { NULL, NULL, NULL, 0 },
+};
+
 static void show_help(FILE *to)
 {
     fputs("usage: cellspan COMMAND [options]\n\n", to);
     for (const struct subcommand *s = subcommands; s < subcommands + COUNT; s++)
-        fprintf(to, "  %-12s %s\n", s->name, s->help);
-    fputs(
-        "\n  --settings   the environment variables that cellspan reads, and what they are now\n  --version    print the version\n  --help       this text; cellspan COMMAND --help for a command's own\n",
-        to);
+        fprintf(to, "  %-22s %s\n", s->name, s->help);
+    fputs("\n", to);
+    cmdline_help(own_rows, to);
 }
 
 static const struct subcommand *find(const char *name)
@@ -35,12 +49,11 @@ static const struct subcommand *find(const char *name)
 
 static int unknown(const char *name)
 {
-    const char *names[COUNT + 3] = { "--version", "--help", "--settings" };
-    const char *nearest;
+    const char *names[COUNT], *nearest;
 
     for (size_t i = 0; i < COUNT; i++)
-        names[i + 3] = subcommands[i].name;
-    nearest = suggest_nearest(name, names, COUNT + 3);
+        names[i] = subcommands[i].name;
+    nearest = suggest_nearest(name, names, COUNT);
     if (nearest)
         fprintf(stderr, "cellspan: there is no command %s; did you mean %s?\n", name, nearest);
     else
@@ -81,6 +94,23 @@ static int show_settings(void)
     return rc;
 }
 
+/* cellspan's own option, which stands alone. */
+static int own_option(int argc, char **argv)
+{
+    struct own own = { false, false, false };
+    struct err err = { "" };
+
+    if (cmdline_parse(own_rows, 2, argv, NULL, &own, &err) < 0) {
+        fprintf(stderr, "cellspan: %s\n", err.text);
+        return 2;
+    }
+    if (own.settings)
+        return show_settings();
+    if (own.version)
+        return puts("cellspan " CELLSPAN_VERSION) < 0;
+    return help(argc, argv);
+}
+
 int main(int argc, char **argv)
 {
     const struct subcommand *s;
@@ -92,17 +122,12 @@ int main(int argc, char **argv)
     s = find(argv[1]);
     if (s)
         return s->main(argc - 1, argv + 1);
-    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
-        puts("cellspan " CELLSPAN_VERSION);
+    /* for shells, not for people: WORD..., the last word being typed */
+    if (!strcmp(argv[1], "--complete")) {
+        shell_complete_print(subcommands, COUNT, own_rows, argv + 2);
         return 0;
     }
-    if (!strcmp(argv[1], "--settings"))
-        return show_settings();
-    if (!strcmp(argv[1], "--complete")) { /* for shells: WORD..., the last word being typed */
-        shell_complete_print(subcommands, COUNT, argv + 2);
-        return 0;
-    }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+    if (!strcmp(argv[1], "help"))
         return help(argc, argv);
-    return unknown(argv[1]);
+    return argv[1][0] == '-' ? own_option(argc, argv) : unknown(argv[1]);
 }

@@ -82,11 +82,12 @@ void printer_prompt(struct printer *s, const json_t *content); /* of an input_re
 bool printer_broken(const struct printer *s); /* who read our output has gone (EPIPE) */
 
 /* ---- shell_complete.c ---- */
-/* What Tab offers in a shell: from the tables that the commands themselves are parsed by. word: the
- * words behind `cellspan`, NULL-terminated, the last being typed. Prints what may stand there, a
- * line each: the word, a tab, and what it is; ":files" or ":folders" where that is the shell's to
- * know. */
-void shell_complete_print(const struct subcommand *commands, size_t n, char *const *word);
+/* Prints the completions for a shell, one a line: the word, a tab, its description. They come from
+ * the tables of the parsers. own: the options without a command. word: the words after `cellspan`,
+ * NULL-terminated; the user is typing the last one. The line ":files" or ":folders" means that the
+ * shell completes file or folder names. */
+void shell_complete_print(const struct subcommand *commands, size_t n,
+                          const struct cmdline_row *own, char *const *word);
 
 /* ---- interpreter.c: the Python that a notebook gets ---- */
 struct python_interpreter {

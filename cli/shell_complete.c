@@ -116,7 +116,8 @@ static void complete_run(char *const *word, size_t n)
     }
 }
 
-void shell_complete_print(const struct subcommand *commands, size_t n, char *const *word)
+void shell_complete_print(const struct subcommand *commands, size_t n,
+                          const struct cmdline_row *own, char *const *word)
 {
     const size_t words = count(word);
 
@@ -132,7 +133,7 @@ void shell_complete_print(const struct subcommand *commands, size_t n, char *con
         return;
     for (size_t i = 0; i < n; i++)
         offer(word[0], "", commands[i].name, commands[i].help);
-    offer(word[0], "--", "help", "what there is");
-    offer(word[0], "--", "settings", "the environment variables that are read");
-    offer(word[0], "--", "version", "the version");
+    for (; own->name; own++)
+        if (own->name[1])
+            offer(word[0], "--", own->name, own->help);
 }

@@ -32,7 +32,7 @@ static void print_help(void)
     puts(
         "usage: cellspan-kernel [--python PATH] [--python-version V] -f FILE [--Class.trait=VALUE ...]\n\n"
         "The cellspan kernel for Jupyter. Clients start it from a kernelspec; `cellspan install` writes one.\n");
-    cmdline_help(rows);
+    cmdline_help(rows, stdout);
     puts(
         "  --Class.trait=VALUE    a setting for IPython in home, as ipykernel takes it: --InteractiveShell.cache_size=100\n\n"
         "Other arguments are ignored, with a warning: clients pass on what they were started with.");

@@ -59,7 +59,7 @@ int launch_arguments_read(struct launch_arguments *a, int argc, char **argv, con
         return -1;
     if (line.help) {
         printf("usage: %s [--spec SPEC] [--ranks N] -- COMMAND [ARG...]\n\n%s\n\n", name, what);
-        cmdline_help(rows);
+        cmdline_help(rows, stdout);
         return 1;
     }
     if (!line.a.command || !line.a.command[0])

@@ -63,7 +63,7 @@ static void print_help(void)
         "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as "
         "the first\n"
         "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n");
-    cmdline_help(rows);
+    cmdline_help(rows, stdout);
 }
 
 /* -1: main returns *status. */

@@ -2,22 +2,35 @@
  * process, so that a driver that hangs or kills its caller does no other harm. cellspan-agent
  * starts it with a socket as stdin; started by hand, it prints the GPUs. */
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cmdline.h"
 #include "base/settings.h"
 #include "worker/agent/gpu/probe.h"
 
-static int usage(FILE *to, int status)
+struct options {
+    bool help, version, serve;
+};
+
+static const struct cmdline_row rows[] = {
+    { "serve", NULL, "answer an agent's questions; standard input is a socket to it",
+      offsetof(struct options, serve) },
+    { "version", NULL, "print the version", offsetof(struct options, version) },
+    { "help", NULL, "this text", offsetof(struct options, help) },
+    { NULL, NULL, NULL, 0 },
+};
+
+static int print_help(void)
 {
-    fputs(
-        "usage: cellspan-gpus\n"
-        "Prints the GPUs of this machine that cellspan can use, as JSON (CUDA_VISIBLE_DEVICES says which).\n",
-        to);
-    return status;
+    puts(
+        "usage: cellspan-gpus [options]\n"
+        "Prints the GPUs of this machine that cellspan can use, as JSON (CUDA_VISIBLE_DEVICES says which).\n");
+    cmdline_help(rows, stdout);
+    return 0;
 }
 
 static int print(const char *ask)
@@ -45,14 +58,22 @@ static bool is_socket(int fd)
 
 int main(int argc, char **argv)
 {
+    struct options o = { false, false, false };
+    struct err err = { "" };
+
     settings_open_log("gpus");
-    if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return usage(stdout, 0);
-    if (argc == 2 && strcmp(argv[1], "--version") == 0)
-        return puts("cellspan-gpus " CELLSPAN_VERSION) < 0;
-    if (argc == 2 && strcmp(argv[1], "--serve") == 0 && is_socket(STDIN_FILENO)) {
-        (void)signal(SIGPIPE, SIG_IGN);
-        return probe_serve(STDIN_FILENO);
+    if (cmdline_parse(rows, argc, argv, NULL, &o, &err) == 0 && o.serve && !is_socket(STDIN_FILENO))
+        (void)err_set(&err, "--serve: standard input is no socket");
+    if (err.text[0]) {
+        fprintf(stderr, "cellspan-gpus: %s\n", err.text);
+        return 2;
     }
-    return argc == 1 ? print("{\"ask\": \"list\"}") : usage(stderr, 2);
+    if (o.help)
+        return print_help();
+    if (o.version)
+        return puts("cellspan-gpus " CELLSPAN_VERSION) < 0;
+    if (!o.serve)
+        return print("{\"ask\": \"list\"}");
+    (void)signal(SIGPIPE, SIG_IGN);
+    return probe_serve(STDIN_FILENO);
 }
