@@ -9,6 +9,7 @@ base_libbase_a_SOURCES = \
 	base/child_lines.h base/child_lines.c \
 	base/tail.c \
 	base/suggest.h base/suggest.c \
+	base/murmur2.h base/murmur2.c \
 	base/cmdline.h base/cmdline.c \
 	base/ranks.h base/ranks.c \
 	base/library.h base/library.c \

@@ -112,7 +112,7 @@ static int read_seconds(const struct setting_row *row, const char *text, uint64_
     return 0;
 }
 
-/* Reads "4294967296", "512M", "4 GiB" or "1.5g", as capture.py does. */
+/* Reads "4294967296", "512M", "4 GiB" or "1.5g". */
 static int read_bytes(const char *text, uint64_t *bytes)
 {
     static const char units[] = "KMGT";

@@ -5,8 +5,7 @@
 
 #define REPLACED "\xef\xbf\xbd" /* U+FFFD */
 
-/* Is this byte the second, third or fourth of a character? */
-static bool continues(char c)
+bool utf8_continues(char c)
 {
     return ((uint8_t)c & 0xc0) == 0x80;
 }
@@ -120,7 +119,7 @@ size_t utf8_cut(struct slice s, size_t n)
 {
     if (n >= s.n)
         return s.n;
-    while (n > 0 && continues(s.p[n]))
+    while (n > 0 && utf8_continues(s.p[n]))
         n--;
     return n;
 }
@@ -143,7 +142,7 @@ size_t utf8_width(struct slice s)
     size_t n = 0;
 
     for (size_t i = 0; i < s.n; i++)
-        n += !continues(s.p[i]);
+        n += !utf8_continues(s.p[i]);
     return n;
 }
 
@@ -151,7 +150,7 @@ size_t utf8_offset(struct slice s, size_t characters)
 {
     size_t at = 0;
 
-    while (at < s.n && (continues(s.p[at]) || characters-- > 0))
+    while (at < s.n && (utf8_continues(s.p[at]) || characters-- > 0))
         at++;
     return at;
 }

@@ -15,6 +15,8 @@ MUST_USE int utf8_add_short(struct buf *out, struct slice s, size_t max);
 /* How many bytes at the end of s are the start of an incomplete character (0 to 3). When text comes
  * in pieces, keep them for the next piece. */
 size_t utf8_torn_tail(struct slice s);
+/* Is this byte of a valid text the second, third or fourth of a character? */
+bool utf8_continues(char c);
 /* The largest size up to n that does not cut a character of the valid text s. */
 size_t utf8_cut(struct slice s, size_t n);
 /* The number of characters: the text's width, precise enough for names in a table. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/murmur2.h"
 
 #define PATIENCE_NS (5 * NS_PER_S) /* a worker that does not answer for so long is named */
 #define NEVER       UINT64_MAX

@@ -56,9 +56,4 @@ void debug_release(struct debug *d);
 /* Clients see this rank first. -1: it is not there. */
 MUST_USE int debug_choose(struct debug *d, long rank);
 
-/* ---- murmur2.c ---- */
-/* The hash that the file names of cells have. */
-#define MURMUR2_SEED 0xC70F6907u
-uint32_t murmur2(struct slice text, uint32_t seed);
-
 #endif

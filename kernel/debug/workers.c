@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/murmur2.h"
 #include "kernel/debug/private.h"
 
 void debug_join(struct debug *d, uint32_t worker, long rank)

@@ -1,6 +1,7 @@
 /* A mark is a byte that no UTF-8 text has; it says to which stream the text after it belongs. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kernel/merge/panel_private.h"
 
 #define MARK_OF(stream) ((char)((stream) == 2 ? 0xfe : 0xff))
@@ -46,7 +47,7 @@ static size_t cut(struct slice text, size_t at)
         return at;
     if (newline && (size_t)(newline - text.p) + 1 < text.n)
         return (size_t)(newline - text.p) + 1;
-    while (at < text.n && ((unsigned char)text.p[at] & 0xc0) == 0x80)
+    while (at < text.n && utf8_continues(text.p[at]))
         at++;
     return at;
 }

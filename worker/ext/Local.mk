@@ -15,6 +15,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/parts.h worker/ext/names.c \
 	worker/ext/pause.c \
 	worker/ext/process.c \
+	worker/ext/shared.c \
 	worker/ext/stack.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)

@@ -154,9 +154,6 @@ static PyObject *fileno_(PyObject *module, PyObject *Py_UNUSED(none))
 
 /* ---- messages ---- */
 
-/* after the values of enum link_part */
-#define RECV_SUBSHELLS 3
-
 static PyObject *recv_(PyObject *module, PyObject *args)
 {
     struct state *s = state_of(module);
@@ -166,7 +163,7 @@ static PyObject *recv_(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "|i", &part))
         return NULL;
-    if (s->link.fd < 0 || !(part == RECV_SUBSHELLS ? aside_take(&s->aside, &p)
+    if (s->link.fd < 0 || !(part == LINK_SUBSHELLS ? aside_take(&s->aside, &p)
                                                    : link_take(&s->link, (enum link_part)part, &p)))
         Py_RETURN_NONE;
     out = convert_packet(&p);
@@ -466,9 +463,9 @@ static PyMethodDef methods[] = {
       "Is there a link? Not in a process that was forked from a worker." },
     { "fileno", fileno_, METH_NOARGS, "A descriptor that is readable while recv() has something." },
     { "recv", recv_, METH_VARARGS,
-      "recv(part=0): the oldest message as (kind, cell, worker, blob, fd, size, fields), or None; fd is the caller's. "
-      "part, for threads other than the main one: 1: only answers; 2: also what home serves while a call waits; 3: only what is "
-      "for subshells, which no other part has." },
+      "recv(part=ALL): the oldest message as (kind, cell, worker, blob, fd, size, fields), or None; fd is the caller's. "
+      "part, for threads other than the main one: ANSWERS; CALLS: also what home serves while a call waits; SUBSHELLS: only what "
+      "is for subshells, which no other part has." },
     { "subshells", subshells, METH_O,
       "subshells(take): take() is called, by a thread that Python does not know, when there is something for subshells." },
     { "busy", busy, METH_O,
@@ -503,6 +500,12 @@ static PyMethodDef methods[] = {
 #define ADD_FLAG(kind, field, name, value)                                                         \
     if (PyModule_AddIntConstant(module, #name, value) < 0)                                         \
         return -1;
+#define ADD_PART(name)                                                                             \
+    if (PyModule_AddIntConstant(module, #name, LINK_##name) < 0)                                   \
+        return -1;
+#define ADD_ZYGOTE_TAG(name, value)                                                                \
+    if (PyModule_AddIntConstant(module, "ZYGOTE_" #name, value) < 0)                               \
+        return -1;
 
 static int exec_module(PyObject *module)
 {
@@ -518,9 +521,12 @@ static int exec_module(PyObject *module)
         PyModule_AddFunctions(module, convert_methods) < 0 ||
         PyModule_AddFunctions(module, memory_methods) < 0 ||
         PyModule_AddFunctions(module, names_methods) < 0 ||
-        PyModule_AddFunctions(module, process_methods) < 0)
+        PyModule_AddFunctions(module, process_methods) < 0 ||
+        PyModule_AddFunctions(module, shared_methods) < 0)
         return -1;
     SPAN_FLAGS(ADD_FLAG)
+    LINK_PARTS(ADD_PART)
+    ZYGOTE_TAGS(ADD_ZYGOTE_TAG)
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;
     s->link.debug = debug_begin;

@@ -67,9 +67,15 @@ void link_stop(struct worker_link *l); /* Ends the I/O thread and closes the soc
 /* For the child of a fork: forgets threads and locks, closes the socket. Later sends fail. */
 void link_forked(struct worker_link *l);
 
-/* What other threads than the main one take, which leave the other messages to it: answers; or also
- * what home serves while a call waits. */
-enum link_part { LINK_ALL, LINK_ANSWERS, LINK_CALLS };
+/* Which messages a thread takes. _link has them by these names, without LINK_. */
+#define LINK_PARTS(X)                                                                              \
+    X(ALL)       /* all but those for subshells; only the main thread may */                       \
+    X(ANSWERS)   /* answers to questions */                                                        \
+    X(CALLS)     /* also the requests that home serves while a call waits */                       \
+    X(SUBSHELLS) /* those for subshells: not for link_take(), but for aside_take() */
+#define LINK_PART(name) LINK_##name,
+enum link_part { LINK_PARTS(LINK_PART) };
+#undef LINK_PART
 /* Gives the oldest message of that part to the caller. false: none. */
 bool link_take(struct worker_link *l, enum link_part part, struct packet *p);
 /* Waits at most so long for a DEBUG, and gives it to the caller. false: none has come. */

@@ -25,6 +25,9 @@ extern PyMethodDef memory_methods[];
 /* fork(), die_with_parent(), stack() and raise_in() of cellspan._link. */
 extern PyMethodDef process_methods[];
 
+/* ---- shared.c ---- */
+extern PyMethodDef shared_methods[]; /* murmur2() and capture_limit() of cellspan._link */
+
 /* ---- cut.c ---- */
 /* Shuts down connections of this process by their inodes, so that a collective that waits on them
  * returns with an error. */

@@ -19,6 +19,17 @@ struct packet {
     int blob_fd; /* owned; -1: none came */
 };
 
+/* The first byte of a packet between agent and zygote (worker/agent/README.md). _link has these
+ * names. 0 is the first byte of a message, as between agent and any worker. */
+#define ZYGOTE_TAGS(X)                                                                             \
+    X(MESSAGE, 0)                                                                                  \
+    X(RANK, 2) /* make one rank */                                                                 \
+    X(FORK, 3) /* fork all ranks since the last one */                                             \
+    X(PIDS, 4) /* of the ranks that were forked */
+#define ZYGOTE_TAG(name, value) ZYGOTE_##name = (value),
+enum zygote_tag { ZYGOTE_TAGS(ZYGOTE_TAG) };
+#undef ZYGOTE_TAG
+
 #define PACKET_INIT { NULL, 0, -1 }
 
 enum packet_got {

@@ -441,7 +441,7 @@ static int serve_zygote(int link)
         struct err err = { "" };
         struct span m;
 
-        if (p[0] == 2 && span_decode(&m, p + 1, (size_t)size - 1, &err) == 0) {
+        if (p[0] == ZYGOTE_RANK && span_decode(&m, p + 1, (size_t)size - 1, &err) == 0) {
             o[n].id = m.worker;
             o[n++].env = strndup(m.v[F_START_ENV].s.p, m.v[F_START_ENV].s.n);
             continue;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/murmur2.h"
 #include "tests/unit/tap.h"
 
 #define HOME   1u

@@ -238,7 +238,7 @@ class Home(End):
 
     def execute(self, code, silent=False, store=True, stdin=False, **more):
         """A cell, sent; its number."""
-        flags = (1 if silent else 0) | (2 if store else 0) | (4 if stdin else 0)
+        flags = silent * _link.REQUEST_SILENT | store * _link.REQUEST_STORE | stdin * _link.REQUEST_STDIN
         cell = self.request("execute_request", dict({"code": code, "silent": silent}, **more), flags, self.count)
         if store and not silent:
             self.count += 1
@@ -300,7 +300,7 @@ class Zygote(End):
             stack_r, stack_w = os.pipe()
             fields = {"role": role, "ranks": number.to_bytes(4, "little"), "group": "default", "env": json.dumps(env or {})}
             fds = array.array("i", [theirs.fileno(), out_w, err_w, stack_w])
-            body = b"\x02" + _link.encode("START", 0, fields, number + 2)
+            body = bytes([_link.ZYGOTE_RANK]) + _link.encode("START", 0, fields, number + 2)
             self.sock.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
             for fd in (out_w, err_w, stack_w):
                 os.close(fd)
@@ -308,7 +308,7 @@ class Zygote(End):
             end = End(ours, out_r, err_r, stack_r)
             end.number = number
             new.append(end)
-        self.sock.send(b"\x03")
+        self.sock.send(bytes([_link.ZYGOTE_FORK]))
         self.until(lambda: any(isinstance(m, bytes) for m in self.seen))
         packet = next(m for m in self.seen if isinstance(m, bytes))
         self.seen.remove(packet)

@@ -7,17 +7,15 @@
 
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "worker/link/packet.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
 #endif
 
-#define TAG_RANK 0x02
-#define TAG_FORK 0x03
-
 struct order {
     struct order *next;
-    struct worker_ends ends; /* owned; all -1 in TAG_FORK */
+    struct worker_ends ends; /* owned; all -1 in ZYGOTE_FORK */
     size_t n;
     uint8_t p[]; /* the packet */
 };
@@ -43,7 +41,7 @@ static int add(struct orders *o, uint8_t tag, struct slice msg, const struct wor
 
 int orders_add_rank(struct orders *o, struct slice start, struct worker_ends *ends, struct err *err)
 {
-    const int rc = add(o, TAG_RANK, start, ends, err);
+    const int rc = add(o, ZYGOTE_RANK, start, ends, err);
 
     if (rc < 0)
         worker_ends_close(ends);
@@ -55,7 +53,7 @@ int orders_add_fork(struct orders *o, struct err *err)
 {
     const struct worker_ends none = WORKER_ENDS_INIT;
 
-    return add(o, TAG_FORK, slice_text(""), &none, err);
+    return add(o, ZYGOTE_FORK, slice_text(""), &none, err);
 }
 
 bool orders_are_none(const struct orders *o)

@@ -10,8 +10,6 @@
 #include "base/le.h"
 #include "worker/link/packet.h"
 
-#define TAG_MESSAGE      0x00
-#define TAG_PIDS         0x04
 #define PACKETS_PER_TURN 64
 
 struct worker *zygote_find(const struct workers *all, const char *python)
@@ -95,9 +93,9 @@ void zygote_read(struct worker *z)
             return;
         if (n <= 0)
             worker_unlink(z);
-        else if (p[0] == TAG_MESSAGE)
+        else if (p[0] == ZYGOTE_MESSAGE)
             z->state.ready = true; /* READY is its only message */
-        else if (p[0] == TAG_PIDS)
+        else if (p[0] == ZYGOTE_PIDS)
             take_pids(z, p + 1, (size_t)n - 1);
     }
 }

@@ -20,7 +20,6 @@ Names whose values share memory (a model and its optimizer) are sent together, s
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import sys
 import types
@@ -33,7 +32,6 @@ from .parts import Parts, is_part
 from .theirs import Theirs
 from .unseen import Unseen
 
-LIMIT = 4 << 30  # bytes of one capture; CELLSPAN_CAPTURE_LIMIT overrides it
 SPARE = 64 << 10  # bytes; a larger value is not sent if the cell assigns its name anyway
 TEXT_MAX = 4096  # characters or bytes; a shorter text is kept itself instead of a hash
 
@@ -59,7 +57,7 @@ class Capture:
 
     def __init__(self, user_ns, limit=None, hidden=()):
         self.user_ns = user_ns
-        self.limit = read_limit("CELLSPAN_CAPTURE_LIMIT", LIMIT) if limit is None else limit
+        self.limit = _link.capture_limit() if limit is None else limit
         self.hidden = OWN | set(hidden)
         self._known = {}
         self._submodules = {}
@@ -590,11 +588,3 @@ def split_names(names):
     if isinstance(names, str):
         names = names.split(",")
     return list(dict.fromkeys(n.strip() for n in names if n.strip()))
-
-
-def read_limit(variable, default):
-    """A size in bytes from the environment: "4294967296", "512M", "4 GiB"; the default if it is unset or invalid."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", os.environ.get(variable, ""), re.IGNORECASE)
-    if match is None:
-        return default
-    return int(float(match.group(1)) * 1024 ** " KMGT".index(match.group(2).upper() or " "))

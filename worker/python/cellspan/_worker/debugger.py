@@ -21,7 +21,6 @@ from . import torchenv
 
 PATIENCE = 5.0  # seconds that a cell waits for the debugger, and that pydevd may take to answer
 SIGNAL_PATIENCE = 1.0  # seconds in which the signal of an interrupt comes
-SEED = 0xC70F6907  # of the file names of cells
 HIDDEN = re.compile(r"_i|_\d|(__(name|doc|package|loader|spec|annotations|builtins?|display)__|get_ipython|exit|quit|In|Out|_oh|_dh|_{1,3})$")
 REPEATED = ("setBreakpoints", "setFunctionBreakpoints", "setExceptionBreakpoints")
 
@@ -85,22 +84,7 @@ def _leave_child():
 
 def file_name(prefix, text):
     """The file name of a cell with this text: clients find it by the same rule (debugInfo)."""
-    return f"{prefix}{murmur2(text.encode('utf-8', 'surrogatepass'))}.py"
-
-
-def murmur2(data):
-    """As kernel/debug/murmur2.c."""
-    m, mask = 0x5BD1E995, 0xFFFFFFFF
-    h = SEED ^ len(data)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * m & mask
-        k = (k ^ k >> 24) * m & mask
-        h = (h * m & mask) ^ k
-    if whole < len(data):
-        h = (h ^ int.from_bytes(data[whole:], "little")) * m & mask
-    h = (h ^ h >> 13) * m & mask
-    return h ^ h >> 15
+    return f"{prefix}{_link.murmur2(text.encode('utf-8', 'surrogatepass'))}.py"
 
 
 class Debugger:

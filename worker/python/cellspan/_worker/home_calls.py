@@ -9,7 +9,6 @@ import threading
 
 from .. import _link
 from .._base.errors import text_of
-from .message import ALL
 from .publish import to_json
 from .worker import Waiting, Worker, loads
 
@@ -33,7 +32,7 @@ class Calls(Worker):
         self._taking = threading.RLock()  # held by the thread that takes messages
         self._taken = collections.deque()  # what threads have taken and not yet begun to serve, in the order in which it came
 
-    def _collect(self, part=ALL):
+    def _collect(self, part=_link.ALL):
         with self._taking:
             super()._collect(part)
 

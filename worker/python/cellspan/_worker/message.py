@@ -19,12 +19,8 @@ class Message(NamedTuple):
     fields: dict  # by name; _link has the names of flags
 
 
-# Which messages: threads other than the main one take only answers, or also what calls need. Those for subshells come apart.
-ALL, ANSWERS, CALLS, SUBSHELLS = 0, 1, 2, 3
-
-
-def received(part=ALL):
-    """The oldest message of that part, or None."""
+def received(part=_link.ALL):
+    """The oldest message of that part (_link.ALL, ANSWERS, CALLS or SUBSHELLS), or None."""
     parts = _link.recv(part)
     return None if parts is None else Message._make(parts)
 

@@ -23,7 +23,7 @@ from .._base.errors import text_of
 from .._jupyter import requests
 from .._jupyter.magics import CELL
 from . import idle_questions, interrupts
-from .message import SUBSHELLS, received
+from .message import received
 from .publish import to_json
 from .subshell_parts import here, share
 from .worker import _current, loads
@@ -46,7 +46,7 @@ class Subshells:
     def take(self):
         """Passes on what has come. Runs in a thread that Python does not know, and must not get to know: current_thread() would list it."""
         while True:
-            message = received(SUBSHELLS)
+            message = received(_link.SUBSHELLS)
             if message is None:
                 return
             try:

@@ -19,7 +19,7 @@ from .. import _link
 from .._base.errors import give_up, text_of
 from . import environment, interrupts
 from .loops import Loop
-from .message import ALL, ANSWERS, CALLS, received
+from .message import received
 from .publish import to_json
 from .shell import left_by_interrupt
 from .streams import Streams
@@ -140,7 +140,7 @@ class Worker:
         if self._depth == 0:
             self._drain()
 
-    def _collect(self, part=ALL):
+    def _collect(self, part=_link.ALL):
         while True:
             message = received(part)
             if message is None:
@@ -286,7 +286,7 @@ class Worker:
         __tracebackhide__ = True
         come = 0
         while not waiting.done.is_set():
-            self._collect(CALLS if self.DURING_CALL else ANSWERS)
+            self._collect(_link.CALLS if self.DURING_CALL else _link.ANSWERS)
             self._serve_some([kind for kind in self.DURING_CALL if kind != "EXIT"])
             if not waiting.done.is_set():
                 come = _link.sleep(come, LOOK_S)

@@ -24,7 +24,6 @@ from .message import decoded
 from .worker import begin_process
 
 PACKET = 65536
-START, GO, PIDS = 0x02, 0x03, 0x04  # tags of packets between agent and zygote; see worker/agent/README.md
 SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
 PRELOAD = ("cloudpickle", "numpy", "numpy.random", "torch", "torch.distributed")
 PORTION = 32  # ranks that one intermediate process forks, so that the first of many ranks are ready early
@@ -121,9 +120,9 @@ def orders(sock):
         packet, fds, _, _ = socket.recv_fds(sock, PACKET, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
         if not packet:
             return
-        if packet[0] == START and len(fds) == 4:
+        if packet[0] == _link.ZYGOTE_RANK and len(fds) == 4:
             waiting.append(Order(decoded(packet[1:]), fds))
-        elif packet[0] == GO:
+        elif packet[0] == _link.ZYGOTE_FORK:
             yield waiting
             waiting = []
         else:
@@ -174,7 +173,7 @@ def fork_some(sock, batch, agent):
             return order
         pids.append((order.worker, pid))
     try:
-        sock.send(bytes([PIDS]) + b"".join(w.to_bytes(4, "little") + p.to_bytes(4, "little") for w, p in pids))
+        sock.send(bytes([_link.ZYGOTE_PIDS]) + b"".join(w.to_bytes(4, "little") + p.to_bytes(4, "little") for w, p in pids))
     finally:
         os._exit(0)
 
