@@ -200,7 +200,7 @@ uint64_t setting_value(enum setting which)
 /* ---- mistakes ---- */
 
 /* The setting probably meant by this name of n bytes; NULL: the name is right, or near to none. */
-static const char *meant(const char *name, size_t n)
+static const char *probably_meant(const char *name, size_t n)
 {
     const char *near = NULL;
     char typed[SUGGEST_MAX + 1] = "";
@@ -236,7 +236,7 @@ int settings_mistakes(struct buf *out)
 
         if (strncmp(*at, PREFIX, (sizeof PREFIX - 1)) != 0 || !(n = strcspn(name, "=")))
             continue;
-        if ((near = meant(name, n)))
+        if ((near = probably_meant(name, n)))
             rc = buf_addf(out, PREFIX "%.*s: there is no such setting; did you mean %s?\n", (int)n,
                           name, near);
     }

@@ -146,7 +146,7 @@ static int refuse(const char *python, json_t *lacks, bool managed, struct err *e
 
 /* Judges the answer, and moves what is kept of it into *p. named: the path is the user's word and
  * stays. */
-static int judge(struct python_interpreter *p, json_t *answer, bool named, struct err *err)
+static int check_answer(struct python_interpreter *p, json_t *answer, bool named, struct err *err)
 {
     const char *version = NULL, *prefix = NULL, *executable = NULL;
     int old = 0, managed = 0;
@@ -183,7 +183,7 @@ int interpreter_find(struct python_interpreter *p, const char *asked, struct err
     if (!p->path)
         return err_set(err, "there is no python3 on PATH: --python PATH says where it is");
     answer = ask(p->path, err);
-    rc = answer ? judge(p, answer, named, err) : -1;
+    rc = answer ? check_answer(p, answer, named, err) : -1;
     json_decref(answer);
     if (rc)
         interpreter_release(p);

@@ -200,9 +200,9 @@ static const char *const keywords[] = {
     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield",    NULL,
 };
 
-int value_identifier(const char *as, const char *text, struct err *err)
+/* 0: text is an identifier; -1: *err says why not, after "as text: " */
+static int check_identifier(const char *as, const char *text, struct err *err)
 {
-
     for (const char *p = text; *p; p++) {
         const bool letter = (*p | 0x20) >= 'a' && (*p | 0x20) <= 'z';
         const bool digit = *p >= '0' && *p <= '9';
@@ -232,7 +232,7 @@ int names_add(char ***list, const char *as, const char *text, struct err *err)
             if (list_add(list, text, n) < 0)
                 return no_memory(err);
             at = list_count(*list) - 1;
-            if (value_identifier(as, (*list)[at], err) < 0)
+            if (check_identifier(as, (*list)[at], err) < 0)
                 return -1;
             added++;
         }
@@ -415,7 +415,7 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
     case OPTION_WORD:
         return word_set(o, as, text, to, err);
     case OPTION_NAME:
-        return value_identifier(as, text, err) < 0 ? -1 : text_set(to, text, err);
+        return check_identifier(as, text, err) < 0 ? -1 : text_set(to, text, err);
     case OPTION_NAMES:
         return names_add(to, as, text, err);
     case OPTION_ENV:

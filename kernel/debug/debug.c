@@ -208,7 +208,7 @@ static void do_dump(struct debug *d)
 
 /* The worker that the ids name; without ids the one that clients look at. JupyterLab forgets which
  * thread it shows just before it says `continue`, and names thread 1. */
-static struct session *meant(struct debug *d, const char *command, json_t *arguments)
+static struct session *target_session(struct debug *d, const char *command, json_t *arguments)
 {
     const long slot = ids_in(arguments);
     struct session *s = slot >= 0 ? session_of_slot(d, slot) : session_focus(d);
@@ -227,7 +227,7 @@ static void do_one(struct debug *d)
 {
     json_t *arguments = json_deep_copy(answers_arguments(d));
     const char *command = answers_command(d);
-    struct session *s = meant(d, command, arguments);
+    struct session *s = target_session(d, command, arguments);
 
     if (s && (strcmp(command, "next") == 0 || strncmp(command, "step", 4) == 0))
         s->steps = true;

@@ -32,7 +32,7 @@ void vars_bundles_release(struct vars_bundles *s)
         ranks_release(&s->item[k].ranks);
     }
     free(s->item);
-    *s = (struct vars_bundles)SHIPMENTS_INIT;
+    *s = (struct vars_bundles)VARS_BUNDLES_INIT;
 }
 
 void touched_release(struct touched *t)
@@ -216,7 +216,7 @@ static int plan(const struct group *g, const struct ranks *to, const json_t *cap
     struct bundle_rows rows;
     int rc;
 
-    *out = (struct vars_bundles)SHIPMENTS_INIT;
+    *out = (struct vars_bundles)VARS_BUNDLES_INIT;
     rc = rows_open(captured, &rows, err);
     for (long k = ranks_next(to, 0); rc == 0 && k >= 0; k = ranks_next(to, (unsigned)k + 1))
         if ((unsigned)k >= g->size || plan_rank(&g->rank[k], &rows, action, out) < 0)

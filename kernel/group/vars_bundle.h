@@ -21,7 +21,7 @@ struct vars_bundles {
     size_t n;
 };
 
-#define SHIPMENTS_INIT { NULL, 0 }
+#define VARS_BUNDLES_INIT { NULL, 0 }
 
 /* Is the name in this comma-separated list? names may be NULL. */
 bool names_hold(const char *names, struct slice name);

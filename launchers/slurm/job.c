@@ -18,7 +18,7 @@
 #define FLUSH_NS      (2 * NS_PER_S) /* Slurm may give its reason so much later than a task's end */
 /* how long agents may take to end after their stdin; then the job is cancelled */
 #define POLITE_NS (8 * NS_PER_S)
-#define PRESS_NS  (3 * NS_PER_S)
+#define STOP_NS   (3 * NS_PER_S)
 #define LOOKS_MAX 20u
 #define LOOK_NS   (300 * NS_PER_MS)
 #define TASKS_MAX 65536u
@@ -499,9 +499,9 @@ void job_ended(struct job *j, int status)
         conclude(j, "");
 }
 
-/* Slurm's own cancellation comes first: it gives the agents a SIGTERM, by which they end properly.
- * At a SIGTERM of its own, srun kills them. */
-static void press(void *arg)
+/* First cancels the job with scancel, which sends SIGTERM to the agents so that they end properly.
+ * A SIGTERM to srun would kill them at once. */
+static void stop(void *arg)
 {
     struct job *j = arg;
     char id[32];
@@ -518,7 +518,7 @@ static void press(void *arg)
     }
     if (j->pid > 0 && j->signo)
         (void)kill(j->pid, j->signo);
-    set_timer(j, &j->press, PRESS_NS, press);
+    set_timer(j, &j->stop, STOP_NS, stop);
 }
 
 void job_end(struct job *j)
@@ -533,10 +533,10 @@ void job_end(struct job *j)
     if (j->pid == 0) /* srun has ended, and only Slurm's reason was missing */
         finish(j);
     else if (count_up(j))
-        set_timer(j, &j->press, POLITE_NS, press);
+        set_timer(j, &j->stop, POLITE_NS, stop);
     else
         /* as far as we know, srun is still launching and ignores its stdin: cancel its job */
-        press(j);
+        stop(j);
 }
 
 void job_hurry(struct job *j)
@@ -544,7 +544,7 @@ void job_hurry(struct job *j)
     if (!j->told)
         job_end(j);
     else if (j->pid > 0 && !j->signo)
-        press(j);
+        stop(j);
 }
 
 /* ---- start ---- */

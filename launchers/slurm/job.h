@@ -45,7 +45,7 @@ struct job {
     struct buf early; /* lines about ends of tasks that came before any task was up */
     struct child_lines out_lines, err_lines;
     struct slurm_command command;
-    struct watch *out_watch, *err_watch, *look, *late, *flush, *press;
+    struct watch *out_watch, *err_watch, *look, *late, *flush, *stop;
 };
 
 MUST_USE int job_start(struct job *j, const struct words *argv, struct err *err);

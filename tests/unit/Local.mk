@@ -1,4 +1,4 @@
-# What the unit tests of all rooms share; each room names its own tests.
+# What the unit tests of all folders share; each folder names its own tests.
 EXTRA_DIST += tests/unit/tap.h tests/unit/rooms.sh tests/unit/documented.sh tests/unit/steps.py tests/unit/measure.py \
 	tests/unit/symbols.sh
 tap_scripts += tests/unit/rooms.sh tests/unit/documented.sh tests/unit/steps.py tests/unit/measure.py tests/unit/symbols.sh

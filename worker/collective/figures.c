@@ -13,12 +13,14 @@ const char *coll_name(enum coll_op op)
     return (unsigned)op < COLL_OPS ? names[op] : "?";
 }
 
-double figure_algbw(uint64_t bytes, double us)
+/* GB/s; 0 if us is 0 */
+static double algorithm_bandwidth(uint64_t bytes, double us)
 {
     return us > 0 ? (double)bytes / us / 1e3 : 0;
 }
 
-double figure_bus_factor(enum coll_op op, unsigned ranks)
+/* The factor between algorithm and bus bandwidth: 2(n-1)/n for all_reduce, else 1. */
+static double bus_factor(enum coll_op op, unsigned ranks)
 {
     if (op != COLL_ALL_REDUCE)
         return 1;
@@ -32,8 +34,8 @@ void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t byt
     f->bytes = bytes;
     f->iterations = iterations;
     f->us = iterations ? total_us / iterations : 0;
-    f->algbw = figure_algbw(bytes, f->us);
-    f->busbw = f->algbw * figure_bus_factor(op, ranks);
+    f->algbw = algorithm_bandwidth(bytes, f->us);
+    f->busbw = f->algbw * bus_factor(op, ranks);
     f->bad = 0;
 }
 

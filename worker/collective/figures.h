@@ -25,10 +25,7 @@ struct figure {
     uint64_t bad; /* number of wrong elements */
 };
 
-const char *coll_name(enum coll_op op);         /* "all_reduce", … */
-double figure_algbw(uint64_t bytes, double us); /* GB/s; 0 if us is 0. */
-/* The factor between algorithm and bus bandwidth: 2(n-1)/n for all_reduce, else 1. */
-double figure_bus_factor(enum coll_op op, unsigned ranks);
+const char *coll_name(enum coll_op op); /* "all_reduce", … */
 void figure_fill(struct figure *f, enum coll_op op, unsigned ranks, uint64_t bytes,
                  unsigned iterations, double total_us);
 /* How many iterations fit into budget_ns if one takes one_ns: 1 to 20, or up to 400 if one takes

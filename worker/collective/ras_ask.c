@@ -26,13 +26,13 @@ static const char greeting[] = "SERVER PROTOCOL ";
 static const char timeout[] = "TIMEOUT 1\n"; /* seconds for each step; RAS's default is 5 */
 static const char question[] = "VERBOSE STATUS\n";
 
-struct door {
+struct ras_client {
     int fd;
     uint64_t until_ns;
     const char *where;
 };
 
-static int wait_for(const struct door *d, short events, struct err *err)
+static int wait_for(const struct ras_client *d, short events, struct err *err)
 {
     for (;;) {
         const uint64_t now = clock_now(&clock_system);
@@ -49,7 +49,7 @@ static int wait_for(const struct door *d, short events, struct err *err)
     }
 }
 
-static int say(const struct door *d, const char *text, struct err *err)
+static int say(const struct ras_client *d, const char *text, struct err *err)
 {
     size_t left = strlen(text);
 
@@ -69,7 +69,7 @@ static int say(const struct door *d, const char *text, struct err *err)
 }
 
 /* Reads one line (line true), or to the end. */
-static int hear(const struct door *d, bool line, struct buf *out, struct err *err)
+static int hear(const struct ras_client *d, bool line, struct buf *out, struct err *err)
 {
     char part[4096];
 
@@ -93,7 +93,7 @@ static int hear(const struct door *d, bool line, struct buf *out, struct err *er
     return line ? err_set(err, "what listens at %s is not NCCL's RAS", d->where) : 0;
 }
 
-static int connect_one(struct door *d, const struct addrinfo *at, struct err *err)
+static int connect_one(struct ras_client *d, const struct addrinfo *at, struct err *err)
 {
     int error = 0;
     socklen_t size = sizeof error;
@@ -115,7 +115,7 @@ static int connect_one(struct door *d, const struct addrinfo *at, struct err *er
 }
 
 /* Connects. Reports the last address's error: the first may be ::1, where nobody listens. */
-static int reach(struct door *d, struct err *err)
+static int reach(struct ras_client *d, struct err *err)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     char host[256];
@@ -143,7 +143,7 @@ static int reach(struct door *d, struct err *err)
 int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct err *err)
 {
     const char *told = getenv("NCCL_RAS_ADDR");
-    struct door d = { -1, clock_now(&clock_system) + timeout_ms * NS_PER_MS, NULL };
+    struct ras_client d = { -1, clock_now(&clock_system) + timeout_ms * NS_PER_MS, NULL };
     struct buf line = BUF_INIT;
     const size_t had = out->n;
     int rc;

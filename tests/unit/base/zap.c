@@ -13,7 +13,7 @@
 static const char some_key[ZAP_KEY_SIZE + 1] = "0123456789abcdef0123456789abcdef";
 static const char long_text[5000];
 
-struct door {
+struct server {
     struct loop *loop;
     void *context, *asker;
     struct zap *zap;
@@ -36,7 +36,7 @@ static void stop(void *loop)
 
 static void asked(struct zap *zap, const struct zap_question *q, void *arg)
 {
-    struct door *d = arg;
+    struct server *d = arg;
 
     d->last = *q;
     if (!d->silent)
@@ -57,13 +57,13 @@ static void *asker_open(void *context)
     return socket;
 }
 
-static void door_open(struct door *d)
+static void server_open(struct server *d)
 {
     struct err err = { "" };
 
-    *d = (struct door){ .loop = loop_create(&clock_system, &err),
-                        .context = zmq_ctx_new(),
-                        .say = ZAP_YES };
+    *d = (struct server){ .loop = loop_create(&clock_system, &err),
+                          .context = zmq_ctx_new(),
+                          .say = ZAP_YES };
     if (!d->loop || !d->context || !(d->zap = zap_open(d->loop, d->context, asked, d, &err))) {
         diag("%s", err.text);
         abort();
@@ -71,7 +71,7 @@ static void door_open(struct door *d)
     d->asker = asker_open(d->context);
 }
 
-static void door_close(struct door *d)
+static void server_close(struct server *d)
 {
     zmq_close(d->asker);
     zap_close(d->zap);
@@ -87,7 +87,7 @@ static void say(void *socket, const struct frames *f)
 }
 
 /* One more question is to arrive; false: none did. */
-static bool ask(struct door *d, const struct frames *f)
+static bool ask(struct server *d, const struct frames *f)
 {
     struct watch *limit = loop_timer(d->loop, LIMIT_MS * NS_PER_MS, 0, stop, d->loop, NULL);
 
@@ -134,10 +134,10 @@ static struct frames question(void)
 static void a_question_and_its_answer(void)
 {
     const struct frames f = question();
-    struct door d;
+    struct server d;
     char text[1024];
 
-    door_open(&d);
+    server_open(&d);
     ok(ask(&d, &f), "a question arrives");
     ok(slice_is(zap_domain(&d.last), "agents"), "with its domain");
     ok(zap_key(&d.last) && memcmp(zap_key(&d.last), some_key, ZAP_KEY_SIZE) == 0, "and the key");
@@ -148,17 +148,17 @@ static void a_question_and_its_answer(void)
     d.say = ZAP_NO;
     ok(ask(&d, &f), "and another");
     is_text(answer(d.asker, text), "|1.0|1|400|refused|||", "no");
-    door_close(&d);
+    server_close(&d);
 }
 
 static void an_answer_may_come_later(void)
 {
     struct frames f = question();
     struct zap_question first;
-    struct door d;
+    struct server d;
     char text[1024];
 
-    door_open(&d);
+    server_open(&d);
     d.silent = true;
     ok(ask(&d, &f), "a question that is kept");
     first = d.last;
@@ -174,11 +174,11 @@ static void an_answer_may_come_later(void)
     d.silent = false;
     ok(ask(&d, &f), "who asked may be gone");
     is_text(answer(d.asker, text), "|1.0|second|200|OK|7.3||", "and nobody else gets that answer");
-    door_close(&d);
+    server_close(&d);
 }
 
 /* It is to arrive, without a key, and to be answered with `id`. */
-static void is_bad(struct door *d, const struct frames *f, const char *id, const char *what)
+static void is_bad(struct server *d, const struct frames *f, const char *id, const char *what)
 {
     char text[1024], want[1024];
 
@@ -193,9 +193,9 @@ static void what_is_no_question(void)
                                         "address",   "identity", "mechanism", "credentials" };
     const struct frames good = question();
     struct frames f;
-    struct door d;
+    struct server d;
 
-    door_open(&d);
+    server_open(&d);
     d.say = ZAP_NO;
     for (unsigned i = 0; i < good.n; i++) {
         f = good;
@@ -238,16 +238,16 @@ static void what_is_no_question(void)
     is_bad(&d, &f, "1", "an empty key");
     d.say = ZAP_YES;
     ok(ask(&d, &good) && zap_key(&d.last), "and after all that a good one is read");
-    door_close(&d);
+    server_close(&d);
 }
 
 static void the_longest_that_is_read(void)
 {
     struct frames f = question();
     char id[ZAP_FIELD_MAX + 1], text[1024], want[1024];
-    struct door d;
+    struct server d;
 
-    door_open(&d);
+    server_open(&d);
     memset(id, 'i', ZAP_FIELD_MAX);
     id[ZAP_FIELD_MAX] = '\0';
     f.frame[2] = slice_text(id);
@@ -256,18 +256,18 @@ static void the_longest_that_is_read(void)
        "fields of 255 bytes are fine");
     snprintf(want, sizeof want, "|1.0|%s|200|OK|7.3||", id);
     is_text(answer(d.asker, text), want, "and answered under their request's id");
-    door_close(&d);
+    server_close(&d);
 }
 
 static void one_for_each_context(void)
 {
     struct err err = { "" };
-    struct door d;
+    struct server d;
 
-    door_open(&d);
+    server_open(&d);
     ok(!zap_open(d.loop, d.context, asked, &d, &err) && strstr(err.text, "authentication"),
        "a second one: %s", err.text);
-    door_close(&d);
+    server_close(&d);
     zap_close(NULL);
 }
 

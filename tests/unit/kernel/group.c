@@ -112,7 +112,7 @@ static void sending(void)
 {
     struct err err = { "" };
     struct group *g = living_group(3);
-    struct vars_bundles s = SHIPMENTS_INIT;
+    struct vars_bundles s = VARS_BUNDLES_INIT;
     struct ranks all = RANKS_INIT;
     json_t *captured = parse(
         "{\"names\": [[\"a\", 1, 8, \"\"], [\"b\", 5, 8, \"\"]], \"assigned\": [[\"c\", 9]]}");

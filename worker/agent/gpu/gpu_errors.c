@@ -44,7 +44,8 @@ static const struct xid xids[] = {
     { 154, "the driver recommends a reset of the GPU, or a restart of this node" },
 };
 
-const char *gpu_errors_xid(uint64_t xid)
+/* "GPU has fallen off the bus"; NULL: not one of the common ones. */
+static const char *xid_words(uint64_t xid)
 {
     for (size_t i = 0; i < sizeof xids / sizeof *xids; i++)
         if (xids[i].number == xid)
@@ -52,7 +53,8 @@ const char *gpu_errors_xid(uint64_t xid)
     return NULL;
 }
 
-const char *gpu_errors_bytes(uint64_t bytes, char out[static 32])
+/* "51.3 GiB" */
+static const char *human(uint64_t bytes, char out[static 32])
 {
     if (bytes >= UINT64_C(1) << 30)
         snprintf(out, 32, "%.1f GiB", (double)bytes / (double)(UINT64_C(1) << 30));
@@ -115,7 +117,7 @@ static int64_t number_of(const json_t *o, const char *name)
 static int add_xid(struct facts *f, const json_t *o)
 {
     const uint64_t number = (uint64_t)number_of(o, "xid");
-    const char *words = gpu_errors_xid(number);
+    const char *words = xid_words(number);
     const int64_t times = number_of(o, "times");
     char often[40] = "";
 
@@ -145,9 +147,9 @@ static int add_process(struct facts *f, const json_t *o)
     char text[32];
 
     return buf_addf(f->out, ", %s by %s%spid %lld%s",
-                    memory < 0 ? "some" : gpu_errors_bytes((uint64_t)memory, text),
-                    who && who[0] ? who : "", who && who[0] ? " (" : "",
-                    (long long)number_of(o, "pid"), who && who[0] ? ")" : "");
+                    memory < 0 ? "some" : human((uint64_t)memory, text), who && who[0] ? who : "",
+                    who && who[0] ? " (" : "", (long long)number_of(o, "pid"),
+                    who && who[0] ? ")" : "");
 }
 
 static int add_oom(struct facts *f, const json_t *o)
@@ -160,8 +162,8 @@ static int add_oom(struct facts *f, const json_t *o)
     if (begin_fact(f) < 0 || buf_add_text(f->out, "its memory ran out") < 0)
         return -1;
     if (used >= 0 && total >= 0 &&
-        buf_addf(f->out, "; now in use: %s of %s", gpu_errors_bytes((uint64_t)used, a),
-                 gpu_errors_bytes((uint64_t)total, b)) < 0)
+        buf_addf(f->out, "; now in use: %s of %s", human((uint64_t)used, a),
+                 human((uint64_t)total, b)) < 0)
         return -1;
     for (size_t k = 0; k < 2; k++) {
         const json_t *list = json_object_get(o, lists[k]);

@@ -9,11 +9,6 @@
 #include "base/slice.h"
 #include "worker/agent/gpu/gpus.h"
 
-/* The meaning of an Xid: "GPU has fallen off the bus"; NULL: not one of the common ones. */
-const char *gpu_errors_xid(uint64_t xid);
-
-const char *gpu_errors_bytes(uint64_t bytes, char out[static 32]); /* "51.3 GiB". */
-
 /* Does the text, a worker's last lines, say that its GPU ran out of memory? */
 bool gpu_errors_say_oom(struct slice text);
 

@@ -16,7 +16,7 @@
 static const struct span stacks = { .kind = SPAN_STACKS };
 static const struct span ready = { .kind = SPAN_READY };
 
-static char log_path[] = "/tmp/cellspan-door-XXXXXX";
+static char log_path[] = "/tmp/cellspan-agents-XXXXXX";
 
 /* How often the log says so. */
 static unsigned logged(const char *words)
@@ -355,7 +355,7 @@ int main(void)
         setenv("CELLSPAN_LOG", setting, 1) < 0)
         abort();
     close(fd);
-    settings_open_log("door");
+    settings_open_log("agents");
     stage_ready();
     stage_open(&s);
     agents_are_welcome(&s);

@@ -56,7 +56,7 @@ struct yard {
     struct local_blobs local_blobs; /* by node 0, when it lends */
     int lending[2];                 /* the kernel's end, and node 0's */
     unsigned local_chunks;          /* CHUNKs whose bytes the kernel read */
-    bool busy, wrong;               /* as the kernel's door was told; it was told what it knew */
+    bool busy, wrong; /* as the kernel's side was told, which must match what it knows */
     struct clock clock;
 };
 

@@ -120,14 +120,14 @@ def make_ref(target=None):
     return weakref.ref(_Gone() if target is None else target)
 
 
-shipped = weakref.WeakSet()  # classes that were pickled here
+pickled_here = weakref.WeakSet()  # classes
 _received = weakref.WeakSet()  # classes that came from another process
 
 
 def set_class(cls, state):
     """Fills a class that was sent by value. A class that was defined here, and only comes back, is not changed."""
     setter, inner, name = state
-    if cls in shipped and cls not in _received:
+    if cls in pickled_here and cls not in _received:
         return
     _received.add(cls)
     setter(cls, inner)

@@ -215,7 +215,7 @@ class Pickler(cloudpickle.Pickler):
             raise pickle.PicklingError("IPython's shell can't be sent")
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
-            rebuild.shipped.add(obj)
+            rebuild.pickled_here.add(obj)
             make, args, state, _, _, setter = reduced
             state[0].pop("__slotnames__", None)  # copyreg adds it when an instance is pickled; it is not a change by the user
             return make, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
