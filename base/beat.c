@@ -60,8 +60,9 @@ static uint64_t since(uint64_t then, uint64_t now)
     return now > then ? now - then : 0;
 }
 
-/* Both ways count: what we send without an answer says nothing about the other. A look comes only
- * every beat_wait, so that what would be due before the next is due now. */
+/* true: a BEAT must be sent now. It is due if either direction was quiet for too long: our own
+ * messages do not show that the peer lives. The next check is beat_wait() away, so a BEAT that is
+ * due before that is due now. */
 bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now)
 {
     const uint64_t older = p->heard < p->sent ? p->heard : p->sent;

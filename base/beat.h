@@ -1,6 +1,6 @@
-/* beat.h - which peer has been silent for too long. The time is an argument. A host that slept, was
- * frozen or is too busy notices that by its own timers, which come late. That time does not count
- * as a peer's silence. */
+/* beat.h - which peer has been silent for too long. The time is an argument. If this host slept,
+ * was frozen or is too busy, its own timers are late. That time is not counted as a peer's silence.
+ * */
 #ifndef BASE_BEAT_H
 #define BASE_BEAT_H
 
@@ -38,8 +38,9 @@ void pulse_heard(struct pulse *p, uint64_t now);
 void pulse_forgive(struct pulse *p, uint64_t late, uint64_t now);
 /* a BEAT is to be sent */
 bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now);
-/* Has the peer been silent for too long at the time `known`? For a peer behind other peers, that is
- * when those were heard last: its messages may still be with them. */
+/* Has the peer been silent for too long at the time `known`? For a peer that is reached through
+ * other peers, `known` is the time at which those were last heard, because its messages may still
+ * be there. */
 bool pulse_is_lost(const struct beat *b, const struct pulse *p, uint64_t known);
 
 #endif

@@ -1,5 +1,6 @@
 /* Where there are no memfds, it uses an unlinked file under $TMPDIR. That has no seals, but it can
- * be written and read like a memfd; POSIX shared memory can't everywhere. */
+ * be written and read like a memfd; (POSIX shared memory can't be written with write() on every
+ * system.) */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

@@ -3,9 +3,9 @@
  *   start the kernel, wait for iopub's welcome -> execute_request -> output … reply and idle ->
  *   shutdown_request -> it ends
  *
- * The kernel is told our pid: it ends when we do, however that happens. It has a session of its
- * own, so that Ctrl-C comes to us alone: the first two become interrupt_requests (the second makes
- * the kernel kill what hangs), the third ends all. */
+ * The kernel gets our pid and ends when we end. It runs in its own session, so Ctrl-C reaches
+ * only us. The first Ctrl-C sends an interrupt_request, the second one makes the kernel kill
+ * ranks that hang, the third one ends everything. */
 #include "cli/parts.h"
 
 #include <errno.h>

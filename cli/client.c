@@ -1,4 +1,4 @@
-/* client.c - three sockets over the same codec and inboxes as the kernel's. */
+/* client.c - a Jupyter client. It uses the kernel's own code to encode and read messages. */
 #include "cli/client.h"
 
 #include <errno.h>

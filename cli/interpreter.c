@@ -12,9 +12,9 @@
 #include "base/process.h"
 #include "base/runtime.h"
 
-/* What the interpreter says about itself, one JSON object. The text has to run on every Python
- * there ever was, so that an old one is told apart from a broken one. Each module stands with its
- * distribution and the oldest that will do. */
+/* The script that the candidate Python runs; it prints one JSON object. It must run on very old
+ * Pythons, too, so that the error can say "too old". Each module is listed with its package and the
+ * oldest version that works. */
 static const char probe[] =
     "import json, os, sys\n"
     "needs = [('IPython', 'ipython', 8), ('comm', 'comm', 0), ('cloudpickle', 'cloudpickle', 2),\n"
@@ -118,8 +118,8 @@ static json_t *ask(const char *python, struct err *err)
                           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* Says what is missing and the command that installs it; a Python that the system manages gets a
- * venv instead. */
+/* Says what is missing and the command that installs it. If the system manages this Python, the
+ * text tells how to make a venv. */
 static int refuse(const char *python, json_t *lacks, bool managed, struct err *err)
 {
     struct buf names = BUF_INIT;
@@ -144,8 +144,7 @@ static int refuse(const char *python, json_t *lacks, bool managed, struct err *e
     return -1;
 }
 
-/* Judges the answer, and moves what is kept of it into *p. named: the path is the user's word and
- * stays. */
+/* Checks the answer and stores it in *p. named: the user gave this path, so it is not replaced. */
 static int check_answer(struct python_interpreter *p, json_t *answer, bool named, struct err *err)
 {
     const char *version = NULL, *prefix = NULL, *executable = NULL;

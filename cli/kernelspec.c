@@ -92,8 +92,8 @@ static int make_dirs(const char *dir, struct err *err)
     return rc;
 }
 
-/* Beside its place first, then renamed to it: a server that reads at this moment sees the old file
- * or the new. */
+/* Writes a temporary file and renames it, so that a server sees either the old file or the complete
+ * new one. */
 static int put_file(const char *dir, const char *name, struct slice content, struct err *err)
 {
     struct buf path = BUF_INIT, draft = BUF_INIT;
@@ -120,8 +120,8 @@ out:
     return rc;
 }
 
-/* Jupyter's kernel.json; interrupts come as messages, since a kernel's signal would not reach
- * another machine. */
+/* Jupyter's kernel.json. Interrupts are messages, because a signal can't reach a kernel on another
+ * machine. */
 static char *format_spec(const struct kernelspec *spec)
 {
     json_t *root = json_pack("{s:[s,s,s,s,s,s,s], s:s, s:s, s:s, s:s, s:{s:[s], s:b}}", "argv",

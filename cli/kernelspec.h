@@ -14,7 +14,7 @@ struct kernelspec {
 
 /* "DIR/share/jupyter/kernels/NAME" of a prefix, or of the user (prefix NULL) as jupyter_core finds
  * it: $JUPYTER_DATA_DIR, $XDG_DATA_HOME/jupyter, ~/.local/share/jupyter; ~/Library/Jupyter on
- * macOS. The caller's. NULL: *err says why. */
+ * macOS. The caller frees the path. NULL: *err says why. */
 char *kernelspec_dir(const char *prefix, const char *name, struct err *err);
 /* Jupyter takes letters, digits, '.', '_' and '-'. */
 MUST_USE int kernelspec_check_name(const char *name, struct err *err);

@@ -1,9 +1,8 @@
-/* line.c - quoting.
+/* line.c - quotes words so that home's expansion leaves them unchanged.
  *
- * Home expands a line that holds a brace or a dollar with IPython's DollarFormatter. Doubled braces
- * become single ones. A dollar before a word becomes the word's value, and two become one dollar,
- * but only where an even number of single quotes follows in the same piece; the pieces end at
- * braces. Elsewhere dollars stay as they are. */
+ * Home expands a line with a brace or a dollar by IPython's DollarFormatter: "{{" becomes "{";
+ * "$name" becomes a value and "$$" a dollar, but only if an even number of single quotes follows
+ * before the next brace. */
 #include "cli/parts.h"
 
 #include <string.h>

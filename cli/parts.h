@@ -25,8 +25,7 @@ struct subcommand {
 };
 
 /* ---- install.c ---- */
-/* `cellspan install` and `cellspan uninstall`: make the kernel known to Jupyter, and not known any
- * more. */
+/* `cellspan install` tells Jupyter about the kernel; `cellspan uninstall` removes that again. */
 
 extern const struct cmdline_row install_rows[], uninstall_rows[];
 
@@ -36,8 +35,8 @@ int command_install(int argc, char **argv);
 int command_uninstall(int argc, char **argv);
 
 /* ---- run.c: `cellspan run`: a script on many ranks, from a shell ---- */
-/* argv[0] is the subcommand's name. Returns the exit status: the failed rank's own where there is
- * one, else 1; 2 the options are wrong; 130 it was interrupted; 128 + n ended by signal n. */
+/* argv[0] is the subcommand's name. Returns the exit status: 0; the status of the rank that failed,
+ * or 1; 2 if the options are wrong; 130 after an interrupt; 128 + n if signal n ended a rank. */
 int command_run(int argc, char **argv);
 
 /* ---- line.c: words back to the option line of a magic that splits into them. Pure ---- */
@@ -47,20 +46,20 @@ MUST_USE int line_write(struct buf *out, const char *magic, char *const *word, s
                         struct err *err);
 
 /* ---- torchrun.c ---- */
-/* The options of torchrun that %distribute has not: taken where they ask for nothing but what
- * happens anyway, else refused with the word for it here. */
+/* Options of torchrun that %distribute does not have. An option that asks for what happens anyway
+ * is accepted. Other options are refused, and the error names the option to use here. */
 
-/* argv[*i]: an option. 0: none of torchrun's; 1: it is taken, with its value, and *i stands behind;
- * -1: refused. *set: "NAME=VALUE", what is to be set in the ranks' environment (the caller's,
- * free()), or NULL. */
+/* Reads the option argv[*i]. 0: not an option of torchrun. 1: accepted; *i is then the index after
+ * it and its value. -1: refused. *set: "NAME=VALUE" for the ranks' environment, which the caller
+ * frees; or NULL. */
 MUST_USE int torchrun_option(char *const *argv, int *i, char **set, struct err *err);
 
-/* ---- cli_job.c: one cell on a kernel of its own: started, asked, shown, ended ---- */
+/* ---- cli_job.c: runs one cell on a new kernel, shows its output, and ends the kernel ---- */
 /* Runs code as a cell on a fresh kernel whose home is `python`, and ends that kernel. Returns the
  * exit status of command_run(), or -1: there was no kernel to ask. */
 int cli_job_run(const struct python_interpreter *python, struct slice code, struct err *err);
 
-/* ---- input.c: our standard input, a line at a time, for who asks ---- */
+/* ---- input.c: reads standard input, one line for each request ---- */
 /* line: without its end; over: there is none, and none will come. */
 typedef void (*input_line_f)(void *arg, struct slice line, bool over);
 
@@ -74,8 +73,7 @@ struct printer; /* displays that may still change: shown when the cell is over *
 
 struct printer *printer_create(void); /* NULL: memory is out */
 void printer_destroy(struct printer *s);
-/* type and content of an iopub message; others than streams, displays, results and errors are
- * passed over. */
+/* Prints an iopub message: streams, displays, results and errors. Other types are ignored. */
 void printer_message(struct printer *s, const char *type, const json_t *content);
 void printer_finish(struct printer *s);
 void printer_prompt(struct printer *s, const json_t *content); /* of an input_request */
@@ -96,10 +94,10 @@ struct python_interpreter {
     char *prefix;  /* its sys.prefix */
 };
 
-/* asked: a path, a name on PATH, or NULL for the default: the active venv's or conda environment's,
- * the one beside this program, the one that cellspan was built for, python3 on PATH. -1: it can't
- * be run, is older than 3.9, or lacks modules; the err says the command that installs them. On
- * failure there is nothing to release. */
+/* Finds the notebook's Python. asked: a path or a name on PATH. NULL: the first of these that
+ * exists: the active venv or conda environment, the Python beside this program, the one cellspan
+ * was built for, python3 on PATH. -1: it can't be run, is older than 3.9, or lacks modules; the err
+ * says the command that installs them. On failure there is nothing to release. */
 MUST_USE int interpreter_find(struct python_interpreter *p, const char *asked, struct err *err);
 void interpreter_release(struct python_interpreter *p);
 

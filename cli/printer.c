@@ -1,5 +1,5 @@
-/* printer.c - streams leave as they come. A display with an id is a picture that is drawn again and
- * again: its last state is shown at the end. */
+/* printer.c - prints streams at once. A display with an id may be updated, so its last state is
+ * printed at the end of the cell. */
 #include "cli/parts.h"
 
 #include <errno.h>
@@ -81,8 +81,8 @@ static int add_string(struct buf *text, const json_t *value)
                : 0;
 }
 
-/* A bundle's values may be lists of lines. The text is empty where there is none; the caller's to
- * release. */
+/* Returns the text/plain of a display, which may be a list of lines; empty if there is none. The
+ * caller releases it. */
 static struct buf plain_text(const json_t *content)
 {
     const json_t *value = json_object_get(json_object_get(content, "data"), "text/plain");
@@ -183,7 +183,7 @@ void printer_prompt(struct printer *s, const json_t *content)
         write_all(s, 1, prompt, strlen(prompt));
 }
 
-/* What became of the ranks is no output of theirs. */
+/* Messages about ranks go to stderr, because they are not output of the ranks. */
 static bool is_status(const struct picture *p)
 {
     static const char status[] = "cellspan-status-";

@@ -1,6 +1,6 @@
-/* run.c - `cellspan run`: the options of %distribute, then a script. What the line means is the
- * magic's affair; here it is only looked through for --python and --help, and parsed once so that a
- * mistake is told before anything starts. */
+/* run.c - `cellspan run`: the options of %distribute, then a script. The magic's parser reads the
+ * options. This file only takes --python and --help, and parses the line once to report mistakes
+ * before anything starts. */
 #include "cli/parts.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static int is_auto(char **argv, int i)
     return 0;
 }
 
-/* 1: it was an option of torchrun's, and *i stands behind it; 0: it was none; -1: refused. */
+/* 1: it was an option of torchrun, and *i is the index after it; 0: it was not; -1: refused. */
 static int take_torchruns(struct run *r, char **argv, int *i, struct err *err)
 {
     char *set = NULL;
@@ -161,8 +161,8 @@ static void in_own_words(struct err *err)
     snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s%s", ours, rest);
 }
 
-/* The line is what will be sent; parsing it here costs microseconds and answers at once. script:
- * the first word that is no option, as it was given. */
+/* Parses the line that will be sent, to report mistakes at once. script: the first word that is not
+ * an option. */
 static int check(struct slice line, const char *script, struct err *err)
 {
     struct plan plan;
@@ -192,7 +192,7 @@ static int run(const struct run *r, struct slice line, struct err *err)
 
     if (interpreter_find(&python, r->python, err) < 0)
         return 1;
-    signal(SIGPIPE, SIG_IGN); /* seen where it is written: what was started is to be ended */
+    signal(SIGPIPE, SIG_IGN); /* a write to a closed stdout fails instead */
     status = cli_job_run(&python, line, err);
     interpreter_release(&python);
     return status < 0 ? 1 : status;

@@ -1,6 +1,6 @@
 /* bytes.h - reads little-endian numbers and bytes from a message, and appends them to one. After an
- * error, a reader or writer is bad, and what is asked of it later does nothing. So it is enough to
- * look once, at the end. */
+ * error a reader or writer is bad, and all later calls do nothing, so one check at the end is
+ * enough. */
 #ifndef PROTOCOL_BYTES_H
 #define PROTOCOL_BYTES_H
 

@@ -36,8 +36,8 @@ void agents_destroy(struct agents *a); /* NULL is fine; to be called after engin
 
 /* Says on which node a worker will be started. Other workers are on NODE_HERE. */
 MUST_USE int agents_place(struct agents *a, uint32_t worker, unsigned node);
-/* The message is encoded once, and sent once on each connection. Before it goes the blob that it
- * carries, to nodes that lack it. */
+/* The message is encoded once, and sent once on each connection. If the message has a blob, nodes
+ * that lack the blob get it first. */
 MUST_USE int agents_send(struct agents *a, const uint32_t *workers, size_t n, const struct span *m,
                          struct err *err);
 /* To the agents themselves. */
@@ -59,8 +59,8 @@ uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had);
 
 /* ---- credit ---- */
 
-/* So many bytes of the worker were taken in: it may send as many again, and is told so by CREDIT,
- * in batches. */
+/* The kernel has read this many bytes from the worker. The worker gets as much credit back, by
+ * CREDIT messages sent in batches. */
 void agents_owe(struct agents *a, uint32_t worker, size_t bytes);
 /* While held, no CREDIT is sent: the workers stop when their windows are used up. */
 void agents_hold(struct agents *a, bool hold);
@@ -72,8 +72,8 @@ void agents_forget(struct agents *a, uint32_t worker);
 
 /* ---- the nodes of an engine ---- */
 
-/* An engine starts. Listens for its agents; *secret is what they need, and the text that is
- * returned is where they dial: borrowed. NULL: *err says why. */
+/* Listens for an engine's agents. Fills *secret for them. Returns the endpoints that they dial
+ * (borrowed). NULL: *err says why. */
 const char *agents_nodes_expect(struct agents *a, struct secret *secret, struct err *err);
 /* The engine says that it has n nodes: the first gets the number *first. On failure none is added.
  */
@@ -84,11 +84,11 @@ void agents_nodes_describe(struct agents *a, unsigned node, struct slice name, u
 void agents_nodes_failed(struct agents *a, unsigned node, const char *why);
 /* Asks the agents that are up to end their workers and themselves. */
 void agents_nodes_quit(struct agents *a, unsigned first, unsigned n);
-/* The engine has ended while all of its nodes were up: they are lost soon. words: why, to be kept
- * until they are, or NULL. */
+/* The engine ended while all its nodes were up, so they will be lost soon. words: the reason, which
+ * must stay valid until then; or NULL. */
 void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const char *words);
-/* The engine is stopped: its nodes are lost without a word, and no agent of it is allowed to
- * connect any more. n 0: it has not said how many there are. */
+/* The engine is stopped: its nodes are lost (the handler is not called), and its agents may no
+ * longer connect. n 0: it has not said how many there are. */
 void agents_nodes_remove(struct agents *a, unsigned engine, unsigned first, unsigned n);
 
 /* ---- this machine's agent ---- */

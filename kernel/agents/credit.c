@@ -1,4 +1,4 @@
-/* Rows are sorted by worker: thousands of ranks may be owed something. */
+/* Rows are sorted by worker, because thousands of ranks may wait for credit. */
 #include "kernel/agents/private.h"
 
 #include <stdlib.h>

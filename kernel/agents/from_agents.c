@@ -47,8 +47,8 @@ static void refuse(const struct router_message *a, unsigned version, const char 
     buf_release(&bytes);
 }
 
-/* The node whose agent has this connection, as ZAP says or the folder of the socket. NULL: no node
- * of an engine that runs. */
+/* The node whose agent sent this: from the ZAP user id, or this machine's for the ipc socket. NULL:
+ * the node's engine was stopped. */
 static struct node_link *caller(struct agents *a, const struct router_message *arrival)
 {
     struct node_link *link;
@@ -203,8 +203,8 @@ static bool take_own(struct agents *a, struct node_link *link, uint32_t worker,
            blob_schedule_message(a->blobs.schedule, link->node.number, m);
 }
 
-/* May the sender speak for that node and worker, and do they live? If not, the message is late,
- * mostly. */
+/* true: the sender is responsible for this node and worker, and both are alive. Usually false only
+ * for late messages. */
 static bool is_believed(const struct agents *a, const struct node_link *from,
                         const struct node_link *link, uint32_t worker)
 {
@@ -212,7 +212,7 @@ static bool is_believed(const struct agents *a, const struct node_link *from,
            (worker == SPAN_WORKER_NONE || node_table_where(&a->nodes, worker) == link->node.number);
 }
 
-/* Is it more than late: does somebody speak for others? */
+/* true: the message is not just late; the sender claims a node or worker that is not its own. */
 static bool is_foreign(const struct agents *a, const struct node_link *from,
                        const struct node_link *link, uint32_t worker)
 {
@@ -246,8 +246,8 @@ static void take_message(struct agents *a, const struct router_message *arrival,
     span_release(&m);
 }
 
-/* A late message of a lost node. Its agent is told once that it is lost; otherwise it would wait
- * for its own timeout. false: it is none. */
+/* A late message of a lost node. Its agent is told once; otherwise it would run until its own
+ * timeout. false: not such a message. */
 static bool is_late(struct agents *a, const struct router_message *arrival)
 {
     struct node_link *link = caller(a, arrival);

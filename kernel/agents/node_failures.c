@@ -6,8 +6,9 @@
 #include "kernel/agents/private.h"
 #include "protocol/span_fields.h"
 
-/* From the end of a connection to the loss of its node. The engine knows better why it ended, but
- * may be slow to notice; one that has ended has said all that it knows. */
+/* How long to wait between the end of a connection and the loss of the node. The engine knows the
+ * reason best, but may notice late. If the engine has ended, it can add nothing, so the wait is
+ * short. */
 #define WORDS_NS (3 * NS_PER_S)
 #define ENDED_NS (400 * NS_PER_MS)
 
@@ -42,8 +43,8 @@ static void lose(struct agents *a, struct node_link *link, const char *why)
     a->handler.lost(a->handler.arg, link->node.number, why);
 }
 
-/* Nodes that are reached through this one are found before their parents are lost; this one is
- * reported first. */
+/* Marks the nodes below this one before any of them is lost, because that changes the tree. Reports
+ * this node first. */
 void node_failures_lose(struct agents *a, struct node_link *link, const char *why)
 {
     const size_t n = a->nodes.n;

@@ -83,8 +83,9 @@ bool node_link_is_ready(const struct node_link *link);
 struct node_link *node_link_top(struct node_link *link);
 /* Is it the same node as top, or reached through it? */
 bool node_link_is_under(const struct node_link *link, const struct node_link *top);
-/* Until when it is known whether the node was silent: `now`, or, when it is reached through others,
- * when the most silent of them was heard. What the node sent later may still be with them. */
+/* The time up to which silence can be judged: `now`; for a node reached through others, the time at
+ * which the quietest of those was last heard, since later messages may still be on the way through
+ * them. */
 uint64_t node_link_known_ns(const struct node_link *link, uint64_t now);
 /* Keeps a message until the node can be reached; the body is copied by reference. */
 MUST_USE int node_link_wait(struct node_link *link, const uint32_t *workers, size_t n,

@@ -35,8 +35,8 @@ void agents_blobs_node_lost(struct agents_blobs *b, unsigned node);
 bool agents_blobs_go_on(struct agents_blobs *b);
 
 /* ---- credit.c ---- */
-/* Flow control of the workers: bytes that each has sent and that were taken in, so that it may send
- * as many again. Pure. */
+/* Flow control: for each worker, the bytes that were read and for which it has no CREDIT yet. Pure.
+ * */
 
 struct credit_owed {
     uint32_t worker;
@@ -73,9 +73,9 @@ struct agents {
 };
 
 /* ---- from_agents.c ---- */
-/* What arrives from agents: HELLO, and bundles of messages. A connection is believed only what it
- * may say. Who it is comes from ZAP, or from the private folder of the ipc socket; it speaks for
- * its own node, and for the nodes that are reached through it. */
+/* What arrives from agents: HELLO, and bundles of messages. A connection may send only messages of
+ * its own node and of nodes reached through it. Its identity comes from ZAP, or from the private
+ * folder of the ipc socket. */
 
 /* Handlers of a router; arg is the struct agents. */
 void from_agents_received(void *agents, const struct router_message *arrival);

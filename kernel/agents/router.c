@@ -131,8 +131,8 @@ static void began(struct router *r, uint32_t fd)
     mark(r, fd, true);
 }
 
-/* A connection that was refused for its key ends without a message, too, and is counted twice: no
- * event tells that it is the same one. */
+/* A connection that was refused for its key also ends without a message. It is counted twice,
+ * because no event says that it is the same connection. */
 static void ended(struct router *r, uint32_t fd)
 {
     const bool silent = fd < NUMBERS_MAX && r->silent[fd];

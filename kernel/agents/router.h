@@ -44,8 +44,8 @@ MUST_USE int router_send(struct router *r, struct slice identity, struct slice r
                          zmq_msg_t *body, struct err *err);
 /* Reads all messages that have arrived, and calls `arrived` for each. */
 void router_drain(struct router *r);
-/* Reads all events of connections, and calls `parted`. A descriptor in a later message does not
- * belong to a connection that ended before. */
+/* Handles all pending events of connections first, and calls `parted`, so that a descriptor number
+ * reused by a new connection is not taken for the old one. */
 void router_settle(struct router *r);
 
 #endif

@@ -53,8 +53,8 @@ void to_agents_tell(struct to_agents *t, const struct node_link *link, const str
 /* Sends what has waited for the node, as far as it can be reached now. */
 void to_agents_flush(struct node_link *link);
 
-/* An array with room for the number of every node, for short use by anybody. NULL: memory is out.
- */
+/* A shared scratch array with one entry for each node. Its content is lost at the next call. NULL:
+ * memory is out. */
 unsigned *to_agents_list(struct to_agents *t);
 
 /* ---- reparent.c ---- */

@@ -1,5 +1,5 @@
-/* Level 0 has TREE_FAN nodes, each other one TREE_FAN times as many as that above it; the node at
- * place p of a level is the child of that at place p modulo the size of the level above. */
+/* Level 0 has TREE_FAN nodes. Each following level has TREE_FAN times as many as the one above.
+ * Node p of a level is a child of node (p mod size of the level above). */
 #include "kernel/agents/to_agents.h"
 
 struct level {

@@ -1,5 +1,5 @@
 /* blob_route.h - by which route a node gets a blob: through the kernel, alone or in one stream with
- * others, or over a direct link from another node. And the messages for that. Private to this
+ * others, or over a direct link from another node; and builds the messages for it. Private to this
  * folder. */
 #ifndef KERNEL_BLOBS_BLOB_ROUTE_H
 #define KERNEL_BLOBS_BLOB_ROUTE_H

@@ -73,8 +73,9 @@ json_t *comms_info(const struct comm_table *t, struct slice target);
  * more. opens: `data` is the whole state. */
 void comms_copy(struct comm_table *t, struct page_comm *c, const json_t *data,
                 const struct slice *buffers, size_t n, bool opens);
-/* The content of the update_states that answers on comm `id`, and its buffers (*list is an array to
- * free; it borrows from the copies). Widgets without a copy are not in it. -1: memory is out. */
+/* Writes the content of the update_states message for comm `id`, and its buffers. The caller frees
+ * *list; its items point into the copies. Widgets without a copy are not in it. -1: memory is
+ * out. */
 MUST_USE int comms_states(const struct comm_table *t, struct slice id, struct buf *content,
                           struct slice **list, size_t *n);
 /* The first widget without a copy after `after` (NULL: of all); NULL: there is none. */
@@ -87,18 +88,19 @@ MUST_USE int comms_text(const struct comm_table *t, const struct page_comm *c, s
 /* ---- updates.c ---- */
 /* May an update leave now? Counts it then. */
 bool comms_may_send(struct comm_table *t, uint64_t now_ns);
-/* Some widgets send commands as values: set, and reset to null at once (plotly does). So null must
- * not replace a value that the page has not seen: false. */
+/* false: the update must not be merged with the queued one, because it would replace a value by
+ * null before the page has seen it. (Some widgets, such as plotly's, set a value as a command and
+ * reset it to null at once.) */
 bool comms_may_merge(const struct page_comm *c, const json_t *data);
-/* The update waits. If one of that comm waits, both become one. -1: memory is out; the comm has no
- * update that waits any more. */
+/* Queues an update. If the comm already has one in the queue, they are merged. -1: memory is out;
+ * the comm has no update in the queue any more. */
 MUST_USE int comms_wait(struct comm_table *t, struct page_comm *c, const json_t *data,
                         const struct slice *buffers, size_t n);
 bool comms_waits(const struct comm_table *t); /* does any update wait? */
 /* The first comm with an update that waits, of this worker (0: of any); NULL: there is none. */
 struct page_comm *comms_waiting(const struct comm_table *t, uint32_t worker);
-/* The content and the buffers of the update that waits; it waits no more. *s keeps what the list
- * borrows, and *list is an array; the caller releases both. -1: memory is out. */
+/* Takes the queued update out: its content and buffers. The buffers point into *s; the caller
+ * releases *s and frees *list. -1: memory is out. */
 MUST_USE int comms_take(struct comm_table *t, struct page_comm *c, struct buf *content,
                         struct widget_state *s, struct slice **list);
 void comms_give_up(struct comm_table *t, struct page_comm *c); /* the update that waits is lost */

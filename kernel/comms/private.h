@@ -17,8 +17,8 @@ struct comm_table {
 };
 
 /* ---- widget_state.c ---- */
-/* The paths of its bytes, each behind `head` (NULL: nothing), are appended to the array `paths`,
- * and the bytes to list[*n …]. -1: memory is out. */
+/* Appends the path of each binary value to `paths`, with `head` in front (NULL: without), and the
+ * bytes to list[*n …]. -1: memory is out. */
 MUST_USE int widget_state_list(const struct widget_state *s, const char *head, json_t *paths,
                                struct slice *list, size_t *n);
 

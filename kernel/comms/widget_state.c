@@ -45,7 +45,7 @@ static const char *name_of(const json_t *path)
     return name ? name : "";
 }
 
-/* A value is set anew: the bytes within the old one are gone. */
+/* Removes the binary parts of a value before it is replaced. */
 static void drop_bytes(struct widget_state *s, const char *name)
 {
     for (size_t k = 0; k < s->n;) {

@@ -56,7 +56,7 @@ static bool is_fine(const json_t *answer)
     return json_is_true(json_object_get(answer, "success"));
 }
 
-/* Clients get home's answer, with what is joined to it; if home refuses, another one's. */
+/* The combined answer is home's; if home answered with an error, another worker's. */
 void answers_join(struct debug *d, struct session *s, json_t *more)
 {
     json_t *body = json_object_get(more, "body"), *before = d->active.answer, *so_far;

@@ -206,8 +206,9 @@ static void do_dump(struct debug *d)
                                json_pack("{s:o}", "sourcePath", path));
 }
 
-/* The worker that the ids name; without ids the one that clients look at. JupyterLab forgets which
- * thread it shows just before it says `continue`, and names thread 1. */
+/* The session that a request is for: named by the ids, else session_focus(). For `continue`,
+ * JupyterLab always names thread 1; if that one is not stopped, the session that clients were told
+ * about is used. */
 static struct session *target_session(struct debug *d, const char *command, json_t *arguments)
 {
     const long slot = ids_in(arguments);

@@ -1,7 +1,7 @@
-/* debug.h - the front of the debugger. Each worker has a debugger of its own, which speaks the
- * Debug Adapter Protocol (DAP). Clients see one debugger, in which ranks are threads. The front
- * passes requests on, joins answers, and gives ids other numbers. Requests are done one after the
- * other. */
+/* debug.h - joins the debuggers of all workers into one. Each worker has a debugger that speaks the
+ * Debug Adapter Protocol (DAP). Clients see one debugger, in which each rank is a thread. Requests
+ * are handled one at a time: this code forwards them, combines the answers, and renumbers the ids.
+ * */
 #ifndef KERNEL_DEBUG_DEBUG_H
 #define KERNEL_DEBUG_DEBUG_H
 
@@ -38,20 +38,20 @@ void debug_join(struct debug *d, uint32_t worker, long rank);
 /* The worker has ended: its threads too. */
 void debug_gone(struct debug *d, uint32_t worker, uint64_t now);
 
-/* A client's request; its content is copied. Its client is gone on from every breakpoint if a
- * second one begins. */
+/* Handles a client's request; content is copied. If another client begins (`initialize`) while a
+ * worker is stopped, all workers are released first. */
 void debug_request(struct debug *d, void *request, const json_t *content, uint64_t now);
 void debug_message(struct debug *d, uint32_t worker, json_t *message, uint64_t now);
 void debug_tick(struct debug *d, uint64_t now);
 uint64_t debug_due(const struct debug *d); /* UINT64_MAX: never */
 
 bool debug_is_attached(const struct debug *d);
-bool debug_is_stopped(const struct debug *d); /* home or a rank stands at a breakpoint */
-bool debug_stands(const struct debug *d, uint32_t worker); /* this worker does */
+bool debug_is_stopped(const struct debug *d); /* home or a rank is stopped at a breakpoint */
+bool debug_stands(const struct debug *d, uint32_t worker); /* this worker is stopped */
 /* A worker will get the RUN of this cell, whose whole text this is. */
 void debug_cell(struct debug *d, uint32_t worker, uint64_t cell, struct slice text);
-/* If somebody stands, all go on, without breakpoints until the next cell. A worker that has not yet
- * answered `attach` may stand soon, so it is told in any case. */
+/* If a worker is stopped, lets all workers continue, without breakpoints until the next cell.
+ * Workers that have not answered `attach` are told, too, because they may stop soon. */
 void debug_release(struct debug *d);
 /* Clients see this rank first. -1: it is not there. */
 MUST_USE int debug_choose(struct debug *d, long rank);

@@ -1,5 +1,5 @@
-/* Line numbers as VS Code has them. Its extension takes the empty lines at the begin of a cell off,
- * as ipykernel does. Here lines are those of the cell as the page shows it. */
+/* Converts line numbers for VS Code, which, like ipykernel, removes empty lines at the start of a
+ * cell. Everywhere else a line number counts from the first line of the cell on the page. */
 #include <ctype.h>
 #include <string.h>
 

@@ -50,22 +50,22 @@ struct debug {
     json_t *texts;               /* owned: {file name: text} of dumpCell */
     long chosen;                 /* the rank that `%ranks debug` has chosen; -2: none */
     uint64_t restate_ns;  /* when clients are told again which thread is first; or UINT64_MAX */
-    struct session *told; /* clients have been told last that this one has stopped; borrowed */
+    struct session *told; /* the session that clients were last told about as stopped; borrowed */
 };
 
 /* ---- ids.c ---- */
-/* Ids that a worker has sent get the numbers that clients see, in place. */
+/* Replaces ids that a worker has sent by the numbers that clients see. */
 void ids_out(json_t *value, unsigned slot);
-/* Ids in a request's arguments get the worker's own numbers, in place. The slot that they name; -1:
- * they name none. */
+/* Replaces ids in a request's arguments by the worker's own numbers. Returns the slot; -1: the
+ * arguments have no id. */
 long ids_in(json_t *arguments);
 json_int_t id_out(json_int_t own, unsigned slot);
 
 /* ---- sessions.c ---- */
 struct session *session_of(const struct debug *d, uint32_t worker);
 struct session *session_of_slot(const struct debug *d, long slot);
-/* The one that clients look at: the chosen rank if it stands, else the one that stopped first, else
- * home, else any. */
+/* The session that clients show: the rank chosen by `%ranks debug` if it is stopped, else the one
+ * that stopped first, else home, else any. */
 struct session *session_focus(const struct debug *d);
 bool session_knows(const struct session *s); /* it has got an `attach`, which it does first */
 const char *session_name(const struct session *s, char out[static 32]); /* "rank 3" */
@@ -73,7 +73,7 @@ const char *session_name(const struct session *s, char out[static 32]); /* "rank
 uint64_t session_ask(struct debug *d, struct session *s, const char *command, json_t *arguments);
 /* Sends `attach` with all that clients have set so far; takes nothing. */
 uint64_t session_attach(struct debug *d, struct session *s);
-void session_runs(struct debug *d, struct session *s); /* it stands no more */
+void session_runs(struct debug *d, struct session *s); /* it is not stopped any more */
 void session_event(struct debug *d, struct session *s, json_t *event,
                    uint64_t now); /* takes event */
 

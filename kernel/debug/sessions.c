@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 
-/* Clients such as JupyterLab look at the thread that stopped last. So when several ranks stop, they
- * are told about the first one again, once all have stopped. */
+/* When several ranks stop, JupyterLab shows the last one. So clients get the first rank's event
+ * again after all have stopped. */
 #define RESTATE_NS (100 * NS_PER_MS)
 /* A rank that steps stays first for so long, while it runs. */
 #define STEP_NS NS_PER_S
@@ -117,7 +117,7 @@ static void stopped(struct debug *d, struct session *s, json_t *event, uint64_t 
 
 static void continued(struct debug *d, struct session *s, json_t *event, uint64_t now)
 {
-    if (!s->stopped) { /* clients would forget who stands */
+    if (!s->stopped) { /* clients would forget which one is stopped */
         json_decref(event);
         return;
     }

@@ -1,4 +1,4 @@
-/* Workers come and go; who of them stands at a breakpoint. */
+/* Adds and removes workers, and records which of them are stopped at a breakpoint. */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -41,8 +41,8 @@ struct engine_process {
 
 /* ---- what it writes ---- */
 
-/* A line may be in any encoding, and cut anywhere: it still counts. With replacement characters
- * it is longer. */
+/* Makes the line valid UTF-8. Replacement characters can make it longer than the limit, so it is
+ * cut again. */
 static struct slice clean_line(struct slice line, struct buf *clean)
 {
     if (utf8_is_valid(line) || utf8_add_short(clean, line, CHILD_LINE_MAX) < 0)

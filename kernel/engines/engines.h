@@ -26,8 +26,8 @@ void engines_destroy(struct engines *e);
 
 /* Starts this machine's agent again after it was lost. */
 MUST_USE int engines_restart_here(struct engines *e, struct err *err);
-/* Runs `cellspan-launch-NAME --spec SPEC --ranks N`; *engine is its number. ranks 0: not said. The
- * events follow. */
+/* Runs `cellspan-launch-NAME --spec SPEC --ranks N`; *engine is its number. ranks 0: the user gave
+ * no number. The events follow. */
 MUST_USE int engines_start(struct engines *e, const char *name, const char *spec, unsigned ranks,
                            unsigned *engine, struct err *err);
 /* Ends its agents and itself; no event follows. */

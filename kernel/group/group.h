@@ -109,8 +109,9 @@ MUST_USE int group_meet(struct group *g);
 /* Was torch.distributed initialised in the last cell of this world size, and nothing broke since?
  * Then the world keeps its port. */
 bool group_has_met(const struct group *g, unsigned world);
-/* A cell with this world size begins. A world in `met` gets its port and number again and leaves
- * `met`, until its ranks say again that torch.distributed is initialised. */
+/* A cell of this world size begins. If the world is in `met`, it keeps its port and number. It is
+ * removed from `met`, and added again when its ranks report that torch.distributed is initialised.
+ * */
 void group_open_world(struct group *g, unsigned world);
 
 /* Home is another process now, so its old versions mean nothing. */

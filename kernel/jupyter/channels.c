@@ -189,8 +189,7 @@ static enum occupied occupied(const struct channels *ch)
     return ch->occupied ? ch->occupied(ch->occupied_arg) : OCCUPIED_NOT;
 }
 
-/* Clients expect busy and idle of the debugger's requests to alternate. The busy that is repeated
- * twice a minute is enough there. */
+/* No extra busy after the debugger's requests: clients expect busy and idle to alternate there. */
 static bool is_debug(const struct request *r)
 {
     return r && strcmp(request_type(r), "debug_request") == 0;

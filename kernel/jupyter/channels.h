@@ -50,9 +50,9 @@ enum occupied { OCCUPIED_NOT, OCCUPIED_ASIDE, OCCUPIED };
 
 /* While a cell is running, each idle (but that of a debug_request) is followed by a busy with
  * parent_header {}, and such a busy is repeated twice a minute. Otherwise the idle of another
- * request would let a server that stops idle kernels stop this one. Where subshells are concerned,
- * the busy comes three seconds later: clients that use them get many an idle while a cell is
- * running, and expect no other message around it. */
+ * request would let a server that stops idle kernels stop this one. If a subshell is involved, the
+ * busy is sent three seconds later, because such clients get an idle for each subshell cell and
+ * expect no message right after it. */
 void channels_on_idle(struct channels *ch, enum occupied (*occupied)(void *arg), void *arg);
 /* Sends input_request on stdin to the client that sent r, at once or when that client has connected
  * its stdin. First drops its old replies. */

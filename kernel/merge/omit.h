@@ -17,8 +17,8 @@ struct page;
 struct page *page_create(const struct clock *clock); /* NULL: memory is out */
 void page_destroy(struct page *p);                   /* NULL is fine */
 
-/* What the room is for. Text may use only part of it (PAGE_TEXT). The rest is kept for what must
- * follow it, such as the line that says how much is left out. */
+/* What part of the server's limit to use. Text may use only PAGE_TEXT; the rest is kept for what
+ * must follow, such as the line about lines left out. */
 enum page_for { PAGE_TEXT, PAGE_REST };
 
 bool page_fits(const struct page *p, enum page_for what, size_t bytes);

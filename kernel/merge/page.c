@@ -1,5 +1,5 @@
-/* The window is longer than the server's: a message may wait up to 100 ms before it leaves, so two
- * messages may arrive closer together than they were counted. */
+/* Counts over a longer window than the server, because a message may leave up to 100 ms later than
+ * it is counted, so that two messages may arrive closer together. */
 #include "kernel/merge/omit.h"
 
 #include <stdlib.h>

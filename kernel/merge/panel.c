@@ -1,5 +1,5 @@
 /* Each rank's lines go through a merge of its own, which knows lines, tables and progress bars. It
- * is made when the rank prints. */
+ * is created with the rank's first line. */
 #include "kernel/merge/panel.h"
 
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 /* The rules of the bar's style hide what is not chosen, and only where the page is made as
  * JupyterLab's is. So a page without them (another client, an untrusted notebook, GitHub) shows all
- * texts, each under the name of its rank. Every rule begins at the output area of the cell: two
- * views of a cell have a choice each. */
+ * texts, each under the name of its rank. Every rule starts at the cell's output area, so that two
+ * views of one cell can show different tabs. */
 #include <string.h>
 
 #include "kernel/merge/panel_private.h"
 
 #define AREA ".jp-OutputArea"
 
-/* What all panels share. The bar has display:none of its own, so that it is shown only where its
- * choice has an effect. To a page the <!-- within a style means nothing. But nbconvert's
- * --sanitize-html shows tags as text, takes what follows for a comment up to the --> of the second
- * style, and leaves the bar out. */
+/* What all panels share. The bar itself has display:none; only the rules show it, so it is hidden
+ * where they have no effect. "<!--" in a style is ignored by pages. nbconvert --sanitize-html,
+ * which shows tags as text, takes everything from "<!--" to "-->" as a comment and so drops the
+ * bar. */
 static const char look[] =
     "<style><!--"
     ".jp-OutputArea .cellspan-tabs{display:flex!important}"
@@ -55,8 +55,8 @@ static int add_rule(const char *rule, const char *name, long rank, struct buf *o
     return buf_add_text(out, rule);
 }
 
-/* r: the button of a tab, t: its label, b: its text, m: a mark of a display, n: one that is an
- * output of its own before the display. */
+/* r: the button of a tab, t: its label, b: its text, m: a mark inside a display's HTML, n: a mark
+ * in an output before the display. */
 static const char hides[] = AREA ":has(.%N-r%K:checked) .%N-b:not(.%N-b%K){display:none}";
 static const char hides_displays[] = AREA
     ":has(.%N-r%K:checked) " AREA "-child:has(.%N-m:not(.%N-m%K))," AREA

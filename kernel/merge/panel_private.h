@@ -12,7 +12,7 @@ MUST_USE int ansi_html(struct slice text, struct buf *out);
 /* ---- tab_lines.c ---- */
 /* The last text of both streams of a tab. Older lines are only counted. */
 struct tab_lines {
-    struct buf text;      /* before text of another stream stands a byte that UTF-8 never has */
+    struct buf text;      /* where the stream changes, a byte that never occurs in UTF-8 marks it */
     size_t keep;          /* bytes: at most twice as many are in text */
     size_t lines;         /* that were dropped */
     unsigned first, last; /* the streams of the first and of the last byte; 0: it is empty */

@@ -1,4 +1,5 @@
-/* A mark is a byte that no UTF-8 text has; it says to which stream the text after it belongs. */
+/* The last lines of one tab. Where the stream changes, a mark (a byte that never occurs in UTF-8)
+ * names the stream of the following text. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -37,7 +38,7 @@ static size_t newlines(const char *p, size_t n)
     return lines;
 }
 
-/* Where text may be cut that has its last bytes from `at` on: behind a newline, or else before a
+/* The position at or after `at` where the text may be cut: after a newline, else at the start of a
  * character. */
 static size_t cut(struct slice text, size_t at)
 {

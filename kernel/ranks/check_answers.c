@@ -29,8 +29,8 @@ static void add_way(struct check *k, unsigned from, unsigned to, const char *why
         free(copy);
 }
 
-/* An error of the rank that connects says more than the silence that the other rank has noticed. So
- * errors are taken first, and the first text for a way stays. */
+/* For each direction, the error of the rank that connects is kept; what the other rank did not
+ * receive is used only if there is no such error. */
 void check_take_ways(struct check *k)
 {
     for (unsigned pass = 0; pass < 2; pass++)

@@ -1,8 +1,8 @@
 /* A notice about a cell whose ranks seem to wait for each other for ever. It is shown once, with
  * the rank that the others wait for. The ranks' stacks are asked for from time to time. If no rank
- * has moved for the whole time, the notice names them: if some of them are elsewhere, or if all are
- * in the same collective. It also names ranks that don't run the cell: a process group of another
- * world may wait for them. */
+ * has moved for the whole time, and either some ranks wait in a collective while others are
+ * elsewhere, or all wait in the same collective, the notice names the ranks. It also names ranks
+ * that don't run the cell: a process group of another world may wait for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -45,8 +45,8 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     return table;
 }
 
-/* How many ranks are shown: those of the world, and living ranks above it. Dead ranks of a larger,
- * earlier world, and of one that was stopped, are not shown. */
+/* How many rows: the ranks of the world, and living ranks beyond it. Dead ranks beyond the world
+ * are not shown, nor those of a world that was stopped. */
 static unsigned shown(const struct group *g)
 {
     unsigned n = g->size;

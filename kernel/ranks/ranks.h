@@ -10,8 +10,8 @@ void rank_table_begin(struct cell *c);
 enum cell_outcome rank_table_look(struct cell *c);
 
 /* ---- debug_rank.c ---- */
-/* Answers a `%ranks debug` at once: the cell that runs may stand at a breakpoint. false: r must
- * wait in the queue. */
+/* Answers `%ranks debug` at once, because the running cell may be stopped at a breakpoint. false: r
+ * must wait in the queue. */
 bool debug_rank_request(struct notebook *nb, struct request *r);
 
 /* ---- where.c ---- */

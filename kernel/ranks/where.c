@@ -1,5 +1,5 @@
-/* %ranks where: shows the Python stack of each rank, and equal stacks once. While another cell runs
- * on ranks it does not wait in the queue, since it is needed then. Else it is a normal cell. */
+/* %ranks where: shows the Python stack of each rank, and equal stacks once. If another cell runs on
+ * ranks, it is answered at once, without waiting in the queue. Otherwise it is a normal cell. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

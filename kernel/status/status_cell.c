@@ -24,8 +24,8 @@ static bool same_name(const struct status_rank *a, const struct status_rank *b)
     return strcmp(a->state, b->state) == 0;
 }
 
-/* Finds the ranks that are like rank `first`. false: an earlier rank is like it, so these ranks
- * have been written already. */
+/* Finds the ranks that have the same state as rank `first`. false: an earlier rank had the same
+ * state, so this group was written already. */
 static int alike(const struct status_cell *s, size_t first,
                  bool (*same)(const struct status_rank *, const struct status_rank *),
                  struct ranks *found)

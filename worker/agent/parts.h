@@ -23,8 +23,8 @@ struct worker_ends;
 void start_workers(struct agent *a, const struct span *m, struct slice workers);
 
 /* ---- spawn.c ---- */
-/* Makes workers: struct worker with socket and pipes, the handlers of its events, and for home and
- * zygotes the process. A zygote forks the processes of ranks. */
+/* Creates a worker: its struct, socket, pipes and event handlers. For home and zygotes it also
+ * starts the process. A zygote forks the processes of ranks. */
 
 /* env: a JSON object of strings that is added to the agent's environment; may be empty. cwd NULL or
  * "": the agent's. NULL: *err says why. */
@@ -43,8 +43,8 @@ char *spawn_package(void);
 /* WARM: starts the zygote before ranks are wanted. Finds Python on another machine. */
 
 void prestart_zygote(struct agent *a, const struct span *m);
-/* Finds out which Python is there, and whether the folder is ("": none is looked for). Fills
- * `paths` with candidates; keep it alive until f runs. */
+/* Finds which candidate Python exists on this node, and whether the folder `cwd` exists ("": not
+ * checked). Fills `paths` with candidates; keep it alive until f runs. */
 MUST_USE int prestart_look(struct agent *a, const char *python, const char *cwd,
                            struct python_paths *paths, path_probe_f f, void *arg, struct err *err);
 
@@ -53,7 +53,7 @@ MUST_USE int prestart_look(struct agent *a, const char *python, const char *cwd,
  * that a zygote forked (the agent adopts orphans). So SIGCHLD and waitid() tell every death and its
  * status. */
 
-/* From now on it notices deaths, and ends that are overdue. */
+/* Starts watching for processes that end, and for processes that should have ended. */
 MUST_USE int reap_start(struct agent *a, struct err *err);
 /* EXITED for a worker that could not be started at all. */
 void reap_never_started(struct agent *a, unsigned id, const char *why);

@@ -303,8 +303,8 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
     return differ == 0;
 }
 
-/* The line of the rank that the guest is; NULL: close it. A guest of an earlier attempt does not
- * count as a stranger, but its rank no longer waits for this connection. */
+/* The entry of the rank that has connected; NULL: close the connection. A guest of an earlier
+ * attempt does not count as a stranger, but its rank no longer waits for this connection. */
 static struct mesh_line *guest_line(struct meeting *g, const struct guest *q)
 {
     if (memcmp(q->hello, magic, sizeof magic) != 0 || !same_token(q->hello + 8, g->mesh->token)) {

@@ -34,8 +34,8 @@ static struct state *state_of(PyObject *module)
 
 /* ---- the flusher calls Python ---- */
 
-/* what: a callable of the state. It is called with the lock held, under which it may be replaced.
- */
+/* Calls *what, a Python callable in the module state. The interpreter's lock is held, so that
+ * nobody replaces it meanwhile. */
 static void call_python(PyObject *const *what)
 {
     const PyGILState_STATE gil = PyGILState_Ensure();

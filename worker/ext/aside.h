@@ -1,6 +1,6 @@
 /* aside.h - messages for threads of home that run beside the main thread: subshells. The main
- * thread may be busy, so a thread of our own takes them to Python. It lives only while there are
- * such messages. */
+ * thread may be busy, so a thread of our own takes them to Python. It starts with the first such
+ * message and ends when none is left. */
 #ifndef WORKER_EXT_ASIDE_H
 #define WORKER_EXT_ASIDE_H
 

@@ -80,11 +80,11 @@ enum link_part { LINK_PARTS(LINK_PART) };
 bool link_take(struct worker_link *l, enum link_part part, struct packet *p);
 /* Waits at most so long for a DEBUG, and gives it to the caller. false: none has come. */
 bool link_take_debug(struct worker_link *l, uint64_t ns, struct packet *p);
-/* For threads other than main_thread: sleeps while l->come is `seen`, at most so long; returns
- * l->come. */
+/* For threads other than main_thread: sleeps until l->come differs from `seen`, or the time is
+ * over. Returns l->come. */
 uint64_t link_sleep(struct worker_link *l, uint64_t seen, uint64_t ns);
-/* Wakes those who sleep. From another thread, also the main thread, which then looks with
- * LINK_ALL. */
+/* Wakes all threads in link_sleep(). If another thread calls it, it also wakes the main thread,
+ * which then calls link_take(LINK_ALL). */
 void link_stir(struct worker_link *l);
 
 /* How many DEBUGs have come. */
@@ -94,9 +94,9 @@ uint64_t link_debugs(struct worker_link *l);
  * interrupt came before link_begin, but after the RUN, PROBE or execute_request, link_begin sends
  * it. -1: too many cells at once. */
 MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
-/* From link_hold to link_let the main thread gets no SIGINT, so that a message that it has taken is
- * not lost to an exception; link_let sends the one that came meanwhile. Not nested: the first
- * link_let ends it. Other threads get none anyway; for them nothing happens. */
+/* Between link_hold and link_let the main thread gets no SIGINT, so that no message is lost to an
+ * exception. link_let delivers a SIGINT that came in between. Calls don't nest. In other threads
+ * both do nothing. */
 void link_hold(struct worker_link *l);
 void link_let(struct worker_link *l);
 /* true: a SIGINT was sent that the caller may not have seen yet. */

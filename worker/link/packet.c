@@ -67,8 +67,8 @@ static bool is_blocking(int fd)
     return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* Linux limits the descriptors in flight of all of a user's processes together. Waits a moment:
- * their number falls as peers read. */
+/* Linux limits the descriptors in flight of all of a user's processes together. Waits a moment,
+ * because the number falls when receivers read. */
 static bool too_many_on_the_way(int fd, int *tries)
 {
     const struct timespec ms = { 0, 1000000 };

@@ -97,8 +97,8 @@ static uint64_t free_memory(void *arg, const char **why)
 
 /* ---- turns ---- */
 
-/* Work may be due now: it is done after the messages of this turn. While blobs move, malloc keeps
- * freed memory, because each chunk needs it again. */
+/* Schedules the work that may be due now: it is done after the messages of this turn. While blobs
+ * move, malloc keeps freed memory, because each chunk needs it again. */
 static void stir(struct transfer_io *t)
 {
     loop_timer_again(t->work, 0);

@@ -75,8 +75,8 @@ static void say(struct transfers *c, uint32_t link, const struct span *m)
         buf_release(&msg);
     else
         rc = c->ops.send(c->ops.arg, link, &msg);
-    /* If another node can't be told, it notices by the end or the silence of the connection, and
-     * the blob takes another way. */
+    /* If another node can't be told, it notices that the connection ended or is silent, and the
+     * kernel chooses another route. */
     if (rc < 0 && link == TRANSFERS_KERNEL)
         c->ops.broken(c->ops.arg,
                       err.text[0] ? err.text : "a message about a blob could not be sent");

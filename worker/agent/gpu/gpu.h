@@ -77,8 +77,8 @@ typedef void (*gpu_text_f)(void *arg, const char *text);
 void gpu_death_report(struct gpu_allocator *d, uint32_t worker, struct slice said,
                       const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg);
 
-/* The same for a living worker that complains about GPU memory: whose memory is on its GPUs now.
- * all: the living workers, including this one. */
+/* The same for a living worker whose output reports that GPU memory is full: whose memory is on its
+ * GPUs now. all: the living workers, including this one. */
 void gpu_full(struct gpu_allocator *d, uint32_t worker, const struct gpu_worker *all, size_t n,
               gpu_text_f f, void *arg);
 

@@ -30,8 +30,8 @@ MUST_USE int address_list(const struct address *first, struct buf *out);
 void address_first(struct slice list, struct slice *ifname, struct slice *ip);
 
 /* ---- port.c: finds a free TCP port, for a rendezvous of ranks ---- */
-/* Binds the port as torch's TCPStore does and closes it again, so it is free at this moment, and so
- * is port_for_jax() of it. It is none of the n in `taken`, and shares none with their worlds. -1:
+/* Finds a port that is free now, together with its second port, port_for_jax(), by binding it as
+ * torch's TCPStore does. Neither is one of the n ports in `taken` or one of their second ports. -1:
  * *err says why. */
 int port_find(const uint16_t *taken, size_t n, struct err *err);
 

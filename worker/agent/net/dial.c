@@ -102,8 +102,8 @@ void dial_stop(struct dial *d)
     loop_free(d->loop, d); /* functions up the stack still use it */
 }
 
-/* Closes the others at once, but those in the middle of a handshake only after it: a server counts
- * handshakes that break off. */
+/* Closes the other attempts: at once, or after a handshake that has begun, because servers count
+ * aborted handshakes. */
 static void succeed(struct try *t)
 {
     struct dial *d = t->dial;

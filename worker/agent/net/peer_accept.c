@@ -199,8 +199,8 @@ static bool is_announced(struct peers *p, uint32_t node, const char *key)
     return false;
 }
 
-/* The kernel takes an OPEN back: the node does not come as a child, or below one. If it was a
- * child, the nodes below it go, too. */
+/* Undoes an OPEN: the node will not become a child or a descendant. If it was a child, its
+ * descendants are removed, too. */
 static void take_back(struct peers *p, uint32_t node)
 {
     const uint32_t under = child_nodes_get(&p->children, node);

@@ -246,8 +246,8 @@ static void line_ready(void *arg)
 
 /* ---- a parent ---- */
 
-/* The kernel has received all of the old connection, and sends through the parent now. So messages
- * that wait may leave there. */
+/* The kernel has received everything that was sent on the old connection. From now on messages go
+ * through the parent, also those that wait. */
 static void parent_ready(void *arg)
 {
     struct uplink *u = arg;

@@ -1,5 +1,5 @@
-/* lines.h - the bytes of one stream in, whole lines out. Pure: time is a number that the caller
- * gives.
+/* lines.h - turns the bytes of one stream into whole lines. Pure: time is a number that the
+ * caller gives.
  *
  * Whole lines leave at once, as many as came together. An unfinished line waits for its newline a
  * while; a progress bar (states of one line, each ended or begun by a carriage return, or ended by
@@ -42,8 +42,8 @@ void lines_release(struct lines *l);
 MUST_USE int lines_feed(struct lines *l, struct slice data, uint64_t now_ns);
 /* Puts out what has waited long enough. */
 MUST_USE int lines_tick(struct lines *l, uint64_t now_ns);
-/* More bytes wait in the pipe, unread because the client is slow: the held bytes wait from now on
- * again. */
+/* More bytes wait in the pipe, unread because the client is slow: restarts the waiting time of the
+ * held bytes. */
 void lines_wait(struct lines *l, uint64_t now_ns);
 /* Puts out everything, before a message of the worker, or at its end. */
 MUST_USE int lines_flush(struct lines *l);

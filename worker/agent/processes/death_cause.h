@@ -40,8 +40,8 @@ struct death_cause {
 MUST_USE int death_cause_text(const struct death_cause *c, struct buf *out);
 
 /* ---- strays.c ---- */
-/* The last children that ended and were no worker's main process. They are kept for a while,
- * because a rank may die before it is known which process it is. */
+/* Children that ended and are not known as workers. They are kept for a while, because a rank may
+ * die before it is known which process it is. */
 
 #define STRAYS_MAX 64u
 

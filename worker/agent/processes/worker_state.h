@@ -35,8 +35,8 @@ enum worker_overdue {
 void worker_state_init(struct worker_state *s);
 /* May the signal be sent now? false: it is kept until the pid is known. */
 bool worker_state_signal(struct worker_state *s, int signo);
-/* Its pid is known now. death: what became of that process if it has ended already; NULL: it lives,
- * for all that is known. Returns the signal that is to be sent now; 0: none. */
+/* Its pid is known now. death: what became of that process if it has ended already; NULL: no death
+ * is known. Returns the signal that is to be sent now; 0: none. */
 int worker_state_set_pid(struct worker_state *s, pid_t pid, const struct death *death,
                          uint64_t now_ns);
 /* It should end soon. false: that was known. */
