@@ -260,7 +260,9 @@ def test_uninstall_takes_away_what_install_wrote_and_nothing_else(cellspan, tmp_
     other.mkdir(parents=True)
     (other / "kernel.json").write_text('{"argv": ["/usr/bin/python3", "-m", "ipykernel"]}')
     one_line(cellspan("uninstall"), "is no kernel of cellspan's: it starts /usr/bin/python3")
-    assert (other / "kernel.json").exists()
+    one_line(cellspan("install", "--python", sys.executable), "is no kernel of cellspan's", "--name gives")
+    assert "ipykernel" in (other / "kernel.json").read_text()
+    (other / "kernel.json").unlink()
     assert cellspan("install", "--python", sys.executable)[0] == 0
     (other / "notes.txt").write_text("mine")
     assert cellspan("uninstall")[0] == 0 and [f.name for f in other.iterdir()] == ["notes.txt"]
