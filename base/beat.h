@@ -1,6 +1,5 @@
 /* beat.h - which peer has been silent for too long. The time is an argument. If this host slept,
- * was frozen or is too busy, its own timers are late. That time is not counted as a peer's silence.
- * */
+ * was frozen or is too busy, its own timers are late. That time does not count as silence. */
 #ifndef BASE_BEAT_H
 #define BASE_BEAT_H
 

@@ -1,6 +1,5 @@
 /* Where there are no memfds, it uses an unlinked file under $TMPDIR. That has no seals, but it can
- * be written and read like a memfd; (POSIX shared memory can't be written with write() on every
- * system.) */
+ * be written and read like a memfd. (Some systems don't let write() fill POSIX shared memory.) */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

@@ -35,8 +35,7 @@ void agents_blobs_node_lost(struct agents_blobs *b, unsigned node);
 bool agents_blobs_go_on(struct agents_blobs *b);
 
 /* ---- credit.c ---- */
-/* Flow control: for each worker, the bytes that were read and for which it has no CREDIT yet. Pure.
- * */
+/* Flow control: for each worker, the bytes that were read without a CREDIT for them yet. Pure. */
 
 struct credit_owed {
     uint32_t worker;

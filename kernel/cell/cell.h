@@ -150,8 +150,8 @@ struct cell_stop {
     struct stop_timers *timers; /* owned, of stop_ranks.c */
     struct ends *ends;          /* owned, of disconnect.c; NULL: no connections are being cut */
     bool failed_running;        /* run_cell.c: the cell failed while ranks ran it */
-    bool
-        ending; /* run_cell.c: all ranks of script_group have said DONE; their processes must end */
+    /* run_cell.c: all ranks of script_group have said DONE; their processes must end */
+    bool ending;
 };
 
 /* live_status.c */

@@ -1,7 +1,6 @@
 /* debug.h - joins the debuggers of all workers into one. Each worker has a debugger that speaks the
  * Debug Adapter Protocol (DAP). Clients see one debugger, in which each rank is a thread. Requests
- * are handled one at a time: this code forwards them, combines the answers, and renumbers the ids.
- * */
+ * are handled one at a time: they are forwarded, their answers combined, and the ids renumbered. */
 #ifndef KERNEL_DEBUG_DEBUG_H
 #define KERNEL_DEBUG_DEBUG_H
 

@@ -163,7 +163,9 @@ def test_debug_looks_at_a_ranks_error_until_the_next_cell(nb):
         nb.wait(cell, LIMIT)
         assert cell.status == "ok" and cell.prompts[0]["prompt"] == "rank 2 ipdb> " and "21" in cell.shown and "loss(1)" in cell.shown, cell.shown
     nb.ok("1 + 1")  # home's cells leave it
-    assert nb.ok("%debug --ranks 2", answer="q").prompts
+    assert nb.ok("%debug --ranks 2", answer="q").prompts and nb.ok("%debug -r2", answer="q").prompts
+    for words in ("-r", "-r 0,1", "--ranks=all"):
+        assert "such as %debug -r 2" in nb.run(f"%debug {words}").assert_error("UsageError").shown
     nb.ok("%%distribute\npass")
     nothing = nb.run("%debug -r 2").assert_error("UsageError")
     assert "rank 2 has no error to look at" in nothing.shown and not nothing.prompts, nothing.shown

@@ -1,5 +1,4 @@
-/* gpu_oom.c - adds the processes that use a full GPU to the error of a cell (declared in parts.h).
- * */
+/* gpu_oom.c - names the processes on a full GPU in the error of a cell (declared in parts.h). */
 #include "worker/agent/parts.h"
 
 #include <jansson.h>

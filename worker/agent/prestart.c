@@ -1,5 +1,4 @@
-/* prestart.c - starts the zygote before ranks are wanted, and finds Python (declared in parts.h).
- * */
+/* prestart.c - starts the zygote before ranks are wanted; finds Python (declared in parts.h). */
 #include "worker/agent/parts.h"
 
 #include <stdlib.h>

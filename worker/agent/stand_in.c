@@ -1,5 +1,4 @@
-/* stand_in.c - writes the messages that the agent sends in place of others (declared in parts.h).
- * */
+/* stand_in.c - writes messages that the agent sends in place of others (declared in parts.h). */
 #include "worker/agent/parts.h"
 
 #include <jansson.h>

@@ -1,5 +1,4 @@
-/* pause.c - releases Python's lock while C code waits, and handles signals (declared in parts.h).
- * */
+/* pause.c - releases Python's lock while C code waits; handles signals (declared in parts.h). */
 #include "worker/ext/parts.h"
 
 #define LOOK_NS (20 * NS_PER_MS) /* not more often: taking the lock takes longer than a message */

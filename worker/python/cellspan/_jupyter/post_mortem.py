@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 
 CODE = "__import__('cellspan._jupyter.post_mortem')._jupyter.post_mortem.debug()"
-RANK = re.compile(r"\s*(?:-r|--ranks)(?:\s*=?\s*)(\d+)\s*$")
+RANK = re.compile(r"\s*(?:-r(?![a-z])|--ranks\b)\s*=?\s*(.*?)\s*$")
 
 
 def rank_of(line):
-    """The rank that the line of %debug names; None: it names none."""
+    """The rank that the line of %debug names, as text; None: it names none. UsageError: it names no single rank."""
+    from IPython.core.error import UsageError
+
     found = RANK.match(line)
-    return None if found is None else int(found.group(1))
+    if found is None:
+        return None
+    if not found.group(1).isdigit():
+        raise UsageError(f"%debug {line.strip()}: one rank can be looked at, such as %debug -r 2")
+    return found.group(1)
 
 
 def is_meant(code):
