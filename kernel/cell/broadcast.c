@@ -1,6 +1,6 @@
 /* Sends large variables by ncclBroadcast if the ranks that lack them have GPUs of their own. The
- * blob is sent only to the machine of the lowest of these ranks, the root; the other ranks get it
- * from the root. On a single machine all ranks can map the blob, which is fastest for host memory;
+ * blob is sent only to the node of the lowest of these ranks, the root; the other ranks get it
+ * from the root. On a single node all ranks can map the blob, which is fastest for host memory;
  * so there only variables that were on a GPU are broadcast. worker/collective/README.md describes
  * the messages.
  *
@@ -17,8 +17,8 @@
 /* NCCL needs about a second to make a communicator. Sending fewer bytes than this takes less. */
 #define BROADCAST_MIN (UINT64_C(8) << 20) /* bytes */
 #define ASK_NS        (20 * NS_PER_S)     /* time limit for the id: the root loads NCCL first */
-/* time limit for the broadcast itself: LIMIT_S, and the time for its bytes at the rate of SLOWEST,
- * since the blob may have to reach the root's machine first */
+/* time limit of a broadcast: LIMIT_S, plus the time for its bytes at the rate of SLOWEST, because
+ * the blob may first have to be sent to the root's node */
 #define LIMIT_S 60.0
 #define SLOWEST 20e6 /* bytes a second */
 
@@ -72,7 +72,7 @@ static bool is_possible(const struct cell *c, const struct waiting *w)
 
 /* ---- sending ---- */
 
-/* In a broadcast between machines only the root's BIND has the blob. */
+/* In a broadcast between nodes only the root's BIND has the blob. */
 static int bind_ranks(struct cell *c, const struct ranks *to, struct span *m)
 {
     const long root = ranks_next(to, 0);

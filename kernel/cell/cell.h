@@ -42,7 +42,7 @@ struct member {
 enum cell_state {
     CELL_EXPANDING, /* home expands {name} in the option line, which becomes a plan */
     CELL_CHOOSING,  /* refuses bad options before anything starts or ends */
-    CELL_ASKING,    /* --fresh: before ranks end, home and machines say whether the cell can run */
+    CELL_ASKING,    /* --fresh: before ranks end, home and nodes say whether the cell can run */
     CELL_STOPPING,  /* old processes end first (--fresh, %ranks stop) */
     CELL_ENGINE,    /* the engine starts its nodes */
     CELL_STARTING,  /* ranks start, home captures variables, an agent looks for a free port */
@@ -146,7 +146,7 @@ struct cell_stop {
     bool decided;               /* the error was shown, or the cell has failed: ranks must stop */
     bool stopping;              /* ranks were told to stop */
     unsigned interrupts;        /* by the user */
-    uint64_t stood_ns;          /* how long somebody has stood at a breakpoint, in all */
+    uint64_t stood_ns;          /* how long workers were stopped at breakpoints, in all */
     struct stop_timers *timers; /* owned, of stop_ranks.c */
     struct ends *ends;          /* owned, of disconnect.c; NULL: no connections are being cut */
     bool failed_running;        /* run_cell.c: the cell failed while ranks ran it */

@@ -29,12 +29,12 @@ void prepare_take_captured(struct cell *c, struct slice names, struct slice warn
 
 /* ---- start_ranks.c ---- */
 void start_begin(struct cell *c);
-/* false: too few machines are left for all ranks, so the living ranks must end first */
+/* false: too few nodes are left for all ranks, so the living ranks must end first */
 bool start_look(struct cell *c);
 /* --fresh: asks whether there is room for the cell's ranks; fails the cell if there is none, while
- * the old ranks still live. If the machines are not known yet, nothing can be asked. */
+ * the old ranks still live. If the nodes are not known yet, nothing can be asked. */
 void start_try_begin(struct cell *c);
-bool start_try_look(struct cell *c); /* false: a machine has not answered */
+bool start_try_look(struct cell *c); /* false: a node has not answered */
 void start_take_port(struct cell *c, unsigned node, const struct span *m); /* a PORT */
 /* A rank has sent READY. If its Python does not match home's, the cell fails. The others get the
  * whole time limit again. */

@@ -35,7 +35,7 @@ void engine_end(struct notebook *nb);
 /* forgets the --on that failed: ranks may run where the next cell says, or here */
 void engine_settle(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */
-/* the machines for the cell's ranks are known, and need not be started first */
+/* the nodes for the cell's ranks are known, and need not be started first */
 bool engine_is_known(const struct cell *c);
 void engine_lost(struct notebook *nb, unsigned node, const char *why);
 void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
@@ -48,7 +48,7 @@ void node_errors_release(struct cell *c);
 
 /* ---- placement.c ---- */
 struct placement {
-    struct place_node *node; /* owned, n of them: the cell's machines that are not lost */
+    struct place_node *node; /* owned, n of them: the cell's nodes that are not lost */
     size_t n;
 };
 int placement_open(const struct cell *c, struct placement *p); /* -1: memory is out */
@@ -56,16 +56,16 @@ int placement_open(const struct cell *c, struct placement *p); /* -1: memory is 
 unsigned placement_find(const struct placement *p, unsigned node);
 void placement_gpus(struct notebook *nb, unsigned node, const struct span *m); /* a GPUS */
 struct place_want placement_want(const struct cell *c); /* the GPUs that its ranks want */
-/* the world's size; 0: it depends on the machines */
+/* the world's size; 0: it depends on the nodes */
 unsigned placement_world(const struct cell *c);
-/* asks machines for their GPUs if the placement depends on them; -1: the cell has failed */
+/* asks nodes for their GPUs if the placement depends on them; -1: the cell has failed */
 int placement_ask(struct cell *c);
-bool placement_wait(const struct cell *c); /* a machine has not answered */
+bool placement_wait(const struct cell *c); /* a node has not answered */
 
 /* ---- world.c ---- */
 /* No two of these ranks use the same GPU (true also if they have none). NCCL needs this. */
 bool world_gpus_are_own(const struct cell *c, const struct ranks *to);
-bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one machine */
+bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one node */
 json_t *world_env(const struct cell *c);                          /* RUN's `env`; new */
 json_t *world_meets(const struct cell *c);                        /* RUN's `meets`; new */
 int world_add_layout(const struct cell *c, struct buf *out);      /* RUN's `layout` */

@@ -34,8 +34,8 @@ bool cell_panel_on(struct cell *c)
     return c->out.tabs != NULL;
 }
 
-/* The words are live_status.c's. A rank that has begun, or not, when the cell is over, is said to
- * have not ended, or not begun. */
+/* Uses the words of live_status.c. When the cell is over, a rank that still runs is shown as "not
+ * ended", and one that waits as "not begun". */
 static void take_states(struct cell *c)
 {
     static const struct {

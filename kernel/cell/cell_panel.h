@@ -54,8 +54,9 @@ void panel_displays_clear(struct cell *c, unsigned rank);
 /* Shows displays that were kept, when the server lets them through. */
 void panel_displays_tick(struct cell *c);
 bool panel_displays_wait(const struct cell *c);
-void panel_displays_end(struct cell *c); /* shows them as far as it does, and removes what a rank
-                                            has cleared and not filled again */
+/* The cell is over: shows the kept displays that the server lets through, and empties the places
+ * that ranks have cleared and not filled again. */
+void panel_displays_end(struct cell *c);
 void panel_displays_close(struct cell *c);
 
 #endif

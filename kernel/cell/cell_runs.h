@@ -24,8 +24,8 @@ void hand_interrupt(struct cell *c); /* home may be running the user's code for 
 /* ---- rank_ends.c ---- */
 void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m);
 void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m);
-/* The rank has no process any more: its widgets become text, and pages whose comm messages it has
- * not answered wait no more. Call it before rank_end(). */
+/* The rank has ended: its widgets become text, and its open comm messages are answered. Call it
+ * before rank_end(). */
 void rank_ends_widgets(struct notebook *nb, const struct rank *r);
 void rank_ends_debugger(struct notebook *nb, uint32_t worker);
 /* the node is lost, and all its ranks with it */

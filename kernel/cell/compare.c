@@ -73,8 +73,8 @@ static int add_enumeration(const char *names, struct buf *out)
     return 0;
 }
 
-/* "opt and ddp on ranks 0-1 use theirs": names of the ranks' own that use the memory of the values
- * that would be replaced. */
+/* "opt and ddp on ranks 0-1 use theirs": names that the ranks have made and that share
+ * memory with the values that would be replaced. */
 static int add_holders(const struct touched *t, const char *before, struct buf *out)
 {
     if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
@@ -160,9 +160,9 @@ static int add_pull(const struct touched *t, struct buf *out)
     return buf_addf(out, " -r %ld` fetches rank %ld's", who, who);
 }
 
-/* Adds what the user can do: %push home's value, or %pull the rank's. A variable that a rank lacks
- * would have to share memory with one that it has; so it must be made on the rank, or made again
- * from the pulled one. */
+/* Adds the two ways out: %push home's value, or %pull the rank's. A variable that ranks lack and
+ * that shares memory with a changed one can't be sent alone: the user makes it on the ranks, or
+ * again at home after %pull. */
 static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
 {
     const char *made = t->lacked ? t->lacked : in_place ? NULL : t->anew;

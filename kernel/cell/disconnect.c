@@ -1,5 +1,5 @@
 /* Cuts connections between ranks, so that their collectives return. An agent finds both ends of a
- * connection within its own machine. For several machines, each agent first reports the connections
+ * connection within its own node. For several nodes, each agent first reports the connections
  * of its ranks; the kernel matches the two ends and tells each agent which connections to cut. */
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static bool has_address(const struct buf *list, const char *ip)
     return false;
 }
 
-/* The addresses of machines that were lost in silence, or of those that are not lost. */
+/* The addresses of nodes that were lost in silence, or of those that are not lost. */
 static int add_addresses(const struct cell *c, bool lost, struct buf *out)
 {
     GROUP_NODES_EACH (node, group_nodes_of(c->nb)) {
@@ -112,8 +112,8 @@ static int add_addresses(const struct cell *c, bool lost, struct buf *out)
     return 0;
 }
 
-/* A machine that was switched off, cut off or frozen can't report its ends, and its connections
- * stay open on the other side. An address that other machines have, too, is left out: all machines
+/* A node that was switched off, cut off or frozen can't report its ends, and its connections
+ * stay open on the other side. An address that other nodes have, too, is left out: all nodes
  * may have the same one for their containers. */
 static int list_silent(struct cell *c)
 {

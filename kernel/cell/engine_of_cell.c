@@ -47,8 +47,8 @@ void engine_end(struct notebook *nb)
     engine_settle(nb);
 }
 
-/* The engine did not start. If no cell has run there, the group forgets it, but does not fall back
- * to this machine: the user has not chosen that, so the next cell needs --on. */
+/* The engine did not start. If no cell has run there, the group forgets it, but ranks do not start
+ * on this machine instead: the user has not chosen that, so the next cell needs --on. */
 static void give_up(struct notebook *nb)
 {
     struct group *g = nb->group;
@@ -133,7 +133,7 @@ int engine_choose(struct cell *c)
     if (group_is_somewhere(g) && !is_there(c, on))
         return -1;
     engine_move(c);
-    /* The number of ranks depends on the new machines. With --fresh it is reset later, when nothing
+    /* The number of ranks depends on the new nodes. With --fresh it is reset later, when nothing
      * can refuse the cell any more. */
     if (!c->plan.fresh)
         g->asked = 0;

@@ -110,8 +110,8 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
     }
 }
 
-/* Only updates have a text. A terminal such as jupyter console's ignores updates, and would show
- * the first text for ever. */
+/* Only updates have a text: a terminal such as jupyter console's ignores updates, and would keep
+ * showing the first text. */
 static void publish_status(struct cell *c, const struct status_cell *s)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;

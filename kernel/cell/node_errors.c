@@ -37,7 +37,7 @@ static bool any_starting(const struct notebook *nb)
 
 #define MARK_SIZE 64u
 
-/* " (ENGINE: ": in a reason, the text after it comes from the engine and differs by machine. */
+/* " (ENGINE: ": in a reason, the text after it comes from the engine and differs by node. */
 static void mark_of(const struct cell *c, char mark[static MARK_SIZE])
 {
     const char *on = c->nb->group->on ? c->nb->group->on : "";

@@ -1,6 +1,7 @@
-/* Displays of ranks are outputs of their own. Those with HTML get a mark in front of it. Before
- * others, and before those that the rank may update, stands an output with the mark. A display that
- * follows a clear_output takes the place of the rank's first one, as pages have it. */
+/* Each display of a rank is a separate output. A mark says to which tab it belongs. A display with
+ * HTML has the mark in its HTML. Other displays, and those that the rank may update, get an extra
+ * output with the mark before them. After clear_output, the next display replaces the rank's first
+ * one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,8 +317,8 @@ static bool is_same(const struct tabs_kept *kept, const struct content *p)
     return same;
 }
 
-/* A page has no output for the update of a display that is kept: so the update becomes the display.
- * An update that is kept is older than a display that comes. Returns the type of p. */
+/* If the display itself is still kept back, the page does not have it yet, so its update is shown
+ * as the display. A kept update is dropped when a newer display comes. Returns the type for p. */
 static const char *join_kept(struct cell *c, unsigned rank, const char *type,
                              const struct content *p)
 {

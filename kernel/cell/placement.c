@@ -1,11 +1,11 @@
-/* Asks machines for their GPUs, and lists them for kernel/group/place.h. */
+/* Asks nodes for their GPUs, and lists them for kernel/group/place.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/cell/cell_nodes.h"
 
-/* ---- GPUs of the machines ---- */
+/* ---- GPUs of the nodes ---- */
 
 static void note_held(struct group_node *node, const json_t *gpu, const char *by)
 {
@@ -65,7 +65,7 @@ struct place_want placement_want(const struct cell *c)
     return want;
 }
 
-/* per_node ranks on each machine that is not lost. */
+/* per_node ranks on each node that is not lost. */
 static unsigned world_of_nodes(const struct cell *c)
 {
     uint64_t world = 0;
@@ -110,7 +110,7 @@ static bool waits_for_gpus(const struct cell *c)
     return false;
 }
 
-/* A machine that has told that it has no GPUs is not asked again. */
+/* A node that has told that it has no GPUs is not asked again. */
 static int ask_gpus(struct cell *c)
 {
     const struct span q = { .kind = SPAN_GPUS, .cell = c->id };
@@ -178,7 +178,7 @@ bool placement_wait(const struct cell *c)
     return depends_on_gpus(c) && waits_for_gpus(c);
 }
 
-/* ---- the machines for place.h ---- */
+/* ---- the nodes for place.h ---- */
 
 int placement_open(const struct cell *c, struct placement *p)
 {

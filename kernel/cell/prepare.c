@@ -18,7 +18,7 @@ static int add_joined(struct buf *out, char **names)
     return 0;
 }
 
-/* Adds the script's path, as home finds it, if ranks may run on machines without the file. Home
+/* Adds the script's path, as home finds it, if ranks may run on nodes without the file. Home
  * reads the file, and RUN carries its text. */
 static int add_script(const struct cell *c, struct buf *out)
 {
@@ -88,7 +88,7 @@ static int take_newer(struct cell *c)
 
 static int refuse(struct cell *c)
 {
-    const unsigned n = c->plan.per_node            ? 0 /* it depends on the number of machines */
+    const unsigned n = c->plan.per_node            ? 0 /* it depends on the number of nodes */
                        : c->plan.n != PLAN_N_UNSET ? c->plan.n
                                                    : c->nb->group->asked;
     struct ranks which = RANKS_INIT;

@@ -1,5 +1,5 @@
-/* Chooses the address of a machine at which the world's ranks meet: one whose family (IPv4, IPv6)
- * all machines have. */
+/* Chooses the address of a node at which the world's ranks meet: one whose family (IPv4, IPv6)
+ * all nodes have. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>

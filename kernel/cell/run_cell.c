@@ -156,7 +156,7 @@ static int run_all(struct cell *c, struct span *m)
     return rc;
 }
 
-/* For a script: its text, which machines without the file need. */
+/* For a script: its text, which nodes without the file need. */
 static struct slice code_of(const struct cell *c)
 {
     if (c->plan.kind == PLAN_SCRIPT)
@@ -188,8 +188,9 @@ static int add_names(const struct cell *c, struct buf *out)
     return rc;
 }
 
-/* 0: none. What a call returns is wanted whatever its size, and what a rank that ends keeps is
- * lost. */
+/* No limit (0) for calls, and for ranks that end with their cell, because they can't keep the
+ * value.
+ */
 static uint64_t result_limit(const struct cell *c)
 {
     return c->script_group || cell_is_function(c) ? 0 : RESULT_LIMIT;

@@ -1,4 +1,4 @@
-/* Decides how many ranks a cell has and on which machines, and starts those that are missing. */
+/* Decides how many ranks a cell has and on which nodes, and starts those that are missing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ static int choose(struct cell *c, const struct placement *p)
 
 /* ---- START ---- */
 
-/* Starts these ranks on one machine. START lists ranks in the order of its envelope's workers. */
+/* Starts these ranks on one node. START lists ranks in the order of its envelope's workers. */
 static int start_on(struct cell *c, unsigned node, const struct ranks *which, unsigned gpus,
                     const struct place_want *want, struct err *err)
 {
@@ -131,7 +131,7 @@ static int start_all(struct cell *c, const struct placement *p, const struct ran
 
 /* ---- placing missing ranks ---- */
 
-/* Too few machines are left: the engine must start again, and all ranks with it. */
+/* Too few nodes are left: the engine must start again, and all ranks with it. */
 static void note_afresh(struct cell *c, const struct err *why)
 {
     log_info("start", "%s", why->text);
@@ -143,7 +143,7 @@ static void note_afresh(struct cell *c, const struct err *why)
     engine_move(c);
 }
 
-/* Names the ranks of a lost machine that start on p->node[to] now. */
+/* Names the ranks of a lost node that start on p->node[to] now. */
 static void note_move(struct cell *c, const struct group_node *from, const struct ranks *missing,
                       const struct placement *p, const unsigned *at, size_t to)
 {
@@ -172,7 +172,7 @@ static void note_elsewhere(struct cell *c, const struct ranks *missing, const st
             note_move(c, node, missing, p, at, to);
 }
 
-/* The user must know if ranks start without GPUs because a machine can't list them. */
+/* The user must know if ranks start without GPUs because a node can't list them. */
 static void note_unknown(struct cell *c)
 {
     GROUP_NODES_EACH (node, group_nodes_of_cell(c))
@@ -263,7 +263,7 @@ static int start_missing(struct cell *c, const struct placement *p)
 
 #define SPARE_NS NS_PER_S
 
-/* Asks the machine of rank 0 for a free port; where cells follow each other quickly, for several at
+/* Asks the node of rank 0 for a free port; where cells follow each other quickly, for several at
  * once. -1: the cell has failed. */
 static int ask_port(struct cell *c)
 {

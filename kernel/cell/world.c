@@ -73,7 +73,7 @@ static bool spans_nodes(const struct cell *c)
     return false;
 }
 
-/* The address at which the world meets: one of rank 0's machine that the others can reach. */
+/* The address at which the world meets: one of rank 0's node that the others can reach. */
 static int master(const struct cell *c, struct buf *out)
 {
     unsigned *nodes = spans_nodes(c) ? calloc(c->world, sizeof *nodes) : NULL;

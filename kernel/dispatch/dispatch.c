@@ -155,15 +155,15 @@ static bool interrupt_main(struct notebook *nb)
     return any;
 }
 
-/* Time limits don't count while somebody stands at a breakpoint. */
+/* Time limits don't count while a worker is stopped at a breakpoint. */
 static void put_off(struct notebook *nb, uint64_t stood_ns)
 {
     if (stood_ns && nb->cell)
         stop_put_off(nb->cell, stood_ns);
 }
 
-/* An interrupt is for home's cell before it is for the call of a thread. A subshell's call ends
- * too; what subshells run at home, only if nothing else runs. */
+/* If home runs a cell, an interrupt ends that cell, and not a call for which home does not wait. It
+ * always ends a subshell's call. It ends what subshells run at home only if nothing else runs. */
 void dispatch_interrupt(struct notebook *nb)
 {
     struct cell *c = nb->cell;

@@ -29,8 +29,8 @@ static bool callback_may_print(struct comm_told *t, unsigned rank, size_t bytes)
     return false;
 }
 
-/* A rank prints although it runs no cell: the lines, each with a label, are shown under the last
- * cell on ranks, or under the message of a widget that it serves. */
+/* Lines of a rank that runs no cell. They are shown with the rank's label under the last cell on
+ * ranks, or under the widget message that the rank handles. */
 static void late_lines(struct notebook *nb, const struct rank *r, const struct span *m)
 {
     struct buf text = BUF_INIT;

@@ -37,8 +37,8 @@ void cell_destroy(struct cell *c);
 /* ---- from_home.c ---- */
 void pass_comms(struct notebook *nb); /* sends those that wait in the queue to home now */
 void from_home(struct notebook *nb, const struct span *m);
-/* Home is gone: what it does for the cell on ranks fails. The error is for home's own requests,
- * which the caller answers with home_fail(); the caller's. NULL: memory was too short. */
+/* Home has ended: fails the cell on ranks if it waits for home. Returns the error for home's open
+ * requests, which the caller passes to home_fail() and frees. NULL: memory is out. */
 json_t *from_home_exited(struct notebook *nb, const struct span *m);
 json_t *from_home_lost(struct notebook *nb, const char *why); /* with its agent */
 

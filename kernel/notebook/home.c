@@ -181,8 +181,9 @@ static void asked_end(struct notebook *nb, struct asked *a, const struct content
     free(a);
 }
 
-/* A subshell without its thread was not made; one that is deleted is gone with home. Returns the
- * reply's status. */
+/* Home has ended before it answered. create_subshell_request fails, so the subshell is removed.
+ * delete_subshell_request succeeds, since the thread has ended with home. Returns the reply's
+ * status. */
 static const char *without_thread(struct asked *a)
 {
     if (a->subshell && strcmp(request_type(a->r), "create_subshell_request") == 0)
@@ -274,7 +275,7 @@ void home_publish(struct notebook *nb, const struct span *m)
         if (s)
             subshell_text_pass(s);
         else
-            home_flush_pace(nb); /* not home_flush(): each of many would show the last lines */
+            home_flush_pace(nb); /* home_flush() would show the last lines before each of many */
         comm_output_take(nb, SPAN_WORKER_HOME, home_parent_of(nb, m->cell), &p);
         nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, p.size);
         return;

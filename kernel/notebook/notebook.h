@@ -147,7 +147,7 @@ struct comm_told {
     uint32_t worker;
     uint64_t sent_ns;
     struct request *r; /* owned reference */
-    bool late;         /* a cell has waited for it too long: it was interrupted */
+    bool late;         /* a cell waited too long for it, so its callback was interrupted */
     size_t printed;    /* bytes of its text that were shown */
     struct notebook *nb;
     struct pace *pace; /* owned: its text; NULL: it has printed nothing */
@@ -156,7 +156,7 @@ struct comm_told {
 /* Comms of home and ranks. */
 struct comm_list {
     struct comm_table *table; /* owned */
-    bool full;                /* the next one waits for the page's server */
+    bool full;                /* the next update waits: Jupyter's server would drop it now */
     json_t *closing;          /* owned: the ids of comms that pages are still to be told are closed;
                                  or NULL */
     struct request *closes;   /* owned reference: under it they are told */

@@ -1,4 +1,4 @@
-/* What a cell of a subshell shows: as home's, with limits and a rate of its own. */
+/* Shows the output of subshells' cells. Each subshell has an output limit and a rate of its own. */
 #include <string.h>
 
 #include "base/log.h"

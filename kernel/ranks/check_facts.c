@@ -197,7 +197,7 @@ static void note_memlock(const struct check_rank *r, struct buf *notes)
             r->node_name, (long long)(json_integer_value(limit) >> 10));
 }
 
-/* Without InfiniBand, ranks use one interface for all traffic between machines: the one by which
+/* Without InfiniBand, ranks use one interface for all traffic between nodes: the one by which
  * their node reaches the kernel. A note names a faster one. */
 static void note_slower(const struct check_rank *r, struct buf *notes)
 {
@@ -243,7 +243,7 @@ static void note_gpus(const struct check *k, struct buf *notes)
                                : "ranks share GPUs, or have instances of one, which it refuses");
 }
 
-/* All ranks get the same NCCL_SOCKET_IFNAME, so machines should have an interface of one name. */
+/* All ranks get the same NCCL_SOCKET_IFNAME, so nodes should have an interface of one name. */
 static void note_interfaces(const struct check *k, struct buf *notes)
 {
     const json_t *one;
