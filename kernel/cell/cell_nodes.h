@@ -24,16 +24,12 @@ int group_nodes_add(struct notebook *nb, unsigned first, unsigned n);
 /* ---- engine_of_cell.c ---- */
 int engine_choose(struct cell *c);              /* checks --on; -1: the cell has failed */
 void engine_move(struct cell *c);               /* see cell->engine.moves */
-bool group_is_somewhere(const struct group *g); /* it has ranks or an engine's run */
+bool engine_group_lives(const struct group *g); /* it has ranks or an engine's run */
 void engine_begin(struct cell *c);
 enum cell_outcome engine_look(struct cell *c);
 void engine_fail(struct cell *c);
-/* ends the engine's run and its ranks */
-void engine_leave(struct notebook *nb);
-/* does the same, and forgets --on: the next ranks run on this machine */
+/* ends the engine's run and its ranks, and forgets --on: the next ranks run on this machine */
 void engine_end(struct notebook *nb);
-/* forgets the --on that failed: ranks may run where the next cell says, or here */
-void engine_settle(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */
 /* the nodes for the cell's ranks are known, and need not be started first */
 bool engine_is_known(const struct cell *c);

@@ -16,7 +16,15 @@ bool engine_is_torn(const struct notebook *nb)
     return nb->group->on && group_nodes_lost(nb) > 0;
 }
 
-void engine_leave(struct notebook *nb)
+/* Forgets the --on that failed: ranks may run where the next cell says, or here. */
+static void settle(struct notebook *nb)
+{
+    free(nb->group->absent);
+    nb->group->absent = NULL;
+}
+
+/* Ends the engine's run and its ranks. */
+static void leave(struct notebook *nb)
 {
     struct group *g = nb->group;
 
@@ -36,7 +44,7 @@ void engine_leave(struct notebook *nb)
 
 static void leave_and_forget(struct notebook *nb)
 {
-    engine_leave(nb);
+    leave(nb);
     free(nb->group->on);
     nb->group->on = NULL;
 }
@@ -44,7 +52,7 @@ static void leave_and_forget(struct notebook *nb)
 void engine_end(struct notebook *nb)
 {
     leave_and_forget(nb);
-    engine_settle(nb);
+    settle(nb);
 }
 
 /* The engine did not start. If no cell has run there, the group forgets it, but ranks do not start
@@ -54,24 +62,18 @@ static void give_up(struct notebook *nb)
     struct group *g = nb->group;
 
     if (g->asked) {
-        engine_leave(nb);
+        leave(nb);
         return;
     }
-    engine_settle(nb);
+    settle(nb);
     g->absent = g->on;
     g->on = NULL;
-    engine_leave(nb);
-}
-
-void engine_settle(struct notebook *nb)
-{
-    free(nb->group->absent);
-    nb->group->absent = NULL;
+    leave(nb);
 }
 
 /* ---- which engine a cell wants ---- */
 
-bool group_is_somewhere(const struct group *g)
+bool engine_group_lives(const struct group *g)
 {
     if (g->engine)
         return true;
@@ -125,12 +127,12 @@ int engine_choose(struct cell *c)
     if (strncmp(on, "local:", 6) == 0)
         return cell_fail(c, "UsageError",
                          "--on %s: local is this machine, and takes nothing after the colon", on);
-    if (group_is_somewhere(g) && !c->plan.fresh)
+    if (engine_group_lives(g) && !c->plan.fresh)
         return cell_fail(c, "UsageError", "--on %s: the ranks are on %s (%s)", on,
                          g->on ? g->on : here,
                          c->script_group ? "%ranks stop ends them; then run this again"
                                          : "--fresh ends them and starts new ones there");
-    if (group_is_somewhere(g) && !is_there(c, on))
+    if (engine_group_lives(g) && !is_there(c, on))
         return -1;
     engine_move(c);
     /* The number of ranks depends on the new nodes. With --fresh it is reset later, when nothing
@@ -207,7 +209,7 @@ void engine_begin(struct cell *c)
         return;
     if (g->on && nb->nodes > 1 && group_nodes_lost(nb) == nb->nodes - 1) {
         note_afresh(c);
-        engine_leave(nb);
+        leave(nb);
     }
     if (!g->on || g->engine)
         return;
@@ -247,7 +249,7 @@ enum cell_outcome engine_look(struct cell *c)
         output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
     if (!c->engine.here)
-        engine_settle(c->nb);
+        settle(c->nb);
     return CELL_DONE;
 }
 

@@ -146,7 +146,7 @@ enum cell_outcome prepare_choose_look(struct cell *c)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_DONE : CELL_ENDS_RANKS;
     if (!c->plan.fresh)
         return CELL_DONE;
-    if (group_is_somewhere(c->nb->group))
+    if (engine_group_lives(c->nb->group))
         return CELL_ASKS_FIRST;
     reset_for_fresh(c);
     return CELL_ENDS_RANKS;

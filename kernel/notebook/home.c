@@ -58,7 +58,7 @@ bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
            buf_add(kept, text.p, text.n) == 0;
 }
 
-void home_tell_early(struct notebook *nb, const struct request *r)
+static void show_early(struct notebook *nb, const struct request *r)
 {
     for (unsigned k = 0; k < 2; k++) {
         if (nb->home.early[k].n)
@@ -82,7 +82,7 @@ void notebook_announce(struct notebook *nb, struct request *r, unsigned count)
     if (request_flag(r, "silent", false))
         return;
     publish_input(nb, r, count);
-    home_tell_early(nb, r);
+    show_early(nb, r);
 }
 
 static struct asked *asked_add(struct notebook *nb, struct subshell *s, struct request *r)

@@ -182,7 +182,9 @@ struct notebook {
     struct cell_ops ops;
     struct notebook_settings config;
     struct next_numbers next;
-    unsigned count;     /* In [count] of the last cell that has a number of its own */
+    /* In [count] of the last cell that has a number of its own; dispatch.c sets it, and where.c and
+     * debug_rank.c for the cells that they answer themselves */
+    unsigned count;
     struct queue queue; /* the main shell's */
     struct home home;
     /* the cell that runs on ranks now, or NULL; cell_begin.c sets it and finish.c clears it */
@@ -191,8 +193,11 @@ struct notebook {
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
     struct group *group;
-    struct group *script_group; /* borrowed from the cell that runs a script, else NULL */
-    struct group_node *node;    /* owned: this machine, then those of the group's engine */
+    /* borrowed from the cell that runs a script, else NULL; expand.c sets it, finish.c clears it */
+    struct group *script_group;
+    /* owned: this machine, which dispatch.c adds, then the nodes of the group's engine:
+     * group_nodes.c adds them, engine_of_cell.c removes them */
+    struct group_node *node;
     size_t nodes;
     /* this machine's agent is gone; set by dispatch.c, cleared by send.c when it starts another */
     bool away;
@@ -308,8 +313,6 @@ MUST_USE bool home_reply_type(const char *type, char out[static 64]);
 /* Keeps text that home writes before the first cell, for example from a startup file. Clients show
  * only output that belongs to a cell, so the first cell shows it. false: it is not kept. */
 bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text);
-/* publishes that text under r */
-void home_tell_early(struct notebook *nb, const struct request *r);
 const struct request *home_parent_of(const struct notebook *nb, uint64_t cell);
 /* the request that home answers under this number, or NULL; borrowed */
 const struct asked *home_asked(const struct notebook *nb, uint64_t cell);

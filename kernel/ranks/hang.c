@@ -16,7 +16,7 @@
 #define LOOKS 4u
 
 struct cell_hang {
-    uint64_t due_ns;   /* the next look, as if nobody had stood at a breakpoint; NEVER: off */
+    uint64_t due_ns;   /* the next look, without the time at breakpoints; NEVER: off */
     uint64_t limit_ns; /* the longest normal wait */
     uint64_t id;       /* the message number of the last look; 0: none yet */
     size_t asked;      /* ranks that have not answered it */
@@ -29,7 +29,7 @@ void hang_release(struct cell *c)
     c->hang = NULL;
 }
 
-/* The time does not count in which somebody stood at a breakpoint. */
+/* The time does not count in which a worker was stopped at a breakpoint. */
 static void next_look(struct cell *c)
 {
     c->hang->due_ns = notebook_now(c->nb) - c->stop.stood_ns + c->hang->limit_ns / LOOKS;
