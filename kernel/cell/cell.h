@@ -182,8 +182,8 @@ struct cell {
     struct cell_step step;
     struct plan plan;
     bool planned; /* plan is valid and must be released */
-    /* The cell fails, even if memory is too short to keep the reason. Set by cell_fail(), and by
-     * run_end() if a rank has failed. */
+    /* The cell fails, even if memory is too short to keep the reason. Set by cell_fail(), by
+     * run_end() if a rank has failed, and by finish.c if the values can't be sent. */
     bool bad;
     struct cell_fault fault;
     /* its ranks run the cell: the notebook's group, or `script_group` once expand.c has made it */
