@@ -1,8 +1,8 @@
 """PEP 517: makes a wheel of what `make install` installs, and an sdist of what `make dist` packs.
 
-`pip install .` links the binaries with the machine's libzmq, jansson, libsodium and libuuid, so that wheel is for the machine
-that made it and for those like it. packaging/wheel gives configure static ones and an old C library, and names the platform that the
-wheel is for then. Both lay out an environment as `make install --prefix` would:
+`pip install .` links the binaries with the machine's libzmq, jansson, libsodium and libuuid, so such a wheel works only on this
+machine and on machines with the same libraries. packaging/wheel gives configure static ones and an old C library, and names the
+platform that the wheel is for then. Both lay out an environment as `make install --prefix` would:
 
     bin/            cellspan, cellspan-kernel; cellspan-python, in which pip writes the Python that it installs for
     libexec/        cellspan/cellspan-agent, cellspan/cellspan-launch-*

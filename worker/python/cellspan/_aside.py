@@ -23,9 +23,9 @@ class Aside:
     """The call. At most one is under way: what is called next at home first waits for its end."""
 
     def __init__(self, home, options, body, names=(), server=None):
-        """Begins it, and returns when ranks run it. body: a function of the number under which ranks hand something to home, first of
-        all that they have begun; it returns the code. names: {name: value} that the code needs at home until then. server: serves what
-        ranks hand to home, if they hand more; see _map.serving."""
+        """Begins it, and returns when ranks run it. body(number) returns the code. With the number, ranks send messages to home; the
+        first one says that they have begun. names: {name: value} that the code needs at home until then. server: serves what ranks send
+        to home, if they send more; see _map.serving."""
         __tracebackhide__ = True
         check_thread(home)
         self._home = home
@@ -44,7 +44,7 @@ class Aside:
             self.until(lambda: self._began or self.over())
 
     def take(self, cell, rank, head, data):
-        """A rank has begun, or hands something to the server."""
+        """A rank has begun, or sends something to the server."""
         self._began = True
         if self._server is not None:
             self._server.take(cell, rank, head, data)

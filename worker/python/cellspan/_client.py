@@ -4,8 +4,8 @@ The program's call is done by the kernel's home, as if a cell of a notebook had 
 variables of __main__ that it reads; the value or the exception comes back in another. Both bundles are memfds of this process, which
 home opens through /proc, so they may be of any size and leave no file behind. Output comes as to any client, and is printed.
 
-The kernel ends with this process, however that ends: it watches the process whose number is in JPY_PARENT_PID. It has a session of its
-own, so that Ctrl-C comes to this process alone, which sends an interrupt_request.
+The kernel watches this process (JPY_PARENT_PID) and ends when it ends, even if it is killed. The kernel has a session of its own, so
+that Ctrl-C comes to this process alone, which sends an interrupt_request.
 """
 
 from __future__ import annotations

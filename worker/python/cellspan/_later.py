@@ -1,6 +1,6 @@
 """What cellspan.px begins and does not wait for. Each has done(), wait(seconds) and result().
 
-At home it is an Aside or stands on one. In a program that is no notebook it is a Far, which asks the one at home.
+At home such a call is an Aside or uses one. In a plain program it is a Far, which asks the call in the kernel's home.
 """
 
 from __future__ import annotations

@@ -144,9 +144,9 @@ def reason(home, fn, tasks, error):
 
 
 class serving:
-    """Within the block, what ranks hand home under the number that `with` gives goes to server.take(cell, rank, head, data).
+    """`with serving(home, server) as number:` passes what ranks send to home under this number to server.take(cell, rank, head, data).
 
-    If that raises an exception, server.stop(exception) is called."""
+    If take() raises an exception, server.stop(exception) is called."""
 
     def __init__(self, home, server):
         self.home, self.server, self.of = home, server, next(_ids)

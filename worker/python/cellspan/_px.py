@@ -325,8 +325,8 @@ class DirectView(_View):
         self.push(ns, block=True)
 
     def pull(self, names, targets=None, block=None):
-        """The ranks' values of a variable: a list, or for client[0] one value. names: a name, or a list of names. They are there at
-        once; where the view does not block, in a result."""
+        """The ranks' values of a variable: a list, or for client[0] one value. names: a name, or a list of names. The values
+        are fetched at once; a view that does not block returns a result that has them."""
         __tracebackhide__ = True
         ranks, found = self._chosen(targets), []
         single = self._single if targets is None else isinstance(targets, int)

@@ -18,7 +18,7 @@ PART = "__import__('cellspan._worker.hands')._worker.hands.part({0})"
 
 def scatter(home, name, values, options, flatten=False, order=None):
     """Binds a part of `values` to `name` on each rank that takes part. options: as of %distribute, by their long names. order: the
-    numbers of these ranks, the one with the first part first (None: by number); a rank that is there twice has its last part."""
+    numbers of these ranks, the one with the first part first (None: by number); a rank that is listed twice keeps the last part."""
     __tracebackhide__ = True
     _api._check_name(name)
     length(values)

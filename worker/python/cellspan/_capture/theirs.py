@@ -1,5 +1,5 @@
-"""The functions and classes that cells on ranks have defined. Home does not have them, but its variables that their code reads must
-be sent with what uses them."""
+"""The functions and classes that cells on ranks have defined. Home does not have them, but it must
+send its variables that their code reads."""
 
 from __future__ import annotations
 

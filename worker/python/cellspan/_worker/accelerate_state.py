@@ -1,5 +1,5 @@
-"""Keeps Accelerate's state for each world. Accelerate reads the environment once in a process and keeps the world's size; in a
-resident rank another cell may run in another world, where each rank would then train alone, or use a group that is not there.
+"""Keeps Accelerate's state for each world. Accelerate stores the world's size once per process. A rank may run the next cell in a
+world of another size. With the old state it would train alone or use a process group that does not exist.
 
 All objects of such a class share one dict (`_shared_state`), so it is emptied and filled in place. An Accelerator of another world
 raises Accelerate's own error, which says that it must be made again.

@@ -1,4 +1,5 @@
-"""The rank's side of cellspan.run() and call(): calls the function, and then restores what it changed in the process, if that stays."""
+"""The rank's side of cellspan.run() and call(): calls the function, and then restores what it changed in the process, if the
+process stays alive."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from . import environment, mlflow_run, torchenv
 
 
 def call(fn, args, kwargs, _=None):
-    """fn's value. Restores the environment, the current folder, sys.argv, the root logger and torch's default dtype. Warns about a process
-    group or a run of MLflow that fn has left open, but for an exception."""
+    """fn's value. Restores the environment, the current folder, sys.argv, the root logger and torch's default dtype. Warns if fn left
+    a process group or an MLflow run open, unless fn raised an exception."""
     __tracebackhide__ = True
     before = _Process()
     try:

@@ -1,4 +1,5 @@
-"""SIGINT ends a cell: while the cell awaits, the event loop must go on; and what took the signal earlier must not keep it."""
+"""SIGINT ends a cell. While the cell is in an await, the event loop must keep running. A handler that an earlier cell installed must
+not stay."""
 
 from __future__ import annotations
 

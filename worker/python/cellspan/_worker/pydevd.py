@@ -115,8 +115,8 @@ class Pydevd:
     # ---- interrupts --------------------------------------------------------------------------------------------------
 
     def _watch_stops(self, kind):
-        """SIGINT while the main thread stands: it goes on, and is interrupted at the line where it stood. Without this, pydevd itself
-        would be interrupted."""
+        """SIGINT while the debugger has stopped the main thread: the thread continues and gets KeyboardInterrupt at that line. Without
+        this, pydevd itself would be interrupted."""
         before = kind.do_wait_suspend
 
         def do_wait_suspend(debugger, thread, frame, event, *args, **kwargs):

@@ -87,8 +87,8 @@ class Streams:
         self._kept = {1: os.dup(1), 2: os.dup(2)}  # in case a cell closes descriptor 1 or 2
 
     def owners(self, number, tell):
-        """For a worker whose text may belong to several cells. number() returns the cell to which text belongs here; tell(number,
-        keep) tells the kernel. keep: this stays so even when the kernel sends the next cell."""
+        """For a worker that may run several cells at once. number() returns the cell to which text of the calling task or thread
+        belongs; tell(number, keep) tells the kernel. keep: this stays so even when the kernel sends the next cell."""
         self._number, self._tell = number, tell
 
     def begin(self, number, others=False):

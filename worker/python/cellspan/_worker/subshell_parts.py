@@ -1,7 +1,7 @@
-"""What is one thing in home, and must be another one in the thread of each subshell: the cell that runs, its count, its result.
+"""State that each subshell needs for itself: the running cell, its count, its result.
 
-Home, its shell and so on get these classes with the first cell of a subshell, in place of their own. So notebooks without
-subshells pay nothing.
+With the first cell of a subshell, the class of home, of its shell and of others is replaced by a subclass from here, which looks up
+this state by thread. So notebooks without subshells pay nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""strategy="horovod" for Lightning 2, which has none any more. What it does is what that of Lightning 1 did."""
+"""strategy="horovod" for Lightning 2, which removed it. It behaves as in Lightning 1."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Steps of an optimizer whose reductions travel without headers.
+"""Steps of an optimizer whose reductions are sent without headers.
 
 A header takes as long as a small reduction, and a training loop does the same again and again. So when an optimizer's steps have
-followed each other, the header of the next one asks "again". If the headers of all ranks ask so, all have promised that the same
-reductions come next once more, and those travel bare, without headers.
+followed each other, the header of the next one asks "again". If the headers of all ranks ask so, all ranks promise that the same
+reductions follow, and these are sent bare: without headers.
 
 Each reduction has one number more than the gradients, its mark. It is 0 on a rank that keeps the promise. A rank that does something
-else, such as another collective or join(), takes part in the promised reductions before: with zeros, and the mark 1. So the sum of
-the marks tells all ranks whether all have kept the promise. Then it holds for the next step, too. Otherwise the reductions with a
-mark are worth nothing, and ranks that have sent gradients send them again, with headers.
+else, such as another collective or join(), first takes part in the promised reductions, with zeros and the mark 1. If the sum of the
+marks is 0, all ranks have kept the promise, and it holds for the next step, too. If not, the results are discarded, and ranks that
+have sent gradients send them again, with headers.
 """
 
 from __future__ import annotations
