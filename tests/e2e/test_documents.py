@@ -4,8 +4,8 @@ A block ```python is run. A block ```text right below it is its expected output.
 differs between machines or runs is marked in one of these ways:
 
     …                               anything, any number of lines
-    # (interrupted after 1 s)       a first line that is not part of the cell: the cell is interrupted
-    # (asked meanwhile: %ranks …)   the same; the output below is that of another cell, run meanwhile; then the cell is interrupted
+    <!-- interrupted after 1 s -->  above a cell: it is interrupted when its ranks run
+    <!-- asked meanwhile: … -->     above a cell: the output below is that of the cell `…`, run meanwhile; then the cell is interrupted
     <!-- numbers differ -->         above an output: each number in it may be different
     <!-- output differs -->         above an output: it is not compared
 
@@ -25,41 +25,45 @@ from client import Notebook, by_rank
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {"docs/tutorial.md": 12, "docs/guide.md": 15, "docs/machines.md": 2, "docs/failures.md": 15, "README.md": 3}  # and the fewest blocks that one has
-INTERRUPTED = re.compile(r"^# \(interrupted after [\d.]+ s\)\n")
-MEANWHILE = re.compile(r"^# \(asked meanwhile: (.*)\)\n")
+DIFFERS = re.compile(r"<!-- (numbers|output) differs? -->")
+INTERRUPTED = re.compile(r"<!-- interrupted after [\d.]+ s -->")
+MEANWHILE = re.compile(r"<!-- asked meanwhile: (.*) -->")
 LABELLED = re.compile(r"^\[[\d,-]+\] ?.*\n?", re.M)
 
 
 class Block:
-    """A cell of a page: `line` is where it stands, `output` what stands below it, or None."""
+    """A cell of a page. line: where it is. interrupted: is it to be interrupted? asked: the cell that runs meanwhile, or "". output: what
+    the page has below it, or None."""
 
-    def __init__(self, line, code):
-        self.line, self.code = line, code
+    def __init__(self, line, code, interrupted, asked):
+        self.line, self.code, self.interrupted, self.asked = line, code, interrupted, asked
         self.output, self.differs = None, ""
 
 
 def blocks_of(text):
     """The page's cells, in order."""
-    found, differs, direct = [], "", False
+    found, differs, direct, interrupted, asked = [], "", False, False, ""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
         opened = re.match(r"^```(\w*)$", lines[at])
         if not opened:
-            note = re.match(r"^<!-- (numbers|output) differs? -->$", lines[at])
+            note, meanwhile = DIFFERS.fullmatch(lines[at]), MEANWHILE.fullmatch(lines[at])
             differs = note.group(1) if note else differs
-            direct = direct and (not lines[at].strip() or bool(note) or bool(MEANWHILE.match(found[-1].code)))
+            asked = meanwhile.group(1) if meanwhile else asked
+            interrupted = interrupted or bool(INTERRUPTED.fullmatch(lines[at]))
+            direct = direct and (not lines[at].strip() or bool(note) or bool(found[-1].asked))
             at += 1
             continue
         end = next(k for k in range(at + 1, len(lines)) if lines[k] == "```")
         body = "\n".join(lines[at + 1 : end])
         if opened.group(1) == "python":
-            found.append(Block(at + 1, body))
+            found.append(Block(at + 1, body, interrupted, asked))
             direct = True
         elif opened.group(1) == "text" and direct and found:
             found[-1].output, found[-1].differs = body, differs
             direct = False
-        differs = ""
+        differs, interrupted, asked = "", False, ""
         at = end + 1
     return found
 
@@ -127,12 +131,12 @@ def shown_by(cell):
 
 def ask_meanwhile(nb, block):
     """What another cell shows while the block's runs: the last, or the first that is as the page says."""
-    cell = nb.start(MEANWHILE.sub("", block.code))
+    cell = nb.start(block.code)
     nb.wait(cell, 60, lambda: "running" in cell.shown)
-    asked = nb.run(MEANWHILE.match(block.code).group(1))
+    asked = nb.run(block.asked)
     deadline = time.monotonic() + 60
     while not alike(block.output, shown_by(asked), block.differs) and time.monotonic() < deadline:
-        asked = nb.run(MEANWHILE.match(block.code).group(1))
+        asked = nb.run(block.asked)
     nb.control("interrupt_request")
     nb.wait(cell, 60)
     return asked
@@ -140,11 +144,11 @@ def ask_meanwhile(nb, block):
 
 def run(nb, block):
     """The cell whose output stands below the block, at its end."""
-    if MEANWHILE.match(block.code):
+    if block.asked:
         return ask_meanwhile(nb, block)
-    if not INTERRUPTED.match(block.code):
+    if not block.interrupted:
         return nb.run(block.code, limit=150, answer="yes")
-    cell = nb.start(INTERRUPTED.sub("", block.code))
+    cell = nb.start(block.code)
     nb.wait(cell, 60, lambda: "running" in cell.shown)  # its status says so: its ranks may have to start first
     nb.control("interrupt_request")
     return nb.wait(cell, 60)
