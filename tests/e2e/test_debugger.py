@@ -516,6 +516,29 @@ def test_a_second_client_lets_all_go_on(nb):
         other.close()
 
 
+@pytest.mark.limit(300)
+def test_sixty_four_ranks_on_one_breakpoint_stay_usable(nb):
+    nb.ok("%%distribute -n 64 --no-gpu\n1", limit=200)
+    nb.attach()
+    code = SLEEPS.replace("-n 2", "-n 64").format("")
+    nb.breakpoints(code, 4)
+    cell = nb.start(code)
+    threads = nb.wait_stopped(64, 200)
+    names = nb.names()
+    assert {names[thread] for thread in threads} == {"rank %d" % rank for rank in range(64)}
+    nb.wait_shown(cell, "ranks 0-63 at a breakpoint", 60)
+    nb.ok("%ranks debug -r 63")
+    last = nb.state()["stoppedThreads"][0]
+    assert names[last] == "rank 63" and nb.locals(last)["x"] == "63"
+    nb.fine_ask("next", {"threadId": last})
+    assert wait_until(lambda: nb.frames(last)[0]["line"] == 5 and nb.locals(last)["y"] == "64", 60)
+    nb.go_on(last)
+    nb.wait_stopped(63)
+    nb.fine_ask("disconnect")
+    assert by_rank(nb.wait(cell, 200).assert_ok().stdout) == {rank: ["went on"] for rank in range(64)}
+    nb.ok("%%distribute\n1")
+
+
 def test_a_rank_that_does_not_answer_is_named(nb):
     nb.ok("%%distribute -n 2 --no-gpu\nimport os, signal")
     pids = nb.rank_pids(2)

@@ -346,6 +346,11 @@ double = 2 * rank
 print("sum", double + 1)"""
 
 
+def variables(lab):
+    """What the debugger's panel shows of the rank that stands."""
+    return "\n".join(e.text for e in lab.all(".jp-DebuggerVariables-body"))
+
+
 def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
     pytest.importorskip("debugpy")
     lab.type(0, DEBUGGED)
@@ -353,16 +358,10 @@ def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
     lab.driver.execute_script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
     lab.command("notebook:run-cell")
 
-    def variables():
-        return "\n".join(e.text for e in lab.all(".jp-DebuggerVariables-body"))
-
-    def shows(text):
-        return wait_until(lambda: text in variables(), 60)
-
-    assert shows("double"), variables()
+    assert wait_until(lambda: "double" in variables(lab), 60), variables(lab)
     lab.run(1, "%ranks debug -r 2")
-    assert wait_until(lambda: re.search(r"rank\W+2\b", variables()), 60), variables()
-    assert re.search(r"double\W+4\b", variables()), variables()
+    assert wait_until(lambda: re.search(r"rank\W+2\b", variables(lab)), 60), variables(lab)
+    assert re.search(r"double\W+4\b", variables(lab)), variables(lab)
     lab.command("debugger:next")
     lab.wait_output(0, r"sum 5")
 
@@ -375,6 +374,30 @@ def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
     assert wait_until(over, 60), lab.output(0)
     text = lab.output(0)
     assert all("[%d] sum %d" % (rank, 2 * rank + 1) in text for rank in range(3)), text
+
+
+def test_a_page_that_is_closed_at_a_breakpoint_is_opened_again(lab):
+    pytest.importorskip("debugpy")
+    lab.type(0, DEBUGGED.replace("-n 3", "-n 8"))
+    lab.break_at(0, 5)
+    lab.driver.execute_script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
+    lab.command("notebook:run-cell")
+    lab.wait_output(0, "ranks 0-7 at a breakpoint")
+    lab.command("docmanager:save")
+    again = lab.driver.current_url
+    lab.driver.get("about:blank")
+    lab.driver.get(again)
+    assert wait_until(lambda: lab.all(".jp-Notebook .jp-CodeCell"), 100)
+    # The new page shows a rank that stands, and lets all go on, one after the other.
+    assert wait_until(lambda: re.search(r"double\W+\d+\b", variables(lab)), 60), variables(lab)
+
+    def over():
+        lab.command("debugger:continue")
+        return wait_until(lambda: not variables(lab) and lab.ready(), 2)
+
+    assert wait_until(over, 100), variables(lab)
+    lab.run(1, "%%distribute\nprint('sum', double + 1)")
+    lab.wait_output(1, r"\[7\] sum 15")
 
 
 def test_a_subshell_console_runs_cells_while_the_notebooks_cell_runs(lab, gate):

@@ -1,6 +1,6 @@
 #!/bin/bash
-# pip.sh DIR PYTHON [WHEEL]: installs the checkout, or the wheel, with pip in a fresh environment in DIR, as a new user would, and
-# runs a notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
+# pip.sh DIR PYTHON FILE: installs the wheel, or the sdist, with pip in a fresh environment in DIR, as a new user would, and runs a
+# notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
 set -ex
 unset PYTHONDONTWRITEBYTECODE    # what Python leaves must be gone in the end
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,11 +12,12 @@ spec=$env/share/jupyter/kernels/cellspan/kernel.json
 rm -rf "$dir"
 mkdir -p "$dir"
 "$client" -m venv "$env"
-"$env/bin/python" -m pip install --disable-pip-version-check "${3:-$top}"
+"$env/bin/python" -m pip install --disable-pip-version-check "$3"
 [ "$("$env/bin/cellspan" --version)" = "cellspan $("$env/bin/python" -c \
     'import importlib.metadata as m; print(m.version("cellspan"))')" ]
 "$env/bin/python" -c 'import cellspan'
-if [ -n "${3-}" ]; then
+case $3 in
+*.whl)
     [ "$(ldd "$env"/bin/cellspan{,-kernel} "$env"/libexec/cellspan/* | grep -cE 'not found|zmq|sodium|jansson|uuid|stdc')" = 0 ]
     # Each program says by itself that a C library is too old.
     for program in "$env"/bin/cellspan{,-kernel} "$env"/libexec/cellspan/*; do
@@ -25,7 +26,8 @@ if [ -n "${3-}" ]; then
         if "$dir/old" --version >"$dir/said" 2>&1; then exit 1; fi
         [ "$(wc -l <"$dir/said")" = 1 ] && grep "GLIBC_9.28' not found" "$dir/said"
     done
-fi
+    ;;
+esac
 # The wheel's kernelspec is as `cellspan install` writes it, but for the paths.
 cp "$spec" "$dir/wheels.json"
 JUPYTER_PATH=$env/share/jupyter "$client" "$top/tests/install/cells.py" "$env"
