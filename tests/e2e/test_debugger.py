@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 
 import pytest
@@ -196,13 +195,14 @@ def test_a_step_over_the_last_line_ends_the_cell(nb, head):
 
 def test_after_disconnect_nothing_is_traced(nb):
     code = "import sys\nsys.gettrace() is None"
+    monitored = nb.ok("import sys; sys.version_info >= (3, 12)").value
     for head in ("", "%%distribute -n 1 --no-gpu\n"):
         for _ in range(2):
             nb.attach()
             nb.breakpoints(head + code, 2 + bool(head))
             cell = nb.start(head + code)
             nb.go_on(*nb.wait_stopped())
-            assert nb.wait(cell).value == str(sys.version_info >= (3, 12))  # from then on pydevd has sys.monitoring
+            assert nb.wait(cell).value == monitored  # from then on pydevd has sys.monitoring
             nb.fine_ask("disconnect")
             assert nb.ok(head + code).value == "True"
 

@@ -236,6 +236,11 @@ def test_closures_defaults_and_keywords_are_kept(nb):
     )
 
 
+def test_the_name_of_a_functions_file_is_kept(nb):
+    nb.run("def f():\n    def inner(): return 1\n    return inner, lambda: 2\ninner, nameless = f()")
+    assert nb.elsewhere("f inner nameless", "print({g.__code__.co_filename for g in (f, *f(), inner, nameless)})") == "{'<cell>'}"
+
+
 def test_functions_share_the_cell_of_their_closure(nb):
     nb.run("def make():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n    def get(): return n\n    return up, get\nup, get = make()\nup()")
     assert nb.elsewhere("up get", "up(); up(); print(get())") == "3"

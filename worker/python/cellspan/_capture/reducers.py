@@ -25,6 +25,8 @@ from . import rebuild, sources, tensors
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 SLACK = 256 << 20  # bytes; if the pickle itself exceeds the limit by this, pickling is stopped
 
+NO_FILE = "<dynamic-code>"  # what cloudpickle writes for the name of a file
+
 # ---- the side that pickles ----------------------------------------------------------------------------------------
 
 class Chunks:
@@ -260,6 +262,11 @@ class Pickler(cloudpickle.Pickler):
         args = (function.__code__, function.__closure__, module, self._source(function.__code__.co_filename))
         return rebuild.make_function, args, state, None, None, rebuild.set_function
 
+    def _reduce_code(self, code):
+        """With the name of its file, from which errors and breakpoints tell the cell. cloudpickle 3.1.3 leaves it out."""
+        make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+        return make, tuple(code.co_filename if isinstance(arg, str) and arg == NO_FILE else arg for arg in args)
+
     def _source(self, filename):
         """The source of a cell; the same object for each function of the cell, so that its text is in the pickle once."""
         if filename not in self._sources:
@@ -351,6 +358,7 @@ def _found_by_name(obj):
 
 _own = {
     types.FunctionType: Pickler._reduce_function,
+    types.CodeType: Pickler._reduce_code,
     types.CellType: Pickler._reduce_cell,
     types.ModuleType: Pickler._reduce_module,
     io.TextIOWrapper: Pickler._reduce_file,

@@ -365,6 +365,8 @@ def end_at_theirs(error):
 
 def _is_hidden(frame):
     name = frame.f_code.co_filename
+    if name == "<stringsource>":  # what Cython makes for a compiled function; the frame's name tells whose it is
+        name = frame.f_code.co_name.rpartition("_pydevd_")[1]
     return (name.startswith(environment.PACKAGE) and "__tracebackhide__" in frame.f_locals) or name.startswith("_pydevd_") or DEBUGGER in name
 
 
