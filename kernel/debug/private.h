@@ -40,7 +40,6 @@ struct debug {
     struct debug_ops ops;
     char *prefix;
     struct session *sessions; /* owned; home is first if it is there */
-    unsigned slots;           /* the next slot for a rank */
     uint64_t seq, order;
     bool started, attached;
     struct asked_of *first, **last; /* owned: requests that wait */

@@ -5,6 +5,17 @@
 #include "base/murmur2.h"
 #include "kernel/debug/private.h"
 
+/* The numbers of threads must stay below 2^31 (DAP), so ranks that come later get the slots of
+ * those that are gone. */
+static unsigned free_slot(const struct debug *d)
+{
+    unsigned slot = 1;
+
+    while (session_of_slot(d, (long)slot))
+        slot++;
+    return slot;
+}
+
 void debug_join(struct debug *d, uint32_t worker, long rank)
 {
     struct session *s, **at = &d->sessions;
@@ -13,7 +24,7 @@ void debug_join(struct debug *d, uint32_t worker, long rank)
         return;
     s->worker = worker;
     s->rank = rank;
-    s->slot = rank == DEBUG_HOME ? 0 : ++d->slots;
+    s->slot = rank == DEBUG_HOME ? 0 : free_slot(d);
     while (*at && rank != DEBUG_HOME)
         at = &(*at)->next;
     s->next = *at;

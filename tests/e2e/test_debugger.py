@@ -551,6 +551,25 @@ def test_a_rank_that_does_not_answer_is_named(nb):
         os.kill(pids[1], 18)
 
 
+def test_a_debugger_that_is_busy_delays_one_cell_and_says_so(nb):
+    nb.ok("import threading\ngate = threading.Event()\nclass Slow:\n    def __repr__(self):\n        gate.wait()\n        return 'slow'\n"
+          "slow = Slow()")
+    nb.attach()
+    nb.seq += 1
+    content = {"type": "request", "seq": nb.seq, "command": "richInspectVariables", "arguments": {"variableName": "slow"}}
+    asked = nb.send("debug_request", content, "control")
+    late = "the debugger is busy; cells may not stop at breakpoints until it is done"
+    assert late in nb.ok("1 + 1").stderr
+    assert late not in nb.ok("2 + 2").stderr
+    nb.ok("gate.set()")
+    assert not nb.wait(asked).reply["success"]  # after 5 s the kernel has answered for home
+    code = "x = 1\ny = 2"
+    nb.breakpoints(code, 2)
+    cell = nb.start(code)
+    nb.go_on(*nb.wait_stopped())
+    nb.wait(cell).assert_ok()
+
+
 def test_variables_while_nothing_stands(nb):
     nb.ok("text = 'hello'\nrows = [1, [2, 3]]")
     nb.attach()

@@ -29,9 +29,11 @@ static void link_failed(struct worker *w, const struct err *err)
     worker_expect_end(w);
 }
 
+/* These don't wait behind a message whose blob is on its way. */
 static bool is_urgent(enum span_kind kind)
 {
-    return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED;
+    return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED ||
+           kind == SPAN_DEBUG;
 }
 
 /* The sender of a lost message would wait for ever for an answer. So the worker ends, and its death
@@ -57,7 +59,7 @@ static void send_or_keep(struct worker *w, bool urgent, struct slice msg, int bl
 
     if (w->link_fd < 0)
         return;
-    if (outbox_is_empty(&w->outbox) || urgent)
+    if (outbox_is_empty(&w->outbox) || (urgent && !outbox_has_urgent(&w->outbox)))
         rc = packet_send(w->link_fd, msg.p, msg.n, blob_fd, &err);
     if (rc < 0)
         link_failed(w, &err);

@@ -41,7 +41,7 @@ static void urgent_messages_go_first(void)
            outbox_add(&o, true, slice_text("4"), -1) == 0 &&
            outbox_add(&o, true, slice_text("5"), -1) == 0;
     for (int i = 0; want[i]; i++) {
-        good = good && outbox_first(&o)->p[0] == want[i];
+        good = good && outbox_first(&o)->p[0] == want[i] && outbox_has_urgent(&o) == (i < 3);
         outbox_pop(&o);
     }
     ok(good && outbox_is_empty(&o), "urgent ones first, each kind in its order");

@@ -77,6 +77,11 @@ bool outbox_is_empty(const struct outbox *o)
     return !o->first[0] && !o->first[1];
 }
 
+bool outbox_has_urgent(const struct outbox *o)
+{
+    return o->first[0] != NULL;
+}
+
 static void take_out(struct outbox *o, unsigned box, struct outbox_message *m)
 {
     struct outbox_message **at = &o->first[box];

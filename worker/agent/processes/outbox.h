@@ -38,6 +38,7 @@ MUST_USE int outbox_add_waiting(struct outbox *o, struct slice msg, uint64_t blo
 const struct outbox_message *outbox_first(const struct outbox *o);
 void outbox_pop(struct outbox *o); /* destroys the message that outbox_first returns */
 bool outbox_is_empty(const struct outbox *o);
+bool outbox_has_urgent(const struct outbox *o);
 
 /* The first message that waits for this blob; NULL: none. */
 struct outbox_message *outbox_waiting(const struct outbox *o, uint64_t blob);

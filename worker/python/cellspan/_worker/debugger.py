@@ -25,6 +25,7 @@ HIDDEN = re.compile(r"_i|_\d|(__(name|doc|package|loader|spec|annotations|builti
 REPEATED = ("setBreakpoints", "setFunctionBreakpoints", "setExceptionBreakpoints")
 
 _current = None  # the Debugger of this process, or None
+_late = None  # what _done() was when a cell waited in vain; later cells don't wait until it is more
 _news = threading.Condition()
 
 
@@ -36,12 +37,20 @@ def begin():
     _start(_current.serve, "cellspan.Debugger")
 
 
+def _done():
+    return -1 if _current is None else _current.done
+
+
 def settle(cell, come):
     """Called by the main thread when a cell begins: waits until what the kernel sent before it has been done."""
+    global _late
     with _news:
-        _news.wait_for(lambda: _current is not None and _current.done >= come, PATIENCE)
+        late = _done() < come and (_done() == _late or not _news.wait_for(lambda: _done() >= come, PATIENCE))
+        told, _late = late and _done() == _late, _done() if late else None
     if _current is not None:
         _current.cell_begins(cell)
+    if late and not told:
+        print("cellspan: the debugger is busy; cells may not stop at breakpoints until it is done", file=sys.stderr)
 
 
 def cell_ends():
