@@ -3,10 +3,16 @@
 
 #include "kernel/comms/private.h"
 
-#define DEPTH_MAX 8 /* containers within containers */
+#define DEPTH_MAX   8   /* containers within containers */
+#define WIDGETS_MAX 256 /* a widget may be in many containers */
 
-static int add_text(const struct comm_table *t, const struct page_comm *c, struct buf *out,
-                    int depth);
+struct told {
+    const struct comm_table *table;
+    struct buf *out;
+    unsigned widgets; /* so far */
+};
+
+static int add_text(struct told *t, const struct page_comm *c, int depth);
 
 /* HTML's names of characters that a text needs; others stay. */
 static int add_plain(struct buf *out, const char *text)
@@ -40,22 +46,23 @@ static const struct page_comm *child_of(const struct comm_table *t, const json_t
     return id && strncmp(id, model, head) == 0 ? comms_find(t, slice_text(id + head)) : NULL;
 }
 
-static int add_children(const struct comm_table *t, const json_t *children, struct buf *out,
-                        int depth)
+static int add_children(struct told *t, const json_t *children, int depth)
 {
+    struct buf *out = t->out;
+    const size_t start = out->n;
     size_t k;
     json_t *child;
 
     json_array_foreach (children, k, child) {
-        const struct page_comm *c = child_of(t, child);
+        const struct page_comm *c = child_of(t->table, child);
         const size_t before = out->n;
 
         /* the number of a progress bar stands in the text beside it */
         if (!c || (json_array_size(children) > 1 && json_object_get(c->state.values, "bar_style")))
             continue;
-        if ((before && buf_add(out, " ", 1) < 0) || add_text(t, c, out, depth + 1) < 0)
+        if ((before > start && buf_add(out, " ", 1) < 0) || add_text(t, c, depth + 1) < 0)
             return -1;
-        if (before && out->n == before + 1) /* it has no text */
+        if (before > start && out->n == before + 1) /* it has no text */
             out->n = before;
     }
     return 0;
@@ -91,24 +98,25 @@ static int add_scalar(const json_t *value, struct buf *out)
     return 0;
 }
 
-static int add_text(const struct comm_table *t, const struct page_comm *c, struct buf *out,
-                    int depth)
+static int add_text(struct told *t, const struct page_comm *c, int depth)
 {
     const json_t *values = c->state.values, *children = json_object_get(values, "children");
     const json_t *said = json_object_get(values, "description");
 
-    if (depth > DEPTH_MAX)
+    if (depth > DEPTH_MAX || t->widgets++ >= WIDGETS_MAX)
         return 0;
     if (json_is_array(children))
-        return add_children(t, children, out, depth);
+        return add_children(t, children, depth);
     if (json_is_array(json_object_get(values, "outputs")))
-        return add_captured(json_object_get(values, "outputs"), out);
-    if (json_string_length(said) && (add_scalar(said, out) < 0 || buf_add(out, " ", 1) < 0))
+        return add_captured(json_object_get(values, "outputs"), t->out);
+    if (json_string_length(said) && (add_scalar(said, t->out) < 0 || buf_add(t->out, " ", 1) < 0))
         return -1;
-    return add_scalar(json_object_get(values, "value"), out);
+    return add_scalar(json_object_get(values, "value"), t->out);
 }
 
 int comms_text(const struct comm_table *t, const struct page_comm *c, struct buf *out)
 {
-    return add_text(t, c, out, 0);
+    struct told told = { .table = t, .out = out };
+
+    return add_text(&told, c, 0);
 }

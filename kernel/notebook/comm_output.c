@@ -7,7 +7,8 @@
 #include "base/log.h"
 #include "kernel/notebook/notebook.h"
 
-#define VIEW "application/vnd.jupyter.widget-view+json" /* the type of a display of a widget */
+#define VIEW      "application/vnd.jupyter.widget-view+json" /* the type of a display of a widget */
+#define SHOWN_MAX 64 /* displays of a widget that are remembered: the last ones */
 
 void comm_output_send(struct notebook *nb, const struct request *parent, const char *type,
                       const struct content *p)
@@ -227,8 +228,11 @@ void comm_output_display(struct notebook *nb, uint32_t worker, const struct publ
     view = json_object_get(json_object_get(content, "data"), VIEW);
     id = json_object_get(json_object_get(content, "transient"), "display_id");
     c = comms_find(nb->comms.table, text_slice(view, "model_id"));
-    if (c && json_is_string(id) && (c->shown || (c->shown = json_array())) && !has(c->shown, id))
+    if (c && json_is_string(id) && (c->shown || (c->shown = json_array())) && !has(c->shown, id)) {
         (void)json_array_append(c->shown, id);
+        if (json_array_size(c->shown) > SHOWN_MAX)
+            (void)json_array_remove(c->shown, 0);
+    }
     json_decref(content);
 }
 

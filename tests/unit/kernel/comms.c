@@ -222,6 +222,12 @@ static void texts(void)
     buf_clear(&out);
     box = widget(t, "out", 2, "{\"state\":{\"outputs\":[{\"text\":\"a\\nb\\n\"},{\"data\":{}}]}}");
     ok(comms_text(t, box, &out) == 0 && says(&out, "a\nb"), "an Output is what it has captured");
+    buf_clear(&out);
+    box = widget(t, "many", 2,
+                 "{\"state\":{\"children\":[\"IPY_MODEL_l\",\"IPY_MODEL_many\",\"IPY_MODEL_many\","
+                 "\"IPY_MODEL_many\",\"IPY_MODEL_many\",\"IPY_MODEL_many\",\"IPY_MODEL_many\"]}}");
+    ok(comms_text(t, box, &out) == 0 && out.n > 3 && out.n < 4096 && says(&out, "50% 50%"),
+       "a tree that is wide everywhere is cut");
     buf_release(&out);
     comms_destroy(t);
 }
