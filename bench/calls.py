@@ -5,12 +5,15 @@
 
 PYTHON is that of an environment with torchmonarch. The processes of both systems stay for all repeats, and the systems take turns: in a turn, each
 makes so many calls one after the other, and the turn's figure is their median. The way itself: a question of home's to idle ranks, which takes the
-same way (home, agent, kernel, agent, ranks, and back), but executes nothing.
+same way (home, agent, kernel, agent, ranks, and back), but executes nothing. A second table tells how much processor time each process takes for a
+call, and for the way itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import glob
+import os
 import statistics
 import subprocess
 import sys
@@ -39,14 +42,16 @@ for line in sys.stdin:
     print("median", timed(lambda: actor.f.call().get(), int(line)), flush=True)
 """
 CELLSPAN = TIMED + """
-import cellspan
+import cellspan, os
 from cellspan._worker import home
 def f(): return 1
 def run(): return cellspan.run(f, n=%d, gather=True)
 def way(): return home.current.ask_ranks("names", {"typed": "no_such_name"}, everybody=True)()
 assert run() == [1] * %d and len(way()) == %d
 timed(run, 20)
+print(os.getpid(), *cellspan.run(os.getpid, gather=True))
 """
+PROCESSES = "home", "agent", "kernel", "a rank"
 
 
 class Monarch:
@@ -77,19 +82,40 @@ class Cellspan:
 
     def __init__(self, n):
         self.kernel = Kernel("cellspan")
-        self.kernel.must(CELLSPAN % (n, n, n))
+        home, *ranks = map(int, self.kernel.must(CELLSPAN % (n, n, n)).output.split())
+        self.pids = {"home": [home], "a rank": ranks}
+        for name in ("agent", "kernel"):
+            self.pids[name] = [self.kernel.process("cellspan-" + name).pid]
 
     def calls(self, what, count):
         """The median of so many calls of run or way, in seconds."""
         return float(self.kernel.must("print(timed(%s, %d))" % (what, count)).output.strip())
 
+    def spends(self, what, count):
+        """{process: seconds of processor time for one of so many calls}. Those of the cell that makes the calls are in it."""
+        before = self._spent()
+        self.calls(what, count)
+        return {name: (spent - before[name]) / count for name, spent in self._spent().items()}
+
+    def _spent(self):
+        return {name: sum(map(spent, pids)) / len(pids) for name, pids in self.pids.items()}
+
     def close(self):
         self.kernel.close()
 
 
+def spent(pid):
+    """Seconds of processor time that a process has taken, all threads that it has."""
+    total = 0
+    for path in glob.glob("/proc/%d/task/*/schedstat" % pid):
+        with open(path) as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
 def measure(python, n, repeat, calls):
-    """{system: [seconds, ...]}"""
-    found = {"monarch": [], "cellspan": [], "way": []}
+    """{system: [seconds, ...]}, and {what: {process: seconds}}"""
+    found, spends = {"monarch": [], "cellspan": [], "way": []}, {}
     monarch, cellspan = Monarch(python, n) if python else None, None
     try:
         cellspan = Cellspan(n)
@@ -98,10 +124,11 @@ def measure(python, n, repeat, calls):
                 found["monarch"].append(monarch.calls(calls))
             found["cellspan"].append(cellspan.calls("run", calls))
             found["way"].append(cellspan.calls("way", calls))
+        spends = {what: cellspan.spends(what, 20 * calls) for what in ("run", "way")}
     finally:
         for system in filter(None, (monarch, cellspan)):
             system.close()
-    return found
+    return found, spends
 
 
 def shown(seconds):
@@ -118,11 +145,16 @@ def main():
     if options.repeat < 1 or options.calls < 1:
         sys.exit("--repeat, --calls: 1 or more")
     print("| ranks | Monarch, ms | cellspan, ms | cellspan to Monarch | the way itself, ms | turns |\n" + "| --- " * 6 + "|")
+    times = []
     for n in map(int, options.ranks.split(",")):
-        row = measure(options.monarch, n, options.repeat, options.calls)
+        row, spends = measure(options.monarch, n, options.repeat, options.calls)
         ratio = "%.2fx" % statistics.median(c / m for c, m in zip(row["cellspan"], row["monarch"])) if row["monarch"] else ""
         cells = n, shown(row["monarch"]), shown(row["cellspan"]), ratio, shown(row["way"]), options.repeat
         print("| %s |" % " | ".join(map(str, cells)), flush=True)
+        times += [(n, name, *("%.3f" % (1000 * spends[what][process]) for process in PROCESSES)) for what, name in (("run", "a call"), ("way", "the way"))]
+    print("\n| ranks | ms of processor time for | %s |\n%s|" % (" | ".join(PROCESSES), "| --- " * 6))
+    for row in times:
+        print("| %s |" % " | ".join(map(str, row)))
 
 
 if __name__ == "__main__":

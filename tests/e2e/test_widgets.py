@@ -71,6 +71,23 @@ def test_a_slider_of_a_rank_is_moved_by_the_page_and_its_callback_runs_there(nb)
     assert "0 3 []" in nb.ok("%%distribute -r 0\nprint(rank, slider.value, moves)").stdout
 
 
+def test_two_clients_move_the_widgets_of_ranks(nb):
+    cell = nb.ok(SLIDERS.format(n=2))
+    one, two = (opened(cell, description="of %d" % rank)[0] for rank in range(2))
+    other = nb.second_client()
+    try:
+        assert ask_states(other)[0][two]["state"]["value"] == 3
+        assert "[1] moved to 8" in move(other, two, value=8).stdout
+        assert "[1] moved to 9" in move(nb, two, value=9).stdout
+        assert "[0] moved to 5" in move(other, one, value=5).stdout
+        assert {comm: ask_states(nb)[0][comm]["state"]["value"] for comm in (one, two)} == {one: 5, two: 9}
+        nb.ok("%%distribute\nslider.value = 20 + rank")  # both pages hear of it
+        assert other.until(lambda: [m for m in other.strays if m["msg_type"] == "comm_msg" and m["content"]["data"].get("state", {}).get("value") == 21])
+    finally:
+        other.close()
+    assert "[0] moved to 6" in move(nb, one, value=6).stdout
+
+
 def test_pages_learn_the_state_of_all_widgets_though_ranks_and_home_are_busy(nb, gate):
     at_home = nb.ok("import ipywidgets\nhere = ipywidgets.IntSlider(value=1, description='home')\ndisplay(here)")
     cell = nb.ok(SLIDERS.format(n=2))

@@ -240,6 +240,8 @@ class Pickler(cloudpickle.Pickler):
         return copy.__reduce_ex__(5)
 
     def _reduce_function(self, function):
+        if function.__globals__ is rebuild.__dict__:  # of each pickle of a function; cloudpickle would look for its module
+            return NotImplemented
         mine = function.__globals__ is self._user_ns
         module = None if mine else module_of(function.__globals__)
         if not mine and (module is None or super().reducer_override(function) is NotImplemented):
