@@ -123,12 +123,29 @@ def test_autopx_sends_every_cell_to_the_ranks(four):
 def test_pxconfig_and_suffixes(four):
     four.ok("%pxconfig --targets 1,2")
     assert sorted(by_rank(four.ok("%px print('x')").stdout)) == [1, 2]
-    four.ok("%pxconfig --targets all\nrc[0].activate('0')")
+    four.ok("%pxconfig --targets all\nrc.activate(0, '0')")
     assert list(shown(four.ok("%px0 'x'"))) == [0]
     assert sorted(by_rank(four.ok("%px print('x')").stdout)) == [0, 1, 2, 3]
-    four.ok("%pxconfig --targets 0\nrc[::2].activate()")
+    four.ok("%pxconfig --targets 0\nrc.activate([0, 2])")
     assert sorted(by_rank(four.ok("%px print('x')").stdout)) == [0, 2]
     assert "%ranks where" in four.run("ipp.bind_kernel").assert_error("AttributeError").reply["evalue"]
+
+
+def test_px_waits_while_its_view_blocks(four):
+    def later(code):
+        return four.ok(code).value.startswith("<AsyncResult(%px): ")
+
+    four.ok("even = rc[::2]\neven.activate()")
+    assert later("%px 'x'") and list(shown(four.ok("%pxresult"))) == [0, 2]
+    four.ok("even.block = True")
+    assert list(shown(four.ok("%px 'x'"))) == [0, 2]
+    four.ok("%pxconfig --noblock")
+    assert four.ok("even.block").value == "False" and later("%px 'x'")
+    assert list(shown(four.ok("%%px --block\n'x'"))) == [0, 2]
+    four.ok("even.block = True")
+    assert list(shown(four.ok("%px 'x'"))) == [0, 2]
+    four.ok("rc.activate()")
+    assert list(shown(four.ok("%px 'x'"))) == [0, 1, 2, 3]
 
 
 REFUSED = [

@@ -124,8 +124,10 @@ class Client:
         return LoadBalancedView(self, None if targets is None else resolved(targets, self.ids))
 
     def activate(self, targets="all", suffix=""):
-        """%px, %%px and the others work on these ranks; with a suffix, %px0 and so on do."""
-        self.direct_view(targets).activate(suffix)
+        """%px, %%px and the others work on these ranks, and wait for them; with a suffix, %px0 and so on do."""
+        view = self.direct_view(targets)
+        view.block = True
+        view.activate(suffix)
 
     def _need(self, rank):
         """If all ranks were stopped, starts them again. Returns how many there are. Raises NoEnginesRegistered if only this rank is not
@@ -395,7 +397,8 @@ class DirectView(_View):
         self.execute("get_ipython().reset(new_session=False)", targets=targets, block=True)
 
     def activate(self, suffix=""):
-        """%px, %%px, %pxresult, %pxconfig and %autopx work on this view; with a suffix, %px0 and so on do."""
+        """%px, %%px, %pxresult, %pxconfig and %autopx work on this view; with a suffix, %px0 and so on do. They wait for the ranks while
+        view.block is true."""
         __tracebackhide__ = True
         if _api._is_far(self.client._home):
             raise _api.NotAtHomeError('%px works only in a notebook on the kernel "Python (cellspan)": here use view.execute("...", block=True)')

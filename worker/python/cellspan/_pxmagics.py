@@ -48,14 +48,14 @@ def register(home, view=None, suffix=""):
             shell.register_magic_function(getattr(magics, name), "line", name + suffix)
         shell.register_magic_function(magics.pxresult, "line", f"result{suffix}")
     magics.view = view
-    magics.forget_targets()
+    magics.follow_view()
     return magics
 
 
 def register_first(home, client):
-    """register(), unless %px is there already."""
+    """register() for a view that blocks, unless %px is there already."""
     if "" not in _views:
-        register(home, client[:])
+        client.activate()
 
 
 def unregister(home):
@@ -118,6 +118,8 @@ class Magics:
         self._check(options)
         if "targets" in options:
             self._targets(options)
+        if "block" in options and self.view is not None:
+            self.view.block = options.pop("block")
         self._config.update(options)
 
     def autopx(self, line):
@@ -128,9 +130,10 @@ class Magics:
 
     # ---- how ----
 
-    def forget_targets(self):
-        """The view's ranks count again, not those of %pxconfig."""
-        self._config.pop("targets", None)
+    def follow_view(self):
+        """The view's ranks count again, not those of %pxconfig; and whether it blocks."""
+        for name in ("targets", "block"):
+            self._config.pop(name, None)
 
     def auto(self, on):
         """Turns %autopx on or off."""
@@ -171,7 +174,7 @@ class Magics:
     def _begin(self, options, view, code):
         """Runs code on the ranks of the view, and at home with --local. Returns the AsyncResult if it does not wait."""
         __tracebackhide__ = True
-        blocks = options.get("block", True)
+        blocks = options.get("block", True if self.view is None else self.view.block)
         grouped = "group" in options or "out" in options or options.get("stream") is False
         if options.get("verbose"):
             print(f"{'Parallel' if blocks else 'Async parallel'} execution on ranks {view.targets}")
