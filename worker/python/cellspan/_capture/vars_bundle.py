@@ -18,6 +18,7 @@ and writable: arrays are writable, copy-on-write, and keep the mapping alive.
 from __future__ import annotations
 
 import fcntl
+import functools
 import io
 import mmap
 import os
@@ -35,6 +36,7 @@ HEADER = struct.Struct("<8sIIQQQQQQ")
 ENTRY = struct.Struct("<QQ")
 ALIGN = 64
 AT_ONCE = 1 << 28  # bytes in one write
+META_KEPT = 8 << 10  # bytes of a description; shorter ones are kept, to be compared instead of read
 MAP_MIN = 256 << 10  # bytes; a bundle with smaller buffers is read instead of mapped, which saves a mapping and a descriptor
 
 _SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, SHRINK, GROW, WRITE
@@ -314,8 +316,14 @@ class _Plain(pickle.Unpickler):
 
 
 def _meta(view, count):
+    """The description of a bundle with so many buffers. Nobody changes it: those of calls that follow each other are one."""
+    return (_meta_read if len(view) < META_KEPT else _meta_read.__wrapped__)(bytes(view), count)
+
+
+@functools.lru_cache(maxsize=8)
+def _meta_read(data, count):
     try:
-        meta = _Plain(io.BytesIO(bytes(view))).load()
+        meta = _Plain(io.BytesIO(data)).load()
         good = (
             0 <= meta["buffers"] <= count
             and all(0 <= index < count and base >= 0 for index, base in meta["storages"])
