@@ -68,7 +68,8 @@ def test_clients_make_list_and_delete_them(nb):
 
 
 def test_cells_run_while_the_main_shell_does(nb, sub, gate):
-    main = nb.start("here = 'main'\n" + gate.code + "here, threading.current_thread().name")
+    main = nb.start("here = 'main'\nprint('begun')\n" + gate.code + "here, threading.current_thread().name")
+    nb.wait_shown(main, "begun")
     one = sub.ok("import threading\nhere, threading.current_thread().name")
     assert one.value == repr(("main", "subshell-" + sub.id))
     sub.ok("import threading; here = 'sub'")
