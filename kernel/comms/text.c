@@ -5,6 +5,7 @@
 
 #define DEPTH_MAX   8   /* containers within containers */
 #define WIDGETS_MAX 256 /* a widget may be in many containers */
+#define TEXT_MAX    (64 << 10)
 
 struct told {
     const struct comm_table *table;
@@ -54,9 +55,12 @@ static int add_children(struct told *t, const json_t *children, int depth)
     json_t *child;
 
     json_array_foreach (children, k, child) {
-        const struct page_comm *c = child_of(t->table, child);
+        const struct page_comm *c;
         const size_t before = out->n;
 
+        if (t->widgets >= WIDGETS_MAX || out->n >= TEXT_MAX)
+            break;
+        c = child_of(t->table, child);
         /* the number of a progress bar stands in the text beside it */
         if (!c || (json_array_size(children) > 1 && json_object_get(c->state.values, "bar_style")))
             continue;
@@ -102,6 +106,7 @@ static int add_text(struct told *t, const struct page_comm *c, int depth)
 {
     const json_t *values = c->state.values, *children = json_object_get(values, "children");
     const json_t *said = json_object_get(values, "description");
+    size_t before;
 
     if (depth > DEPTH_MAX || t->widgets++ >= WIDGETS_MAX)
         return 0;
@@ -109,9 +114,16 @@ static int add_text(struct told *t, const struct page_comm *c, int depth)
         return add_children(t, children, depth);
     if (json_is_array(json_object_get(values, "outputs")))
         return add_captured(json_object_get(values, "outputs"), t->out);
-    if (json_string_length(said) && (add_scalar(said, t->out) < 0 || buf_add(t->out, " ", 1) < 0))
+    if (!json_string_length(said))
+        return add_scalar(json_object_get(values, "value"), t->out);
+    if (add_scalar(said, t->out) < 0 || buf_add(t->out, " ", 1) < 0)
         return -1;
-    return add_scalar(json_object_get(values, "value"), t->out);
+    before = t->out->n;
+    if (add_scalar(json_object_get(values, "value"), t->out) < 0)
+        return -1;
+    if (t->out->n == before) /* it has no value */
+        t->out->n--;
+    return 0;
 }
 
 int comms_text(const struct comm_table *t, const struct page_comm *c, struct buf *out)

@@ -41,6 +41,7 @@ struct debug {
     char *prefix;
     struct session *sessions; /* owned; home is first if it is there */
     uint64_t seq, order;
+    unsigned joined; /* counts the slots that were looked at */
     bool started, attached;
     struct asked_of *first, **last; /* owned: requests that wait */
     struct active active;

@@ -5,15 +5,20 @@
 #include "base/murmur2.h"
 #include "kernel/debug/private.h"
 
-/* The numbers of threads must stay below 2^31 (DAP), so ranks that come later get the slots of
- * those that are gone. */
-static unsigned free_slot(const struct debug *d)
-{
-    unsigned slot = 1;
+#define SLOTS 127u
+#define TRIES 8
 
-    while (session_of_slot(d, (long)slot))
-        slot++;
-    return slot;
+/* DAP's numbers are below 2^31, which leaves 127 slots for ranks: they are used in turns, so that a
+ * slot rests after its rank has gone. If there are more ranks, their numbers are larger. */
+static unsigned next_slot(struct debug *d)
+{
+    for (int tries = 0; tries < TRIES; tries++) {
+        const unsigned slot = d->joined++ % SLOTS + 1;
+
+        if (!session_of_slot(d, (long)slot))
+            return slot;
+    }
+    return SLOTS + d->joined;
 }
 
 void debug_join(struct debug *d, uint32_t worker, long rank)
@@ -24,7 +29,7 @@ void debug_join(struct debug *d, uint32_t worker, long rank)
         return;
     s->worker = worker;
     s->rank = rank;
-    s->slot = rank == DEBUG_HOME ? 0 : free_slot(d);
+    s->slot = rank == DEBUG_HOME ? 0 : next_slot(d);
     while (*at && rank != DEBUG_HOME)
         at = &(*at)->next;
     s->next = *at;

@@ -551,13 +551,14 @@ def test_a_rank_that_does_not_answer_is_named(nb):
         os.kill(pids[1], 18)
 
 
-def test_a_debugger_that_is_busy_delays_one_cell_and_says_so(nb):
-    nb.ok("import threading\ngate = threading.Event()\nclass Slow:\n    def __repr__(self):\n        gate.wait()\n        return 'slow'\n"
-          "slow = Slow()")
+def test_a_debugger_that_is_busy_delays_one_cell_and_says_so(nb, tmp_path):
+    nb.ok("import threading\ngate = threading.Event()\nclass Slow:\n    def __repr__(self):\n"
+          f"        open({str(tmp_path / 'begun')!r}, 'w').close()\n        gate.wait()\n        return 'slow'\nslow = Slow()")
     nb.attach()
     nb.seq += 1
     content = {"type": "request", "seq": nb.seq, "command": "richInspectVariables", "arguments": {"variableName": "slow"}}
     asked = nb.send("debug_request", content, "control")
+    assert wait_until((tmp_path / "begun").exists, 60)
     late = "the debugger is busy; cells may not stop at breakpoints until it is done"
     assert late in nb.ok("1 + 1").stderr
     assert late not in nb.ok("2 + 2").stderr

@@ -393,7 +393,7 @@ def test_a_page_that_is_closed_at_a_breakpoint_is_opened_again(lab):
 
     def over():
         lab.command("debugger:continue")
-        return wait_until(lab.ready, 2)
+        return wait_until(lambda: "double" not in variables(lab) and lab.ready(), 2)
 
     assert wait_until(over, 100), variables(lab)
     lab.run(1, "%%distribute\nprint('sum', double + 1)")

@@ -223,6 +223,13 @@ static void texts(void)
     box = widget(t, "out", 2, "{\"state\":{\"outputs\":[{\"text\":\"a\\nb\\n\"},{\"data\":{}}]}}");
     ok(comms_text(t, box, &out) == 0 && says(&out, "a\nb"), "an Output is what it has captured");
     buf_clear(&out);
+    (void)widget(t, "go", 2, "{\"state\":{\"description\":\"Go\"}}");
+    box = widget(t, "pair", 2,
+                 "{\"state\":{\"children\":[\"IPY_MODEL_go\",\"IPY_MODEL_l\",\"IPY_MODEL_go\"]}}");
+    ok(comms_text(t, box, &out) == 0 && buf_add(&out, "", 1) == 0 &&
+           strcmp(out.p, "Go 50% Go") == 0,
+       "a widget without a value is its description");
+    buf_clear(&out);
     box = widget(t, "many", 2,
                  "{\"state\":{\"children\":[\"IPY_MODEL_l\",\"IPY_MODEL_many\",\"IPY_MODEL_many\","
                  "\"IPY_MODEL_many\",\"IPY_MODEL_many\",\"IPY_MODEL_many\",\"IPY_MODEL_many\"]}}");
