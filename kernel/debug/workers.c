@@ -6,7 +6,8 @@
 #include "kernel/debug/private.h"
 
 #define SLOTS 127u
-#define TRIES 8
+#define TRIES                                                                                      \
+    8 /* a rank that is there keeps its slot; with many ranks, no long search for a free one */
 
 /* DAP's numbers are below 2^31, which leaves 127 slots for ranks: they are used in turns, so that a
  * slot rests after its rank has gone. If there are more ranks, their numbers are larger. */

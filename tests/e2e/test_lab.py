@@ -140,6 +140,21 @@ class Lab:
         self.type(n, text)
         self.chord(Keys.CONTROL, Keys.ENTER)
 
+    def open_again(self):
+        """Saves the notebook, closes the page and opens it again."""
+        self.command("docmanager:save")
+        again = self.driver.current_url
+        self.driver.get("about:blank")
+        self.driver.get(again)
+        assert wait_until(lambda: self.all(".jp-Notebook .jp-CodeCell"), 100), "no notebook appeared"
+
+    def debug(self, text, line):
+        """Runs the text in the first cell, with a breakpoint on that line."""
+        self.type(0, text)
+        self.break_at(0, line)
+        self.driver.execute_script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
+        self.command("notebook:run-cell")
+
     def break_at(self, n, line):
         """Switches the debugger on, and clicks left of that line of a cell."""
         self.driver.find_element(By.CSS_SELECTOR, ".jp-DebuggerBugButton, [data-jp-item-name='debugger-icon'] jp-button").click()
@@ -253,11 +268,7 @@ def test_an_input_box_asks_and_answers(lab):
 def test_a_page_that_is_opened_again_while_a_cell_runs_is_usable(lab, gate):
     lab.run(0, "print('be' + 'gun')\n" + gate.code)
     lab.wait_output(0, "begun")
-    lab.command("docmanager:save")
-    again = lab.driver.current_url
-    lab.driver.get("about:blank")
-    lab.driver.get(again)
-    assert wait_until(lambda: lab.all(".jp-Notebook .jp-CodeCell"), 100)
+    lab.open_again()
     assert wait_until(lambda: lab.all('.jp-Notebook-ExecutionIndicator[data-status="busy"]'), 60), "the page does not know that the kernel is busy"
 
 
@@ -302,10 +313,7 @@ def test_a_slider_of_a_rank_moves_also_after_the_page_is_opened_again_while_rank
     lab.run(1, "%%distribute\nslider.value = 7\nprint('be' + 'gun')\n" + gate.code)
     lab.wait_output(1, "begun")
     lab.wait_output(0, "rank 2 has 7")
-    lab.command("docmanager:save")
-    again = lab.driver.current_url
-    lab.driver.get("about:blank")
-    lab.driver.get(again)
+    lab.open_again()
     lab.wait_output(0, "rank 2 has 7")
     gate.open()
     assert wait_until(lab.ready, 100)
@@ -353,10 +361,7 @@ def variables(lab):
 
 def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
     pytest.importorskip("debugpy")
-    lab.type(0, DEBUGGED)
-    lab.break_at(0, 5)
-    lab.driver.execute_script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
-    lab.command("notebook:run-cell")
+    lab.debug(DEBUGGED, 5)
 
     assert wait_until(lambda: "double" in variables(lab), 60), variables(lab)
     lab.run(1, "%ranks debug -r 2")
@@ -378,16 +383,9 @@ def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
 
 def test_a_page_that_is_closed_at_a_breakpoint_is_opened_again(lab):
     pytest.importorskip("debugpy")
-    lab.type(0, DEBUGGED.replace("-n 3", "-n 8"))
-    lab.break_at(0, 5)
-    lab.driver.execute_script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
-    lab.command("notebook:run-cell")
+    lab.debug(DEBUGGED.replace("-n 3", "-n 8"), 5)
     lab.wait_output(0, "ranks 0-7 at a breakpoint")
-    lab.command("docmanager:save")
-    again = lab.driver.current_url
-    lab.driver.get("about:blank")
-    lab.driver.get(again)
-    assert wait_until(lambda: lab.all(".jp-Notebook .jp-CodeCell"), 100)
+    lab.open_again()
     # The new page shows a rank that stands, and lets all go on, one after the other.
     assert wait_until(lambda: re.search(r"double\W+\d+\b", variables(lab)), 60), variables(lab)
 

@@ -172,7 +172,7 @@ class Debugger:
         self._send(event)
 
     def _tell_limit(self):
-        """torch's own time limit does not stand still while this process is stopped: says once in each cell when it is over."""
+        """torch's own time limit does not stand still while this process is stopped: says once in each cell when it will be over."""
         limit = torchenv.time_limit()
         if limit is None or self._limit_told:
             return
