@@ -1,6 +1,6 @@
 #!/bin/bash
-# pip.sh DIR PYTHON FILE: installs the wheel, or the sdist, with pip in a fresh environment in DIR, as a new user would, and runs a
-# notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
+# pip.sh DIR PYTHON WHAT: installs the checkout, a wheel or an sdist with pip in a fresh environment in DIR, as a new user would, and
+# runs a notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
 set -ex
 unset PYTHONDONTWRITEBYTECODE    # what Python leaves must be gone in the end
 top=$(cd "$(dirname "$0")/../.." && pwd)
