@@ -1,6 +1,7 @@
 /* shared.c - functions of base/ that Python uses, too: one implementation for both sides. */
 #include "base/murmur2.h"
 #include "base/settings.h"
+#include "base/suggest.h"
 #include "worker/ext/parts.h"
 
 static PyObject *hash(PyObject *Py_UNUSED(module), PyObject *bytes)
@@ -18,9 +19,60 @@ static PyObject *capture_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(
     return PyLong_FromUnsignedLongLong(setting_value(SETTING_CAPTURE_LIMIT));
 }
 
+/* ---- nearest() ---- */
+
+/* The words in UTF-8, as a list of bytes objects; NULL: an exception is set. */
+static PyObject *encoded(PyObject *words)
+{
+    const Py_ssize_t n = PyList_Size(words);
+    PyObject *list = PyList_New(0);
+
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *text = PyUnicode_AsUTF8String(PyList_GetItem(words, i));
+
+        if (!text || PyList_Append(list, text) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+static PyObject *find_nearest(const char *word, PyObject *words, PyObject *texts)
+{
+    const Py_ssize_t n = PyList_Size(texts);
+    const char **valid = PyMem_Malloc(((size_t)n + 1) * sizeof *valid), *found;
+    PyObject *nearest = Py_None;
+
+    if (!valid)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++)
+        valid[i] = PyBytes_AsString(PyList_GetItem(texts, i));
+    found = suggest_nearest(word, valid, (size_t)n);
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (found && found == valid[i])
+            nearest = PyList_GetItem(words, i);
+    PyMem_Free((void *)valid);
+    Py_INCREF(nearest);
+    return nearest;
+}
+
+static PyObject *nearest(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *words, *texts, *found;
+    const char *word;
+
+    if (!PyArg_ParseTuple(args, "sO!", &word, &PyList_Type, &words) || !(texts = encoded(words)))
+        return NULL;
+    found = find_nearest(word, words, texts);
+    Py_DECREF(texts);
+    return found;
+}
+
 PyMethodDef shared_methods[] = {
     { "murmur2", hash, METH_O, "murmur2(bytes) -> the hash in the file names of cells." },
     { "capture_limit", capture_limit, METH_NOARGS,
       "capture_limit() -> the bytes of CELLSPAN_CAPTURE_LIMIT, or its default." },
+    { "nearest", nearest, METH_VARARGS,
+      "nearest(word, words) -> the one of the words that was probably meant; None: none is near." },
     { NULL, NULL, 0, NULL },
 };

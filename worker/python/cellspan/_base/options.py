@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import NamedTuple
+
+from .. import _link
 
 
 class Option(NamedTuple):
@@ -72,8 +73,8 @@ def _word(text):
 
 
 def _refuse(magic, flag, known):
-    near = difflib.get_close_matches(flag, known, 1)
-    _fail(f"{magic}: {flag}: unknown option" + (f"; did you mean {near[0]}?" if near else f"; {magic} --help lists them"))
+    near = _link.nearest(flag, list(known))
+    _fail(f"{magic}: {flag}: unknown option" + (f"; did you mean {near}?" if near else f"; {magic} --help lists them"))
 
 
 def _fail(text):
