@@ -28,7 +28,7 @@ def nb():
 
 @pytest.mark.parametrize(
     "value",
-    [None, 1, 2.5, "text", b"bytes" * 5000, [1, [2]], {"a": (1, 2)}, {1, 2}, Path("/tmp/x"), range(3), 1 << 200, "x" * 100000],
+    [None, True, 1, 2.5, "text", b"bytes" * 5000, [1, [2]], {"a": (1, 2)}, {1, 2}, Path("/tmp/x"), range(3), 1 << 200, "x" * 100000],
     ids=lambda v: type(v).__name__,
 )
 def test_a_plain_value_comes_out_equal(value):
@@ -87,6 +87,11 @@ def test_over_the_limit_the_size_is_known():
     with pytest.raises(vars_bundle.BundleTooLarge, match="over the limit of 1 MiB") as caught:
         vars_bundle.pack(b"x" * (3 << 20), limit=1 << 20)
     assert 3 << 20 <= caught.value.size < (3 << 20) + 100 and not caught.value.at_least
+
+
+def test_a_number_over_the_limit_is_refused():
+    with pytest.raises(vars_bundle.BundleTooLarge, match="over the limit of 1 KiB"):
+        vars_bundle.pack(1 << 100000, limit=1 << 10)
 
 
 def test_an_array_over_the_limit_is_refused_by_its_size():
@@ -377,6 +382,12 @@ def test_the_senders_search_path_is_extended_at_the_receiver(nb, tmp_path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     nb.run("import faraway\nthing = faraway.Thing()")
     assert nb.elsewhere("thing", "print(type(thing).__module__)") == "faraway"
+
+
+def test_a_search_path_that_changes_between_two_values_goes_along(monkeypatch, tmp_path):
+    before = vars_bundle.pack_bytes(1)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert str(tmp_path).encode() in vars_bundle.pack_bytes(1) and str(tmp_path).encode() not in before
 
 
 def test_functions_of_another_python_are_refused_in_words(monkeypatch):

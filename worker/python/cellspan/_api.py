@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 import threading
+import types
 
 from ._base.errors import text_of
 from ._link import CALL_FUNCTION, CALL_SHOWN, CALL_VALUE
@@ -387,6 +388,8 @@ def check_call(fn, args, kw):
     __tracebackhide__ = True
     if not callable(fn):
         raise TypeError(f"run() needs a function or the path of a script, not {type(fn).__name__}")
+    if type(fn) is types.FunctionType and not kw and _plainly_takes(fn, len(args)):
+        return
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # some functions in C have no signature
@@ -395,6 +398,13 @@ def check_call(fn, args, kw):
         signature.bind(*args, **kw)
     except TypeError as error:
         raise TypeError(f"{getattr(fn, '__name__', fn)}(): {error}") from None
+
+
+def _plainly_takes(fn, count):
+    """Can it be seen without its signature, which takes longer to make, that a function takes so many positional arguments?"""
+    code = fn.__code__
+    few = code.co_argcount - len(fn.__defaults__ or ())
+    return few <= count <= code.co_argcount and not code.co_kwonlyargcount and not fn.__dict__  # in it: what replaces the signature
 
 
 class _Slot:

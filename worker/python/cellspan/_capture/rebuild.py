@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import sys
@@ -31,15 +30,18 @@ class Loading:
         return self._storages[number], base
 
 
-@contextlib.contextmanager
-def load_into(context):
+class load_into:
     """Within the block, loading() returns `context` in this thread."""
-    before = getattr(_local, "loading", None)
-    _local.loading = context
-    try:
-        yield context
-    finally:
-        _local.loading = before
+
+    def __init__(self, context):
+        self._context = context
+
+    def __enter__(self):
+        self._before = getattr(_local, "loading", None)
+        _local.loading = self._context
+
+    def __exit__(self, *error):
+        _local.loading = self._before
 
 
 def loading():
@@ -71,6 +73,16 @@ def set_function(function, state):
     for name, value in slots.items():
         setattr(function, name, value)
     function.__dict__.update(attributes)
+
+
+def make_code(*args):
+    """A code object. (A pickle has no name for its type that is as fast to write and to load as that of this function.)"""
+    return types.CodeType(*args)
+
+
+def make_cell():
+    """The cell of a closure, still empty."""
+    return types.CellType()
 
 
 def set_cell(cell, state):

@@ -23,6 +23,8 @@ import cloudpickle
 from . import rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
+SIMPLE = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
+TEXT_MAX = 4096  # letters of a short text
 SLACK = 256 << 20  # bytes; if the pickle itself exceeds the limit by this, pickling is stopped
 
 NO_FILE = "<dynamic-code>"  # what cloudpickle writes for the name of a file
@@ -266,8 +268,8 @@ class Pickler(cloudpickle.Pickler):
 
     def _reduce_code(self, code):
         """With the name of its file, from which errors and breakpoints tell the cell. cloudpickle 3.1.3 leaves it out."""
-        make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
-        return make, tuple(code.co_filename if isinstance(arg, str) and arg == NO_FILE else arg for arg in args)
+        _, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+        return rebuild.make_code, tuple(code.co_filename if isinstance(arg, str) and arg == NO_FILE else arg for arg in args)
 
     def _source(self, filename):
         """The source of a cell; the same object for each function of the cell, so that its text is in the pickle once."""
@@ -293,8 +295,8 @@ class Pickler(cloudpickle.Pickler):
         try:
             value = cell.cell_contents
         except ValueError:
-            return types.CellType, ()
-        return types.CellType, (), (value,), None, None, rebuild.set_cell
+            return rebuild.make_cell, ()
+        return rebuild.make_cell, (), (value,), None, None, rebuild.set_cell
 
     def _reduce_module(self, module):
         if not is_importable(module):
@@ -377,6 +379,14 @@ for _name in ("ParamSpec", "TypeVarTuple"):
         _own[getattr(typing, _name)] = Pickler._reduce_param_spec
 
 
+class _Simple:
+    """What a Pickler finds in a value that needs no reducers: nothing."""
+
+    def __init__(self):
+        self.pieces, self.storages = Pieces(), tensors.Storages()
+        self.reads, self.writes, self.arrays, self.grads = {}, {}, set(), []
+
+
 class Pickled:
     """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, arrays, grads: as in Pickler.
 
@@ -385,8 +395,12 @@ class Pickled:
 
     def __init__(self, obj, user_ns=None, limit=None, submodules=None, chunks=None, make=Pickler):
         self.chunks = Chunks(limit) if chunks is None else chunks
-        pickler = make(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)
-        pickler.dump(obj)
+        if type(obj) in SIMPLE or (type(obj) is str and len(obj) <= TEXT_MAX):
+            pickler = _Simple()
+            self.chunks.write(pickle.dumps(obj, protocol=5))
+        else:
+            pickler = make(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)
+            pickler.dump(obj)
         self.grads = pickler.grads
         self.pieces = pickler.pieces.items
         self.storages = pickler.storages.items

@@ -98,24 +98,19 @@ def pack(obj, user_ns=None, limit=None, small=0):
 
 def _front(pickled, parts=()):
     """(the bundle's bytes up to the pickle, [(offset, size) of each buffer], the bundle's size)."""
-    meta = {
-        "python": list(sys.version_info[:2]),
-        "prefix": sys.prefix,
-        "path": [p for p in sys.path if isinstance(p, str)],
-        "buffers": len(pickled.pieces),
-        "storages": [],
-        "devices": [storage.device for storage in pickled.storages],
-    }
     sizes = [piece.nbytes for piece in pickled.pieces]
+    storages, devices = [], [storage.device for storage in pickled.storages]
     for storage in pickled.storages:
         base, size = storage.span()
-        meta["storages"].append([len(sizes), base])
+        storages.append([len(sizes), base])
         sizes.append(size)
-    if parts:
-        meta["parts"] = parts
     for index, _, _ in parts:
         sizes[index] = 0
-    meta = pickle.dumps(meta, protocol=5)
+    path = [p for p in sys.path if isinstance(p, str)]
+    if sizes or parts:
+        meta = _described(path, len(pickled.pieces), storages, devices, parts)
+    else:
+        meta = _described_alone(tuple(path))
     start = HEADER.size + ENTRY.size * len(sizes) + len(meta) + pickled.chunks.size
     spans, end = [], start
     for size in sizes:
@@ -123,6 +118,20 @@ def _front(pickled, parts=()):
         end = spans[-1][0] + size
     head = HEADER.pack(MAGIC, VERSION, 0, end, len(sizes), len(meta), pickled.chunks.size, 0, 0)
     return head + b"".join(ENTRY.pack(*span) for span in spans) + meta, spans, end
+
+
+def _described(path, buffers, storages, devices, parts):
+    """A bundle's meta."""
+    meta = {"python": list(sys.version_info[:2]), "prefix": sys.prefix, "path": path, "buffers": buffers, "storages": storages, "devices": devices}
+    if parts:
+        meta["parts"] = parts
+    return pickle.dumps(meta, protocol=5)
+
+
+@functools.lru_cache(maxsize=1)
+def _described_alone(path):
+    """The meta of a bundle without buffers, as most are."""
+    return _described(list(path), 0, [], [], ())
 
 
 def flat(pickled, limit=None, parts=()):
@@ -363,6 +372,8 @@ def same_python(meta):
 
 def _extend_path(entries):
     """Adds the sender's entries of sys.path, so that modules which it could import are found here, too."""
+    if entries == sys.path:
+        return
     for entry in entries:
         if entry not in sys.path:
             sys.path.append(entry)

@@ -77,7 +77,7 @@ class _Process:
         self.mlflow_run = mlflow_run.own()
 
     def put_back(self, name):
-        if environment.raw() != self.environ:
+        if not environment.is_still(self.environ):
             environment.put_back(self.environ)
         if self.cwd and _folder() != self.cwd:
             os.chdir(self.cwd)

@@ -49,7 +49,16 @@ def tidy():
 
 def raw():
     """The environment as bytes, which is fast to compare with an earlier one."""
-    return dict(getattr(os.environ, "_data", os.environ))
+    return dict(_data())
+
+
+def is_still(before):
+    """Is the environment what it was when raw() returned `before`?"""
+    return _data() == before
+
+
+def _data():
+    return getattr(os.environ, "_data", os.environ)
 
 
 def put_back(before):

@@ -20,7 +20,8 @@ class RankWorld:
         self._error_file = error_file
         self._before = {}  # the values before the world set its own
         self._values = {}  # those that it set
-        self._stands = None  # the world for which the environment is set, and that environment
+        self._stands = None  # the world for which the environment is set
+        self._environ = {}  # and that environment
         self._threads = None
 
     def before(self):
@@ -34,13 +35,15 @@ class RankWorld:
         env, meets, layout: as in RUN; an empty layout: all ranks are on one node. script: as in torchenv.rank_environment().
         """
         world = env, layout, script
-        if self._stands == (world, environment.raw()):
-            for name, value in meets.items():
-                if self._values[name] != value and name not in env:
-                    self._values[name] = os.environ[name] = value
-        else:
+        meets = {name: value for name, value in meets.items() if name not in env}
+        if self._stands != world or not environment.is_still(self._environ):
             self._change({**meets, **env}, layout, script)
-        self._stands = world, environment.raw()
+            self._environ = environment.raw()
+        elif any(self._values[name] != value for name, value in meets.items()):
+            self._values.update(meets)
+            os.environ.update(meets)
+            self._environ = environment.raw()
+        self._stands = world
         torchenv.enter_world()
 
     def _change(self, given, layout, script):
