@@ -1,15 +1,17 @@
 /* run.c - `cellspan run`: the options of %distribute, then a script. The magic's parser reads the
- * options. This file only takes --python and --help, and parses the line once to report mistakes
+ * options. This file takes --python and --help, and parses the line once to report mistakes
  * before anything starts. */
 #include "cli/parts.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cmdline.h"
 #include "base/random.h"
 #include "base/settings.h"
 #include "magics/option.h"
@@ -27,6 +29,14 @@ struct run {
     char *set[SET_MAX]; /* owned, n_set of them: words that are not argv's */
     size_t n_set;
     const char *script; /* the first that is no option; "" when there is none */
+    struct err refused; /* why a word can't be taken; "": all were */
+};
+
+static const struct cmdline_row rows[] = {
+    { "python", "PATH", "the ranks' Python (the active environment's)",
+      offsetof(struct run, python) },
+    { "help", NULL, "this text", offsetof(struct run, help) },
+    { NULL, NULL, NULL, 0 },
 };
 
 /* How many words from argv[i] belong to this option: itself and, where the table says so, its
@@ -92,45 +102,52 @@ static int take_torchruns(struct run *r, char **argv, int *i, struct err *err)
     return rc;
 }
 
-/* Takes out --python and --help from before the script; everything else stays for the magic. */
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && !is_module(word) && strcmp(word, "--") != 0;
+}
+
+/* The script, or the module, with its arguments. */
+static int take_script(struct run *r, char **v, int n)
+{
+    r->script = strcmp(v[0], "--") != 0 ? v[0] : n > 1 ? v[1] : "";
+    for (int i = 0; i < n; i++)
+        r->word[r->n++] = v[i];
+    return n;
+}
+
+/* What is not in rows[] is for the magic. After a refusal nothing more is taken. */
+static int take_words(void *into, char **v, int n, const char *why)
+{
+    struct run *r = into;
+    int i = 0;
+
+    (void)why;
+    if (r->refused.text[0])
+        return n;
+    if (!is_option(v[0]))
+        return take_script(r, v, n);
+    if (needs_cell(v[0]))
+        (void)err_set(&r->refused, "%.*s: only in a notebook, on top of a cell",
+                      (int)strcspn(v[0], "="), v[0]);
+    else if (take_torchruns(r, v, &i, &r->refused) == 0)
+        for (const int words = option_words(v, 0); i < words; i++)
+            r->word[r->n++] = v[i];
+    return r->refused.text[0] ? n : i;
+}
+
 static int look_through(struct run *r, int argc, char **argv, struct err *err)
 {
-    static const char python[] = "--python";
-    int i = 1, rc;
-
     if (!(r->word = calloc(2 * (size_t)argc + 1, sizeof *r->word)))
         return err_set(err, "out of memory");
-    while (i < argc && argv[i][0] == '-' && !is_module(argv[i]) && strcmp(argv[i], "--") != 0) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            r->help = true;
-            return 0;
-        }
-        if (strncmp(argv[i], python, sizeof python - 1) == 0 &&
-            (argv[i][sizeof python - 1] == '=' || !argv[i][sizeof python - 1])) {
-            r->python = argv[i][sizeof python - 1] ? argv[i] + sizeof python
-                        : i + 1 < argc             ? argv[++i]
-                                                   : "";
-            i++;
-            if (!*r->python)
-                return err_set(err, "--python: needs a value (--python PATH)");
-            continue;
-        }
-        if ((rc = take_torchruns(r, argv, &i, err)) < 0)
-            return -1;
-        if (rc)
-            continue;
-        if (needs_cell(argv[i]))
-            return err_set(err, "%.*s: only in a notebook, on top of a cell",
-                           (int)strcspn(argv[i], "="), argv[i]);
-        for (int more = option_words(argv, i); more > 0; more--)
-            r->word[r->n++] = argv[i++];
-    }
-    if (i < argc && strcmp(argv[i], "--") == 0)
-        r->word[r->n++] = argv[i++];
-    r->script = i < argc ? argv[i] : "";
-    while (i < argc)
-        r->word[r->n++] = argv[i++];
-    return 0;
+    r->script = "";
+    if (cmdline_parse(rows, argc, argv, take_words, r, err) < 0)
+        return -1;
+    if (r->help)
+        return 0;
+    if (r->python && !*r->python)
+        return err_set(err, "--python needs a value: --python PATH");
+    return r->refused.text[0] ? err_set(err, "%s", r->refused.text) : 0;
 }
 
 static void show_help(void)
@@ -141,8 +158,8 @@ static void show_help(void)
         "usage: cellspan run [options] script.py [args...]\n"
         "       cellspan run [options] -m module [args...]\n\n"
         "Runs a script, or a module, on many ranks at once, with the environment that torchrun would set, and merges what "
-        "they print.\n\n"
-        "      --python PATH         the ranks' Python (the active environment's)");
+        "they print.\n");
+    cmdline_help(rows, stdout);
     if (options)
         fputs(options, stdout);
     free(options);
