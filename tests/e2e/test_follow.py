@@ -125,6 +125,20 @@ def test_ranks_follow_a_reload_at_home(fresh, module, tmp_path):
     nb.ok("%%distribute\nimport mine as again\nreload(again) is again")
 
 
+def test_a_function_from_a_module_that_was_loaded_again_stays_what_it_is_at_home(fresh, module, tmp_path):
+    """No conflict comes of it: nobody has changed the function, it is only not the module's any more."""
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("import mine, importlib\nfrom mine import answer, Thing")
+    assert rank_values(nb, "(answer(), Thing.__name__)", 2) == [(1, "Thing")] * 2
+    module.write("def answer():\n    return 22\nclass Thing:\n    new = True\n")
+    nb.ok("importlib.reload(mine)")
+    assert nb.ok("answer(), hasattr(Thing, 'new')").value == "(1, False)"
+    assert rank_values(nb, "(answer(), mine.answer(), hasattr(Thing, 'new'))", 2) == [(1, 22, False)] * 2
+    assert rank_values(nb, "answer()", 3) == [1, 1, 1], "a new rank gets home's, too"
+    nb.ok("from mine import answer, Thing")
+    assert rank_values(nb, "(answer(), Thing.new)", 3) == [(22, True)] * 3
+
+
 def newer(cell):
     """{rank: how often it says that mine.py is newer}."""
     said = "mine.py is newer than what ranks have imported: importlib.reload(mine) or %autoreload 2 at home"

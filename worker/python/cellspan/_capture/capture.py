@@ -337,7 +337,10 @@ class Capture:
             return self._note(name, old, None, failed=f"home has no variable {name}"), {}
         value = self.user_ns[name]
         assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
-        known, inner = self._look_at_value(name, value, old, assigned, writes, proof)
+        if not assigned and old is not None and old.failed is None and old.ident == id(value) and reducers.is_modules_own(value):
+            known, inner = old, {}
+        else:
+            known, inner = self._look_at_value(name, value, old, assigned, writes, proof)
         self._changes.looked_at(name)
         known.ident, known.cells = id(value), self._cells
         if known is not old and old is not None and not assigned:

@@ -243,6 +243,8 @@ class Origins:
         origin = self._of.get(name)
         if origin is None and isinstance(self.user_ns[name], types.ModuleType):
             return "same"  # imported here and at home; home may have imported more submodules; see keeps()
+        if origin is not None and origin.ident == id(self.user_ns[name]) and reducers.is_modules_own(self.user_ns[name]):
+            return "same"
         if origin is None or origin.why == OWN:
             return "changed"
         if origin.kept is None:

@@ -165,6 +165,15 @@ def is_importable(module):
     return getattr(module, "__spec__", None) is not None or getattr(module, "__file__", None) is not None
 
 
+def is_modules_own(value):
+    """Is it a function or a class of an importable module? Its pickle holds the name alone, so it can't be changed in place; but once the
+    module was loaded again, another object has that name."""
+    if type(value) is types.FunctionType:
+        return module_of(value.__globals__) is not None
+    module = sys.modules.get(value.__module__) if type(value) is type else None
+    return module is not None and module.__name__ not in ("__main__", "__mp_main__") and is_importable(module)
+
+
 def annotations_of(function):
     """A function's annotations; none if they use a name that does not exist yet."""
     try:
