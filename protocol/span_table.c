@@ -138,7 +138,7 @@ static const struct span_info table[] = {
     { SPAN_ASK, "ASK", 3, { STR("what", 256), STR("content", 16 * MIB), U64("all") } },
     { SPAN_OWNER, "OWNER", 1, { U64("keep") } },
     { SPAN_AWAITS, "AWAITS", 0, { NONE } },
-    { SPAN_HAND, "HAND", 2, { U64("to"), LIST("parts", 256 * MIB) } },
+    { SPAN_HAND, "HAND", 4, { U64("to"), U64("flags"), U64("takes"), LIST("parts", 256 * MIB) } },
     { SPAN_DEBUGGED, "DEBUGGED", 1, { STR("message", 64 * MIB) } },
 };
 

@@ -97,7 +97,8 @@ struct cell_from {
     size_t load_size;
     struct cell *next;             /* owned: the call that came after this one, while both wait */
     bool wants_line, wants_return; /* waits for the expanded option line; must send RETURN */
-    bool hands;                    /* ranks have sent home a HAND: an interrupt is for home too */
+    /* owned, of hand.c: what waits for ranks; NULL: nobody has sent a HAND */
+    struct hands *hands;
 };
 
 /* Why the cell fails. */

@@ -17,9 +17,12 @@ enum cell_outcome run_look(struct cell *c);
 enum cell_outcome run_end(struct cell *c);
 
 /* ---- hand.c ---- */
-void hand_up(struct cell *c, const struct member *member, const struct span *m); /* to home */
-void hand_down(struct cell *c, const struct span *m);                            /* to a rank */
+/* A rank's HAND: to home; and the rank may take loads that are for any rank. */
+void hand_up(struct cell *c, const struct member *member, const struct span *m);
+/* Home's HAND: to a rank, or to whichever takes it. */
+void hand_down(struct cell *c, const struct span *m);
 void hand_interrupt(struct cell *c); /* home may be running the user's code for ranks */
+void hand_release(struct cell *c);
 
 /* ---- rank_ends.c ---- */
 void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m);

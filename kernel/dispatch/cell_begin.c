@@ -51,6 +51,7 @@ void cell_destroy(struct cell *c)
     json_decref(c->bind.expressions);
     json_decref(c->fault.shown);
     disconnect_release(c);
+    hand_release(c);
     node_errors_release(c);
     broadcast_release(c);
     free(c->engine.said);

@@ -217,6 +217,19 @@ def test_tasks_and_maps_run_while_home_goes_on(four):
         four.ok("os.unlink(place + '/go')")
 
 
+def test_ranks_get_their_next_tasks_while_home_computes(four):
+    """The cell that begins them asks nothing of cellspan until all are done: it looks at the files that they make."""
+    four.ok("import tempfile\nview = rc.load_balanced_view()\n"
+            "def makes(place, x):\n    import time\n    time.sleep(0.05)\n    open('%s/%d' % (place, x), 'w').close()\n    return x\n"
+            "def alone(place, wanted):\n    until = time.monotonic() + 60\n"
+            "    while len(os.listdir(place)) < wanted and time.monotonic() < until:\n        time.sleep(0.01)\n    return len(os.listdir(place))")
+    for begin, results in (("[view.apply_async(makes, place, x) for x in range(40)]", "[task.get() for task in later]"),
+                           ("view.map_async(makes, [place] * 40, range(40))", "later.get()"),
+                           ("view.map_async(makes, [place] * 40, range(40), chunksize=3)", "later.get()")):
+        assert values(four.ok("place = tempfile.mkdtemp()\nlater = " + begin + "\nalone(place, 40)")) == 40, begin
+        assert values(four.ok(results)) == list(range(40))
+
+
 def test_how_far_a_map_is(four):
     four.ok("view = rc.load_balanced_view()\nmapped = view.map_async(lambda x: time.sleep(x) or x, [0] * 20 + [1.5], chunksize=1)")
     assert values(four.ok("mapped.wait(0.7), mapped.progress, len(mapped), 0.5 < mapped.elapsed < 30")) == (False, 20, 21, True)

@@ -85,6 +85,109 @@ static void an_interrupt_is_for_home_too(void)
     world_close(&w);
 }
 
+static void for_any(struct world *w, uint64_t flags, const char *text)
+{
+    struct slice part = slice_text(text);
+    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cell->id };
+
+    m.v[F_HAND_FLAGS].u64 = HAND_ANY | flags;
+    m.v[F_HAND_PARTS].list = (struct span_list){ .item = &part, .n = text ? 1 : 0 };
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void takes(struct world *w, uint32_t worker, uint64_t n)
+{
+    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cell->id, .v[F_HAND_TAKES].u64 = n };
+
+    say(w, worker, m);
+}
+
+static void loads_go_to_whoever_takes_them(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_call(&w, &clock);
+    for_any(&w, 0, "first");
+    for_any(&w, 0, "second");
+    ok(!times(&w, "HANDED"), "a load for any rank waits until one takes it");
+    takes(&w, 3, 1);
+    ok(logged(&w, "send HANDED 3") && sent(&w, "first") && times(&w, "HANDED") == 1,
+       "the oldest load goes to the rank that takes one; home hears nothing of that");
+    takes(&w, 2, 2);
+    ok(logged(&w, "send HANDED 2") && sent(&w, "second"), "the next load to the next rank");
+    takes(&w, 3, 1);
+    buf_clear(&w.log);
+    for_any(&w, 0, "third");
+    ok(logged(&w, "send HANDED 2") && !times(&w, "HANDED 3"),
+       "a new load goes to the rank that has waited longest");
+    for_any(&w, 0, "fourth");
+    ok(logged(&w, "send HANDED 3"), "and the next to the other one");
+    world_close(&w);
+}
+
+static void parts_of_a_load_stay_together(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_call(&w, &clock);
+    takes(&w, 2, 1);
+    for_any(&w, HAND_MORE, "half");
+    ok(!times(&w, "HANDED"), "half a load is sent to nobody");
+    takes(&w, 3, 1);
+    for_any(&w, 0, "the rest");
+    ok(times(&w, "HANDED 2") == 2 && !times(&w, "HANDED 3") && sent(&w, "the rest"),
+       "all of it goes to one rank");
+    world_close(&w);
+}
+
+static void the_last_load_is_said(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_call(&w, &clock);
+    takes(&w, 2, 1);
+    takes(&w, 3, 2);
+    buf_clear(&w.log);
+    for_any(&w, 0, "only");
+    for_any(&w, HAND_LAST, NULL);
+    ok(in_order(&w, "send HANDED 2", "send HANDED 3") && !sent(&w, "only"),
+       "after the last load, ranks that take one are told by a message without parts");
+    buf_clear(&w.log);
+    takes(&w, 2, 1);
+    ok(logged(&w, "send HANDED 2"), "so is one that asks later");
+    world_close(&w);
+    begin_call(&w, &clock);
+    for_any(&w, 0, "one");
+    for_any(&w, 0, "two");
+    for_any(&w, HAND_LAST | HAND_DROP, NULL);
+    takes(&w, 2, 1);
+    ok(times(&w, "HANDED") == 1 && !sent(&w, "one") && !sent(&w, "two"),
+       "loads that home drops reach nobody");
+    world_close(&w);
+}
+
+static void a_rank_that_has_ended_gets_none(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_call(&w, &clock);
+    takes(&w, 2, 1);
+    takes(&w, 3, UINT64_MAX);
+    done(&w, 2, "ok", "", "");
+    buf_clear(&w.log);
+    for (int i = 0; i < 20; i++)
+        for_any(&w, 0, "load");
+    ok(!times(&w, "HANDED 2") && times(&w, "HANDED 3") == 16,
+       "the others get its loads, and a rank at most 16 at once");
+    done(&w, 3, "ok", "", "");
+    ok(!w.nb->cell, "what nobody has taken is freed with the cell");
+    world_close(&w);
+}
+
 /* What can't be sent, such as when memory is out, would be waited for without an end. */
 static void what_can_not_be_sent_ends_the_call(void)
 {
@@ -146,5 +249,9 @@ int main(void)
     an_interrupt_is_for_home_too();
     what_can_not_be_sent_ends_the_call();
     a_call_that_home_does_not_wait_for();
+    loads_go_to_whoever_takes_them();
+    parts_of_a_load_stay_together();
+    the_last_load_is_said();
+    a_rank_that_has_ended_gets_none();
     return plan_done();
 }

@@ -101,6 +101,23 @@ static bool is_empty_return(const struct world *w)
     return empty;
 }
 
+/* A rank takes two loads, and home has two and then no more; a load that nobody takes stays. */
+static void hand_out(struct world *w)
+{
+    struct slice part = slice_text("load");
+    struct span takes = { .kind = SPAN_HAND, .v[F_HAND_TAKES].u64 = 2 };
+    struct span load = { .kind = SPAN_HAND, .v[F_HAND_FLAGS].u64 = HAND_ANY }, last = load;
+
+    takes.cell = load.cell = last.cell = running(w);
+    load.v[F_HAND_PARTS].list = (struct span_list){ .item = &part, .n = 1 };
+    last.v[F_HAND_FLAGS].u64 |= HAND_LAST;
+    say(w, SPAN_WORKER_HOME, load);
+    say(w, 2, takes);
+    say(w, SPAN_WORKER_HOME, load);
+    say(w, SPAN_WORKER_HOME, load);
+    say(w, SPAN_WORKER_HOME, last);
+}
+
 /* Home calls a function on ranks, which goes along with its CALL; its value comes with DONE. */
 static void call_function(struct world *w, uint64_t cell)
 {
@@ -116,6 +133,7 @@ static void call_function(struct world *w, uint64_t cell)
     port(w);
     for (uint32_t k = 2; k < w->nb->next.worker; k++)
         ready(w, k);
+    hand_out(w);
     end.cell = running(w);
     end.v[F_DONE_STATUS].s = slice_text("ok");
     end.v[F_DONE_VALUE].s = slice_text("7");

@@ -19,6 +19,7 @@ from ._worker.remote import remote_error
 _PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
 
 LARGE = 64 << 10  # bytes of a variable
+AHEAD = 1024  # chunks that wait in the kernel, for while home is busy
 
 _numbers = itertools.count(1)
 _kept = {}  # at home, for a program that is no notebook: {number: what it has begun}
@@ -83,7 +84,7 @@ def _execute(home, ranks, code):
 def _mapped(home, items, ranks, f, length, chunksize):
     """cellspan.map() with these tuples of arguments."""
     __tracebackhide__ = True
-    tasks = _map._Tasks(home, iter(items), length, chunksize)
+    tasks = Ahead(home, iter(items), length, chunksize)
     with _api._Slot() as slot:
         name = _api.CALL + slot
         body = lambda of: f"{_PX}.worked({of}, {name}, globals().pop({name!r}))"  # noqa: E731
@@ -165,7 +166,18 @@ class Mapped:
         return self._tasks.come()
 
 
-class Queue(_map._Tasks):
+class Ahead(_map._Tasks):
+    """As for a map, but home does not wait: it hands out what there is, so that ranks work while home is busy."""
+
+    def _ahead(self):
+        known = self._length is not None  # else items are made when they are needed
+        return AHEAD if known and self._ranks else super()._ahead()
+
+    def _first_size(self):
+        return 1 if self._length is None else -(-(self._length - self._taken) // AHEAD)
+
+
+class Queue(Ahead):
     """The tasks of load-balanced views for the same ranks. Ranks take them until none is left; then they are free for other calls."""
 
     def __init__(self, home, call, state):
@@ -187,9 +199,7 @@ class Queue(_map._Tasks):
             self.home.serve_calls()
         else:
             self._begin(ranks)
-        for rank, has in list(self._ranks.items()):
-            if not has:
-                self._fill(rank)
+        self._fill()
         return task
 
     def _begin(self, ranks):
@@ -234,10 +244,10 @@ class Queue(_map._Tasks):
         self._ended = False  # more may come
         return chunk
 
-    def _fill(self, rank):
+    def _fill(self):
         self._length = self._taken + len(self._waiting)
-        super()._fill(rank)
-        if not self._waiting and not any(self._ranks.values()):
+        super()._fill()
+        if self._ranks and not self._waiting and not self._out:
             self._end()
 
 

@@ -1,10 +1,10 @@
 """cellspan.map(): calls a function on each item, on whichever rank is free.
 
-Home hands out chunks of items. A rank that has finished a chunk gets the next, so a slow item or a slow rank does not keep the others
-waiting. The size of a chunk follows the time that items take: a rank should work for about CHUNK_S on one. Where that is long enough
-for a message to arrive meanwhile, a rank has one chunk at a time; else a second one waits at the rank, so that it never idles.
+Home makes chunks of items, and the kernel hands them out (hands.py). A rank that has finished a chunk gets the next, so a slow item or
+a slow rank does not keep the others waiting, nor does home while it is busy. The size of a chunk follows the time that items take: a
+rank should work for about CHUNK_S on one.
 
-Items are taken from their iterators only when a rank wants them, so at most two chunks for each rank are in memory.
+Items are taken from their iterators only when they are needed soon: at most AHEAD chunks for each rank are on their way.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from ._worker import hands
 
 CHUNK_S = 0.02  # seconds that a rank should work on a chunk
 FILL_S = 0.01  # seconds that home takes items for one chunk: other ranks wait meanwhile
-QUICK_S = 0.05  # for chunks that take less than this, a second one waits at the rank
+AHEAD = 2  # chunks for each rank: one that it works on, and one that waits there or in the kernel
 CHUNK_MAX = 4096  # items
 GROWTH = 4  # a chunk has at most so many times the items of the largest that was finished: the first item may have been a quick one
 CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
+AHEAD_BYTES = 64 << 20  # bytes of chunks that are out; beyond that there is one for each rank
 
 _ids = itertools.count(1)
 
@@ -174,8 +175,9 @@ class _Tasks:
         self._ended = False
         self._item_s = self._item_bytes = None  # of one item: seconds, and bytes of arguments or result
         self._proven = 1  # items of the largest chunk that was finished
-        self._ranks = {}  # rank: chunks that it has
+        self._ranks = set()  # those that have begun
         self._chunks = {}  # number of the first item: (items, size of the arguments), then the results
+        self._out = self._out_bytes = 0  # chunks that were handed out and whose results have not come
         self._cell = 0
 
     def results(self):
@@ -198,12 +200,13 @@ class _Tasks:
             self._end()
             return
         if "first" in head:
-            self._ranks[rank] -= 1
+            self._out -= 1
+            self._out_bytes -= self._chunks[head["first"]][1]
             self._learn(head, len(data))
             self._chunks[head["first"]] = vars_bundle.unpack_bytes(data, self.home.shell.user_ns)
             del data
-        self._ranks.setdefault(rank, 0)
-        self._fill(rank)
+        self._ranks.add(rank)
+        self._fill()
 
     def stop(self, error):
         """Home's part has failed, or was interrupted: no more items are handed out."""
@@ -214,13 +217,7 @@ class _Tasks:
     def _end(self):
         """Ranks end when they have finished what they have."""
         self._ended = True
-        for rank, has in list(self._ranks.items()):
-            if not has:
-                self._over(rank)
-
-    def _over(self, rank):
-        self._ranks.pop(rank, None)
-        hands.hand(self.home, self._cell, rank, {"over": 1})
+        hands.last(self.home, self._cell, drop=True)
 
     def _learn(self, head, size):
         """Notes what items of this chunk took."""
@@ -230,34 +227,44 @@ class _Tasks:
         self._item_s = took if self._item_s is None else 0.6 * self._item_s + 0.4 * took
         self._item_bytes = bytes_ if self._item_bytes is None else max(bytes_, 0.9 * self._item_bytes)
 
-    def _fill(self, rank):
-        """Gives the rank chunks, or the end."""
+    def _fill(self):
+        """Hands out chunks, or says that there are no more."""
         __tracebackhide__ = True
-        while not self._ended and self._ranks[rank] < self._depth():
+        while not self._ended and self._wants():
             chunk = self._chunk(self._size())
+            if chunk:
+                first = self._taken - len(chunk)
+                data = self._packed(chunk, first)
+                self._chunks[first] = len(chunk), len(data)
+                self._out += 1
+                self._out_bytes += len(data)
+                hands.hand(self.home, self._cell, hands.ANY, {"first": first}, data)
+            if self._ended:
+                hands.last(self.home, self._cell)
             if not chunk:
                 break
-            first = self._taken - len(chunk)
-            data = self._packed(chunk, first)
-            self._chunks[first] = len(chunk), len(data)
-            self._ranks[rank] += 1
-            hands.hand(self.home, self._cell, rank, {"first": first}, data)
-        if self._ended and not self._ranks[rank]:
-            self._over(rank)
 
-    def _depth(self):
-        """How many chunks a rank should have."""
-        return 2 if self._item_s is not None and self._item_s * self._size() < QUICK_S else 1
+    def _wants(self):
+        """Should one more chunk be handed out?"""
+        return self._out < (self._ahead() if self._out_bytes < AHEAD_BYTES else len(self._ranks))
+
+    def _ahead(self):
+        """How many chunks should be out. 0: no rank has begun yet."""
+        return AHEAD * len(self._ranks)
 
     def _size(self):
         if self._fixed:
             return self._fixed
         if self._item_s is None:
-            return 1
+            return self._first_size()
         size = min(CHUNK_S / max(self._item_s, 1e-7), CHUNK_BYTES / max(self._item_bytes, 1), CHUNK_MAX, GROWTH * self._proven)
         if self._length is not None:  # the last chunks are small, so that all ranks end at the same time
             size = min(size, (self._length - self._taken) / (2 * max(len(self._ranks), 1)))
         return max(int(size), 1)
+
+    def _first_size(self):
+        """As long as no chunk was finished."""
+        return 1
 
     def _chunk(self, size):
         """The next items, at most `size`; fewer if the iterator is slow."""

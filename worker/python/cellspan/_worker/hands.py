@@ -3,6 +3,8 @@
 A load is one Python object. It is pickled as variables are, and goes in pieces, since a message has a limit. The first part of each
 piece is its head, a small dict as JSON: {"of": the number of home's server, "more": pieces of this load follow, ...}.
 
+A load of home's is for one rank, or for whichever rank takes one next: those the kernel hands out (hand_out()).
+
 This module has what both sides need, and the rank's side. Home's side are the servers of _map.py and _scatter.py.
 """
 
@@ -13,20 +15,37 @@ import json
 import os
 import time
 
+from .. import _link
 from .._base.errors import text_of
 from .._capture import vars_bundle
 from . import gpu_placement
 from .worker import Waiting
 
 PIECE = 64 << 20  # bytes of a load in one message
+ANY = -1  # instead of a rank: whichever takes it
+QUICK_S = 0.05  # after a load that took less than this, a rank has a second one waiting
 
 
-def hand(worker, cell, to, head, data=b""):
-    """Sends a load. worker: home or the rank; cell: the kernel's number of the cell on ranks; to: a rank (ranks: 0)."""
+def hand(worker, cell, to, head, data=b"", takes=0):
+    """Sends a load. worker: home or the rank; cell: the kernel's number of the cell on ranks; to: a rank, or ANY (ranks: 0). takes: a
+    rank takes so many more loads of those that are for any."""
     view = memoryview(data)
     for at in range(0, max(len(view), 1), PIECE):
-        told = dict(head, more=1) if at + PIECE < len(view) else head
-        worker.send("HAND", cell, {"to": to, "parts": [json.dumps(told).encode(), bytes(view[at : at + PIECE])]})
+        more = at + PIECE < len(view)
+        parts = [json.dumps(dict(head, more=1) if more else head).encode(), bytes(view[at : at + PIECE])]
+        if to == ANY:
+            _for_any(worker, cell, _link.HAND_MORE if more else 0, parts)
+        else:
+            worker.send("HAND", cell, {"to": to, "flags": 0, "takes": 0 if more else takes, "parts": parts})
+
+
+def last(worker, cell, drop=False):
+    """Home has no more loads for any rank: ranks end when none is left. drop: those that no rank has taken are dropped."""
+    _for_any(worker, cell, _link.HAND_LAST | (_link.HAND_DROP if drop else 0), [])
+
+
+def _for_any(worker, cell, flags, parts):
+    worker.send("HAND", cell, {"to": 0, "flags": _link.HAND_ANY | flags, "takes": 0, "parts": parts})
 
 
 class Pieces:
@@ -76,6 +95,7 @@ class Hands:
         self.of = of
         self._inbox = collections.deque()
         self._waiting = None
+        self._coming = 0  # loads that were asked for and not begun
 
     def __enter__(self):
         self.worker.hands = self
@@ -91,17 +111,24 @@ class Hands:
             if self._waiting is not None:
                 self._waiting.set(None)
 
-    def send(self, data=b"", **head):
-        hand(self.worker, self.cell, 0, dict(head, of=self.of), data)
+    def send(self, data=b"", ahead=0, **head):
+        """ahead: how many loads that are for any rank should be on their way to this one."""
+        takes = max(ahead - self._coming, 0)
+        self._coming += takes
+        hand(self.worker, self.cell, 0, dict(head, of=self.of), data, takes)
 
     def receive(self):
-        """Waits for the next load: (head, data)."""
+        """Waits for the next load: (head, data). None: no more come."""
         __tracebackhide__ = True
         pieces = Pieces()
         while True:
             while self._inbox:
-                load = pieces.load(self._inbox.popleft())
+                parts = self._inbox.popleft()
+                if not parts:
+                    return None
+                load = pieces.load(parts)
                 if load is not None:
+                    self._coming -= 1
                     return load
             self._waiting = Waiting(self.cell)
             self.worker.wait_for(self._waiting)
@@ -120,18 +147,19 @@ def work(fn, of):
     worker = this_rank()
     ns = worker.shell.user_ns
     with Hands(worker, of) as hands:
-        hands.send(ready=1)
+        hands.send(ready=1, world=int(os.environ["WORLD_SIZE"]), ahead=1)
         while True:
-            head, data = hands.receive()
-            if head.get("over"):
+            load = hands.receive()
+            if load is None:
                 return
+            head, data = load
             items = vars_bundle.unpack_bytes(data, ns, gpu_placement.copied)
-            del data
+            del load, data
             began, results = time.perf_counter(), []
             for at, item in enumerate(items, head["first"]):
                 results.append(_call(hands, fn, at, item))
             seconds = time.perf_counter() - began
-            hands.send(_results(hands, results, head["first"], ns), first=head["first"], seconds=seconds)
+            hands.send(_results(hands, results, head["first"], ns), first=head["first"], seconds=seconds, ahead=2 if seconds < QUICK_S else 1)
 
 
 def _call(hands, fn, at, item):
