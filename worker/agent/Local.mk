@@ -22,12 +22,16 @@ noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
 	worker/agent/agent.h worker/agent/agent.c \
 	worker/agent/disconnect.h worker/agent/disconnect.c \
+	worker/agent/exited.c \
+	worker/agent/from_kernel.c \
 	worker/agent/gpu_oom.c \
 	worker/agent/node_usage.c \
 	worker/agent/prestart.c \
 	worker/agent/reap.c \
 	worker/agent/relay.c \
+	worker/agent/relay_io.c \
 	worker/agent/spawn.c \
+	worker/agent/spawn_process.c \
 	worker/agent/stand_in.c \
 	worker/agent/parts.h worker/agent/start.c \
 	worker/agent/blobs/blobs.h worker/agent/blobs/blobs.c \
@@ -37,6 +41,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/blobs/transfers.h worker/agent/blobs/transfers.c \
 	worker/agent/output/lines.h worker/agent/output/lines.c \
 	worker/agent/output/pipes.h worker/agent/output/pipes.c \
+	worker/agent/output/pipes_io.c \
 	worker/agent/output/spool.h worker/agent/output/spool.c \
 	worker/agent/output/worker_credit.h worker/agent/output/worker_credit.c \
 	worker/agent/processes/death_cause.h worker/agent/processes/death_cause.c \
@@ -52,8 +57,10 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/strays.c \
 	worker/agent/processes/worker.h worker/agent/processes/worker.c \
 	worker/agent/processes/worker_ends.c \
+	worker/agent/processes/worker_io.c \
 	worker/agent/processes/worker_state.h worker/agent/processes/worker_state.c \
 	worker/agent/processes/zygote.c \
+	worker/agent/processes/zygote_io.c \
 	worker/collective/ras.h worker/collective/ras.c worker/collective/ras_ask.c
 
 pkglibexec_PROGRAMS += cellspan-agent

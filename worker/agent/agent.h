@@ -1,5 +1,4 @@
-/* agent.h - the state of one agent, and its answers to the kernel's messages to the agent itself.
- */
+/* agent.h - the state of one agent; builds it, and frees it. */
 #ifndef WORKER_AGENT_AGENT_H
 #define WORKER_AGENT_AGENT_H
 
@@ -34,7 +33,8 @@ struct agent {
     struct path_probes probes; /* questions whether paths of the notebook's machine exist here */
     /* owned: the folder of the cellspan package; NULL: not known, so Python has to find it */
     char *package;
-    char *read_buf; /* owned: for pipes and sockets of workers */
+    const char *remote_python, *path; /* borrowed: that variable and PATH; NULL: they are unset */
+    char *read_buf;                   /* owned: for pipes and sockets of workers */
 };
 
 MUST_USE int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop,

@@ -169,7 +169,7 @@ static int start(struct program *h, struct err *err)
     if (join_start(&h->join, &handler, err) < 0)
         return -1;
     if (home.text[0])
-        reap_never_started(a, SPAN_WORKER_HOME, home.text);
+        exited_never_started(a, SPAN_WORKER_HOME, home.text);
     return 0;
 }
 

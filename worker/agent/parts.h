@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/slice.h"
@@ -14,6 +15,8 @@
 #include "base/buf.h"
 
 struct agent;
+struct death;
+struct packet;
 struct worker;
 struct worker_ends;
 
@@ -35,6 +38,13 @@ struct worker *spawn_zygote(struct agent *a, const char *python, struct err *err
 /* Starts no process; `ends` are owned by the caller. */
 struct worker *spawn_rank(struct agent *a, uint32_t id, uint32_t rank, const char *python,
                           struct worker_ends *ends, struct err *err);
+
+/* ---- spawn_process.c ---- */
+/* Has the loop watch the socket and pipes of a new worker. */
+MUST_USE int spawn_watch(struct worker *w, struct err *err);
+/* Starts the process of home or a zygote; `env` as above, `ends` are borrowed. The pid, or -1. */
+pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_ends *ends,
+                    struct slice env, struct err *err);
 /* The folder of the cellspan package; the caller frees it. NULL: not known, so Python must find it
  * by itself. Call it once: the file system may be slow. */
 char *spawn_package(void);
@@ -48,26 +58,30 @@ void prestart_zygote(struct agent *a, const struct span *m);
 MUST_USE int prestart_look(struct agent *a, const char *python, const char *cwd,
                            struct python_paths *paths, path_probe_f f, void *arg, struct err *err);
 
+/* ---- exited.c ---- */
+/* How workers ended: EXITED, and ends that are overdue. */
+
+/* A child has died. What a worker has left is read first. */
+void exited_process(struct agent *a, pid_t pid, const struct death *d);
+/* EXITED for a worker that could not be started at all. */
+void exited_never_started(struct agent *a, unsigned id, const char *why);
+/* Does what is due by now: kills workers whose grace is over, gives up those whose end is overdue.
+ * Has the timer fire for what is due next. */
+void exited_overdue(struct agent *a);
+
 /* ---- reap.c ---- */
-/* How workers died, and the end of all of them. Every worker is a child of the agent, also those
- * that a zygote forked (the agent adopts orphans). So SIGCHLD and waitid() tell every death and its
+/* Waits for processes, and ends all of them. Every worker is a child of the agent, also those that
+ * a zygote forked (the agent adopts orphans). So SIGCHLD and waitid() tell every death and its
  * status. */
 
 /* Starts watching for processes that end, and for processes that should have ended. */
 MUST_USE int reap_start(struct agent *a, struct err *err);
-/* EXITED for a worker that could not be started at all. */
-void reap_never_started(struct agent *a, unsigned id, const char *why);
 /* Kills every worker with its process group, then every process that became our child, and waits
  * until none is left, 5 seconds at most. */
 void reap_everybody(struct agent *a);
 
 /* ---- relay.c ---- */
-/* Passes messages and their blobs between the kernel and a worker; only the header is read. A
- * worker's text is read here, too, so that it keeps its place among the messages. */
-
-/* What the loop calls for a worker's socket, and for each of its pipes. */
-void relay_event(void *worker, int fd, unsigned events);
-void relay_pipe(void *worker, int fd, unsigned events);
+/* Passes messages and their blobs between the kernel and a worker; only the header is read. */
 
 /* Kernel to worker: msg is the whole message, `head` its header. The message waits while the socket
  * has no room, and while its blob is still expected. Later messages wait behind it, unless they are
@@ -75,13 +89,26 @@ void relay_pipe(void *worker, int fd, unsigned events);
 void relay_down(struct worker *w, const struct span *head, struct slice msg);
 /* The agent's own message to a worker (CUT, SYNCED). */
 void relay_tell(struct worker *w, const struct span *m);
-
+/* The socket has room again: messages that wait leave. */
+void relay_send_waiting(struct worker *w);
 /* The blob is in the agent's table now. Or it will not arrive: then `error` says why, for the user.
  * Messages that waited for it leave. */
 void relay_settle(struct agent *a, uint64_t blob, const char *error);
 
+/* Worker to kernel: one packet that came from the worker. Its blob is taken. */
+void relay_up(struct worker *w, struct packet *p);
+
+/* ---- relay_io.c ---- */
+/* What the loop calls for a worker's socket, and for each of its pipes. A worker's text is read
+ * here, too, so that it keeps its place among the messages. */
+void relay_event(void *worker, int fd, unsigned events);
+void relay_pipe(void *worker, int fd, unsigned events);
 /* Reads all messages that are left in the socket of a dead worker. */
 void relay_read_rest(struct worker *w);
+
+/* ---- from_kernel.c ---- */
+/* One message of the kernel for this node: `workers` is *u32, empty: for the agent itself. */
+void from_kernel_message(void *agent, struct slice workers, struct slice msg);
 
 /* ---- node_usage.c ---- */
 /* Answers GPUS and GAUGES: this node's GPUs, and the memory of its workers. */

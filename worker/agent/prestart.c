@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/settings.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/net/join.h"
@@ -17,8 +16,7 @@ int prestart_look(struct agent *a, const char *python, const char *cwd, struct p
 {
     struct path_probe_for what = { .folder = cwd, .limit_ns = LOOK_NS };
 
-    if (python_paths_list(paths, python, setting_text(SETTING_REMOTE_PYTHON), getenv("PATH"), err) <
-        0)
+    if (python_paths_list(paths, python, a->remote_python, a->path, err) < 0)
         return -1;
     what.program = paths->program;
     what.n = paths->n;

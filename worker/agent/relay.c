@@ -1,12 +1,11 @@
-/* relay.c - passes messages and blobs between the kernel and a worker, and keeps the worker's text
- * in its place among them (declared in parts.h). */
+/* relay.c - which messages and blobs pass between the kernel and a worker, and when (declared in
+ * parts.h). */
 #include "worker/agent/parts.h"
 
 #include <fcntl.h>
 
 #include "base/blob.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/blobs/transfer_io.h"
@@ -14,9 +13,6 @@
 #include "worker/agent/net/uplink.h"
 #include "worker/agent/processes/worker.h"
 #include "worker/link/packet.h"
-
-#define PACKETS_PER_TURN 64
-#define PACKETS_AT_END   4096 /* a socket holds fewer */
 
 /* ---- down ---- */
 
@@ -69,7 +65,7 @@ static void send_or_keep(struct worker *w, bool urgent, struct slice msg, int bl
     worker_watch(w);
 }
 
-static void send_waiting(struct worker *w)
+void relay_send_waiting(struct worker *w)
 {
     const struct outbox_message *waiting;
     struct err err = { "" };
@@ -131,7 +127,7 @@ void relay_settle(struct agent *a, uint64_t blob, const char *error)
             continue;
         while ((waiting = outbox_waiting(&w->outbox, blob)))
             release(w, waiting, error ? NULL : blobs_get(&a->blobs, blob), error);
-        send_waiting(w);
+        relay_send_waiting(w);
     }
 }
 
@@ -191,18 +187,13 @@ static bool interrupt_waiting(struct worker *w, const struct span *head)
     return answered;
 }
 
-static void begin_cell(struct worker *w, const struct span *head)
-{
-    pipes_begin(&w->pipes, head->cell, head->kind == SPAN_RUN);
-}
-
 void relay_down(struct worker *w, const struct span *head, struct slice msg)
 {
     const bool rides = head->blob != 0 && head->blob_size != 0;
     const struct blob *b = rides ? blobs_get(&w->all->agent->blobs, head->blob) : NULL;
 
     if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
-        begin_cell(w, head);
+        pipes_begin(&w->pipes, head->cell, head->kind == SPAN_RUN);
     if (head->kind == SPAN_INTERRUPT && interrupt_waiting(w, head))
         return;
     if (rides && !b && transfer_io_expects(w->all->agent->transfers, head->blob))
@@ -306,7 +297,7 @@ static void pass_up(struct worker *w, const struct span *head, struct slice msg)
     worker_credit_take(&w->pipes.credit, (uint64_t)counts);
 }
 
-static void take(struct worker *w, struct packet *p)
+void relay_up(struct worker *w, struct packet *p)
 {
     struct err err = { "" };
     struct span head;
@@ -321,88 +312,4 @@ static void take(struct worker *w, struct packet *p)
         return;
     else if (take_blob(w, &head, p) == 0)
         pass_up(w, &head, slice_of(p->p, p->n));
-}
-
-/* Receives one packet. 1: handled; 0: none is there; 2: the socket has ended. */
-static int read_one(struct worker *w)
-{
-    struct packet p = PACKET_INIT;
-    struct err err = { "" };
-
-    if (w->link_fd < 0)
-        return 2;
-    switch (packet_recv(w->link_fd, &p, &err)) {
-    case PACKET_GOT:
-        take(w, &p);
-        packet_release(&p);
-        return 1;
-    case PACKET_NONE:
-        return 0;
-    case PACKET_ERROR:
-        worker_broke(w, "it sent a packet that can't be read: %s", err.text);
-        return 2;
-    case PACKET_END:
-        break;
-    }
-    worker_unlink(w);
-    return 2;
-}
-
-/* Takes packets until there are none, a bounded number. 0: all were taken; -1: some may be left (a
- * turn's work is done, or credit is out). The worker may be gone afterwards. */
-static int read_some(struct worker *w)
-{
-    for (int i = 0; i < PACKETS_PER_TURN; i++) {
-        if (!pipes_may_send(&w->pipes))
-            return -1;
-        if (read_one(w) != 1)
-            return 0;
-        if (w->state.gone)
-            return 0;
-    }
-    return -1;
-}
-
-void relay_read_rest(struct worker *w)
-{
-    for (int i = 0; i < PACKETS_AT_END && !w->state.gone; i++)
-        if (read_one(w) != 1)
-            return;
-}
-
-void relay_event(void *worker, int fd, unsigned events)
-{
-    struct worker *w = worker;
-
-    (void)fd;
-    if (events & LOOP_WRITE)
-        send_waiting(w);
-    if (events & LOOP_HANGUP)
-        w->pipes.ended = true; /* nothing follows, so credit need not limit the rest */
-    if (events & (LOOP_READ | LOOP_HANGUP))
-        (void)read_some(w);
-    if (!w->state.gone)
-        worker_watch(w);
-}
-
-/* ---- text, in its place among the messages (pipes.h) ---- */
-
-void relay_pipe(void *worker, int fd, unsigned events)
-{
-    struct worker *w = worker;
-    struct stream *s = &w->pipes.stream[fd == w->pipes.stream[0].fd ? 0 : 1];
-    const size_t waiting = fd_waiting(fd);
-    const unsigned drains = w->pipes.drains;
-
-    if (waiting == 0 && (events & LOOP_HANGUP)) {
-        pipes_end(s);
-        return;
-    }
-    if (w->role != WORKER_ZYGOTE && read_some(w) < 0 && !(events & LOOP_HANGUP))
-        return; /* there are more messages that were sent before these bytes */
-    if (w->state.gone || s->fd < 0)
-        return;
-    if (w->pipes.drains == drains) /* else a message has had the counted bytes read */
-        pipes_read(s, waiting < PIPES_READ_SIZE ? waiting : PIPES_READ_SIZE);
-    worker_watch(w);
 }

@@ -37,7 +37,7 @@ static void start_home(struct agent *a, uint32_t id, const char *python, const c
     struct err err = { "" };
 
     if (!spawn_home(a, id, python, cwd, env, &err))
-        reap_never_started(a, id, err.text);
+        exited_never_started(a, id, err.text);
 }
 
 static void start_nobody(struct agent *a, struct slice workers, const char *why)
@@ -45,7 +45,7 @@ static void start_nobody(struct agent *a, struct slice workers, const char *why)
     log_error("agent", "START: %s", why);
     for (size_t i = 0; i < workers.n / 4; i++)
         if (!worker_find(&a->workers, reader_u32_at(workers, i)))
-            reap_never_started(a, reader_u32_at(workers, i), why);
+            exited_never_started(a, reader_u32_at(workers, i), why);
 }
 
 /* ---- ranks ---- */
@@ -100,7 +100,7 @@ static void make_workers(struct starting *s, struct slice workers)
             w->passing = m->v[F_START_ROLE].u64 != START_RANK;
             s->n++;
         } else {
-            reap_never_started(s->agent, to->worker, err.text);
+            exited_never_started(s->agent, to->worker, err.text);
         }
     }
 }
@@ -220,7 +220,7 @@ static void refuse(struct agent *a, struct worker *w, const char *why)
     const uint32_t id = w->id;
 
     worker_retire(w);
-    reap_never_started(a, id, why);
+    exited_never_started(a, id, why);
 }
 
 /* Has the zygote fork all ranks that were not killed meanwhile. trouble not NULL: no rank can

@@ -38,7 +38,8 @@ static void desk_open(struct desk *d)
 
     memset(d, 0, sizeof *d);
     d->agent.workers.agent = &d->agent;
-    d->agent.workers.io = (struct pipes_io){ .kernel = &d->agent.kernel, .window = 1000 };
+    d->agent.workers.io =
+        (struct pipes_io){ .clock = &clock_system, .kernel = &d->agent.kernel, .window = 1000 };
     if (!(d->agent.workers.io.loop = d->agent.kernel.loop = loop_create(&clock_system, &err)) ||
         !(d->agent.transfers = transfer_io_create(&config, &err)) ||
         !(d->worker = worker_create(&d->agent.workers, WORKER_RANK, 2, 0, "python3", &d->ends,

@@ -41,3 +41,10 @@ void kernel_link_fail(struct kernel_link *k, const char *why)
     k->status = 1;
     kernel_link_quit(k, why);
 }
+
+void kernel_link_refused(struct kernel_link *k, struct slice why)
+{
+    fprintf(stderr, "cellspan-agent on %s: the kernel refuses it: %.*s\n", k->node, SLICE_ARG(why));
+    k->status = 1;
+    kernel_link_quit(k, "refused");
+}

@@ -28,5 +28,6 @@ void kernel_link_send(struct kernel_link *k, const struct span *m);
 void kernel_link_quit(struct kernel_link *k, const char *why);
 /* The same with exit status 1, and a line on stderr for whoever started the agent. */
 void kernel_link_fail(struct kernel_link *k, const char *why);
+void kernel_link_refused(struct kernel_link *k, struct slice why); /* The same: REFUSE has come. */
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Text keeps its place among the worker's messages: text that was written before a message leaves
  * before it, and text that was written after leaves after it. A pipe and a socket have no common
- * order, so relay.c does this:
+ * order, so relay.c and relay_io.c do this:
  *   - before a pipe is read, its waiting bytes are counted, then the socket is emptied, and then
  *     only the counted bytes are read: a message that was sent before them has passed already;
  *   - before DONE, REPLY, CALL and INPUT pass on, all that the pipes hold is read (the sender
@@ -27,6 +27,7 @@ struct spool;
 /* What the pipes of all workers share; everything is borrowed. */
 struct pipes_io {
     struct loop *loop;
+    const struct clock *clock;
     struct kernel_link *kernel;
     struct spool *spool;
     char *read_buf;  /* PIPES_READ_SIZE bytes */
@@ -63,18 +64,23 @@ struct pipes {
 
 void pipes_init(struct pipes *p, const struct pipes_io *io, enum pipes_how how, uint32_t worker,
                 uint32_t rank);
-void pipes_close(struct pipes *p);   /* nothing is read any more */
-void pipes_release(struct pipes *p); /* closes, and frees */
+void pipes_release(struct pipes *p); /* frees; the pipes are closed */
 
 /* Text from now on belongs to this cell. fresh: what stderr held so far is not its last lines. */
 void pipes_begin(struct pipes *p, uint64_t cell, bool fresh);
 bool pipes_may_send(const struct pipes *p); /* Is credit left to send more to the kernel? */
-void pipes_watch(struct pipes *p);          /* Sets by that whether the loop watches the pipes. */
+void pipes_take(struct stream *s, struct slice data); /* sends bytes that were read */
+void pipes_flush(struct pipes *p);                    /* Sends unfinished lines that are held. */
+uint64_t pipes_due_ns(const struct pipes *p); /* when pipes_tick() is; UINT64_MAX: not at all */
+/* Sends held lines that have waited long enough. more: more bytes wait in the pipe. */
+void pipes_tick(struct stream *s, bool more);
 
+/* ---- pipes_io.c ---- */
 /* Reads at most n bytes, which are known to be there, and sends them. */
 void pipes_read(struct stream *s, size_t n);
-void pipes_end(struct stream *s);  /* call it once the worker has closed the pipe */
 void pipes_drain(struct pipes *p); /* Reads what both pipes hold now, and sends it. */
-void pipes_flush(struct pipes *p); /* Sends unfinished lines that are held. */
+void pipes_end(struct stream *s);  /* call it once the worker has closed the pipe */
+void pipes_close(struct pipes *p); /* nothing is read any more */
+void pipes_watch(struct pipes *p); /* Has the loop watch the pipes while more may be sent. */
 
 #endif

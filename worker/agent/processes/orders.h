@@ -1,9 +1,11 @@
 /* orders.h - orders to a zygote: which ranks to make, and when to fork them. They wait here until
- * the zygote's socket has room. README.md, "Agent and zygote". */
+ * the zygote's socket has room. README.md, "Agent and zygote". Pure, but for worker_ends.c. */
 #ifndef WORKER_AGENT_PROCESSES_ORDERS_H
 #define WORKER_AGENT_PROCESSES_ORDERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/slice.h"
@@ -26,7 +28,12 @@ MUST_USE int worker_ends_open(struct worker_ends *ours, struct worker_ends *thei
 void worker_ends_close(struct worker_ends *e);
 
 /* ---- orders.c ---- */
-struct order;
+struct order {
+    struct order *next;
+    struct worker_ends ends; /* owned; all -1 in ZYGOTE_FORK */
+    size_t n;
+    uint8_t p[]; /* the packet */
+};
 
 struct orders {
     struct order *first, *last;
@@ -37,7 +44,7 @@ MUST_USE int orders_add_rank(struct orders *o, struct slice start, struct worker
                              struct err *err);
 /* Order to fork all ranks that were ordered before. */
 MUST_USE int orders_add_fork(struct orders *o, struct err *err);
-void orders_send(struct orders *o, int fd); /* sends as many as the socket has room for */
+void orders_pop(struct orders *o); /* destroys the first, which was sent; there must be one */
 bool orders_are_none(const struct orders *o);
 void orders_drop(struct orders *o);
 

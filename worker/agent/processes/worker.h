@@ -29,8 +29,9 @@ struct workers {
     const char *folder;         /* folder of workers' files; borrowed; NULL: there is none */
     struct strays strays;
     struct nccl_port nccl;
-    struct watch *end_timer; /* owned; fires when the end of a worker is overdue, see reap.c */
-    uint64_t end_due_ns;     /* when it fires; UINT64_MAX: off */
+    /* owned; fires when a worker's end is overdue or its grace is over, see reap.c */
+    struct watch *timer;
+    uint64_t timer_due_ns; /* when it fires; UINT64_MAX: off */
 };
 
 struct worker {
@@ -42,7 +43,6 @@ struct worker {
     bool passing; /* it ends with its cell: the group may have a rank of the same number */
     char *python;
     struct worker_state state;
-    struct watch *kill_timer;
 
     int link_fd; /* the socket for messages; -1: ended */
     struct watch *link;
@@ -62,32 +62,39 @@ struct worker *worker_create(struct workers *all, enum worker_role role, uint32_
 MUST_USE int worker_python(struct worker *w, const char *python);
 /* Takes it off the list and closes everything; it is freed when the turn is over. */
 void worker_retire(struct worker *w);
-void worker_destroy(struct worker *w); /* Frees it at once: only when the loop no longer runs. */
+/* Frees it: when the turn is over, or the loop no longer runs. */
+void worker_destroy(struct worker *w);
 
 struct worker *worker_find(const struct workers *all, uint32_t id); /* NULL: none; never a zygote */
 struct worker *worker_find_pid(const struct workers *all, pid_t pid); /* zygotes too */
-/* May this process be one of our ranks whose pid is not known yet? */
-bool worker_may_be(const struct workers *all, pid_t pid);
 /* The workers of a message's list (*u32), one after another: *at counts from 0. NULL: no more.
  * Unknown ones are left out. */
 struct worker *worker_next(const struct workers *all, struct slice list, size_t *at);
 
-/* Sets what the loop watches by the state of credit and outbox. */
-void worker_watch(struct worker *w);
 void worker_set_pid(struct worker *w, pid_t pid);
 /* To its process group; kept for later when the pid is not known yet. */
 void worker_signal(struct worker *w, int signo);
 /* Sends signo, and SIGKILL after grace_ms; 0: no SIGKILL follows. */
 void worker_kill(struct worker *w, int signo, uint64_t grace_ms);
-/* It should end soon. If it does not, reap.c ends it and sends EXITED. */
+/* It should end soon. If it does not, exited.c ends it and sends EXITED. */
 void worker_expect_end(struct worker *w);
-/* Has end_timer fire at due_ns, if not sooner. */
-void worker_set_end_timer(struct workers *all, uint64_t due_ns);
 void worker_unlink(struct worker *w); /* Closes its socket. It should end soon. */
 /* It broke the protocol: it is killed, and EXITED says how. */
 void worker_broke(struct worker *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* "home", "worker 5 (rank 3)": for logs */
 const char *worker_name(const struct worker *w, char out[static 48]);
+
+/* ---- worker_io.c: what worker.c and the agent do to sockets, processes and timers ---- */
+/* Sets what the loop watches by the state of credit, outbox and orders. */
+void worker_watch(struct worker *w);
+void worker_close_link(struct worker *w);
+void worker_close(struct worker *w); /* its socket and pipes; also removes its files */
+void worker_destroy_later(struct worker *w);
+/* May this process be one of our ranks whose pid is not known yet? */
+bool worker_may_be(const struct workers *all, pid_t pid);
+void worker_signal_process(pid_t pid, int signo); /* to its group, once it has one */
+/* Has the timer fire at due_ns, if not sooner. */
+void worker_set_timer(struct workers *all, uint64_t due_ns);
 
 /* ---- zygote.c: ranks are forked from a zygote, a Python that has imported already ---- */
 /* README.md says what it is told. */
@@ -99,8 +106,13 @@ MUST_USE int zygote_order(struct worker *zygote, struct worker *w, struct worker
                           const struct span *start, struct err *err);
 /* Forks all ranks that were ordered. */
 MUST_USE int zygote_fork(struct worker *zygote, struct err *err);
+/* A packet from it: READY, or which processes its ranks are. */
+void zygote_says(struct worker *zygote, struct slice packet);
 
-void zygote_event(void *zygote, int fd, unsigned events);
-void zygote_read(struct worker *zygote); /* reads which processes its ranks are */
+/* ---- zygote_io.c ---- */
+/* Raises the limit of descriptors: a rank needs four, and eight while its order waits. */
+void zygote_make_room(const struct workers *all);
+void zygote_event(void *zygote, int fd, unsigned events); /* what the loop calls for its socket */
+void zygote_read(struct worker *zygote);                  /* reads the packets that are there */
 
 #endif

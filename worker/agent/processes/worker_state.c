@@ -1,6 +1,7 @@
 #include "worker/agent/processes/worker_state.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 
@@ -10,7 +11,9 @@
 
 void worker_state_init(struct worker_state *s)
 {
-    *s = (struct worker_state){ .death = DEATH_UNKNOWN, .end_due_ns = UINT64_MAX };
+    *s = (struct worker_state){ .death = DEATH_UNKNOWN,
+                                .end_due_ns = UINT64_MAX,
+                                .kill_due_ns = UINT64_MAX };
 }
 
 bool worker_state_signal(struct worker_state *s, int signo)
@@ -35,6 +38,17 @@ int worker_state_set_pid(struct worker_state *s, pid_t pid, const struct death *
     return s->later;
 }
 
+void worker_state_grace(struct worker_state *s, uint64_t grace_ms, uint64_t now_ns)
+{
+    s->kill_due_ns = grace_ms > UINT64_MAX / 2 / NS_PER_MS ? UINT64_MAX / 2
+                                                           : now_ns + grace_ms * NS_PER_MS;
+}
+
+uint64_t worker_state_due(const struct worker_state *s)
+{
+    return clock_earlier(s->end_due_ns, s->kill_due_ns);
+}
+
 bool worker_state_expect_end(struct worker_state *s, uint64_t now_ns)
 {
     if (s->end_due_ns != UINT64_MAX || s->gone)
@@ -45,10 +59,18 @@ bool worker_state_expect_end(struct worker_state *s, uint64_t now_ns)
 
 enum worker_overdue worker_state_overdue(struct worker_state *s, bool connected)
 {
+    if (s->kill_due_ns < s->end_due_ns) {
+        s->kill_due_ns = UINT64_MAX;
+        return WORKER_KILL;
+    }
     s->end_due_ns = UINT64_MAX;
     if (s->pid == 0 || s->death.known)
         return WORKER_GIVE_UP;
-    return connected ? WORKER_WAIT : WORKER_KILL;
+    if (connected)
+        return WORKER_WAIT;
+    if (!s->broke[0])
+        snprintf(s->broke, sizeof s->broke, "it closed its connection to the agent");
+    return WORKER_KILL;
 }
 
 bool worker_state_killed(const struct worker_state *s, const struct death *d)

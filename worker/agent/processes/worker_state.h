@@ -16,20 +16,21 @@
 #include "worker/agent/processes/death_cause.h"
 
 struct worker_state {
-    pid_t pid;           /* 0: not known yet */
-    bool ready;          /* it has sent READY */
-    bool gone;           /* EXITED was sent */
-    struct death death;  /* of a process that ended before its pid was known */
-    uint64_t end_due_ns; /* when it should have ended; UINT64_MAX: no end is expected */
-    uint64_t sent;       /* bit n: we sent signal n */
-    int later;           /* signal to send once the pid is known; 0: none */
-    char broke[256];     /* how it broke the protocol; "": it did not */
+    pid_t pid;            /* 0: not known yet */
+    bool ready;           /* it has sent READY */
+    bool gone;            /* EXITED was sent */
+    struct death death;   /* of a process that ended before its pid was known */
+    uint64_t end_due_ns;  /* when it should have ended; UINT64_MAX: no end is expected */
+    uint64_t kill_due_ns; /* when SIGKILL is to follow another signal; UINT64_MAX: it is not */
+    uint64_t sent;        /* bit n: we sent signal n */
+    int later;            /* signal to send once the pid is known; 0: none */
+    char broke[256];      /* how it broke the protocol; "": it did not */
 };
 
 enum worker_overdue {
     WORKER_GIVE_UP, /* nothing more will be known of it: EXITED is due */
     WORKER_WAIT,    /* it takes its time to die: a large heap, a core dump */
-    WORKER_KILL,    /* it closed its socket and lives */
+    WORKER_KILL,    /* its grace is over, or it closed its socket and lives */
 };
 
 void worker_state_init(struct worker_state *s);
@@ -39,9 +40,13 @@ bool worker_state_signal(struct worker_state *s, int signo);
  * is known. Returns the signal that is to be sent now; 0: none. */
 int worker_state_set_pid(struct worker_state *s, pid_t pid, const struct death *death,
                          uint64_t now_ns);
+/* SIGKILL is to follow after this time. */
+void worker_state_grace(struct worker_state *s, uint64_t grace_ms, uint64_t now_ns);
+/* When something is to be done next; UINT64_MAX: nothing. */
+uint64_t worker_state_due(const struct worker_state *s);
 /* It should end soon. false: that was known. */
 bool worker_state_expect_end(struct worker_state *s, uint64_t now_ns);
-/* The time for that is over. connected: its socket is still open. */
+/* worker_state_due() is over. connected: its socket is still open. */
 enum worker_overdue worker_state_overdue(struct worker_state *s, bool connected);
 /* Did the agent itself kill it? */
 bool worker_state_killed(const struct worker_state *s, const struct death *d);
