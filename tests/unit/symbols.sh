@@ -4,7 +4,7 @@
 cd "${top_builddir-.}" || exit 1
 outside='zmq_|fork|vfork|posix_spawn|socket|bind$|connect$|listen$|accept|send(to|msg|mmsg)?$|recv|p?poll|epoll|select|clock_gettime|clock$'
 outside="$outside|time$|gettimeofday|nanosleep|u?sleep|kill|wait|pthread|getrandom|random"
-calls="$outside|exec|pipe|open|read$|write$|sysconf|getenv|getpid|gethostname|loop_|process_|clock_system"
+calls="$outside|exec|pipe2?$|open|read$|write$|sysconf|getenv|getpid|gethostname|loop_|process_|clock_system"
 n=0
 bad=0
 

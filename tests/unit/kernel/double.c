@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/le.h"
 #include "tests/unit/tap.h"
 
 static uint64_t set_clock(void *arg)
@@ -69,6 +70,27 @@ static void out_ask(void *arg, const struct request *r, struct slice prompt, boo
     own(w, false);
 }
 
+/* To those of the workers that are on this node, or to its agent itself. */
+static bool to_agent(struct world *w, unsigned node, const uint32_t *workers, size_t n)
+{
+    struct buf list = BUF_INIT;
+    char number[4];
+    bool played = false;
+
+    own(w, true);
+    for (size_t k = 0; k < n; k++)
+        if (w->place[workers[k] % WORLD_WORKERS] == node) {
+            le_put(number, sizeof number, workers[k]);
+            if (buf_add(&list, number, sizeof number) < 0)
+                abort();
+        }
+    if (w->agent && (n == 0 || list.n))
+        played = w->agent(w->agent_arg, node, buf_slice(&list), buf_slice(&w->sent));
+    buf_release(&list);
+    own(w, false);
+    return played;
+}
+
 static int out_send(void *arg, const uint32_t *workers, size_t n, const struct span *m,
                     struct err *err)
 {
@@ -91,7 +113,10 @@ static int out_send(void *arg, const uint32_t *workers, size_t n, const struct s
     if (n)
         w->last = (struct span){ .kind = m->kind, .cell = m->cell, .blob = m->blob };
     buf_clear(&w->sent);
-    return span_encode(m, &w->sent, err);
+    rc = span_encode(m, &w->sent, err);
+    for (unsigned node = 0; rc == 0 && w->agent && node < WORLD_NODES; node++)
+        (void)to_agent(w, node, workers, n);
+    return rc;
 }
 
 static void out_drain(void *arg)
@@ -127,11 +152,13 @@ static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const stru
     own(w, false);
     if (rc < 0)
         abort();
-    if (m->kind == SPAN_GPUS)
-        for (size_t k = 0; k < n; k++)
-            w->asked |= 1u << nodes[k];
     buf_clear(&w->sent);
-    return span_encode(m, &w->sent, err);
+    if (span_encode(m, &w->sent, err) < 0)
+        return -1;
+    for (size_t k = 0; k < n; k++)
+        if (!to_agent(w, nodes[k], NULL, 0) && m->kind == SPAN_GPUS)
+            w->asked |= 1u << nodes[k];
+    return 0;
 }
 
 static int out_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
@@ -196,6 +223,7 @@ static int out_place(void *arg, uint32_t worker, unsigned node)
 {
     struct world *w = arg;
 
+    w->place[worker % WORLD_WORKERS] = node;
     own(w, true);
     if (node != NODE_HERE && buf_addf(&w->log, "place %u on %u\n", worker, node) < 0)
         abort();

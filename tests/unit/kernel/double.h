@@ -5,7 +5,8 @@
 
 #include "kernel/dispatch/private.h"
 
-#define WORLD_NODES 13u
+#define WORLD_NODES   13u
+#define WORLD_WORKERS 64u
 /* the wall clock when the world's clock is 0: noon of 2026-01-01, UTC */
 #define WORLD_WALL_S UINT64_C(1767268800)
 /* what home answers of a cell that reads x */
@@ -33,6 +34,11 @@ struct world {
     const char *arrives;  /* code of a cell that arrives while the shell is drained; once */
     const char *deletes;  /* id of a subshell whose deletion arrives then; once */
     void (*own)(bool on); /* told when what allocates is the double itself; or NULL */
+    unsigned place[WORLD_WORKERS]; /* node of each worker */
+    /* Who plays the agent of that node gets what is sent there, at once. workers: *u32; false:
+     * nobody plays it. NULL: no agent is played. */
+    bool (*agent)(void *arg, unsigned node, struct slice workers, struct slice msg);
+    void *agent_arg;
 };
 
 /* clock is the world's, and lives as long. Two worlds at a time are fine. */
