@@ -230,6 +230,22 @@ def test_ranks_get_their_next_tasks_while_home_computes(four):
         assert values(four.ok(results)) == list(range(40))
 
 
+def test_calls_on_single_ranks_run_at_the_same_time(four):
+    """Each waits for the file of the next one, and rank 3 for none: so they end only if all run at once."""
+    four.ok("import tempfile; place = tempfile.mkdtemp()\n"
+            "def meet(place, rank):\n    import os, time\n    until = time.monotonic() + 60\n"
+            "    while rank < 3 and not os.path.exists('%s/%d' % (place, rank + 1)) and time.monotonic() < until: time.sleep(0.01)\n"
+            "    open('%s/%d' % (place, rank), 'w').close()\n    return int(os.environ['RANK']), time.monotonic() < until\n"
+            "later = [rc[rank].apply_async(meet, place, rank) for rank in range(4)]")
+    assert values(four.ok("[one.get() for one in later]")) == [(rank, True) for rank in range(4)]
+    four.ok("later = [rc[1].apply_async(lambda k=k: (k, __import__('os').environ['RANK'])) for k in range(5)]\n"
+            "bad, one = rc[2].apply_async(divmod, 1, 0), rc[[0]].apply_async(abs, -7)\nview = rc.load_balanced_view(); task = view.apply_async(abs, -8)")
+    assert values(four.ok("[one.get() for one in later], one.get(), task.get()")) == ([(k, "1") for k in range(5)], [7], 8)
+    assert "zero" in four.run("bad.get()").assert_error("ZeroDivisionError").reply["evalue"]
+    four.ok("import numpy; large = numpy.ones(2 << 20)\nlater = [rc[rank].apply_async(lambda x: float(x.sum()), large) for rank in (0, 3)]")
+    assert values(four.ok("[one.get() for one in later], rc[3].apply_sync(abs, -1), rc[3].apply(abs, -2).get()")) == ([float(2 << 20)] * 2, 1, 2)
+
+
 def test_how_far_a_map_is(four):
     four.ok("view = rc.load_balanced_view()\nmapped = view.map_async(lambda x: time.sleep(x) or x, [0] * 20 + [1.5], chunksize=1)")
     assert values(four.ok("mapped.wait(0.7), mapped.progress, len(mapped), 0.5 < mapped.elapsed < 30")) == (False, 20, 21, True)

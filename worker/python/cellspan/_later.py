@@ -19,6 +19,7 @@ from ._worker.remote import remote_error
 _PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
 
 LARGE = 64 << 10  # bytes of a variable
+OWN_MAX = 8 << 20  # bytes of a call for one rank; larger arguments go as variables, and only if they have changed
 AHEAD = 1024  # chunks that wait in the kernel, for while home is busy
 
 _numbers = itertools.count(1)
@@ -91,19 +92,38 @@ def _mapped(home, items, ranks, f, length, chunksize):
         return Mapped(home, f, tasks, Aside(home, {"ranks": ranks}, body, {name: (f,)}, tasks))
 
 
-def _task(home, ranks, f, args, kwargs):
+def _task(home, ranks, *call):
     """f(*args, **kwargs) on one of the ranks, as soon as one is free."""
     __tracebackhide__ = True
+    packed = _packed(home, call)  # first: it refuses what can't be sent
+    return _queue_for(home, ranks, call).add(Task, packed, ranks)
+
+
+def _own(home, rank, *call):
+    """[f(*args, **kwargs)] of this rank, which does such calls one after the other. Those of several ranks run at the same time."""
+    __tracebackhide__ = True
+    packed = _packed(home, call)
+    if len(packed) > OWN_MAX:
+        return _apply(home, [rank], *call)
+    return _queue_for(home, None, call).add(OwnTask, packed, None, rank)
+
+
+def _packed(home, call):
+    __tracebackhide__ = True
     try:
-        packed = vars_bundle.pack_bytes((f, args, kwargs), home.shell.user_ns)
+        return vars_bundle.pack_bytes(call, home.shell.user_ns)
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything
-        raise _unsent(home.captures(), (f, args, kwargs), error) from None
-    call, state = (f, args, kwargs), _state_of_reads(home, (f, args, kwargs))
-    key = None if ranks is None else tuple(ranks)
+        raise _unsent(home.captures(), call, error) from None
+
+
+def _queue_for(home, ranks, call):
+    """The Queue of these ranks that takes tasks, or a new one."""
+    __tracebackhide__ = True
+    state, key = _state_of_reads(home, call), None if ranks is None else tuple(ranks)
     queue = _queues.get(key)
     if queue is None or queue.over() or not queue.has(state):
         queue = _queues[key] = Queue(home, call, state)
-    return queue.add(packed, ranks)
+    return queue
 
 
 def _state_of_reads(home, call):
@@ -122,7 +142,7 @@ def _state_of_reads(home, call):
     return {row[0]: (ns[row[0]], row[1] if row[2] < LARGE else None) for row in rows if row[0] != name}
 
 
-_KINDS = {"apply": _apply, "execute": _execute, "map": _mapped, "task": _task}
+_KINDS = {"apply": _apply, "own": _own, "execute": _execute, "map": _mapped, "task": _task}
 
 
 class Now:
@@ -188,13 +208,14 @@ class Queue(Ahead):
         self._readers = call[:1] if of_function.keys() == state.keys() else call  # sent to all ranks: so without large arguments
         self._state = state
         self._waiting = collections.deque()
+        self._own = collections.defaultdict(collections.deque)  # rank: tasks for it alone
         self._given = []  # Tasks by their number; None: its value has come
 
-    def add(self, packed, ranks):
-        """Adds a task, and lets the ranks begin if they do not run yet."""
+    def add(self, kind, packed, ranks, rank=None):
+        """Adds a task, and lets the ranks begin if they do not run yet. kind: its class; rank: it is for this one."""
         __tracebackhide__ = True
-        task = Task(self, packed)
-        self._waiting.append(task)  # before messages are served: a rank that is free now takes it
+        task = kind(self, packed)
+        (self._waiting if rank is None else self._own[rank]).append(task)  # before messages are served: a rank that is free now takes it
         if self.aside is not None:
             self.home.serve_calls()
         else:
@@ -226,7 +247,10 @@ class Queue(Ahead):
     def __next__(self):
         if not self._waiting:
             raise StopIteration
-        task = self._waiting.popleft()
+        return self._give(self._waiting.popleft())
+
+    def _give(self, task):
+        """The arguments for a rank's attempt()."""
         self._given.append(task)
         packed, task.packed = task.packed, None
         return (packed,)
@@ -245,9 +269,13 @@ class Queue(Ahead):
         return chunk
 
     def _fill(self):
+        for rank in self._ranks:
+            while self._own[rank]:
+                self._taken += 1
+                self._hand([self._give(self._own[rank].popleft())], rank, own=1)
         self._length = self._taken + len(self._waiting)
         super()._fill()
-        if self._ranks and not self._waiting and not self._out:
+        if self._ranks and not self._waiting and not self._out and not any(self._own.values()):
             self._end()
 
 
@@ -291,6 +319,14 @@ class Task:
 
     def progress(self):
         return int(self.done())
+
+
+class OwnTask(Task):
+    """A task for one rank. Its result is a list, as that of a call on several."""
+
+    def result(self):
+        __tracebackhide__ = True
+        return [super().result()]
 
 
 # ---- in a program that is no notebook -----------------------------------------------------------------------------------------

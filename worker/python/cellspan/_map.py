@@ -233,16 +233,21 @@ class _Tasks:
         while not self._ended and self._wants():
             chunk = self._chunk(self._size())
             if chunk:
-                first = self._taken - len(chunk)
-                data = self._packed(chunk, first)
-                self._chunks[first] = len(chunk), len(data)
-                self._out += 1
-                self._out_bytes += len(data)
-                hands.hand(self.home, self._cell, hands.ANY, {"first": first}, data)
+                self._hand(chunk, hands.ANY)
             if self._ended:
                 hands.last(self.home, self._cell)
             if not chunk:
                 break
+
+    def _hand(self, chunk, to, **head):
+        """Hands out the items that were taken last."""
+        __tracebackhide__ = True
+        first = self._taken - len(chunk)
+        data = self._packed(chunk, first)
+        self._chunks[first] = len(chunk), len(data)
+        self._out += 1
+        self._out_bytes += len(data)
+        hands.hand(self.home, self._cell, to, dict(head, first=first), data)
 
     def _wants(self):
         """Should one more chunk be handed out?"""

@@ -277,13 +277,25 @@ class DirectView(_View):
         return None if self._targets == list(range(there)) else list(self._targets)
 
     def apply_async(self, f, *args, **kwargs):
-        """The AsyncResult of f(*args, **kwargs) on each rank, which is begun."""
+        """The AsyncResult of f(*args, **kwargs) on each rank, which is begun. Calls on one rank run at the same time as those on others."""
+        __tracebackhide__ = True
+        return self._begin(f, args, kwargs, alone=len(self._targets) == 1)
+
+    def apply_sync(self, f, *args, **kwargs):
+        """The value, or for several ranks the list of values, of f(*args, **kwargs)."""
+        __tracebackhide__ = True
+        return self._begin(f, args, kwargs, alone=False).get()
+
+    def _begin(self, f, args, kwargs, alone):
         __tracebackhide__ = True
         if not callable(f):
             raise TypeError(f"apply() needs a function, not {type(f).__name__}")
         _api.check_call(f, args, kwargs)
         _later.check_place(self.client._home)
-        later = _later.begin(self.client._home, "apply", self._ranks(), f, args, kwargs)
+        kind, ranks = ("own", self._targets[0]) if alone else ("apply", self._ranks())
+        if alone:
+            self._ranks()  # they are there, or start
+        later = _later.begin(self.client._home, kind, ranks, f, args, kwargs)
         return AsyncResult(later, self._targets, self._single, getattr(f, "__name__", "apply"))
 
     def execute(self, code, silent=True, targets=None, block=None):

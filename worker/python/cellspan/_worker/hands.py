@@ -128,7 +128,7 @@ class Hands:
                     return None
                 load = pieces.load(parts)
                 if load is not None:
-                    self._coming -= 1
+                    self._coming -= not load[0].get("own")  # that one was not asked for
                     return load
             self._waiting = Waiting(self.cell)
             self.worker.wait_for(self._waiting)
