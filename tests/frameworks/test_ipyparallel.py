@@ -44,7 +44,7 @@ def examples(tmp_path_factory):
                    cwd=folder, check=True)
     [archive] = folder.glob("*.tar.gz")
     with tarfile.open(archive) as sdist:
-        sdist.extractall(folder, filter="data")
+        sdist.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # Python 3.11.4
     return folder / archive.name.removesuffix(".tar.gz") / "docs" / "source" / "examples"
 
 
