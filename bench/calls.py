@@ -4,8 +4,9 @@
     bench/calls.py [--monarch PYTHON] [--repeat N] [--calls N] [--ranks 1,4,16]     prints rows of RESULTS.md
 
 PYTHON is that of an environment with torchmonarch. The processes of both systems stay for all repeats, and the systems take turns: in a turn, each
-makes so many calls one after the other, and the turn's figure is their median. The way itself: a question of home's to idle ranks, which takes the
-same way (home, agent, kernel, agent, ranks, and back), but executes nothing. A second table tells how much processor time each process takes for a
+makes so many calls one after the other, and the turn's figure is their median. Then several threads make them, and the figure is the time for all,
+divided by their number. The way itself: a question of home's to idle ranks, which takes the
+same way (home, agent, kernel, agent, ranks, and back), but executes nothing. The last table tells how much processor time each process takes for a
 call, and for the way itself.
 """
 
@@ -28,6 +29,18 @@ def timed(call, calls):
         call()
         found.append(time.perf_counter() - begin)
     return statistics.median(found)
+def together(call, calls, threads):
+    import threading, time
+    def work():
+        for _ in range(calls // threads):
+            call()
+    working = [threading.Thread(target=work) for _ in range(threads)]
+    begin = time.perf_counter()
+    for one in working:
+        one.start()
+    for one in working:
+        one.join()
+    return (time.perf_counter() - begin) / (calls // threads * threads)
 """
 MONARCH = TIMED + """
 import sys
@@ -38,7 +51,9 @@ class One(Actor):
 actor = this_host().spawn_procs({"procs": int(sys.argv[1])}).spawn("one", One)
 print("median", timed(lambda: actor.f.call().get(), 20), flush=True)
 for line in sys.stdin:
-    print("median", timed(lambda: actor.f.call().get(), int(line)), flush=True)
+    calls, threads = map(int, line.split())
+    call = lambda: actor.f.call().get()
+    print("median", together(call, calls, threads) if threads else timed(call, calls), flush=True)
 """
 CELLSPAN = TIMED + """
 import cellspan, os
@@ -50,6 +65,7 @@ assert run() == [1] * %d and len(way()) == %d
 timed(run, 20)
 print(os.getpid(), *cellspan.run(os.getpid, gather=True))
 """
+THREADS = 2, 8
 PROCESSES = "home", "agent", "kernel", "a rank"
 
 
@@ -60,9 +76,9 @@ class Monarch:
         self.process = subprocess.Popen([python, "-c", MONARCH, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._median()
 
-    def calls(self, count):
-        """The median of so many calls, in seconds."""
-        print(count, file=self.process.stdin, flush=True)
+    def calls(self, count, threads=0):
+        """The median of so many calls, in seconds. threads: what a call takes while so many threads make them."""
+        print(count, threads, file=self.process.stdin, flush=True)
         return self._median()
 
     def _median(self):
@@ -88,7 +104,14 @@ class Cellspan:
 
     def calls(self, what, count):
         """The median of so many calls of run or way, in seconds."""
-        return float(self.kernel.must("print(timed(%s, %d))" % (what, count)).output.strip())
+        return self._printed("timed(%s, %d)" % (what, count))
+
+    def together(self, count, threads):
+        """What a call takes while so many threads make them, in seconds."""
+        return self._printed("together(run, %d, %d)" % (count, threads))
+
+    def _printed(self, expression):
+        return float(self.kernel.must("print(%s)" % expression).output.strip())
 
     def spends(self, what, count):
         """{process: seconds of processor time for one of so many calls}. Those of the cell that makes the calls are in it."""
@@ -111,8 +134,9 @@ def spent(pid):
 
 
 def measure(python, n, repeat, calls):
-    """{system: [seconds, ...]}, and {what: {process: seconds}}"""
+    """{system: [seconds, ...]}, {threads: {system: [seconds, ...]}}, and {what: {process: seconds}}"""
     found, spends = {"monarch": [], "cellspan": [], "way": []}, {}
+    threads = {count: {"monarch": [], "cellspan": []} for count in THREADS}
     monarch, cellspan = Monarch(python, n) if python else None, None
     try:
         cellspan = Cellspan(n)
@@ -121,15 +145,23 @@ def measure(python, n, repeat, calls):
                 found["monarch"].append(monarch.calls(calls))
             found["cellspan"].append(cellspan.calls("run", calls))
             found["way"].append(cellspan.calls("way", calls))
+            for count, row in threads.items():
+                if monarch:
+                    row["monarch"].append(monarch.calls(2 * calls, count))
+                row["cellspan"].append(cellspan.together(2 * calls, count))
         spends = {what: cellspan.spends(what, 20 * calls) for what in ("run", "way")}
     finally:
         for system in filter(None, (monarch, cellspan)):
             system.close()
-    return found, spends
+    return found, threads, spends
 
 
 def shown(seconds):
     return "%.2f (%.2f–%.2f)" % tuple(1000 * x for x in (statistics.median(seconds), min(seconds), max(seconds))) if seconds else ""
+
+
+def ratio(row):
+    return "%.2fx" % statistics.median(c / m for c, m in zip(row["cellspan"], row["monarch"])) if row["monarch"] else ""
 
 
 def main():
@@ -142,13 +174,16 @@ def main():
     if options.repeat < 1 or options.calls < 1:
         sys.exit("--repeat, --calls: 1 or more")
     print("| ranks | Monarch, ms | cellspan, ms | cellspan to Monarch | the way itself, ms | turns |\n" + "| --- " * 6 + "|")
-    times = []
+    times, threads = [], []
     for n in map(int, options.ranks.split(",")):
-        row, spends = measure(options.monarch, n, options.repeat, options.calls)
-        ratio = "%.2fx" % statistics.median(c / m for c, m in zip(row["cellspan"], row["monarch"])) if row["monarch"] else ""
-        cells = n, shown(row["monarch"]), shown(row["cellspan"]), ratio, shown(row["way"]), options.repeat
+        row, together, spends = measure(options.monarch, n, options.repeat, options.calls)
+        cells = n, shown(row["monarch"]), shown(row["cellspan"]), ratio(row), shown(row["way"]), options.repeat
+        threads += [(n, count, shown(other["monarch"]), shown(other["cellspan"]), ratio(other)) for count, other in together.items()]
         print("| %s |" % " | ".join(map(str, cells)), flush=True)
         times += [(n, name, *("%.3f" % (1000 * spends[what][process]) for process in PROCESSES)) for what, name in (("run", "a call"), ("way", "the way"))]
+    print("\n| ranks | threads | Monarch, ms for each call | cellspan, ms for each call | cellspan to Monarch |\n" + "| --- " * 5 + "|")
+    for row in threads:
+        print("| %s |" % " | ".join(map(str, row)))
     print("\n| ranks | ms of processor time for | %s |\n%s|" % (" | ".join(PROCESSES), "| --- " * 6))
     for row in times:
         print("| %s |" % " | ".join(map(str, row)))
