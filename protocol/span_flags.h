@@ -61,7 +61,8 @@
     X(HAND, flags, HAND_ANY, 1)                                                                    \
     X(HAND, flags, HAND_MORE, 2)                                                                   \
     X(HAND, flags, HAND_LAST, 4)                                                                   \
-    X(HAND, flags, HAND_DROP, 8)
+    X(HAND, flags, HAND_DROP, 8)                                                                   \
+    X(HAND, flags, HAND_FINISHED, 16)
 
 #define SPAN_FLAG(kind, field, name, value) name = (value),
 enum { SPAN_FLAGS(SPAN_FLAG) };

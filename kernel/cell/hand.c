@@ -14,17 +14,21 @@ struct load {
     bool more;      /* the next one belongs to the same load */
 };
 
-/* A rank takes one more load. */
+/* A rank that has taken a load, or asked for one. */
 struct taker {
     struct taker *next;
     unsigned rank;
+    uint64_t takes; /* so many more loads */
+    uint64_t has;   /* loads that it got and has not finished */
+    uint64_t asked; /* when it asked: a number that grows */
 };
 
 struct hands {
     struct load *waiting, **end;
     size_t loads; /* how many of those that wait are whole */
     bool last;    /* no more loads will come */
-    struct taker *taker, **takers_end;
+    struct taker *taker;
+    uint64_t asks;
 };
 
 /* From now on an interrupt is for home, too. NULL: memory is out. */
@@ -35,7 +39,6 @@ static struct hands *hands_of(struct cell *c)
     if (h || !(h = calloc(1, sizeof *h)))
         return h;
     h->end = &h->waiting;
-    h->takers_end = &h->taker;
     return c->from.hands = h;
 }
 
@@ -56,15 +59,6 @@ static void drop_all(struct hands *h)
     h->loads = 0;
 }
 
-static void drop_taker(struct hands *h)
-{
-    struct taker *first = h->taker;
-
-    if (!(h->taker = first->next))
-        h->takers_end = &h->taker;
-    free(first);
-}
-
 void hand_release(struct cell *c)
 {
     struct hands *h = c->from.hands;
@@ -72,8 +66,10 @@ void hand_release(struct cell *c)
     if (!h)
         return;
     drop_all(h);
-    while (h->taker)
-        drop_taker(h);
+    for (struct taker *t; (t = h->taker);) {
+        h->taker = t->next;
+        free(t);
+    }
     free(h);
     c->from.hands = NULL;
 }
@@ -84,6 +80,25 @@ static void no_memory(struct cell *c)
 }
 
 /* ---- to ranks ---- */
+
+/* NULL: memory is out, and the cell fails. */
+static struct taker *taker_of(struct cell *c, unsigned rank)
+{
+    struct hands *h = hands_of(c);
+    struct taker *t = h ? h->taker : NULL;
+
+    while (t && t->rank != rank)
+        t = t->next;
+    if (t)
+        return t;
+    if (!h || !(t = calloc(1, sizeof *t))) {
+        no_memory(c);
+        return NULL;
+    }
+    t->rank = rank;
+    t->next = h->taker;
+    return h->taker = t;
+}
 
 static void send_down(struct cell *c, const struct member *to, const struct span *m)
 {
@@ -115,23 +130,54 @@ static void send_load(struct cell *c, const struct member *to)
     }
 }
 
-/* The rank that has waited longest gets the oldest load. */
+static const struct member *running(const struct cell *c, unsigned rank)
+{
+    const struct member *member = cell_member(c, rank);
+
+    return member && member->state == MEMBER_RUNNING ? member : NULL;
+}
+
+/* Of the ranks that take a load, the one with the fewest, and of these the one that has waited
+ * longest. So none waits behind another load while a rank is free. NULL: nobody takes one. */
+static struct taker *next_taker(const struct cell *c)
+{
+    struct taker *first = NULL;
+
+    for (struct taker *t = c->from.hands->taker; t; t = t->next)
+        if (t->takes && running(c, t->rank) &&
+            (!first || t->has < first->has || (t->has == first->has && t->asked < first->asked)))
+            first = t;
+    return first;
+}
+
+/* The oldest load is handed out first. */
 static void hand_out(struct cell *c)
 {
     static const struct span none = { .kind = SPAN_HAND };
     struct hands *h = c->from.hands;
+    struct taker *t;
 
-    while (h->taker && (h->loads || h->last)) {
-        const struct member *to = cell_member(c, h->taker->rank);
-
-        drop_taker(h);
-        if (!to || to->state != MEMBER_RUNNING)
-            continue;
-        if (h->loads)
-            send_load(c, to);
-        else
-            send_down(c, to, &none);
+    while ((h->loads || h->last) && (t = next_taker(c))) {
+        t->takes--;
+        if (h->loads) {
+            t->has++;
+            send_load(c, running(c, t->rank));
+        } else {
+            send_down(c, running(c, t->rank), &none);
+        }
     }
+}
+
+/* A load for this rank alone. The rank takes no other until it asks again. */
+static void for_one(struct cell *c, const struct member *to, const struct span *m)
+{
+    struct taker *t = taker_of(c, to->rank);
+
+    if (!t)
+        return;
+    t->takes = 0;
+    t->has++;
+    send_down(c, to, m);
 }
 
 static void add_load(struct cell *c, const struct span *m)
@@ -173,52 +219,46 @@ static void for_any(struct cell *c, const struct span *m)
 void hand_down(struct cell *c, const struct span *m)
 {
     const uint64_t to = m->v[F_HAND_TO].u64;
-    const struct member *member = to <= UINT32_MAX ? cell_member(c, (unsigned)to) : NULL;
+    const struct member *member = to <= UINT32_MAX ? running(c, (unsigned)to) : NULL;
 
     if (cell_runs(c) && m->v[F_HAND_FLAGS].u64 & HAND_ANY)
         for_any(c, m);
-    else if (member && cell_runs(c) && member->state == MEMBER_RUNNING)
-        send_down(c, member, m);
+    else if (member && cell_runs(c))
+        for_one(c, member, m);
     else
         log_debug("hand", "rank %llu runs the cell no more", (unsigned long long)to);
 }
 
 /* ---- to home ---- */
 
-static void add_takers(struct cell *c, unsigned rank, uint64_t n)
+static void note_taker(struct cell *c, unsigned rank, const struct span *m)
 {
-    struct hands *h = c->from.hands;
+    const uint64_t takes = m->v[F_HAND_TAKES].u64;
+    struct taker *t = taker_of(c, rank);
 
-    for (; n > 0; n--) {
-        struct taker *one = calloc(1, sizeof *one);
-
-        if (!one) {
-            no_memory(c);
-            return;
-        }
-        one->rank = rank;
-        *h->takers_end = one;
-        h->takers_end = &one->next;
-    }
+    if (!t)
+        return;
+    if (m->v[F_HAND_FLAGS].u64 & HAND_FINISHED && t->has)
+        t->has--;
+    if (!takes)
+        return;
+    t->takes = takes < TAKES_MAX - t->takes ? t->takes + takes : TAKES_MAX;
+    t->asked = c->from.hands->asks++;
 }
 
 void hand_up(struct cell *c, const struct member *member, const struct span *m)
 {
     struct span up = { .kind = SPAN_HANDED, .worker = SPAN_WORKER_HOME, .cell = c->id };
-    const uint64_t takes = m->v[F_HAND_TAKES].u64;
 
     if (!c->from.is_call || !cell_runs(c) || member->state != MEMBER_RUNNING)
         return;
-    if (!hands_of(c)) {
-        no_memory(c);
-        return;
-    }
     up.v[F_HANDED_FROM].u64 = member->rank;
     up.v[F_HANDED_PARTS].list = m->v[F_HAND_PARTS].list;
     if (up.v[F_HANDED_PARTS].list.n)
         (void)cell_send_home(c, &up);
-    add_takers(c, member->rank, takes < TAKES_MAX ? takes : TAKES_MAX);
-    hand_out(c);
+    note_taker(c, member->rank, m);
+    if (c->from.hands)
+        hand_out(c);
 }
 
 void hand_interrupt(struct cell *c)

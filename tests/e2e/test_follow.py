@@ -139,6 +139,26 @@ def test_a_function_from_a_module_that_was_loaded_again_stays_what_it_is_at_home
     assert rank_values(nb, "(answer(), Thing.new)", 3) == [(22, True)] * 3
 
 
+def test_a_function_that_a_module_has_made_of_the_notebooks_is_still_compared(fresh, tmp_path):
+    """A decorator's wrapper has a module's globals, but the module has no such name."""
+    (tmp_path / "made.py").write_text("import functools\ndef keep(f):\n    @functools.wraps(f)\n    def inner(*args):\n        return f(*args)\n    return inner\n")
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("import contextlib, made\nk = 2\n@contextlib.contextmanager\ndef cm():\n    yield k\n@made.keep\ndef scaled():\n    return 10 * k")
+    code = "%%distribute -n 2 --gather\nwith cm() as value:\n    pass\nvalue, scaled()"
+    assert nb.ok(code).value == "[(2, 20), (2, 20)]"
+    nb.ok("k = 3")
+    assert nb.ok(code).value == "[(3, 30), (3, 30)]"
+
+
+def test_a_class_with_a_metaclass_from_a_module_that_was_loaded_again_is_no_conflict(fresh, tmp_path):
+    (tmp_path / "based.py").write_text("import abc\nclass A(abc.ABC):\n    kind = 1\n")
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("import based, importlib\nfrom based import A")
+    assert rank_values(nb, "A.kind", 2) == [1, 1]
+    nb.ok("importlib.reload(based)")
+    assert rank_values(nb, "A.kind", 2) == [1, 1]
+
+
 def newer(cell):
     """{rank: how often it says that mine.py is newer}."""
     said = "mine.py is newer than what ranks have imported: importlib.reload(mine) or %autoreload 2 at home"

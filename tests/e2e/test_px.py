@@ -246,6 +246,21 @@ def test_calls_on_single_ranks_run_at_the_same_time(four):
     assert values(four.ok("[one.get() for one in later], rc[3].apply_sync(abs, -1), rc[3].apply(abs, -2).get()")) == ([float(2 << 20)] * 2, 1, 2)
 
 
+def test_a_task_goes_to_a_rank_that_is_free(four):
+    """Ranks 0 to 2 wait for a file that the last task makes, so that one must not wait behind them. A sequence that makes its items late is not
+    taken at once."""
+    four.ok("import tempfile; place = tempfile.mkdtemp()\nview = rc.load_balanced_view()\n"
+            "def waits(path):\n    import os, time\n    until = time.monotonic() + 60\n    while not os.path.exists(path) and time.monotonic() < until: time.sleep(0.01)\n"
+            "    return time.monotonic() < until\n"
+            "quick = [view.apply_async(abs, -k) for k in range(40)]\n"
+            "later = [rc[rank].apply_async(waits, place + '/go') for rank in range(3)]\n"
+            "last = view.apply_async(lambda path: open(path, 'w').close(), place + '/go')")
+    assert values(four.ok("last.get(), [one.get() for one in later], [one.get() for one in quick][-1]")) == (None, [True] * 3, 39)
+    four.ok("class Late:\n    made = 0\n    def __len__(self): return 400\n    def __getitem__(self, at):\n        if at >= 400: raise IndexError\n"
+            "        Late.made += 1\n        return at\nlater = view.map_async(lambda x: __import__('time').sleep(0.005) or x, Late()); made = Late.made")
+    assert values(four.ok("made < 100, later.get() == list(range(400))")) == (True, True)
+
+
 def test_how_far_a_map_is(four):
     four.ok("view = rc.load_balanced_view()\nmapped = view.map_async(lambda x: time.sleep(x) or x, [0] * 20 + [1.5], chunksize=1)")
     assert values(four.ok("mapped.wait(0.7), mapped.progress, len(mapped), 0.5 < mapped.elapsed < 30")) == (False, 20, 21, True)

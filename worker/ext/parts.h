@@ -26,8 +26,8 @@ extern PyMethodDef memory_methods[];
 extern PyMethodDef process_methods[];
 
 /* ---- shared.c ---- */
-extern PyMethodDef
-    shared_methods[]; /* murmur2(), capture_limit() and nearest() of cellspan._link */
+/* murmur2(), capture_limit() and nearest() of cellspan._link */
+extern PyMethodDef shared_methods[];
 
 /* ---- cut.c ---- */
 /* Shuts down connections of this process by their inodes, so that a collective that waits on them

@@ -13,14 +13,16 @@ from . import _api, _map
 from ._aside import Aside, check_thread
 from ._base.errors import text_of
 from ._capture import vars_bundle
-from ._worker import pxrank
+from ._worker import hands, pxrank
 from ._worker.remote import remote_error
 
 _PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
 
 LARGE = 64 << 10  # bytes of a variable
 OWN_MAX = 8 << 20  # bytes of a call for one rank; larger arguments go as variables, and only if they have changed
+OWN_AHEAD = 16  # calls for one rank that are there
 AHEAD = 1024  # chunks that wait in the kernel, for while home is busy
+AHEAD_S = 0.1  # seconds that home makes chunks ahead; the rest is made when ranks need it soon
 
 _numbers = itertools.count(1)
 _kept = {}  # at home, for a program that is no notebook: {number: what it has begun}
@@ -82,10 +84,10 @@ def _execute(home, ranks, code):
     return Aside(home, {"ranks": ranks, "no-capture": True}, lambda of: f"{_PX}.captured({of}, {code!r})")
 
 
-def _mapped(home, items, ranks, f, length, chunksize):
-    """cellspan.map() with these tuples of arguments."""
+def _mapped(home, items, ranks, f, length, chunksize, there):
+    """cellspan.map() with these tuples of arguments. there: they need not be made."""
     __tracebackhide__ = True
-    tasks = Ahead(home, iter(items), length, chunksize)
+    tasks = (Ahead if there else _map._Tasks)(home, iter(items), length, chunksize)
     with _api._Slot() as slot:
         name = _api.CALL + slot
         body = lambda of: f"{_PX}.worked({of}, {name}, globals().pop({name!r}))"  # noqa: E731
@@ -102,16 +104,17 @@ def _task(home, ranks, *call):
 def _own(home, rank, *call):
     """[f(*args, **kwargs)] of this rank, which does such calls one after the other. Those of several ranks run at the same time."""
     __tracebackhide__ = True
-    packed = _packed(home, call)
-    if len(packed) > OWN_MAX:
+    packed = _packed(home, call, OWN_MAX)
+    if packed is None:
         return _apply(home, [rank], *call)
     return _queue_for(home, None, call).add(OwnTask, packed, None, rank)
 
 
-def _packed(home, call):
+def _packed(home, call, limit=None):
+    """The call as bytes; None if they are more than `limit`."""
     __tracebackhide__ = True
     try:
-        return vars_bundle.pack_bytes(call, home.shell.user_ns)
+        return vars_bundle.pack_bytes(call, home.shell.user_ns, limit)
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything
         raise _unsent(home.captures(), call, error) from None
 
@@ -189,12 +192,22 @@ class Mapped:
 class Ahead(_map._Tasks):
     """As for a map, but home does not wait: it hands out what there is, so that ranks work while home is busy."""
 
+    _until = 0.0
+
+    def _fill(self):
+        self._until = time.monotonic() + AHEAD_S
+        super()._fill()
+
     def _ahead(self):
-        known = self._length is not None  # else items are made when they are needed
-        return AHEAD if known and self._ranks else super()._ahead()
+        soon = super()._ahead()
+        return max(AHEAD, soon) if soon and time.monotonic() < self._until else soon
 
     def _first_size(self):
-        return 1 if self._length is None else -(-(self._length - self._taken) // AHEAD)
+        """Small ones at first: nobody knows how much work they are."""
+        if self._out < super()._ahead():
+            return 1
+        fits = _map.CHUNK_BYTES * self._out // max(self._out_bytes, 1)  # the chunks so far had few items
+        return max(min(-(-(self._length - self._taken) // AHEAD), fits), 1)
 
 
 class Queue(Ahead):
@@ -209,6 +222,8 @@ class Queue(Ahead):
         self._state = state
         self._waiting = collections.deque()
         self._own = collections.defaultdict(collections.deque)  # rank: tasks for it alone
+        self._own_out = collections.Counter()  # rank: how many of these are out
+        self._own_bytes = 0
         self._given = []  # Tasks by their number; None: its value has come
 
     def add(self, kind, packed, ranks, rank=None):
@@ -270,13 +285,20 @@ class Queue(Ahead):
 
     def _fill(self):
         for rank in self._ranks:
-            while self._own[rank]:
+            while self._own[rank] and self._own_out[rank] < (OWN_AHEAD if self._own_bytes < _map.AHEAD_BYTES else 1):
                 self._taken += 1
                 self._hand([self._give(self._own[rank].popleft())], rank, own=1)
         self._length = self._taken + len(self._waiting)
         super()._fill()
-        if self._ranks and not self._waiting and not self._out and not any(self._own.values()):
+        if self._ranks and not self._waiting and not self._out and not any(self._own.values()) and not any(self._own_out.values()):
             self._end()
+
+    def _count(self, to, chunks, size):
+        if to == hands.ANY:
+            super()._count(to, chunks, size)
+            return
+        self._own_out[to] += chunks
+        self._own_bytes += size
 
 
 class Task:

@@ -49,8 +49,8 @@ def map(
     """[fn(x) for x in xs], computed on the ranks: the results in order. With several iterables, fn gets an item of each, until the
     shortest ends.
 
-    Each rank takes the next items when it is free. The iterables may be generators: items are taken only when a rank wants them. (In
-    a program that is no notebook, all are taken at first.)
+    Each rank takes the next items when it is free. The iterables may be generators: items are taken when ranks need them soon. (In a
+    program that is no notebook, all are taken at first.)
     chunksize: items that a rank takes at once (None: chosen by the time that they take). Other options: as in run(). If fn has
     keyword arguments, use functools.partial.
 
@@ -176,7 +176,7 @@ class _Tasks:
         self._item_s = self._item_bytes = None  # of one item: seconds, and bytes of arguments or result
         self._proven = 1  # items of the largest chunk that was finished
         self._ranks = set()  # those that have begun
-        self._chunks = {}  # number of the first item: (items, size of the arguments), then the results
+        self._chunks = {}  # number of the first item: (items, size of the arguments, for which rank), then the results
         self._out = self._out_bytes = 0  # chunks that were handed out and whose results have not come
         self._cell = 0
 
@@ -185,6 +185,9 @@ class _Tasks:
         __tracebackhide__ = True
         if self.error is not None:
             raise self.error
+        for first, found in self._chunks.items():
+            if not isinstance(found, list):
+                raise RuntimeError(f"map(): the results of {found[0]} items from item {first} on have not come")
         return [result for first in sorted(self._chunks) for result in self._chunks[first]]
 
     def come(self):
@@ -200,8 +203,8 @@ class _Tasks:
             self._end()
             return
         if "first" in head:
-            self._out -= 1
-            self._out_bytes -= self._chunks[head["first"]][1]
+            _, size, to = self._chunks[head["first"]]
+            self._count(to, -1, -size)
             self._learn(head, len(data))
             self._chunks[head["first"]] = vars_bundle.unpack_bytes(data, self.home.shell.user_ns)
             del data
@@ -217,11 +220,12 @@ class _Tasks:
     def _end(self):
         """Ranks end when they have finished what they have."""
         self._ended = True
-        hands.last(self.home, self._cell, drop=True)
+        if self._cell:
+            hands.last(self.home, self._cell, drop=True)
 
     def _learn(self, head, size):
         """Notes what items of this chunk took."""
-        count, sent = self._chunks[head["first"]]
+        count, sent, _ = self._chunks[head["first"]]
         self._proven = max(self._proven, count)
         took, bytes_ = head["seconds"] / count, max(size, sent) / count
         self._item_s = took if self._item_s is None else 0.6 * self._item_s + 0.4 * took
@@ -244,10 +248,14 @@ class _Tasks:
         __tracebackhide__ = True
         first = self._taken - len(chunk)
         data = self._packed(chunk, first)
-        self._chunks[first] = len(chunk), len(data)
-        self._out += 1
-        self._out_bytes += len(data)
+        self._chunks[first] = len(chunk), len(data), to
+        self._count(to, 1, len(data))
         hands.hand(self.home, self._cell, to, dict(head, first=first), data)
+
+    def _count(self, to, chunks, size):
+        """So many more are out."""
+        self._out += chunks
+        self._out_bytes += size
 
     def _wants(self):
         """Should one more chunk be handed out?"""

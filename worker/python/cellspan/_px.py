@@ -220,7 +220,8 @@ class _View:
         name = getattr(f, "__name__", "map")
         if items is None:
             return TaskResult(_later.Now([]), name, 0)
-        return TaskResult(_later.begin(self.client._home, "map", items, self._ranks(), f, length, chunksize), name, length)
+        there = all(isinstance(one, (list, tuple, range, str, bytes, dict, set, frozenset)) for one in sequences)
+        return TaskResult(_later.begin(self.client._home, "map", items, self._ranks(), f, length, chunksize, there), name, length)
 
     def map(self, f, *sequences, block=None, chunksize=None):
         """map_sync() where the view blocks, else map_async()."""
@@ -277,7 +278,8 @@ class DirectView(_View):
         return None if self._targets == list(range(there)) else list(self._targets)
 
     def apply_async(self, f, *args, **kwargs):
-        """The AsyncResult of f(*args, **kwargs) on each rank, which is begun. Calls on one rank run at the same time as those on others."""
+        """The AsyncResult of f(*args, **kwargs) on each rank, which is begun. Calls on one rank run at the same time as those on others;
+        if a rank dies, those of the others end, too."""
         __tracebackhide__ = True
         return self._begin(f, args, kwargs, alone=len(self._targets) == 1)
 
@@ -292,10 +294,9 @@ class DirectView(_View):
             raise TypeError(f"apply() needs a function, not {type(f).__name__}")
         _api.check_call(f, args, kwargs)
         _later.check_place(self.client._home)
-        kind, ranks = ("own", self._targets[0]) if alone else ("apply", self._ranks())
-        if alone:
-            self._ranks()  # they are there, or start
-        later = _later.begin(self.client._home, kind, ranks, f, args, kwargs)
+        ranks = self._ranks()
+        kind, on = ("own", self._targets[0]) if alone else ("apply", ranks)
+        later = _later.begin(self.client._home, kind, on, f, args, kwargs)
         return AsyncResult(later, self._targets, self._single, getattr(f, "__name__", "apply"))
 
     def execute(self, code, silent=True, targets=None, block=None):

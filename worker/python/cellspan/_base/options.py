@@ -73,7 +73,10 @@ def _word(text):
 
 
 def _refuse(magic, flag, known):
-    near = _link.nearest(flag, list(known))
+    try:
+        near = _link.nearest(flag, list(known))
+    except ValueError:  # it has a NUL, or is no text
+        near = None
     _fail(f"{magic}: {flag}: unknown option" + (f"; did you mean {near}?" if near else f"; {magic} --help lists them"))
 
 

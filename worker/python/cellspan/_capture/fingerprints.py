@@ -44,7 +44,7 @@ class Sent:
 class Known:
     """What is known about one name: its version, and digests of its value."""
 
-    __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed", "cells")
+    __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed", "cells", "by_name")
 
     def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
         self.version = self.since = version
@@ -56,6 +56,7 @@ class Known:
         self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
         self.size = size
         self.failed = failed  # why it can't be pickled
+        self.by_name = False  # its pickle holds only the name that its module gives it
         self.cells = -1  # number of home's cells that had begun at the last check
 
     def is_proven(self):

@@ -102,12 +102,13 @@ class Kept:
 
 class Origin:
     """Where a name's value came from: kept: the bundle, or None; why: why there is none; ident: the value's id(); grads: the
-    gradients that it had then, as {id: (weak reference, version)}."""
+    gradients that it had then, as {id: (weak reference, version)}; by_name: reducers.is_by_name() then."""
 
-    __slots__ = ("kept", "why", "ident", "grads")
+    __slots__ = ("kept", "why", "ident", "grads", "by_name")
 
-    def __init__(self, kept, why, ident, grads):
-        self.kept, self.why, self.ident, self.grads = kept, why, ident, grads
+    def __init__(self, kept, why, value, grads):
+        self.kept, self.why, self.ident, self.grads = kept, why, id(value), grads
+        self.by_name = reducers.is_by_name(value)
 
     def has_seen(self, grad):
         """Did it have this gradient then, with the same content?"""
@@ -135,7 +136,7 @@ class Origins:
         names = [name for name in names if not name.startswith(EACH_TIME)]
         kept, why = self._keep(fd, size) if names else (None, "")
         for name in names:
-            self._of[name] = Origin(kept, why, id(self.user_ns.get(name)), grads or {})
+            self._of[name] = Origin(kept, why, self.user_ns.get(name), grads or {})
             self._watched.discard(name)
             self.deleted.discard(name)
 
@@ -243,7 +244,7 @@ class Origins:
         origin = self._of.get(name)
         if origin is None and isinstance(self.user_ns[name], types.ModuleType):
             return "same"  # imported here and at home; home may have imported more submodules; see keeps()
-        if origin is not None and origin.ident == id(self.user_ns[name]) and reducers.is_modules_own(self.user_ns[name]):
+        if origin is not None and origin.by_name and origin.ident == id(self.user_ns[name]):
             return "same"
         if origin is None or origin.why == OWN:
             return "changed"

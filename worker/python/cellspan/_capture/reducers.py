@@ -165,15 +165,6 @@ def is_importable(module):
     return getattr(module, "__spec__", None) is not None or getattr(module, "__file__", None) is not None
 
 
-def is_modules_own(value):
-    """Is it a function or a class of an importable module? Its pickle holds the name alone, so it can't be changed in place; but once the
-    module was loaded again, another object has that name."""
-    if type(value) is types.FunctionType:
-        return module_of(value.__globals__) is not None
-    module = sys.modules.get(value.__module__) if type(value) is type else None
-    return module is not None and module.__name__ not in ("__main__", "__mp_main__") and is_importable(module)
-
-
 def annotations_of(function):
     """A function's annotations; none if they use a name that does not exist yet."""
     try:
@@ -182,7 +173,15 @@ def annotations_of(function):
         return {}
 
 
-class Pickler(cloudpickle.Pickler):
+class Found:
+    """What a Pickler finds in a value. At first: nothing, as in a number."""
+
+    def __init__(self):
+        self.pieces, self.storages = Pieces(), tensors.Storages()
+        self.reads, self.writes, self.arrays, self.grads = {}, {}, set(), []
+
+
+class Pickler(cloudpickle.Pickler, Found):
     """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .arrays, .grads.
 
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
@@ -192,13 +191,8 @@ class Pickler(cloudpickle.Pickler):
     """
 
     def __init__(self, chunks, user_ns, submodules=None):
-        self.pieces = Pieces()
-        super().__init__(chunks, protocol=5, buffer_callback=self.pieces)
-        self.storages = tensors.Storages()
-        self.reads = {}
-        self.writes = {}
-        self.arrays = set()
-        self.grads = []
+        Found.__init__(self)
+        cloudpickle.Pickler.__init__(self, chunks, protocol=5, buffer_callback=self.pieces)
         self._user_ns = user_ns
         self._submodules = submodules or {}
         self._sources = {}
@@ -358,6 +352,12 @@ class GradPickler(Pickler):
         return super().reducer_override(obj)
 
 
+def is_by_name(value):
+    """Is it a function or a class whose pickle holds its name alone, as its module has it now? Such a value can't be changed in place. But
+    once the module was loaded again, another object has that name, and the old one would be pickled in another way."""
+    return isinstance(value, (types.FunctionType, type)) and _found_by_name(value)
+
+
 def _found_by_name(obj):
     """Can another process find obj by its module and qualified name?"""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
@@ -388,14 +388,6 @@ for _name in ("ParamSpec", "TypeVarTuple"):
         _own[getattr(typing, _name)] = Pickler._reduce_param_spec
 
 
-class _Simple:
-    """What a Pickler finds in a value that needs no reducers: nothing."""
-
-    def __init__(self):
-        self.pieces, self.storages = Pieces(), tensors.Storages()
-        self.reads, self.writes, self.arrays, self.grads = {}, {}, set(), []
-
-
 class Pickled:
     """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, arrays, grads: as in Pickler.
 
@@ -405,7 +397,7 @@ class Pickled:
     def __init__(self, obj, user_ns=None, limit=None, submodules=None, chunks=None, make=Pickler):
         self.chunks = Chunks(limit) if chunks is None else chunks
         if type(obj) in SIMPLE or (type(obj) is str and len(obj) <= TEXT_MAX):
-            pickler = _Simple()
+            pickler = Found()
             self.chunks.write(pickle.dumps(obj, protocol=5))
         else:
             pickler = make(self.chunks, rebuild.main_namespace() if user_ns is None else user_ns, submodules)

@@ -154,9 +154,9 @@ def flat(pickled, limit=None, parts=()):
     return b"".join(written)
 
 
-def pack_bytes(obj, user_ns=None):
-    """As pack(), but returns the bundle's bytes, of any size."""
-    return flat(reducers.Pickled(obj, user_ns))
+def pack_bytes(obj, user_ns=None, limit=None):
+    """As pack(), but returns the bundle's bytes; None if they are more than `limit`."""
+    return flat(reducers.Pickled(obj, user_ns), limit)
 
 
 def place(pickled):

@@ -26,9 +26,9 @@ ANY = -1  # instead of a rank: whichever takes it
 QUICK_S = 0.05  # after a load that took less than this, a rank has a second one waiting
 
 
-def hand(worker, cell, to, head, data=b"", takes=0):
-    """Sends a load. worker: home or the rank; cell: the kernel's number of the cell on ranks; to: a rank, or ANY (ranks: 0). takes: a
-    rank takes so many more loads of those that are for any."""
+def hand(worker, cell, to, head, data=b"", flags=0, takes=0):
+    """Sends a load. worker: home or the rank; cell: the kernel's number of the cell on ranks; to: a rank, or ANY (ranks: 0). flags: of a
+    rank's HAND; takes: a rank takes so many more loads of those that are for any."""
     view = memoryview(data)
     for at in range(0, max(len(view), 1), PIECE):
         more = at + PIECE < len(view)
@@ -36,7 +36,7 @@ def hand(worker, cell, to, head, data=b"", takes=0):
         if to == ANY:
             _for_any(worker, cell, _link.HAND_MORE if more else 0, parts)
         else:
-            worker.send("HAND", cell, {"to": to, "flags": 0, "takes": 0 if more else takes, "parts": parts})
+            worker.send("HAND", cell, {"to": to, "flags": 0 if more else flags, "takes": 0 if more else takes, "parts": parts})
 
 
 def last(worker, cell, drop=False):
@@ -95,7 +95,7 @@ class Hands:
         self.of = of
         self._inbox = collections.deque()
         self._waiting = None
-        self._coming = 0  # loads that were asked for and not begun
+        self._coming = 0  # loads for any rank that were asked for and not begun
 
     def __enter__(self):
         self.worker.hands = self
@@ -111,11 +111,11 @@ class Hands:
             if self._waiting is not None:
                 self._waiting.set(None)
 
-    def send(self, data=b"", ahead=0, **head):
-        """ahead: how many loads that are for any rank should be on their way to this one."""
+    def send(self, data=b"", ahead=0, finished=False, **head):
+        """ahead: how many loads that are for any rank should be on their way to this one; finished: it has finished one."""
         takes = max(ahead - self._coming, 0)
         self._coming += takes
-        hand(self.worker, self.cell, 0, dict(head, of=self.of), data, takes)
+        hand(self.worker, self.cell, 0, dict(head, of=self.of), data, _link.HAND_FINISHED if finished else 0, takes)
 
     def receive(self):
         """Waits for the next load: (head, data). None: no more come."""
@@ -128,10 +128,20 @@ class Hands:
                     return None
                 load = pieces.load(parts)
                 if load is not None:
-                    self._coming -= not load[0].get("own")  # that one was not asked for
+                    self._begun(load[0])
                     return load
             self._waiting = Waiting(self.cell)
             self.worker.wait_for(self._waiting)
+
+
+    def _begun(self, head):
+        """A load is begun. With one for this rank alone, the kernel has forgotten what the rank had asked for: those that are here came
+        before that."""
+        if head.get("own"):
+            heads = [json.loads(bytes(parts[0])) for parts in self._inbox if parts]
+            self._coming = sum(not (head.get("more") or head.get("own")) for head in heads)
+        else:
+            self._coming = max(self._coming - 1, 0)
 
 
 def this_rank():
@@ -147,7 +157,7 @@ def work(fn, of):
     worker = this_rank()
     ns = worker.shell.user_ns
     with Hands(worker, of) as hands:
-        hands.send(ready=1, world=int(os.environ["WORLD_SIZE"]), ahead=1)
+        hands.send(ready=1, ahead=1)
         while True:
             load = hands.receive()
             if load is None:
@@ -159,7 +169,7 @@ def work(fn, of):
             for at, item in enumerate(items, head["first"]):
                 results.append(_call(hands, fn, at, item))
             seconds = time.perf_counter() - began
-            hands.send(_results(hands, results, head["first"], ns), first=head["first"], seconds=seconds, ahead=2 if seconds < QUICK_S else 1)
+            hands.send(_results(hands, results, head["first"], ns), finished=True, ahead=2 if seconds < QUICK_S else 1, first=head["first"], seconds=seconds)
 
 
 def _call(hands, fn, at, item):
