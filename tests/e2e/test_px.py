@@ -246,6 +246,11 @@ def test_calls_on_single_ranks_run_at_the_same_time(four):
     assert values(four.ok("[one.get() for one in later], rc[3].apply_sync(abs, -1), rc[3].apply(abs, -2).get()")) == ([float(2 << 20)] * 2, 1, 2)
 
 
+def test_the_error_of_a_rank_is_the_maps_though_home_computes(four):
+    four.ok("view = rc.load_balanced_view()\nlater = view.map_async(lambda x: 1 // (x - 5), range(40))\ntime.sleep(1)")
+    assert "zero" in four.run("later.get()").assert_error("ZeroDivisionError").reply["evalue"]
+
+
 def test_a_task_goes_to_a_rank_that_is_free(four):
     """Ranks 0 to 2 wait for a file that the last task makes, so that one must not wait behind them. A sequence that makes its items late is not
     taken at once."""

@@ -207,7 +207,7 @@ class Ahead(_map._Tasks):
         if self._out < super()._ahead():
             return 1
         fits = _map.CHUNK_BYTES * self._out // max(self._out_bytes, 1)  # the chunks so far had few items
-        return max(min(-(-(self._length - self._taken) // AHEAD), fits), 1)
+        return max(min(-(-self._length // AHEAD), fits), 1)
 
 
 class Queue(Ahead):
@@ -292,6 +292,9 @@ class Queue(Ahead):
         super()._fill()
         if self._ranks and not self._waiting and not self._out and not any(self._own.values()) and not any(self._own_out.values()):
             self._end()
+
+    def _first_size(self):
+        return 1
 
     def _count(self, to, chunks, size):
         if to == hands.ANY:

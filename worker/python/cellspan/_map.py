@@ -134,7 +134,7 @@ def call(home, fn, items, length, chunksize, options):
 
 def reason(home, fn, tasks, error):
     """What to raise for a map that ended with this exception."""
-    if tasks.error is not None:
+    if tasks.error is not None and not isinstance(tasks.error, KeyboardInterrupt):  # home is interrupted, too, when ranks fail
         return tasks.error
     why = home.captures().refusal(fn) if type(error) is TypeError else None
     if why:
