@@ -390,3 +390,10 @@ def test_what_lies_on_a_gpu_is_counted(nb, monkeypatch):
     fd, _, on_gpu = nb.capture.pack("x,y,z")
     os.close(fd)
     assert on_gpu == 4024
+
+
+def test_an_integer_of_more_digits_than_repr_writes_travels(nb):
+    nb.ns["n"] = 10**5000
+    assert versions(nb, "n", send=True) == versions(nb, "n")
+    nb.ns["n"] += 1
+    assert versions(nb, "n") != {}

@@ -381,6 +381,8 @@ class Capture:
     def _simple(self, value):
         """A digest of a value that needs no pickle, or None."""
         kind = type(value)
+        if kind is int and value.bit_length() > 4096:  # repr() may refuse it
+            return None
         if kind in SIMPLE or (kind in (str, bytes) and len(value) <= TEXT_MAX):
             return kind, repr(value)
         if kind is types.ModuleType and reducers.is_importable(value):
