@@ -251,6 +251,14 @@ def test_the_error_of_a_rank_is_the_maps_though_home_computes(four):
     assert "zero" in four.run("later.get()").assert_error("ZeroDivisionError").reply["evalue"]
 
 
+def test_what_is_done_is_kept_when_a_rank_dies_while_home_computes(four):
+    four.ok("view = rc.load_balanced_view()\n"
+            "later = [view.apply_async(lambda x: (time.sleep(0.02), os._exit(9) if x == 20 else x)[1], x) for x in range(40)]\ntime.sleep(2)\n"
+            "def what(one):\n    try:\n        return one.get()\n    except Exception as error:\n        return type(error).__name__")
+    found = values(four.ok("[what(one) for one in later]"))
+    assert found[:16] == list(range(16)) and found[20] == "RankDied", found
+
+
 def test_a_task_goes_to_a_rank_that_is_free(four):
     """Ranks 0 to 2 wait for a file that the last task makes, so that one must not wait behind them. A sequence that makes its items late is not
     taken at once."""

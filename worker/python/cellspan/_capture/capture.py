@@ -337,7 +337,7 @@ class Capture:
             return self._note(name, old, None, failed=f"home has no variable {name}"), {}
         value = self.user_ns[name]
         assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
-        if not assigned and old is not None and old.by_name and old.ident == id(value):
+        if not assigned and old is not None and old.by_name and old.ident == id(value) and not reducers.is_by_name(value):
             known, inner = old, {}
         else:
             known, inner = self._look_at_value(name, value, old, assigned, writes, proof)

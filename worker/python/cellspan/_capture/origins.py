@@ -244,7 +244,8 @@ class Origins:
         origin = self._of.get(name)
         if origin is None and isinstance(self.user_ns[name], types.ModuleType):
             return "same"  # imported here and at home; home may have imported more submodules; see keeps()
-        if origin is not None and origin.by_name and origin.ident == id(self.user_ns[name]):
+        value = self.user_ns[name]
+        if origin is not None and origin.by_name and origin.ident == id(value) and not reducers.is_by_name(value):
             return "same"
         if origin is None or origin.why == OWN:
             return "changed"

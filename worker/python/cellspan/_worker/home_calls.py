@@ -176,10 +176,17 @@ class Calls(Worker):
         load = received(self.pieces, message, self.servers)
         server = self.servers.get(load[0]["of"]) if load else None
         if server is not None:
-            cell, rank = message.cell, message.fields["from"]
-            _, error = self.attempt(cell, server.take, cell, rank, *load)
+            cell, begun = message.cell, []
+
+            def take():
+                begun.append(True)
+                server.take(cell, message.fields["from"], *load)
+
+            _, error = self.attempt(cell, take)
             if error is not None:
                 server.stop(error)
+                if not begun:  # interrupted before; what the rank has brought is wanted all the same
+                    self.attempt(cell, take)
 
 
 class _Working:
