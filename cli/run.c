@@ -169,9 +169,15 @@ static void show_help(void)
 static void in_own_words(struct err *err)
 {
     static const char theirs[] = "%distribute", ours[] = "cellspan run";
+    static const char script[] = "which script?"; /* and how a notebook names it */
     char *at = strstr(err->text, theirs);
     char rest[sizeof err->text];
 
+    if (strstr(err->text, script)) {
+        snprintf(err->text, sizeof err->text,
+                 "%s (cellspan run [options] script.py [args...], or -m module)", script);
+        return;
+    }
     if (!at || (at > err->text && at[-1] == '%'))
         return;
     snprintf(rest, sizeof rest, "%s", at + sizeof theirs - 1);
@@ -188,9 +194,6 @@ static int check(struct slice line, const char *script, struct err *err)
 
     if (plan_peek(line, &options) != 1)
         return err_set(err, "these arguments can't be passed on");
-    if (!*script)
-        return err_set(err,
-                       "which script? (cellspan run [options] script.py [args...], or -m module)");
     if (plan_parse(line, options, &plan, err) < 0) {
         in_own_words(err);
         return -1;

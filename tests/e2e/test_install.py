@@ -279,6 +279,7 @@ def test_run_speaks_of_itself(cellspan):
         code, out, err = cellspan("run", *words)
         assert code == 2 and "distribute" not in err and len(err.splitlines()) == 1, err
     assert "cellspan run --help lists them" in cellspan("run", "--zzzzzz", "x.py")[2]
+    one_line(cellspan("run", "-n", 1, "--timeuot"), "did you mean --timeout?")
 
 
 # -- completion

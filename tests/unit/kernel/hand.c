@@ -142,6 +142,51 @@ static void parts_of_a_load_stay_together(void)
     world_close(&w);
 }
 
+static void a_rank_with_a_load_of_its_own_is_not_free(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span finished = { .kind = SPAN_HAND, .v[F_HAND_FLAGS].u64 = HAND_FINISHED };
+
+    begin_call(&w, &clock);
+    takes(&w, 3, 1);
+    takes(&w, 2, 1);
+    hands(&w, SPAN_WORKER_HOME, w.nb->cell->id, 1, "its own");
+    ok(logged(&w, "send HANDED 3"), "a load for one rank is sent at once");
+    buf_clear(&w.log);
+    for_any(&w, 0, "first");
+    ok(logged(&w, "send HANDED 2") && !times(&w, "HANDED 3"),
+       "the next load is not that rank's, which asked first");
+    for_any(&w, 0, "second");
+    ok(times(&w, "HANDED") == 1, "and it takes none before it asks again");
+    takes(&w, 2, 1);
+    ok(times(&w, "HANDED 2") == 2, "the one that asks gets it");
+    takes(&w, 2, 1);
+    finished.cell = w.nb->cell->id;
+    finished.v[F_HAND_TAKES].u64 = 1;
+    say(&w, 3, finished);
+    buf_clear(&w.log);
+    for_any(&w, 0, "third");
+    ok(logged(&w, "send HANDED 3") && !times(&w, "HANDED 2"),
+       "of two that take one, it goes to the rank that has finished its loads");
+    world_close(&w);
+}
+
+static void a_load_of_which_half_is_dropped(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_call(&w, &clock);
+    for_any(&w, HAND_MORE, "half");
+    for_any(&w, HAND_DROP, NULL);
+    for_any(&w, 0, "whole");
+    takes(&w, 2, 2);
+    ok(times(&w, "HANDED") == 1 && sent(&w, "whole"),
+       "what was dropped is no part of the next load");
+    world_close(&w);
+}
+
 static void the_last_load_is_said(void)
 {
     struct clock clock;
@@ -251,6 +296,8 @@ int main(void)
     a_call_that_home_does_not_wait_for();
     loads_go_to_whoever_takes_them();
     parts_of_a_load_stay_together();
+    a_rank_with_a_load_of_its_own_is_not_free();
+    a_load_of_which_half_is_dropped();
     the_last_load_is_said();
     a_rank_that_has_ended_gets_none();
     return plan_done();

@@ -133,7 +133,6 @@ class Hands:
             self._waiting = Waiting(self.cell)
             self.worker.wait_for(self._waiting)
 
-
     def _begun(self, head):
         """A load is begun. With one for this rank alone, the kernel has forgotten what the rank had asked for: those that are here came
         before that."""
@@ -169,7 +168,8 @@ def work(fn, of):
             for at, item in enumerate(items, head["first"]):
                 results.append(_call(hands, fn, at, item))
             seconds = time.perf_counter() - began
-            hands.send(_results(hands, results, head["first"], ns), finished=True, ahead=2 if seconds < QUICK_S else 1, first=head["first"], seconds=seconds)
+            ahead = 2 if seconds < QUICK_S else 1
+            hands.send(_results(hands, results, head["first"], ns), ahead, finished=True, first=head["first"], seconds=seconds)
 
 
 def _call(hands, fn, at, item):
