@@ -564,6 +564,8 @@ def test_a_debugger_that_is_busy_delays_one_cell_and_says_so(nb, tmp_path):
     assert late not in nb.ok("2 + 2").stderr
     nb.ok("gate.set()")
     assert not nb.wait(asked).reply["success"]  # after 5 s the kernel has answered for home
+    # until home's own answer comes, a moment after the gate is open, the kernel does not wait for it
+    assert wait_until(lambda: nb.ask("richInspectVariables", {"variableName": "gate"}).get("success"), 60)
     code = "x = 1\ny = 2"
     nb.breakpoints(code, 2)
     cell = nb.start(code)
