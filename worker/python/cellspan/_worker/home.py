@@ -240,6 +240,7 @@ class Home(Calls):
 
     def set_parent(self, parent):
         """From now on output of this task or thread belongs to the cell of `parent`. Returns a token for reset_parent()."""
+        self.streams.expect_others()
         return _current.set(self.number_of(parent))
 
     def reset_parent(self, token):
