@@ -362,7 +362,7 @@ def variables(lab):
 def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
     pytest.importorskip("debugpy")
     lab.debug(DEBUGGED, 5)
-
+    lab.wait_output(0, "ranks 0-2 at a breakpoint")
     assert wait_until(lambda: "double" in variables(lab), 60), variables(lab)
     lab.run(1, "%ranks debug -r 2")
     assert wait_until(lambda: re.search(r"rank\W+2\b", variables(lab)), 60), variables(lab)
