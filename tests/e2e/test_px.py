@@ -64,7 +64,8 @@ def test_noblock_lets_home_go_on(four):
     cell = four.ok("%pxresult")
     assert "[stdout:2] went\n" in cell.stdout and shown(cell) == {k: str(k) for k in range(4)}
     assert values(four.ok("later.get(), later.successful()")) == (["0", "1", "2", "3"], True)
-    assert four.ok("%px --noblock 2").value == "<AsyncResult(%px): pending>"
+    # The ranks may have ended before home shows the value.
+    assert four.ok("%px --noblock 2").value in ("<AsyncResult(%px): pending>", "<AsyncResult(%px): finished>")
     assert values(four.ok("found = get_ipython().run_cell_magic('px', '--noblock --targets 1', '2')\nfound.get()")) == ["2"]
 
 
