@@ -3,8 +3,11 @@
  * the client's own, ZeroMQ's and HMAC's; what another kernel takes beyond that is that kernel's
  * own. It parses no JSON, so it serves roundtrip.py and nobody else.
  *
+ * With PROCESSES, each cell also asks the last one of so many processes in a row, over plain
+ * sockets. That is the least that a kernel can do whose cells run in another process.
+ *
  *   cc -O2 -pthread floor.c -o floor $(pkg-config --cflags --libs libzmq libsodium jansson)
- *   ./floor CONNECTION_FILE
+ *   ./floor CONNECTION_FILE [PROCESSES]
  */
 #include <jansson.h>
 #include <pthread.h>
@@ -12,7 +15,9 @@
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -37,6 +42,7 @@ struct floor {
     const json_t *connection;
     const char *key;
     void *context, *shell, *control, *in, *iopub, *heartbeat;
+    int behind;          /* a socket to the process that cells ask; -1: none */
     unsigned long sent;  /* messages: their ids */
     unsigned long count; /* execution_count */
     struct frame frame[FRAMES];
@@ -133,6 +139,54 @@ static bool receive(struct floor *f, void *socket)
            sodium_memcmp(hex, f->frame[SIGNATURE].bytes, HEX_MAX - 1) == 0;
 }
 
+/* In a process of the row: answers, or asks the next one. Ends with the socket. */
+static void pass_on(int from, int next)
+{
+    char bytes[FRAME_MAX];
+    ssize_t n;
+
+    while ((n = recv(from, bytes, sizeof bytes, 0)) > 0) {
+        if (next >= 0 &&
+            (send(next, bytes, (size_t)n, 0) != n || (n = recv(next, bytes, sizeof bytes, 0)) <= 0))
+            return;
+        if (send(from, bytes, (size_t)n, 0) != n)
+            return;
+    }
+}
+
+/* Starts the row. Returns the socket to its first process, or -1. */
+static int start_row(long processes)
+{
+    int fd[2], next = -1;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd) < 0)
+        return -1;
+    switch (fork()) {
+    case -1:
+        return -1;
+    case 0:
+        close(fd[0]);
+        if (processes == 1 || (next = start_row(processes - 1)) >= 0)
+            pass_on(fd[1], next);
+        _exit(0);
+    default:
+        close(fd[1]);
+        return fd[0];
+    }
+}
+
+static void ask_behind(const struct floor *f)
+{
+    const struct frame *content = &f->frame[CONTENT];
+    char answer[FRAME_MAX];
+
+    if (f->behind >= 0 && (send(f->behind, content->bytes, content->n, 0) < 0 ||
+                           recv(f->behind, answer, sizeof answer, 0) <= 0)) {
+        perror("the processes behind the floor");
+        exit(1);
+    }
+}
+
 static void execute(struct floor *f, void *socket)
 {
     const char *content = f->frame[CONTENT].bytes;
@@ -141,6 +195,7 @@ static void execute(struct floor *f, void *socket)
     if (!strstr(content, "\"silent\": true") && !strstr(content, "\"silent\":true")) {
         snprintf(text, sizeof text, "{\"code\":\"1+1\",\"execution_count\":%lu}", ++f->count);
         publish(f, "execute_input", text);
+        ask_behind(f);
         snprintf(text, sizeof text,
                  "{\"data\":{\"text/plain\":\"2\"},\"metadata\":{},\"execution_count\":%lu}",
                  f->count);
@@ -194,14 +249,17 @@ static void serve(struct floor *f)
 int main(int argc, char **argv)
 {
     static struct floor f;
-    json_t *connection = argc == 2 ? json_load_file(argv[1], 0, NULL) : NULL;
+    json_t *connection = argc == 2 || argc == 3 ? json_load_file(argv[1], 0, NULL) : NULL;
+    const long processes = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
     pthread_t thread;
 
-    if (!connection || sodium_init() < 0 || !(f.context = zmq_ctx_new())) {
-        fprintf(stderr, "usage: floor CONNECTION_FILE\n");
+    signal(SIGINT, SIG_IGN); /* a manager sends it before it asks for the end */
+    f.behind = processes > 0 ? start_row(processes) : -1;
+    if (!connection || sodium_init() < 0 || (processes > 0 && f.behind < 0) ||
+        !(f.context = zmq_ctx_new())) {
+        fprintf(stderr, "usage: floor CONNECTION_FILE [PROCESSES]\n");
         return 2;
     }
-    signal(SIGINT, SIG_IGN); /* a manager sends it before it asks for the end */
     f.connection = connection;
     if (!(f.key = json_string_value(json_object_get(connection, "key"))))
         return 2;

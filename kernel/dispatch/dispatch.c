@@ -86,6 +86,35 @@ static bool runs_aside(const struct cell *c)
            (cell_runs(c) || is_of_subshell(c));
 }
 
+/* Is it `%ranks stop` or `%ranks restart`? */
+static bool stops_ranks(struct request *r)
+{
+    const struct slice code = text_slice(request_content(r), "code");
+    struct err err = { "" };
+    struct plan plan;
+    struct slice line;
+    bool stops;
+
+    if (plan_peek(code, &line) != 1 || !(slice_holds(line, "stop") || slice_holds(line, "restart")))
+        return false;
+    if (plan_parse(code, line, &plan, &err) < 0)
+        return false;
+    stops = plan.kind == PLAN_RANKS &&
+            (plan.ranks_do == PLAN_RANKS_STOP || plan.ranks_do == PLAN_RANKS_RESTART);
+    plan_release(&plan);
+    return stops;
+}
+
+/* The user stops the ranks, so what they do for home meanwhile is interrupted. */
+static void interrupt_aside(struct notebook *nb)
+{
+    struct request *r = queue_first(&nb->queue);
+
+    if (r && !nb->home.executing && nb->cell && runs_aside(nb->cell) && !is_of_subshell(nb->cell) &&
+        nb->cell->stop.interrupts == 0 && stops_ranks(r))
+        stop_by_interrupt(nb->cell);
+}
+
 static bool may_begin(const struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
@@ -123,6 +152,7 @@ static void take_next(struct notebook *nb)
 
     if (nb->queue.aborting)
         return;
+    interrupt_aside(nb);
     go_on(nb);
     subshells_go_on(nb);
     while (may_begin(nb) && (r = queue_take(&nb->queue))) {

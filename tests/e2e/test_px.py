@@ -86,6 +86,15 @@ def test_an_interrupt_of_home_leaves_what_runs_aside(four):
     assert set(shown(four.ok("%pxresult")).values()) == {"'ended'"}
 
 
+@pytest.mark.parametrize("line", ["%ranks restart -r 1", "%ranks stop"])
+def test_stop_and_restart_interrupt_what_runs_aside(four, line):
+    four.ok("%%px --noblock -o endless\nimport time\nwhile True: time.sleep(0.01)")
+    four.run("# a comment\n" + line, limit=60).assert_ok()
+    four.run("endless.get()", limit=20).assert_error("KeyboardInterrupt")
+    four.ok("%px import cellspan")
+    assert shown(four.ok("%px cellspan.rank()")) == {k: str(k) for k in range(4)}
+
+
 def test_a_cell_on_ranks_waits_for_what_runs_aside(four):
     four.ok("%px order = []\n")
     four.ok("%%px --noblock\nimport time; time.sleep(0.5); order.append('first')")
