@@ -171,6 +171,17 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize(
+    "call", ["dv.map_async(fails, [1])", "view.map_async(fails, [1])", "view.apply_async(fails, 1)", "dv.apply_async(fails, 1)", "rc[0].apply_async(fails, 1)"]
+)
+def test_a_traceback_has_the_users_lines_alone(four, call):
+    four.ok("view = rc.load_balanced_view()\ndef fails(x):\n    return 1 // (x - 1)\ndef endless():\n    yield 1\n    raise ValueError('no more')")
+    for code, name in [(f"{call}.get()", "ZeroDivisionError"), ("dv.map_async(abs, endless()).get()", "ValueError")]:
+        lines = "\n".join(four.run(code, limit=20).assert_error(name).error["traceback"])
+        assert "cellspan" not in lines.replace("cellspan.map: item 0", "") and name in lines, lines
+        assert name == "ValueError" or "hidden" not in lines, lines
+
+
 def test_what_is_wrong_is_named(four):
     for code, text in REFUSED:
         assert text in four.run(code).shown, code

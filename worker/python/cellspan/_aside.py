@@ -45,6 +45,7 @@ class Aside:
 
     def take(self, cell, rank, head, data):
         """A rank has begun, or sends something to the server."""
+        __tracebackhide__ = True
         self._began = True
         if self._server is not None:
             self._server.take(cell, rank, head, data)

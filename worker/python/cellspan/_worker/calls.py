@@ -60,7 +60,7 @@ def _forget(folder, before):
             del sys.modules[name]
 
 
-CODES = call.__code__, once.__code__  # the frames above the user's function
+CODES = {call.__code__, once.__code__}  # of the frames above the user's function; pxrank.py adds its own
 
 
 class _Process:

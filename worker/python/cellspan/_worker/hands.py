@@ -183,6 +183,9 @@ def _call(hands, fn, at, item):
         raise
 
 
+CALL_CODE = _call.__code__
+
+
 def _results(hands, results, first, ns):
     """The results as bytes. TypeError: one of them can't be pickled; its text names the item."""
     __tracebackhide__ = True

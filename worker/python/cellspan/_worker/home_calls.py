@@ -179,6 +179,7 @@ class Calls(Worker):
             cell, begun = message.cell, []
 
             def take():
+                __tracebackhide__ = True
                 begun.append(True)
                 server.take(cell, message.fields["from"], *load)
 

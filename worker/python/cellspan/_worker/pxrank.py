@@ -7,7 +7,7 @@ import time
 
 from .._base.errors import text_of
 from .._capture import vars_bundle
-from . import gpu_placement, hands
+from . import calls, gpu_placement, hands
 
 
 def tell(of):
@@ -65,6 +65,9 @@ def worked(of, fn, _):
     hands.work(*fn, of)
 
 
+calls.CODES |= {called.__code__, worked.__code__, hands.CALL_CODE}
+
+
 def tasks(of, *_):
     """Takes tasks of a load-balanced view. Those that are sent with it have brought the variables that they read."""
     __tracebackhide__ = True
@@ -78,7 +81,8 @@ class Failure:
         from .remote import described
 
         shell = hands.this_rank().shell
-        lines = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+        at = error.__traceback__.tb_next or error.__traceback__  # without the line of attempt()
+        lines = shell.InteractiveTB.structured_traceback(type(error), error, at)
         self.content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": lines, "raised": described(error)}
 
 

@@ -214,10 +214,12 @@ class ZMQInteractiveShell(InteractiveShell):
     def _of_call(raised):
         """(the exception, is it from a function called by cellspan.run()?). If so, its traceback starts in that function."""
         calls = sys.modules.get("cellspan._worker.calls")
-        at = raised[2] if calls is not None else None
-        while at is not None and at.tb_frame.f_code not in calls.CODES:
+        at, last = raised[2] if calls is not None else None, None
+        while at is not None:
+            if at.tb_frame.f_code in calls.CODES:
+                last = at
             at = at.tb_next
-        return (raised, False) if at is None else ((*raised[:2], at.tb_next), True)
+        return (raised, False) if last is None else ((*raised[:2], last.tb_next), True)
 
     def _show_short(self, etype, value, tb):
         """For a call, if there is no line of the user's to show, or if IPython would also show the lines above it."""
