@@ -138,7 +138,7 @@ static const struct member *running(const struct cell *c, unsigned rank)
 }
 
 /* Of the ranks that take a load, the one with the fewest, and of these the one that has waited
- * longest. So none waits behind another load while a rank is free. NULL: nobody takes one. */
+ * longest. NULL: nobody takes one. */
 static struct taker *next_taker(const struct cell *c)
 {
     struct taker *first = NULL;
@@ -150,6 +150,20 @@ static struct taker *next_taker(const struct cell *c)
     return first;
 }
 
+/* Loads that are few are kept for ranks that become free: a rank that is busy may be so for long.
+ */
+static bool may_take(const struct cell *c, const struct taker *t)
+{
+    const struct hands *h = c->from.hands;
+    size_t ranks = 0;
+
+    if (!h->loads)
+        return h->last;
+    for (const struct taker *each = h->taker; each; each = each->next)
+        ranks += running(c, each->rank) != NULL;
+    return !t->has || h->loads > ranks;
+}
+
 /* The oldest load is handed out first. */
 static void hand_out(struct cell *c)
 {
@@ -157,7 +171,7 @@ static void hand_out(struct cell *c)
     struct hands *h = c->from.hands;
     struct taker *t;
 
-    while ((h->loads || h->last) && (t = next_taker(c))) {
+    while ((t = next_taker(c)) && may_take(c, t)) {
         t->takes--;
         if (h->loads) {
             t->has++;

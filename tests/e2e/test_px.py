@@ -91,6 +91,7 @@ def test_stop_and_restart_interrupt_what_runs_aside(four, line):
     four.ok("%%px --noblock -o endless\nimport time\nwhile True: time.sleep(0.01)")
     four.run("# a comment\n" + line, limit=60).assert_ok()
     four.run("endless.get()", limit=20).assert_error("KeyboardInterrupt")
+    assert four.ok("endless").value == "<AsyncResult(%px): failed>" and four.ok("endless.successful()").value == "False"
     four.ok("%px import cellspan")
     assert shown(four.ok("%px cellspan.rank()")) == {k: str(k) for k in range(4)}
 
@@ -270,6 +271,56 @@ def test_calls_on_single_ranks_run_at_the_same_time(four):
 def test_the_error_of_a_rank_is_the_maps_though_home_computes(four):
     four.ok("view = rc.load_balanced_view()\nlater = view.map_async(lambda x: 1 // (x - 5), range(40))\ntime.sleep(1)")
     assert "zero" in four.run("later.get()").assert_error("ZeroDivisionError").reply["evalue"]
+
+
+def test_an_interrupt_of_homes_cell_loses_nothing_of_a_map(four):
+    for _ in range(4):
+        cell = four.start("m = dv.map_async(abs, range(200000), chunksize=40)\nprint('go', flush=True)\nwhile True: m.ready()")
+        four.wait_shown(cell, "go")
+        four.control("interrupt_request")
+        lines = "\n".join(four.wait(cell).assert_error("KeyboardInterrupt").error["traceback"])
+        assert "home_calls.py" not in lines and "_aside.py" not in lines, lines
+        assert four.ok("m.get() == list(range(200000))", limit=60).value == "True"
+
+
+def test_an_interrupt_between_tasks_loses_none(four):
+    four.ok("view, big = rc.load_balanced_view(), b'x' * (2 << 20)")
+    cell = four.start("print('go', flush=True)\nout = []\nwhile True: out.append(view.apply_async(len, big + bytes(len(out))))")
+    four.wait_shown(cell, "go")
+    four.control("interrupt_request")
+    four.wait(cell, 30).assert_error("KeyboardInterrupt")
+    assert four.ok("[r.get() - (2 << 20) for r in out] == list(range(len(out)))", limit=60).value == "True"
+
+
+def test_an_interrupt_before_the_ranks_begin_leaves_them_free(four, tmp_path):
+    four.ok(f"place = {str(tmp_path)!r}\nclass Slow:\n    def __init__(self, place): self.place = place\n"
+            "    def __setstate__(self, state):\n        import os, time\n        open(state['place'] + '/begun', 'w').close()\n"
+            "        while not os.path.exists(state['place'] + '/go'): time.sleep(0.01)\n"
+            "slow = Slow(place)\ndef reads(x): return x if slow else None")
+    cell = four.start("rc.load_balanced_view().apply_async(reads, 1)")
+    four.until((tmp_path / "begun").exists)
+    four.control("interrupt_request")
+    four.wait(cell, 30).assert_error("KeyboardInterrupt")
+    (tmp_path / "go").touch()
+    assert four.ok("%%distribute\nimport os\nos.environ['WORLD_SIZE']", limit=60).value == "'4'"
+
+
+def test_a_map_has_the_items_that_a_list_had(four):
+    cell = four.ok("xs = list(range(20000)); m = dv.map_async(abs, xs, chunksize=1); xs.clear(); len(m.get())", limit=60)
+    assert cell.value == "20000"
+
+
+def test_a_change_of_a_large_variable_reaches_the_next_task(four):
+    four.ok("view = rc.load_balanced_view(); cfg = {'table': list(range(100000)), 'lr': 0.1}\ndef rate(): return cfg['lr']")
+    assert four.ok("view.apply_async(rate).get()").value == "0.1"
+    assert four.ok("cfg['lr'] = 0.2; view.apply_async(rate).get()").value == "0.2"
+
+
+def test_the_item_of_an_error_is_that_of_its_exception(four):
+    four.ok("def fails(x):\n    if x in (3, 4): raise ValueError(x)\n")
+    for way in ["cellspan.map(fails, range(8), chunksize=1)", "dv.map_async(fails, range(8), chunksize=1).get()"] * 4:
+        code = f"import cellspan\ntry: {way}\nexcept ValueError as error: found = error.item, int(str(error))\nfound[0] == found[1], found"
+        assert four.ok(code, limit=30).value.startswith("(True"), code
 
 
 def test_what_is_done_is_kept_when_a_rank_dies_while_home_computes(four):

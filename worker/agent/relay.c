@@ -189,16 +189,16 @@ static bool interrupt_waiting(struct worker *w, const struct span *head)
 
 void relay_down(struct worker *w, const struct span *head, struct slice msg)
 {
-    const bool rides = head->blob != 0 && head->blob_size != 0;
-    const struct blob *b = rides ? blobs_get(&w->all->agent->blobs, head->blob) : NULL;
+    const bool has_blob = head->blob != 0 && head->blob_size != 0;
+    const struct blob *b = has_blob ? blobs_get(&w->all->agent->blobs, head->blob) : NULL;
 
     if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
         pipes_begin(&w->pipes, head->cell, head->kind == SPAN_RUN);
     if (head->kind == SPAN_INTERRUPT && interrupt_waiting(w, head))
         return;
-    if (rides && !b && transfer_io_expects(w->all->agent->transfers, head->blob))
+    if (has_blob && !b && transfer_io_expects(w->all->agent->transfers, head->blob))
         wait_for_blob(w, head, msg);
-    else if (rides && (!b || b->size != head->blob_size))
+    else if (has_blob && (!b || b->size != head->blob_size))
         send_without_blob(w, head, msg, transfer_io_why(w->all->agent->transfers, head->blob));
     else
         send_or_keep(w, is_urgent(head->kind), msg, b ? b->fd : -1);

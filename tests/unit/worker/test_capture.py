@@ -66,6 +66,14 @@ def test_what_functions_and_classes_read_travels_with_them_however_deep(nb):
     }
 
 
+def test_what_stands_in_place_of_a_module_ends_no_cell(nb, monkeypatch):
+    for odd in (object(), 7):
+        monkeypatch.setitem(sys.modules, "odd", odd)
+        nb.run("C = type('C', (), {'__module__': 'odd'})")
+        nb.capture.names("C()")
+        nb.capture.names("C()")
+
+
 def test_a_syntax_error_captures_nothing_and_is_not_ours_to_report(nb):
     nb.run("a = 1")
     assert nb.capture.names("a (") == ([], [])

@@ -29,7 +29,7 @@ struct workers {
     const char *folder;         /* folder of workers' files; borrowed; NULL: there is none */
     struct strays strays;
     struct nccl_port nccl;
-    /* owned; fires when a worker's end is overdue or its grace is over, see reap.c */
+    /* owned; fires when a worker's end is overdue or its grace is over, see exited.c */
     struct watch *timer;
     uint64_t timer_due_ns; /* when it fires; UINT64_MAX: off */
 };

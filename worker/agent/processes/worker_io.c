@@ -1,5 +1,5 @@
-/* worker_io.c - a worker's descriptors, signals and timers (declared in worker.h). It decides
- * nothing: worker.c does. */
+/* worker_io.c - a worker's descriptors, signals and timers (declared in worker.h). What is done
+ * about what they tell is decided in worker.c. */
 #include "worker/agent/processes/worker.h"
 
 #include <signal.h>

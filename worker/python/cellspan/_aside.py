@@ -8,6 +8,7 @@ import time
 from . import _api, _link
 from ._link import CALL_ASIDE, CALL_SHOWN
 from ._map import serving
+from ._worker.hands import of
 
 POLL_S = 1.0  # seconds: how often a wait without messages looks at the time
 
@@ -31,10 +32,11 @@ class Aside:
         self._home = home
         self._began = False
         self._outcome = None  # (value, exception)
-        self._server = server
+        self._server, self._of = server, 0
         self._serving = serving(home, self)
+        self._of = self._serving.__enter__()
         with _api._Placed(home.shell.user_ns, dict(names)):
-            text = _api._line("%distribute", dict(options, gather=server is None)) + "\n" + body(self._serving.__enter__())
+            text = _api._line("%distribute", dict(options, gather=server is None)) + "\n" + body(self._of)
             try:
                 self._waiting = home.begin_call(text, CALL_ASIDE | CALL_SHOWN)
             except BaseException:
@@ -42,6 +44,10 @@ class Aside:
                 raise
             home.aside = self
             self.until(lambda: self._began or self.over())
+
+    def is_for(self, message):
+        """Is this HANDED for it?"""
+        return of(message) == self._of
 
     def take(self, cell, rank, head, data):
         """A rank has begun, or sends something to the server."""
@@ -62,6 +68,7 @@ class Aside:
 
     def done(self):
         """Is it over? Serves what has come."""
+        __tracebackhide__ = True
         self._home.serve_calls()
         return self.over()
 
@@ -75,8 +82,10 @@ class Aside:
     def settle(self):
         """Waits, and keeps the value or the exception."""
         __tracebackhide__ = True
-        if self._outcome is None:
-            self.wait()
+        if self._outcome is not None:
+            return
+        self.wait()
+        with self._home.held():  # an interrupt is for the cell that waits here, and would be kept as what came of this
             try:
                 self._outcome = self._home.returned(self._waiting.answer)[1], None
             except BaseException as error:  # noqa: BLE001 - raised by result()

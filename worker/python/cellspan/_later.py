@@ -18,8 +18,7 @@ from ._worker.remote import remote_error
 
 _PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
 
-LARGE = 64 << 10  # bytes of a variable
-OWN_MAX = 8 << 20  # bytes of a call for one rank; larger arguments go as variables, and only if they have changed
+OWN_MAX = 8 << 20  # bytes of a call for one rank; larger arguments go as variables, and only if they have changed. It goes in one piece
 OWN_AHEAD = 16  # calls for one rank that are there
 AHEAD = 1024  # chunks that wait in the kernel, for while home is busy
 AHEAD_S = 0.1  # seconds that home makes chunks ahead; the rest is made when ranks need it soon
@@ -130,8 +129,8 @@ def _queue_for(home, ranks, call):
 
 
 def _state_of_reads(home, call):
-    """{name: (value, version)} of home's variables that a call's functions read. A large value has no version: it counts as the same
-    as long as the name has not been assigned."""
+    """{name: (value, version)} of home's variables that a call's functions read. A value with a large buffer has no version: it counts as
+    the same as long as the name has not been assigned."""
     global _captures
     __tracebackhide__ = True
     ns = home.shell.user_ns
@@ -142,7 +141,7 @@ def _state_of_reads(home, call):
     name = _api.CALL
     with _api._Placed(ns, {name: call}):
         rows = _captures.names(name)[0]
-    return {row[0]: (ns[row[0]], row[1] if row[2] < LARGE else None) for row in rows if row[0] != name}
+    return {row[0]: (ns[row[0]], row[1] if _captures.is_digested(row[0]) else None) for row in rows if row[0] != name}
 
 
 _KINDS = {"apply": _apply, "own": _own, "execute": _execute, "map": _mapped, "task": _task}
@@ -194,6 +193,9 @@ class Ahead(_map._Tasks):
 
     _until = 0.0
 
+    def _next(self):
+        return next(self._items)  # nobody has to make it
+
     def _fill(self):
         self._until = time.monotonic() + AHEAD_S
         super()._fill()
@@ -235,7 +237,8 @@ class Queue(Ahead):
             self.home.serve_calls()
         else:
             self._begin(ranks)
-        self._fill()
+        with self.home.held():
+            self._fill()
         return task
 
     def _begin(self, ranks):
@@ -249,6 +252,10 @@ class Queue(Ahead):
                 self._end()
                 raise
         self._readers = None
+
+    def _end(self):
+        super()._end()
+        self._state = {}  # home need not keep these values any longer
 
     def has(self, state):
         """Have ranks these values?"""
@@ -284,6 +291,8 @@ class Queue(Ahead):
         return chunk
 
     def _fill(self):
+        if self._stopped:
+            return
         for rank in self._ranks:
             while self._own[rank] and self._own_out[rank] < (OWN_AHEAD if self._own_bytes < _map.AHEAD_BYTES else 1):
                 self._taken += 1

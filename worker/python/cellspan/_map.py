@@ -13,14 +13,15 @@ import inspect
 import itertools
 import time
 
-from . import _api
+from . import _api, _link
 from ._base.errors import text_of
 from ._capture import vars_bundle
 from ._worker import hands
+from ._worker.remote import as_of_ranks
 
 CHUNK_S = 0.02  # seconds that a rank should work on a chunk
 FILL_S = 0.01  # seconds that home takes items for one chunk: other ranks wait meanwhile
-AHEAD = 2  # chunks for each rank: one that it works on, and one that waits there or in the kernel
+AHEAD = 2  # chunks for each rank: one that it works on, and one that waits in the kernel; of quick ones a third, which waits at the rank
 CHUNK_MAX = 4096  # items
 GROWTH = 4  # a chunk has at most so many times the items of the largest that was finished: the first item may have been a quick one
 CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
@@ -139,7 +140,7 @@ def reason(home, fn, tasks, error):
     why = home.captures().refusal(fn) if type(error) is TypeError else None
     if why:
         return TypeError(f"map(): the function can't be sent to the ranks: {why}")
-    if tasks.failed is not None:
+    if tasks.failed is not None and "item" not in vars(error):  # it has it, unless the rank's exception could not be described
         error.item = tasks.failed
     return error
 
@@ -172,8 +173,10 @@ class _Tasks:
         self._length = length
         self._fixed = chunksize
         self._taken = 0  # items taken from the iterator
-        self._ended = False
+        self._ended = False  # no more items are taken
+        self._stopped = False  # what no rank has taken is dropped
         self._item_s = self._item_bytes = None  # of one item: seconds, and bytes of arguments or result
+        self._quick = False  # did the last chunk take less than hands.QUICK_S?
         self._proven = 1  # items of the largest chunk that was finished
         self._ranks = set()  # those that have begun
         self._chunks = {}  # number of the first item: (items, size of the arguments, for which rank), then the results
@@ -197,6 +200,8 @@ class _Tasks:
     def take(self, cell, rank, head, data):
         """A rank is ready, has results, or has failed."""
         __tracebackhide__ = True
+        if self._stopped and not self._cell:  # before the first rank had begun
+            hands.last(self.home, cell, drop=True)
         self._cell = cell
         if "failed" in head:
             self.failed = head["failed"] if self.failed is None else self.failed
@@ -214,12 +219,12 @@ class _Tasks:
     def stop(self, error):
         """Home's part has failed, or was interrupted: no more items are handed out."""
         if self.error is None:
-            self.error = error
+            self.error = as_of_ranks(error)
         self._end()
 
     def _end(self):
         """Ranks end when they have finished what they have."""
-        self._ended = True
+        self._ended = self._stopped = True
         if self._cell:
             hands.last(self.home, self._cell, drop=True)
 
@@ -227,6 +232,7 @@ class _Tasks:
         """Notes what items of this chunk took."""
         count, sent, _ = self._chunks[head["first"]]
         self._proven = max(self._proven, count)
+        self._quick = head["seconds"] < hands.QUICK_S
         took, bytes_ = head["seconds"] / count, max(size, sent) / count
         self._item_s = took if self._item_s is None else 0.6 * self._item_s + 0.4 * took
         self._item_bytes = bytes_ if self._item_bytes is None else max(bytes_, 0.9 * self._item_bytes)
@@ -263,7 +269,7 @@ class _Tasks:
 
     def _ahead(self):
         """How many chunks should be out. 0: no rank has begun yet."""
-        return AHEAD * len(self._ranks)
+        return (AHEAD + self._quick) * len(self._ranks)
 
     def _size(self):
         if self._fixed:
@@ -285,13 +291,24 @@ class _Tasks:
         chunk, until = [], time.monotonic() + FILL_S
         while len(chunk) < size and (self._fixed or not chunk or time.monotonic() < until):
             try:
-                item = next(self._items)
+                item = self._next()
             except StopIteration:
                 self._ended = True
                 break
             chunk.append(item)
             self._taken += 1
         return chunk
+
+    def _next(self):
+        """The next item. The user's code may make it, so an interrupt reaches it."""
+        __tracebackhide__ = True
+        if not self.home.holds:
+            return next(self._items)
+        _link.let()
+        try:
+            return next(self._items)
+        finally:
+            _link.hold()
 
     def _packed(self, chunk, first):
         ns = self.home.shell.user_ns

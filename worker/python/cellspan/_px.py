@@ -190,6 +190,9 @@ def resolved(what, ids):
     return targets(slice(None) if what == "all" else what, ids)
 
 
+_CHANGEABLE = (list, dict, set)  # a map that home does not wait for has copies of these
+
+
 class _View:
     """The part that both views have."""
 
@@ -216,7 +219,7 @@ class _View:
         """The TaskResult of map_sync(). It has begun."""
         __tracebackhide__ = True
         _later.check_place(self.client._home)
-        length, items = _map.checked(f, sequences, chunksize)
+        length, items = _map.checked(f, [list(one) if isinstance(one, _CHANGEABLE) else one for one in sequences], chunksize)
         name = getattr(f, "__name__", "map")
         if items is None:
             return TaskResult(_later.Now([]), name, 0)

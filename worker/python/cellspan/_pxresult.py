@@ -6,6 +6,8 @@ import itertools
 import sys
 import time
 
+from ._worker.remote import is_of_ranks
+
 
 class TimeoutError(TimeoutError):  # noqa: A001 - the name that ipyparallel has
     """A result did not come in time."""
@@ -80,6 +82,10 @@ class _Result:
             raise
         except (Exception, SystemExit) as error:
             return error
+        except KeyboardInterrupt as error:
+            if is_of_ranks(error):
+                return error
+            raise
         return None
 
     def wait_interactive(self, **_):

@@ -31,7 +31,7 @@ def scatter(home, name, values, options, flatten=False, order=None):
         try:
             home.call(_api._line("%distribute", options) + f"\n{name} = " + PART.format(of), _api.CALL_SHOWN)
         except Exception:
-            if parts.error is not None:
+            if parts.error is not None and not isinstance(parts.error, KeyboardInterrupt):  # home is interrupted when ranks fail
                 raise parts.error from None
             raise
 

@@ -150,6 +150,11 @@ class Capture:
         listed += [[*row, _link.CAPTURED_READ] for row in parts]
         return listed + self._tie(seen), warnings, load, pickled if parts else None
 
+    def is_digested(self, name):
+        """Does a version of the name, which names() or function() listed, stand for all of its value? Not if it has large buffers: these
+        are compared only with what was sent."""
+        return not self._known[name].large
+
     def _begin(self, transform, push):
         self._changes.read(self._known, transform)
         self._unseen.read(transform)

@@ -102,13 +102,13 @@ class Kept:
 
 class Origin:
     """Where a name's value came from: kept: the bundle, or None; why: why there is none; ident: the value's id(); grads: the
-    gradients that it had then, as {id: (weak reference, version)}; by_name: reducers.is_by_name() then."""
+    gradients that it had then, as {id: (weak reference, version)}; by_name: a weak reference to it if reducers.is_by_name() then."""
 
     __slots__ = ("kept", "why", "ident", "grads", "by_name")
 
     def __init__(self, kept, why, value, grads):
         self.kept, self.why, self.ident, self.grads = kept, why, id(value), grads
-        self.by_name = reducers.is_by_name(value)
+        self.by_name = weakref.ref(value) if reducers.is_by_name(value) else None
 
     def has_seen(self, grad):
         """Did it have this gradient then, with the same content?"""
@@ -245,7 +245,7 @@ class Origins:
         if origin is None and isinstance(self.user_ns[name], types.ModuleType):
             return "same"  # imported here and at home; home may have imported more submodules; see keeps()
         value = self.user_ns[name]
-        if origin is not None and origin.by_name and origin.ident == id(value) and not reducers.is_by_name(value):
+        if origin is not None and origin.by_name is not None and origin.by_name() is value and not reducers.is_by_name(value):
             return "same"
         if origin is None or origin.why == OWN:
             return "changed"

@@ -23,8 +23,8 @@ import cloudpickle
 from . import rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
-SIMPLE = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
-TEXT_MAX = 4096  # letters of a short text
+PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
+PLAIN_TEXT_MAX = 4096  # letters of a short text
 SLACK = 256 << 20  # bytes; if the pickle itself exceeds the limit by this, pickling is stopped
 
 NO_FILE = "<dynamic-code>"  # what cloudpickle writes for the name of a file
@@ -355,7 +355,10 @@ class GradPickler(Pickler):
 def is_by_name(value):
     """Is it a function or a class whose pickle holds its name alone, as its module has it now? Such a value can't be changed in place. But
     once the module was loaded again, another object has that name, and the old one would be pickled in another way."""
-    return isinstance(value, (types.FunctionType, type)) and _found_by_name(value)
+    try:
+        return isinstance(value, (types.FunctionType, type)) and _found_by_name(value)
+    except Exception:  # noqa: BLE001 - in place of a module, sys.modules may have anything
+        return False
 
 
 def _found_by_name(obj):
@@ -396,7 +399,7 @@ class Pickled:
 
     def __init__(self, obj, user_ns=None, limit=None, submodules=None, chunks=None, make=Pickler):
         self.chunks = Chunks(limit) if chunks is None else chunks
-        if type(obj) in SIMPLE or (type(obj) is str and len(obj) <= TEXT_MAX):
+        if type(obj) in PLAIN or (type(obj) is str and len(obj) <= PLAIN_TEXT_MAX):
             pickler = Found()
             self.chunks.write(pickle.dumps(obj, protocol=5))
         else:

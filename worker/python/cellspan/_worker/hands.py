@@ -64,10 +64,15 @@ class Pieces:
         return head, data[0] if len(data) == 1 else b"".join(data)
 
 
+def of(message):
+    """The number of the server that a HANDED is for."""
+    return json.loads(bytes(message.fields["parts"][0]))["of"]
+
+
 def received(begun, message, servers):
     """Home's Pieces.load() for a HANDED. begun: {(of, rank): its Pieces}, kept by the caller. None also if the server is gone."""
     rank, parts = message.fields["from"], message.fields["parts"]
-    key = json.loads(bytes(parts[0]))["of"], rank
+    key = of(message), rank
     if key[0] not in servers:
         return None
     load = begun.setdefault(key, Pieces()).load(parts)
@@ -78,8 +83,8 @@ def received(begun, message, servers):
 
 def forget(begun, of):
     """The server of this number is gone: forgets pieces of what ranks did not hand over altogether."""
-    for key in [key for key in begun if key[0] == of]:
-        del begun[key]
+    for key in [key for key in list(begun) if key[0] == of]:  # a copy: other threads serve other calls
+        begun.pop(key, None)
 
 
 # ---- on a rank --------------------------------------------------------------------------------------------------------
@@ -134,8 +139,8 @@ class Hands:
             self.worker.wait_for(self._waiting)
 
     def _begun(self, head):
-        """A load is begun. With one for this rank alone, the kernel has forgotten what the rank had asked for: those that are here came
-        before that."""
+        """A load is begun. When the kernel sends one for this rank alone, it forgets what the rank had asked for. So of those for any
+        rank, only those that are here already still come."""
         if head.get("own"):
             heads = [json.loads(bytes(parts[0])) for parts in self._inbox if parts]
             self._coming = sum(not (head.get("more") or head.get("own")) for head in heads)
@@ -178,12 +183,21 @@ def _call(hands, fn, at, item):
         return fn(*item)
     except Exception as error:
         hands.send(failed=at)
+        _note_item(error, at)
         if hasattr(error, "add_note"):
             error.add_note(f"cellspan.map: item {at}, {shown(item)}")
         raise
 
 
 CALL_CODE = _call.__code__
+
+
+def _note_item(error, at):
+    """error.item, which home's exception has, too: the number of the item that failed."""
+    try:
+        error.item = at
+    except Exception:  # noqa: BLE001 - a user's class may refuse it
+        pass
 
 
 def _results(hands, results, first, ns):
@@ -196,7 +210,9 @@ def _results(hands, results, first, ns):
             why = refusal(result, ns)
             if why:
                 hands.send(failed=at)
-                raise TypeError(f"map(): the result of item {at}, a {type(result).__name__}, can't be sent home: {why}") from None
+                error = TypeError(f"map(): the result of item {at}, a {type(result).__name__}, can't be sent home: {why}")
+                _note_item(error, at)
+                raise error from None
         raise
 
 

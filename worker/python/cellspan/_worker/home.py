@@ -125,6 +125,7 @@ class Home(Calls):
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def _handle(self, message):
+        __tracebackhide__ = True
         kind = message.fields["type"] if message.kind == "REQUEST" else message.kind
         self.jedi.before(kind)
         super()._handle(message)

@@ -9,6 +9,7 @@ import threading
 
 from .. import _link
 from .._base.errors import text_of
+from .hands import received
 from .publish import to_json
 from .worker import Waiting, Worker, loads
 
@@ -23,6 +24,7 @@ class Calls(Worker):
     def __init__(self):
         super().__init__()
         self.aside = None  # the Aside that is under way; see _aside.py
+        self.holds = False  # see held()
         self.servers = {}  # number: what serves HANDED; see _map.py
         self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
         self._lists = {}  # number of a cell: the list of all ranks' values, for the call that waits
@@ -48,6 +50,7 @@ class Calls(Worker):
         return message.kind in self.DURING_CALL and message.kind != "EXIT"
 
     def _serve(self, name, message):
+        __tracebackhide__ = True
         if message.kind == "EXIT":  # does not wait for a thread's code; and nobody will answer a call of a handler at exit
             self._works.now = True
         if not self._is_shared(message):
@@ -57,7 +60,36 @@ class Calls(Worker):
             while self._taken:  # another thread may have taken one before this one, and not have begun
                 _link.hold()
                 message = self._taken.popleft()
-                super()._serve(self.HANDLERS[message.kind], message)
+                if self._is_aside(message):
+                    self._take_aside(message)
+                else:
+                    super()._serve(self.HANDLERS[message.kind], message)
+
+    def _is_aside(self, message):
+        """Is it for what runs aside, while the main thread runs a cell? Then an interrupt is for that cell."""
+        on_main = threading.current_thread() is self.main_thread
+        return message.kind == "HANDED" and on_main and self.cell is not None and self.aside is not None and self.aside.is_for(message)
+
+    def _take_aside(self, message):
+        """_handed(), after which the cell gets an interrupt that came meanwhile."""
+        __tracebackhide__ = True
+        server = self.aside
+        with self.held():
+            try:
+                load = received(self.pieces, message, self.servers)
+                if load is not None:
+                    server.take(message.cell, message.fields["from"], *load)
+            except _link.LinkDead:
+                os._exit(1)
+            except BaseException as error:  # noqa: BLE001 - the user's code pickles, unpickles, and makes items
+                server.stop(error)
+                if isinstance(error, KeyboardInterrupt):  # while an item was made
+                    raise
+
+    def held(self):
+        """Within the block, the main thread gets no interrupt; it gets it at the end. Blocks may be nested. Within one, home serves no
+        messages."""
+        return _Held(self)
 
     def working(self):
         """Within the block, this thread works for a cell on ranks: no other does, and it can call nothing on ranks itself."""
@@ -127,10 +159,14 @@ class Calls(Worker):
 
     def serve_calls(self):
         """Serves what has come for calls."""
-        self._collect()
-        self._serve_some(self.DURING_CALL)
-        if self._queue:
-            self.loop.later()
+        __tracebackhide__ = True
+        with self.held():  # an exception between two steps would lose a message
+            self._collect()
+        try:
+            self._serve_some(self.DURING_CALL)
+        finally:
+            if self._queue:
+                self.loop.later()
 
     def returned(self, message, gather=False):
         """The value of call(), from its RETURN."""
@@ -171,8 +207,6 @@ class Calls(Worker):
 
     def _handed(self, message):
         """HANDED: a rank wants something for the call that runs, or brings something."""
-        from .hands import received
-
         load = received(self.pieces, message, self.servers)
         server = self.servers.get(load[0]["of"]) if load else None
         if server is not None:
@@ -203,3 +237,20 @@ class _Working:
     def __exit__(self, *error):
         self.works.now = self.before
         self.lock.release()
+
+
+class _Held:
+    """See held()."""
+
+    def __init__(self, home):
+        self.home = home
+
+    def __enter__(self):
+        _link.hold()
+        self.before, self.home.holds = self.home.holds, True
+
+    def __exit__(self, *error):
+        __tracebackhide__ = True
+        self.home.holds = self.before
+        if not self.before:
+            _link.let()

@@ -142,6 +142,18 @@ def remote_error(content):
     return _built(_made(ename, rows, []), content, raised)
 
 
+def as_of_ranks(error):
+    """The exception that has ended what ranks ran. An interrupt is_of_ranks() from now on."""
+    if isinstance(error, KeyboardInterrupt):
+        error.__dict__.setdefault(_TEXT, {"ename": "KeyboardInterrupt", "evalue": ""})
+    return error
+
+
+def is_of_ranks(error):
+    """Is this KeyboardInterrupt what came of a call, and not an interrupt of the code that asks for it?"""
+    return _TEXT in error.__dict__
+
+
 def interrupted_lines(error):
     """The lines of the ranks' traceback, if the error is an interrupt of what they ran; else None."""
     told = error.__dict__.get(_TEXT) if isinstance(error, KeyboardInterrupt) else None

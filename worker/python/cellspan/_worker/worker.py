@@ -194,6 +194,7 @@ class Worker:
         return True
 
     def _handle(self, message):
+        __tracebackhide__ = True
         name = self.HANDLERS.get(message.kind)
         if name is None:
             if message.fd >= 0:
@@ -293,6 +294,7 @@ class Worker:
         return waiting.answer
 
     def _serve_some(self, kinds):
+        __tracebackhide__ = True
         on_main = threading.current_thread() is self.main_thread
         while True:
             try:
