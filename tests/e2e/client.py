@@ -46,6 +46,11 @@ def by_rank(text):
     return lines
 
 
+def all_print(text, line, n):
+    """Whether each of ranks 0 … n-1 has printed `line`: together with others or not, as in by_rank()."""
+    return all(line in by_rank(text).get(rank, ()) for rank in range(n))
+
+
 class TooSlow(AssertionError):
     """Something did not happen within its limit; the text says what did."""
 
@@ -293,7 +298,7 @@ class Client:
 
     def wait_ranks(self, cell, line, n=4, limit=LIMIT):
         """Waits until each of ranks 0 … n-1 has printed `line`: they may be seconds apart."""
-        return self.wait(cell, limit, lambda: all(line in by_rank(cell.stdout).get(rank, ()) for rank in range(n)))
+        return self.wait(cell, limit, lambda: all_print(cell.stdout, line, n))
 
     def ok_folded(self, code, want, limit=LIMIT):
         """Runs a cell that must end well and whose ranks print alike, until their lines came within 100 ms of one another
@@ -305,6 +310,16 @@ class Client:
             if cell.stdout == want:
                 return cell
             assert time.monotonic() < deadline, "the ranks' lines are not folded:\n" + cell.stdout
+
+    def run_until(self, code, holds, limit=LIMIT):
+        """Runs a cell again and again until holds(cell): for what is so where all ranks are alike in time, as those that fail
+        within 200 ms of one another. On a busy machine one may be later, and is interrupted instead."""
+        deadline = time.monotonic() + limit
+        while True:
+            cell = self.run(code)
+            if holds(cell):
+                return cell
+            assert time.monotonic() < deadline, cell.shown
 
     def quiet(self, seconds=0.3):
         """Takes messages until nothing came for `seconds`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from client import values
+from client import by_rank, values
 
 ARTICLE = """
 import torch
@@ -155,11 +155,12 @@ for level in 0, 1, 2:
     found = lagom(kinds, zero_lvl=level)["results"]
     print("=", [r["share"] for r in found], [r["local"] for r in found])
 """, limit=120)
-    shown = [line.replace("[0-1] ", "") for line in cell.stdout.splitlines() if line.startswith(("[0-1]", "="))]
-    assert shown[:2] == ["AdamW True 6 Tensor", "= [0, 0] [21, 21]"]
-    share = [int(word.strip("[],")) for word in shown[3].split()[1:3]]
-    assert shown[2] == "ZeroAdamW True 6 Tensor" and sum(share) == 36 and min(share) > 0 and shown[3].endswith("[21, 21]")
-    assert shown[4:] == ["AdamW True 6 DTensor", "= [0, 0] [12, 9]"], shown
+    printed = {rank: [line for line in lines if line.endswith("Tensor")] for rank, lines in by_rank(cell.stdout).items()}
+    assert printed == {rank: ["AdamW True 6 Tensor", "ZeroAdamW True 6 Tensor", "AdamW True 6 DTensor"] for rank in range(2)}, cell.stdout
+    first, second, third = [line for line in cell.stdout.splitlines() if line.startswith("=")]
+    share = [int(word.strip("[],")) for word in second.split()[1:3]]
+    assert sum(share) == 36 and min(share) > 0 and second.endswith("[21, 21]")
+    assert (first, third) == ("= [0, 0] [21, 21]", "= [0, 0] [12, 9]")
 
 
 def test_loaders_divide_the_samples(maggy):
@@ -498,7 +499,7 @@ def test_one_run_at_a_time_and_after_a_failure_the_next(maggy):
              "def waits(module): torch.distributed.barrier(); print('waits', flush=True); time.sleep(600)\n"
              "def dies(module):\n    if cellspan.rank() == 1: os._exit(3)\n    torch.distributed.barrier()")
     cell = maggy.start("lagom(waits, reuse=False)")
-    maggy.wait_shown(cell, "[0-1] waits")
+    maggy.wait_ranks(cell, "waits", 2)
     maggy.control("interrupt_request")
     assert maggy.wait(cell).ename == "KeyboardInterrupt"
     assert "rank 1" in told(maggy, "lagom(dies, reuse=False)", "RankDied")
