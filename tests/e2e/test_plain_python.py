@@ -62,13 +62,15 @@ def test_functions_classes_and_large_values_of_a_program(said, tmp_path):
         "def make(x):\n    print('rank', os.environ['RANK'], os.environ['MINE'], os.getcwd() == here)\n    return Point(helper.twice(x.x) + k)\n"
         "here, os.environ['MINE'] = os.getcwd(), 'mine'\n"
         "point = cellspan.run(make, Point(1), n=2)\nprint(type(point) is Point, point.x)\n"
-        "began = time.monotonic()\npids = cellspan.run(os.getpid, gather=True)\n"
+        "pids = cellspan.run(os.getpid, gather=True)\n"
         "k = 6\nprint(cellspan.run(lambda: (k, make(Point(1)).x))[0], cellspan.run(os.getpid, gather=True) == pids)\n"
-        "print(time.monotonic() - began < 5)\n"
+        "took = [9]\nwhile min(took) > 1 and len(took) < 20:\n"  # on a busy machine one may be slow
+        "    began = time.monotonic()\n    cellspan.run(os.getpid)\n    took.append(time.monotonic() - began)\n"
+        "print('quickly' if min(took) <= 1 else took)\n"
         "print(len(cellspan.run(lambda: b'x' * (20 << 20))), cellspan.call(len, (b'x' * (20 << 20),)))\n"
     )
     assert sorted(out[:2]) == ["[0] rank 0 mine True", "[1] rank 1 mine True"]
-    assert out[2] == "True 7" and "6 True" in out and "True" in out and out[-1] == f"{20 << 20} {20 << 20}", out
+    assert out[2] == "True 7" and "6 True" in out and "quickly" in out and out[-1] == f"{20 << 20} {20 << 20}", out
 
 
 def test_groups_maps_and_threads(said):
