@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from client import by_rank, values
+from processes import wait_until
 
 LAUNCH = "import cellspan, os, time\nfrom cellspan._jobs import launch\n"
 KEPT = "%%distribute -n 2\nkept = 1\nimport os; mine = os.getpid(); os.environ['MINE'] = '1'"
@@ -93,8 +94,14 @@ def test_an_interrupt_ends_it_alone(two):
 
 def test_the_first_line_comes_soon(two):
     two.ok("def first(then):\n    return time.time() - then\nlaunch(first, (0,), n=2)")
-    took = float(two.ok("min(max(launch(first, (time.time(),), n=2, gather=True)) for _ in range(3))").value)
-    assert took < 1, took
+    took = []
+
+    def soon():
+        """On a busy machine one may be slow."""
+        took.append(float(two.ok("max(launch(first, (time.time(),), n=2, gather=True))").value))
+        return took[-1] < 1
+
+    assert wait_until(soon, 30), took
 
 
 def test_without_ranks_and_from_a_thread(fresh):

@@ -262,10 +262,11 @@ def test_threads_may_push_the_same_variable(two):
     assert cell.stdout == "False 5 True\n"
 
 
-def test_cells_run_at_home_while_a_thread_calls(two):
-    two.ok("import threading, time\ndef slow():\n    time.sleep(2); return 'slow'\n"
+def test_cells_run_at_home_while_a_thread_calls(two, gate):
+    two.ok("import threading\ndef slow():\n    " + gate.code.replace("\n", "\n    ") + "return 'slow'\n"
            "got = []\nt = threading.Thread(target=lambda: got.append(cellspan.run(slow))); t.start()")
     assert two.ok("got, t.is_alive()").value == "([], True)"
+    gate.open()
     two.ok("t.join()")
     assert two.ok("got").value == "['slow']"
 
@@ -285,14 +286,15 @@ def test_an_interrupt_ends_the_call_that_runs_and_those_that_wait(two):
     pytest.fail("a call of a thread goes on after interrupts")
 
 
-def test_an_interrupt_is_for_the_cell_also_while_a_threads_call_begins(two):
+def test_an_interrupt_is_for_the_cell_also_while_a_threads_call_begins(two, gate):
     two.ok("import threading, time\nasked = threading.Event()\n"
-           "class Slow:\n    def __reduce__(self):\n        asked.set(); time.sleep(8); return int, ()\n"
+           "class Slow:\n    def __reduce__(self):\n        asked.set()\n        " + gate.code.replace("\n", "\n        ") + "return int, ()\n"
            "slow = Slow()\nt = threading.Thread(target=get_ipython().run_cell_magic, args=('distribute', '', 'slow'))")
     cell = two.start("t.start(); asked.wait(60); print('waits', flush=True)\ntime.sleep(600)")
     two.wait_shown(cell, "waits")
     two.control("interrupt_request")
-    assert two.wait(cell, 6).ename == "KeyboardInterrupt"
+    assert two.wait(cell).ename == "KeyboardInterrupt"
+    gate.open()
     two.ok("t.join(30)")
     assert two.ok("t.is_alive(), cellspan.run(abs, -2)").value == "(False, 2)"
 

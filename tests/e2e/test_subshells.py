@@ -6,6 +6,7 @@ import time
 import uuid
 
 import pytest
+from processes import wait_until
 
 COMM = """
 import comm
@@ -225,12 +226,14 @@ def test_fifty_of_them(nb):
         sub.delete()
 
 
-def test_it_outlives_its_home(fresh):
+def test_it_outlives_its_home(fresh, gate):
     nb = fresh()
     sub = Subshell(nb)
-    main, behind = nb.start("import time; time.sleep(1000)"), None
-    dies = sub.start("import os; os._exit(3)")
+    main = nb.start("import time; time.sleep(1000)")
+    dies = sub.start(gate.code + "os._exit(3)")
     behind = sub.start("1")
+    assert nb.request("kernel_info_request")["status"] == "ok"  # so the kernel has read what was sent before
+    gate.open()
     assert nb.wait(dies).status == "error" and nb.wait(main).status == "error"
     assert nb.wait(behind).status == "aborted"
     assert nb.until(lambda: f"subshell list: ['{sub.id}']" in nb.ok("%subshell").stdout, 20)
@@ -282,17 +285,24 @@ def test_a_distributed_cell_shows_what_it_shows_in_the_main_shell(nb, sub):
         assert "magics.py" not in cell.traceback and "run_cell_magic" not in cell.traceback, cell.traceback
 
 
-def test_a_deletion_does_not_hold_up_the_others(nb, sub):
-    slow = Subshell(nb)
-    slow.ok("import asyncio\nasync def stays():\n    while True:\n        try: await asyncio.sleep(1000)\n        except asyncio.CancelledError: pass\n"
-            "task = asyncio.create_task(stays()); await asyncio.sleep(0.01)")
+def test_a_deletion_does_not_hold_up_the_others(nb, sub, tmp_path):
+    nb.ok("import asyncio, pathlib\nasync def stays(begun):\n    while True:\n        try: await asyncio.sleep(1000)\n"
+          "        except asyncio.CancelledError: begun.touch()")
     sub.ok("1")
-    nb.kc.control_channel.send(nb.kc.session.msg("delete_subshell_request", {"subshell_id": slow.id}))
-    time.sleep(0.2)
-    began = time.monotonic()
-    assert sub.ok("2").value == "2"
-    assert time.monotonic() - began < 1
-    time.sleep(2)
+    at = []
+
+    def meanwhile():
+        """The deletion goes on for 2 s after it has begun; on a busy machine the cell may take longer."""
+        slow, begun = Subshell(nb), tmp_path / ("begun%d" % len(at))
+        slow.ok("task = asyncio.create_task(stays(pathlib.Path(%r))); await asyncio.sleep(0.01)" % str(begun))
+        deletion = nb.send("delete_subshell_request", {"subshell_id": slow.id}, "control")
+        assert nb.until(begun.exists)
+        cell = sub.ok("2")
+        nb.wait(deletion, until=lambda: deletion.reply_message)
+        at.append([each.reply_message["header"]["date"] for each in (cell, deletion)])
+        return cell.value == "2" and at[-1][0] < at[-1][1]
+
+    assert wait_until(meanwhile, 30), at
 
 
 def test_a_distributed_cell_waits_for_the_group(nb, sub, gate):
@@ -375,13 +385,14 @@ def test_status_says_busy_while_a_subshell_runs(nb, sub, gate):
     cell = sub.start("print('begun', flush=True)\n" + gate.code)
     nb.until(lambda: cell.stdout, 20)
     nb.strays.clear()
-    nb.ok("1")
+    main = nb.ok("1")
 
     def states():
-        return [m["content"]["execution_state"] for m in nb.strays if m["msg_type"] == "status"]
+        return [m for m in nb.strays if m["msg_type"] == "status"]
 
-    assert states() == []
-    assert nb.until(lambda: states() == ["busy"], 10)
+    busy = nb.until(states, 30)[0]
+    assert busy["content"]["execution_state"] == "busy"
+    assert (busy["header"]["date"] - main.reply_message["header"]["date"]).total_seconds() > 2, "other cells may follow at once"
     gate.open()
     began = time.monotonic()
     nb.wait(cell).assert_ok()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from processes import wait_until
 
 pytest.importorskip("ipywidgets")
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -95,8 +96,15 @@ def test_pages_learn_the_state_of_all_widgets_though_ranks_and_home_are_busy(nb,
     busy = nb.start("%%distribute\nslider.value = 40 + rank\nprint('go')\n" + gate.code)
     nb.wait(busy, until=lambda: busy.stdout.count("go"))
     nb.wait(busy, until=lambda: len(busy.of("comm_msg")) >= 2)
-    states, took = ask_states(nb)
-    assert took < 2
+    asked = []
+
+    def soon():
+        """On a busy machine one answer may be slow."""
+        asked.append(ask_states(nb))
+        return asked[-1][1] < 2
+
+    assert wait_until(soon, 30), [took for _, took in asked]
+    states = asked[-1][0]
     assert states[comm]["state"]["value"] == 41 and states[comm]["model_name"] == "IntSliderModel"
     assert states[opened(at_home, description="home")[0]]["state"]["value"] == 1
     info = nb.request("comm_info_request", {"target_name": "jupyter.widget"})["comms"]

@@ -161,12 +161,20 @@ def test_handles_in_any_order_of_synchronize():
     assert world(2, handles) == [(([0, 1, 1], [1]), [1, 3, 5, 7, 9, 11], None)] * 2
 
 
-def test_poll_is_false_until_all_ranks_have_called():
+def wait_for(path):
+    while not path.exists():
+        time.sleep(0.005)
+
+
+def test_poll_is_false_until_all_ranks_have_called(tmp_path):
+    polled = tmp_path / "polled"
+
     def polls(rank):
         if rank == 1:
-            time.sleep(0.5)
+            wait_for(polled)
         handle = hvd.allgather_async(torch.ones(rank + 1))
         early = hvd.poll(handle)
+        polled.touch()
         while not hvd.poll(handle):
             time.sleep(0.005)
         return early, hvd.synchronize(handle).tolist()
@@ -285,16 +293,18 @@ def test_ranks_that_disagree_are_told_both_sides_and_go_on(call, words):
         assert all(word in text for word in ["ranks disagree", *words]) and after == 2, text
 
 
-def test_a_rank_that_waits_too_long_is_told_what_for(monkeypatch):
+def test_a_rank_that_waits_too_long_is_told_what_for(monkeypatch, tmp_path):
     monkeypatch.setenv("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "1")
+    told = tmp_path / "told"
 
     def waits(rank):
         if rank == 0:
             try:
                 hvd.allreduce(torch.ones(2), name="loss")
             except hvd.HorovodInternalError as error:
+                told.touch()
                 return str(error)
-        time.sleep(3)
+        wait_for(told)
 
     text = world(2, waits)[0]
     assert text.startswith("allreduce 'loss' of float32 (2,) has waited 1 s for the other ranks (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)"), text

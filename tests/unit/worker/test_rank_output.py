@@ -92,7 +92,9 @@ def test_observers_run_where_the_cell_does(streams):
         for k in range(5):
             print(k)
             time.sleep(0.06)
-        time.sleep(0.2)
+        until = time.monotonic() + 30
+        while output.outputs[0]["text"] != "0\n1\n2\n3\n4\n" and time.monotonic() < until:
+            time.sleep(0.01)
         assert output.outputs[0]["text"] == "0\n1\n2\n3\n4\n", "the page sees it before the block ends"
     assert threads == {threading.current_thread()}
     assert output.sent[-1][0]["text"] == "0\n1\n2\n3\n4\n"
