@@ -76,14 +76,7 @@ def test_a_syntax_error_is_shown_once_at_its_line(nb):
 
 
 def test_a_name_that_nobody_has_is_a_name_error_on_all_ranks(nb):
-    said = []
-
-    def on_all():
-        """Others have a moment to fail alike; on a busy machine one may be later, and is interrupted."""
-        said.append(nb.run("%%distribute -n 4\nnobody_has_this").assert_error("NameError").traceback)
-        return "NameError on ranks 0-3 of 4" in said[-1]
-
-    assert processes.wait_until(on_all, 60), said[-1]
+    nb.run_until("%%distribute -n 4\nnobody_has_this", lambda cell: "NameError on ranks 0-3 of 4" in cell.assert_error("NameError").traceback)
 
 
 def test_capture_of_a_name_that_home_lacks_names_it(nb):
