@@ -394,6 +394,7 @@ def test_time_limits_stand_still(nb):
 
     def stand():
         """On a busy machine 4 s may have passed before."""
+        assert nb.nobody_stands()
         cells.append(nb.start(code))
         return nb.until(lambda: cells[-1].ended or len(nb.state()["stoppedThreads"]) == 2) and not cells[-1].ended
 
