@@ -23,8 +23,8 @@ def same_ranks(nb, pids, n=2):
 
 def test_a_keyboard_interrupt_that_ranks_raise_is_an_error_as_any(nb):
     pids = nb.rank_pids(2)
-    cell = nb.run_until("%%distribute -n 2\nraise KeyboardInterrupt('mine')", lambda cell: "KeyboardInterrupt on ranks 0-1 of 2" in cell.traceback, LIMIT)
-    cell.assert_error("KeyboardInterrupt")
+    cell = nb.run_until("%%distribute -n 2\nraise KeyboardInterrupt('mine')",
+                        lambda cell: "KeyboardInterrupt on ranks 0-1 of 2" in cell.assert_error("KeyboardInterrupt").traceback, LIMIT)
     assert cell.reply["evalue"] == "mine" and cell.error["ename"] == "KeyboardInterrupt", cell.reply
     same_ranks(nb, pids)
 

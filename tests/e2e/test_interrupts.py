@@ -219,7 +219,8 @@ def test_while_ranks_end_so_that_they_are_restarted(fresh, tmp_path):
     def interrupted():
         """The ranks heed no SIGTERM, and are killed 2 s later; on a busy machine the interrupt may come after that."""
         begun = tmp_path / ("begun%d" % len(cells))
-        nb.ok("%%%%distribute -n 2\nimport pathlib, signal\nsignal.signal(signal.SIGTERM, lambda *_: pathlib.Path(%r).touch())\nkept = 1" % str(begun))
+        nb.ok("%%%%distribute -n 2\nimport pathlib, signal\n"
+              "signal.signal(signal.SIGTERM, lambda *_: pathlib.Path(%r).touch())\nkept = 1" % str(begun))
         cells.append(nb.start("%ranks restart"))
         assert nb.until(begun.exists, LIMIT), cells[-1].shown
         nb.control("interrupt_request")
