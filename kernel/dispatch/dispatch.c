@@ -71,57 +71,13 @@ static void go_on(struct notebook *nb)
     }
 }
 
-/* A subshell's thread waits for this call. */
-static bool is_of_subshell(const struct cell *c)
-{
-    const struct asked *a = c->from.is_call ? home_asked(c->nb, c->from.asker) : NULL;
-
-    return a && a->subshell;
-}
-
-/* A call for which the main shell does not wait; it is not busy with it. */
-static bool runs_aside(const struct cell *c)
-{
-    return c->from.is_call && (c->from.call_flags & CALL_ASIDE) &&
-           (cell_runs(c) || is_of_subshell(c));
-}
-
-/* Is it `%ranks stop` or `%ranks restart`? */
-static bool stops_ranks(struct request *r)
-{
-    const struct slice code = text_slice(request_content(r), "code");
-    struct err err = { "" };
-    struct plan plan;
-    struct slice line;
-    bool stops;
-
-    if (plan_peek(code, &line) != 1 || !(slice_holds(line, "stop") || slice_holds(line, "restart")))
-        return false;
-    if (plan_parse(code, line, &plan, &err) < 0)
-        return false;
-    stops = plan.kind == PLAN_RANKS &&
-            (plan.ranks_do == PLAN_RANKS_STOP || plan.ranks_do == PLAN_RANKS_RESTART);
-    plan_release(&plan);
-    return stops;
-}
-
-/* The user stops the ranks, so what they do for home meanwhile is interrupted. */
-static void interrupt_aside(struct notebook *nb)
-{
-    struct request *r = queue_first(&nb->queue);
-
-    if (r && !nb->home.executing && nb->cell && runs_aside(nb->cell) && !is_of_subshell(nb->cell) &&
-        nb->cell->stop.interrupts == 0 && stops_ranks(r))
-        stop_by_interrupt(nb->cell);
-}
-
 static bool may_begin(const struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
 
     if (nb->over || nb->home.executing || !r)
         return false;
-    return !nb->cell || (runs_aside(nb->cell) && !cell_is_ours(r));
+    return !nb->cell || (aside_runs(nb->cell) && !cell_is_ours(r));
 }
 
 /* What a subshell runs on ranks is a call of its thread's. */
@@ -152,7 +108,7 @@ static void take_next(struct notebook *nb)
 
     if (nb->queue.aborting)
         return;
-    interrupt_aside(nb);
+    aside_interrupt(nb);
     go_on(nb);
     subshells_go_on(nb);
     while (may_begin(nb) && (r = queue_take(&nb->queue))) {
@@ -192,17 +148,37 @@ static void put_off(struct notebook *nb, uint64_t stood_ns)
         stop_put_off(nb->cell, stood_ns);
 }
 
+/* Ends a cell on ranks that waits for a call for which home does not wait. false: none waits. */
+static bool interrupt_waiting_cell(struct notebook *nb)
+{
+    struct request *r = aside_take_waiting(nb);
+
+    if (!r)
+        return false;
+    notebook_announce(nb, r, next_count(nb, r));
+    queue_take_in(nb);
+    ranks_answer(nb, r, nb->count, "KeyboardInterrupt", "another call was running on the ranks");
+    if (request_flag(r, "stop_on_error", true))
+        queue_abort(nb, &nb->queue);
+    request_unref(r);
+    return true;
+}
+
 /* If home runs a cell, an interrupt ends that cell, and not a call for which home does not wait. It
  * always ends a subshell's call. It ends what subshells run at home only if nothing else runs. */
 void dispatch_interrupt(struct notebook *nb)
 {
     struct cell *c = nb->cell;
     const bool at_home = nb->home.executing && c && c->from.call_flags & CALL_ASIDE;
-    const bool ends = c && (!at_home || is_of_subshell(c));
+    const bool ends = c && (!at_home || aside_is_of_subshell(c));
 
     put_off(nb, debugger_interrupt(nb));
     calls_interrupt(nb);
     comm_routes_interrupt(nb);
+    if (interrupt_waiting_cell(nb)) {
+        take_next(nb);
+        return;
+    }
     if (ends)
         stop_by_interrupt(c);
     if ((!c || at_home) && !interrupt_main(nb) && !c)

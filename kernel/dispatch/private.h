@@ -34,6 +34,15 @@ void calls_end(struct notebook *nb, uint64_t call); /* one of them, or the one t
 void calls_drop(struct notebook *nb);
 void cell_destroy(struct cell *c);
 
+/* ---- aside.c ---- */
+bool aside_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */
+bool aside_runs(const struct cell *c);           /* the main shell is not busy with this call */
+/* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. */
+void aside_interrupt(struct notebook *nb);
+/* Takes the cell on ranks that waits for such a call from the queue; the caller owns the request.
+ * NULL: none waits. */
+struct request *aside_take_waiting(struct notebook *nb);
+
 /* ---- from_home.c ---- */
 void pass_comms(struct notebook *nb); /* sends those that wait in the queue to home now */
 void from_home(struct notebook *nb, const struct span *m);

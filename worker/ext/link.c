@@ -54,10 +54,13 @@ static void die(void)
  * caller itself ignores SIGINT. */
 static void send_interrupt(struct worker_link *l)
 {
-    if (l->held) {
+    if (l->held && !(l->due && clock_now(&clock_system) - l->due_ns >= NS_PER_S)) {
+        if (!l->due)
+            l->due_ns = clock_now(&clock_system);
         l->due = true;
         return;
     }
+    l->due = false;
     l->interrupted = true;
     if (getpgrp() == getpid())
         kill(0, SIGINT);

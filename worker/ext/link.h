@@ -45,6 +45,7 @@ struct worker_link {
     bool interrupted; /* a SIGINT was sent since link_end was last called */
     bool held;        /* between link_hold and link_let */
     bool due;         /* an interrupt came meanwhile */
+    uint64_t due_ns;  /* when */
     uint64_t coming;  /* the last cell or probe that has come, begun or not; 0: none */
     uint64_t early;   /* a cell that was interrupted before it began; 0: none */
     bool stopping;
@@ -95,7 +96,8 @@ uint64_t link_debugs(struct worker_link *l);
  * it. -1: too many cells at once. */
 MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
 /* Between link_hold and link_let the main thread gets no SIGINT, so that no message is lost to an
- * exception. link_let delivers a SIGINT that came in between. Calls don't nest. In other threads
+ * exception. link_let delivers a SIGINT that came in between. A second one that comes a second
+ * later is delivered at once: code of the user's may hang there. Calls don't nest. In other threads
  * both do nothing. */
 void link_hold(struct worker_link *l);
 void link_let(struct worker_link *l);

@@ -292,9 +292,14 @@ static void a_call_that_home_does_not_wait_for(void)
     next(&w, "2 + 2");
     ok(!times(&w, "CAPTURE") && !times(&w, "REQUEST"), "another cell on ranks waits");
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 2 3"), "while home rests, an interrupt is the ranks'");
+    ok(in_order(&w, "another call was running on the ranks", "\"aborted\"") &&
+           !times(&w, "INTERRUPT") && !times(&w, "CAPTURE"),
+       "an interrupt ends this cell, and the ranks go on");
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 2 3"), "while no cell waits, an interrupt is the ranks'");
+    next(&w, "%%distribute\nprint()");
     all_done(&w, 2, 3);
-    ok(in_order(&w, "send RETURN 1", "send CAPTURE 1"), "then it comes");
+    ok(in_order(&w, "send RETURN 1", "send CAPTURE 1"), "then the next cell comes");
     world_close(&w);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -9,6 +10,7 @@ from . import _api, _link
 from ._link import CALL_ASIDE, CALL_SHOWN
 from ._map import serving
 from ._worker.hands import of
+from ._worker.remote import is_of_ranks
 
 POLL_S = 1.0  # seconds: how often a wait without messages looks at the time
 
@@ -32,7 +34,7 @@ class Aside:
         self._home = home
         self._began = False
         self._outcome = None  # (value, exception)
-        self._server, self._of = server, 0
+        self._server, self._of, self._cell = server, 0, None
         self._serving = serving(home, self)
         self._of = self._serving.__enter__()
         with _api._Placed(home.shell.user_ns, dict(names)):
@@ -43,16 +45,20 @@ class Aside:
                 self._serving.__exit__()
                 raise
             home.aside = self
-            self.until(lambda: self._began or self.over())
+            try:
+                self.until(lambda: self._began or self.over())
+            except BaseException:
+                home.interrupt_call(self._waiting)  # nobody will have its result
+                raise
 
     def is_for(self, message):
-        """Is this HANDED for it?"""
-        return of(message) == self._of
+        """Is this HANDED or BIND for it?"""
+        return of(message) == self._of if message.kind == "HANDED" else message.cell == self._cell
 
     def take(self, cell, rank, head, data):
         """A rank has begun, or sends something to the server."""
         __tracebackhide__ = True
-        self._began = True
+        self._began, self._cell = True, cell
         if self._server is not None:
             self._server.take(cell, rank, head, data)
 
@@ -64,6 +70,7 @@ class Aside:
 
     def over(self):
         """Is it known to be over?"""
+        __tracebackhide__ = True
         return self._waiting.done.is_set()
 
     def done(self):
@@ -85,11 +92,18 @@ class Aside:
         if self._outcome is not None:
             return
         self.wait()
-        with self._home.held():  # an interrupt is for the cell that waits here, and would be kept as what came of this
-            try:
-                self._outcome = self._home.returned(self._waiting.answer)[1], None
-            except BaseException as error:  # noqa: BLE001 - raised by result()
-                self._outcome = None, error
+        answer = self._waiting.answer
+        again = answer._replace(fd=os.dup(answer.fd)) if answer.fd >= 0 else answer
+        try:
+            outcome = self._home.returned(again)[1], None
+        except BaseException as error:  # noqa: BLE001 - raised by result()
+            if isinstance(error, KeyboardInterrupt) and not is_of_ranks(error):
+                raise  # it is for the cell that waits here, which may ask again
+            outcome = None, error
+        with self._home.held():
+            self._outcome = outcome
+            if answer.fd >= 0:
+                os.close(answer.fd)
             self._serving.__exit__()
             if self._home.aside is self:
                 self._home.aside = None

@@ -86,7 +86,7 @@ def _execute(home, ranks, code):
 def _mapped(home, items, ranks, f, length, chunksize, there):
     """cellspan.map() with these tuples of arguments. there: they need not be made."""
     __tracebackhide__ = True
-    tasks = (Ahead if there else _map._Tasks)(home, iter(items), length, chunksize)
+    tasks = (Ahead if there else _map._Tasks)(home, iter(items), length, chunksize, lazy=True)
     with _api._Slot() as slot:
         name = _api.CALL + slot
         body = lambda of: f"{_PX}.worked({of}, {name}, globals().pop({name!r}))"  # noqa: E731
@@ -129,8 +129,8 @@ def _queue_for(home, ranks, call):
 
 
 def _state_of_reads(home, call):
-    """{name: (value, version)} of home's variables that a call's functions read. A value with a large buffer has no version: it counts as
-    the same as long as the name has not been assigned."""
+    """{name: (value, digest)} of home's variables that a call's functions read. The digest does not see a change in a large buffer: that is
+    sent again only if the name is assigned."""
     global _captures
     __tracebackhide__ = True
     ns = home.shell.user_ns
@@ -141,7 +141,7 @@ def _state_of_reads(home, call):
     name = _api.CALL
     with _api._Placed(ns, {name: call}):
         rows = _captures.names(name)[0]
-    return {row[0]: (ns[row[0]], row[1] if _captures.is_digested(row[0]) else None) for row in rows if row[0] != name}
+    return {row[0]: (ns[row[0]], _captures.digest(row[0])) for row in rows if row[0] != name}
 
 
 _KINDS = {"apply": _apply, "own": _own, "execute": _execute, "map": _mapped, "task": _task}
@@ -237,6 +237,8 @@ class Queue(Ahead):
             self.home.serve_calls()
         else:
             self._begin(ranks)
+        if rank is not None:  # it begins at once, whatever home does then
+            self.aside.until(lambda: rank in self._ranks or self.over())
         with self.home.held():
             self._fill()
         return task
@@ -260,7 +262,7 @@ class Queue(Ahead):
     def has(self, state):
         """Have ranks these values?"""
         mine = self._state
-        return all(n in mine and mine[n][0] is value and mine[n][1] == version for n, (value, version) in state.items())
+        return all(n in mine and mine[n][0] is value and mine[n][1] == digest for n, (value, digest) in state.items())
 
     def over(self):
         """Does it take no more tasks?"""
@@ -318,19 +320,27 @@ class Task:
 
     def __init__(self, queue, packed):
         self._queue, self.packed = queue, packed
+        self._come = None  # the bytes of the value
         self._outcome = None  # (value, exception)
 
     def take(self, packed):
         """The bytes of the value have come."""
+        self._come = packed
+
+    def _unpack(self):
         try:
-            value = vars_bundle.unpack_bytes(packed, self._queue.home.shell.user_ns)
+            value = vars_bundle.unpack_bytes(self._come, self._queue.home.shell.user_ns)
         except Exception as error:  # noqa: BLE001 - the exception of this task
             self._outcome = None, error
         else:
             self._outcome = (None, remote_error(value.content)) if isinstance(value, pxrank.Failure) else (value, None)
+        self._come = None
+
+    def _is_there(self):
+        return self._come is not None or self._outcome is not None
 
     def done(self):
-        return self._outcome is not None or self._queue.aside.done() or self._outcome is not None
+        return self._is_there() or self._queue.aside.done() or self._is_there()
 
     def wait(self, seconds=None):
         __tracebackhide__ = True
@@ -341,11 +351,13 @@ class Task:
     def result(self):
         __tracebackhide__ = True
         self.wait()
-        if self._outcome is None:  # the ranks have ended without it
+        if not self._is_there():  # the ranks have ended without it
             self._queue.aside.result()
             raise self._queue.error or RuntimeError("the ranks were stopped before they began this task")
         if self._queue.over():
             self._queue.aside.wait()  # until what the tasks have printed is there
+        if self._outcome is None:
+            self._unpack()
         value, error = self._outcome
         if error is not None:
             raise error

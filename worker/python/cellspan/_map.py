@@ -141,7 +141,7 @@ def reason(home, fn, tasks, error):
     if why:
         return TypeError(f"map(): the function can't be sent to the ranks: {why}")
     if tasks.failed is not None and "item" not in vars(error):  # it has it, unless the rank's exception could not be described
-        error.item = tasks.failed
+        hands.note_item(error, tasks.failed)
     return error
 
 
@@ -162,11 +162,36 @@ class serving:
         hands.forget(self.home.pieces, self.of)
 
 
+def hold_again(home):
+    """Within home.held(), after an interrupt could come. One that comes just now is raised after it holds."""
+    try:
+        _link.hold()
+    finally:
+        home.holds = True
+
+
+class _Packed:
+    """The results of a chunk, as bytes."""
+
+    def __init__(self, count, data):
+        self.count, self.data = count, data
+
+    def __len__(self):
+        return self.count
+
+    def unpacked(self, ns):
+        """The list of results."""
+        __tracebackhide__ = True
+        return vars_bundle.unpack_bytes(self.data, ns)
+
+
 class _Tasks:
     """Hands out the items, and collects the results."""
 
-    def __init__(self, home, items, length, chunksize):
+    def __init__(self, home, items, length, chunksize, lazy=False):
+        """lazy: results are unpickled when they are asked for, since an interrupt may end that."""
         self.home = home
+        self._lazy = lazy
         self.error = None  # what ends the map: an exception of an iterable, or an item that can't be sent
         self.failed = None  # number of the item whose call failed
         self._items = items
@@ -179,7 +204,8 @@ class _Tasks:
         self._quick = False  # did the last chunk take less than hands.QUICK_S?
         self._proven = 1  # items of the largest chunk that was finished
         self._ranks = set()  # those that have begun
-        self._chunks = {}  # number of the first item: (items, size of the arguments, for which rank), then the results
+        # number of the first item: (items, size of the arguments, for which rank), then the results, as a list or _Packed
+        self._chunks = {}
         self._out = self._out_bytes = 0  # chunks that were handed out and whose results have not come
         self._cell = 0
 
@@ -189,13 +215,15 @@ class _Tasks:
         if self.error is not None:
             raise self.error
         for first, found in self._chunks.items():
-            if not isinstance(found, list):
+            if isinstance(found, tuple):
                 raise RuntimeError(f"map(): the results of {found[0]} items from item {first} on have not come")
+            if isinstance(found, _Packed):
+                self._chunks[first] = found.unpacked(self.home.shell.user_ns)
         return [result for first in sorted(self._chunks) for result in self._chunks[first]]
 
     def come(self):
         """The number of results that have come."""
-        return sum(len(found) for found in self._chunks.values() if isinstance(found, list))
+        return sum(len(found) for found in self._chunks.values() if not isinstance(found, tuple))
 
     def take(self, cell, rank, head, data):
         """A rank is ready, has results, or has failed."""
@@ -208,10 +236,11 @@ class _Tasks:
             self._end()
             return
         if "first" in head:
-            _, size, to = self._chunks[head["first"]]
+            count, size, to = self._chunks[head["first"]]
             self._count(to, -1, -size)
             self._learn(head, len(data))
-            self._chunks[head["first"]] = vars_bundle.unpack_bytes(data, self.home.shell.user_ns)
+            found = _Packed(count, data)
+            self._chunks[head["first"]] = found if self._lazy else found.unpacked(self.home.shell.user_ns)
             del data
         self._ranks.add(rank)
         self._fill()
@@ -304,11 +333,12 @@ class _Tasks:
         __tracebackhide__ = True
         if not self.home.holds:
             return next(self._items)
-        _link.let()
+        self.home.holds = False
         try:
+            _link.let()
             return next(self._items)
         finally:
-            _link.hold()
+            hold_again(self.home)
 
     def _packed(self, chunk, first):
         ns = self.home.shell.user_ns

@@ -150,10 +150,9 @@ class Capture:
         listed += [[*row, _link.CAPTURED_READ] for row in parts]
         return listed + self._tie(seen), warnings, load, pickled if parts else None
 
-    def is_digested(self, name):
-        """Does a version of the name, which names() or function() listed, stand for all of its value? Not if it has large buffers: these
-        are compared only with what was sent."""
-        return not self._known[name].large
+    def digest(self, name):
+        """Stands for the value of a name that names() or function() listed, apart from its large buffers."""
+        return self._known[name].digest
 
     def _begin(self, transform, push):
         self._changes.read(self._known, transform)

@@ -11,6 +11,7 @@ This module has what both sides need, and the rank's side. Home's side are the s
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import time
@@ -183,8 +184,8 @@ def _call(hands, fn, at, item):
         return fn(*item)
     except Exception as error:
         hands.send(failed=at)
-        _note_item(error, at)
-        if hasattr(error, "add_note"):
+        note_item(error, at)
+        with contextlib.suppress(Exception):  # Python 3.10 has no notes, and a user's class may refuse them
             error.add_note(f"cellspan.map: item {at}, {shown(item)}")
         raise
 
@@ -192,12 +193,10 @@ def _call(hands, fn, at, item):
 CALL_CODE = _call.__code__
 
 
-def _note_item(error, at):
+def note_item(error, at):
     """error.item, which home's exception has, too: the number of the item that failed."""
-    try:
+    with contextlib.suppress(Exception):  # a user's class may refuse it
         error.item = at
-    except Exception:  # noqa: BLE001 - a user's class may refuse it
-        pass
 
 
 def _results(hands, results, first, ns):
@@ -211,7 +210,7 @@ def _results(hands, results, first, ns):
             if why:
                 hands.send(failed=at)
                 error = TypeError(f"map(): the result of item {at}, a {type(result).__name__}, can't be sent home: {why}")
-                _note_item(error, at)
+                note_item(error, at)
                 raise error from None
         raise
 

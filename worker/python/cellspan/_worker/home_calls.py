@@ -24,7 +24,6 @@ class Calls(Worker):
     def __init__(self):
         super().__init__()
         self.aside = None  # the Aside that is under way; see _aside.py
-        self.holds = False  # see held()
         self.servers = {}  # number: what serves HANDED; see _map.py
         self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
         self._lists = {}  # number of a cell: the list of all ranks' values, for the call that waits
@@ -56,39 +55,51 @@ class Calls(Worker):
         if not self._is_shared(message):
             super()._serve(name, message)
             return
+        interrupted = False
         with self.working():
             while self._taken:  # another thread may have taken one before this one, and not have begun
-                _link.hold()
+                try:
+                    _link.hold()
+                except KeyboardInterrupt:  # one that came before; it holds nevertheless
+                    interrupted = True
                 message = self._taken.popleft()
-                if self._is_aside(message):
-                    self._take_aside(message)
-                else:
+                aside = self._aside_of(message)
+                if aside is None:
                     super()._serve(self.HANDLERS[message.kind], message)
+                elif message.kind == "HANDED":
+                    self._take_aside(aside, message)
+                else:
+                    with self.held():
+                        super()._serve(self.HANDLERS[message.kind], message)
+        if interrupted:
+            raise KeyboardInterrupt
 
-    def _is_aside(self, message):
-        """Is it for what runs aside, while the main thread runs a cell? Then an interrupt is for that cell."""
-        on_main = threading.current_thread() is self.main_thread
-        return message.kind == "HANDED" and on_main and self.cell is not None and self.aside is not None and self.aside.is_for(message)
+    def _aside_of(self, message):
+        """The Aside that it is for, if the main thread runs a cell meanwhile. Then an interrupt is for that cell."""
+        aside, on_main = self.aside, threading.current_thread() is self.main_thread
+        there = message.kind in ("HANDED", "BIND") and on_main and self.cell is not None and aside is not None and aside.is_for(message)
+        return aside if there else None
 
-    def _take_aside(self, message):
+    def _take_aside(self, aside, message):
         """_handed(), after which the cell gets an interrupt that came meanwhile."""
         __tracebackhide__ = True
-        server = self.aside
+        interrupted = False
         with self.held():
             try:
                 load = received(self.pieces, message, self.servers)
                 if load is not None:
-                    server.take(message.cell, message.fields["from"], *load)
+                    aside.take(message.cell, message.fields["from"], *load)
             except _link.LinkDead:
                 os._exit(1)
-            except BaseException as error:  # noqa: BLE001 - the user's code pickles, unpickles, and makes items
-                server.stop(error)
-                if isinstance(error, KeyboardInterrupt):  # while an item was made
-                    raise
+            except BaseException as error:  # noqa: BLE001 - the user's code pickles and makes items
+                aside.stop(error)
+                interrupted = isinstance(error, KeyboardInterrupt)  # while an item was made
+        if interrupted:
+            raise KeyboardInterrupt  # not the one that has ended the call
 
     def held(self):
         """Within the block, the main thread gets no interrupt; it gets it at the end. Blocks may be nested. Within one, home serves no
-        messages."""
+        messages. In another thread it does nothing."""
         return _Held(self)
 
     def working(self):
@@ -123,7 +134,7 @@ class Calls(Worker):
         while not waiting.done.is_set():
             try:
                 if interrupted and not told:  # the kernel may have got the interrupt before the call
-                    self.send("CALL", waiting.cell, {"flags": _link.CALL_INTERRUPT, "call": waiting.call})
+                    self.interrupt_call(waiting)
                     told = True
                 self.wait_for(waiting, self.DURING_CALL)
             except KeyboardInterrupt:
@@ -140,7 +151,7 @@ class Calls(Worker):
         self.may_call()
         if threading.current_thread() is not self.main_thread:
             flags |= _link.CALL_ASIDE  # meanwhile home runs other cells
-        elif self.aside is not None:
+        elif self.aside is not None and not text.startswith(("%ranks stop", "%ranks restart")):  # these interrupt it, if it uses the same ranks
             self.aside.settle()
         number, call = self.number(), next(self._numbers)
         waiting = self._calls[call] = Waiting(number)
@@ -148,6 +159,10 @@ class Calls(Worker):
         self.streams.settle()
         self.send("CALL", number, {"text": text, "flags": flags, "call": call, **(function or {})})
         return waiting
+
+    def interrupt_call(self, waiting):
+        """Ends a call that begin_call() has begun."""
+        self.send("CALL", waiting.cell, {"flags": _link.CALL_INTERRUPT, "call": waiting.call})
 
     def may_call(self):
         """RuntimeError: this thread can't call now."""
@@ -244,13 +259,21 @@ class _Held:
 
     def __init__(self, home):
         self.home = home
+        self.inner = home.holds or threading.current_thread() is not home.main_thread
 
     def __enter__(self):
-        _link.hold()
-        self.before, self.home.holds = self.home.holds, True
+        __tracebackhide__ = True
+        if self.inner:
+            return
+        try:
+            _link.hold()
+        except BaseException:  # an interrupt that came before; it holds nevertheless
+            _link.let()
+            raise
+        self.home.holds = True
 
     def __exit__(self, *error):
         __tracebackhide__ = True
-        self.home.holds = self.before
-        if not self.before:
+        if not self.inner:
+            self.home.holds = False
             _link.let()

@@ -33,21 +33,32 @@ def aim(loop, task, cell):
 
     def handler(signo, frame):
         cell.interrupted = True
-        if asyncio.current_task(loop) is task or _in_handler(frame):
+        served = _served(frame)
+        if asyncio.current_task(loop) is task or served == MESSAGE:
             raise KeyboardInterrupt
         loop.call_soon_threadsafe(task.cancel)
+        if served == ITEM:
+            raise KeyboardInterrupt
 
     _aimed = signal.signal(signal.SIGINT, handler)
 
 
-def _in_handler(frame):
-    """Is a message being served (such as a comm's callback), rather than the loop itself or another task running?"""
+MESSAGE, ITEM = "a message", "an item"
+
+
+def _served(frame):
+    """What is being served: MESSAGE, such as a comm's callback; ITEM: the user's code makes an item of a map that runs aside. None: the
+    loop itself or another task runs, or what runs aside is served, which an interrupt of the cell does not end."""
     while frame is not None:
         code = frame.f_code
+        if code.co_name == "_next" and code.co_filename.endswith("_map.py"):
+            return ITEM
+        if code.co_name == "_take_aside":
+            return None
         if code.co_name == "_handle" and code.co_filename.endswith("worker.py"):
-            return True
+            return MESSAGE
         frame = frame.f_back
-    return False
+    return None
 
 
 def rest():

@@ -78,6 +78,7 @@ class Worker:
         self.count = 0
         self.code = ""
         self.cell = None  # the Cell that the main thread runs
+        self.holds = False  # is the main thread within Calls.held()?
         self.running = None  # the Cell whose task awaits, or None
         self.last = 0  # number of the cell to which output belongs when nothing runs
         self.header = ""  # header of the current request, as JSON
@@ -208,7 +209,8 @@ class Worker:
 
     def _serve(self, name, message):
         try:
-            _link.let()
+            if not self.holds:
+                _link.let()
             getattr(self, name)(message)
         except _link.LinkDead:
             os._exit(1)

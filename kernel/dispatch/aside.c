@@ -1,0 +1,70 @@
+/* aside.c - calls for which home does not wait (CALL_ASIDE): what runs beside them, and what ends
+ * them (declared in private.h). */
+#include "kernel/dispatch/private.h"
+
+bool aside_is_of_subshell(const struct cell *c)
+{
+    const struct asked *a = c->from.is_call ? home_asked(c->nb, c->from.asker) : NULL;
+
+    return a && a->subshell;
+}
+
+bool aside_runs(const struct cell *c)
+{
+    return c->from.is_call && (c->from.call_flags & CALL_ASIDE) &&
+           (cell_runs(c) || aside_is_of_subshell(c));
+}
+
+static bool all_are_in(const struct ranks *which, const struct ranks *all)
+{
+    RANKS_EACH (k, which)
+        if (!ranks_has(all, (unsigned)k))
+            return false;
+    return true;
+}
+
+/* Is it `%ranks stop` or `%ranks restart`, for all ranks that run the cell? */
+static bool stops_ranks_of(const struct cell *c, struct slice code)
+{
+    struct ranks which = { 0 };
+    struct err err = { "" };
+    struct plan plan;
+    struct slice line;
+    bool stops;
+
+    if (plan_peek(code, &line) != 1 || !(slice_holds(line, "stop") || slice_holds(line, "restart")))
+        return false;
+    if (plan_parse(code, line, &plan, &err) < 0)
+        return false;
+    stops = plan.kind == PLAN_RANKS &&
+            (plan.ranks_do == PLAN_RANKS_STOP || plan.ranks_do == PLAN_RANKS_RESTART);
+    if (stops && plan.ranks)
+        stops = ranks_parse(&which, plan.ranks, c->group->size, &err) == 0 &&
+                all_are_in(&c->to, &which);
+    ranks_release(&which);
+    plan_release(&plan);
+    return stops;
+}
+
+void aside_interrupt(struct notebook *nb)
+{
+    struct request *r = nb->home.executing ? NULL : queue_first(&nb->queue);
+    struct cell *c = nb->cell;
+
+    if (!c || !aside_runs(c) || aside_is_of_subshell(c) || c->script_group || c->stop.interrupts)
+        return;
+    if ((r && stops_ranks_of(c, text_slice(request_content(r), "code"))) ||
+        (nb->calls && stops_ranks_of(c, slice_of(nb->calls->from.text, nb->calls->from.text_size))))
+        stop_by_interrupt(c);
+}
+
+struct request *aside_take_waiting(struct notebook *nb)
+{
+    struct request *r = queue_first(&nb->queue);
+    const struct cell *c = nb->cell;
+
+    if (!r || nb->home.executing || !c || !aside_runs(c) || aside_is_of_subshell(c) ||
+        c->stop.interrupts || !cell_is_ours(r))
+        return NULL;
+    return queue_take(&nb->queue);
+}
