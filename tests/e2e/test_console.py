@@ -43,6 +43,15 @@ def prompted(terminal, n):
     terminal.expect(r"In \[%d\]: " % n)
 
 
+def interrupted(terminal):
+    """Presses Ctrl-C until the cell ends, as a user does: on a busy machine, the console was seen to send nothing for one."""
+    for _ in range(8):
+        terminal.sendintr()
+        if terminal.expect(["KeyboardInterrupt", pexpect.TIMEOUT], timeout=5) == 0:
+            return
+    raise AssertionError(f"no KeyboardInterrupt: {terminal.before}")
+
+
 def test_the_console_runs_cells_and_leaves_nobody(console):
     terminal = console()
     terminal.sendline("6 * 7")
@@ -67,8 +76,7 @@ def test_the_console_shows_errors_and_interrupts(console):
     prompted(terminal, 2)
     terminal.sendline("print('be' + 'gun', flush=True); import time; time.sleep(600)")
     terminal.expect("begun")
-    terminal.sendintr()
-    terminal.expect("KeyboardInterrupt")
+    interrupted(terminal)
     prompted(terminal, 3)
     terminal.sendline("'still ' + 'here'")
     terminal.expect("still here")

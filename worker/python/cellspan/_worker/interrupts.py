@@ -48,12 +48,12 @@ MESSAGE, ITEM = "a message", "an item"
 
 def _served(frame):
     """What is being served: MESSAGE, such as a comm's callback; ITEM: the user's code makes an item of a map that runs aside. None: the
-    loop itself or another task runs, or what runs aside is served, which an interrupt of the cell does not end."""
+    loop itself or another task runs, or something was served that an interrupt does not end."""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_next" and code.co_filename.endswith("_map.py"):
             return ITEM
-        if code.co_name == "_take_aside":
+        if code.co_name == "__exit__" and code.co_filename.endswith("home_calls.py"):  # the end of held()
             return None
         if code.co_name == "_handle" and code.co_filename.endswith("worker.py"):
             return MESSAGE
