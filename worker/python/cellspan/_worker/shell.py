@@ -350,14 +350,20 @@ def _is_inside(frame):
     return name.startswith(("IPython.", "cellspan."))
 
 
+STDLIB = os.path.join(os.path.dirname(os.__file__), "")  # what its files begin with
+
+
 def end_at_theirs(error):
-    """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours."""
+    """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours. An interrupt may come in any
+    line of ours, and of what we call, so for it all of these are hidden."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        tb, last = error.__traceback__, None
+        tb, last, interrupted = error.__traceback__, None, isinstance(error, KeyboardInterrupt)
+        inside = False
         while tb is not None:
-            if not _is_hidden(tb.tb_frame) and (last is None or (last.tb_frame, last.tb_lineno) != (tb.tb_frame, tb.tb_lineno)):
+            inside = _is_hidden(tb.tb_frame, interrupted) or (interrupted and inside and tb.tb_frame.f_code.co_filename.startswith(STDLIB))
+            if not inside and (last is None or (last.tb_frame, last.tb_lineno) != (tb.tb_frame, tb.tb_lineno)):
                 last = tb  # a line at which a tracing function raised an exception is there twice
             tb = tb.tb_next
         if last is not None:
@@ -365,11 +371,12 @@ def end_at_theirs(error):
         error = error.__cause__ or error.__context__
 
 
-def _is_hidden(frame):
+def _is_hidden(frame, interrupted=False):
     name = frame.f_code.co_filename
     if name == "<stringsource>":  # what Cython makes for a compiled function; the frame's name tells whose it is
         name = frame.f_code.co_name.rpartition("_pydevd_")[1]
-    return (name.startswith(environment.PACKAGE) and "__tracebackhide__" in frame.f_locals) or name.startswith("_pydevd_") or DEBUGGER in name
+    ours = name.startswith(environment.PACKAGE) and (interrupted or "__tracebackhide__" in frame.f_locals)
+    return ours or name.startswith("_pydevd_") or DEBUGGER in name
 
 
 def _holds_group(value):
