@@ -41,18 +41,18 @@ def test_views_and_results(said):  # noqa: F811
 
 def test_tasks_run_while_the_program_goes_on(said):  # noqa: F811
     out, err = said(
-        HEAD + "tasks = [view.apply_async(nap, 0.1) for _ in range(6)]\nprint(tasks[5].ready(), rc.ids)\n"
-        "time.sleep(3)\nbegan = time.monotonic(); print([task.get() for task in tasks], time.monotonic() - began < 0.5)\n"
-        "later = dv.apply_async(nap, 1)\n"
+        HEAD + "tasks = [view.apply_async(nap, 0.5) for _ in range(6)]\nprint(tasks[5].ready(), rc.ids)\n"
+        "time.sleep(5)\nbegan = time.monotonic(); print([task.get() for task in tasks], time.monotonic() - began < 0.5)\n"
+        "later = dv.apply_async(nap, 4)\n"
         "try: later.get(0.1)\nexcept ipp.TimeoutError as error: print(error)\n"
         "print(later.get_dict(), later)\n"
-        "mapped = view.map_async(nap, [0.2] * 4)\nprint(mapped.wait(0), mapped.ready(), mapped.wait(), mapped.get())\n"
+        "mapped = view.map_async(nap, [1.5] * 4)\nprint(mapped.wait(0), mapped.ready(), mapped.wait(), mapped.get())\n"
         "failed = view.apply_async(lambda: 1 / 0)\n"
         "try: failed.get()\nexcept ZeroDivisionError as error: print(isinstance(error, ipp.RemoteError), failed.successful())\n"
         "print(rc[0].apply_sync(lambda: print('of a rank') or 1))\nview.apply_async(time.sleep, 100)\nprint('ended')\n"
     )
-    assert out == ["False [0, 1, 2]", "[0.1, 0.1, 0.1, 0.1, 0.1, 0.1] True", "nap: no result after 0.1 s; the ranks still run it",
-                   "{0: 1, 1: 1, 2: 1} <AsyncResult(nap): finished>", "False False True [0.2, 0.2, 0.2, 0.2]", "True False", "of a rank", "1", "ended"], err
+    assert out == ["False [0, 1, 2]", "[0.5, 0.5, 0.5, 0.5, 0.5, 0.5] True", "nap: no result after 0.1 s; the ranks still run it",
+                   "{0: 4, 1: 4, 2: 4} <AsyncResult(nap): finished>", "False False True [1.5, 1.5, 1.5, 1.5]", "True False", "of a rank", "1", "ended"], err
 
 
 def test_what_is_wrong_is_named(said):  # noqa: F811
@@ -74,10 +74,10 @@ def test_what_is_wrong_is_named(said):  # noqa: F811
 
 def test_ctrl_c_ends_a_wait_and_the_program_goes_on(start):  # noqa: F811
     program = start.text(
-        HEAD + "later = dv.apply_async(nap, 2)\nprint('waits', flush=True)\n"
-        "try: later.get()\nexcept KeyboardInterrupt: print('interrupted')\nprint(later.get())\n"
+        HEAD + "later = dv.apply_async(nap, 10)\n"
+        "try:\n    print('waits', flush=True)\n    later.get()\nexcept KeyboardInterrupt: print('interrupted')\nprint(later.get())\n"
     )
     assert program.stdout.readline() == "waits\n"
     program.send_signal(signal.SIGINT)
     out, err = program.communicate(timeout=LIMIT)
-    assert (out, program.returncode) == ("interrupted\n[2, 2, 2]\n", 0), err
+    assert (out, program.returncode) == ("interrupted\n[10, 10, 10]\n", 0), err
