@@ -364,10 +364,13 @@ def test_values_that_load_without_end_leave_the_cell_to_an_interrupt(four):
         assert "Endless" in four.ok("hang = False; repr(r.get())").value
 
 
-def test_a_value_is_there_after_an_interrupt_while_it_loads(four):
-    four.ok("import time\nclass Slow:\n    def __init__(self): self.a = 1\n    def __setstate__(self, state):\n"
-            "        print('loads', flush=True)\n        time.sleep(1)\ndef makes(): return Slow()\n")
-    cell = four.start("r = dv.apply_async(makes); r.get()")
+def test_a_value_is_there_after_an_interrupt_while_it_loads(four, tmp_path):
+    four.ok(f"import os, time\ngo = {str(tmp_path)!r} + '/go'\nclass Slow:\n    def __init__(self): self.a = 1\n    def __setstate__(self, state):\n"
+            "        print('loads', flush=True)\n        time.sleep(1)\n"
+            "def makes():\n    while not os.path.exists(go): time.sleep(0.01)\n    return Slow()\nr = dv.apply_async(makes)")
+    cell = four.start("print('asks', flush=True); r.get()")
+    four.wait_shown(cell, "asks")
+    (tmp_path / "go").touch()
     four.wait_shown(cell, "loads")
     four.control("interrupt_request")
     four.wait(cell, 30).assert_error("KeyboardInterrupt")

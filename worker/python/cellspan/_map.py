@@ -13,7 +13,7 @@ import inspect
 import itertools
 import time
 
-from . import _api, _link
+from . import _api
 from ._base.errors import text_of
 from ._capture import vars_bundle
 from ._worker import hands
@@ -160,14 +160,6 @@ class serving:
     def __exit__(self, *error):
         del self.home.servers[self.of]
         hands.forget(self.home.pieces, self.of)
-
-
-def hold_again(home):
-    """Within home.held(), after an interrupt could come. One that comes just now is raised after it holds."""
-    try:
-        _link.hold()
-    finally:
-        home.holds = True
 
 
 class _Packed:
@@ -331,14 +323,7 @@ class _Tasks:
     def _next(self):
         """The next item. The user's code may make it, so an interrupt reaches it."""
         __tracebackhide__ = True
-        if not self.home.holds:
-            return next(self._items)
-        self.home.holds = False
-        try:
-            _link.let()
-            return next(self._items)
-        finally:
-            hold_again(self.home)
+        return self.home.interruptible(next, self._items)
 
     def _packed(self, chunk, first):
         ns = self.home.shell.user_ns

@@ -596,6 +596,5 @@ class Capture:
 
 def split_names(names):
     """A list of names, from a list or from comma-separated text, without duplicates."""
-    if isinstance(names, str):
-        names = names.split(",")
-    return list(dict.fromkeys(n.strip() for n in names if n.strip()))
+    found = names.split(",") if isinstance(names, str) else names
+    return list(dict.fromkeys(n.strip() for n in found if n.strip()))

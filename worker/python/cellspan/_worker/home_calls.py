@@ -102,6 +102,21 @@ class Calls(Worker):
         messages. In another thread it does nothing."""
         return _Held(self)
 
+    def interruptible(self, function, *args):
+        """function(*args), the user's code, which gets an interrupt also within held()."""
+        __tracebackhide__ = True
+        if not self.holds or threading.current_thread() is not self.main_thread:
+            return function(*args)
+        self.holds = False
+        try:
+            _link.let()
+            return function(*args)
+        finally:
+            try:
+                _link.hold()
+            finally:
+                self.holds = True
+
     def working(self):
         """Within the block, this thread works for a cell on ranks: no other does, and it can call nothing on ranks itself."""
         return _Working(self._one, self._works)

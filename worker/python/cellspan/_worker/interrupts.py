@@ -51,10 +51,11 @@ def _served(frame):
     loop itself or another task runs, or something was served that an interrupt does not end."""
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "_next" and code.co_filename.endswith("_map.py"):
-            return ITEM
-        if code.co_name == "__exit__" and code.co_filename.endswith("home_calls.py"):  # the end of held()
-            return None
+        if code.co_filename.endswith("home_calls.py"):
+            if code.co_name == "interruptible":
+                return ITEM
+            if code.co_name == "__exit__":  # the end of held()
+                return None
         if code.co_name == "_handle" and code.co_filename.endswith("worker.py"):
             return MESSAGE
         frame = frame.f_back
