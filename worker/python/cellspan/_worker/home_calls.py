@@ -98,8 +98,8 @@ class Calls(Worker):
             raise KeyboardInterrupt  # not the one that has ended the call
 
     def held(self):
-        """Within the block, the main thread gets no interrupt; it gets it at the end. Blocks may be nested. Within one, home serves no
-        messages. In another thread it does nothing."""
+        """Within the block, the main thread gets no interrupt; it gets it at the end. Blocks may be nested. Within one, home takes no
+        other messages. In another thread it does nothing."""
         return _Held(self)
 
     def interruptible(self, function, *args):
