@@ -25,8 +25,10 @@ base_libbase_a_SOURCES = \
 	base/blob.h base/blob.c \
 	base/meter.h base/meter.c \
 	base/runtime.h base/runtime.c \
+	base/unix_socket.h base/unix_socket.c \
 	base/loop/wake.h base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c \
+	base/loop/message_stream.h base/loop/message_stream.c \
 	base/loop/zap.h base/loop/zap.c
 
 # Allocations that fail on demand; see tests/unit/chaos.h.
@@ -69,6 +71,7 @@ check_PROGRAMS += \
 	tests/unit/base/descriptor.t \
 	tests/unit/base/le.t \
 	tests/unit/base/loop.t \
+	tests/unit/base/message_stream.t \
 	tests/unit/base/meter.t \
 	tests/unit/base/process.t \
 	tests/unit/base/runtime.t \
@@ -82,6 +85,9 @@ tests_unit_base_le_t_LDADD = base/libbase.a
 tests_unit_base_loop_t_SOURCES = tests/unit/base/loop.c
 tests_unit_base_loop_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_loop_t_LDADD = base/libbase.a $(ZMQ_LIBS)
+tests_unit_base_message_stream_t_SOURCES = tests/unit/base/message_stream.c
+tests_unit_base_message_stream_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_message_stream_t_LDADD = base/libbase.a $(ZMQ_LIBS)
 tests_unit_base_meter_t_SOURCES = tests/unit/base/meter.c
 tests_unit_base_meter_t_LDADD = base/libbase.a
 tests_unit_base_process_t_SOURCES = tests/unit/base/process.c

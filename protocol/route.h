@@ -9,6 +9,8 @@
 #define ROUTE_NODES_MAX 65535u /* a node's number is at most this */
 /* in place of a node's number: the kernel, or a node that has no number yet */
 #define ROUTE_KERNEL 0xffffffffu
+/* an endpoint on this machine: this, and the path of the kernel's unix socket */
+#define ROUTE_UNIX "unix://"
 
 /* ---- down: route = *section; section = node:u32 n:u32 n*worker:u32 ---- */
 

@@ -14,7 +14,7 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/node_link.h kernel/agents/node_link.c \
 	kernel/agents/node_table.c \
 	kernel/agents/reparent.c \
-	kernel/agents/router.h kernel/agents/router.c \
+	kernel/agents/router.h kernel/agents/local_router.c kernel/agents/network_router.c \
 	kernel/agents/tree.c \
 	kernel/agents/to_agents.h kernel/agents/to_agents.c
 

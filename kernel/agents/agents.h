@@ -1,5 +1,5 @@
-/* agents.h - the connections to the agents: one ROUTER socket on ipc for this machine's agent, one
- * on tcp with CURVE for all others. Messages go to the agents that have the workers, blobs to the
+/* agents.h - the connections to the agents: a unix socket for this machine's agent, and a ROUTER on
+ * tcp with CURVE for all others. Messages go to the agents that have the workers, blobs to the
  * nodes that need them; the handler is told what arrives, and which nodes are up or lost. The
  * processes, engines and this machine's agent, are in kernel/engines.
  *
@@ -26,8 +26,8 @@ struct agents_handler {
     void *arg;
 };
 
-/* Binds the ipc socket in the kernel's folder. handler is copied. What is sent to an agent before
- * it has said HELLO waits. */
+/* Listens on a unix socket in the kernel's folder. handler is copied. What is sent to an agent
+ * before it has said HELLO waits. */
 struct agents *agents_create(struct loop *loop, const char *folder,
                              const struct agents_handler *handler, struct err *err);
 void agents_destroy(struct agents *a); /* NULL is fine; to be called after engines_destroy() */

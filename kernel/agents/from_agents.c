@@ -47,8 +47,8 @@ static void refuse(const struct router_message *a, unsigned version, const char 
     buf_release(&bytes);
 }
 
-/* The node whose agent sent this: from the ZAP user id, or this machine's for the ipc socket. NULL:
- * the node's engine was stopped. */
+/* The node whose agent sent this: from the ZAP user id, or this machine's for the unix socket.
+ * NULL: the node's engine was stopped. */
 static struct node_link *caller(struct agents *a, const struct router_message *arrival)
 {
     struct node_link *link;

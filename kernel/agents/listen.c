@@ -15,8 +15,9 @@
 #include "base/log.h"
 #include "base/runtime.h"
 #include "base/settings.h"
+#include "protocol/route.h"
 
-#define IO_THREADS    2     /* one reads from ipc while the other encrypts */
+#define IO_THREADS    2     /* one decrypts while the other encrypts */
 #define SOCKETS_MAX   16384 /* connections */
 #define FILES_MORE    256   /* descriptors besides one for each connection */
 #define ADDRESSES_MAX 16u   /* agents don't try more addresses */
@@ -99,9 +100,9 @@ static int bind_each(struct router *r, const struct listen_addresses *addresses,
         char endpoint[INET6_ADDRSTRLEN + 32], port[16] = "*";
 
         if (i > 0)
-            snprintf(port, sizeof port, "%u", router_port(r));
+            snprintf(port, sizeof port, "%u", network_router_port(r));
         snprintf(endpoint, sizeof endpoint, p->six ? "tcp://[%s]:%s" : "tcp://%s:%s", p->ip, port);
-        if (router_bind(r, endpoint, err) < 0)
+        if (network_router_bind(r, endpoint, err) < 0)
             return -1;
     }
     return 0;
@@ -117,13 +118,13 @@ static int bind_and_list(struct router *r, const struct ifaddrs *all, const char
     if (addresses.n == 0)
         return some ? complain(all, interface, err)
                     : err_set(err, "this machine has no network address");
-    if ((some ? bind_each(r, &addresses, err) : router_bind(r, "tcp://*:*", err)) < 0)
+    if ((some ? bind_each(r, &addresses, err) : network_router_bind(r, "tcp://*:*", err)) < 0)
         return -1;
     for (unsigned i = 0; i < addresses.n; i++) {
         const struct listen_address *p = &addresses.address[i];
 
         if (buf_addf(endpoints, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", i ? "," : "", p->ip,
-                     router_port(r)) < 0)
+                     network_router_port(r)) < 0)
             return err_set(err, "out of memory");
     }
     return 0;
@@ -147,19 +148,18 @@ static int bind_router(struct router *r, const char *interface, struct buf *endp
 int listen_here(struct listen *l, struct loop *loop, const char *folder,
                 const struct router_handler *handler, struct err *err)
 {
+    struct buf endpoint = BUF_INIT;
     char *path = runtime_path(folder, "agents", err);
 
     if (!path)
         return -1;
-    l->endpoint = malloc(strlen(path) + 7);
-    if (l->endpoint)
-        sprintf(l->endpoint, "ipc://%s", path);
+    if (buf_addf(&endpoint, "%s%s", ROUTE_UNIX, path) == 0 && (l->endpoint = buf_take(&endpoint)))
+        l->here = local_router_create(loop, path, handler, err);
+    else
+        (void)err_set(err, "out of memory");
+    buf_release(&endpoint);
     free(path);
-    if (!l->endpoint || !(l->zmq = zmq_ctx_new()) ||
-        zmq_ctx_set(l->zmq, ZMQ_IO_THREADS, IO_THREADS) < 0)
-        return err_set(err, "no socket for the agents: out of memory");
-    l->here = router_create(loop, l->zmq, NULL, NULL, handler, err);
-    return l->here ? router_bind(l->here, l->endpoint, err) : -1;
+    return l->here ? 0 : -1;
 }
 
 /* As many connections as the system allows. */
@@ -179,11 +179,15 @@ static void raise_limits(struct listen *l)
 int listen_remote(struct listen *l, struct loop *loop, const struct router_handler *handler,
                   struct err *err)
 {
+    if (!l->zmq &&
+        (!(l->zmq = zmq_ctx_new()) || zmq_ctx_set(l->zmq, ZMQ_IO_THREADS, IO_THREADS) < 0))
+        return err_set(err, "no socket for the agents: %s", zmq_strerror(errno));
     raise_limits(l);
     keys_create(&l->keys);
     if (!l->zap && !(l->zap = agents_zap_create(loop, l->zmq, &l->allowed, err)))
         return -1;
-    if (!(l->remote = router_create(loop, l->zmq, &l->keys, AGENTS_ZAP_DOMAIN, handler, err)))
+    if (!(l->remote = network_router_create(loop, l->zmq, &l->keys, AGENTS_ZAP_DOMAIN, handler,
+                                            err)))
         return -1;
     if (bind_router(l->remote, setting_text(SETTING_INTERFACE), &l->endpoints, err) == 0)
         return 0;

@@ -1,5 +1,5 @@
-/* listen.h - the sockets on which agents reach the kernel: one on ipc for this machine's agent, and
- * one on tcp with CURVE for all others. The second one is opened for the first engine: a kernel
+/* listen.h - the sockets on which agents reach the kernel: a unix socket for this machine's agent,
+ * and one on tcp with CURVE for all others. The second one is opened for the first engine: a kernel
  * that never leaves its machine does not listen there. */
 #ifndef KERNEL_AGENTS_LISTEN_H
 #define KERNEL_AGENTS_LISTEN_H
@@ -68,8 +68,8 @@ void agents_zap_destroy(struct agents_zap *z); /* logs the counts; NULL is fine 
 void agents_zap_refused(struct agents_zap *z, const char *what);
 
 struct listen {
-    void *zmq;             /* ZeroMQ's context */
-    struct router *here;   /* on ipc */
+    void *zmq;             /* ZeroMQ's context, for remote; NULL: not made yet */
+    struct router *here;   /* on a unix socket */
     char *endpoint;        /* of here; owned */
     struct router *remote; /* on tcp; NULL: not opened yet */
     struct buf endpoints;  /* of remote, in the order in which agents should try them */
@@ -78,7 +78,7 @@ struct listen {
     struct agents_zap *zap; /* asks `allowed` who may connect to remote */
 };
 
-/* Opens the socket on ipc in the folder. */
+/* Opens the unix socket in the folder. */
 MUST_USE int listen_here(struct listen *l, struct loop *loop, const char *folder,
                          const struct router_handler *handler, struct err *err);
 /* Opens the socket on tcp, at the addresses that CELLSPAN_INTERFACE names. -1: it stays closed. */

@@ -74,7 +74,7 @@ struct agents {
 /* ---- from_agents.c ---- */
 /* What arrives from agents: HELLO, and bundles of messages. A connection may send only messages of
  * its own node and of nodes reached through it. Its identity comes from ZAP, or from the private
- * folder of the ipc socket. */
+ * folder of the unix socket. */
 
 /* Handlers of a router; arg is the struct agents. */
 void from_agents_received(void *agents, const struct router_message *arrival);

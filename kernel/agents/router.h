@@ -1,5 +1,6 @@
-/* router.h - a ROUTER socket, which agents dial: bytes in and out, with a limit for each turn of
- * the loop. */
+/* router.h - a socket that agents dial: bytes in and out, with a limit for each turn of the loop.
+ * There are two kinds: network_router.c has a ROUTER of ZeroMQ on tcp, for agents of other
+ * machines; local_router.c has a unix socket, for this machine's. */
 #ifndef KERNEL_AGENTS_ROUTER_H
 #define KERNEL_AGENTS_ROUTER_H
 
@@ -8,7 +9,9 @@
 #include "base/loop/loop.h"
 #include "protocol/keys.h"
 
-struct router;
+struct router {
+    const struct router_ops *ops;
+};
 
 /* A message from a connection. All borrowed for the call. */
 struct router_message {
@@ -29,23 +32,54 @@ struct router_handler {
     void *arg;
 };
 
-/* keys: for a CURVE server, borrowed for the call, with the domain for ZAP. NULL: no encryption,
- * for a socket in a private folder. */
-struct router *router_create(struct loop *loop, void *context, const struct keys *keys,
-                             const char *domain, const struct router_handler *handler,
-                             struct err *err);
-void router_destroy(struct router *r); /* NULL is fine */
-/* Can be called again for more addresses. */
-MUST_USE int router_bind(struct router *r, const char *endpoint, struct err *err);
-unsigned router_port(const struct router *r); /* The tcp port that was bound last; 0: none. */
+struct router_ops {
+    int (*send)(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body,
+                struct err *err);
+    void (*drain)(struct router *r);
+    void (*settle)(struct router *r);
+    void (*destroy)(struct router *r);
+};
 
 /* The body is copied by reference. */
-MUST_USE int router_send(struct router *r, struct slice identity, struct slice route,
-                         zmq_msg_t *body, struct err *err);
+MUST_USE static inline int router_send(struct router *r, struct slice identity, struct slice route,
+                                       zmq_msg_t *body, struct err *err)
+{
+    return r->ops->send(r, identity, route, body, err);
+}
+
 /* Reads all messages that have arrived, and calls `arrived` for each. */
-void router_drain(struct router *r);
+static inline void router_drain(struct router *r)
+{
+    r->ops->drain(r);
+}
+
 /* Handles all pending events of connections first, and calls `parted`, so that a descriptor number
  * reused by a new connection is not taken for the old one. */
-void router_settle(struct router *r);
+static inline void router_settle(struct router *r)
+{
+    r->ops->settle(r);
+}
+
+static inline void router_destroy(struct router *r) /* NULL is fine */
+{
+    if (r)
+        r->ops->destroy(r);
+}
+
+/* ---- network_router.c ---- */
+
+/* keys: of the CURVE server, borrowed for the call; domain: for ZAP. */
+struct router *network_router_create(struct loop *loop, void *context, const struct keys *keys,
+                                     const char *domain, const struct router_handler *handler,
+                                     struct err *err);
+/* Can be called again for more addresses. */
+MUST_USE int network_router_bind(struct router *r, const char *endpoint, struct err *err);
+unsigned network_router_port(const struct router *r); /* that was bound last; 0: none */
+
+/* ---- local_router.c ---- */
+
+/* Listens at the path, which is in a private folder. Calls neither `parted` nor `refused`. */
+struct router *local_router_create(struct loop *loop, const char *path,
+                                   const struct router_handler *handler, struct err *err);
 
 #endif

@@ -22,6 +22,7 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/secret.h"
 #include "worker/agent/parts.h"
+#include "protocol/route.h"
 
 #define LARGE           131072 /* bytes */
 #define PARENT_LOOK_NS  (2 * NS_PER_S)
@@ -177,12 +178,12 @@ static int start(struct program *h, struct err *err)
  * in no such folder. */
 static char *folder_of(const char *endpoint)
 {
-    const char *slash = strrchr(endpoint, '/');
+    const char *path = endpoint + strlen(ROUTE_UNIX), *slash;
     char *folder;
 
-    if (strncmp(endpoint, "ipc://", 6) != 0 || !slash || slash < endpoint + 7)
+    if (join_is_remote(endpoint) || !(slash = strrchr(path, '/')) || slash == path)
         return NULL;
-    folder = strndup(endpoint + 6, (size_t)(slash - endpoint) - 6);
+    folder = strndup(path, (size_t)(slash - path));
     if (folder && strstr(folder, "/cellspan-"))
         return folder;
     free(folder);

@@ -1,14 +1,17 @@
 #include "tests/unit/agent/double.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zmq.h>
 
+#include "base/le.h"
 #include "base/process.h"
+#include "base/unix_socket.h"
 #include "protocol/route.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/must.h"
@@ -36,12 +39,11 @@ void kernel_start(struct kernel *k, const char *self, bool home, uint64_t window
     char endpoint[128];
     struct span welcome = { .kind = SPAN_WELCOME };
 
-    *k = (struct kernel){ .window = window };
+    *k = (struct kernel){ .window = window, .fd = -1 };
     snprintf(k->dir, sizeof k->dir, "/tmp/cellspan-test-XXXXXX");
     must(mkdtemp(k->dir), "mkdtemp");
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/k", k->dir);
-    must((k->context = zmq_ctx_new()) && (k->router = zmq_socket(k->context, ZMQ_ROUTER)), "zmq");
-    must(zmq_bind(k->router, endpoint) == 0, "bind");
+    snprintf(endpoint, sizeof endpoint, "%s%s/k", ROUTE_UNIX, k->dir);
+    must((k->listening = unix_listen(endpoint + strlen(ROUTE_UNIX))) >= 0, "listen");
     start_agent(k, self, home, endpoint);
     must(kernel_until(k, SPAN_HELLO, 0), "no HELLO");
     welcome.v[F_WELCOME_WINDOW].u64 = window;
@@ -54,7 +56,6 @@ void kernel_start(struct kernel *k, const char *self, bool home, uint64_t window
 int kernel_wait(struct kernel *k)
 {
     const int64_t until = now_ms() + LIMIT_MS;
-    const int linger = 0;
     char path[80];
     int status = -1;
     pid_t pid;
@@ -63,13 +64,13 @@ int kernel_wait(struct kernel *k)
         usleep(5000);
     fd_close(&k->in);
     span_release(&k->last);
-    zmq_setsockopt(k->router, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_close(k->router);
-    zmq_ctx_term(k->context);
+    fd_close(&k->fd);
+    fd_close(&k->listening);
     snprintf(path, sizeof path, "%s/k", k->dir);
     unlink(path);
     rmdir(k->dir);
     buf_release(&k->msg);
+    buf_release(&k->bytes);
     buf_release(&k->bundle);
     buf_release(&k->story);
     return pid == k->agent && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -81,19 +82,49 @@ int kernel_end(struct kernel *k)
     return kernel_wait(k);
 }
 
+/* Adds what has come to the bytes. At the end, the agent may dial again. */
+static void read_bytes(struct kernel *k)
+{
+    char some[65536];
+    const ssize_t n = recv(k->fd, some, sizeof some, MSG_DONTWAIT);
+
+    if (n > 0)
+        must(buf_add(&k->bytes, some, (size_t)n) == 0, "memory");
+    else if (n == 0)
+        fd_close(&k->fd);
+}
+
 /* ---- sending ---- */
+
+/* What the agent says meanwhile is kept: otherwise both sides might wait for each other. */
+static void write_all(struct kernel *k, struct slice bytes)
+{
+    while (bytes.n > 0) {
+        struct pollfd room = { k->fd, POLLIN | POLLOUT, 0 };
+        ssize_t n;
+
+        must(poll(&room, 1, LIMIT_MS) > 0, "the agent does not read");
+        if (room.revents & POLLIN)
+            read_bytes(k);
+        n = send(k->fd, bytes.p, bytes.n, MSG_DONTWAIT);
+        if (n > 0)
+            bytes = slice_of(bytes.p + n, bytes.n - (size_t)n);
+    }
+}
 
 void kernel_send(struct kernel *k, const uint32_t *workers, size_t n, const struct span *m)
 {
     struct buf msg = BUF_INIT, route = BUF_INIT;
     struct err err = { "" };
+    uint8_t head[8];
 
     must(span_encode(m, &msg, &err) == 0, err.text);
-    must(zmq_send(k->router, k->identity, k->identity_size, ZMQ_SNDMORE) >= 0, "send");
     must(route_add(&route, NODE, workers, n) == 0, "memory");
-    must(zmq_send(k->router, route.p, route.n, ZMQ_SNDMORE) >= 0 &&
-             zmq_send(k->router, msg.p, msg.n, 0) >= 0,
-         "send");
+    le_put(head, 4, route.n);
+    le_put(head + 4, 4, msg.n);
+    write_all(k, slice_of(head, sizeof head));
+    write_all(k, buf_slice(&route));
+    write_all(k, buf_slice(&msg));
     buf_release(&route);
     buf_release(&msg);
 }
@@ -185,33 +216,36 @@ static bool take(struct kernel *k)
 
 static bool receive(struct kernel *k)
 {
-    zmq_msg_t frame;
-    int n;
+    size_t n;
 
     if (take(k))
         return true;
-    n = zmq_recv(k->router, k->identity, sizeof k->identity, ZMQ_DONTWAIT);
-    if (n < 0)
+    if (k->fd < 0 && (k->fd = unix_accept(k->listening)) < 0)
         return false;
-    k->identity_size = (size_t)n;
-    zmq_msg_init(&frame);
-    must(zmq_msg_recv(&frame, k->router, 0) >= 0 && !zmq_msg_more(&frame), "one frame");
+    read_bytes(k);
+    if (k->bytes.n < 8)
+        return false;
+    must(le_get(k->bytes.p, 4) == 0, "a bundle has no route");
+    n = (size_t)le_get(k->bytes.p + 4, 4);
+    if (k->bytes.n < 8 + n)
+        return false;
     buf_clear(&k->bundle);
-    must(buf_add(&k->bundle, zmq_msg_data(&frame), zmq_msg_size(&frame)) == 0, "memory");
+    must(buf_add(&k->bundle, k->bytes.p + 8, n) == 0, "memory");
+    buf_drop(&k->bytes, 8 + n);
     k->taken = 0;
-    zmq_msg_close(&frame);
     return take(k);
 }
 
 static bool await(struct kernel *k, int64_t until)
 {
-    zmq_pollitem_t item = { k->router, 0, ZMQ_POLLIN, 0 };
+    struct pollfd item = { .events = POLLIN };
     int64_t left;
 
     while ((left = until - now_ms()) > 0) {
         if (receive(k))
             return true;
-        (void)zmq_poll(&item, 1, (long)left);
+        item.fd = k->fd < 0 ? k->listening : k->fd;
+        (void)poll(&item, 1, (int)left);
     }
     return false;
 }

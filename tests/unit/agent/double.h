@@ -1,5 +1,5 @@
-/* double.h - the kernel's end of an agent's connection, for tests: a ROUTER, and all messages that
- * came as one text. */
+/* double.h - the kernel's end of an agent's connection, for tests: a unix socket, and all messages
+ * that came as one text. */
 #ifndef TESTS_UNIT_AGENT_DOUBLE_H
 #define TESTS_UNIT_AGENT_DOUBLE_H
 
@@ -10,13 +10,12 @@
 #include "protocol/span.h"
 
 struct kernel {
-    void *context, *router;
+    int listening, fd;
     char dir[64];
-    char identity[64];
-    size_t identity_size;
     pid_t agent;
     int in; /* the agent's stdin */
     uint64_t window;
+    struct buf bytes;  /* that came, behind the last bundle */
     struct buf bundle; /* the last one that came, and how much of it was taken */
     size_t taken;
     struct buf msg; /* the last message, which `last` borrows from */

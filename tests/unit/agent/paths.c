@@ -64,7 +64,7 @@ static void endpoints_are_taken_apart(void)
                                          "tcp://10.0.0.1",
                                          "tcp://10.0.0.1:",
                                          "tcp://10.0.0.1:123456",
-                                         "ipc:///x",
+                                         "unix:///x",
                                          "10.0.0.1:1",
                                          "tcp://10.0.0.1:x",
                                          "tcp://localhost:1" };

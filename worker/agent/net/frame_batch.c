@@ -16,7 +16,8 @@
 
 struct frame_batch {
     struct loop *loop;
-    void *socket; /* borrowed; NULL: entries wait */
+    void *socket;                  /* borrowed */
+    struct message_stream *stream; /* borrowed; instead of socket. Both NULL: entries wait */
     uint32_t node;
     struct buf wait; /* entries that wait */
     bool due;        /* they leave at the end of the turn */
@@ -46,6 +47,7 @@ void frame_batch_destroy(struct frame_batch *b)
         return;
     frame_batch_flush(b);
     b->socket = NULL;
+    b->stream = NULL;
     b->destroyed = true;
     if (!b->due)
         release(b);
@@ -60,16 +62,26 @@ uint32_t frame_batch_node(const struct frame_batch *b)
 
 static int send_frame(struct frame_batch *b, zmq_msg_t *m, struct err *err)
 {
-    if (zmq_msg_send(m, b->socket, ZMQ_DONTWAIT) >= 0)
-        return 0;
-    (void)err_set(err, "can't send to the kernel: %s", zmq_strerror(zmq_errno()));
-    zmq_msg_close(m);
-    return -1;
+    struct err why = { "" };
+    int rc;
+
+    if (b->stream)
+        rc = message_stream_send(b->stream, slice_text(""), m, &why);
+    else if ((rc = zmq_msg_send(m, b->socket, ZMQ_DONTWAIT)) < 0)
+        (void)err_set(&why, "%s", zmq_strerror(zmq_errno()));
+    if (b->stream || rc < 0)
+        zmq_msg_close(m);
+    return rc < 0 ? err_set(err, "can't send to the kernel: %s", why.text) : 0;
+}
+
+static bool has_way(const struct frame_batch *b)
+{
+    return b->socket || b->stream;
 }
 
 static bool may_leave(const struct frame_batch *b)
 {
-    return b->socket && b->node != ROUTE_KERNEL;
+    return has_way(b) && b->node != ROUTE_KERNEL;
 }
 
 void frame_batch_flush(struct frame_batch *b)
@@ -117,6 +129,12 @@ static void leave_soon(struct frame_batch *b)
 void frame_batch_socket(struct frame_batch *b, void *socket)
 {
     b->socket = socket;
+    frame_batch_flush(b);
+}
+
+void frame_batch_stream(struct frame_batch *b, struct message_stream *stream)
+{
+    b->stream = stream;
     frame_batch_flush(b);
 }
 
@@ -212,6 +230,6 @@ int frame_batch_pass_all(struct frame_batch *b, zmq_msg_t *frame, struct err *er
 
 int frame_batch_send_now(struct frame_batch *b, struct slice msg, struct err *err)
 {
-    return b->socket ? send_alone(b, SPAN_WORKER_NONE, msg, err)
-                     : err_set(err, "there is no link to the kernel");
+    return has_way(b) ? send_alone(b, SPAN_WORKER_NONE, msg, err)
+                      : err_set(err, "there is no link to the kernel");
 }

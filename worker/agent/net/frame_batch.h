@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/loop/loop.h"
+#include "base/loop/message_stream.h"
 #include "base/slice.h"
 
 /* bytes; a longer message leaves at once, in its own bundle */
@@ -24,6 +25,8 @@ void frame_batch_destroy(
 
 /* The ZeroMQ socket (borrowed) on which bundles are sent from now on; NULL: they wait. */
 void frame_batch_socket(struct frame_batch *b, void *socket);
+/* The same for the stream of an agent on the kernel's machine. */
+void frame_batch_stream(struct frame_batch *b, struct message_stream *stream);
 /* Sets the agent's number, also in the entries that wait for it. */
 void frame_batch_number(struct frame_batch *b, uint32_t node);
 uint32_t frame_batch_node(const struct frame_batch *b); /* ROUTE_KERNEL: not known yet */

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "protocol/route.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/dial.h"
 #include "worker/agent/net/kernel_link.h"
@@ -23,7 +24,7 @@
 
 bool join_is_remote(const char *connect)
 {
-    return strncmp(connect, "ipc://", 6) != 0;
+    return strncmp(connect, ROUTE_UNIX, strlen(ROUTE_UNIX)) != 0;
 }
 
 void join_keys(struct join *j, const struct secret *s, uint32_t index)

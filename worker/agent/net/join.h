@@ -21,7 +21,7 @@ struct join {
     struct uplink_handler handler; /* of the uplink */
     struct keys keys;              /* the agent's; wiped when the uplink is open */
     unsigned char kernel_key[KEY_SIZE];
-    bool has_keys;  /* false: the kernel is on this machine (ipc) */
+    bool has_keys;  /* false: the kernel is on this machine */
     char *endpoint; /* to which the uplink was opened */
     void *context;  /* of ZeroMQ, if the kernel is on another machine; it outlives the uplink */
     struct dial *dial;

@@ -38,7 +38,7 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
                 loop_zmq_set(socket, ZMQ_RECONNECT_IVL, AGAIN_MS) == 0 &&
                 loop_zmq_set(socket, ZMQ_RECONNECT_IVL_MAX, AGAIN_MAX_MS) == 0;
 
-    if (good && own)
+    if (good)
         good = set_curve(socket, own) &&
                zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_SIZE) == 0;
     if (good)

@@ -8,8 +8,7 @@
 #include "base/err.h"
 #include "protocol/keys.h"
 
-/* A socket for dialing. own NULL: without CURVE (ipc). server: the other side's public key. NULL:
- * *err says why. */
+/* A socket for dialing. server: the other side's public key. NULL: *err says why. */
 void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
                     struct err *err);
 /* A ROUTER that is bound to a free tcp port of all interfaces, CURVE server with these keys. */

@@ -1,12 +1,16 @@
 #include "worker/agent/net/uplink.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zmq.h>
 
 #include "base/beat.h"
+#include "base/loop/message_stream.h"
 #include "base/log.h"
 #include "base/meter.h"
+#include "base/unix_socket.h"
 #include "protocol/route.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
@@ -16,7 +20,8 @@
 #include "worker/agent/net/socket.h"
 
 #define MESSAGES_PER_TURN 32
-#define BEATS             4u /* sent unasked within the timeout; the kernel asks for five */
+#define LINGER_MS         500 /* for what waits when the stream is closed */
+#define BEATS             4u  /* sent unasked within the timeout; the kernel asks for five */
 
 _Static_assert(UPLINK_ROOM == FRAME_BATCH_ROOM,
                "a message that is given has room for what stands before it in a bundle");
@@ -32,7 +37,8 @@ struct uplink {
     bool own_context;
     struct keys keys;
     bool has_keys;
-    struct uplink_socket line; /* to the kernel or a parent */
+    struct uplink_socket line;     /* to the kernel or a parent */
+    struct message_stream *stream; /* to the kernel on this machine, instead of line */
     struct uplink_socket
         parent; /* the next one: messages to the kernel wait until something arrives on it */
     struct frame_batch *batch;
@@ -244,6 +250,36 @@ static void line_ready(void *arg)
             return;
 }
 
+/* ---- on the kernel's machine ---- */
+
+static void on_message(void *arg, zmq_msg_t part[2])
+{
+    struct uplink *u = arg;
+
+    deliver(u, slice_of(zmq_msg_data(&part[0]), zmq_msg_size(&part[0])), &part[1]);
+    pulse_heard(&u->kernel, clock_now(loop_clock(u->loop)));
+}
+
+/* The agent's stdin tells that the kernel has ended. */
+static void on_end(void *arg, const char *why)
+{
+    (void)arg;
+    log_info("uplink", "the connection to the kernel is over: %s", why);
+}
+
+static int dial_here(struct uplink *u, const char *path, struct err *err)
+{
+    const struct message_stream_handler handler = { on_message, on_end, u };
+    const int fd = unix_connect(path);
+
+    if (fd < 0)
+        return err_set(err, "--connect %s%s: %s", ROUTE_UNIX, path, strerror(errno));
+    if (!(u->stream = message_stream_open(u->loop, fd, &handler, err)))
+        return -1;
+    frame_batch_stream(u->batch, u->stream);
+    return 0;
+}
+
 /* ---- a parent ---- */
 
 /* The kernel has received everything that was sent on the old connection. From now on messages go
@@ -325,8 +361,9 @@ static void on_unlinked(void *arg, uint32_t node, const char *why)
 
 static int dial(struct uplink *u, const struct uplink_config *c, struct err *err)
 {
-    if (!c->socket && !(u->line.socket = socket_dialer(u->context, u->has_keys ? &u->keys : NULL,
-                                                       c->kernel, err)))
+    if (!c->socket && strncmp(c->endpoint, ROUTE_UNIX, strlen(ROUTE_UNIX)) == 0)
+        return dial_here(u, c->endpoint + strlen(ROUTE_UNIX), err);
+    if (!c->socket && !(u->line.socket = socket_dialer(u->context, &u->keys, c->kernel, err)))
         return -1;
     if (!c->socket && zmq_connect(u->line.socket, c->endpoint) < 0)
         return err_set(err, "--connect %s: %s", c->endpoint, zmq_strerror(zmq_errno()));
@@ -371,6 +408,7 @@ void uplink_close(struct uplink *u)
         /* the kernel may not have received DIALED, but there is no other way */
         frame_batch_socket(u->batch, u->parent.socket);
     frame_batch_destroy(u->batch);
+    message_stream_close(u->stream, LINGER_MS);
     line_close(&u->parent);
     line_close(&u->line);
     peers_destroy(u->peers);

@@ -1,7 +1,7 @@
-/* uplink.h - the agent's connection to the kernel: a ZeroMQ DEALER that dials the kernel or, in a
- * tree, another agent. It reads and writes the envelopes (protocol/README.md), and handles the
- * messages about connections: WELCOME's number, BEAT, OPEN and DIAL. It knows nothing of workers,
- * so simulated agents use it, too. */
+/* uplink.h - the agent's connection to the kernel: a unix socket on the kernel's machine, and else
+ * a ZeroMQ DEALER that dials the kernel or, in a tree, another agent. It reads and writes the
+ * envelopes (protocol/README.md), and handles the messages about connections: WELCOME's number,
+ * BEAT, OPEN and DIAL. It knows nothing of workers, so simulated agents use it, too. */
 #ifndef WORKER_AGENT_NET_UPLINK_H
 #define WORKER_AGENT_NET_UPLINK_H
 
@@ -33,7 +33,8 @@ struct uplink_handler {
 struct uplink_config {
     const char *endpoint; /* to dial */
     void *socket; /* instead of endpoint: a connected DEALER of `context`; taken, also on failure */
-    const struct keys *keys; /* this agent's, for tcp; copied. NULL: ipc, without CURVE and beats */
+    const struct keys *keys;     /* this agent's, for tcp; copied. NULL: on the kernel's machine,
+                                    without CURVE and beats */
     const unsigned char *kernel; /* the kernel's public key, with keys */
     /* a ZeroMQ context, borrowed; NULL: a new one. Agents that are told to OPEN can't share one */
     void *context;

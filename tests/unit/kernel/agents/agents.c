@@ -148,7 +148,8 @@ static void only_for_themselves(struct stage *s)
 static int raw(const struct stage *s, const void *bytes, size_t n)
 {
     struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons((uint16_t)router_port(s->agents->listen.remote)) };
+                              .sin_port = htons(
+                                  (uint16_t)network_router_port(s->agents->listen.remote)) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

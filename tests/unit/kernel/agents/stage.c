@@ -220,7 +220,7 @@ unsigned stage_engine(struct stage *s, const char *shell)
     for (unsigned ms = 0; !read_secret(s) && ms < LIMIT_MS; ms += STEP_MS)
         stage_pass(s, STEP_MS);
     snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%u",
-             router_port(s->agents->listen.remote));
+             network_router_port(s->agents->listen.remote));
     return engine;
 }
 

@@ -16,7 +16,8 @@
 #define NUMBERS_MAX  32768 /* higher descriptors are not watched */
 #define EVENTS       (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)
 
-struct router {
+struct network_router {
+    struct router router;
     void *socket, *monitor;
     struct watch *readable, *news;
     struct router_handler handler;
@@ -24,19 +25,24 @@ struct router {
     unsigned char *silent; /* by descriptor: has not sent anything yet */
 };
 
+static struct network_router *of(struct router *r)
+{
+    return (struct network_router *)r; /* its first field */
+}
+
 /* ---- in ---- */
 
-static void mark(struct router *r, uint32_t fd, bool silent)
+static void mark(struct network_router *r, uint32_t fd, bool silent)
 {
-    if (r->silent && fd < NUMBERS_MAX)
+    if (fd < NUMBERS_MAX)
         r->silent[fd] = silent;
 }
 
-static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
+static void deliver(struct network_router *r, zmq_msg_t frame[3], unsigned n)
 {
     const char *user = zmq_msg_gets(&frame[1], "User-Id");
     const struct router_message a = {
-        .router = r,
+        .router = &r->router,
         .identity = slice_of(zmq_msg_data(&frame[0]), zmq_msg_size(&frame[0])),
         .user = user ? user : "",
         .fd = zmq_msg_get(&frame[1], ZMQ_SRCFD),
@@ -51,7 +57,7 @@ static void deliver(struct router *r, zmq_msg_t frame[3], unsigned n)
 }
 
 /* Receives one message and keeps its first three frames. Its size; -1: there is none. */
-static long take(struct router *r)
+static long take(struct network_router *r)
 {
     zmq_msg_t frame[3];
     unsigned kept = 0, n = 0;
@@ -94,8 +100,10 @@ static void readable(void *arg)
     }
 }
 
-void router_drain(struct router *r)
+static void drain(struct router *router)
 {
+    struct network_router *r = of(router);
+
     while (take(r) >= 0)
         ;
 }
@@ -116,15 +124,15 @@ static bool news_take(void *monitor, uint16_t *event, uint32_t *value)
     return true;
 }
 
-static void refused(struct router *r)
+static void refused(struct network_router *r)
 {
-    r->handler.refused(r->handler.arg, r,
+    r->handler.refused(r->handler.arg, &r->router,
                        "ended before it had said who it is, as agents do that look for a way");
 }
 
 /* When a connection does not speak ZeroMQ, libzmq does not report its end: it has ended when its
  * descriptor is used again. */
-static void began(struct router *r, uint32_t fd)
+static void began(struct network_router *r, uint32_t fd)
 {
     if (fd < NUMBERS_MAX && r->silent[fd])
         refused(r);
@@ -133,23 +141,24 @@ static void began(struct router *r, uint32_t fd)
 
 /* A connection that was refused for its key also ends without a message. It is counted twice,
  * because no event says that it is the same connection. */
-static void ended(struct router *r, uint32_t fd)
+static void ended(struct network_router *r, uint32_t fd)
 {
     const bool silent = fd < NUMBERS_MAX && r->silent[fd];
 
     mark(r, fd, false);
     if (!silent)
-        r->handler.parted(r->handler.arg, r, (int)fd);
+        r->handler.parted(r->handler.arg, &r->router, (int)fd);
     else
         refused(r);
 }
 
-void router_settle(struct router *r)
+static void settle(struct router *router)
 {
+    struct network_router *r = of(router);
     uint16_t event;
     uint32_t value;
 
-    while (r->monitor && news_take(r->monitor, &event, &value)) {
+    while (news_take(r->monitor, &event, &value)) {
         if (event == ZMQ_EVENT_ACCEPTED)
             began(r, value);
         else if (event == ZMQ_EVENT_DISCONNECTED)
@@ -159,10 +168,13 @@ void router_settle(struct router *r)
 
 static void news(void *arg)
 {
-    router_settle(arg);
+    struct network_router *r = arg;
+
+    settle(&r->router);
 }
 
-static int watch_connections(struct router *r, struct loop *loop, void *context, struct err *err)
+static int watch_connections(struct network_router *r, struct loop *loop, void *context,
+                             struct err *err)
 {
     char name[64];
 
@@ -177,16 +189,17 @@ static int watch_connections(struct router *r, struct loop *loop, void *context,
 
 /* ---- out ---- */
 
-int router_send(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body,
-                struct err *err)
+static int send_body(struct router *router, struct slice identity, struct slice route,
+                     zmq_msg_t *body, struct err *err)
 {
+    void *socket = of(router)->socket;
     zmq_msg_t copy;
 
     (void)zmq_msg_init(&copy);
     if (zmq_msg_copy(&copy, body) < 0 ||
-        zmq_send(r->socket, identity.p, identity.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_send(r->socket, route.p, route.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_msg_send(&copy, r->socket, ZMQ_DONTWAIT) < 0) {
+        zmq_send(socket, identity.p, identity.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_send(socket, route.p, route.n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_msg_send(&copy, socket, ZMQ_DONTWAIT) < 0) {
         const int error = zmq_errno();
 
         zmq_msg_close(&copy);
@@ -218,31 +231,44 @@ static int set_curve(void *socket, const struct keys *keys, const char *domain)
     return zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain));
 }
 
-struct router *router_create(struct loop *loop, void *context, const struct keys *keys,
-                             const char *domain, const struct router_handler *handler,
-                             struct err *err)
+static void destroy(struct router *router)
 {
-    struct router *r = calloc(1, sizeof *r);
+    struct network_router *r = of(router);
+
+    watch_stop(r->news);
+    watch_stop(r->readable);
+    if (r->socket && r->monitor)
+        (void)zmq_socket_monitor(r->socket, NULL, 0);
+    zmq_close(r->monitor);
+    zmq_close(r->socket);
+    free(r->silent);
+    free(r);
+}
+
+struct router *network_router_create(struct loop *loop, void *context, const struct keys *keys,
+                                     const char *domain, const struct router_handler *handler,
+                                     struct err *err)
+{
+    static const struct router_ops ops = { send_body, drain, settle, destroy };
+    struct network_router *r = calloc(1, sizeof *r);
 
     if (!r)
         return err_null(err, "out of memory");
+    r->router.ops = &ops;
     r->handler = *handler;
     if (!(r->socket = zmq_socket(context, ZMQ_ROUTER)) || set_options(r->socket) < 0 ||
-        (keys && set_curve(r->socket, keys, domain) < 0)) {
+        set_curve(r->socket, keys, domain) < 0)
         err_set(err, "no socket for the agents: %s", zmq_strerror(errno));
-        goto undo;
-    }
-    if ((keys && watch_connections(r, loop, context, err) < 0) ||
-        !(r->readable = loop_zmq(loop, r->socket, readable, r, err)))
-        goto undo;
-    return r;
-undo:
-    router_destroy(r);
+    else if (watch_connections(r, loop, context, err) == 0 &&
+             (r->readable = loop_zmq(loop, r->socket, readable, r, err)))
+        return &r->router;
+    destroy(&r->router);
     return NULL;
 }
 
-int router_bind(struct router *r, const char *endpoint, struct err *err)
+int network_router_bind(struct router *router, const char *endpoint, struct err *err)
 {
+    struct network_router *r = of(router);
     char bound[256];
     size_t size = sizeof bound;
     const char *colon;
@@ -255,21 +281,7 @@ int router_bind(struct router *r, const char *endpoint, struct err *err)
     return 0;
 }
 
-unsigned router_port(const struct router *r)
+unsigned network_router_port(const struct router *r)
 {
-    return r->port;
-}
-
-void router_destroy(struct router *r)
-{
-    if (!r)
-        return;
-    watch_stop(r->news);
-    watch_stop(r->readable);
-    if (r->socket && r->monitor)
-        (void)zmq_socket_monitor(r->socket, NULL, 0);
-    zmq_close(r->monitor);
-    zmq_close(r->socket);
-    free(r->silent);
-    free(r);
+    return ((const struct network_router *)r)->port;
 }
