@@ -46,16 +46,19 @@ static bool stops_ranks_of(const struct cell *c, struct slice code)
     return stops;
 }
 
-void aside_interrupt(struct notebook *nb)
+bool aside_interrupt(struct notebook *nb)
 {
     struct request *r = nb->home.executing ? NULL : queue_first(&nb->queue);
     struct cell *c = nb->cell;
 
     if (!c || !aside_runs(c) || aside_is_of_subshell(c) || c->script_group || c->stop.interrupts)
-        return;
-    if ((r && stops_ranks_of(c, text_slice(request_content(r), "code"))) ||
-        (nb->calls && stops_ranks_of(c, slice_of(nb->calls->from.text, nb->calls->from.text_size))))
-        stop_by_interrupt(c);
+        return false;
+    if (!(r && stops_ranks_of(c, text_slice(request_content(r), "code"))) &&
+        !(nb->calls &&
+          stops_ranks_of(c, slice_of(nb->calls->from.text, nb->calls->from.text_size))))
+        return false;
+    stop_by_interrupt(c);
+    return true;
 }
 
 struct request *aside_take_waiting(struct notebook *nb)

@@ -65,9 +65,10 @@ static void go_on(struct notebook *nb)
     while (nb->cell || calls_begin(nb)) {
         struct cell *c = nb->cell;
 
-        if (!cell_steps_go_on(c))
+        if (cell_steps_go_on(c))
+            cell_destroy(c);
+        else if (!aside_interrupt(nb))
             return;
-        cell_destroy(c);
     }
 }
 
@@ -108,7 +109,6 @@ static void take_next(struct notebook *nb)
 
     if (nb->queue.aborting)
         return;
-    aside_interrupt(nb);
     go_on(nb);
     subshells_go_on(nb);
     while (may_begin(nb) && (r = queue_take(&nb->queue))) {
@@ -152,12 +152,14 @@ static void put_off(struct notebook *nb, uint64_t stood_ns)
 static bool interrupt_waiting_cell(struct notebook *nb)
 {
     struct request *r = aside_take_waiting(nb);
+    unsigned count;
 
     if (!r)
         return false;
-    notebook_announce(nb, r, next_count(nb, r));
+    count = next_count(nb, r);
+    notebook_announce(nb, r, count);
     queue_take_in(nb);
-    ranks_answer(nb, r, nb->count, "KeyboardInterrupt", "another call was running on the ranks");
+    ranks_answer(nb, r, count, "KeyboardInterrupt", "another call was running on the ranks");
     if (request_flag(r, "stop_on_error", true))
         queue_abort(nb, &nb->queue);
     request_unref(r);

@@ -37,8 +37,9 @@ void cell_destroy(struct cell *c);
 /* ---- aside.c ---- */
 bool aside_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */
 bool aside_runs(const struct cell *c);           /* the main shell is not busy with this call */
-/* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. */
-void aside_interrupt(struct notebook *nb);
+/* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. true:
+ * it was interrupted just now. */
+bool aside_interrupt(struct notebook *nb);
 /* Takes the cell on ranks that waits for such a call from the queue; the caller owns the request.
  * NULL: none waits. */
 struct request *aside_take_waiting(struct notebook *nb);

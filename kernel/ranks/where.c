@@ -197,7 +197,10 @@ void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const 
         json_t *error = text_error(ename, slice_text(evalue));
 
         json_object_update(content, error);
-        publish_json(nb, r, "error", error);
+        if (request_flag(r, "silent", false))
+            json_decref(error);
+        else
+            publish_json(nb, r, "error", error);
     }
     reply_json(nb, r, "execute_reply", content);
     nb->ops.status(nb->ops.arg, r, "idle");

@@ -324,9 +324,13 @@ static PyObject *begin(PyObject *module, PyObject *args)
     return PyLong_FromUnsignedLongLong(link_debugs(&s->link));
 }
 
-static PyObject *hold(PyObject *module, PyObject *Py_UNUSED(ignored))
+static PyObject *hold(PyObject *module, PyObject *args)
 {
-    link_hold(&state_of(module)->link);
+    int yields = 0;
+
+    if (!PyArg_ParseTuple(args, "|p", &yields))
+        return NULL;
+    link_hold(&state_of(module)->link, yields);
     (void)getppid(); /* a signal that was sent before is delivered when a system call returns */
     if (PyErr_CheckSignals() < 0)
         return NULL;
@@ -481,8 +485,9 @@ static PyMethodDef methods[] = {
       "send(kind, cell=0, fields={}, blob=0, fd=-1, size=0): whole, or not at all when a signal's handler raises." },
     { "begin", begin, METH_VARARGS,
       "begin(cell) -> how many messages have come for the debugger. From now an interrupt of the cell is a SIGINT." },
-    { "hold", hold, METH_NOARGS,
-      "hold(): the main thread gets no SIGINT for an interrupt until let(), which then sends it." },
+    { "hold", hold, METH_VARARGS,
+      "hold(yields=False): the main thread gets no SIGINT for an interrupt until let(), which then sends it. yields: a second interrupt, a "
+      "second later, is sent at once." },
     { "let", let, METH_NOARGS, "let(): see hold()." },
     { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
     { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },

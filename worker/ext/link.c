@@ -54,7 +54,7 @@ static void die(void)
  * caller itself ignores SIGINT. */
 static void send_interrupt(struct worker_link *l)
 {
-    if (l->held && !(l->due && clock_now(&clock_system) - l->due_ns >= NS_PER_S)) {
+    if (l->held && !(l->yields && l->due && clock_now(&clock_system) - l->due_ns >= NS_PER_S)) {
         if (!l->due)
             l->due_ns = clock_now(&clock_system);
         l->due = true;
@@ -68,8 +68,8 @@ static void send_interrupt(struct worker_link *l)
         pthread_kill(l->main_thread, SIGINT);
 }
 
-/* If the cell has not begun because the worker is late, the interrupt takes effect when it begins:
- * nobody sends a second one. */
+/* If the cell has not begun because the worker is late, the interrupt takes effect when it begins. A
+ * second one is for what the main thread does before it: that may hang. */
 static void interrupt(struct worker_link *l, uint64_t cell)
 {
     bool runs = false;
@@ -79,8 +79,10 @@ static void interrupt(struct worker_link *l, uint64_t cell)
         runs = l->cells[i] == cell;
     if (runs)
         send_interrupt(l);
-    else if (cell == l->coming)
+    else if (cell == l->coming && l->early != cell)
         l->early = cell;
+    else if (cell == l->coming && l->cells_n > 0)
+        send_interrupt(l);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -437,12 +439,13 @@ int link_begin(struct worker_link *l, uint64_t cell)
     return rc;
 }
 
-static void set_held(struct worker_link *l, bool held)
+static void set_held(struct worker_link *l, bool held, bool yields)
 {
     if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
         return;
     pthread_mutex_lock(&l->lock);
     l->held = held;
+    l->yields = yields;
     if (!held && l->due) {
         l->due = false;
         send_interrupt(l);
@@ -450,14 +453,14 @@ static void set_held(struct worker_link *l, bool held)
     pthread_mutex_unlock(&l->lock);
 }
 
-void link_hold(struct worker_link *l)
+void link_hold(struct worker_link *l, bool yields)
 {
-    set_held(l, true);
+    set_held(l, true, yields);
 }
 
 void link_let(struct worker_link *l)
 {
-    set_held(l, false);
+    set_held(l, false, false);
 }
 
 bool link_end(struct worker_link *l, uint64_t cell)

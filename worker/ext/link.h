@@ -44,6 +44,7 @@ struct worker_link {
     unsigned cells_n;
     bool interrupted; /* a SIGINT was sent since link_end was last called */
     bool held;        /* between link_hold and link_let */
+    bool yields;      /* as link_hold was told */
     bool due;         /* an interrupt came meanwhile */
     uint64_t due_ns;  /* when */
     uint64_t coming;  /* the last cell or probe that has come, begun or not; 0: none */
@@ -96,10 +97,10 @@ uint64_t link_debugs(struct worker_link *l);
  * it. -1: too many cells at once. */
 MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
 /* Between link_hold and link_let the main thread gets no SIGINT, so that no message is lost to an
- * exception. link_let delivers a SIGINT that came in between. A second one that comes a second
- * later is delivered at once: code of the user's may hang there. Calls don't nest. In other threads
- * both do nothing. */
-void link_hold(struct worker_link *l);
+ * exception. link_let delivers a SIGINT that came in between. yields: a second one that comes a
+ * second later is delivered at once, because code of the user's may hang there. Calls don't nest:
+ * the last one holds. In other threads both do nothing. */
+void link_hold(struct worker_link *l, bool yields);
 void link_let(struct worker_link *l);
 /* true: a SIGINT was sent that the caller may not have seen yet. */
 bool link_end(struct worker_link *l, uint64_t cell);

@@ -267,18 +267,39 @@ static void what_can_not_be_sent_ends_the_call(void)
     }
 }
 
-static void a_call_that_home_does_not_wait_for(void)
+/* A cell of home's has begun it, and has ended. */
+static void begin_aside(struct world *w, struct clock *clock)
 {
     struct span call = { .kind = SPAN_CALL, .cell = 1 };
+
+    home_open(w, clock);
+    run(w, "later = ...");
+    call.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\nwork()");
+    call.v[F_CALL_FLAGS].u64 = CALL_ASIDE;
+    say(w, SPAN_WORKER_HOME, call);
+    replied(w, 1, "ok", "{\"status\":\"ok\"}");
+}
+
+static void a_stop_that_waits_for_the_ranks_to_begin(void)
+{
     struct clock clock;
     struct world w;
 
-    home_open(&w, &clock);
-    run(&w, "later = ...");
-    call.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\nwork()");
-    call.v[F_CALL_FLAGS].u64 = CALL_ASIDE;
-    say(&w, SPAN_WORKER_HOME, call);
-    replied(&w, 1, "ok", "{\"status\":\"ok\"}");
+    begin_aside(&w, &clock);
+    next(&w, "%ranks stop");
+    ok(!times(&w, "INTERRUPT"), "nothing runs yet that %%ranks stop could interrupt");
+    provide(&w);
+    all_ready(&w, 2, 3);
+    ok(in_order(&w, "send RUN 3", "send INTERRUPT 2 3"), "it is interrupted as soon as it runs");
+    world_close(&w);
+}
+
+static void a_call_that_home_does_not_wait_for(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_aside(&w, &clock);
     next(&w, "1 + 1");
     ok(!times(&w, "REQUEST"), "while it begins, home's next cell waits");
     provide(&w);
@@ -310,6 +331,7 @@ int main(void)
     an_interrupt_is_for_home_too();
     what_can_not_be_sent_ends_the_call();
     a_call_that_home_does_not_wait_for();
+    a_stop_that_waits_for_the_ranks_to_begin();
     loads_go_to_whoever_takes_them();
     parts_of_a_load_stay_together();
     a_rank_with_a_load_of_its_own_is_not_free();

@@ -34,6 +34,7 @@ class Aside:
         self._home = home
         self._began = False
         self._outcome = None  # (value, exception)
+        self._settling = threading.RLock()  # several threads may wait for its end
         self._server, self._of, self._cell = server, 0, None
         self._serving = serving(home, self)
         self._of = self._serving.__enter__()
@@ -92,16 +93,24 @@ class Aside:
         if self._outcome is not None:
             return
         self.wait()
-        answer = self._waiting.answer
-        again = answer._replace(fd=os.dup(answer.fd)) if answer.fd >= 0 else answer
+        with self._settling:
+            if self._outcome is None:
+                self._load()
+
+    def _load(self):
+        __tracebackhide__ = True
+        answer, content = self._waiting.answer, {}
         try:
-            outcome = self._home.returned(again)[1], None
+            again = answer._replace(fd=os.dup(answer.fd)) if answer.fd >= 0 else answer
+            content, value = self._home.returned(again, keep=True)
+            outcome = value, None
         except BaseException as error:  # noqa: BLE001 - raised by result()
             if isinstance(error, KeyboardInterrupt) and not is_of_ranks(error):
                 raise  # it is for the cell that waits here, which may ask again
             outcome = None, error
         with self._home.held():
             self._outcome = outcome
+            self._home.forget_returned(content)
             if answer.fd >= 0:
                 os.close(answer.fd)
             self._serving.__exit__()

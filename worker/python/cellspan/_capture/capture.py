@@ -341,13 +341,13 @@ class Capture:
             return self._note(name, old, None, failed=f"home has no variable {name}"), {}
         value = self.user_ns[name]
         assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
-        if not assigned and old is not None and old.by_name and old.ident == id(value) and not reducers.is_by_name(value):
+        if not assigned and old is not None and old.by_name is not None and old.by_name() is value and not reducers.is_by_name(value):
             known, inner = old, {}
         else:
             known, inner = self._look_at_value(name, value, old, assigned, writes, proof)
         self._changes.looked_at(name)
         if known is not old:
-            known.by_name = reducers.is_by_name(value)
+            known.by_name = reducers.ref_by_name(value)
         known.ident, known.cells = id(value), self._cells
         if known is not old and old is not None and not assigned:
             known.since, known.via, known.pulled = old.since, old.via, old.pulled

@@ -56,7 +56,7 @@ class Known:
         self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
         self.size = size
         self.failed = failed  # why it can't be pickled
-        self.by_name = False  # its pickle holds only the name that its module gives it
+        self.by_name = None  # a weak reference to it, if its pickle holds only the name that its module gives it
         self.cells = -1  # number of home's cells that had begun at the last check
 
     def is_proven(self):

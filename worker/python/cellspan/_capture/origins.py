@@ -108,7 +108,7 @@ class Origin:
 
     def __init__(self, kept, why, value, grads):
         self.kept, self.why, self.ident, self.grads = kept, why, id(value), grads
-        self.by_name = weakref.ref(value) if reducers.is_by_name(value) else None
+        self.by_name = reducers.ref_by_name(value)
 
     def has_seen(self, grad):
         """Did it have this gradient then, with the same content?"""

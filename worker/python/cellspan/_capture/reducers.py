@@ -361,6 +361,11 @@ def is_by_name(value):
         return False
 
 
+def ref_by_name(value):
+    """A weak reference to it if is_by_name(), else None."""
+    return weakref.ref(value) if is_by_name(value) else None
+
+
 def _found_by_name(obj):
     """Can another process find obj by its module and qualified name?"""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")

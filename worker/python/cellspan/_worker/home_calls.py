@@ -55,24 +55,49 @@ class Calls(Worker):
         if not self._is_shared(message):
             super()._serve(name, message)
             return
-        interrupted = False
-        with self.working():
-            while self._taken:  # another thread may have taken one before this one, and not have begun
-                try:
-                    _link.hold()
-                except KeyboardInterrupt:  # one that came before; it holds nevertheless
-                    interrupted = True
-                message = self._taken.popleft()
-                aside = self._aside_of(message)
-                if aside is None:
-                    super()._serve(self.HANDLERS[message.kind], message)
-                elif message.kind == "HANDED":
-                    self._take_aside(aside, message)
-                else:
-                    with self.held():
-                        super()._serve(self.HANDLERS[message.kind], message)
+        try:
+            _link.hold(True)  # another thread may work for long, and a second interrupt must end the wait for it
+            with self.working():
+                interrupted = self._serve_taken()
+        except BaseException:  # an interrupt
+            self._put_back()
+            raise
         if interrupted:
             raise KeyboardInterrupt
+
+    def _serve_taken(self):
+        """Serves what is taken; another thread may have taken something before this one, and not have begun. True: the main thread's cell
+        was interrupted meanwhile."""
+        __tracebackhide__ = True
+        interrupted = False
+        while self._taken:
+            try:
+                _link.hold()
+            except KeyboardInterrupt:  # one that came before; it holds nevertheless
+                interrupted = True
+            message = self._taken.popleft()
+            aside = self._aside_of(message)
+            if aside is None:
+                super()._serve(self.HANDLERS[message.kind], message)
+            elif message.kind == "HANDED":
+                self._take_aside(aside, message)
+            else:
+                before = self._stopped
+                with self.held():
+                    super()._serve(self.HANDLERS[message.kind], message)
+                interrupted = interrupted or self._stopped != before  # the ranks' answer has it; the cell gets it as well
+        return interrupted
+
+    def _put_back(self):
+        """What was taken and not served waits again, at the front."""
+        with self._taking:
+            while self._taken:
+                try:
+                    self._queue.appendleft(self._taken.pop())
+                except IndexError:  # another thread serves it
+                    break
+        _link.stir()
+        self.loop.later()
 
     def _aside_of(self, message):
         """The Aside that it is for, if the main thread runs a cell meanwhile. Then an interrupt is for that cell."""
@@ -113,7 +138,7 @@ class Calls(Worker):
             return function(*args)
         finally:
             try:
-                _link.hold()
+                _link.hold(True)
             finally:
                 self.holds = True
 
@@ -198,8 +223,8 @@ class Calls(Worker):
             if self._queue:
                 self.loop.later()
 
-    def returned(self, message, gather=False):
-        """The value of call(), from its RETURN."""
+    def returned(self, message, gather=False, keep=False):
+        """The value of call(), from its RETURN. keep: it may be asked for again, until forget_returned()."""
         __tracebackhide__ = True
         from .remote import remote_error
 
@@ -216,8 +241,12 @@ class Calls(Worker):
             values = self._loaded(self._unpacked, fields["values"])
             value = values if gather else values[0]
         elif "gathered" in content:
-            value = self._lists.pop(content["gathered"], value)
+            value = (self._lists.get if keep else self._lists.pop)(content["gathered"], value)
         return content, value
+
+    def forget_returned(self, content):
+        """See returned()."""
+        self._lists.pop(content.get("gathered"), None)
 
     def _unpacked(self, values):
         from .._capture.vars_bundle import unpack_bytes
@@ -281,7 +310,7 @@ class _Held:
         if self.inner:
             return
         try:
-            _link.hold()
+            _link.hold(True)
         except BaseException:  # an interrupt that came before; it holds nevertheless
             _link.let()
             raise

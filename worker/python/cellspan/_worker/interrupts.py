@@ -37,23 +37,23 @@ def aim(loop, task, cell):
         if asyncio.current_task(loop) is task or served == MESSAGE:
             raise KeyboardInterrupt
         loop.call_soon_threadsafe(task.cancel)
-        if served == ITEM:
+        if served == CALL:
             raise KeyboardInterrupt
 
     _aimed = signal.signal(signal.SIGINT, handler)
 
 
-MESSAGE, ITEM = "a message", "an item"
+MESSAGE, CALL = "a message", "a call"
 
 
 def _served(frame):
-    """What is being served: MESSAGE, such as a comm's callback; ITEM: the user's code makes an item of a map that runs aside. None: the
-    loop itself or another task runs, or something was served that an interrupt does not end."""
+    """What is being served: MESSAGE, such as a comm's callback; CALL: something for ranks, such as an item of a map that runs aside, so
+    that the cell must end as well. None: the loop itself or another task runs, or something was served that an interrupt does not end."""
     while frame is not None:
         code = frame.f_code
         if code.co_filename.endswith("home_calls.py"):
-            if code.co_name == "interruptible":
-                return ITEM
+            if code.co_name in ("interruptible", "_serve"):
+                return CALL
             if code.co_name == "__exit__":  # the end of held()
                 return None
         if code.co_name == "_handle" and code.co_filename.endswith("worker.py"):
