@@ -44,6 +44,7 @@ struct message_stream {
     zmq_msg_t part[2]; /* of the message that is arriving, if has_head */
     size_t filled;     /* bytes of both that have arrived */
     bool has_head;
+    bool gone;       /* the other side reads no more */
     bool closed;     /* by its owner */
     size_t from, to; /* the bytes of input that were read, and not taken yet */
     char input[INPUT_SIZE];
@@ -61,7 +62,7 @@ static void unsent_free(struct unsent *w)
 static void watch_again(struct message_stream *s)
 {
     if (s->watch)
-        loop_fd_events(s->watch, LOOP_READ | (s->first ? LOOP_WRITE : 0));
+        loop_fd_events(s->watch, LOOP_READ | (s->first && !s->gone ? LOOP_WRITE : 0));
 }
 
 /* Writes the bytes of the pieces from `done` on. How many; -1 and errno. */
@@ -147,14 +148,21 @@ int message_stream_send(struct message_stream *s, struct slice first, zmq_msg_t 
                        (unsigned)MESSAGE_STREAM_MAX);
     le_put(head, 4, first.n);
     le_put(head + 4, 4, rest.n);
-    if (!s->first && (done = write_pieces(s->fd, piece, 3, 0)) < 0)
+    if (!s->first && (done = write_pieces(s->fd, piece, 3, 0)) < 0) {
+        s->gone = true;
         return err_set(err, "%s", strerror(errno));
+    }
     if ((size_t)done == HEAD + first.n + rest.n ||
         wait_for_room(s, piece[0], first, body, (size_t)done) == 0)
         return 0;
     if (done > 0) /* the other side can't go on behind half a message */
         (void)shutdown(s->fd, SHUT_RDWR);
     return err_set(err, "out of memory for a message of %zu bytes", first.n + rest.n);
+}
+
+bool message_stream_is_over(const struct message_stream *s)
+{
+    return s->fd < 0 || s->gone;
 }
 
 /* ---- in ---- */
@@ -306,6 +314,7 @@ static void read_some(struct message_stream *s, int turns)
 
 void message_stream_drain(struct message_stream *s)
 {
+    take_all(s); /* when it is called while a message is delivered */
     read_some(s, 0);
 }
 
@@ -315,7 +324,7 @@ static void ready(void *arg, int fd, unsigned events)
 
     (void)fd;
     if (events & LOOP_WRITE) {
-        (void)write_unsent(s); /* that the other side is gone shows below */
+        s->gone = write_unsent(s) < 0 || s->gone; /* the end is still to be read */
         watch_again(s);
     }
     if (events & (LOOP_READ | LOOP_HANGUP))
@@ -338,6 +347,7 @@ struct message_stream *message_stream_open(struct loop *loop, int fd,
     s->fd = fd;
     s->last = &s->first;
     s->handler = *handler;
+    (void)!fd_nonblock(fd, true); /* where sendmsg() does not know MSG_DONTWAIT */
 #ifdef SO_NOSIGPIPE
     (void)setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &(int){ 1 }, sizeof(int));
 #endif

@@ -34,6 +34,8 @@ void message_stream_close(struct message_stream *s, int linger_ms);
  * is kept by reference. -1: the connection has ended, or memory is out; the message is lost. */
 MUST_USE int message_stream_send(struct message_stream *s, struct slice first, zmq_msg_t *body,
                                  struct err *err);
+/* Is it known that the other side gets nothing any more? */
+bool message_stream_is_over(const struct message_stream *s);
 /* Handles everything that has arrived. */
 void message_stream_drain(struct message_stream *s);
 

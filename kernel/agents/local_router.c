@@ -26,6 +26,7 @@ struct local_router {
     struct watch *watch;
     struct local_connection *first;
     uint64_t identities; /* given so far */
+    bool failed;         /* the last connection could not be accepted */
     char *path;          /* owned */
 };
 
@@ -69,7 +70,7 @@ static void arrived(void *arg, zmq_msg_t part[2])
     r->handler.arrived(r->handler.arg, &a);
 }
 
-/* That the agent ends shows by its process. */
+/* If the agent has not ended, it does so now, which shows by its process. */
 static void ended(void *arg, const char *why)
 {
     log_info("agents", "a connection on this machine is over: %s", why);
@@ -103,17 +104,24 @@ static void readable(void *arg, int fd, unsigned events)
     (void)events;
     if (one >= 0)
         accept_one(r, one);
+    else if (errno != EAGAIN && errno != EWOULDBLOCK && !r->failed)
+        log_error("agents", "no connection on this machine: %s", strerror(errno));
+    r->failed = one < 0;
 }
 
 /* ---- as a router ---- */
 
+/* If the connection has ended, so does the agent, and that its process has ended tells more. */
 static int send_body(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body,
                      struct err *err)
 {
-    for (struct local_connection *c = of(r)->first; c; c = c->next)
-        if (slice_equal(identity_of(c), identity))
-            return message_stream_send(c->stream, route, body, err);
-    return err_set(err, "its connection has ended");
+    struct local_connection *c = of(r)->first;
+
+    while (c && !slice_equal(identity_of(c), identity))
+        c = c->next;
+    if (c && message_stream_send(c->stream, route, body, err) < 0)
+        return message_stream_is_over(c->stream) ? 0 : -1;
+    return 0;
 }
 
 static void drain(struct router *r)

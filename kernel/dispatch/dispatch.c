@@ -372,6 +372,7 @@ void dispatch_up(struct notebook *nb, unsigned node)
 
 static void lost_here(struct notebook *nb, const char *why)
 {
+    const bool had_started = nb->home.state == HOME_READY;
     struct err err = { "" };
 
     nb->home.warmed = false;
@@ -382,7 +383,7 @@ static void lost_here(struct notebook *nb, const char *why)
     rank_ends_lost(nb, NODE_HERE, why);
     go_on(nb); /* before home's loss fails the cell: %ranks stop needs only that its ranks end */
     put_off(nb, debugger_gone(nb, SPAN_WORKER_HOME));
-    fail_home(nb, from_home_lost(nb, why));
+    fail_home(nb, from_home_lost(nb, had_started, why));
 }
 
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why)

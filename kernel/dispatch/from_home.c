@@ -133,9 +133,8 @@ json_t *from_home_exited(struct notebook *nb, const struct span *m)
     return error;
 }
 
-json_t *from_home_lost(struct notebook *nb, const char *why)
+json_t *from_home_lost(struct notebook *nb, bool had_started, const char *why)
 {
-    const bool had_started = nb->home.state == HOME_READY;
     json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why, "traceback",
                               json_sprintf("AgentDied: %s", why));
 

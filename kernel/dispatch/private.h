@@ -50,7 +50,8 @@ void from_home(struct notebook *nb, const struct span *m);
 /* Home has ended: fails the cell on ranks if it waits for home. Returns the error for home's open
  * requests, which the caller passes to home_fail() and frees. NULL: memory is out. */
 json_t *from_home_exited(struct notebook *nb, const struct span *m);
-json_t *from_home_lost(struct notebook *nb, const char *why); /* with its agent */
+/* The same when home ended with its agent; had_started: it had variables to lose. */
+json_t *from_home_lost(struct notebook *nb, bool had_started, const char *why);
 
 /* ---- from_ranks.c ---- */
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);

@@ -279,6 +279,8 @@ def test_the_death_of_the_agent_fails_the_cell_and_the_next_one_runs(fresh):
     os.kill(agents[0], signal.SIGKILL)
     notebook.wait(cell)
     assert cell.status == "error" and "agent" in cell.shown, cell.shown
+    lost = "home ended with the agent of this machine: the variables of home and of the ranks here are gone"
+    assert notebook.until(lambda: any(lost in one.shown for one in notebook.cells.values()))
     assert wait_until(lambda: not any(map(processes.alive, ranks + [home])), LIMIT)
     assert notebook.run("1").assert_ok().value == "1"
     assert notebook.ok("%%distribute -n 2\n'again'").value == "'again'"

@@ -52,6 +52,23 @@ def test_a_result_that_has_come_is_not_lost_while_a_thread_pickles(two, tmp_path
     assert two.ok("thread.join(); m.get()", limit=60).value == "[5]"
 
 
+@pytest.mark.parametrize("code", ["await asyncio.sleep(600)", "while True: m.wait(0.1)", "while True: time.sleep(0.01)"])
+def test_the_second_interrupt_ends_a_cell_while_a_thread_pickles(two, tmp_path, code):
+    """The cell runs when a rank brings something, which waits for the thread."""
+    two.ok("import asyncio\nclass Hangs:\n    def __reduce__(self):\n        stands('go')\n        return int, ()\n"
+           "def gives(x):\n    while not os.path.exists(at + '/give'): time.sleep(0.01)\n    return x\n"
+           "m = dv.map_async(gives, range(9), chunksize=1)\n"
+           "thread = threading.Thread(target=lambda: cellspan.run(abs, Hangs(), n=1))")
+    cell = two.start("thread.start()\nwhile not os.path.exists(at + '/begun'): time.sleep(0.01)\nprint('goes on', flush=True)\n" + code)
+    two.wait_shown(cell, "goes on")
+    (tmp_path / "give").touch()
+    two.turn(1)  # what the ranks give has come
+    assert presses(two, cell) <= 2
+    cell.assert_error("KeyboardInterrupt")
+    (tmp_path / "go").touch()
+    assert two.ok("thread.join(); m.get()", limit=60).value == str(list(range(9)))
+
+
 @pytest.mark.parametrize("code", ["await asyncio.sleep(600)", "while True: m.wait(0.1)"])
 def test_the_second_interrupt_ends_a_cell_while_an_item_is_pickled(two, tmp_path, code):
     two.ok("import asyncio\nclass Hangs:\n    def __reduce__(self):\n        stands('never')\n        return int, ()\n"

@@ -68,8 +68,8 @@ static void send_interrupt(struct worker_link *l)
         pthread_kill(l->main_thread, SIGINT);
 }
 
-/* If the cell has not begun because the worker is late, the interrupt takes effect when it begins. A
- * second one is for what the main thread does before it: that may hang. */
+/* If the cell has not begun because the worker is late, the interrupt takes effect when it begins.
+ * A second one is for what the main thread does before it: that may hang. */
 static void interrupt(struct worker_link *l, uint64_t cell)
 {
     bool runs = false;

@@ -248,9 +248,23 @@ static void an_end_is_told_once(void)
     run_until(&e[1], 2);
     is_text(e[1].text, "last|words ", "that comes");
     is_text(e[1].why, "the other side has closed it", "then the end");
-    ok(message_stream_send(e[1].stream, slice_text("x"), NULL, &err) < 0, "sending fails: %s",
-       err.text);
+    ok(message_stream_send(e[1].stream, slice_text("x"), NULL, &err) < 0 &&
+           message_stream_is_over(e[1].stream),
+       "sending fails: %s", err.text);
     close_all(loop, &e[0], &e[1]);
+}
+
+static void nobody_reads_any_more(void)
+{
+    struct end e;
+    int bare;
+    struct loop *loop = open_one(&e, &bare);
+
+    ok(!message_stream_is_over(e.stream), "it is not over");
+    close(bare);
+    ok(send_text(&e, "", "x") < 0 && message_stream_is_over(e.stream),
+       "that the other side is gone shows in sending, before its end is read");
+    close_all(loop, &e, NULL);
 }
 
 static void half_a_message_is_none(void)
@@ -400,6 +414,7 @@ int main(void)
     many_at_once();
     torn_in_any_place();
     an_end_is_told_once();
+    nobody_reads_any_more();
     half_a_message_is_none();
     nonsense_ends_it();
     closed_while_it_is_read();

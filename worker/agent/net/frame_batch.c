@@ -65,9 +65,11 @@ static int send_frame(struct frame_batch *b, zmq_msg_t *m, struct err *err)
     struct err why = { "" };
     int rc;
 
-    if (b->stream)
+    if (b->stream) {
         rc = message_stream_send(b->stream, slice_text(""), m, &why);
-    else if ((rc = zmq_msg_send(m, b->socket, ZMQ_DONTWAIT)) < 0)
+        if (rc < 0 && message_stream_is_over(b->stream)) /* stdin tells that the kernel has ended */
+            rc = 0;
+    } else if ((rc = zmq_msg_send(m, b->socket, ZMQ_DONTWAIT)) < 0)
         (void)err_set(&why, "%s", zmq_strerror(zmq_errno()));
     if (b->stream || rc < 0)
         zmq_msg_close(m);

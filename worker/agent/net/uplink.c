@@ -21,7 +21,8 @@
 
 #define MESSAGES_PER_TURN 32
 #define LINGER_MS         500 /* for what waits when the stream is closed */
-#define BEATS             4u  /* sent unasked within the timeout; the kernel asks for five */
+#define END_NS            NS_PER_S
+#define BEATS             4u /* sent unasked within the timeout; the kernel asks for five */
 
 _Static_assert(UPLINK_ROOM == FRAME_BATCH_ROOM,
                "a message that is given has room for what stands before it in a bundle");
@@ -260,11 +261,24 @@ static void on_message(void *arg, zmq_msg_t part[2])
     pulse_heard(&u->kernel, clock_now(loop_clock(u->loop)));
 }
 
-/* The agent's stdin tells that the kernel has ended. */
+static void still_there(void *arg)
+{
+    struct uplink *u = arg;
+
+    if (u->handler.lost)
+        u->handler.lost(u->handler.arg, "the connection to the kernel has ended");
+}
+
+/* Usually the kernel has ended, and stdin says so before the time is over. */
 static void on_end(void *arg, const char *why)
 {
-    (void)arg;
+    struct uplink *u = arg;
+    struct err err = { "" };
+
     log_info("uplink", "the connection to the kernel is over: %s", why);
+    watch_stop(u->look);
+    if (!(u->look = loop_timer(u->loop, END_NS, 0, still_there, u, &err)))
+        still_there(u);
 }
 
 static int dial_here(struct uplink *u, const char *path, struct err *err)

@@ -72,7 +72,7 @@ class Aside:
     def over(self):
         """Is it known to be over?"""
         __tracebackhide__ = True
-        return self._waiting.done.is_set()
+        return self._waiting.done.is_set() and not self._home.leaves_some()  # what ranks brought before the end is served before it
 
     def done(self):
         """Is it over? Serves what has come."""

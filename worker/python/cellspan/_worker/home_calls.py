@@ -30,16 +30,20 @@ class Calls(Worker):
         self._numbers = itertools.count(1)
         self._one = threading.RLock()  # held by the thread that works for a cell on ranks
         self._works = threading.local()  # .now: this thread does
+        self._left = False  # something waits for the thread that works: an interrupt has ended the wait of the thread that took it
         self._taking = threading.RLock()  # held by the thread that takes messages
         self._taken = collections.deque()  # what threads have taken and not yet begun to serve, in the order in which it came
 
     def _collect(self, part=_link.ALL):
+        if part == _link.ALL and threading.current_thread() is not self.main_thread:
+            part = _link.CALLS  # to take all would also take from the main thread that something has come for it
         with self._taking:
             super()._collect(part)
 
     def _next(self, wanted):
+        left = self.leaves_some()
         with self._taking:
-            message = super()._next(wanted)
+            message = super()._next(wanted if not left else lambda m: wanted(m) and not self._is_shared(m))
             if message is not None and self._is_shared(message):
                 self._taken.append(message)
         return message
@@ -62,6 +66,9 @@ class Calls(Worker):
         except BaseException:  # an interrupt
             self._put_back()
             raise
+        finally:
+            if not self.holds:
+                _link.let()
         if interrupted:
             raise KeyboardInterrupt
 
@@ -88,16 +95,31 @@ class Calls(Worker):
                 interrupted = interrupted or self._stopped != before  # the ranks' answer has it; the cell gets it as well
         return interrupted
 
+    def leaves_some(self):
+        """In the main thread: does something wait until another thread has ended its work for ranks? Else the main thread itself waits."""
+        if not self._left or threading.current_thread() is not self.main_thread:
+            return False
+        self._look_whether_free()
+        return self._left
+
+    def _look_whether_free(self):
+        if self._one.acquire(blocking=False):
+            self._left = False
+            self._one.release()
+
     def _put_back(self):
-        """What was taken and not served waits again, at the front."""
+        """What was taken and not served waits again, at the front, until the thread that works has ended that. The cell that was
+        interrupted ends first."""
         with self._taking:
+            self._left = True
             while self._taken:
                 try:
                     self._queue.appendleft(self._taken.pop())
                 except IndexError:  # another thread serves it
                     break
-        _link.stir()
-        self.loop.later()
+        self._look_whether_free()
+        if not self._left:  # nobody will say so
+            self.loop.later()
 
     def _aside_of(self, message):
         """The Aside that it is for, if the main thread runs a cell meanwhile. Then an interrupt is for that cell."""
@@ -144,7 +166,7 @@ class Calls(Worker):
 
     def working(self):
         """Within the block, this thread works for a cell on ranks: no other does, and it can call nothing on ranks itself."""
-        return _Working(self._one, self._works)
+        return _Working(self)
 
     def function(self, fn, args, kw):
         """The fields of a CALL for fn(*args, **kw), or None if it is too large to go along or shares memory with variables that fn reads:
@@ -286,16 +308,19 @@ class Calls(Worker):
 class _Working:
     """See working(). No generator: an interrupt between its steps would leave the lock taken."""
 
-    def __init__(self, lock, works):
-        self.lock, self.works = lock, works
+    def __init__(self, home):
+        self.home, self.works = home, home._works
 
     def __enter__(self):
-        self.lock.acquire()
+        self.home._one.acquire()
         self.before, self.works.now = getattr(self.works, "now", False), True
 
     def __exit__(self, *error):
         self.works.now = self.before
-        self.lock.release()
+        self.home._one.release()
+        if self.home._left:
+            self.home._left = False
+            _link.stir()
 
 
 class _Held:
