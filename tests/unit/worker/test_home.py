@@ -232,6 +232,13 @@ def test_completion_counts_code_points_and_knows_types(home):
         reply = home.ask("complete_request", code="'é𝒳'; impor", cursor_pos=11)
 
 
+def test_home_starts_without_what_only_ranks_need(settings):
+    home = Home(env=settings)
+    home.run("import sys; [m for m in sys.modules if m in ('cloudpickle', 'cellspan._capture.reducers')]")
+    assert home.shown("execute_result")[-1]["data"]["text/plain"] == "[]"
+    home.close()
+
+
 def test_completion_works_without_jedi(settings):
     home = Home(env=settings)
     home.run("import sys; sys.modules['jedi'] = None; get_ipython().Completer.use_jedi = False\nalphabet = 1")

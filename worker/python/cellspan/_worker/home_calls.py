@@ -9,7 +9,6 @@ import threading
 
 from .. import _link
 from .._base.errors import text_of
-from .hands import received
 from .publish import to_json
 from .worker import Waiting, Worker, loads
 
@@ -133,7 +132,7 @@ class Calls(Worker):
         interrupted = False
         with self.held():
             try:
-                load = received(self.pieces, message, self.servers)
+                load = self._received(message)
                 if load is not None:
                     aside.take(message.cell, message.fields["from"], *load)
             except _link.LinkDead:
@@ -286,9 +285,14 @@ class Calls(Worker):
             why = f"home could not load the value: {text_of(error)}"
             raise remote_error({"ename": type(error).__name__, "evalue": why, "traceback": []}) from None
 
+    def _received(self, message):
+        from .hands import received  # what it needs takes long to load; most notebooks start without it
+
+        return received(self.pieces, message, self.servers)
+
     def _handed(self, message):
         """HANDED: a rank wants something for the call that runs, or brings something."""
-        load = received(self.pieces, message, self.servers)
+        load = self._received(message)
         server = self.servers.get(load[0]["of"]) if load else None
         if server is not None:
             cell, begun = message.cell, []
