@@ -260,7 +260,10 @@ def test_what_fails_before_the_first_cell_is_named_and_home_goes_on(fresh, tmp_p
     for name, raised in (("quits", "SystemExit(1)"), ("interrupts", "KeyboardInterrupt")):
         (tmp_path / (name + ".py")).write_text("def load_ipython_extension(ip):\n    raise " + raised)
     env = {"IPYTHONDIR": str(tmp_path / "ipython")}
-    cell = fresh(cwd=str(tmp_path), env=env).ok("line, last")
+    nb = fresh(cwd=str(tmp_path), env=env)
+    nb.request("complete_request", {"code": "fil", "cursor_pos": 3})  # home is up, before there is a cell
+    nb.quiet()
+    cell = nb.ok("line, last")
     assert cell.value == "(5, 6)", cell.shown
     for told in ("%load_ext quits: SystemExit: 1", "%load_ext interrupts: KeyboardInterrupt", "KeyboardInterrupt: in 00",
                  "SystemExit: 4", "SystemExit: from ends", "there is no absent.py"):

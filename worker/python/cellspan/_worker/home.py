@@ -306,7 +306,9 @@ class Home(Calls):
 
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
         super().show_error(ename, evalue, traceback, ends)
-        if self.cell is None or not self.cell.silent:
+        if not self.number():  # of a startup file: the kernel keeps text for the first cell, but no errors
+            print(*traceback, sep="\n", file=sys.stderr, flush=True)
+        elif self.cell is None or not self.cell.silent:
             self.publish("error", {"ename": ename, "evalue": evalue, "traceback": list(traceback)})
 
     # ---- input -------------------------------------------------------------------------------------------------------
