@@ -1,7 +1,7 @@
 /* agents.h - the connections to the agents: a unix socket for this machine's agent, and a ROUTER on
  * tcp with CURVE for all others. Messages go to the agents that have the workers, blobs to the
  * nodes that need them; the handler is told what arrives, and which nodes are up or lost. The
- * processes, engines and this machine's agent, are in kernel/engines.
+ * processes (those of the engines, and this machine's agent) are in kernel/engines.
  *
  * Nodes have numbers: NODE_HERE is this machine, where home runs; the nodes of an engine get the
  * next free numbers when it says how many there are. No number is used twice. */

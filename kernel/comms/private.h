@@ -1,4 +1,4 @@
-/* private.h - what the files of this folder share. */
+/* private.h - the table of comms, as only the files of this folder see it. */
 #ifndef KERNEL_COMMS_PRIVATE_H
 #define KERNEL_COMMS_PRIVATE_H
 

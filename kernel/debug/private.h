@@ -1,4 +1,5 @@
-/* private.h - what the files of this folder share. */
+/* private.h - the sessions with the workers' debuggers, as only the files of this folder see them.
+ */
 #ifndef KERNEL_DEBUG_PRIVATE_H
 #define KERNEL_DEBUG_PRIVATE_H
 

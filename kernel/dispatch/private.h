@@ -1,4 +1,5 @@
-/* private.h - functions that the files of this folder share. */
+/* private.h - calls, what runs beside home's cells, and messages from home and ranks, for the
+ * files of this folder. */
 #ifndef KERNEL_DISPATCH_PRIVATE_H
 #define KERNEL_DISPATCH_PRIVATE_H
 

@@ -1,4 +1,5 @@
-/* private.h - what the files of this folder share. */
+/* private.h - the parts behind channels.h, such as sockets, iopub and the heartbeat, for the files
+ * of this folder. */
 #ifndef KERNEL_JUPYTER_PRIVATE_H
 #define KERNEL_JUPYTER_PRIVATE_H
 

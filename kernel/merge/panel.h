@@ -1,7 +1,8 @@
 /* panel.h - the output of a cell as tabs (--merge panel): "All", as fold shows it, and one for each
- * rank. It is two displays. The bar has the tabs to choose from. It is sent only once, because an
- * update replaces the HTML and would reset the chosen tab. The texts of all tabs are the other one,
- * which is updated. CSS shows the text, and the ranks' own displays, of the chosen tab. Pure. */
+ * rank. It is made of two displays. The first one is the bar with the tabs. It is sent only once,
+ * because an update replaces the HTML and would reset the chosen tab. The second one has the texts
+ * of all tabs, and is updated. CSS shows the text, and the ranks' own displays, of the chosen tab.
+ * Pure. */
 #ifndef KERNEL_MERGE_PANEL_H
 #define KERNEL_MERGE_PANEL_H
 

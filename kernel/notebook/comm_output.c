@@ -236,6 +236,19 @@ void comm_output_display(struct notebook *nb, uint32_t worker, const struct publ
     json_decref(content);
 }
 
+/* A display becomes text. */
+static void replace(struct notebook *nb, const struct request *parent, const json_t *id,
+                    struct slice text)
+{
+    struct buf content = BUF_INIT;
+
+    if (nb->page)
+        page_count_comm(nb->page);
+    if (jupyter_display(&content, text, slice_of(NULL, 0), json_string_value(id)) == 0)
+        publish(nb, parent, "update_display_data", buf_slice(&content));
+    buf_release(&content);
+}
+
 /* Displays of a widget become text, which says why. */
 static void show_text(struct notebook *nb, const struct page_comm *c, const struct request *parent,
                       const char *why)
@@ -251,9 +264,7 @@ static void show_text(struct notebook *nb, const struct page_comm *c, const stru
     if (buf_addf(&text, "%s(%s)", text.n ? " " : "", why) < 0)
         log_warn("comms", "a widget is not shown as text: out of memory");
     json_array_foreach (c->shown, k, id)
-        send_json(nb, parent, "update_display_data",
-                  json_pack("{s:{s:s%}, s:{}, s:{s:O}}", "data", "text/plain", text.p ? text.p : "",
-                            text.n, "metadata", "transient", "display_id", id));
+        replace(nb, parent, id, buf_slice(&text));
     buf_release(&text);
 }
 

@@ -157,9 +157,9 @@ struct comm_told {
 struct comm_list {
     struct comm_table *table; /* owned */
     bool full;                /* the next update waits: Jupyter's server would drop it now */
-    json_t *closing;          /* owned: the ids of comms that pages are still to be told are closed;
-                                 or NULL */
-    struct request *closes;   /* owned reference: under it they are told */
+    json_t *closing;          /* owned: ids of closed comms of which pages have not been told; or
+                                 NULL */
+    struct request *closes;   /* owned reference: the parent of the messages that tell it */
     struct comm_told *told;   /* owned, in the order in which they were sent */
     uint64_t cell, cell_ns;   /* the cell that waits for a rank's answer, and since when */
 };

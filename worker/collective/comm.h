@@ -34,9 +34,9 @@ struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct c
                        int device, const struct nccl_id *id, unsigned rank, unsigned ranks,
                        const struct limit *l, struct err *err);
 /* Ends the communication, but keeps the context: then free what you allocated in it, then call
- * comm_close. well: nothing failed, so the other ranks end it, too; else it is aborted. false:
- * after seconds the GPU is still busy. Then don't free the memory that its copies use: a leak is
- * better than overwritten memory. */
+ * comm_close. well: nothing has failed, so the other ranks end it, too. Otherwise it is aborted.
+ * Returns false if the GPU is still busy after some seconds. Then don't free the memory that its
+ * copies use: a leak is better than overwritten memory. */
 MUST_USE bool comm_end(struct comm *c, bool well, const struct limit *l);
 /* NULL is fine. Calls comm_end first if needed. Call it from the thread that opened it. */
 void comm_close(struct comm *c, bool well, const struct limit *l);

@@ -97,9 +97,9 @@ uint64_t link_debugs(struct worker_link *l);
  * it. -1: too many cells at once. */
 MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
 /* Between link_hold and link_let the main thread gets no SIGINT, so that no message is lost to an
- * exception. link_let delivers a SIGINT that came in between. yields: a second one that comes a
- * second later is delivered at once, because code of the user's may hang there. Calls don't nest:
- * the last one holds. In other threads both do nothing. */
+ * exception. link_let delivers a SIGINT that came in between. yields: if another SIGINT comes at
+ * least one second after the first, it is delivered at once, because the user's code may hang
+ * there. Calls don't nest: the last call counts. In other threads both do nothing. */
 void link_hold(struct worker_link *l, bool yields);
 void link_let(struct worker_link *l);
 /* true: a SIGINT was sent that the caller may not have seen yet. */
