@@ -214,15 +214,11 @@ static bool take(struct kernel *k)
     return true;
 }
 
-static bool receive(struct kernel *k)
+/* The next bundle of the bytes that came. */
+static bool take_bundle(struct kernel *k)
 {
     size_t n;
 
-    if (take(k))
-        return true;
-    if (k->fd < 0 && (k->fd = unix_accept(k->listening)) < 0)
-        return false;
-    read_bytes(k);
     if (k->bytes.n < 8)
         return false;
     must(le_get(k->bytes.p, 4) == 0, "a bundle has no route");
@@ -233,7 +229,17 @@ static bool receive(struct kernel *k)
     must(buf_add(&k->bundle, k->bytes.p + 8, n) == 0, "memory");
     buf_drop(&k->bytes, 8 + n);
     k->taken = 0;
-    return take(k);
+    return true;
+}
+
+static bool receive(struct kernel *k)
+{
+    if (take(k) || (take_bundle(k) && take(k)))
+        return true;
+    if (k->fd < 0 && (k->fd = unix_accept(k->listening)) < 0)
+        return false;
+    read_bytes(k);
+    return take_bundle(k) && take(k);
 }
 
 static bool await(struct kernel *k, int64_t until)
