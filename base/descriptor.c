@@ -10,10 +10,8 @@
 #include <sys/uio.h>
 
 #include "base/process.h"
+#include "base/unix_socket.h"
 
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0
-#endif
 #ifndef MSG_CMSG_CLOEXEC
 #define MSG_CMSG_CLOEXEC 0
 #endif

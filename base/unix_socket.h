@@ -1,8 +1,27 @@
-/* unix_socket.h - stream sockets that have a path. All are close-on-exec. */
+/* unix_socket.h - stream sockets that have a path, and how to write to any unix socket without a
+ * SIGPIPE. */
 #ifndef BASE_UNIX_SOCKET_H
 #define BASE_UNIX_SOCKET_H
 
+#include <sys/socket.h>
+
 #include "base/err.h"
+
+/* Where send(2) does not know this flag, unix_no_sigpipe() does the same for the socket. */
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0
+#endif
+
+static inline void unix_no_sigpipe(int fd)
+{
+#ifdef SO_NOSIGPIPE
+    (void)setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &(int){ 1 }, sizeof(int));
+#else
+    (void)fd;
+#endif
+}
+
+/* The sockets that these return are close-on-exec. */
 
 /* A nonblocking socket that listens at the path, where it replaces an old socket. -1 and errno:
  * ENAMETOOLONG for a path of over a hundred bytes. */

@@ -17,10 +17,7 @@
 #include "base/buf.h"
 #include "base/le.h"
 #include "base/process.h"
-
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0
-#endif
+#include "base/unix_socket.h"
 
 #define HEAD           8u /* bytes: the sizes of the two parts */
 #define INPUT_SIZE     65536u
@@ -348,9 +345,7 @@ struct message_stream *message_stream_open(struct loop *loop, int fd,
     s->last = &s->first;
     s->handler = *handler;
     (void)!fd_nonblock(fd, true); /* where sendmsg() does not know MSG_DONTWAIT */
-#ifdef SO_NOSIGPIPE
-    (void)setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &(int){ 1 }, sizeof(int));
-#endif
+    unix_no_sigpipe(fd);
     if ((s->watch = loop_fd(loop, fd, LOOP_READ, ready, s, err)))
         return s;
     message_stream_close(s, 0);

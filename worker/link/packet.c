@@ -18,12 +18,10 @@
 #include "base/descriptor.h"
 #include "base/le.h"
 #include "base/process.h"
+#include "base/unix_socket.h"
 #include "protocol/bytes.h"
 #include "protocol/span.h"
 
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0
-#endif
 #ifndef MSG_CMSG_CLOEXEC
 #define MSG_CMSG_CLOEXEC 0
 #endif
@@ -46,9 +44,7 @@ int packet_pair(int fd[2], struct err *err)
     for (int i = 0; i < 2; i++) {
         if (getsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &have, &size) == 0 && have < room)
             (void)setsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-#ifdef SO_NOSIGPIPE
-        (void)setsockopt(fd[i], SOL_SOCKET, SO_NOSIGPIPE, &(int){ 1 }, sizeof(int));
-#endif
+        unix_no_sigpipe(fd[i]);
     }
     return 0;
 }

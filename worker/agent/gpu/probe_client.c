@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/runtime.h"
+#include "base/unix_socket.h"
 
 #define PROGRAM     "cellspan-gpus"
 #define WAITING_MAX 64u
@@ -20,10 +21,6 @@
 #define READ_SIZE   16384
 /* a question with at least this limit may wait behind one that is late; others fail at once */
 #define PATIENT_NS (10 * NS_PER_S)
-
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0
-#endif
 
 struct probe_question {
     struct probe_question *next;

@@ -8,12 +8,9 @@
 
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/unix_socket.h"
 
 #define PACKETS_PER_TURN 64
-
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0
-#endif
 
 void zygote_make_room(const struct workers *all)
 {
