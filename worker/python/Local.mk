@@ -31,6 +31,8 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/assigned.py \
 	worker/python/cellspan/_capture/capture.py \
 	worker/python/cellspan/_capture/memory_users.py \
+	worker/python/cellspan/_capture/device_copies.py \
+	worker/python/cellspan/_capture/device_digest.py \
 	worker/python/cellspan/_capture/fingerprints.py \
 	worker/python/cellspan/_capture/mappings.py \
 	worker/python/cellspan/_capture/origins.py \

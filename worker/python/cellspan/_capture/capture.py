@@ -27,7 +27,7 @@ import types
 from .. import _link
 from . import reads, reducers, vars_bundle
 from .assigned import Assigned, is_reset
-from .fingerprints import Known, Sent, fingerprint, found_in, hashed, size_of, unchanged
+from .fingerprints import Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
 from .parts import Parts, is_part
 from .theirs import Theirs
 from .unseen import Unseen
@@ -410,7 +410,7 @@ class Capture:
         if old is not None and old.failed is None and old.digest != digest and self._is_restless(name, digest):
             old.arrays = pickled.arrays
             return old
-        rows = [[buffer.key, size_of(buffer), *(proof(buffer) if proof else (None, 0))] for buffer in large]
+        rows = [[buffer.key, size_of(buffer), *proven(buffer, proof)] for buffer in large]
         self._known[name] = Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
         return self._known[name]
 
@@ -536,10 +536,8 @@ class Capture:
     def _remember(self, names, sent, spans):
         for name in names:
             known = self._known.get(name) or self._parts.known.get(name)
-            for row in known.large if known else ():
-                offset, size = spans.get(row[0], (0, -1))
-                row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
             if known is not None:
+                known.note_sent(sent, spans)
                 known.via = "pushed" if self._pushing else known.via or "captured"
         self._release_thin()
 

@@ -9,6 +9,7 @@ from .. import _link
 from . import mappings
 
 LARGE = 64 << 10  # bytes; buffers from this size are compared with the last bundle instead of being hashed
+ON_DEVICE = -1  # instead of an offset: compared by Storage.digest(), because it is or was on a GPU
 STEP = 256 << 10  # bytes compared at a time, so that they stay in the CPU's cache
 
 
@@ -52,7 +53,7 @@ class Known:
         self.via = None  # how it was sent: "captured", "pushed" or "pulled"; None: not at all
         self.pulled = None  # the version that came from a rank; 0: it is a list of all ranks' values
         self.digest = digest
-        self.large = large  # [[key, bytes, Sent, digest or None, offset]] of the large buffers
+        self.large = large  # [[key, bytes, Sent, digest or None, offset or ON_DEVICE]] of the large buffers
         self.arrays = arrays  # addresses of arrays and storages, to see what shares memory
         self.size = size
         self.failed = failed  # why it can't be pickled
@@ -63,6 +64,13 @@ class Known:
         """Can all large buffers be compared with something? Not if a version was checked but never sent, for example because the
         cell was refused."""
         return all(row[2] is not None for row in self.large)
+
+    def note_sent(self, sent, spans):
+        """It was sent in this bundle. spans: {key of a buffer: (offset, size)}."""
+        for row in self.large:
+            offset, size = spans.get(row[0], (0, -1))
+            if row[3] != ON_DEVICE:
+                row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
 
 
 def size_of(buffer):
@@ -93,15 +101,30 @@ def unchanged(row, buffer):
     if sent is None or size != size_of(buffer):
         return False
     if isinstance(sent, bytes):
-        return hashed(buffer)[0] == sent
+        return (buffer.digest() if offset == ON_DEVICE else hashed(buffer)[0]) == sent
     view, keep = buffer.view()
     same = sent.equals(offset, view)
     del view, keep
+    if same and is_on_device(buffer):  # it has moved there; the next time it is compared there
+        row[2:] = hashed(buffer)
     return same
 
 
+def is_on_device(buffer):
+    """Is it the storage of a tensor on a GPU? Its bytes are compared there, since copying them takes longer."""
+    return getattr(buffer, "device", "cpu") != "cpu"
+
+
+def proven(buffer, proof):
+    """With what, and where in it, a large buffer of a new value can be compared: what proof(buffer) says, if it is in host memory.
+    proof None: nothing yet."""
+    return hashed(buffer) if is_on_device(buffer) else proof(buffer) if proof else (None, 0)
+
+
 def hashed(buffer):
-    """(digest of a large buffer, 0), for comparison if it is in no bundle."""
+    """(digest of a large buffer, where it is), for comparison if it is in no bundle."""
+    if is_on_device(buffer):
+        return buffer.digest(), ON_DEVICE
     view, keep = buffer.view()
     digest = hashlib.blake2b(view, digest_size=32).digest()
     del view, keep

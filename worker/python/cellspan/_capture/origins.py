@@ -2,8 +2,8 @@
 
 To compare a value, its bundle is unpickled again and the result is pickled, as the rank's own value is: pickles of equal values
 are the same within a process, but may differ between processes. Tensors of that bundle stay on the CPU. Large buffers are
-compared with the mapped bundle, only where the rank has written to them. If this takes too long or too much memory, the answer is
-unknown, which counts as changed.
+compared with the mapped bundle, only where the rank has written to them. Those on a GPU are compared with a digest of when they
+came (Arrived). If this takes too long or too much memory, the answer is unknown, which counts as changed.
 
 Gradients are not sent, so no value that comes from home has any. A tensor that has one now counts as changed: replacing it would
 silently undo the backward pass. Gradients that a tensor had when home pulled it are an exception.
@@ -23,6 +23,7 @@ import weakref
 from .. import _link
 from .._base.limit import Limit, TooSlow
 from . import mappings, reducers, vars_bundle
+from .fingerprints import fingerprint, is_on_device
 from .memory_users import holders
 
 LIMIT = 1.0  # seconds for all names of one question
@@ -100,14 +101,31 @@ class Kept:
             os.close(self._fd)
 
 
+class Arrived:
+    """The fingerprint of a value of which parts are on this rank's GPU. size: bytes of its pickle; digest: as of fingerprint(); large:
+    for each large buffer its digest, or None for one in host memory, which is compared with the bundle."""
+
+    __slots__ = ("size", "digest", "large")
+
+    def __init__(self, pickled):
+        self.size = pickled.chunks.size
+        self.digest, buffers = fingerprint(pickled)
+        self.large = [buffer.digest() if is_on_device(buffer) else None for buffer in buffers]
+
+    def is_complete(self):
+        """Is no bundle needed to compare?"""
+        return None not in self.large
+
+
 class Origin:
-    """Where a name's value came from: kept: the bundle, or None; why: why there is none; ident: the value's id(); grads: the
-    gradients that it had then, as {id: (weak reference, version)}; by_name: a weak reference to it if reducers.is_by_name() then."""
+    """Where a name's value came from: kept: the bundle, or None; why: why there is none; arrived: its Arrived, or None; ident: the
+    value's id(); grads: the gradients that it had then, as {id: (weak reference, version)}; by_name: a weak reference to it if
+    reducers.is_by_name() then."""
 
-    __slots__ = ("kept", "why", "ident", "grads", "by_name")
+    __slots__ = ("kept", "why", "arrived", "ident", "grads", "by_name")
 
-    def __init__(self, kept, why, value, grads):
-        self.kept, self.why, self.ident, self.grads = kept, why, id(value), grads
+    def __init__(self, kept, why, arrived, value, grads):
+        self.kept, self.why, self.arrived, self.ident, self.grads = kept, why, arrived, id(value), grads
         self.by_name = reducers.ref_by_name(value)
 
     def has_seen(self, grad):
@@ -135,8 +153,10 @@ class Origins:
         if the values were here before."""
         names = [name for name in names if not name.startswith(EACH_TIME)]
         kept, why = self._keep(fd, size) if names else (None, "")
+        on_gpu = names and "torch" in sys.modules and (fd < 0 or "cuda" in vars_bundle.contents(fd, size)[1]["devices"])
         for name in names:
-            self._of[name] = Origin(kept, why, self.user_ns.get(name), grads or {})
+            value = self.user_ns.get(name)
+            self._of[name] = Origin(kept, why, self._arrived(value) if on_gpu else None, value, grads or {})
             self._watched.discard(name)
             self.deleted.discard(name)
 
@@ -146,6 +166,14 @@ class Origins:
             return {}
         found = reducers.Pickled(values, self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler).grads
         return {id(grad): (weakref.ref(grad), grad._version) for grad in found}
+
+    def _arrived(self, value):
+        """Its Arrived; None: it has nothing on a GPU, or it is not known."""
+        try:
+            pickled = reducers.Pickled(value, self.user_ns, chunks=_Chunks(BODY_MAX))
+            return Arrived(pickled) if any(map(is_on_device, pickled.storages)) else None
+        except Exception:  # noqa: BLE001 - the user's code pickles it; it is compared with the bundle, or not at all
+            return None
 
     def keeps(self, name, value):
         """Has the rank imported a different module under this name? Then it keeps its own module."""
@@ -249,7 +277,7 @@ class Origins:
             return "same"
         if origin is None or origin.why == OWN:
             return "changed"
-        if origin.kept is None:
+        if origin.kept is None and not (origin.arrived and origin.arrived.is_complete()):
             return origin.why
         try:
             return "same" if self._is_same(name, origin, loaded) else "changed"
@@ -261,16 +289,27 @@ class Origins:
             return vars_bundle.reason(error)
 
     def _is_same(self, name, origin, loaded):
-        kept = origin.kept
+        size, digest, large = self._theirs(name, origin, loaded)
+        try:
+            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(size), make=reducers.GradPickler)
+        except _Longer:
+            return False
+        own, buffers = fingerprint(ours)
+        same = own == digest and len(buffers) == len(large) and all(map(origin.has_seen, ours.grads))
+        return same and all(map(_equal, buffers, large))
+
+    def _theirs(self, name, origin, loaded):
+        """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU]) of the value that home sent."""
+        arrived, kept = origin.arrived, origin.kept
+        if arrived and arrived.is_complete():
+            return arrived.size, arrived.digest, arrived.large
         if id(kept) not in loaded:
             loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers).load())
         theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(BODY_MAX))
-        try:
-            chunks = _Chunks(theirs.chunks.size)
-            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=chunks, make=reducers.GradPickler)
-        except _Longer:
-            return False
-        return all(map(origin.has_seen, ours.grads)) and _alike(ours, theirs)
+        digest, large = fingerprint(theirs)
+        if arrived and len(arrived.large) == len(large):
+            large = [there or here for there, here in zip(arrived.large, large)]
+        return theirs.chunks.size, digest, large
 
 
 class _Longer(Unknown):
@@ -328,15 +367,10 @@ def _twin_of(make, at):
     return made
 
 
-def _alike(ours, theirs):
-    from .fingerprints import fingerprint
-
-    (digest, large), (other, others) = fingerprint(ours), fingerprint(theirs)
-    return digest == other and len(large) == len(others) and all(_equal(a, b) for a, b in zip(large, others))
-
-
 def _equal(ours, theirs):
-    """Do two large buffers have the same bytes?"""
+    """Do two large buffers have the same bytes? theirs: a buffer, or its digest."""
+    if isinstance(theirs, bytes):
+        return hasattr(ours, "digest") and ours.digest() == theirs
     (a, keep_a), (b, keep_b) = ours.view(), theirs.view()
     try:
         if a.nbytes != b.nbytes:

@@ -67,6 +67,10 @@ class Piece:
         """The bytes, as (memoryview, what keeps them alive)."""
         return self._view, self._buffer
 
+    def views(self):
+        """As Storage.views()."""
+        return iter([self._view])
+
     def buffer(self):
         """A PickleBuffer of the bytes. It must not be one of the memoryview: if both are in a cycle (as a traceback makes one), Python's
         garbage collector crashes, before 3.12.7 and 3.13 (https://github.com/python/cpython/issues/77894)."""

@@ -16,6 +16,8 @@ import importlib
 import pickle
 import sys
 
+from . import device_copies, device_digest
+
 ALIGN = 64  # bytes; a part of a storage starts at a multiple of this, so that it is aligned like the storage itself
 COPY_MAX = 64 << 10  # bytes; a smaller storage is copied on arrival, so that it can be resized and keeps no mapping alive
 
@@ -56,13 +58,27 @@ class Storage:
         """A PickleBuffer of the bytes of span(), for a storage of the CPU, while that lives. See reducers.Piece.buffer()."""
         return pickle.PickleBuffer(self._raw()[0])
 
+    def views(self):
+        """The bytes of span(), as memoryviews one after the other. Each is valid until the next one is asked for."""
+        low, size = self.span()
+        if size and self.storage.device.type == "cuda":
+            yield from device_copies.pieces(part_of(self.storage, low, size))
+        else:
+            view, keep = self.view()
+            yield view
+            del keep
+
+    def digest(self):
+        """A digest of the bytes of span(), computed on the storage's device."""
+        return device_digest.digest(part_of(self.storage, *self.span()))
+
     def _raw(self):
         low, size = self.span()
         storage = self.storage
         if not size:
             return b"", storage
         if self.storage.device.type != "cpu":
-            storage, low = part_on_cpu(self.storage, low, size), 0
+            storage, low = part_of(self.storage, low, size).to("cpu", copy=True).untyped_storage(), 0
         return (ctypes.c_char * size).from_address(storage.data_ptr() + low), storage
 
 
@@ -84,12 +100,11 @@ class Storages:
         return number
 
 
-def part_on_cpu(storage, low, size):
-    """The bytes [low, low + size) of a device's storage, as a storage in host memory. Copies nothing else, since a small view may
-    belong to a storage that fills the GPU."""
+def part_of(storage, low, size):
+    """The bytes [low, low + size) of a storage, as a tensor of uint8 that copies nothing: a small view may belong to a storage that
+    fills the GPU."""
     torch = sys.modules["torch"]
-    seen = torch.empty(0, dtype=torch.uint8, device=storage.device)
-    return seen.set_(storage, low, (size,), (1,)).to("cpu", copy=True).untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, low, (size,), (1,))
 
 
 def tensor_type():

@@ -169,9 +169,9 @@ def place(pickled):
         for part in pickled.chunks.parts:
             at = _write(fd, part, at)
         for piece, (offset, _) in zip(pickled.pieces + pickled.storages, spans):
-            view, keep = piece.view()
-            _write(fd, view, offset)
-            del view, keep  # so that a copy from a device is freed at once
+            for view in piece.views():
+                offset = _write(fd, view, offset)
+            view = None  # so that a copy from a device is freed at once
         _seal(fd)
     except BaseException:
         os.close(fd)
