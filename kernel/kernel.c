@@ -337,6 +337,14 @@ static bool has_page(void)
     return own;
 }
 
+/* A setting of NCCL's, since 2.30. */
+static bool lets_nccl_share(void)
+{
+    const char *value = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+
+    return value && strcmp(value, "1") == 0;
+}
+
 static int open_notebook(struct kernel *k, const struct arguments *o, struct err *err)
 {
     const struct cell_ops ops = ops_of(k);
@@ -348,6 +356,7 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .run_id = run_id,
                                       .page = has_page(),
                                       .subshell_comms = setting_value(SETTING_COMMS),
+                                      .nccl_shares = lets_nccl_share(),
                                       .status = setting_value(SETTING_STATUS),
                                       .merge = (enum plan_merge)setting_value(SETTING_MERGE),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),

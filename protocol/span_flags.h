@@ -53,6 +53,7 @@
     X(CAPTURED, names, CAPTURED_MAYBE, 6)                                                          \
     X(DONE, flags, DONE_DISTRIBUTED, 1)                                                            \
     X(DONE, flags, DONE_UNBOUND, 2)                                                                \
+    X(DONE, flags, DONE_ABORTED, 4)                                                                \
     X(CALL, flags, CALL_SHOWN, 1)                                                                  \
     X(CALL, flags, CALL_VALUE, 2)                                                                  \
     X(CALL, flags, CALL_ASIDE, 4)                                                                  \

@@ -54,7 +54,7 @@ static bool all_hold_gpus(const struct cell *c, const struct ranks *to)
 {
     const struct group *g = c->group;
 
-    if (!g->gpus || !world_gpus_are_own(c, to))
+    if (!g->gpus || !world_can_use_nccl(c, to))
         return false;
     RANKS_EACH (k, to)
         if (!group_node_of(c->nb, g->rank[k].node) || !rank_alive(&g->rank[k]))

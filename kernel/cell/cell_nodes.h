@@ -60,7 +60,7 @@ bool placement_wait(const struct cell *c); /* a node has not answered */
 
 /* ---- world.c ---- */
 /* No two of these ranks use the same GPU (true also if they have none). NCCL needs this. */
-bool world_gpus_are_own(const struct cell *c, const struct ranks *to);
+bool world_can_use_nccl(const struct cell *c, const struct ranks *to);
 bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one node */
 json_t *world_env(const struct cell *c);                          /* RUN's `env`; new */
 json_t *world_meets(const struct cell *c);                        /* RUN's `meets`; new */

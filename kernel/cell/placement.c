@@ -43,6 +43,18 @@ void placement_gpus(struct notebook *nb, unsigned node, const struct span *m)
     json_decref(said);
 }
 
+/* NCCL_MULTI_RANK_GPU_ENABLE=1, from --env or where Jupyter was started. */
+static bool lets_nccl_share(const struct cell *c)
+{
+    static const char name[] = "NCCL_MULTI_RANK_GPU_ENABLE=";
+    bool lets = c->nb->config.nccl_shares;
+
+    for (char **e = c->plan.env; e && *e; e++)
+        if (strncmp(*e, name, sizeof name - 1) == 0)
+            lets = strcmp(*e + sizeof name - 1, "1") == 0;
+    return lets;
+}
+
 struct place_want placement_want(const struct cell *c)
 {
     const struct group *g = c->nb->group;
@@ -53,7 +65,7 @@ struct place_want placement_want(const struct cell *c)
         any = any || rank_alive(&g->rank[k]);
     if (c->engine.here || (!any && !(c->plan.kind == PLAN_RANKS && g->asked)))
         /* new ranks: earlier options end */
-        want = (struct place_want){ 0 };
+        want = (struct place_want){ .nccl_shares = lets_nccl_share(c) };
     if (c->plan.no_gpu || c->plan.gpus != PLAN_GPUS_UNSET) {
         want.no_gpu = c->plan.no_gpu;
         want.gpus = c->plan.gpus;

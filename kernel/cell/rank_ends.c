@@ -73,6 +73,8 @@ void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
         return;
     }
     take_result(c, member, m);
+    if (m->v[F_DONE_FLAGS].u64 & DONE_ABORTED)
+        group_break(c->group);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
         log_warn("ranks", "out of memory: the process group of a world of %u is made anew",
                  c->world);

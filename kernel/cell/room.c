@@ -5,7 +5,8 @@
 #include "kernel/cell/cell_before.h"
 #include "kernel/notebook/notebook.h"
 
-#define ANSWER_NS (2 * NS_PER_S) /* time limit for the ranks' answers: a driver may hang */
+#define ANSWER_NS    (2 * NS_PER_S)       /* time limit for the ranks' answers: a driver may hang */
+#define WORTH_A_LINE (UINT64_C(64) << 20) /* bytes: a CUDA context alone takes more */
 
 /* The GPU memory of the notebook's ranks. */
 struct cell_room {
@@ -42,7 +43,7 @@ int room_begin(struct cell *c)
 static void tell(struct cell *c)
 {
     struct cell_room *room = c->prep.room;
-    const unsigned many = ranks_count(&room->keep);
+    const unsigned many = room->bytes < WORTH_A_LINE ? 0 : ranks_count(&room->keep);
     struct buf who = BUF_INIT;
 
     if (many && ranks_format_words(&room->keep, &who) < 0)

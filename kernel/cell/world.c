@@ -1,5 +1,5 @@
 /* The world of a cell's ranks: the environment that torch and other libraries read, the nodes of
- * its ranks, and whether ranks share GPUs. */
+ * its ranks, and whether NCCL can connect them. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,9 @@ bool world_is_near(const struct cell *c, const struct ranks *to)
     return true;
 }
 
-/* NCCL accepts each GPU only once. It takes two MIG instances of one GPU for the same GPU. */
-bool world_gpus_are_own(const struct cell *c, const struct ranks *to)
+/* NCCL accepts each GPU only once, unless it is told otherwise. It takes two MIG instances of one
+ * GPU for the same GPU. */
+bool world_can_use_nccl(const struct cell *c, const struct ranks *to)
 {
     const struct group *g = c->group;
 
@@ -28,7 +29,7 @@ bool world_gpus_are_own(const struct cell *c, const struct ranks *to)
         if (node && node->mig)
             return false;
     }
-    return !g->want.share;
+    return !g->want.share || g->want.nccl_shares;
 }
 
 /* ---- the world's environment ---- */
@@ -87,14 +88,14 @@ static int master(const struct cell *c, struct buf *out)
     return rc == 0 && out->n == 0 ? buf_add_text(out, "127.0.0.1") : rc;
 }
 
-static bool all_own_gpus(const struct cell *c)
+static bool all_can_use_nccl(const struct cell *c)
 {
     struct ranks all = RANKS_INIT;
-    const bool own = c->world && ranks_add_range(&all, 0, c->world - 1) == 0 &&
-                     world_gpus_are_own(c, &all);
+    const bool can = c->world && ranks_add_range(&all, 0, c->world - 1) == 0 &&
+                     world_can_use_nccl(c, &all);
 
     ranks_release(&all);
-    return own;
+    return can;
 }
 
 json_t *world_meets(const struct cell *c)
@@ -120,7 +121,7 @@ json_t *world_env(const struct cell *c)
     set(env, "WORLD_SIZE", json_incref(world));
     set(env, "ROLE_WORLD_SIZE", json_incref(world));
     set(env, "JAX_NUM_PROCESSES", world);
-    if (g->gpus && all_own_gpus(c)) /* no rank shares a GPU, so NCCL can be used */
+    if (g->gpus && all_can_use_nccl(c))
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
     set(env, "TORCHELASTIC_RUN_ID",
         c->script_group ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)

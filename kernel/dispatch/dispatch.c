@@ -498,6 +498,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->config.python_version = strdup(config->python_version);
     nb->config.run_id = strdup(config->run_id);
     memcpy(nb->config.key, config->key, sizeof nb->config.key);
+    nb->config.nccl_shares = config->nccl_shares;
     nb->config.status = config->status;
     nb->config.merge = config->merge;
     nb->home.subshells.comms = config->subshell_comms;

@@ -16,6 +16,7 @@ struct dispatch_config {
     unsigned char key[32];      /* random bytes; tokens that strangers must not know come from it */
     bool page;                  /* Jupyter's server, which limits output, forwards our messages */
     bool subshell_comms;        /* comm messages run in the subshell that they name */
+    bool nccl_shares;           /* see struct place_want; --env has the last word */
     bool status;                /* long cells show the status of their ranks */
     enum plan_merge merge;      /* where a cell has no --merge */
     uint64_t hang_notice_ns;    /* how long ranks wait until hang.c tells the user; 0: for ever */

@@ -23,8 +23,9 @@ struct place_node {
 struct place_want {
     unsigned gpus; /* for each rank; 0: one, if there are GPUs */
     bool no_gpu;
-    bool own;   /* each rank sees only its own GPUs */
-    bool share; /* GPUs that others hold may be used, and several ranks may hold one */
+    bool own;         /* each rank sees only its own GPUs */
+    bool share;       /* GPUs that others hold may be used, and several ranks may hold one */
+    bool nccl_shares; /* NCCL, too, accepts several ranks on one GPU */
 };
 
 /* How many GPUs each rank gets: 0 if these machines have none, or none is wanted. */

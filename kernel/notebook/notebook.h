@@ -173,6 +173,7 @@ struct next_numbers {
 struct notebook_settings {
     char *python, *python_version, *run_id; /* owned; all as in struct dispatch_config */
     unsigned char key[32];
+    bool nccl_shares;
     bool status;
     enum plan_merge merge; /* where a cell has no --merge */
     uint64_t hang_notice_ns;
@@ -325,7 +326,7 @@ void subshells_list(struct notebook *nb, struct request *r);
 void subshells_again(struct notebook *nb); /* tells a home that has started which there are */
 void subshells_refuse(struct notebook *nb, struct request *r); /* it names none that is there */
 void subshells_interrupt(struct notebook *nb);                 /* the cells of all */
-void subshells_sweep(struct notebook *nb); /* lets go of those that are deleted and run nothing */
+void subshells_sweep(struct notebook *nb);     /* frees those that are deleted and run nothing */
 bool subshells_run(const struct notebook *nb); /* one runs a cell */
 void subshells_release(struct notebook *nb);
 

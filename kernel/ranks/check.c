@@ -74,7 +74,7 @@ static int fill(struct cell *c, struct check *k)
         if (!(one->node_name = strdup(notebook_node_name(c->nb, r->node))))
             return -1;
     }
-    k->own_gpus = world_gpus_are_own(c, &c->to);
+    k->can_use_nccl = world_can_use_nccl(c, &c->to);
     choose_paired(k);
     if (!(k->pair = calloc(k->paired * k->paired + 1, sizeof *k->pair)))
         return -1;
@@ -302,6 +302,8 @@ bool check_message(struct cell *c, struct rank *rank, const struct span *m)
         r->facts = json_incref(r->said);
         set_clock(c, r);
     }
+    if (json_is_true(json_object_get(r->said, "aborted")))
+        group_break(c->group);
     rank->state = RANK_IDLE;
     member->state = MEMBER_OK;
     if (c->stop.stopping) {

@@ -61,7 +61,7 @@ struct check {
     char *world_error; /* owned, or NULL */
     char *nccl_id;     /* owned, or NULL */
     bool nccl;
-    bool own_gpus; /* no two ranks share a GPU */
+    bool can_use_nccl; /* NCCL accepts the GPUs of these ranks */
     char token[33];
 };
 

@@ -239,8 +239,9 @@ static void note_gpus(const struct check *k, struct buf *notes)
                        fact(&k->rank[i], "gpu_error"));
     if (with == k->n && !check_has_nccl(k))
         check_note(notes, "NCCL can't be checked: %s",
-                   k->own_gpus ? "not every rank has one of the same version"
-                               : "ranks share GPUs, or have instances of one, which it refuses");
+                   k->can_use_nccl
+                       ? "not every rank has one of the same version"
+                       : "ranks share GPUs, or have instances of one, which it refuses");
 }
 
 /* All ranks get the same NCCL_SOCKET_IFNAME, so nodes should have an interface of one name. */
@@ -305,5 +306,5 @@ bool check_has_nccl(const struct check *k)
             !fact(&k->rank[i], "nccl")[0] ||
             strcmp(fact(&k->rank[i], "nccl"), fact(&k->rank[0], "nccl")) != 0)
             return false;
-    return k->n > 0 && k->own_gpus;
+    return k->n > 0 && k->can_use_nccl;
 }

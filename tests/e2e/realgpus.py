@@ -12,11 +12,13 @@ import processes
 import pytest
 from test_gpus import Machine, doubles  # noqa: F401  (a fixture)
 
-REAL = os.environ.get("CELLSPAN_TEST_GPUS") == "real"
+REAL = os.environ.get("CELLSPAN_TEST_GPUS") in ("real", "shared")
+SHARED = os.environ.get("CELLSPAN_TEST_GPUS") == "shared"  # two ranks on one GPU play those on two
 ON = os.environ.get("CELLSPAN_TEST_GPUS_ON", "")  # an engine with at least two machines that have GPUs
 SOAK = bool(os.environ.get("CELLSPAN_TEST_SOAK"))
 LATER = 90  # seconds after which torch's own watchdog would have ended a rank
 MUCH_LATER = 20 * 60
+ALL = "-n 2" if SHARED else "-n gpu"  # a rank on each GPU
 RANK = "import os, torch, torch.distributed as dist\nrank = dist.get_rank()\n"
 
 # What nvidia-smi would say of the doubles' machine: a line for each GPU.
@@ -42,10 +44,15 @@ def machine(tmp_path, request, monkeypatch):
 
 @pytest.fixture
 def book(fresh, machine):
-    """Makes notebooks on this machine's GPUs, or on the doubles. kernel: the name of another kernelspec."""
+    """Makes notebooks on this machine's GPUs, or on the doubles. kernel: the name of another kernelspec. started: where two ranks
+    share a GPU, whether they are there at once (otherwise the test starts them)."""
 
-    def make(kernel=None, **more):
-        return fresh(env=dict(machine.environment if machine else {}, **more), **({"kernel": kernel} if kernel else {}))
+    def make(kernel=None, started=True, **more):
+        shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if SHARED else {}
+        nb = fresh(env={**(machine.environment if machine else {}), **shared, **more}, **({"kernel": kernel} if kernel else {}))
+        if SHARED and started:
+            nb.ok("%%distribute -n 2 --share\nNone")
+        return nb
 
     return make
 
@@ -81,13 +88,18 @@ def numa_nodes():
     return found
 
 
-def needs(gpus=1, nodes=1, soak=False):
-    """Marks a case for real GPUs; it is skipped, with the reason, where there are fewer, or it would take too long."""
+def needs(gpus=1, nodes=1, soak=False, own=False):
+    """Marks a case for real GPUs; it is skipped, with the reason, where there are fewer, or it would take too long. own: two ranks on
+    one GPU can't play it."""
 
     def mark(function):
         function = pytest.mark.gpu(function)
         function = pytest.mark.limit(2000 if soak else 500)(function)
         found = len(smi()) if REAL and shutil.which("nvidia-smi") else 0
+        if SHARED:
+            unfit = pytest.mark.skipif(gpus < 2, reason="tests/gpu/run without --shared has it")
+            function = pytest.mark.skipif(own, reason="needs a GPU for each rank")(unfit(function))
+            found = max(found, 2)
         function = pytest.mark.skipif(nodes > 1 and not ON, reason="needs tests/gpu/run --on with %d machines" % nodes)(function)
         function = pytest.mark.skipif(found < gpus, reason="needs %d GPUs, this machine has %d" % (gpus, found))(function)
         return pytest.mark.skipif(soak and not SOAK, reason="takes long: CELLSPAN_TEST_SOAK=1")(function)

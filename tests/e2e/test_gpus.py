@@ -361,6 +361,20 @@ def test_ranks_that_nccl_would_refuse_are_checked_by_tcp(book, gpus, machine, op
     assert "NCCL can't be checked: ranks share GPUs" in shown and "tcp" in shown, shown
 
 
+@pytest.mark.parametrize("env, options", [({}, "--env NCCL_MULTI_RANK_GPU_ENABLE=1"), ({"NCCL_MULTI_RANK_GPU_ENABLE": "1"}, "")])
+def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, env, options):
+    """Since NCCL 2.30 there is such a setting. Ranks that were started without it don't use NCCL until --fresh."""
+    pytest.importorskip("torch")
+    gpus.set("count 1")
+    nb = book(**env)
+    nb.ok(BIG % 7)
+    assert values(nb.ok(SEEN.replace("-n 4", "-n 2 --share " + options))) == [(True, 7.0, 2_000_000)] * 2
+    assert "all 2 ranks over NCCL" in nb.ok("%ranks check", limit=150).shown
+    nb.ok("%%distribute -n 2 --share --fresh --env NCCL_MULTI_RANK_GPU_ENABLE=0\n1")
+    nb.ok("%%distribute --env NCCL_MULTI_RANK_GPU_ENABLE=1\n1")
+    assert "NCCL can't be checked: ranks share GPUs" in nb.ok("%ranks check", limit=150).shown
+
+
 def test_the_first_cell_that_broadcasts_has_its_settings_in_place(book):
     """NCCL reads its settings once: those of the cell are there before its variables come by NCCL."""
     pytest.importorskip("torch")

@@ -198,6 +198,9 @@ def test_what_a_failed_cell_holds_is_freed_by_the_next_one_or_at_once(nb):
 def test_an_error_says_that_gpu_memory_stays(nb):
     nb.ok("%%distribute -n 2\nimport sys, types\n"
           "cuda = types.SimpleNamespace(is_initialized=lambda: True, memory_allocated=lambda: 1 << 20)")
-    failed = nb.run("%%distribute -n 2\nreal = sys.modules.get('torch')\nsys.modules['torch'] = types.SimpleNamespace(cuda=cuda)\n1 / 0").assert_error("ZeroDivisionError")
-    assert failed.traceback.strip().splitlines()[-1].endswith("%ranks free lets go of them now"), failed.traceback
+    play = "%%distribute -n 2\nsys.modules['torch'] = types.SimpleNamespace(cuda=cuda)\n"
+    failed = nb.run(play + "def f():\n    1 / 0\nf()").assert_error("ZeroDivisionError")
+    assert failed.traceback.strip().splitlines()[-1].endswith("%ranks free frees it now"), failed.traceback
+    for code, error in (("1 / 0", "ZeroDivisionError"), ("import (", "SyntaxError"), ("int('x')", "ValueError")):
+        assert "GPU's memory" not in nb.run(play + code).assert_error(error).traceback, "no function keeps anything"
     nb.ok("%ranks restart")

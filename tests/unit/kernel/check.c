@@ -122,6 +122,37 @@ static void a_check_goes_step_by_step(void)
     world_close(&w);
 }
 
+/* Ranks have aborted torch's process groups, in a check or before a cell: the next cell's world is
+ * a new one, so that --init makes new ones on all ranks. */
+static void aborted_groups_are_left(void)
+{
+    struct span m = { .kind = SPAN_DONE };
+    struct clock clock;
+    struct world w;
+
+    begin_check(&w, &clock, "%ranks check");
+    facts(&w, 2, 0, "2.5.1", 1 << 30);
+    facts(&w, 3, 0, "2.5.1", 1 << 30);
+    both(&w, "{\"port\": 4001, \"nccl_id\": null}");
+    both(&w, "{\"peers\": []}");
+    both(&w, "{\"rows\": [], \"pairs\": [], \"error\": \"\", \"aborted\": false}");
+    ok(!w.nb->group->broken, "a check in which nothing was aborted leaves the world");
+    probed(&w, 2, "ok", "{\"rows\": [], \"pairs\": [], \"error\": \"\", \"aborted\": true}");
+    probed(&w, 3, "ok", "{\"rows\": [], \"pairs\": [], \"error\": \"\", \"aborted\": false}");
+    both(&w, "{}");
+    ok(!w.nb->cell && w.nb->group->broken, "one rank's abort ends the world of all");
+    run(&w, "%%distribute\n1");
+    provide(&w);
+    ok(w.nb->group->restarts == 1 && !w.nb->group->broken, "the next cell has a new one");
+    m.cell = w.nb->cell->id;
+    m.v[F_DONE_STATUS].s = slice_text("ok");
+    m.v[F_DONE_FLAGS].u64 = DONE_ABORTED | DONE_DISTRIBUTED;
+    say(&w, 2, m);
+    done(&w, 3, "ok", "", "");
+    ok(!w.nb->cell && w.nb->group->broken, "so it is if a rank says it at the end of a cell");
+    world_close(&w);
+}
+
 static void to_pairs(struct world *w, const char *peers)
 {
     facts(w, 2, 0, "2.5.1", 1 << 30);
@@ -329,6 +360,7 @@ int main(void)
         return 1;
     a_check_goes_step_by_step();
     what_differs_is_named();
+    aborted_groups_are_left();
     networks_are_told_and_nccl_takes_equal_versions();
     a_dead_link_fails_the_check();
     a_rank_that_refuses_ends_it();

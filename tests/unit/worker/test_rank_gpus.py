@@ -70,13 +70,14 @@ def test_a_hung_collective_is_aborted_before_gpu_memory_is_touched(hung, capsys)
     torch = hung()
     gpus.drain(0.4)
     assert torch.aborted == 1 and "process groups are aborted" in capsys.readouterr().err
+    assert gpus.take_aborted() and not gpus.take_aborted(), "the kernel is told once"
 
 
 def test_what_is_done_in_time_is_not_aborted(hung, capsys):
     torch = hung()
     threading.Timer(0.2, torch.free.set).start()
     gpus.drain(60)
-    assert torch.aborted == 0 and capsys.readouterr().err == ""
+    assert torch.aborted == 0 and capsys.readouterr().err == "" and not gpus.take_aborted()
 
 
 def test_a_gpu_that_stays_busy_is_an_error_and_no_hang(hung):
@@ -84,6 +85,7 @@ def test_a_gpu_that_stays_busy_is_an_error_and_no_hang(hung):
     with pytest.raises(gpus.GpuError, match="still busy"):
         gpus.drain(0.4)
     torch.free.set()
+    assert gpus.take_aborted()
 
 
 def test_without_communicators_nothing_is_waited_for(hung, monkeypatch):

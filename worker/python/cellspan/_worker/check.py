@@ -117,6 +117,7 @@ def _measure(worker, asked):
     order = [int(r) for r in asked.get("order", [])]
     if check.rank in order:
         answer["rows"], answer["error"] = _world(check, order, asked, end)
+    answer["aborted"] = gpus.take_aborted()
     return answer
 
 

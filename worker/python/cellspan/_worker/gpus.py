@@ -15,6 +15,7 @@ from . import aborts
 _settled = False
 _told = None  # the LOCAL_RANK that misplaced() last reported
 _nccl_read = None  # NCCL's settings when NCCL was first used; see nccl_used()
+_aborted = False  # see take_aborted()
 _late = set()  # the settings that too_late() has reported
 
 # Texts of errors that end the CUDA context: after them nothing on the GPU works in this process.
@@ -93,6 +94,7 @@ def drain(seconds):
 
     GpuError: it is still busy.
     """
+    global _aborted
     torch = sys.modules.get("torch")
     if torch is None or not aborts.backends() or not torch.cuda.is_initialized():
         return
@@ -106,9 +108,17 @@ def drain(seconds):
         "process groups are aborted (the next --init makes new ones)",
         file=sys.stderr,
     )
+    _aborted = True
     aborts.abort_all()
     if not done.wait(seconds / 2):
         raise GpuError("this rank's GPU is still busy with what an earlier cell gave it")
+
+
+def take_aborted():
+    """Has drain() aborted process groups since the last call? The kernel must know, so that all ranks make new ones."""
+    global _aborted
+    was, _aborted = _aborted, False
+    return was
 
 
 def _synchronize(torch, mine, done):

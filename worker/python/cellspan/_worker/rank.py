@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gc
 import getpass
+import inspect
 import os
 import platform
 import random
@@ -36,7 +37,7 @@ LOST_CONTEXT = (
 )
 HELD = (
     "what the failed cell holds of the GPU's memory stays until the next distributed cell begins: %debug -r RANK looks at its "
-    "variables, %ranks free lets go of them now"
+    "variables, %ranks free frees it now"
 )
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 VALUE_MAX = 16 << 10  # bytes of a value that goes along with DONE
@@ -208,7 +209,7 @@ class Rank(Worker):
             if not post_mortem.is_meant(cell.code):
                 self.failed_cell = cell
             self._explain(cell.error)
-            self._tell_held(cell.error)
+            self._tell_held(cell)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
             if gpus.lost_context(str(cell.error.get("evalue"))):
@@ -217,6 +218,8 @@ class Rank(Worker):
             fields["result"] = shown(*cell.bundle)
         if torchenv.look():
             fields["flags"] |= _link.DONE_DISTRIBUTED
+        if gpus.take_aborted():
+            fields["flags"] |= _link.DONE_ABORTED
         reloads.imported.note()  # records new modules, whose files may change from now on
         self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
@@ -277,11 +280,20 @@ class Rank(Worker):
             os.close(fd)
         return -1, 0, f"{', '.join(values)} can't be sent home: {why}"
 
-    def _tell_held(self, error):
-        """The last line of an error, if frames of the failed cell may hold GPU memory."""
+    def _tell_held(self, cell):
+        """The last line of an error, if the functions in which the cell failed may hold GPU memory."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
-        if cuda is not None and cuda.is_initialized() and cuda.memory_allocated():
-            error["traceback"] = [*error["traceback"], HELD]
+        if cuda is not None and cuda.is_initialized() and cuda.memory_allocated() and self._failed_in_function(cell.result):
+            cell.error["traceback"] = [*cell.error["traceback"], HELD]
+
+    def _failed_in_function(self, result):
+        """Has the cell failed in a function that it called? What the cell's own lines assign stays whether they fail or not."""
+        error, within = result and result.error_in_exec, False
+        for frame, _ in traceback.walk_tb(error.__traceback__ if error else None):
+            if within and frame.f_code.co_flags & inspect.CO_NEWLOCALS:
+                return True
+            within = within or frame.f_globals is self.shell.user_ns
+        return False
 
     def let_go(self):
         """Drops all our references to the frames of the cell that has failed, so that the memory of their variables is freed."""
