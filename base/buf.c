@@ -77,6 +77,15 @@ int buf_addf(struct buf *b, const char *format, ...)
     return 0;
 }
 
+bool buf_line(const struct buf *b, struct slice *line)
+{
+    const char *end = b->n ? memchr(b->p, '\n', b->n) : NULL;
+
+    if (end)
+        *line = slice_of(b->p, (size_t)(end - b->p));
+    return end;
+}
+
 void buf_drop(struct buf *b, size_t n)
 {
     if (n > b->n)

@@ -2,6 +2,7 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -34,6 +35,8 @@ MUST_USE int buf_add_slice(struct buf *b, struct slice s);
 MUST_USE int buf_add_text(struct buf *b, const char *text);
 MUST_USE int buf_addf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
 void buf_drop(struct buf *b, size_t n); /* removes the first n bytes (at most all) */
+/* The first line without its newline, which stays in the buffer. False: there is no whole line. */
+bool buf_line(const struct buf *b, struct slice *line);
 /* Hands the NUL-terminated bytes to the caller, who must free() them, and leaves the buffer empty.
  * NULL: memory is out. */
 char *buf_take(struct buf *b);

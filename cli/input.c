@@ -40,18 +40,15 @@ void input_destroy(struct input *in)
 /* False: there is no whole line yet. */
 static bool answer(struct input *in)
 {
-    const char *end = in->text.n ? memchr(in->text.p, '\n', in->text.n) : NULL;
-    size_t n = end ? (size_t)(end - in->text.p) : in->text.n;
+    struct slice line = buf_slice(&in->text);
+    const bool whole = buf_line(&in->text, &line);
 
-    if (!end && !in->over && n < LINE_MAX_BYTES)
+    if (!whole && !in->over && line.n < LINE_MAX_BYTES)
         return false;
     in->wanted = false;
     watch_clear(&in->watch);
-    in->f(in->arg, slice_of(in->text.p, n), !end && n == 0);
-    n += end != NULL;
-    if (n)
-        memmove(in->text.p, in->text.p + n, in->text.n - n);
-    in->text.n -= n;
+    in->f(in->arg, line, !whole && line.n == 0);
+    buf_drop(&in->text, line.n + whole);
     return true;
 }
 

@@ -15,8 +15,8 @@ struct load {
 };
 
 /* A rank that has taken a load, or asked for one. */
-struct taker {
-    struct taker *next;
+struct hand_rank {
+    struct hand_rank *next;
     unsigned rank;
     uint64_t takes; /* so many more loads */
     uint64_t has;   /* loads that it got and has not finished */
@@ -27,7 +27,7 @@ struct hands {
     struct load *waiting, **end;
     size_t loads; /* how many of those that wait are whole */
     bool last;    /* no more loads will come */
-    struct taker *taker;
+    struct hand_rank *rank;
     uint64_t asks;
 };
 
@@ -66,9 +66,9 @@ void hand_release(struct cell *c)
     if (!h)
         return;
     drop_all(h);
-    for (struct taker *t; (t = h->taker);) {
-        h->taker = t->next;
-        free(t);
+    for (struct hand_rank *r; (r = h->rank);) {
+        h->rank = r->next;
+        free(r);
     }
     free(h);
     c->from.hands = NULL;
@@ -82,22 +82,22 @@ static void no_memory(struct cell *c)
 /* ---- to ranks ---- */
 
 /* NULL: memory is out, and the cell fails. */
-static struct taker *taker_of(struct cell *c, unsigned rank)
+static struct hand_rank *hand_rank_of(struct cell *c, unsigned rank)
 {
     struct hands *h = hands_of(c);
-    struct taker *t = h ? h->taker : NULL;
+    struct hand_rank *r = h ? h->rank : NULL;
 
-    while (t && t->rank != rank)
-        t = t->next;
-    if (t)
-        return t;
-    if (!h || !(t = calloc(1, sizeof *t))) {
+    while (r && r->rank != rank)
+        r = r->next;
+    if (r)
+        return r;
+    if (!h || !(r = calloc(1, sizeof *r))) {
         no_memory(c);
         return NULL;
     }
-    t->rank = rank;
-    t->next = h->taker;
-    return h->taker = t;
+    r->rank = rank;
+    r->next = h->rank;
+    return h->rank = r;
 }
 
 static void send_down(struct cell *c, const struct member *to, const struct span *m)
@@ -139,29 +139,29 @@ static const struct member *running(const struct cell *c, unsigned rank)
 
 /* Of the ranks that take a load, the one with the fewest, and of these the one that has waited
  * longest. NULL: nobody takes one. */
-static struct taker *next_taker(const struct cell *c)
+static struct hand_rank *next_rank(const struct cell *c)
 {
-    struct taker *first = NULL;
+    struct hand_rank *first = NULL;
 
-    for (struct taker *t = c->from.hands->taker; t; t = t->next)
-        if (t->takes && running(c, t->rank) &&
-            (!first || t->has < first->has || (t->has == first->has && t->asked < first->asked)))
-            first = t;
+    for (struct hand_rank *r = c->from.hands->rank; r; r = r->next)
+        if (r->takes && running(c, r->rank) &&
+            (!first || r->has < first->has || (r->has == first->has && r->asked < first->asked)))
+            first = r;
     return first;
 }
 
 /* Loads that are few are kept for ranks that become free: a rank that is busy may be so for long.
  */
-static bool may_take(const struct cell *c, const struct taker *t)
+static bool may_take(const struct cell *c, const struct hand_rank *r)
 {
     const struct hands *h = c->from.hands;
     size_t ranks = 0;
 
     if (!h->loads)
         return h->last;
-    for (const struct taker *each = h->taker; each; each = each->next)
+    for (const struct hand_rank *each = h->rank; each; each = each->next)
         ranks += running(c, each->rank) != NULL;
-    return !t->has || h->loads > ranks;
+    return !r->has || h->loads > ranks;
 }
 
 /* The oldest load is handed out first. */
@@ -169,15 +169,15 @@ static void hand_out(struct cell *c)
 {
     static const struct span none = { .kind = SPAN_HAND };
     struct hands *h = c->from.hands;
-    struct taker *t;
+    struct hand_rank *r;
 
-    while ((t = next_taker(c)) && may_take(c, t)) {
-        t->takes--;
+    while ((r = next_rank(c)) && may_take(c, r)) {
+        r->takes--;
         if (h->loads) {
-            t->has++;
-            send_load(c, running(c, t->rank));
+            r->has++;
+            send_load(c, running(c, r->rank));
         } else {
-            send_down(c, running(c, t->rank), &none);
+            send_down(c, running(c, r->rank), &none);
         }
     }
 }
@@ -185,12 +185,12 @@ static void hand_out(struct cell *c)
 /* A load for this rank alone. The rank takes no other until it asks again. */
 static void for_one(struct cell *c, const struct member *to, const struct span *m)
 {
-    struct taker *t = taker_of(c, to->rank);
+    struct hand_rank *r = hand_rank_of(c, to->rank);
 
-    if (!t)
+    if (!r)
         return;
-    t->takes = 0;
-    t->has++;
+    r->takes = 0;
+    r->has++;
     send_down(c, to, m);
 }
 
@@ -245,19 +245,19 @@ void hand_down(struct cell *c, const struct span *m)
 
 /* ---- to home ---- */
 
-static void note_taker(struct cell *c, unsigned rank, const struct span *m)
+static void note_rank(struct cell *c, unsigned rank, const struct span *m)
 {
     const uint64_t takes = m->v[F_HAND_TAKES].u64;
-    struct taker *t = taker_of(c, rank);
+    struct hand_rank *r = hand_rank_of(c, rank);
 
-    if (!t)
+    if (!r)
         return;
-    if (m->v[F_HAND_FLAGS].u64 & HAND_FINISHED && t->has)
-        t->has--;
+    if (m->v[F_HAND_FLAGS].u64 & HAND_FINISHED && r->has)
+        r->has--;
     if (!takes)
         return;
-    t->takes = takes < TAKES_MAX - t->takes ? t->takes + takes : TAKES_MAX;
-    t->asked = c->from.hands->asks++;
+    r->takes = takes < TAKES_MAX - r->takes ? r->takes + takes : TAKES_MAX;
+    r->asked = c->from.hands->asks++;
 }
 
 void hand_up(struct cell *c, const struct member *member, const struct span *m)
@@ -270,7 +270,7 @@ void hand_up(struct cell *c, const struct member *member, const struct span *m)
     up.v[F_HANDED_PARTS].list = m->v[F_HAND_PARTS].list;
     if (up.v[F_HANDED_PARTS].list.n)
         (void)cell_send_home(c, &up);
-    note_taker(c, member->rank, m);
+    note_rank(c, member->rank, m);
     if (c->from.hands)
         hand_out(c);
 }

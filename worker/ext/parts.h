@@ -26,7 +26,7 @@ extern PyMethodDef memory_methods[];
 extern PyMethodDef process_methods[];
 
 /* ---- shared.c ---- */
-/* murmur2(), capture_limit() and nearest() of cellspan._link */
+/* murmur2(), capture_limit(), setting() and nearest() of cellspan._link */
 extern PyMethodDef shared_methods[];
 
 /* ---- cut.c ---- */

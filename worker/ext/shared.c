@@ -1,4 +1,6 @@
 /* shared.c - functions of base/ that Python uses, too: one implementation for both sides. */
+#include <string.h>
+
 #include "base/murmur2.h"
 #include "base/settings.h"
 #include "base/suggest.h"
@@ -17,6 +19,20 @@ static PyObject *hash(PyObject *Py_UNUSED(module), PyObject *bytes)
 static PyObject *capture_limit(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return PyLong_FromUnsignedLongLong(setting_value(SETTING_CAPTURE_LIMIT));
+}
+
+static PyObject *setting(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name, *text;
+
+    if (!PyArg_ParseTuple(args, "s", &name))
+        return NULL;
+    for (int i = 0; i < N_SETTINGS; i++)
+        if (strcmp(setting_rows[i].name, name) == 0) {
+            text = setting_text((enum setting)i);
+            return PyUnicode_DecodeFSDefault(text ? text : "");
+        }
+    return PyErr_Format(PyExc_ValueError, "%s is no setting", name);
 }
 
 /* ---- nearest() ---- */
@@ -72,6 +88,8 @@ PyMethodDef shared_methods[] = {
     { "murmur2", hash, METH_O, "murmur2(bytes) -> the hash in the file names of cells." },
     { "capture_limit", capture_limit, METH_NOARGS,
       "capture_limit() -> the bytes of CELLSPAN_CAPTURE_LIMIT, or its default." },
+    { "setting", setting, METH_VARARGS,
+      "setting(name) -> the text of a CELLSPAN_ variable; \"\": it is not set." },
     { "nearest", nearest, METH_VARARGS,
       "nearest(word, words) -> the one of the words that was probably meant; None: none is near." },
     { NULL, NULL, 0, NULL },

@@ -7,14 +7,21 @@
 static void bytes_are_added_and_dropped(void)
 {
     struct buf b = BUF_INIT;
+    struct slice line;
     char *taken;
 
+    ok(!buf_line(&b, &line), "an empty buffer has no line");
     ok(buf_add(&b, "ab\0c", 4) == 0 && b.n == 4 && b.p[4] == '\0',
        "bytes with a NUL within are kept, one more ends them");
     buf_drop(&b, 3);
     is_text(b.p, "c", "the first bytes can be dropped");
     ok(buf_addf(&b, "-%d-%s", 42, "x") == 0, "formatted text can be added");
     is_text(b.p, "c-42-x", "and stands behind what was there");
+    ok(!buf_line(&b, &line), "what has no newline is no whole line");
+    ok(buf_add_text(&b, "\n\ny") == 0 && buf_line(&b, &line) && slice_is(line, "c-42-x"),
+       "a line is found without its newline");
+    buf_drop(&b, line.n + 1);
+    ok(buf_line(&b, &line) && line.n == 0, "and so is an empty one");
     buf_drop(&b, 1000);
     is_int(b.n, 0, "dropping more than there is empties the buffer");
     ok((taken = buf_take(&b)) && b.p == NULL, "taking hands the bytes over");

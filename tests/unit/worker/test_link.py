@@ -29,6 +29,15 @@ def run(code):
     return done.stdout
 
 
+def test_a_setting_is_read_by_its_name(monkeypatch):
+    monkeypatch.setenv("CELLSPAN_PRELOAD", "a,b")
+    monkeypatch.delenv("CELLSPAN_HOROVOD", raising=False)
+    assert link.setting("CELLSPAN_PRELOAD") == "a,b" and link.setting("CELLSPAN_HOROVOD") == ""
+    for name in ("CELLSPAN_NOTHING", "PATH"):
+        with pytest.raises(ValueError, match=name):
+            link.setting(name)
+
+
 def test_what_is_encoded_is_decoded():
     fields = {"type": "t", "content": "é\0\U0001f600", "buffers": [b"", b"\0\xff"], "count": 2**64 - 1}
     kind, cell, worker, blob, fd, size, back = link.decode(link.encode("REQUEST", 5, fields, 7))

@@ -110,17 +110,16 @@ int probe_answer(struct gpu_driver *d, const char *visible, struct slice line, s
 /* Answers every complete line in `in`. */
 static int answer_lines(struct gpu_driver *d, int fd, struct buf *in)
 {
-    const char *end;
+    struct slice line;
     int rc = 0;
 
-    while (rc == 0 && in->n && (end = memchr(in->p, '\n', in->n))) {
+    while (rc == 0 && buf_line(in, &line)) {
         struct buf out = BUF_INIT;
 
-        if (probe_answer(d, getenv("CUDA_VISIBLE_DEVICES"), slice_of(in->p, (size_t)(end - in->p)),
-                         &out) < 0 ||
+        if (probe_answer(d, getenv("CUDA_VISIBLE_DEVICES"), line, &out) < 0 ||
             fd_write(fd, buf_slice(&out)) < 0)
             rc = -1;
-        buf_drop(in, (size_t)(end - in->p) + 1);
+        buf_drop(in, line.n + 1);
         buf_release(&out);
     }
     return in->n > PROBE_LINE_MAX ? -1 : rc;

@@ -131,7 +131,7 @@ static void readable(void *arg, int fd, unsigned events)
     struct probe_client *c = arg;
     char bytes[READ_SIZE];
     const ssize_t n = read(fd, bytes, sizeof bytes);
-    const char *end;
+    struct slice line;
 
     (void)events;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -140,9 +140,9 @@ static void readable(void *arg, int fd, unsigned events)
         fail_all(c, "the process that asks the GPU driver has ended (see CELLSPAN_LOG)");
         return;
     }
-    while (c->in.n && (end = memchr(c->in.p, '\n', c->in.n))) {
-        take_line(c, slice_of(c->in.p, (size_t)(end - c->in.p)));
-        buf_drop(&c->in, (size_t)(end - c->in.p) + 1);
+    while (buf_line(&c->in, &line)) {
+        take_line(c, line);
+        buf_drop(&c->in, line.n + 1);
     }
 }
 

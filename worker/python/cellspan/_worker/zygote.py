@@ -49,7 +49,7 @@ class Order:
 
 def preload():
     """Imports packages. If one is missing or broken, this is ignored: the user's import of it will fail."""
-    wanted = PRELOAD + tuple(filter(None, os.environ.get("CELLSPAN_PRELOAD", "").split(",")))
+    wanted = PRELOAD + tuple(filter(None, _link.setting("CELLSPAN_PRELOAD").split(",")))
     before = os.environ.get(COUNT_WITHOUT_CUDA)
     os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
     held = gpu_files()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import importlib.util
-import os
 import sys
 
+from .. import _link
 from .._base.imports import when_imported
 from . import _refused
 
@@ -35,7 +35,7 @@ LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 
 def real():
     """Does the user want the real Horovod?"""
-    choice = os.environ.get("CELLSPAN_HOROVOD", "")
+    choice = _link.setting("CELLSPAN_HOROVOD")
     if choice not in ("", "real"):
         raise ValueError(f"CELLSPAN_HOROVOD={choice!r}: the only value is real")
     return choice == "real"

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import warnings
 
-from .. import _api, _jobs
+from .. import _api, _jobs, _link
 from . import _install, _ranks
 
 ALL, SELECTED = "all", "log_callback_only"
@@ -61,7 +61,8 @@ class HorovodRunner:
             _jobs.on_the_group(None, False)  # says it if that is this machine
         hides = np >= 0 and self.driver_log_verbosity == SELECTED
         folder = _new_folder() if hides else ""
-        env = {"CELLSPAN_HOROVOD": os.environ["CELLSPAN_HOROVOD"]} if os.environ.get("CELLSPAN_HOROVOD") else None
+        choice = _link.setting("CELLSPAN_HOROVOD")
+        env = {"CELLSPAN_HOROVOD": choice} if choice else None
         try:
             return _jobs.launch(_ranks.main, (main, kwargs, folder, _install.installed()), n=abs(np) or None, on=on, env=env, reuse=self.reuse)
         except Exception as error:
