@@ -59,7 +59,7 @@ int placement_ask(struct cell *c);
 bool placement_wait(const struct cell *c); /* a node has not answered */
 
 /* ---- world.c ---- */
-/* No two of these ranks use the same GPU (true also if they have none). NCCL needs this. */
+/* NCCL accepts the GPUs of these ranks (true also if they have none). */
 bool world_can_use_nccl(const struct cell *c, const struct ranks *to);
 bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one node */
 json_t *world_env(const struct cell *c);                          /* RUN's `env`; new */

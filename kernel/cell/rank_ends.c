@@ -68,13 +68,13 @@ void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
         note_bound(c, r, m->v[F_DONE_ASSIGNED].s);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
         broadcast_failed(c, m);
+    if (m->v[F_DONE_FLAGS].u64 & DONE_ABORTED)
+        group_break(c && c->id == m->cell ? c->group : nb->group);
     if (!member || member->state != MEMBER_RUNNING) {
         notebook_drop(nb, m->blob_size ? m->blob : 0);
         return;
     }
     take_result(c, member, m);
-    if (m->v[F_DONE_FLAGS].u64 & DONE_ABORTED)
-        group_break(c->group);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
         log_warn("ranks", "out of memory: the process group of a world of %u is made anew",
                  c->world);

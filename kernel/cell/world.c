@@ -123,6 +123,9 @@ json_t *world_env(const struct cell *c)
     set(env, "JAX_NUM_PROCESSES", world);
     if (g->gpus && all_can_use_nccl(c))
         set(env, "CELLSPAN_GPUS", json_sprintf("%u", g->gpus));
+    if (g->want.share &&
+        g->want.nccl_shares) /* NCCL may be first used in a later cell than --env's */
+        set(env, "NCCL_MULTI_RANK_GPU_ENABLE", json_string("1"));
     set(env, "TORCHELASTIC_RUN_ID",
         c->script_group ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)
                         : json_sprintf("%s-%u", c->nb->config.run_id, g->number));

@@ -370,6 +370,8 @@ def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, env, option
     nb.ok(BIG % 7)
     assert values(nb.ok(SEEN.replace("-n 4", "-n 2 --share " + options))) == [(True, 7.0, 2_000_000)] * 2
     assert "all 2 ranks over NCCL" in nb.ok("%ranks check", limit=150).shown
+    later = "%%distribute --gather\nimport os\nos.environ['NCCL_MULTI_RANK_GPU_ENABLE'], os.environ['CELLSPAN_GPUS']"
+    assert values(nb.ok(later)) == [("1", "1")] * 2, "NCCL may be first used in any cell"
     nb.ok("%%distribute -n 2 --share --fresh --env NCCL_MULTI_RANK_GPU_ENABLE=0\n1")
     nb.ok("%%distribute --env NCCL_MULTI_RANK_GPU_ENABLE=1\n1")
     assert "NCCL can't be checked: ranks share GPUs" in nb.ok("%ranks check", limit=150).shown

@@ -201,6 +201,8 @@ def test_an_error_says_that_gpu_memory_stays(nb):
     play = "%%distribute -n 2\nsys.modules['torch'] = types.SimpleNamespace(cuda=cuda)\n"
     failed = nb.run(play + "def f():\n    1 / 0\nf()").assert_error("ZeroDivisionError")
     assert failed.traceback.strip().splitlines()[-1].endswith("%ranks free frees it now"), failed.traceback
+    nb.ok("import cellspan\ndef fails():\n    1 / 0")
+    assert "%ranks free frees it now" in nb.run("cellspan.run(fails, n=2)").assert_error("ZeroDivisionError").shown
     for code, error in (("1 / 0", "ZeroDivisionError"), ("import (", "SyntaxError"), ("int('x')", "ValueError")):
         assert "GPU's memory" not in nb.run(play + code).assert_error(error).traceback, "no function keeps anything"
     nb.ok("%ranks restart")

@@ -365,7 +365,10 @@ class Capture:
             return self._note(name, same, None, failed=why), {}
         if writes is not None:
             writes.update(pickled.writes)
-        return self._note_pickled(name, same, pickled, proof), self._theirs.beside(pickled.reads)
+        try:
+            return self._note_pickled(name, same, pickled, proof), self._theirs.beside(pickled.reads)
+        except RuntimeError as error:  # torch's: a GPU is full, or can't be used any more
+            return self._note(name, same, None, failed=vars_bundle.reason(error)), {}
 
     def _pickled(self, value):
         """(the pickled value, None), or (None, why it can't be sent)."""
@@ -401,8 +404,7 @@ class Capture:
 
     def _note_pickled(self, name, old, pickled, proof):
         digest, large = fingerprint(pickled)
-        same = old is not None and old.digest == digest and len(old.large) == len(large)
-        if same and all(unchanged(was, buffer) for was, buffer in zip(old.large, large)):
+        if old is not None and old.digest == digest and len(old.large) == len(large) and all(map(unchanged, old.large, large)):
             old.arrays = pickled.arrays
             for was, buffer in zip(old.large, large):
                 was[0] = buffer.key

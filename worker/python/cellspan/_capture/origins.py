@@ -22,7 +22,7 @@ import weakref
 
 from .. import _link
 from .._base.limit import Limit, TooSlow
-from . import mappings, reducers, vars_bundle
+from . import mappings, reducers, tensors, vars_bundle
 from .fingerprints import fingerprint, is_on_device
 from .memory_users import holders
 
@@ -148,15 +148,14 @@ class Origins:
 
     # ---- what comes and goes
 
-    def came(self, names, fd=-1, size=0, grads=None):
+    def came(self, names, fd=-1, size=0, grads=None, arrived=None):
         """These names now have the values of this bundle, at home as well. fd -1: its bytes are not here. grads: their grads_of(),
-        if the values were here before."""
-        names = [name for name in names if not name.startswith(EACH_TIME)]
-        kept, why = self._keep(fd, size) if names else (None, "")
-        on_gpu = names and "torch" in sys.modules and (fd < 0 or "cuda" in vars_bundle.contents(fd, size)[1]["devices"])
+        if the values were here before. arrived: their arrivals()."""
+        names, arrived = [name for name in names if not name.startswith(EACH_TIME)], arrived or {}
+        complete = {name for name in names if name in arrived and arrived[name].is_complete()}
+        kept, why = self._keep(fd, size) if len(complete) < len(names) else (None, "")
         for name in names:
-            value = self.user_ns.get(name)
-            self._of[name] = Origin(kept, why, self._arrived(value) if on_gpu else None, value, grads or {})
+            self._of[name] = Origin(None if name in complete else kept, why, arrived.get(name), self.user_ns.get(name), grads or {})
             self._watched.discard(name)
             self.deleted.discard(name)
 
@@ -167,13 +166,32 @@ class Origins:
         found = reducers.Pickled(values, self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler).grads
         return {id(grad): (weakref.ref(grad), grad._version) for grad in found}
 
-    def _arrived(self, value):
-        """Its Arrived; None: it has nothing on a GPU, or it is not known."""
+    def arrivals(self, values):
+        """{name: Arrived} of the values that have parts on this rank's GPU, for came(). Call it before anybody can change the values, or
+        before they are packed for home: what changes later counts as changed. What takes too long is left out, and compared with the
+        bundle."""
+        found = {}
+        if not tensors.gpu_used():
+            return found
+        with Limit(LIMIT) as limit:
+            try:
+                for name, value in values.items():
+                    self._add_arrival(found, name, value)
+            except TooSlow:
+                pass
+        if limit.noted:
+            raise KeyboardInterrupt
+        return found
+
+    def _add_arrival(self, found, name, value):
         try:
             pickled = reducers.Pickled(value, self.user_ns, chunks=_Chunks(BODY_MAX))
-            return Arrived(pickled) if any(map(is_on_device, pickled.storages)) else None
-        except Exception:  # noqa: BLE001 - the user's code pickles it; it is compared with the bundle, or not at all
-            return None
+            if any(map(is_on_device, pickled.storages)):
+                found[name] = Arrived(pickled)
+        except TooSlow:
+            raise
+        except BaseException:  # noqa: BLE001, S110 - the user's code pickles it
+            pass
 
     def keeps(self, name, value):
         """Has the rank imported a different module under this name? Then it keeps its own module."""
@@ -370,7 +388,7 @@ def _twin_of(make, at):
 def _equal(ours, theirs):
     """Do two large buffers have the same bytes? theirs: a buffer, or its digest."""
     if isinstance(theirs, bytes):
-        return hasattr(ours, "digest") and ours.digest() == theirs
+        return ours.digest() == theirs
     (a, keep_a), (b, keep_b) = ours.view(), theirs.view()
     try:
         if a.nbytes != b.nbytes:

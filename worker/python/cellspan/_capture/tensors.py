@@ -107,6 +107,12 @@ def part_of(storage, low, size):
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, low, (size,), (1,))
 
 
+def gpu_used():
+    """Has torch used a GPU in this process?"""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda is not None and cuda.is_initialized()
+
+
 def tensor_type():
     """torch.Tensor, or None if torch is not imported (then there are no tensors)."""
     torch = sys.modules.get("torch")

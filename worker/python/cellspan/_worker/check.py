@@ -54,7 +54,7 @@ def probe(worker, what, content, arrived=None):
         return "ok", json.dumps(step(worker, asked))
     except (ProbeError, OSError, ValueError, KeyError, TypeError, gpus.GpuError) as error:
         text = f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
-        return "error", json.dumps({"error": text})
+        return "error", json.dumps({"error": text, "aborted": gpus.take_aborted()})
 
 
 def close():

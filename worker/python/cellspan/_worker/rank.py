@@ -20,7 +20,7 @@ from .. import _link
 from .._base.errors import in_words, text_of
 from .._capture.origins import Origins
 from .._capture.parts import Received
-from .._capture.vars_bundle import BundleTooLarge, pack, reason, unpack, unpack_bytes
+from .._capture.vars_bundle import BundleTooLarge, contents, pack, reason, unpack, unpack_bytes
 from .._jupyter import post_mortem
 from .._jupyter.widgets import VIEW, Widgets
 from . import aborts, environment, gpu_placement, gpus, groups, idle_questions, library_fixes, mlflow_run, reloads, torchenv
@@ -286,13 +286,14 @@ class Rank(Worker):
         if cuda is not None and cuda.is_initialized() and cuda.memory_allocated() and self._failed_in_function(cell.result):
             cell.error["traceback"] = [*cell.error["traceback"], HELD]
 
-    def _failed_in_function(self, result):
+    @staticmethod
+    def _failed_in_function(result):
         """Has the cell failed in a function that it called? What the cell's own lines assign stays whether they fail or not."""
-        error, within = result and result.error_in_exec, False
+        error = result and result.error_in_exec
         for frame, _ in traceback.walk_tb(error.__traceback__ if error else None):
-            if within and frame.f_code.co_flags & inspect.CO_NEWLOCALS:
+            package = str(frame.f_globals.get("__name__")).partition(".")[0]
+            if frame.f_code.co_flags & inspect.CO_NEWLOCALS and package not in ("cellspan", "IPython"):
                 return True
-            within = within or frame.f_globals is self.shell.user_ns
         return False
 
     def let_go(self):
@@ -430,12 +431,21 @@ class Rank(Worker):
 
     def _take(self, broadcast, fd, size):
         """Binds the names in the blob, or in the bundle that another rank sends from GPU to GPU (broadcast)."""
-        kept = []
         if not broadcast:
-            bound = unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied)
-        else:
+            self._bind_all(unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied), fd, size)
+            return
+        kept = []
+        try:
             bound = self._broadcast(broadcast, fd, size, lambda *bundle: kept.append((os.dup(bundle[0]), bundle[1])))
-        self._parts.take(bound, *(kept[0] if kept else (-1, 0)) if broadcast else (fd, size))
+            self._bind_all(bound, *(kept[0] if kept else (-1, 0)))
+        finally:
+            for own, _ in kept:
+                os.close(own)
+
+    def _bind_all(self, bound, fd, size):
+        """Binds names. fd: the bundle from which they came; -1: it is not here."""
+        arrived = self._origins.arrivals(bound) if fd < 0 or "cuda" in contents(fd, size)[1]["devices"] else {}
+        self._parts.take(bound, fd, size)
         bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
         ours = self.shell.user_ns
         held = {name: self._origins.holders(name, bound) for name in bound if name in ours and ours[name] is not bound[name]}
@@ -445,12 +455,7 @@ class Rank(Worker):
                 many = len(own) > 1
                 print(f"cellspan: {', '.join(own)} still use{'' if many else 's'} the old {name}: make {'them' if many else own[0]} again",
                       file=sys.stderr)
-        if not broadcast:
-            self._origins.came(bound, fd, size)
-            return
-        self._origins.came(bound, *(kept[0] if kept else ()))
-        for own, _ in kept:
-            os.close(own)
+        self._origins.came(bound, fd, size, arrived=arrived)
 
     def _broadcast(self, broadcast, fd, size, keep):
         from . import broadcast as broadcasts
@@ -470,10 +475,11 @@ class Rank(Worker):
         found, error = self.attempt(number, self._look_up, fields["names"])
         try:
             if found:
+                arrived, _ = self.attempt(number, self._origins.arrivals, found) if flags & _link.FETCH_KEEP else ({}, None)
                 fd, size, answer["note"] = self._pack_pulled(number, found, flags & _link.FETCH_DICT, fields["limit"])
                 if flags & _link.FETCH_KEEP and fd >= 0:  # home has the same values from now on
                     grads, _ = self.attempt(number, self._origins.grads_of, found)
-                    self._origins.came(found, fd, size, grads)
+                    self._origins.came(found, fd, size, grads, arrived)
         except KeyboardInterrupt as interrupt:
             error = interrupt
         if error is not None:  # an error of BIND, or a missing name
@@ -512,7 +518,7 @@ class Rank(Worker):
         answer, error = self.attempt(number, self._step, fields["what"], fields["content"], arrived)
         if isinstance(error, KeyboardInterrupt):
             check.close()
-            self._probed(number, "error", to_json({"error": "interrupted"}))
+            self._probed(number, "error", to_json({"error": "interrupted", "aborted": gpus.take_aborted()}))
         elif error is not None:
             self.failed("PROBE", number, error)
         else:
