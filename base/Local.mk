@@ -29,6 +29,7 @@ base_libbase_a_SOURCES = \
 	base/loop/wake.h base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c \
 	base/loop/message_stream.h base/loop/message_stream.c \
+	base/loop/monitor.h base/loop/monitor.c \
 	base/loop/zap.h base/loop/zap.c
 
 # Allocations that fail on demand; see tests/unit/chaos.h.

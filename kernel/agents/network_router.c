@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/loop/monitor.h"
+
 #define ARRIVALS_PER_TURN 64
 #define BYTES_PER_TURN    (1u << 20)
 /* the longest message has 300 MiB, and some more around it */
@@ -176,14 +178,10 @@ static void news(void *arg)
 static int watch_connections(struct network_router *r, struct loop *loop, void *context,
                              struct err *err)
 {
-    char name[64];
-
-    snprintf(name, sizeof name, "inproc://connections-%p", (void *)r);
     if (!(r->silent = calloc(NUMBERS_MAX, 1)))
         return err_set(err, "out of memory");
-    if (zmq_socket_monitor(r->socket, name, EVENTS) < 0 ||
-        !(r->monitor = zmq_socket(context, ZMQ_PAIR)) || zmq_connect(r->monitor, name) < 0)
-        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(errno));
+    if (!(r->monitor = monitor_open(context, r->socket, EVENTS, err)))
+        return -1;
     return (r->news = loop_zmq(loop, r->monitor, news, r, err)) ? 0 : -1;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "base/loop/monitor.h"
 #include "worker/agent/net/socket.h"
 
 /* how long to wait for an answer before the next endpoint is tried, too */
@@ -179,12 +180,9 @@ static int try_watch(struct try *t, struct err *err)
     const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    char name[64];
 
-    snprintf(name, sizeof name, "inproc://dial-%p", (void *)t);
-    if (zmq_socket_monitor(t->socket, name, events) < 0 ||
-        !(t->monitor = zmq_socket(t->dial->context, ZMQ_PAIR)) || zmq_connect(t->monitor, name) < 0)
-        return err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
+    if (!(t->monitor = monitor_open(t->dial->context, t->socket, events, err)))
+        return -1;
     return (t->watch = loop_zmq(t->dial->loop, t->monitor, try_ready, t, err)) ? 0 : -1;
 }
 

@@ -6,6 +6,7 @@
 #include <zmq.h>
 
 #include "base/log.h"
+#include "base/loop/monitor.h"
 #include "base/loop/zap.h"
 
 #define NEWS_PER_TURN 256
@@ -72,14 +73,9 @@ static void admit_news(void *arg)
 
 int peer_zap_watch(struct peer_zap *a, void *listener, struct err *err)
 {
-    char name[64];
-
-    (void)snprintf(name, sizeof name, "inproc://strangers-%p", listener);
-    if (zmq_socket_monitor(listener, name, FAILURES) < 0)
-        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(zmq_errno()));
     a->listener = listener;
-    if (!(a->monitor = zmq_socket(a->context, ZMQ_PAIR)) || zmq_connect(a->monitor, name) < 0)
-        return err_set(err, "ZeroMQ: a socket's monitor: %s", zmq_strerror(zmq_errno()));
+    if (!(a->monitor = monitor_open(a->context, listener, FAILURES, err)))
+        return -1;
     return (a->news = loop_zmq(a->loop, a->monitor, admit_news, a, err)) ? 0 : -1;
 }
 
