@@ -159,7 +159,7 @@ static void show_result(struct cell *c, const json_t *bundle)
                            json_is_object(metadata) ? json_deep_copy(metadata) : json_object()));
 }
 
-void bind_begin(struct cell *c)
+static void bind_begin(struct cell *c)
 {
     if (c->plan.kind == PLAN_PULL)
         bind_pulled(c);
@@ -171,12 +171,12 @@ void bind_begin(struct cell *c)
         show_result(c, c->member[0].result);
 }
 
-enum cell_outcome bind_look(struct cell *c)
+static enum cell_outcome bind_look(struct cell *c)
 {
     return c->bind.waiting ? CELL_STAYS : CELL_DONE;
 }
 
-void bind_reply(struct cell *c, const struct span *reply, const json_t *content)
+static void bind_reply(struct cell *c, const struct span *reply, const json_t *content)
 {
     if (c->bind.waiting == 0)
         return;
@@ -191,3 +191,6 @@ void bind_reply(struct cell *c, const struct span *reply, const json_t *content)
     else if (c->plan.gather && c->bind.waiting == 0)
         show_result(c, content);
 }
+
+const struct cell_step cell_binding = { CELL_AFTER, .begin = bind_begin, .look = bind_look,
+                                        .reply = bind_reply };

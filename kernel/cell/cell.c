@@ -185,17 +185,17 @@ bool cell_unfinished(struct cell *c)
 
 void cell_limit_step(struct cell *c, uint64_t due_ns)
 {
-    c->step.due_ns = due_ns;
+    c->now.due_ns = due_ns;
 }
 
 bool cell_is_over(const struct cell *c)
 {
-    return c->step.state == CELL_OVER;
+    return !c->now.step->look;
 }
 
 bool cell_runs(const struct cell *c)
 {
-    return c->step.phase == CELL_RUNS;
+    return c->now.step->phase == CELL_RUNS;
 }
 
 bool cell_lingers(const struct cell *c)

@@ -39,36 +39,9 @@ struct member {
     uint64_t blob, blob_size;
 };
 
-enum cell_state {
-    CELL_EXPANDING, /* home expands {name} in the option line, which becomes a plan */
-    CELL_CHOOSING,  /* refuses bad options before anything starts or ends */
-    CELL_ASKING,    /* --fresh: before ranks end, home and nodes say whether the cell can run */
-    CELL_STOPPING,  /* old processes end first (--fresh, %ranks stop) */
-    CELL_ENGINE,    /* the engine starts its nodes */
-    CELL_STARTING,  /* ranks start, home captures variables, an agent looks for a free port */
-    CELL_COMPARING, /* ranks tell whether they changed variables that home would overwrite */
-    CELL_SENDING,   /* home packs the variables that ranks lack */
-    CELL_TABLE,     /* %ranks: nodes tell the use of memory and GPUs */
-    CELL_WHERE,     /* %ranks where: ranks send their stacks */
-    CELL_LOGS,      /* %ranks logs: nodes send what was printed */
-    CELL_RUNNING,
-    CELL_CHECKING, /* %ranks check */
-    CELL_BINDING,  /* home receives the result */
-    CELL_OVER,
-};
-
 /* Whether ranks run the cell. Before and after that, home's death and an interrupt end it at once.
  */
 enum cell_phase { CELL_BEFORE, CELL_RUNS, CELL_AFTER };
-
-/* The step in which the cell is, set by cell_steps.c. What holds in it comes from the table there.
- * Other files do not compare `state`: what they need is a column of that table. */
-struct cell_step {
-    enum cell_state state;
-    enum cell_phase phase;
-    bool ends_ranks; /* it waits for the end of ranks: their deaths do not fail the cell */
-    uint64_t due_ns; /* see cell_limit_step() */
-};
 
 /* How a step ends. */
 enum cell_outcome {
@@ -81,6 +54,30 @@ enum cell_outcome {
     CELL_ASKS_FIRST, /* the cell may be refused, which must be known before ranks end for it */
     CELL_ENDS_RANKS, /* the old ranks must end first */
     CELL_IS_OVER,    /* nothing is left to do */
+};
+
+/* A step of a cell, with its functions. It is at the end of the file that does its work. The table
+ * in kernel/dispatch/cell_steps.c says what comes after it. All but `begin` may be empty. */
+struct cell_step {
+    enum cell_phase phase;
+    bool ends_ranks; /* it waits for the end of ranks: their deaths do not fail the cell */
+    void (*begin)(struct cell *c); /* starts its work */
+    /* called after every event: whether and how it has ended; NULL: it is the last step */
+    enum cell_outcome (*look)(struct cell *c);
+    void (*fail)(struct cell *c); /* cleans up if the cell fails in this step */
+    void (*late)(struct cell *c); /* cell_limit_step()'s time has come */
+    /* home has answered what cell_ask_home() asked */
+    void (*reply)(struct cell *c, const struct span *m, const json_t *content);
+    /* a rank has answered a PROBE; false: of another step, or of another cell */
+    bool (*probed)(struct cell *c, struct rank *r, const struct span *m);
+    void (*ready)(struct cell *c, const struct rank *r, const struct span *m); /* it has started */
+};
+
+/* The step in which the cell is, set by cell_steps.c. Other files do not ask which one it is: what
+ * they need is a field of the step. */
+struct cell_now {
+    const struct cell_step *step;
+    uint64_t due_ns; /* see cell_limit_step() */
 };
 
 /* Where the cell comes from: a client's execute_request, or a CALL from home. */
@@ -180,7 +177,7 @@ struct cell {
     struct notebook *nb;
     uint64_t id;
     struct cell_from from;
-    struct cell_step step;
+    struct cell_now now;
     struct plan plan;
     bool planned; /* plan is valid and must be released */
     /* The cell fails, even if memory is too short to keep the reason. Set by cell_fail(), by

@@ -4,24 +4,7 @@
 
 #include "kernel/cell/cell.h"
 
-/* ---- expand.c ---- */
-void expand_begin(struct cell *c);
-enum cell_outcome expand_look(struct cell *c);
-void expand_reply(struct cell *c, const struct span *reply, const json_t *content);
-
-/* ---- end_ranks.c ---- */
-void end_ranks_begin(struct cell *c);
-enum cell_outcome end_ranks_look(struct cell *c);
-
 /* ---- prepare.c ---- */
-void prepare_choose_begin(struct cell *c);
-enum cell_outcome prepare_choose_look(struct cell *c);
-void prepare_ask_begin(struct cell *c);
-enum cell_outcome prepare_ask_look(struct cell *c);
-void prepare_begin(struct cell *c);
-enum cell_outcome prepare_look(struct cell *c);
-void prepare_send_begin(struct cell *c);
-enum cell_outcome prepare_send_look(struct cell *c);
 /* a CAPTURED, PACKED or PORT */
 void prepare_message(struct cell *c, unsigned node, const struct span *m);
 /* What home has found out of the cell's variables, as in CAPTURED. */
@@ -56,10 +39,6 @@ void room_release(struct cell *c);
 int follow_tell(struct cell *c);
 
 /* ---- compare.c ---- */
-void compare_begin(struct cell *c);
-enum cell_outcome compare_look(struct cell *c);
-/* a PROBED; false: it answers another question */
-bool compare_message(struct cell *c, struct rank *r, const struct span *m);
 void compare_over(struct cell *c); /* the cell is over: interrupts ranks that still compare */
 
 /* ---- broadcast.c ---- */

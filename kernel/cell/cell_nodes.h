@@ -25,9 +25,6 @@ int group_nodes_add(struct notebook *nb, unsigned first, unsigned n);
 int engine_choose(struct cell *c);              /* checks --on; -1: the cell has failed */
 void engine_move(struct cell *c);               /* see cell->engine.moves */
 bool engine_group_lives(const struct group *g); /* it has ranks or an engine's run */
-void engine_begin(struct cell *c);
-enum cell_outcome engine_look(struct cell *c);
-void engine_fail(struct cell *c);
 /* ends the engine's run and its ranks, and forgets --on: the next ranks run on this machine */
 void engine_end(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */

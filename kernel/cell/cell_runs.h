@@ -35,14 +35,8 @@ void rank_ends_debugger(struct notebook *nb, uint32_t worker);
 void rank_ends_lost(struct notebook *nb, unsigned node, const char *why);
 
 /* ---- bind_home.c ---- */
-void bind_begin(struct cell *c);
-enum cell_outcome bind_look(struct cell *c);
-void bind_reply(struct cell *c, const struct span *reply, const json_t *content);
 void bind_drop_blobs(struct cell *c);
 /* All values that home waits for are small, so RETURN carries them. */
 bool bind_return_has_values(const struct cell *c);
-
-/* ---- finish.c ---- */
-void finish_begin(struct cell *c);
 
 #endif

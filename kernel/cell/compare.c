@@ -230,7 +230,7 @@ static int take(struct rank *r, const struct span *m)
 
 /* ---- the step ---- */
 
-void compare_begin(struct cell *c)
+static void compare_begin(struct cell *c)
 {
     struct vars_bundles asked;
     struct err err = { "" };
@@ -267,7 +267,7 @@ static void judge_answers(struct cell *c)
         log_warn("compare", "out of memory: ranks will be asked again");
 }
 
-enum cell_outcome compare_look(struct cell *c)
+static enum cell_outcome compare_look(struct cell *c)
 {
     if (ranks_count(&c->send.comparing))
         return CELL_STAYS;
@@ -276,7 +276,7 @@ enum cell_outcome compare_look(struct cell *c)
     return CELL_DONE;
 }
 
-bool compare_message(struct cell *c, struct rank *r, const struct span *m)
+static bool compare_message(struct cell *c, struct rank *r, const struct span *m)
 {
     if (m->cell != c->id || !ranks_has(&c->send.comparing, r->number))
         return false;
@@ -292,3 +292,6 @@ void compare_over(struct cell *c)
     cell_interrupt(c, &c->send.comparing);
     ranks_clear(&c->send.comparing);
 }
+
+const struct cell_step cell_comparing = { CELL_BEFORE, .begin = compare_begin, .look = compare_look,
+                                          .probed = compare_message };

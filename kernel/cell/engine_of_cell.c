@@ -199,7 +199,7 @@ static void note_afresh(struct cell *c)
     buf_release(&names);
 }
 
-void engine_begin(struct cell *c)
+static void engine_begin(struct cell *c)
 {
     struct notebook *nb = c->nb;
     struct group *g = nb->group;
@@ -236,7 +236,7 @@ static int take_nodes(struct cell *c)
     return n > 0;
 }
 
-enum cell_outcome engine_look(struct cell *c)
+static enum cell_outcome engine_look(struct cell *c)
 {
     if (c->engine.wanted) {
         if (c->engine.errors) {
@@ -253,7 +253,7 @@ enum cell_outcome engine_look(struct cell *c)
     return CELL_DONE;
 }
 
-void engine_fail(struct cell *c)
+static void engine_fail(struct cell *c)
 {
     if (c->engine.wanted)
         give_up(c->nb);
@@ -345,3 +345,6 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
     else if (event == ENGINE_FAILED)
         on_failed(nb, text);
 }
+
+const struct cell_step cell_engine = { CELL_BEFORE, .begin = engine_begin, .look = engine_look,
+                                       .fail = engine_fail, .late = node_errors_fail };

@@ -71,7 +71,7 @@ static bool wants_expansion(struct slice line)
     return slice_has(line, '{') || slice_has(line, '$');
 }
 
-void expand_begin(struct cell *c)
+static void expand_begin(struct cell *c)
 {
     struct slice line = { NULL, 0 };
 
@@ -84,7 +84,7 @@ void expand_begin(struct cell *c)
         parse(c, line);
 }
 
-void expand_reply(struct cell *c, const struct span *reply, const json_t *content)
+static void expand_reply(struct cell *c, const struct span *reply, const json_t *content)
 {
     (void)reply;
     c->from.wants_line = false;
@@ -116,7 +116,7 @@ static void let_go(struct cell *c)
     ranks_release(&which);
 }
 
-enum cell_outcome expand_look(struct cell *c)
+static enum cell_outcome expand_look(struct cell *c)
 {
     struct err err = { "" };
 
@@ -144,3 +144,6 @@ enum cell_outcome expand_look(struct cell *c)
         return CELL_DONE;
     }
 }
+
+const struct cell_step cell_expanding = { CELL_BEFORE, .begin = expand_begin, .look = expand_look,
+                                          .reply = expand_reply };

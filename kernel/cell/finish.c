@@ -112,7 +112,7 @@ static void kill_script(struct cell *c)
     ranks_release(&left);
 }
 
-void finish_begin(struct cell *c)
+static void finish_begin(struct cell *c)
 {
     struct notebook *nb = c->nb;
 
@@ -138,3 +138,5 @@ void finish_begin(struct cell *c)
     room_over(c);
     broadcast_over(c);
 }
+
+const struct cell_step cell_over = { CELL_AFTER, .begin = finish_begin };

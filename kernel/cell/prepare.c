@@ -121,7 +121,7 @@ static void refuse_without_world(struct cell *c)
     ranks_release(&which);
 }
 
-void prepare_choose_begin(struct cell *c)
+static void prepare_choose_begin(struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         c->world = c->nb->group->asked;
@@ -140,7 +140,7 @@ static void reset_for_fresh(struct cell *c)
         engine_move(c);
 }
 
-enum cell_outcome prepare_choose_look(struct cell *c)
+static enum cell_outcome prepare_choose_look(struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_DONE : CELL_ENDS_RANKS;
@@ -152,13 +152,13 @@ enum cell_outcome prepare_choose_look(struct cell *c)
     return CELL_ENDS_RANKS;
 }
 
-void prepare_ask_begin(struct cell *c)
+static void prepare_ask_begin(struct cell *c)
 {
     if (ask_capture(c, true) == 0)
         start_try_begin(c);
 }
 
-enum cell_outcome prepare_ask_look(struct cell *c)
+static enum cell_outcome prepare_ask_look(struct cell *c)
 {
     if (c->prep.wants_capture || !start_try_look(c) || c->bad)
         return CELL_STAYS;
@@ -168,7 +168,7 @@ enum cell_outcome prepare_ask_look(struct cell *c)
 
 /* ---- ranks, variables and a port ---- */
 
-void prepare_begin(struct cell *c)
+static void prepare_begin(struct cell *c)
 {
     if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c, false) < 0)
         return;
@@ -188,7 +188,7 @@ static bool ranks_ready(struct cell *c)
     return true;
 }
 
-enum cell_outcome prepare_look(struct cell *c)
+static enum cell_outcome prepare_look(struct cell *c)
 {
     if (!start_look(c))
         return CELL_ENDS_RANKS;
@@ -225,7 +225,7 @@ static void note_lines(struct cell *c, struct slice text)
     }
 }
 
-void prepare_send_begin(struct cell *c)
+static void prepare_send_begin(struct cell *c)
 {
     struct err err = { "" };
 
@@ -239,7 +239,7 @@ void prepare_send_begin(struct cell *c)
             return;
 }
 
-enum cell_outcome prepare_send_look(struct cell *c)
+static enum cell_outcome prepare_send_look(struct cell *c)
 {
     return c->send.packed == c->send.bundles.n ? CELL_DONE : CELL_STAYS;
 }
@@ -312,3 +312,18 @@ void prepare_message(struct cell *c, unsigned node, const struct span *m)
         start_take_port(c, node, m);
     }
 }
+
+const struct cell_step cell_choosing = { CELL_BEFORE, .begin = prepare_choose_begin,
+                                         .look = prepare_choose_look };
+
+const struct cell_step cell_asking = { CELL_BEFORE, .begin = prepare_ask_begin,
+                                       .look = prepare_ask_look, .late = start_late };
+
+const struct cell_step cell_starting = {
+    CELL_BEFORE,        .begin = prepare_begin, .look = prepare_look,
+    .late = start_late, .probed = room_message, .ready = start_ready
+};
+
+const struct cell_step cell_sending = { CELL_BEFORE, .begin = prepare_send_begin,
+                                        .look = prepare_send_look, .late = broadcast_late,
+                                        .probed = broadcast_message };

@@ -153,7 +153,7 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
     /* a rank that has answered one step of %ranks check takes part in the next */
     const bool runs = member && (member->state == MEMBER_RUNNING ||
                                  (cell_runs(c) && c->magic.check && member->state == MEMBER_OK));
-    const bool needed = member && c->step.phase == CELL_BEFORE && !c->step.ends_ranks;
+    const bool needed = member && c->now.step->phase == CELL_BEFORE && !c->now.step->ends_ranks;
     enum rank_state was;
 
     if (!r)

@@ -211,7 +211,7 @@ static void interrupt_idle(struct cell *c)
     if (c->engine.wanted)
         cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped",
                   c->nb->group->on);
-    else if (c->step.phase == CELL_AFTER)
+    else if (c->now.step->phase == CELL_AFTER)
         cell_fail(c, "KeyboardInterrupt", "what the ranks answered was on its way home");
     else if (ends)
         cell_fail(c, "KeyboardInterrupt",

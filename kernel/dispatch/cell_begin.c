@@ -17,6 +17,7 @@ static struct cell *cell_create(struct notebook *nb, const struct request *r, st
     if (!c)
         return NULL;
     c->nb = nb;
+    cell_steps_init(c);
     live_init(c);
     if (stop_init(c) < 0 || !(c->from.text = slice_copy(text))) {
         cell_destroy(c);

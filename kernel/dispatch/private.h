@@ -14,6 +14,7 @@
 #include "kernel/ranks/check.h"
 
 /* ---- cell_steps.c ---- */
+void cell_steps_init(struct cell *c); /* until cell_steps_begin() */
 void cell_steps_begin(struct cell *c);
 bool cell_steps_go_on(struct cell *c); /* enters the next states; true: the cell is over */
 /* for the step in which the cell is: home's reply to cell_ask_home(), a PROBED, a READY */

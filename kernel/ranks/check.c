@@ -256,7 +256,7 @@ static void ask_all(struct cell *c, enum check_step step)
         }
 }
 
-void check_begin(struct cell *c)
+static void check_begin(struct cell *c)
 {
     struct err err = { "" };
     struct group *g = c->nb->group;
@@ -287,7 +287,7 @@ static void set_clock(struct cell *c, struct check_rank *r)
     r->doubt_s = took / 2;
 }
 
-bool check_message(struct cell *c, struct rank *rank, const struct span *m)
+static bool check_message(struct cell *c, struct rank *rank, const struct span *m)
 {
     struct check *k = c->magic.check;
     struct member *member = cell_worker(c, rank->worker);
@@ -417,7 +417,7 @@ static bool is_broken(const struct cell *c)
     return c->bad;
 }
 
-enum cell_outcome check_look(struct cell *c)
+static enum cell_outcome check_look(struct cell *c)
 {
     do {
         if (cell_unfinished(c)) {
@@ -428,3 +428,6 @@ enum cell_outcome check_look(struct cell *c)
     } while (!is_broken(c) && !has_refused(c) && !step_over(c));
     return run_end(c);
 }
+
+const struct cell_step cell_checking = { CELL_RUNS, .begin = check_begin, .look = check_look,
+                                         .probed = check_message };

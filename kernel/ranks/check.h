@@ -66,10 +66,6 @@ struct check {
 };
 
 /* ---- check.c ---- */
-void check_begin(struct cell *c);
-/* a PROBED; false: it answers another question */
-bool check_message(struct cell *c, struct rank *rank, const struct span *m);
-enum cell_outcome check_look(struct cell *c);
 void check_free(struct check *k);
 
 /* ---- check_answers.c ---- */

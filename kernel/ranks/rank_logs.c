@@ -144,7 +144,7 @@ static void skip_node(struct cell *c)
     go_on(c);
 }
 
-void rank_logs_begin(struct cell *c)
+static void rank_logs_begin(struct cell *c)
 {
     struct rank_logs *l = c->magic.logs = calloc(1, sizeof *l);
     struct err err = { "" };
@@ -166,7 +166,7 @@ void rank_logs_begin(struct cell *c)
     }
 }
 
-enum cell_outcome rank_logs_look(struct cell *c)
+static enum cell_outcome rank_logs_look(struct cell *c)
 {
     return c->magic.logs->over ? CELL_DONE : CELL_STAYS;
 }
@@ -216,7 +216,7 @@ void rank_logs_lost(struct cell *c, unsigned node)
         skip_node(c);
 }
 
-void rank_logs_late(struct cell *c)
+static void rank_logs_late(struct cell *c)
 {
     if (c->magic.logs->waiting)
         skip_node(c);
@@ -233,3 +233,6 @@ void rank_logs_free(struct rank_logs *l)
     free(l->node);
     free(l);
 }
+
+const struct cell_step cell_logs = { CELL_BEFORE, .begin = rank_logs_begin, .look = rank_logs_look,
+                                     .late = rank_logs_late };

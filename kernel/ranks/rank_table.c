@@ -90,16 +90,19 @@ static void show_table(struct cell *c)
 }
 
 /* Asks the nodes for memory and GPUs; the table shows the answers that come in time. */
-void rank_table_begin(struct cell *c)
+static void rank_table_begin(struct cell *c)
 {
     cell_limit_step(c, notebook_now(c->nb) + TABLE_WAIT_NS);
     rank_usage_ask(c->nb);
 }
 
-enum cell_outcome rank_table_look(struct cell *c)
+static enum cell_outcome rank_table_look(struct cell *c)
 {
-    if (rank_usage_wait(c->nb) && c->step.due_ns != NEVER)
+    if (rank_usage_wait(c->nb) && c->now.due_ns != NEVER)
         return CELL_STAYS;
     show_table(c);
     return CELL_DONE;
 }
+
+const struct cell_step cell_table = { CELL_BEFORE, .begin = rank_table_begin,
+                                      .look = rank_table_look };

@@ -5,10 +5,6 @@
 
 #include "kernel/cell/cell.h"
 
-/* ---- rank_table.c ---- */
-void rank_table_begin(struct cell *c);
-enum cell_outcome rank_table_look(struct cell *c);
-
 /* ---- debug_rank.c ---- */
 /* Answers `%ranks debug` at once, because the running cell may be stopped at a breakpoint. false: r
  * must wait in the queue. */
@@ -20,8 +16,6 @@ void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const 
                   const char *evalue);
 /* Answers a `%ranks where` while another cell runs. false: r must wait in the queue. */
 bool where_request(struct notebook *nb, struct request *r);
-void where_begin(struct cell *c);
-enum cell_outcome where_look(struct cell *c);
 /* a STACK; false: %ranks where has not asked for it */
 bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m);
 void where_tick(struct notebook *nb);
@@ -40,11 +34,8 @@ void hang_put_off(struct cell *c);
 
 /* ---- rank_logs.c ---- */
 struct rank_logs;
-void rank_logs_begin(struct cell *c);
-enum cell_outcome rank_logs_look(struct cell *c);
 void rank_logs_take(struct cell *c, unsigned node, const struct span *m);
 void rank_logs_lost(struct cell *c, unsigned node);
-void rank_logs_late(struct cell *c); /* asks for the next piece, or a node has not answered */
 void rank_logs_free(struct rank_logs *l);
 
 #endif

@@ -317,7 +317,7 @@ static void where_start(struct notebook *nb, struct where *w)
     where_tick(nb);
 }
 
-void where_begin(struct cell *c)
+static void where_begin(struct cell *c)
 {
     struct err err = { "" };
     struct where *w = where_create(c->nb, c->plan.ranks, &err);
@@ -330,7 +330,7 @@ void where_begin(struct cell *c)
     where_start(c->nb, w);
 }
 
-enum cell_outcome where_look(struct cell *c)
+static enum cell_outcome where_look(struct cell *c)
 {
     for (const struct where *w = c->nb->where; w; w = w->next)
         if (w->cell == c->id)
@@ -397,3 +397,5 @@ bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
         where_tick(nb);
     return w != NULL;
 }
+
+const struct cell_step cell_where = { CELL_BEFORE, .begin = where_begin, .look = where_look };

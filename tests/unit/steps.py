@@ -9,12 +9,14 @@ TOP = pathlib.Path(os.environ.get("top_srcdir", "."))
 
 def rows_of_source():
     source = next((TOP / "kernel").rglob("*steps.c")).read_text()
-    return re.findall(r"\{ CELL_(\w+), CELL_(\w+), CELL_(\w+) \}", source)
+    rows = re.findall(r"\{ &cell_(\w+), CELL_(\w+), &cell_(\w+) \}", source)
+    return [(start.upper(), outcome, to.upper()) for start, outcome, to in rows]
 
 
-def states_of_header():
-    header = (TOP / "kernel/cell/cell.h").read_text()
-    return set(re.findall(r"\bCELL_(\w+)", re.search(r"enum cell_state \{(.*?)\n\}", header, re.S)[1]))
+def states_of_kernel():
+    """Those that the kernel's files define."""
+    files = (path.read_text() for path in (TOP / "kernel").rglob("*.c"))
+    return {name.upper() for text in files for name in re.findall(r"^(?:static )?const struct cell_step cell_(\w+) =", text, re.M)}
 
 
 def rows_of_document():
@@ -23,7 +25,7 @@ def rows_of_document():
     return [tuple(word.strip() for word in line.strip("|\n").split("|")) for line in table.splitlines()]
 
 
-source, document, states = rows_of_source(), rows_of_document(), states_of_header()
+source, document, states = rows_of_source(), rows_of_document(), states_of_kernel()
 reached = {to for _, _, to in source} | {"EXPANDING"}
 checks = [
     (len(source) > 20, "the source has a table"),
