@@ -24,6 +24,7 @@ struct group *group_create(const char *name, struct err *err)
 static void rank_release(struct rank *r)
 {
     json_decref(r->known);
+    json_decref(r->keeps);
     json_decref(r->unsure);
     json_decref(r->before);
     json_decref(r->bound);
@@ -67,11 +68,12 @@ static int rank_init(struct rank *r, unsigned number)
 {
     *r = (struct rank){ .number = number,
                         .known = json_object(),
+                        .keeps = json_object(),
                         .unsure = json_object(),
                         .before = json_object(),
                         .bound = json_object(),
                         .said = json_object() };
-    if (r->known && r->unsure && r->before && r->bound && r->said)
+    if (r->known && r->keeps && r->unsure && r->before && r->bound && r->said)
         return 0;
     rank_release(r);
     return -1;
@@ -191,6 +193,7 @@ static void rank_forget(struct rank *r)
     r->env = 0;
     r->n_ran = 0;
     json_object_clear(r->known);
+    json_object_clear(r->keeps);
     json_object_clear(r->unsure);
     json_object_clear(r->before);
     json_object_clear(r->bound);
@@ -278,6 +281,7 @@ void group_forget_versions(struct group *g)
 {
     for (unsigned k = 0; k < g->size; k++) {
         json_object_clear(g->rank[k].known);
+        json_object_clear(g->rank[k].keeps);
         json_object_clear(g->rank[k].before);
         json_object_clear(g->rank[k].bound);
     }
@@ -316,6 +320,7 @@ void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice
     }
     json_object_clear(r->before);
     forget_each(r->known, gone);
+    forget_each(r->keeps, gone);
 }
 
 /* ---- the cells that ran ---- */

@@ -24,7 +24,9 @@ struct rank {
     unsigned lives;    /* number of processes that this rank has had */
     unsigned env;      /* the number of the env that its last RUN had; 0: none yet */
     json_t *known;     /* owned: name -> version that home sent to it */
-    json_t *unsure;    /* owned: names sent to it since it last answered */
+    /* owned: name -> version of home's value, pulled from a rank, beside which it keeps its own */
+    json_t *keeps;
+    json_t *unsure; /* owned: names sent to it since it last answered */
     /* owned: for names that its cell will assign: name -> what `known` had, or null */
     json_t *before;
     json_t *bound; /* owned: names that it has bound by itself since home last answered CAPTURE */

@@ -18,7 +18,7 @@ int group_settled(struct group *g, const struct ranks *to, const json_t *capture
             const char *said = json_string_value(json_object_get(g->rank[k].said, name));
 
             if (said && strcmp(said, "gone") != 0 &&
-                json_object_set(g->rank[k].known, name, json_array_get(row, 1)) < 0)
+                json_object_set(g->rank[k].keeps, name, json_array_get(row, 1)) < 0)
                 return -1;
         }
     }
@@ -191,7 +191,8 @@ json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *cap
 
         for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0;
              k = ranks_next(to, (unsigned)k + 1))
-            known = json_object_del(g->rank[k].known, json_string_value(one)) == 0 || known;
+            known = json_object_del(g->rank[k].known, json_string_value(one)) == 0 ||
+                    json_object_del(g->rank[k].keeps, json_string_value(one)) == 0 || known;
         if (known && json_array_append(found, one) < 0) {
             json_decref(found);
             return NULL;

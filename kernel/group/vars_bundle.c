@@ -8,6 +8,9 @@ struct bundle_row {
     /* the version with which home last assigned it: a rank with an older version gets it without
      * being asked. 0: it came from a rank, so other ranks may have values of their own */
     json_int_t since;
+    /* if it came from a rank: the version with which home had assigned it before; 0: never. A rank
+     * with an older version lacks that value, too */
+    json_int_t assigned;
     json_int_t how;
     size_t tie; /* number, from 1, of the set of names that share memory; 0: it shares none */
 };
@@ -104,6 +107,7 @@ static int rows_open(const json_t *captured, struct bundle_rows *out, struct err
             .name = name,
             .version = version,
             .since = json_integer_value(json_is_integer(since) ? since : version),
+            .assigned = json_integer_value(json_array_get(row, 6)),
             .how = json_integer_value(json_array_get(row, 5)),
             .tie = tie_of(tied, name)
         };
@@ -114,11 +118,14 @@ static int rows_open(const json_t *captured, struct bundle_rows *out, struct err
 /* ---- the rules ---- */
 
 /* What to do after a rank's answer `said`. current: home's value has not changed since it was sent.
- * tied_sent: see action_alone(). */
+ * stale: the rank has an older one than home had before it pulled. tied_sent: see action_alone().
+ */
 static enum action action_of_answer(const struct bundle_row *row, const char *said, bool current,
-                                    bool tied_sent)
+                                    bool stale, bool tied_sent)
 {
     if (strcmp(said, "gone") == 0)
+        return ACTION_SEND;
+    if (stale && strcmp(said, "same") == 0)
         return ACTION_SEND;
     if (row->how == CAPTURED_PULLED &&
         !tied_sent) /* what came from a rank does not go back by itself */
@@ -132,6 +139,12 @@ static enum action action_of_answer(const struct bundle_row *row, const char *sa
                                                                      : ACTION_CONFLICT;
 }
 
+/* Home has sent it, or the rank has told of its own. */
+static bool has_value(const struct rank *r, const char *name)
+{
+    return json_object_get(r->known, name) || json_object_get(r->keeps, name);
+}
+
 /* What to do, without a look at other names. tied_sent: a name that shares memory with this one is
  * sent, so this one must be sent as well. */
 static enum action action_alone(const struct rank *r, const struct bundle_row *row, bool tied_sent)
@@ -139,16 +152,22 @@ static enum action action_alone(const struct rank *r, const struct bundle_row *r
     const json_t *known = json_object_get(r->known, row->name);
     const char *said = json_string_value(json_object_get(r->said, row->name));
     const bool current = known && json_equal(known, row->version);
+    const bool keeps = json_equal(json_object_get(r->keeps, row->name), row->version);
 
-    if (row->how == CAPTURED_TIED && (!tied_sent || !known)) /* the cell does not need it */
+    if (row->how == CAPTURED_TIED &&
+        (!tied_sent || !has_value(r, row->name))) /* the cell does not need it */
         return ACTION_NONE;
+    if (row->how == CAPTURED_PULLED && keeps && !current && !tied_sent && !said)
+        return ACTION_NONE; /* it was asked before an earlier cell */
     if (known ? json_integer_value(known) < row->since : row->since > 0)
         return ACTION_SEND;
     if (row->how == CAPTURED_PUSHED && (!current || tied_sent))
         return ACTION_SEND;
     if (current && !tied_sent && row->how != CAPTURED_NAMED && row->how != CAPTURED_PUSHED)
         return ACTION_NONE;
-    return said ? action_of_answer(row, said, current, tied_sent) : ACTION_ASK;
+    return said ? action_of_answer(row, said, current,
+                                   known && json_integer_value(known) < row->assigned, tied_sent)
+                : ACTION_ASK;
 }
 
 static bool is_tied_sent(const struct rank *r, const struct bundle_rows *rows,
@@ -315,7 +334,7 @@ static int note_anew(const struct rank *r, const struct bundle_rows *rows,
             action_alone(r, other, false) != ACTION_SEND)
             continue;
         marks[k] |= MARK_ANEW;
-        if (json_object_get(r->known, other->name))
+        if (has_value(r, other->name))
             continue;
         marks[k] |= MARK_LACKED;
         if (ranks_add(&out->lack, r->number) < 0)

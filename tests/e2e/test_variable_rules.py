@@ -502,6 +502,35 @@ def test_pull_of_a_range_is_a_list_whatever_its_length(nb):
     assert nb.ok("length").value == "8"
 
 
+@pytest.mark.parametrize("send", ["%push q", "%%distribute --capture q\nNone", "cellspan.group().push(q=q)"])
+@pytest.mark.parametrize("pull", ["%pull q -r 0", "%%distribute --into q\nq"])
+def test_what_was_pulled_is_sent_when_it_is_asked_for_also_after_a_cell_has_read_it(nb, pull, send):
+    nb.ok("import cellspan\nq = [0]")
+    nb.ok("%%distribute -n 2\nq")
+    nb.ok("%%distribute -n 2 -r 0\nq.append('trained')")
+    nb.ok(pull)
+    for _ in range(2):
+        assert rank_values(nb, "q", 2) == [[0, "trained"], [0]], "it is not sent by itself"
+    nb.ok(send)
+    assert rank_values(nb, "q", 2, "--no-capture") == [[0, "trained"]] * 2
+
+
+def test_a_rank_that_lacks_what_home_had_assigned_before_it_pulled_gets_homes_value(nb):
+    nb.ok("q = 'old'")
+    assert rank_values(nb, "q", 2) == ["old"] * 2
+    nb.ok("q = 'new'")
+    nb.ok("%%distribute -n 2 -r 0\nq = q + '+r0'")
+    nb.ok("%pull q -r 0")
+    assert rank_values(nb, "q", 2) == ["new+r0"] * 2
+    nb.ok("q = [1]")
+    nb.ok("%%distribute -n 2\nq")
+    nb.ok("q = [2]")
+    nb.ok("%%distribute -n 2 -r 0\nq.append('r0')")
+    nb.ok("%%distribute -n 2 -r 1 --no-capture\nq.append('r1')")
+    nb.ok("%pull q -r 0")
+    assert rank_values(nb, "q", 2) == [[2, "r0"], [1, "r1"]], "what rank 1 has changed stays"
+
+
 def test_pull_in_a_world_of_one_is_a_list(fresh):
     alone = fresh()
     alone.ok("%%distribute -n 1\nx = 5", limit=120)

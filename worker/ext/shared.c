@@ -1,5 +1,7 @@
 /* shared.c - functions of base/ that Python uses, too: one implementation for both sides. */
+#include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/murmur2.h"
 #include "base/settings.h"
@@ -33,6 +35,26 @@ static PyObject *setting(PyObject *Py_UNUSED(module), PyObject *args)
             return PyUnicode_DecodeFSDefault(text ? text : "");
         }
     return PyErr_Format(PyExc_ValueError, "%s is no setting", name);
+}
+
+static void close_owned(PyObject *capsule)
+{
+    (void)close((int)(intptr_t)PyCapsule_GetContext(capsule));
+}
+
+static PyObject *owner(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    static char nobody; /* a capsule needs a pointer that is not NULL */
+    PyObject *capsule;
+    int fd;
+
+    if (!PyArg_ParseTuple(args, "i", &fd) || !(capsule = PyCapsule_New(&nobody, NULL, NULL)))
+        return NULL;
+    if (PyCapsule_SetContext(capsule, (void *)(intptr_t)fd) == 0 &&
+        PyCapsule_SetDestructor(capsule, close_owned) == 0)
+        return capsule;
+    Py_DECREF(capsule);
+    return NULL;
 }
 
 /* ---- nearest() ---- */
@@ -88,6 +110,9 @@ PyMethodDef shared_methods[] = {
     { "murmur2", hash, METH_O, "murmur2(bytes) -> the hash in the file names of cells." },
     { "capture_limit", capture_limit, METH_NOARGS,
       "capture_limit() -> the bytes of CELLSPAN_CAPTURE_LIMIT, or its default." },
+    { "owner", owner, METH_VARARGS,
+      "owner(descriptor) -> an object that closes it when it is freed. As a __del__ in Python would, but no "
+      "interrupt can be lost in it." },
     { "setting", setting, METH_VARARGS,
       "setting(name) -> the text of a CELLSPAN_ variable; \"\": it is not set." },
     { "nearest", nearest, METH_VARARGS,

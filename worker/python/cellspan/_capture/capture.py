@@ -183,7 +183,7 @@ class Capture:
             how = _link.CAPTURED_PUSHED if self._pushing else _link.CAPTURED_NAMED
         elif known.pulled == known.version:
             how = _link.CAPTURED_PULLED
-        return [name, known.version, known.size, why, known.since, how]
+        return [name, known.version, known.size, why, known.since, how] + ([known.assigned] if known.assigned else [])
 
     def refuse(self, listed):
         """Raises CaptureError if a name that names() listed can't be sent to new ranks, or all of them together are too large."""
@@ -350,7 +350,7 @@ class Capture:
             known.by_name = reducers.ref_by_name(value)
         known.ident, known.cells = id(value), self._cells
         if known is not old and old is not None and not assigned:
-            known.since, known.via, known.pulled = old.since, old.via, old.pulled
+            known.since, known.via, known.pulled, known.assigned = old.since, old.via, old.pulled, old.assigned
         return known, inner
 
     def _look_at_value(self, name, value, old, assigned, writes, proof):
@@ -436,15 +436,15 @@ class Capture:
         for name in names:
             if not self._is_ours(name) or name.startswith(EACH_TIME):
                 continue
+            old = self._known.pop(name, None)
             if sent is None:
-                self._known[name] = Known(next(self._versions), None)
+                known = self._known[name] = Known(next(self._versions), None)
                 self._changes.looked_at(name)
-                self._known[name].ident = id(self.user_ns[name])
+                known.ident = id(self.user_ns[name])
             else:
-                self._known.pop(name, None)
-                self._look_at(name, proof=lambda buffer: found_in(sent, spans, buffer))
-            known = self._known[name]
+                known, _ = self._look_at(name, proof=lambda buffer: found_in(sent, spans, buffer))
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
+            known.assigned = 0 if old is None else max(old.since, old.assigned)
 
     def lent(self, names):
         """The Knowns of these names before they get other values temporarily; for taken_back()."""

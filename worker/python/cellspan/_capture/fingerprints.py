@@ -18,11 +18,9 @@ class Sent:
 
     def __init__(self, fd, size):
         self.fd = os.dup(fd)
+        self._owner = _link.owner(self.fd)
         self.size = size
         self.file = mappings.file_of(fd)
-
-    def __del__(self):
-        os.close(self.fd)
 
     def equals(self, offset, view):
         """Are the bundle's bytes from offset on equal to the view? Reads them piece by piece, which is faster than a mapping and
@@ -45,13 +43,14 @@ class Sent:
 class Known:
     """What is known about one name: its version, and digests of its value."""
 
-    __slots__ = ("version", "since", "ident", "via", "pulled", "digest", "large", "arrays", "size", "failed", "cells", "by_name")
+    __slots__ = ("version", "since", "ident", "via", "pulled", "assigned", "digest", "large", "arrays", "size", "failed", "cells", "by_name")
 
     def __init__(self, version, digest, large=(), arrays=(), size=0, failed=None):
         self.version = self.since = version
         self.ident = 0  # the id() of the object
         self.via = None  # how it was sent: "captured", "pushed" or "pulled"; None: not at all
         self.pulled = None  # the version that came from a rank; 0: it is a list of all ranks' values
+        self.assigned = 0  # if it came from a rank: the version of home's last assignment before; 0: there was none
         self.digest = digest
         self.large = large  # [[key, bytes, Sent, digest or None, offset or ON_DEVICE]] of the large buffers
         self.arrays = arrays  # addresses of arrays and storages, to see what shares memory

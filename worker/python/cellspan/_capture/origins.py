@@ -80,6 +80,7 @@ class Kept:
             self._data = os.pread(fd, size, 0)
         else:
             self._fd = os.dup(fd)
+            self._owner = _link.owner(self._fd)
 
     @property
     def is_large(self):
@@ -95,10 +96,6 @@ class Kept:
             return vars_bundle.unpack(fd, self.size, user_ns, loads=loads)
         finally:
             os.close(fd)
-
-    def __del__(self):
-        if self._fd >= 0:
-            os.close(self._fd)
 
 
 class Arrived:

@@ -12,6 +12,7 @@ import os
 import sys
 import weakref
 
+from .. import _link
 from . import reducers, vars_bundle
 from .fingerprints import LARGE, Known, size_of, unchanged
 
@@ -175,6 +176,4 @@ class _Bundle:
 
     def __init__(self, fd, size):
         self.fd, self.size = os.dup(fd), size
-
-    def __del__(self):
-        os.close(self.fd)
+        self._owner = _link.owner(self.fd)
