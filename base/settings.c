@@ -24,7 +24,7 @@ const struct setting_row setting_rows[N_SETTINGS] = {
                           .standard = "none", .hosts = true },
     [SETTING_HOROVOD] = { "CELLSPAN_HOROVOD",
                           "real: cellspan.horovod uses the Horovod that is installed",
-                          .standard = "none" },
+                          .standard = "none", .kind = SETTING_CHOICE, .words = { "none", "real" } },
     [SETTING_STATUS] = { "CELLSPAN_STATUS",
                          "whether cells that run for more than 2 s show a status", .standard = "on",
                          .kind = SETTING_CHOICE, .words = { "off", "on" } },

@@ -372,9 +372,9 @@ void dispatch_up(struct notebook *nb, unsigned node)
 
 static void lost_here(struct notebook *nb, const char *why)
 {
-    const bool had_started = nb->home.state == HOME_READY;
     struct err err = { "" };
 
+    from_home_tell_lost(nb); /* before the loss of ranks ends the cell */
     nb->home.warmed = false;
     nb->away = true;
     nb->node[0].asked = false;
@@ -383,7 +383,7 @@ static void lost_here(struct notebook *nb, const char *why)
     rank_ends_lost(nb, NODE_HERE, why);
     go_on(nb); /* before home's loss fails the cell: %ranks stop needs only that its ranks end */
     put_off(nb, debugger_gone(nb, SPAN_WORKER_HOME));
-    fail_home(nb, from_home_lost(nb, had_started, why));
+    fail_home(nb, from_home_lost(nb, why));
 }
 
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why)

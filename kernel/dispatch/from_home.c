@@ -111,9 +111,14 @@ static void home_gone(struct notebook *nb, const json_t *error)
                   text_field(error, "evalue"));
 }
 
+/* Under the cell that runs on ranks, if there is one: headless clients keep nothing that comes for
+ * a cell that is over. */
 static void tell_gone(struct notebook *nb, const char *line)
 {
-    publish_stream(nb, nb->home.parent, 2, slice_text(line));
+    const struct cell *c = nb->cell;
+
+    publish_stream(nb, c && !c->from.is_call ? c->from.request : nb->home.parent, 2,
+                   slice_text(line));
 }
 
 json_t *from_home_exited(struct notebook *nb, const struct span *m)
@@ -133,15 +138,19 @@ json_t *from_home_exited(struct notebook *nb, const struct span *m)
     return error;
 }
 
-json_t *from_home_lost(struct notebook *nb, bool had_started, const char *why)
+void from_home_tell_lost(struct notebook *nb)
+{
+    if (nb->home.state == HOME_READY)
+        tell_gone(nb, "cellspan: home ended with the agent of this machine: the variables of home "
+                      "and of the ranks here are gone\n");
+}
+
+json_t *from_home_lost(struct notebook *nb, const char *why)
 {
     json_t *error = json_pack("{s:s, s:s, s:[o]}", "ename", "AgentDied", "evalue", why, "traceback",
                               json_sprintf("AgentDied: %s", why));
 
     nb->home.state = HOME_STARTING;
-    if (had_started)
-        tell_gone(nb, "cellspan: home ended with the agent of this machine: the variables of home "
-                      "and of the ranks here are gone\n");
     home_gone(nb, error);
     return error;
 }

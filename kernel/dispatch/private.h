@@ -53,7 +53,8 @@ void from_home(struct notebook *nb, const struct span *m);
  * requests, which the caller passes to home_fail() and frees. NULL: memory is out. */
 json_t *from_home_exited(struct notebook *nb, const struct span *m);
 /* The same when home ended with its agent; had_started: it had variables to lose. */
-json_t *from_home_lost(struct notebook *nb, bool had_started, const char *why);
+json_t *from_home_lost(struct notebook *nb, const char *why);
+void from_home_tell_lost(struct notebook *nb); /* the line that says so */
 
 /* ---- from_ranks.c ---- */
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);

@@ -36,8 +36,8 @@ LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 def real():
     """Does the user want the real Horovod?"""
     choice = _link.setting("CELLSPAN_HOROVOD")
-    if choice not in ("", "real"):
-        raise ValueError(f"CELLSPAN_HOROVOD={choice!r}: the only value is real")
+    if choice not in ("", "none", "real"):
+        raise ValueError(f"CELLSPAN_HOROVOD={choice!r}: the values are none and real")
     return choice == "real"
 
 
