@@ -379,10 +379,16 @@ class Notebook(Client):
         return self.km.provisioner.pid
 
     def fine(self):
-        """Whether the kernel still does its work: for the next test."""
+        """Whether the kernel still does its work: for the next test. If not, not_fine says why."""
+        if not self.km.is_alive():
+            self.not_fine = "the last one has ended"
+            return False
         try:
-            return self.km.is_alive() and self.run("pass", silent=True).status == "ok"
-        except (TooSlow, AssertionError):
+            cell = self.run("pass", silent=True)
+            self.not_fine = "the last one answered %s\n%s" % (cell.reply, cell.shown)
+            return cell.status == "ok"
+        except (TooSlow, AssertionError) as error:
+            self.not_fine = "the last one: %s" % error
             return False
 
     def second_client(self):

@@ -82,6 +82,7 @@ class Shared:
 
     def get(self):
         if self.notebook is not None and not self.notebook.fine():
+            print("a new kernel: %s" % self.notebook.not_fine, file=sys.stderr)
             self.close()
         if self.notebook is None:
             self.notebook = Notebook()

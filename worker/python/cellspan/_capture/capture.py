@@ -95,7 +95,7 @@ class Capture:
             self._forget(deletes=False)
 
     def names(self, code, transform=None, only=None, none=False, push=False):
-        """What must be sent before the ranks run `code`: ([[name, version, size in bytes, why, since, how], ...], [warnings]).
+        """What must be sent before the ranks run `code`: ([[name, version, size in bytes, why, since, how, assigned], ...], [warnings]).
 
         transform: IPython's transform_cell. only: take these names (a list, or comma-separated text) instead of analysing
         the code; functions, classes and modules that they need are added. If one of these is missing or can't be pickled, it

@@ -316,8 +316,16 @@ class _Working:
         self.home, self.works = home, home._works
 
     def __enter__(self):
-        self.home._one.acquire()
-        self.before, self.works.now = getattr(self.works, "now", False), True
+        self.before = getattr(self.works, "now", False)
+        held = self.home._one._is_owned()  # by an outer block
+        try:
+            self.home._one.acquire()
+            self.works.now = True
+        except BaseException:  # an interrupt may come when the lock is taken already
+            self.works.now = self.before
+            if not held and self.home._one._is_owned():
+                self.home._one.release()
+            raise
 
     def __exit__(self, *error):
         self.works.now = self.before
