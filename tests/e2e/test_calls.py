@@ -274,8 +274,9 @@ def test_cells_run_at_home_while_a_thread_calls(two, gate):
 def test_an_interrupt_ends_the_call_that_runs_and_those_that_wait(two):
     two.ok("import threading, time\ndef slow():\n    print('runs', flush=True); time.sleep(600)\n"
            "ends = []\ndef go():\n    try: cellspan.run(slow)\n    except KeyboardInterrupt: ends.append(1)\n")
-    cell = two.start("ts = [threading.Thread(target=go) for _ in range(2)]\n[t.start() for t in ts]\ncellspan.run(slow)")
+    cell = two.start("ts = [threading.Thread(target=go) for _ in range(2)]\n[t.start() for t in ts]\nprint('started', flush=True)\ncellspan.run(slow)")
     two.wait_shown(cell, "runs")
+    two.wait_shown(cell, "started")  # the first thread's call may run before the second thread is there
     two.control("interrupt_request")
     two.wait(cell)
     assert cell.ename == "KeyboardInterrupt"
