@@ -52,9 +52,10 @@ void from_home(struct notebook *nb, const struct span *m);
 /* Home has ended: fails the cell on ranks if it waits for home. Returns the error for home's open
  * requests, which the caller passes to home_fail() and frees. NULL: memory is out. */
 json_t *from_home_exited(struct notebook *nb, const struct span *m);
-/* The same when home ended with its agent; had_started: it had variables to lose. */
+/* The same when home ended with its agent. Call from_home_tell_lost() first, while the cell on
+ * ranks is there: a line says that home's variables are gone, if it had any. */
 json_t *from_home_lost(struct notebook *nb, const char *why);
-void from_home_tell_lost(struct notebook *nb); /* the line that says so */
+void from_home_tell_lost(struct notebook *nb);
 
 /* ---- from_ranks.c ---- */
 void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m);

@@ -27,6 +27,7 @@ int group_settled(struct group *g, const struct ranks *to, const json_t *capture
 
 static int rank_sent(struct rank *r, const char *name, json_t *version)
 {
+    (void)json_object_del(r->keeps, name);
     return json_object_set(r->known, name, version) < 0 ||
                    json_object_set_new(r->unsure, name, json_true()) < 0
                ? -1
@@ -181,6 +182,14 @@ json_t *group_doubtful(const struct group *g, const struct ranks *to)
     return NULL;
 }
 
+/* Had it a value? */
+static bool rank_forgets(struct rank *r, const char *name)
+{
+    const bool known = json_object_del(r->known, name) == 0;
+
+    return json_object_del(r->keeps, name) == 0 || known;
+}
+
 json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured)
 {
     json_t *found = json_array(), *one;
@@ -191,8 +200,7 @@ json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *cap
 
         for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0;
              k = ranks_next(to, (unsigned)k + 1))
-            known = json_object_del(g->rank[k].known, json_string_value(one)) == 0 ||
-                    json_object_del(g->rank[k].keeps, json_string_value(one)) == 0 || known;
+            known = rank_forgets(&g->rank[k], json_string_value(one)) || known;
         if (known && json_array_append(found, one) < 0) {
             json_decref(found);
             return NULL;
