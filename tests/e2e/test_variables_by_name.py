@@ -1,0 +1,85 @@
+"""What is asked for by name: %push, --capture, %pull and --into, beside what goes along by itself."""
+
+from __future__ import annotations
+
+import pytest
+from client import rank_values
+
+
+@pytest.fixture(scope="module", autouse=True)
+def started(shared_notebook):
+    shared_notebook.get().ok("%%distribute -n 2\nimport os\nrank = int(os.environ['RANK'])", limit=120)
+
+
+def test_push_and_capture_send_what_ranks_have_changed(nb):
+    nb.ok("import cellspan\nasked = 1")
+    nb.ok("%%distribute -n 2\nasked += 1")
+    nb.ok("%push asked")
+    assert rank_values(nb, "asked", 2) == [1, 1]
+    nb.ok("%%distribute -r 1\nasked = 9")
+    cell = nb.ok("%%distribute --capture asked --gather\nasked")
+    assert cell.value == "[1, 1]" and "rank 1" in cell.stderr and "--capture" in cell.stderr
+    assert "capture" not in nb.ok("%%distribute --capture asked --gather\nasked").stderr
+    nb.ok("cellspan.group().push(asked=0)")
+    assert rank_values(nb, "asked", 2) == [0, 0] and nb.ok("asked").value == "1"
+
+
+def test_what_was_pulled_stays_at_home(nb):
+    nb.ok("%%distribute -n 2\nlosses = [rank]")
+    nb.ok("%pull losses")
+    nb.ok("losses.append('home')")
+    nb.ok("%%distribute\nlosses.append(1)")
+    assert rank_values(nb, "losses", 2) == [[0, 1], [1, 1]]
+    nb.ok("%%distribute -n 2 --into score\n10 + rank")
+    nb.ok("%%distribute -r 1\nscore = 'mine'")
+    nb.ok("%%distribute -n 2 --into score\n20")
+    assert rank_values(nb, "score", 2) == [20, "mine"]
+    nb.ok("losses = 'new'")
+    assert rank_values(nb, "losses", 2) == ["new", "new"]
+
+
+def test_pull_of_a_range_is_a_list_whatever_its_length(nb):
+    nb.ok("%%distribute -n 2\nlength = rank + 7")
+    nb.ok("%pull length -r 0-0")
+    assert nb.ok("length").value == "[7]"
+    nb.ok("%pull length -r 0")
+    assert nb.ok("length").value == "7"
+    nb.ok("%pull length -r -1")
+    assert nb.ok("length").value == "8"
+
+
+@pytest.mark.parametrize("send", ["%push q", "%%distribute --capture q\nNone", "cellspan.group().push(q=q)"])
+@pytest.mark.parametrize("pull", ["%pull q -r 0", "%%distribute --into q\nq"])
+def test_what_was_pulled_is_sent_when_it_is_asked_for_also_after_a_cell_has_read_it(nb, pull, send):
+    nb.ok("import cellspan\nq = [0]")
+    nb.ok("%%distribute -n 2\nq")
+    nb.ok("%%distribute -n 2 -r 0\nq.append('trained')")
+    nb.ok(pull)
+    for _ in range(2):
+        assert rank_values(nb, "q", 2) == [[0, "trained"], [0]], "it is not sent by itself"
+    nb.ok(send)
+    assert rank_values(nb, "q", 2, "--no-capture") == [[0, "trained"]] * 2
+
+
+def test_a_rank_that_lacks_what_home_had_assigned_before_it_pulled_gets_homes_value(nb):
+    nb.ok("q = 'old'")
+    assert rank_values(nb, "q", 2) == ["old"] * 2
+    nb.ok("q = 'new'")
+    nb.ok("%%distribute -n 2 -r 0\nq = q + '+r0'")
+    nb.ok("%pull q -r 0")
+    assert rank_values(nb, "q", 2) == ["new+r0"] * 2
+    nb.ok("q = [1]")
+    nb.ok("%%distribute -n 2\nq")
+    nb.ok("q = [2]")
+    nb.ok("%%distribute -n 2 -r 0\nq.append('r0')")
+    nb.ok("%%distribute -n 2 -r 1 --no-capture\nq.append('r1')")
+    nb.ok("%pull q -r 0")
+    assert rank_values(nb, "q", 2) == [[2, "r0"], [1, "r1"]], "what rank 1 has changed stays"
+
+
+def test_pull_in_a_world_of_one_is_a_list(fresh):
+    alone = fresh()
+    alone.ok("%%distribute -n 1\nx = 5", limit=120)
+    alone.ok("%pull x")
+    assert alone.ok("x").value == "[5]"
+    assert alone.ok("import cellspan; cellspan.group().pull('x'), cellspan.group().pull('x', ranks=0), cellspan.group().pull('x', ranks=[0])").value == "([5], 5, [5])"
