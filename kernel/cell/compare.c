@@ -222,7 +222,7 @@ static int take(struct rank *r, const struct span *m)
 {
     json_t *said = text_parse(m->v[F_PROBED_CONTENT].s);
     const bool failed = !slice_is(m->v[F_PROBED_STATUS].s, "ok") || !json_is_object(said);
-    int rc = failed ? -1 : json_object_update(r->said, said);
+    int rc = failed ? -1 : rank_said(r, said);
 
     json_decref(said);
     return rc;

@@ -111,14 +111,15 @@ static void home_gone(struct notebook *nb, const json_t *error)
                   text_field(error, "evalue"));
 }
 
-/* Under the cell that runs on ranks, if there is one: headless clients keep nothing that comes for
- * a cell that is over. */
+/* Headless clients keep nothing that comes for a cell that is over. So the line is shown under the
+ * cell that runs on ranks. If no cell runs, the next one shows it as well. */
 static void tell_gone(struct notebook *nb, const char *line)
 {
-    const struct cell *c = nb->cell;
+    const struct cell *c = nb->cell && !nb->cell->from.is_call ? nb->cell : NULL;
 
-    publish_stream(nb, c && !c->from.is_call ? c->from.request : nb->home.parent, 2,
-                   slice_text(line));
+    if (!c && !nb->home.executing)
+        (void)home_keep(nb, 2, slice_text(line));
+    publish_stream(nb, c ? c->from.request : nb->home.parent, 2, slice_text(line));
 }
 
 json_t *from_home_exited(struct notebook *nb, const struct span *m)

@@ -25,6 +25,7 @@ static void rank_release(struct rank *r)
 {
     json_decref(r->known);
     json_decref(r->keeps);
+    json_decref(r->pulled);
     json_decref(r->unsure);
     json_decref(r->before);
     json_decref(r->bound);
@@ -69,11 +70,12 @@ static int rank_init(struct rank *r, unsigned number)
     *r = (struct rank){ .number = number,
                         .known = json_object(),
                         .keeps = json_object(),
+                        .pulled = json_object(),
                         .unsure = json_object(),
                         .before = json_object(),
                         .bound = json_object(),
                         .said = json_object() };
-    if (r->known && r->keeps && r->unsure && r->before && r->bound && r->said)
+    if (r->known && r->keeps && r->pulled && r->unsure && r->before && r->bound && r->said)
         return 0;
     rank_release(r);
     return -1;
@@ -194,6 +196,7 @@ static void rank_forget(struct rank *r)
     r->n_ran = 0;
     json_object_clear(r->known);
     json_object_clear(r->keeps);
+    json_object_clear(r->pulled);
     json_object_clear(r->unsure);
     json_object_clear(r->before);
     json_object_clear(r->bound);
@@ -277,11 +280,22 @@ void group_open_world(struct group *g, unsigned world)
     g->broken = false;
 }
 
+/* What an earlier home pulled is still the rank's own. */
+static void forget_pulls(struct rank *r)
+{
+    const char *name;
+    json_t *still;
+
+    json_object_foreach (r->pulled, name, still)
+        json_object_set_new(r->pulled, name, json_false());
+}
+
 void group_forget_versions(struct group *g)
 {
     for (unsigned k = 0; k < g->size; k++) {
         json_object_clear(g->rank[k].known);
         json_object_clear(g->rank[k].keeps);
+        forget_pulls(&g->rank[k]);
         json_object_clear(g->rank[k].before);
         json_object_clear(g->rank[k].bound);
     }
@@ -321,6 +335,7 @@ void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice
     json_object_clear(r->before);
     forget_each(r->known, gone);
     forget_each(r->keeps, gone);
+    forget_each(r->pulled, gone);
 }
 
 /* ---- the cells that ran ---- */

@@ -26,6 +26,9 @@ struct rank {
     json_t *known;     /* owned: name -> version that home sent to it */
     /* owned: name -> version of home's value, pulled from a rank, beside which it keeps its own */
     json_t *keeps;
+    /* owned: names that home pulled from it alone, until home's value is sent to it -> does home's
+     * value still come from that pull? */
+    json_t *pulled;
     json_t *unsure; /* owned: names sent to it since it last answered */
     /* owned: for names that its cell will assign: name -> what `known` had, or null */
     json_t *before;

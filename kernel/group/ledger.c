@@ -28,6 +28,7 @@ int group_settled(struct group *g, const struct ranks *to, const json_t *capture
 static int rank_sent(struct rank *r, const char *name, json_t *version)
 {
     (void)json_object_del(r->keeps, name);
+    (void)json_object_del(r->pulled, name);
     return json_object_set(r->known, name, version) < 0 ||
                    json_object_set_new(r->unsure, name, json_true()) < 0
                ? -1
@@ -182,11 +183,38 @@ json_t *group_doubtful(const struct group *g, const struct ranks *to)
     return NULL;
 }
 
+int group_pulled(struct group *g, unsigned from, char *const *names)
+{
+    int rc = 0;
+
+    for (; rc == 0 && *names; names++)
+        for (unsigned k = 0; rc == 0 && k < g->size; k++)
+            if (k == from || json_object_get(g->rank[k].pulled, *names))
+                rc = json_object_set_new(g->rank[k].pulled, *names, json_boolean(k == from));
+    return rc;
+}
+
+int rank_said(struct rank *r, const json_t *said)
+{
+    int rc = json_object_update(r->said, (json_t *)said);
+    const char *name;
+    json_t *still;
+
+    json_object_foreach (r->pulled, name, still) {
+        const char *one = json_string_value(json_object_get(r->said, name));
+
+        if (rc == 0 && json_is_false(still) && one && strcmp(one, "same") == 0)
+            rc = json_object_set_new(r->said, name, json_string("changed"));
+    }
+    return rc;
+}
+
 /* Had it a value? */
 static bool rank_forgets(struct rank *r, const char *name)
 {
     const bool known = json_object_del(r->known, name) == 0;
 
+    (void)json_object_del(r->pulled, name);
     return json_object_del(r->keeps, name) == 0 || known;
 }
 

@@ -70,6 +70,12 @@ void touched_release(struct touched *t);
 /* Records which versions of home's variables ranks have, and where their own values are newer, as
  * cells are sent, run and end. vars_bundle.c reads these records. */
 
+/* Home has bound these names (ended by NULL) to values that it pulled from this rank alone. */
+MUST_USE int group_pulled(struct group *g, unsigned from, char *const *names);
+/* Adds to `said` the rank's answer about its own values: name -> "same", "changed", or another word
+ * of protocol/README.md. The rank compares with what home pulled from it; if home has pulled
+ * another rank's value since, its own counts as changed. */
+MUST_USE int rank_said(struct rank *r, const json_t *said);
 /* For names that home pulled from a rank: ranks with a value of their own keep it, and are not
  * asked about it again until home's value changes. */
 MUST_USE int group_settled(struct group *g, const struct ranks *to, const json_t *captured);

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "kernel/notebook/notebook.h"
 
-/* bytes of each of home's streams that are kept until the first cell */
+/* bytes of each of home's streams that are kept for the next cell */
 #define EARLY_MAX (64 << 10)
 
 static void remember(struct notebook *nb, uint64_t cell, struct request *r)
@@ -50,12 +50,16 @@ void home_flush(struct notebook *nb)
     home_flush_pace(nb);
 }
 
-bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
+bool home_keep(struct notebook *nb, unsigned stream, struct slice text)
 {
     struct buf *kept = &nb->home.early[stream == 2];
 
-    return !nb->home.owner && !nb->home.parent && kept->n + text.n <= EARLY_MAX &&
-           buf_add(kept, text.p, text.n) == 0;
+    return kept->n + text.n <= EARLY_MAX && buf_add(kept, text.p, text.n) == 0;
+}
+
+bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
+{
+    return !nb->home.owner && !nb->home.parent && home_keep(nb, stream, text);
 }
 
 static void show_early(struct notebook *nb, const struct request *r)

@@ -111,7 +111,7 @@ struct home {
     /* owned reference: home has said that its output belongs to this cell instead; or NULL */
     struct request *owner;
     struct subshells subshells;
-    struct buf early[2]; /* output to 1 and 2 before the first cell */
+    struct buf early[2]; /* output to 1 and 2 for the next cell; see home_keep() */
     struct recent {
         uint64_t cell;
         struct request *r;
@@ -311,6 +311,8 @@ void home_flush(struct notebook *nb);  /* publishes the output that waits */
 void home_release(struct notebook *nb);
 /* "execute_request" -> "execute_reply". false: comm messages, for instance, have no reply. */
 MUST_USE bool home_reply_type(const char *type, char out[static 64]);
+/* Keeps text for the next cell that is not silent. false: there is too much, or memory is out. */
+bool home_keep(struct notebook *nb, unsigned stream, struct slice text);
 /* Keeps text that home writes before the first cell, for example from a startup file. Clients show
  * only output that belongs to a cell, so the first cell shows it. false: it is not kept. */
 bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text);

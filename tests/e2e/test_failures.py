@@ -281,6 +281,20 @@ def test_what_is_lost_while_ranks_run_a_cell_is_told_under_that_cell(fresh, whos
     assert nb.run("globals().get('x', 'gone')").value == "'gone'"
 
 
+@pytest.mark.parametrize("nxt", ["globals().get('x', 'gone')", "%%distribute -n 2\n'gone'"])
+@pytest.mark.parametrize("whose, line", [("home", "home ended; a new one is starting: the variables of home are gone"), ("agent", "home ended with the agent of this machine")])
+def test_what_is_lost_while_nothing_runs_is_told_by_the_next_cell(fresh, whose, line, nxt):
+    nb = fresh()
+    pid = int(nb.ok("import os; x = 5; os.get%spid()" % ("p" if whose == "agent" else "")).value)
+    home = nb.home_pid()
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not processes.alive(home), LIMIT)
+    assert nb.until(lambda: any(line in one.shown for one in nb.cells.values()))  # for somebody who looks at the page
+    cell = nb.run(nxt)
+    assert cell.value == "'gone'" and cell.stderr.count(line) == 1, cell.shown
+    assert line not in nb.ok(nxt).stderr
+
+
 def test_the_death_of_the_agent_fails_the_cell_and_the_next_one_runs(fresh):
     notebook = fresh()
     ranks = notebook.rank_pids(2)

@@ -537,3 +537,27 @@ def test_what_ranks_had_before_it_was_pushed_stays_as_well(nb):
     nb.ok("%push kept")
     nb.ok("del kept")
     assert rank_values(nb, "kept", 2) == [[1, 2]] * 2
+
+
+@pytest.mark.parametrize(
+    "make, theirs, ours, look",
+    [
+        ("v = [1]", "v.append(cellspan.rank())", "v.append(2)", "v"),
+        ("import torch\nv = torch.ones(3)", "v += cellspan.rank() + 1", "v += 1", "v.tolist()"),
+    ],
+)
+def test_a_rank_keeps_what_home_pulled_from_it_before_it_pulled_from_another(nb, make, theirs, ours, look):
+    nb.ok(make)
+    nb.ok("%%distribute -n 3\nimport cellspan\n" + theirs)
+    before = rank_values(nb, look, 3)
+    nb.ok("%pull v -r 0")
+    nb.ok("%pull v -r 1")
+    nb.ok(ours)
+    conflict(nb.run("%%distribute -n 3\n" + look), "v", ranks="by ranks 0,2")
+    assert rank_values(nb, look, 3, "--no-capture") == before
+    nb.ok("%pull v -r 0\n" + ours)
+    conflict(nb.run("%%distribute -n 3\n" + look), "v", ranks="by ranks 1-2", lowest=1)
+    nb.ok("%push v")
+    assert rank_values(nb, look, 3) == [values(nb.ok(look))] * 3
+    nb.ok(ours)  # what was sent is home's again
+    assert rank_values(nb, look, 3) == [values(nb.ok(look))] * 3

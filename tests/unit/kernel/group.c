@@ -228,6 +228,47 @@ static void rules(void)
     group_destroy(g);
 }
 
+static const char *said_of(struct rank *r)
+{
+    json_t *answer = json_pack("{s:s}", "a", "same");
+    const char *said;
+
+    json_object_clear(r->said);
+    if (!answer || rank_said(r, answer) < 0)
+        abort();
+    said = json_string_value(json_object_get(r->said, "a"));
+    json_decref(answer);
+    return said;
+}
+
+static void pulled_from_one_after_another(void)
+{
+    static char a[] = "a";
+    char *const names[] = { a, NULL };
+    struct group *g = living_group(3);
+    struct vars_bundle sent = { .names = a, .ranks = RANKS_INIT };
+    json_t *captured = parse("{\"names\": [[\"a\", 4, 8, \"\", 0, 0]]}");
+
+    ok(group_pulled(g, 0, names) == 0, "home pulls a from rank 0");
+    is_text(said_of(&g->rank[0]), "same", "rank 0's value is home's");
+    ok(group_pulled(g, 1, names) == 0, "home pulls a from rank 1");
+    is_text(said_of(&g->rank[0]), "changed",
+            "home's value comes from rank 1, so rank 0's is its own");
+    is_text(said_of(&g->rank[1]), "same", "rank 1's value is home's");
+    is_text(said_of(&g->rank[2]), "same", "nothing was pulled from rank 2");
+    ok(group_pulled(g, 0, names) == 0, "home pulls a from rank 0 again");
+    is_text(said_of(&g->rank[0]), "same", "rank 0's value is home's again");
+    is_text(said_of(&g->rank[1]), "changed", "rank 1's is its own");
+    if (ranks_add(&sent.ranks, 1) < 0 || ledger_bundle_sent(g, &sent, captured) < 0)
+        abort();
+    is_text(said_of(&g->rank[1]), "same", "rank 1 was sent home's value");
+    group_forget_versions(g);
+    is_text(said_of(&g->rank[0]), "changed", "a new home has not pulled rank 0's value");
+    json_decref(captured);
+    ranks_release(&sent.ranks);
+    group_destroy(g);
+}
+
 #define AS_SENT  "[\"a\", 3, 8, \"\", 1, 0]"
 #define CHANGED  "[\"a\", 6, 8, \"\", 1, 0]"
 #define PULLED   "[\"a\", 6, 8, \"\", 0, 4]"
@@ -397,6 +438,7 @@ int main(void)
     ledger();
     sending();
     rules();
+    pulled_from_one_after_another();
     causes();
     two_causes();
     what_a_cell_assigns();

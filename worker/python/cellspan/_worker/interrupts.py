@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from _signal import getsignal  # that of signal looks for the result in an enum, which takes longer than all else before a cell
 
 from .._base import imports
 
@@ -22,7 +23,7 @@ def _no_handler_of_pdb():
 
 def take_back():
     """A handler that an earlier cell set does not hold in this one, as in ipykernel."""
-    if _aimed is None and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if _aimed is None and getsignal(signal.SIGINT) is not signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
