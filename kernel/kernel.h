@@ -13,8 +13,7 @@ struct arguments {
     const char *python, *python_version; /* borrowed from argv, or from `found` */
     struct buf found;                    /* owned: what the Python said that nobody named */
     bool help, version;
-    /* IPython's settings (--Class.trait=VALUE): the front of argv, where they are moved; borrowed
-     */
+    /* borrowed: IPython's settings (--Class.trait=VALUE), which are moved to the front of argv */
     char **trait;
     int n_traits;
 };

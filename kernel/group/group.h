@@ -26,8 +26,8 @@ struct rank {
     json_t *known;     /* owned: name -> version that home sent to it */
     /* owned: name -> version of home's value, pulled from a rank, beside which it keeps its own */
     json_t *keeps;
-    /* owned: names that home pulled from it alone, until home's value is sent to it -> does home's
-     * value still come from that pull? */
+    /* owned: names that home pulled from this rank alone, until home's value is sent to it; true:
+     * home has not pulled another rank's value since */
     json_t *pulled;
     json_t *unsure; /* owned: names sent to it since it last answered */
     /* owned: for names that its cell will assign: name -> what `known` had, or null */
@@ -116,8 +116,8 @@ MUST_USE int group_meet(struct group *g);
  * Then the world keeps its port. */
 bool group_has_met(const struct group *g, unsigned world);
 /* A cell of this world size begins. If the world is in `met`, it keeps its port and number. It is
- * removed from `met`, and added again when its ranks report that torch.distributed is initialised.
- * */
+ * removed from `met`. It is added again when its ranks report that torch.distributed is initialised
+ * again. */
 void group_open_world(struct group *g, unsigned world);
 
 /* Home is another process now, so its old versions mean nothing. */

@@ -58,9 +58,9 @@ struct touched {
 #define TOUCHED_INIT                                                                               \
     { NULL, false, NULL, NULL, NULL, false, RANKS_INIT, RANKS_INIT, RANKS_INIT, NULL }
 
-/* asked: finds the names that are sent nevertheless, since --capture names them. Else finds the
- * names that conflict and so stop the cell; if home has changed some of these in place, only
- * those. */
+/* Finds names that both sides have changed. asked: those that are sent all the same, since
+ * --capture names them. Otherwise: those that stop the cell; if home has changed some of these in
+ * place, only those. */
 MUST_USE int vars_bundles_touched(const struct group *g, const struct ranks *to,
                                   const json_t *captured, bool asked, struct touched *out,
                                   struct err *err);
