@@ -133,6 +133,8 @@ static int out_of_range(struct err *err, struct slice token, unsigned size)
 {
     if (size == 0)
         return err_set(err, "rank %.*s: there are no ranks yet", SLICE_ARG(token));
+    if (size == 1)
+        return err_set(err, "rank %.*s: there is only rank 0", SLICE_ARG(token));
     return err_set(err, "rank %.*s: there are %u ranks, 0 to %u", SLICE_ARG(token), size, size - 1);
 }
 

@@ -171,10 +171,8 @@ static int describe(const struct setting_row *row, const char *text, struct buf 
                       row->words[0] ? ", or " : "");
     else if (rc == 0 && row->kind == SETTING_BYTES)
         rc = buf_add_text(out, "a size is wanted: bytes, or as 64M, 8G");
-    else if (rc == 0)
-        rc = buf_add_text(out, "one of ");
     for (size_t i = 0; rc == 0 && row->words[i]; i++)
-        rc = buf_addf(out, "%s%s", i ? ", " : "", row->words[i]);
+        rc = buf_addf(out, "%s%s", i == 0 ? "" : row->words[i + 1] ? ", " : " or ", row->words[i]);
     return rc < 0 ? -1
                   : buf_addf(out, "%s; %s is used", row->kind < SETTING_CHOICE ? "" : " is wanted",
                              row->standard);

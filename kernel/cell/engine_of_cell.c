@@ -129,7 +129,7 @@ int engine_choose(struct cell *c)
                          "--on %s: local is this machine, and takes nothing after the colon", on);
     if (engine_group_lives(g) && !c->plan.fresh)
         return cell_fail(c, "UsageError", "--on %s: the ranks are on %s (%s)", on,
-                         g->on ? g->on : here,
+                         g->on ? g->on : "this machine",
                          c->script_group ? "%ranks stop ends them; then run this again"
                                          : "--fresh ends them and starts new ones there");
     if (engine_group_lives(g) && !is_there(c, on))

@@ -222,6 +222,12 @@ static struct member *first_cause(struct cell *c)
     return found;
 }
 
+/* cellspan killed it, because it ignored the interrupt. */
+static bool was_killed(const struct member *m)
+{
+    return m->state == MEMBER_DEAD && !m->accused;
+}
+
 /* The ranks that failed like `cause`, as "ranks 0-2"; sets their `told`. */
 static int same_ranks(const struct cell *c, const struct member *cause, bool *told, struct buf *out)
 {
@@ -251,7 +257,9 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
         if (told[k] || !m->error || !(m->accused || c->stop.interrupts))
             continue;
         if (same_ranks(c, m, told, &who) == 0 &&
-            buf_addf(&head, "also on %s: %s: ", who.p, text_field(m->error, "ename")) == 0)
+            buf_addf(&head, "also on %s: %s%s", who.p,
+                     was_killed(m) ? "KeyboardInterrupt" : text_field(m->error, "ename"),
+                     was_killed(m) ? ": interrupted, and " : ": ") == 0)
             json_array_append_new(traceback, text_joined(head.p, shared_text(m->error)));
         buf_release(&who);
         buf_release(&head);
@@ -275,7 +283,7 @@ static void add_traceback(json_t *traceback, const json_t *error, const json_t *
 
 static json_t *compose(struct cell *c, const struct member *cause, bool *told)
 {
-    const bool killed = cause->state == MEMBER_DEAD && !cause->accused;
+    const bool killed = was_killed(cause);
     const char *ename = killed ? "KeyboardInterrupt" : text_field(cause->error, "ename");
     json_t *interrupted = killed
                               ? text_joined("interrupted, and ", text_slice(cause->error, "evalue"))
@@ -290,6 +298,7 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
                                                           who.p, c->world));
         add_traceback(traceback, cause->error, interrupted);
         add_others(c, told, traceback);
+        error_add_hints(c, cause, traceback);
         error = json_pack("{s:s, s:O*, s:O, s:O*, s:O*}", "ename", ename, "evalue",
                           killed ? interrupted : json_object_get(cause->error, "evalue"),
                           "traceback", traceback, "exit_status",

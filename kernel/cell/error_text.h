@@ -6,6 +6,8 @@
 
 /* the content of the error message; NULL: nothing failed, or memory is out */
 json_t *error_of_cell(struct cell *c);
+/* Adds lines to the end of this rank's error: what to do about a name that it lacks. */
+void error_add_hints(const struct cell *c, const struct member *m, json_t *traceback);
 /* names ranks that failed with the same error after it was shown */
 void error_note_late(struct cell *c);
 /* names running ranks, which are killed now, and where each hangs */

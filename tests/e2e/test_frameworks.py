@@ -80,17 +80,38 @@ def test_lightnings_trainer_fits_resumes_and_stops_early_several_times(nb, jupyt
 @pytest.mark.limit(300)
 def test_lightnings_fabric(nb):
     cell = nb.ok("%%distribute -n 2 --gather\n" + LIGHTNING + """
-fabric = L.Fabric(accelerator="cpu", devices=2, strategy="ddp")
-fabric.launch()
-model = Line()
-model, optimizer = fabric.setup(model, model.configure_optimizers())
-for batch in fabric.setup_dataloaders(loader()):
-    optimizer.zero_grad()
-    fabric.backward(model(batch).pow(2).mean())
-    optimizer.step()
+for _ in range(2):
+    fabric = L.Fabric(accelerator="cpu", devices=2, strategy="ddp")
+    fabric.launch()
+    model = Line()
+    model, optimizer = fabric.setup(model, model.configure_optimizers())
+    for batch in fabric.setup_dataloaders(loader()):
+        optimizer.zero_grad()
+        fabric.backward(model(batch).pow(2).mean())
+        optimizer.step()
 [fabric.world_size, fabric.all_reduce(torch.tensor(1.0), reduce_op="sum").item(), fabric.global_rank]
 """, limit=180)
     assert cell.value == "[[2, 2.0, 0], [2, 2.0, 1]]"
+
+
+@pytest.mark.limit(300)
+def test_an_interrupt_and_an_error_in_lightnings_fit(nb, tmp_path):
+    slow = LIGHTNING + """
+import time
+class Slow(Line):
+    def training_step(self, batch, n):
+        print("steps", flush=True)
+        time.sleep(%s)
+        raise ValueError("the shape is wrong")
+"""
+    fit = "trainer(%r, 500, enable_checkpointing=False).fit(Slow(), loader())" % str(tmp_path)
+    cell = nb.start("%%distribute -n 2\n" + slow % 600 + fit)
+    nb.wait_ranks(cell, "steps", 2, 180)
+    nb.control("interrupt_request")
+    nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+    assert "SystemExit" not in cell.shown and "/cellspan/" not in cell.traceback, cell.shown
+    cell = nb.run("%%distribute -n 2\n" + slow % 0 + fit, 180).assert_error("ValueError")
+    assert "the shape is wrong" in cell.traceback and "/cellspan/" not in cell.traceback and "trains alone" not in cell.traceback, cell.traceback
 
 
 @pytest.mark.limit(300)

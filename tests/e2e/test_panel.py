@@ -237,7 +237,7 @@ def test_a_setting_makes_it_the_default(fresh):
 def test_a_setting_that_is_wrong_is_named(fresh):
     nb = fresh(env={"CELLSPAN_MERGE": "tabs"})
     cell = nb.ok("%%distribute -n 2\nprint('hello')")
-    assert "CELLSPAN_MERGE=tabs: one of fold, prefix, rank0, panel, raw is wanted; fold is used" in cell.stderr
+    assert "CELLSPAN_MERGE=tabs: fold, prefix, rank0, panel or raw is wanted; fold is used" in cell.stderr
     assert by_rank(cell.stdout) == {0: ["hello"], 1: ["hello"]}, cell.shown
     nb.ok_folded("%%distribute -n 2\nprint('hello')", "[0-1] hello\n")
 

@@ -132,7 +132,7 @@ def test_a_setting_that_cannot_be_read_is_named_in_the_first_cell():
     notebook = Notebook(env={"CELLSPAN_STATUS": "of", "CELLSPAN_START_TIMOUT": "5"})
     try:
         said = notebook.ok("1").stderr
-        assert said == ("CELLSPAN_STATUS=of: one of off, on is wanted; on is used\n"
+        assert said == ("CELLSPAN_STATUS=of: off or on is wanted; on is used\n"
                         "CELLSPAN_START_TIMOUT: there is no such setting; did you mean CELLSPAN_START_TIMEOUT?\n"), said
         assert not notebook.ok("%%distribute -n 1\n1").stderr
     finally:

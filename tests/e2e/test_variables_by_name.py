@@ -38,6 +38,32 @@ def test_what_was_pulled_stays_at_home(nb):
     assert rank_values(nb, "losses", 2) == ["new", "new"]
 
 
+@pytest.mark.parametrize("make", ["%%distribute -n 2 --gather --into every\nrank", "%pull each --into every"])
+def test_a_rank_that_lacks_a_list_that_home_has_from_ranks_says_what_to_do(nb, make):
+    nb.ok("%%distribute -n 2\neach = rank\nglobals().pop('every', None)")
+    nb.ok(make)
+    nb.ok("def show():\n    return every")
+    told = "home has every, but %pull and --gather make a list, which is not sent by itself: %push every"
+    for code in ("show()", "every"):
+        cell = nb.run("%%distribute -n 2\n" + code).assert_error("NameError")
+        assert cell.reply["traceback"][-1] == told and cell.reply["evalue"] == "name 'every' is not defined", cell.shown
+    nb.ok("%push every")
+    assert nb.ok("%%distribute -n 2\nshow()").value == "[0, 1]"
+    assert told not in nb.run("%%distribute -n 2\nnobodys").assert_error("NameError").traceback
+
+
+def test_a_pull_of_what_some_ranks_lack_names_those_that_have_it(nb):
+    nb.ok("%%distribute -n 3\npass")
+    nb.ok("%%distribute -n 2\nsome = 4")
+    cell = nb.run("%pull some --into got").assert_error("NameError")
+    assert cell.reply["traceback"][-1] == "ranks 0-1 have some: %pull -r 0-1 some --into got", cell.shown
+    nb.ok("%pull -r 0-1 some --into got")
+    assert nb.ok("got").value == "[4, 4]"
+    assert "have some" not in nb.run("%pull nobodys").assert_error("NameError").traceback
+    nb.ok("%ranks stop")
+    nb.ok("%%distribute -n 2\nimport os\nrank = int(os.environ['RANK'])", limit=120)
+
+
 def test_pull_of_a_range_is_a_list_whatever_its_length(nb):
     nb.ok("%%distribute -n 2\nlength = rank + 7")
     nb.ok("%pull length -r 0-0")

@@ -81,10 +81,9 @@ static void words_are_read(void)
 {
     is_int((int64_t)value(SETTING_STATUS, "off"), 0, "off");
     is_int((int64_t)value(SETTING_STATUS, NULL), 1, "on is the default");
-    is_refused(SETTING_STATUS, "of", "one of off, on is wanted; on is used");
+    is_refused(SETTING_STATUS, "of", "off or on is wanted; on is used");
     is_int((int64_t)value(SETTING_LOG, "debug:/tmp/x"), 3, "a level, and a file behind it");
-    is_refused(SETTING_LOG, "loud:/tmp/x",
-               "one of error, warn, info, debug is wanted; error is used");
+    is_refused(SETTING_LOG, "loud:/tmp/x", "error, warn, info or debug is wanted; error is used");
 }
 
 static void names_are_checked(void)

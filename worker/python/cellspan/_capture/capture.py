@@ -159,7 +159,7 @@ class Capture:
         self._unseen.read(transform)
         self._forget()
         self._pushing = push
-        self._assigned, self._writes = [], {}
+        self._assigned, self._writes, self.lists = [], {}, set()
 
     def _tie(self, seen):
         """Notes which of these names share memory. Returns rows for others that share it with them."""
@@ -291,7 +291,10 @@ class Capture:
     def _is_list_of_ranks(self, name):
         """Was it pulled from all ranks, and is it still that list? Then it is not sent automatically."""
         known = self._known.get(name)
-        return known is not None and known.pulled == 0 and id(self.user_ns[name]) == known.ident
+        it_is = known is not None and known.pulled == 0 and id(self.user_ns[name]) == known.ident
+        if it_is:
+            self.lists.add(name)
+        return it_is
 
     # ---- whether it changed
 

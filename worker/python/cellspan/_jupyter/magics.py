@@ -6,6 +6,7 @@ from .._link import CALL_SHOWN, CALL_VALUE
 
 LINE = ("distribute", "push", "pull", "ranks")
 CELL = ("distribute",)
+HOMES = (*LINE, "scatter", "gather")  # line magics that only home has
 
 
 def register(home):

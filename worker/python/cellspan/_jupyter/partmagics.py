@@ -22,6 +22,7 @@ def register(home):
 
     def scatter(line):
         """See %scatter --help."""
+        __tracebackhide__ = True
         given = _options("%scatter", line, SCATTER, "NAME", "Divides a list, array, tensor or DataFrame of home among the ranks.")
         if given is None:
             return
@@ -35,6 +36,7 @@ def register(home):
 
     def gather(line):
         """See %gather --help."""
+        __tracebackhide__ = True
         given = _options("%gather", line, GATHER, "NAME", "Joins the ranks' parts: home's variable is the whole list, array, tensor "
                                                           "or DataFrame.")
         if given is None:

@@ -367,7 +367,7 @@ class Home(Calls):
         captures = self.captures()
         found["assigned"] = captures.assigned()
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
-        found["newer"] = captures.newer()
+        found["newer"], found["lists"] = captures.newer(), sorted(captures.lists)
         found["home"], warnings = self._lead.text()
         return warnings
 

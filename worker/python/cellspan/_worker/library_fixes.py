@@ -98,6 +98,7 @@ def _watch_lightning(module, name, method):
 
     @functools.wraps(inner)
     def watched(self, *args, **given):
+        __tracebackhide__ = True
         size = os.environ.get("WORLD_SIZE", "1")
         if size != "1" and getattr(self, "world_size", 0) == 1:
             local = os.environ.get("LOCAL_WORLD_SIZE", size)

@@ -21,7 +21,7 @@ from traitlets.config import Config
 from .._base.errors import attempt, text_of
 from .._base.limit import Limit
 from .._jupyter.history import History
-from .._jupyter.magics import CELL
+from .._jupyter.magics import CELL, HOMES
 from . import environment
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
@@ -149,13 +149,16 @@ class ZMQInteractiveShell(InteractiveShell):
         return bool(rest) and rest[:1] != "=" and name.strip().isidentifier()
 
     def run_line_magic(self, magic_name, line, _stack_depth=1):
-        """As IPython's. For a cell magic in the middle of a cell, which IPython takes as a line magic, raises an error that says
-        where to put it."""
+        """As IPython's. For a cell magic in the middle of a cell, which IPython takes as a line magic, and for home's magics on a rank,
+        raises an error that says where to put it."""
+        __tracebackhide__ = True
+        from IPython.core.error import UsageError
+
         name = magic_name[1:]
         if magic_name[:1] == "%" and name in CELL:
-            from IPython.core.error import UsageError
-
             raise UsageError(f"%%{name} must be the first line of a cell: move it, and the code that it runs, to a new cell")
+        if magic_name in HOMES and self.find_line_magic(magic_name) is None:
+            raise UsageError(f"%{magic_name} is for the notebook's own cells: ranks run this one")
         return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
 
     # ---- errors ----------------------------------------------------------------------------------------------------
@@ -351,18 +354,20 @@ def _is_inside(frame):
 
 
 STDLIB = os.path.join(os.path.dirname(os.__file__), "")  # what its files begin with
+IPYTHON = os.path.join(os.path.dirname(os.path.dirname(page.__file__)), "")
 
 
 def end_at_theirs(error):
-    """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours. An interrupt may come in any
-    line of ours, and of what we call, so for it all of these are hidden."""
+    """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours, or of IPython by ours (which
+    IPython does not show). An interrupt may come in any line of ours, and of what we call, so for it all of these are hidden."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         tb, last, interrupted = error.__traceback__, None, isinstance(error, KeyboardInterrupt)
         inside = False
         while tb is not None:
-            inside = _is_hidden(tb.tb_frame, interrupted) or (interrupted and inside and tb.tb_frame.f_code.co_filename.startswith(STDLIB))
+            unseen = (IPYTHON, STDLIB) if interrupted else IPYTHON
+            inside = _is_hidden(tb.tb_frame, interrupted) or (inside and tb.tb_frame.f_code.co_filename.startswith(unseen))
             if not inside and (last is None or (last.tb_frame, last.tb_lineno) != (tb.tb_frame, tb.tb_lineno)):
                 last = tb  # a line at which a tracing function raised an exception is there twice
             tb = tb.tb_next

@@ -1,0 +1,95 @@
+/* What to do when a rank lacks a name: lines at the end of its NameError. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/cell/error_text.h"
+
+/* The name in "name 'loss' is not defined"; "": it is another error. */
+static struct slice missing_name(const json_t *error)
+{
+    static const char before[] = "name '", after[] = "' is not defined";
+    const struct slice said = text_slice(error, "evalue");
+    const size_t ends = sizeof before - 1 + sizeof after - 1;
+
+    if (strcmp(text_field(error, "ename"), "NameError") != 0 || said.n <= ends ||
+        memcmp(said.p, before, sizeof before - 1) != 0 ||
+        memcmp(said.p + said.n - (sizeof after - 1), after, sizeof after - 1) != 0)
+        return slice_text("");
+    return slice_of(said.p + sizeof before - 1, said.n - ends);
+}
+
+static void add_line(json_t *traceback, struct buf *line)
+{
+    if (line->n)
+        json_array_append_new(traceback, json_string(line->p));
+    buf_release(line);
+}
+
+static bool is_pulled_list(const struct cell *c, struct slice name)
+{
+    size_t k;
+    json_t *one;
+
+    json_array_foreach (json_object_get(c->prep.captured, "lists"), k, one)
+        if (slice_equal(text_of(one), name))
+            return true;
+    return false;
+}
+
+static void hint_list(const struct cell *c, struct slice name, json_t *traceback)
+{
+    struct buf line = BUF_INIT;
+
+    if (is_pulled_list(c, name) &&
+        buf_addf(&line,
+                 "home has %.*s, but %%pull and --gather make a list, which is not sent by "
+                 "itself: %%push %.*s",
+                 SLICE_ARG(name), SLICE_ARG(name)) < 0)
+        buf_clear(&line);
+    add_line(traceback, &line);
+}
+
+static int add_names(const struct cell *c, struct buf *out)
+{
+    int rc = 0;
+
+    for (char **name = c->plan.names; rc == 0 && *name; name++)
+        rc = buf_addf(out, " %s", *name);
+    if (rc == 0 && c->plan.into)
+        rc = buf_addf(out, " --into %s", c->plan.into);
+    return rc;
+}
+
+/* %pull: some ranks have the names. */
+static void hint_others(const struct cell *c, struct slice name, json_t *traceback)
+{
+    struct ranks have = RANKS_INIT;
+    struct buf line = BUF_INIT, who = BUF_INIT, which = BUF_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        if (c->member[k].state == MEMBER_OK)
+            rc = ranks_add(&have, c->member[k].rank);
+    if (rc == 0 && ranks_count(&have) &&
+        (ranks_format_words(&have, &who) < 0 || ranks_format(&have, &which) < 0 ||
+         buf_addf(&line, "%s %s %.*s: %%pull -r %s", who.p, ranks_count(&have) > 1 ? "have" : "has",
+                  SLICE_ARG(name), which.p) < 0 ||
+         add_names(c, &line) < 0))
+        buf_clear(&line);
+    add_line(traceback, &line);
+    buf_release(&who);
+    buf_release(&which);
+    ranks_release(&have);
+}
+
+void error_add_hints(const struct cell *c, const struct member *m, json_t *traceback)
+{
+    const struct slice name = missing_name(m->error);
+
+    if (!name.n)
+        return;
+    if (c->plan.kind == PLAN_PULL)
+        hint_others(c, name, traceback);
+    else
+        hint_list(c, name, traceback);
+}
