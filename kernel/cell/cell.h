@@ -168,7 +168,7 @@ struct cell_bind {
 
 /* %ranks and its commands */
 struct cell_magic {
-    json_t *table;          /* owned: the rows of %ranks, for RETURN; or NULL */
+    json_t *table;          /* owned: what %ranks adds to RETURN; or NULL */
     struct check *check;    /* owned: %ranks check, or NULL */
     struct rank_logs *logs; /* owned: %ranks logs, or NULL */
 };
@@ -235,6 +235,9 @@ int cell_members(struct cell *c); /* makes one for each rank of c->to; -1: memor
 void cell_release_members(struct cell *c);
 bool cell_unfinished(struct cell *c);    /* a member waits or runs */
 bool cell_lingers(const struct cell *c); /* some processes of its script have not ended */
+
+/* ---- finish.c ---- */
+void finish_return(struct cell *c); /* of a call: sends home its RETURN, for which home waits */
 
 /* ---- cell_output.c ---- */
 /* Shows a MIME bundle as a display of the cell; see jupyter_display(). name, shown: for a display

@@ -43,9 +43,8 @@ static int values_of_return(const struct cell *c, struct slice **items, struct s
     return 0;
 }
 
-/* Home waits for RETURN, so it gets one in any case: if memory is out or the content is too long,
- * with an error only. */
-static void send_return(struct cell *c)
+/* If memory is out or the content is too long, it has an error only. */
+void finish_return(struct cell *c)
 {
     const uint32_t home = SPAN_WORKER_HOME;
     struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = c->from.asker };
@@ -55,10 +54,8 @@ static void send_return(struct cell *c)
 
     c->bad = values_of_return(c, &items, &m) < 0 || c->bad;
     content = reply_content(c);
-    if (c->magic.table) {
-        json_object_set(content, "ranks", c->magic.table);
-        json_object_set_new(content, "on", json_pack("s?", c->nb->group->on));
-    }
+    if (c->magic.table)
+        json_object_update(content, c->magic.table);
     if (c->planned && c->plan.gather && !c->bad && !items)
         json_object_set_new(content, "gathered", json_integer((json_int_t)c->id));
     if (c->planned && c->plan.into && c->plan.kind == PLAN_DISTRIBUTE && !c->bad)
@@ -132,7 +129,7 @@ static void finish_begin(struct cell *c)
     if (!c->from.is_call)
         send_reply(c);
     else if (c->from.wants_return)
-        send_return(c);
+        finish_return(c);
     bind_drop_blobs(c);
     compare_over(c);
     room_over(c);

@@ -132,6 +132,8 @@ void calls_add(struct notebook *nb, const struct span *m)
         a = nb->home.executing;
     c->from.count = a ? a->count : nb->count;
     c->from.stdin_allowed = a && request_flag(a->r, "allow_stdin", true);
+    if (table_calls_take(nb, c))
+        return;
     for (last = &nb->calls; *last; last = &(*last)->from.next)
         ;
     *last = c;
@@ -187,6 +189,7 @@ void calls_end(struct notebook *nb, uint64_t call)
 
 void calls_drop(struct notebook *nb)
 {
+    table_calls_drop(nb);
     for (struct cell *c; (c = take_call(nb));)
         cell_destroy(c);
     if (nb->cell)

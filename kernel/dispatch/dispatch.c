@@ -18,6 +18,7 @@ static void set_timer(struct notebook *nb)
     const uint64_t due[] = { home,
                              cell,
                              where_due(nb),
+                             table_calls_due(nb),
                              question_due(nb),
                              prompts_due(nb),
                              comm_routes_due(nb,
@@ -331,6 +332,12 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
         rank_ends_exited(nb, worker, m);
 }
 
+static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
+{
+    rank_usage_take(nb, node, m);
+    table_calls_tick(nb);
+}
+
 void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m)
 {
     if (m->kind == SPAN_EXITED)
@@ -342,7 +349,7 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
     else if (worker != SPAN_WORKER_NONE)
         from_ranks(nb, worker, m);
     else if (m->kind == SPAN_GAUGES)
-        rank_usage_take(nb, node, m);
+        take_usage(nb, node, m);
     else if (m->kind == SPAN_GPUS)
         placement_gpus(nb, node, m);
     else if (nb->cell && m->kind == SPAN_LOGS)
@@ -418,6 +425,7 @@ void dispatch_tick(struct notebook *nb)
     for (struct subshell *s = nb->home.subshells.first; s; s = s->next)
         subshell_text_tick(s);
     where_tick(nb);
+    table_calls_tick(nb);
     question_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);

@@ -12,6 +12,7 @@
 #include "kernel/cell/prompts.h"
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/ranks/check.h"
+#include "kernel/ranks/ranks.h"
 
 /* ---- cell_steps.c ---- */
 void cell_steps_init(struct cell *c); /* until cell_steps_begin() */
@@ -45,6 +46,14 @@ bool aside_interrupt(struct notebook *nb);
 /* Takes the cell on ranks that waits for such a call from the queue; the caller owns the request.
  * NULL: none waits. */
 struct request *aside_take_waiting(struct notebook *nb);
+
+/* ---- table_calls.c ---- */
+/* Takes ownership of the call if it is `%ranks` and another cell runs, and answers it beside that
+ * cell. false: it must wait for its turn. */
+bool table_calls_take(struct notebook *nb, struct cell *c);
+void table_calls_tick(struct notebook *nb);
+uint64_t table_calls_due(const struct notebook *nb);
+void table_calls_drop(struct notebook *nb); /* home, which waits for them, is gone */
 
 /* ---- from_home.c ---- */
 void pass_comms(struct notebook *nb); /* sends those that wait in the queue to home now */

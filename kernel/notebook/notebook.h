@@ -119,6 +119,12 @@ struct home {
     unsigned recent_at;
 };
 
+/* What is answered while another cell runs. */
+struct meanwhile_list {
+    struct where *where; /* owned: `%ranks where`, until ranks have sent their stacks */
+    struct cell *tables; /* owned: calls of `%ranks`, until nodes have told their use */
+};
+
 /* Cells that have run, for %ranks logs; ranks 0: the cell ran at home. */
 struct ran_list {
     struct ran {
@@ -210,9 +216,9 @@ struct notebook {
     struct question question;
     struct comm_list comms;
     struct debugger *debugger; /* owned; NULL until a client asks for it */
-    struct where *where;       /* `%ranks where` requests that wait for stacks */
-    bool broadcasts_fail;      /* one failed: no more of them until a cell with --fresh */
-    bool over;                 /* a client has asked for shutdown */
+    struct meanwhile_list meanwhile;
+    bool broadcasts_fail; /* one failed: no more of them until a cell with --fresh */
+    bool over;            /* a client has asked for shutdown */
 };
 
 /* ---- lookup.c ---- */

@@ -1,4 +1,5 @@
 /* %ranks: the table of ranks and their states. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -56,15 +57,50 @@ static unsigned shown(const struct group *g)
     return n;
 }
 
-static int publish_table(struct cell *c, const struct status_rank *row, unsigned n)
+struct rows {
+    struct status_rank *of; /* owned, n of them; NULL: memory is out */
+    struct rank_usage_text *text;
+    unsigned n;
+};
+
+static struct rows rows_of(struct notebook *nb, const struct group *g)
 {
+    struct rows rows = { .n = shown(g) };
+
+    rows.of = calloc(rows.n + 1u, sizeof *rows.of);
+    rows.text = calloc(rows.n + 1u, sizeof *rows.text);
+    for (unsigned k = 0; rows.of && rows.text && k < rows.n; k++)
+        fill(nb, &g->rank[k], &rows.text[k], &rows.of[k]);
+    return rows;
+}
+
+static void rows_free(struct rows *rows)
+{
+    free(rows->of);
+    free(rows->text);
+}
+
+static int add_table(const struct rows *rows, const char *title, struct buf *text, struct buf *html)
+{
+    return !rows->of || !rows->text || status_text(rows->of, rows->n, title, text) < 0 ||
+                   status_html(rows->of, rows->n, title, html) < 0
+               ? -1
+               : 0;
+}
+
+/* beside: the ranks of the script or cell that runs beside the group; n is 0 where none does. */
+static int publish_tables(struct cell *c, const struct rows *group, const struct rows *beside)
+{
+    const struct cell *runs = c->nb->cell;
     struct buf text = BUF_INIT, html = BUF_INIT;
-    const char *name = c->nb->group->name;
-    int rc = status_text(row, n, name, &text);
+    char title[80];
+    int rc;
 
-    if (rc == 0)
-        rc = status_html(row, n, name, &html);
-
+    snprintf(title, sizeof title, "group %.64s", c->nb->group->name);
+    rc = add_table(group, title, &text, &html);
+    snprintf(title, sizeof title, "beside it, in cell %u", runs ? runs->from.count : 0);
+    if (rc == 0 && beside->n)
+        rc = add_table(beside, title, &text, &html);
     if (rc == 0)
         output_bundle(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
     buf_release(&text);
@@ -72,31 +108,32 @@ static int publish_table(struct cell *c, const struct status_rank *row, unsigned
     return rc;
 }
 
+/* Shows the table, or keeps it for the RETURN of a call. */
 static void show_table(struct cell *c)
 {
-    struct group *g = c->nb->group;
-    const unsigned n = shown(g);
-    struct status_rank *row = calloc(n + 1u, sizeof *row);
-    struct rank_usage_text *text = calloc(n + 1u, sizeof *text);
+    const struct group *beside = notebook_shown(c->nb);
+    struct rows rows = rows_of(c->nb, c->nb->group), more = { .n = 0 };
 
-    for (unsigned k = 0; row && text && k < n; k++)
-        fill(c->nb, &g->rank[k], &text[k], &row[k]);
-    if (row && text && c->from.is_call)
-        c->magic.table = table_of(row, n);
-    if (!row || !text || (cell_is_shown(c) && publish_table(c, row, n) < 0))
+    if (beside != c->nb->group)
+        more = rows_of(c->nb, beside);
+    if (c->from.is_call && rows.of && rows.text)
+        c->magic.table = json_pack("{s:o, s:o, s:s?}", "ranks", table_of(rows.of, rows.n), "beside",
+                                   table_of(more.of, more.of && more.text ? more.n : 0), "on",
+                                   c->nb->group->on);
+    if (!rows.of || !rows.text || (cell_is_shown(c) && publish_tables(c, &rows, &more) < 0))
         log_error("cell", "out of memory: no table of ranks");
-    free(row);
-    free(text);
+    rows_free(&rows);
+    rows_free(&more);
 }
 
 /* Asks the nodes for memory and GPUs; the table shows the answers that come in time. */
-static void rank_table_begin(struct cell *c)
+void rank_table_begin(struct cell *c)
 {
     cell_limit_step(c, notebook_now(c->nb) + TABLE_WAIT_NS);
     rank_usage_ask(c->nb);
 }
 
-static enum cell_outcome rank_table_look(struct cell *c)
+enum cell_outcome rank_table_look(struct cell *c)
 {
     if (rank_usage_wait(c->nb) && c->now.due_ns != NEVER)
         return CELL_STAYS;

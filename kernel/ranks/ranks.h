@@ -10,6 +10,11 @@
  * must wait in the queue. */
 bool debug_rank_request(struct notebook *nb, struct request *r);
 
+/* ---- rank_table.c ---- */
+/* The step of %ranks; also for a call that is no step, see kernel/dispatch/table_calls.c. */
+void rank_table_begin(struct cell *c);
+enum cell_outcome rank_table_look(struct cell *c); /* CELL_DONE: the table is shown */
+
 /* ---- where.c ---- */
 /* Answers a request beside the cell that runs. ename: of an error, or NULL. */
 void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const char *ename,

@@ -226,7 +226,7 @@ void where_tick(struct notebook *nb)
 {
     const uint64_t now = notebook_now(nb);
 
-    for (struct where **at = &nb->where; *at;) {
+    for (struct where **at = &nb->meanwhile.where; *at;) {
         struct where *w = *at;
 
         if (w->waiting && now < w->due_ns) {
@@ -242,7 +242,7 @@ uint64_t where_due(const struct notebook *nb)
 {
     uint64_t due = NEVER;
 
-    for (const struct where *w = nb->where; w; w = w->next)
+    for (const struct where *w = nb->meanwhile.where; w; w = w->next)
         if (w->due_ns < due)
             due = w->due_ns;
     return due;
@@ -250,10 +250,10 @@ uint64_t where_due(const struct notebook *nb)
 
 void where_release(struct notebook *nb)
 {
-    while (nb->where) {
-        struct where *w = nb->where;
+    while (nb->meanwhile.where) {
+        struct where *w = nb->meanwhile.where;
 
-        nb->where = w->next;
+        nb->meanwhile.where = w->next;
         where_free(w);
     }
 }
@@ -312,8 +312,8 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
 static void where_start(struct notebook *nb, struct where *w)
 {
     ask(nb, w);
-    w->next = nb->where;
-    nb->where = w;
+    w->next = nb->meanwhile.where;
+    nb->meanwhile.where = w;
     where_tick(nb);
 }
 
@@ -332,7 +332,7 @@ static void where_begin(struct cell *c)
 
 static enum cell_outcome where_look(struct cell *c)
 {
-    for (const struct where *w = c->nb->where; w; w = w->next)
+    for (const struct where *w = c->nb->meanwhile.where; w; w = w->next)
         if (w->cell == c->id)
             return CELL_STAYS;
     return CELL_DONE;
@@ -380,7 +380,7 @@ bool where_request(struct notebook *nb, struct request *r)
 
 bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct where *w = nb->where;
+    struct where *w = nb->meanwhile.where;
 
     while (w && w->id != m->cell)
         w = w->next;

@@ -1,27 +1,27 @@
 /* The table of a group. */
 #include "kernel/status/table.h"
 
-static int heading(size_t n, const char *group, struct buf *out)
+static int heading(size_t n, const char *title, struct buf *out)
 {
-    char name[TABLE_CELL];
+    char text[TABLE_CELL];
 
-    write_text(name, group);
+    write_text(text, title);
     if (n == 0)
-        return buf_addf(out, "group %s: no ranks", name);
-    return buf_addf(out, "group %s: %zu rank%s", name, n, n == 1 ? "" : "s");
+        return buf_addf(out, "%s: no ranks", text);
+    return buf_addf(out, "%s: %zu rank%s", text, n, n == 1 ? "" : "s");
 }
 
-int status_text(const struct status_rank *rows, size_t n, const char *group, struct buf *out)
+int status_text(const struct status_rank *rows, size_t n, const char *title, struct buf *out)
 {
-    if (heading(n, group, out) < 0 || buf_add_text(out, "\n") < 0)
+    if (heading(n, title, out) < 0 || buf_add_text(out, "\n") < 0)
         return -1;
     return n ? table_text(rows, n, VIEW_GROUP, out) : 0;
 }
 
-static int html_heading(size_t n, const char *group, struct buf *out)
+static int html_heading(size_t n, const char *title, struct buf *out)
 {
     struct buf text = BUF_INIT;
-    int rc = heading(n, group, &text);
+    int rc = heading(n, title, &text);
 
     if (rc == 0 &&
         (buf_add_text(out, "<div class=\"cellspan-ranks\">") < 0 || html_add(out, text.p) < 0))
@@ -30,9 +30,9 @@ static int html_heading(size_t n, const char *group, struct buf *out)
     return rc;
 }
 
-int status_html(const struct status_rank *rows, size_t n, const char *group, struct buf *out)
+int status_html(const struct status_rank *rows, size_t n, const char *title, struct buf *out)
 {
-    if (html_heading(n, group, out) < 0)
+    if (html_heading(n, title, out) < 0)
         return -1;
     if (n && (buf_add_text(out, "\n") < 0 || table_html(rows, n, VIEW_GROUP, out) < 0))
         return -1;

@@ -23,10 +23,10 @@ struct status_rank {
     uint64_t gpu_other_memory; /* bytes of that process; 0: unknown */
 };
 
-/* Appends the table of a group of n ranks; without ranks, one line. -1: memory is out. */
-MUST_USE int status_text(const struct status_rank *rows, size_t n, const char *group,
+/* Appends a title and the table of n ranks; without ranks, one line. -1: memory is out. */
+MUST_USE int status_text(const struct status_rank *rows, size_t n, const char *title,
                          struct buf *out);
-MUST_USE int status_html(const struct status_rank *rows, size_t n, const char *group,
+MUST_USE int status_html(const struct status_rank *rows, size_t n, const char *title,
                          struct buf *out);
 
 #define STATUS_ROWS 32u /* with more ranks, those with GPUs have no table, but shared lines */

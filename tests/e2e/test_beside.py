@@ -92,6 +92,26 @@ def test_an_interrupt_ends_it_alone(two):
     assert cell.ename == "KeyboardInterrupt"
 
 
+def test_the_table_of_ranks_has_them_while_they_run(two):
+    sub = two.control("create_subshell_request")["subshell_id"]
+    cell = two.start("def waits():\n    print('waits', flush=True)\n    time.sleep(600)\nlaunch(waits, n=3)")
+    two.wait_shown(cell, "waits")
+
+    def aside(code):
+        return two.send("execute_request", {"code": code, "silent": False, "store_history": True}, header={"subshell_id": sub})
+
+    table = two.wait(aside("%ranks")).assert_ok()
+    group, beside = table.shown.split("beside it, in cell")
+    assert "group default: 2 ranks" in group and group.count("idle") == 2 and ": 3 ranks" in beside and beside.count("running") == 3, table.shown
+    rows = two.wait(aside("[(r['rank'], r['state']) for r in cellspan.group().ranks(beside=True)], cellspan.group().size")).assert_ok()
+    assert rows.value == "([(0, 'running'), (1, 'running'), (2, 'running')], 2)"
+    assert not cell.ended
+    two.control("interrupt_request")
+    two.wait(cell)
+    two.control("delete_subshell_request", {"subshell_id": sub})
+    assert "beside it" not in two.ok("%ranks").shown and two.ok("cellspan.group().ranks(beside=True)").value == "[]"
+
+
 def test_the_first_line_comes_soon(two):
     two.ok("def first(then):\n    return time.time() - then\nlaunch(first, (0,), n=2)")
     took = []

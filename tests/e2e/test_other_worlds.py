@@ -87,3 +87,20 @@ def test_a_group_that_failed_on_a_rank_that_stays_does_not_keep_it_from_new_ones
     nb.run("%%distribute -n 2 -r 1\nimport os\nos._exit(1)", limit=60).assert_error("RankDied")
     assert nb.ok("%%distribute -n 2 --init gloo --timeout 30\n" + SUM, limit=60).value == "(2, 2)"
     assert nb.rank_pids(2)[0] == pids[0], "rank 0 is the one that failed"
+
+
+@pytest.mark.limit(400)
+def test_a_cell_that_makes_the_group_runs_again(nb):
+    nb.ok("%ranks stop")
+    makes = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
+    for size in (2, 2, 3, 2, 3):
+        assert nb.ok("%%%%distribute -n %d\n" % size + makes + SUM, limit=120).value == "(%d, %d)" % (size, size)
+    told = nb.run("%%distribute -n 2\nfrom datetime import timedelta\ndist.init_process_group('gloo', timeout=timedelta(seconds=5))", limit=60)
+    told.assert_error("ValueError")
+    assert "torch.distributed.destroy_process_group() ends it" in told.error["evalue"] and "twice" in told.error["evalue"], told.error
+    nb.ok("%%distribute -n 2\ndist.destroy_process_group()\n" + makes + SUM, limit=60)
+    nb.run("%%distribute -n 2 -r 1\nimport os\nos._exit(1)", limit=60).assert_error("RankDied")
+    assert nb.ok("%%distribute -n 2\n" + makes + SUM, limit=120).value == "(2, 2)", "after a loss, too"
+    nb.ok("import cellspan\ndef meets():\n    import torch.distributed as dist\n    dist.init_process_group('gloo')\n    return dist.get_world_size()")
+    for _ in range(2):
+        assert nb.ok("cellspan.run(meets, n=4)", limit=60).value == "4"

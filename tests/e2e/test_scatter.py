@@ -62,6 +62,9 @@ def test_large_parts(three):
 def test_apply_and_map_of_a_group(three):
     assert values(three.ok("group.apply(lambda x, y=0: x + y + cellspan.rank(), 1, y=2)")) == [3, 4, 5]
     assert values(three.ok("group.map(lambda x: x * x, range(5), ranks=[1, 2])")) == [0, 1, 4, 9, 16]
+    assert values(three.ok("group.apply(lambda timeout=3, n=1: (timeout, n), timeout=50, n=2)")) == [(50, 2)] * 3, "no option of ours"
+    told = three.run("cellspan.run(lambda timeout: timeout, timeout=5)").assert_error("TypeError").reply["evalue"]
+    assert "missing a required argument: 'timeout'" in told and "cellspan.call(<lambda>, kwargs={'timeout': 5}) passes it on" in told
 
 
 REFUSED = [

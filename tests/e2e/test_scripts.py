@@ -135,6 +135,29 @@ def messy(open_group):
 """
 
 
+def test_a_function_leaves_loggers_as_they_were(nb):
+    nb.ok("%%distribute -n 1\nimport logging\nlogging.getLogger('before').setLevel(20); logging.getLogger('before.below')")
+    nb.ok("""
+import cellspan
+def logs():
+    import logging, sys
+    seen = []
+    for name in ("before.below", "before", "mine.too", "mine", "%s", "__main__"):
+        logger = logging.getLogger(name)
+        seen.append((logger.level, len(logger.handlers), logger.propagate, logger.disabled, logger.isEnabledFor(10)))
+        logger.setLevel(10); logger.addHandler(logging.StreamHandler(sys.stdout)); logger.propagate = False; logger.isEnabledFor(10)
+    logging.getLogger("before.below").disabled = True
+    logging.disable(15)
+    return seen
+""" % "json.decoder")
+    fresh, was = (0, 0, True, False, False), (20, 0, True, False, False)
+    wanted = [fresh, was, fresh, fresh, fresh, fresh]
+    first = values(nb.ok("cellspan.run(logs, n=1)"))
+    assert first == wanted, first
+    again = values(nb.ok("cellspan.run(logs, n=1)"))
+    assert again[:4] + again[5:] == wanted[:4] + wanted[5:] and again[4][:2] == (10, 1), again  # json is a package, which may have set it
+
+
 def test_a_function_leaves_its_rank_as_it_was(nb):
     nb.ok(MESSY)
     wanted = "'(None, False, False, torch.float32, 30)'"

@@ -27,7 +27,7 @@ static void text_is_aligned(void)
 {
     struct buf out = BUF_INIT;
 
-    is_int(status_text(rows, 3, "default", &out), 0, "a table is written");
+    is_int(status_text(rows, 3, "group default", &out), 0, "a table is written");
     is_text(out.p,
             "group default: 3 ranks\n"
             "rank  state    node    pid   memory  in cell  cells\n"
@@ -42,10 +42,10 @@ static void a_group_without_ranks_is_one_line(void)
 {
     struct buf out = BUF_INIT;
 
-    ok(status_text(NULL, 0, "default", &out) == 0, "no ranks are no error");
+    ok(status_text(NULL, 0, "group default", &out) == 0, "no ranks are no error");
     is_text(out.p, "group default: no ranks\n", "as text");
     buf_clear(&out);
-    ok(status_html(NULL, 0, "default", &out) == 0, "nor as HTML");
+    ok(status_html(NULL, 0, "group default", &out) == 0, "nor as HTML");
     is_text(out.p, "<div class=\"cellspan-ranks\">group default: no ranks</div>\n", "one element");
     buf_release(&out);
 }
@@ -61,7 +61,7 @@ static void html_is_escaped(void)
                                      .cells = 1 };
     struct buf out = BUF_INIT;
 
-    is_int(status_html(&odd, 1, "<script>", &out), 0, "odd names are written");
+    is_int(status_html(&odd, 1, "group <script>", &out), 0, "odd names are written");
     ok(strstr(out.p, "&lt;b&gt;") && strstr(out.p, "a&amp;b&quot;&#39;") &&
            strstr(out.p, "group &lt;script&gt;: 1 rank"),
        "escaped");
@@ -80,7 +80,7 @@ static void long_names_are_cut_at_characters(void)
         memcpy(name + i, "\xc3\xa4", 3);
     name[398] = '\0';
     r.node = name;
-    ok(status_text(&r, 1, "g", &out) == 0, "a long name is written");
+    ok(status_text(&r, 1, "group g", &out) == 0, "a long name is written");
     ok(strstr(out.p, "\xc3\xa4  ") && !strstr(out.p, "\xc3 "), "cut behind a whole character");
     buf_release(&out);
 }
@@ -107,7 +107,7 @@ static void gpus_have_columns(void)
     };
     struct buf out = BUF_INIT;
 
-    is_int(status_text(with, 2, "default", &out), 0, "a table with GPUs is written");
+    is_int(status_text(with, 2, "group default", &out), 0, "a table with GPUs is written");
     is_text(out.p,
             "group default: 2 ranks\n"
             "rank  state  node  pid  gpu        gpu memory  gpu use  others on it  cells\n"

@@ -76,7 +76,20 @@ def run(
         "fresh": fresh,
         "gather": bool(gather),
     }
-    return _run(_place(), fn, args, kw, options)
+    try:
+        return _run(_place(), fn, args, kw, options)
+    except TypeError as error:
+        if not isinstance(error, RemoteError):
+            _hint_at_call(error, fn, {"n": n, "on": on, "ranks": ranks, "merge": merge, "env": env, "cwd": cwd, "timeout": timeout})
+        raise
+
+
+def _hint_at_call(error, fn, given):
+    """Adds to the error that fn lacks an argument whose name is that of an option which was given."""
+    names = [name for name, value in given.items() if value is not None and f"missing a required argument: '{name}'" in str(error)]
+    for name in names:
+        error.args = (f"{error} ({name}={given[name]!r} is an option of run(): cellspan.call({getattr(fn, '__name__', 'f')}, kwargs={{'{name}': "
+                      f"{given[name]!r}}}) passes it on)",)
 
 
 def call(fn, args=(), kwargs=None, **options):
@@ -155,9 +168,9 @@ class Group:
         return found if len(names) > 1 else found[names[0]]
 
     def apply(self, fn, *args, **kw):
-        """[fn(*args, **kw) of each rank], as run(..., gather=True). See DirectView.apply_sync of ipyparallel."""
+        """[fn(*args, **kw) of each rank]. All of kw are arguments of fn. See DirectView.apply_sync of ipyparallel."""
         __tracebackhide__ = True
-        return self.run(fn, *args, gather=True, **kw)
+        return call(fn, args, kw, gather=True, on=self._on)
 
     def map(self, fn, *iterables, **options):
         """As cellspan.map(fn, *iterables), on this group's ranks."""
@@ -203,11 +216,12 @@ class Group:
         """The number of ranks now; 0 before the first distributed cell."""
         return len(self.ranks())
 
-    def ranks(self):
+    def ranks(self, beside=False):
         """The table of %ranks, as a list with a dict for each rank: rank, state, node, pid, ... gpu_use and gpu_others (how many other
-        processes are on the rank's GPU) are -1 where the driver does not tell."""
+        processes are on the rank's GPU) are -1 where the driver does not tell. beside: the ranks of the script, or of the function on
+        fresh processes, that runs beside the group now."""
         __tracebackhide__ = True
-        return self._table()["ranks"]
+        return self._table()["beside" if beside else "ranks"]
 
     @property
     def on(self):

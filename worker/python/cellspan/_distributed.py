@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from ._jobs import launch
+from ._jobs import gpus_of_the_group, launch
 
 TIMEOUT = 10800  # seconds, as there
 KEEP = object()  # with_overrides(): keep the value
@@ -67,9 +67,12 @@ class DistributedFunction:
 
     def distributed(self, *args, **kwargs):
         """Calls the function with these arguments in each process: the list of values, by rank. Raises the exception of the first
-        rank that fails, or TimeoutError."""
+        rank that fails, or TimeoutError. RuntimeError: each process is to get a GPU, and there is none."""
         __tracebackhide__ = True
-        return launch(self.func, args, kwargs, gather=True, **_options(self._settings))
+        options = _options(self._settings)
+        if options["gpus"]:
+            gpus_of_the_group(options["on"], f"@cellspan.distributed(n={options['n'] or 2}) runs on processors")
+        return launch(self.func, args, kwargs, gather=True, **options)
 
     def with_overrides(
         self, num_accelerators=KEEP, accelerator_type=KEEP, remote=KEEP, timeout=KEEP, *, gpus=KEEP, gpu_type=KEEP, n=KEEP, on=KEEP,

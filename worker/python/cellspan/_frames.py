@@ -117,7 +117,7 @@ def divided(table, n):
         raise ValueError(f"{PARTS} ({len(parts)} partitions, num_processes={n}: use repartition({n}))")
     for number, part in enumerate(parts):
         if not len(part):
-            raise ValueError(f"{EMPTY} (of {n} parts, number {number} has no rows)")
+            raise ValueError(f"{EMPTY} (of {n} parts, number {number} has no rows: take fewer processes, or repartition the table)")
     return parts
 
 

@@ -110,12 +110,12 @@ def on_the_group(on, use_gpu):
     return gpus_of_the_group(on) if use_gpu else None
 
 
-def gpus_of_the_group(on):
-    """As on_the_group() with use_gpu, without its line."""
+def gpus_of_the_group(on, instead="use_gpu=False trains on processors"):
+    """As on_the_group() with use_gpu, without its line. instead: what to do without GPUs, for the error's text."""
     __tracebackhide__ = True
     group = _api.group()
     if any(row.get("gpu") for row in group.ranks()):
         return None
     if (on or group.on) in (None, "local") and not gpus_here():
-        raise RuntimeError("GPUs were unable to be found on this machine, so gpu usage is unavailable. (use_gpu=False trains on processors)")
+        raise RuntimeError(f"GPUs were unable to be found on this machine, so gpu usage is unavailable. ({instead})")
     return 1

@@ -127,10 +127,17 @@ def _train(of, fn, kwargs, wraps):
             to_home.send(endpoint=endpoint, world=world)
             head, _ = to_home.receive()
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": head["workers"]}, "task": {"type": "worker", "index": rank}})
-    if not wraps:
-        return fn(**kwargs)
-    with _strategy().scope():
-        return fn(**kwargs)
+    try:
+        if not wraps:
+            return fn(**kwargs)
+        with _strategy().scope():
+            return fn(**kwargs)
+    except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise
+        raise ModuleNotFoundError(
+            "MirroredStrategyRunner needs TensorFlow on the ranks: pip install tensorflow, or tensorflow-cpu", name="tensorflow"
+        ) from error
 
 
 def _endpoint(host, port):
@@ -151,13 +158,7 @@ def _port():
 
 def _strategy():
     __tracebackhide__ = True
-    try:
-        import tensorflow as tf
-    except ModuleNotFoundError as error:
-        if error.name != "tensorflow":
-            raise
-        raise ModuleNotFoundError(
-            "MirroredStrategyRunner needs TensorFlow on the ranks: pip install tensorflow, or tensorflow-cpu", name="tensorflow"
-        ) from None
+    import tensorflow as tf
+
     make = getattr(tf.distribute, "MultiWorkerMirroredStrategy", None) or tf.distribute.experimental.MultiWorkerMirroredStrategy
     return make()

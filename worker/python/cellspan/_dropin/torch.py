@@ -128,6 +128,7 @@ class TorchDistributor(Distributor):
         try:
             _api.check_call(fn, args, kwargs)
         except TypeError as error:
+            print(f"TypeError: {error}", flush=True)
             raise RuntimeError(FAILED) from error.with_traceback(None)
         try:
             if parts is not None:

@@ -11,8 +11,8 @@ from . import environment, mlflow_run, torchenv
 
 
 def call(fn, args, kwargs, _=None):
-    """fn's value. Restores the environment, the current folder, sys.argv, the root logger and torch's default dtype. Warns if fn left
-    a process group or an MLflow run open, unless fn raised an exception."""
+    """fn's value. Restores the environment, the current folder, sys.argv, loggers and torch's default dtype. Warns if fn left a process
+    group or an MLflow run open, unless fn raised an exception."""
     __tracebackhide__ = True
     before = _Process()
     try:
@@ -70,8 +70,7 @@ class _Process:
         self.environ = environment.raw()
         self.cwd = _folder()
         self.argv = list(sys.argv)
-        root = logging.getLogger()
-        self.logging = root.level, list(root.handlers), root.manager.disable
+        self.loggers = _Loggers()
         self.dtype = _dtype()
         self.grouped = torchenv.is_initialized()
         self.mlflow_run = mlflow_run.own()
@@ -82,10 +81,7 @@ class _Process:
         if self.cwd and _folder() != self.cwd:
             os.chdir(self.cwd)
         sys.argv[:] = self.argv
-        root = logging.getLogger()
-        if self.logging != (root.level, root.handlers, root.manager.disable):
-            root.level, root.handlers[:], root.manager.disable = self.logging
-            root.manager._clear_cache()  # the cache of enabled levels
+        self.loggers.put_back()
         if self.dtype is not None and _dtype() != self.dtype:
             sys.modules["torch"].set_default_dtype(self.dtype)
         if name and torchenv.is_initialized() and not self.grouped:
@@ -97,6 +93,48 @@ class _Process:
         run = mlflow_run.own()
         if name and run not in (None, self.mlflow_run):
             print(f"cellspan: {name}() left MLflow's run {run} open: call mlflow.end_run() in it, or use `with mlflow.start_run():`", file=sys.stderr)
+
+
+class _Loggers:
+    """What loggers do. Those of a package that the function is the first to import stay as the package has set them."""
+
+    def __init__(self):
+        root = logging.getLogger()
+        self.manager, self.disable = root.manager, root.manager.disable
+        self.states = [(root, *_state(root))]
+        # No function is called for each: a call of an empty function must stay fast, and torch has 150 loggers.
+        self.states += [
+            (one, one.level, one.propagate, one.disabled, one.handlers[:])
+            for one in list(self.manager.loggerDict.values())
+            if one.__class__ is not logging.PlaceHolder
+        ]
+
+    def put_back(self):
+        changed = [
+            state
+            for state in self.states
+            if state[1] != state[0].level or state[4] != state[0].handlers or state[2] != state[0].propagate or state[3] != state[0].disabled
+        ]
+        known = {state[0] for state in self.states}
+        changed += [
+            (one, logging.NOTSET, True, False, [])
+            for name, one in list(self.manager.loggerDict.items())
+            if one not in known and one.__class__ is not logging.PlaceHolder and not _is_of_package(name)
+        ]
+        if changed or self.manager.disable != self.disable:
+            self.manager.disable = self.disable
+            for logger, *state in changed:
+                logger.level, logger.propagate, logger.disabled, logger.handlers[:] = state
+            self.manager._clear_cache()  # the cache of enabled levels
+
+
+def _state(logger):
+    return logger.level, logger.propagate, logger.disabled, logger.handlers[:]
+
+
+def _is_of_package(name):
+    first = name.partition(".")[0]
+    return first in sys.modules and first != "__main__"
 
 
 def _folder():

@@ -8,6 +8,7 @@ state is put aside: the default group, subgroups, and the counter for their name
 from __future__ import annotations
 
 import functools
+import os
 import sys
 
 from .._base.imports import when_imported
@@ -107,17 +108,19 @@ def _emptied(table):
     return kept
 
 
-# ---- destroyed groups -----------------------------------------------------------------------------------------------
+# ---- groups that are made again, and destroyed ones -----------------------------------------------------------------
 
 
-def watch():
-    """Call it in a rank, before the user's code runs. From then on a destroyed group is freed a little later.
+def watch(stays):
+    """Call it in a rank, before the user's code runs. stays: cells follow one another in this process.
 
-    torch (2.13) can hang when DistributedDataParallel has the last reference to a group of gloo. It then frees the group while it
-    holds Python's lock, and waits for a thread of the group, which may need the lock to free its last work. With a last reference in
-    Python, torch releases the lock first.
+    From then on a destroyed group is freed a little later. torch (2.13) can hang when DistributedDataParallel has the last reference to
+    a group of gloo. It then frees the group while it holds Python's lock, and waits for a thread of the group, which may need the lock
+    to free its last work. With a last reference in Python, torch releases the lock first.
+
+    If the process stays, init_process_group() with the arguments of the call that made the group does nothing: people run a cell again.
     """
-    when_imported("torch.distributed.distributed_c10d", _free_later)
+    when_imported("torch.distributed.distributed_c10d", lambda: _wrap(stays))
 
 
 def free_destroyed():
@@ -125,13 +128,13 @@ def free_destroyed():
     _destroyed.clear()
 
 
-def _free_later():
+def _wrap(stays):
     c10d = sys.modules["torch.distributed.distributed_c10d"]
-    for name, first in (("destroy_process_group", _keep), ("init_process_group", _destroyed.clear)):
+    for name, wrapper in (("destroy_process_group", _destroying), ("init_process_group", _once if stays else _making)):
         real = getattr(c10d, name, None)
         if real is None:
             continue
-        wrapped = _preceded(real, first)
+        wrapped = wrapper(real)
         setattr(c10d, name, wrapped)
         outer = sys.modules.get("torch.distributed")
         if getattr(outer, name, None) is real:
@@ -143,13 +146,46 @@ def _keep():
     _destroyed.extend(getattr(getattr(c10d, "_world", None), "pg_map", None) or ())
 
 
-def _preceded(real, first):
-    """A function that calls first() and then the real one."""
-
+def _destroying(real):
     @functools.wraps(real)
-    def called(*args, **given):
+    def destroy_process_group(*args, **given):
         __tracebackhide__ = True
-        first()
+        _keep()
         return real(*args, **given)
 
-    return called
+    return destroy_process_group
+
+
+def _making(real):
+    @functools.wraps(real)
+    def init_process_group(*args, **given):
+        __tracebackhide__ = True
+        _destroyed.clear()
+        return real(*args, **given)
+
+    return init_process_group
+
+
+def _once(real):
+    """As _making(), and see watch()."""
+    made = {}  # {world size: the world and the arguments of the last call}
+    make = _making(real)
+
+    @functools.wraps(real)
+    def init_process_group(*args, **given):
+        __tracebackhide__ = True
+        world = [os.environ.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT")]
+        call, c10d = (world, args, given), _c10d()
+        if c10d is not None and c10d._world.default_pg is not None and _equal(made.get(world[0]), call):
+            return
+        make(*args, **given)
+        made[world[0]] = call
+
+    return init_process_group
+
+
+def _equal(a, b):
+    try:
+        return bool(a == b)
+    except Exception:  # noqa: BLE001 - an argument of the user's
+        return False

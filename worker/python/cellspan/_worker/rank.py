@@ -103,7 +103,7 @@ class Rank(Worker):
         if self.FOLLOWS_IPYTHON:
             library_fixes.meet_in_notebook()
         aborts.watch()
-        groups.watch()
+        groups.watch(self.FOLLOWS_IPYTHON)
         mlflow_run.watch()
         self.serve()
 

@@ -32,7 +32,8 @@ _size = None  # WORLD_SIZE of the cells that made them and that see them; see en
 _restarts = None  # TORCHELASTIC_RESTART_COUNT when torch.distributed was initialised; see look()
 _world = None  # the world for which torch.distributed was initialised: world_of()
 
-UNINITIALISED = "Default process group has not been initialized"  # torch's error text
+UNINITIALISED = "Default process group has not been initialized"  # torch's error texts
+TWICE = "trying to initialize the default process group twice"
 
 Place = namedtuple("Place", "node nodes local_rank local_world_size")
 
@@ -193,7 +194,12 @@ def _take_back(size):
 
 
 def explained(text):
-    """An explanation of an error with this text: torch.distributed is initialised for another world; else ""."""
+    """An explanation of an error with this text: torch.distributed is initialised already, or for another world; else ""."""
+    if TWICE in text:
+        return (
+            "an earlier cell or call has made the process group, with other arguments: torch.distributed.destroy_process_group() ends it, "
+            "and --init takes the one that is there"
+        )
     if UNINITIALISED not in text or not groups.hidden:
         return ""
     sizes = " and ".join(sorted((str(size) for size in groups.hidden), key=lambda size: (len(size), size)))

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import sys as _sys
 
-import torch as _torch
+try:
+    import torch as _torch
+except ModuleNotFoundError as _error:
+    if _error.name != "torch":
+        raise
+    raise ModuleNotFoundError("cellspan.horovod.torch needs torch, at home and on the ranks: pip install torch", name="torch") from None
 
 from . import _install, _refused
 from ._autograd import allgather, allreduce, alltoall, broadcast, grouped_allgather, grouped_allreduce, grouped_reducescatter, reducescatter

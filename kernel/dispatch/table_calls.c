@@ -1,0 +1,66 @@
+/* table_calls.c - answers calls of `%ranks` while another cell runs, such as those of subshells and
+ * threads (declared in private.h). */
+#include "kernel/dispatch/private.h"
+
+/* Is it `%ranks` alone? */
+static bool is_table(struct slice code)
+{
+    struct err err = { "" };
+    struct plan plan;
+    struct slice line;
+    bool ours;
+
+    if (plan_peek(code, &line) != 1 || slice_has(line, '{') || slice_has(line, '$') ||
+        plan_parse(code, line, &plan, &err) < 0)
+        return false;
+    ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_TABLE;
+    plan_release(&plan);
+    return ours;
+}
+
+bool table_calls_take(struct notebook *nb, struct cell *c)
+{
+    if (!nb->cell || !is_table(slice_of(c->from.text, c->from.text_size)))
+        return false;
+    rank_table_begin(c);
+    c->from.next = nb->meanwhile.tables;
+    nb->meanwhile.tables = c;
+    table_calls_tick(nb);
+    return true;
+}
+
+void table_calls_tick(struct notebook *nb)
+{
+    for (struct cell **at = &nb->meanwhile.tables; *at;) {
+        struct cell *c = *at;
+
+        if (notebook_now(nb) >= c->now.due_ns)
+            cell_limit_step(c, NEVER);
+        if (rank_table_look(c) == CELL_STAYS) {
+            at = &c->from.next;
+            continue;
+        }
+        *at = c->from.next;
+        finish_return(c);
+        cell_destroy(c);
+    }
+}
+
+uint64_t table_calls_due(const struct notebook *nb)
+{
+    uint64_t due = NEVER;
+
+    for (const struct cell *c = nb->meanwhile.tables; c; c = c->from.next)
+        due = clock_earlier(due, c->now.due_ns);
+    return due;
+}
+
+void table_calls_drop(struct notebook *nb)
+{
+    while (nb->meanwhile.tables) {
+        struct cell *c = nb->meanwhile.tables;
+
+        nb->meanwhile.tables = c->from.next;
+        cell_destroy(c);
+    }
+}
