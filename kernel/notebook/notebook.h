@@ -95,14 +95,17 @@ struct subshells {
 
 /* Home: the process in which ordinary cells run. */
 struct home {
+    /* send.c starts it, home.c sees that it is ready, from_home.c that it has ended */
     enum home_state state;
-    unsigned deaths;         /* deaths of home or the agent since home last answered */
-    char *cwd;               /* owned: its working directory when it started, or "" */
+    /* deaths of home (from_home.c) or the agent (dispatch.c) since home last answered (home.c) */
+    unsigned deaths;
+    char *cwd;               /* owned: its working directory when it was ready (home.c), or "" */
     struct asked *asked;     /* in the order in which home got them */
     struct asked *executing; /* the main shell's execute_request among them, or NULL */
-    /* home's cell is in an await, so home can handle comm messages before the cell ends */
+    /* home's cell is in an await, so home can handle comm messages before the cell ends;
+     * from_home.c sets it, home.c clears it with the answer */
     bool awaits;
-    bool warmed;      /* the zygote was told to start */
+    bool warmed;      /* the zygote was told to start (home.c), and has not ended (dispatch.c) */
     bool no_debugger; /* its Python has no debugpy */
     unsigned count;   /* the In [count] that home runs, or ran last */
     struct pace *pace;
@@ -177,7 +180,8 @@ struct next_numbers {
 };
 
 struct notebook_settings {
-    char *python, *python_version, *run_id; /* owned; all as in struct dispatch_config */
+    /* owned; all as in struct dispatch_config, until home says its Python's version (info.c) */
+    char *python, *python_version, *run_id;
     unsigned char key[32];
     bool nccl_shares;
     bool status;
