@@ -15,6 +15,11 @@
 /* looks before a notice; it is unlikely that all of them find a loop at the same place */
 #define LOOKS 4u
 
+/* what to do if the rank that is waited for has ended the cell */
+#define ENDED                                                                                      \
+    ". Nobody comes there any more: interrupt the cell, and give all ranks equally many batches "  \
+    "(drop_last, or torch's Join)"
+
 struct cell_hang {
     uint64_t due_ns;   /* the next look, without the time at breakpoints; NEVER: off */
     uint64_t limit_ns; /* the longest normal wait */
@@ -240,15 +245,14 @@ static void tell(struct cell *c, const struct member *waiting, const struct memb
             "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)",
             s, who.p, waiting->place, absent.p ? absent.p : "");
     else
-        output_note(c,
-                    "for %.0f s %s waited in %s, but %s %s %s%s%s (%%ranks where shows all stacks)",
-                    s, who.p, waiting->place, others.p,
-                    strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first"
-                                                                   : "is",
-                    elsewhere->state == MEMBER_RUNNING ? "in " : "",
-                    elsewhere->state == MEMBER_RUNNING ? elsewhere->place
-                                                       : "at the end of the cell already",
-                    absent.p ? absent.p : "");
+        output_note(
+            c, "for %.0f s %s waited in %s, but %s %s %s%s%s%s (%%ranks where shows all stacks)", s,
+            who.p, waiting->place, others.p,
+            strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
+            elsewhere->state == MEMBER_RUNNING ? "in " : "",
+            elsewhere->state == MEMBER_RUNNING ? elsewhere->place
+                                               : "at the end of the cell already",
+            elsewhere->state == MEMBER_RUNNING ? "" : ENDED, absent.p ? absent.p : "");
     buf_release(&who);
     buf_release(&others);
     buf_release(&absent);
