@@ -28,7 +28,7 @@ NOTEBOOKS = {
     "Parallel Decorator and map": ([IMPORT, CLIENT], [], [], [
         "Simple, default map:  [0, 2, 4, 6, 8, 10, 12, 14, 16, 18]", "Submitted tasks, got ids:", "Using a parallel function:  [0, 2, 4"]),
     "Monte Carlo Options": ([IMPORT], [], [], ["Strike prices:", "30", "image/png"]),
-    "Parallel Magics": ([IMPORT], ["ipp.bind_kernel()", "%qtconsole", "%connect_info"], ["'invalid shape'", "rank 0 failed!"], [
+    "Parallel Magics": ([IMPORT], [], ["'invalid shape'", "rank 0 failed!"], [
         "[0-3] 5", "<AsyncResult(%px): pending>", "%autopx enabled", "rank 0 failed!", "image/svg+xml", "[stderr:3] stderr2", "per loop"]),
     "progress": ([IMPORT], [], [], ["rank 3: done!", "application/vnd.jupyter.widget-view+json"]),
     "Using MPI with IPython Parallel": (MPI, [], [], ["[0, 1, 2, 3]", "{0: 0, 1: 1, 2: 2, 3: 3}", "'data': 16, 'rank': 3"]),

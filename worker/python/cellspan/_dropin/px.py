@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from ._jupyter.magics import NO_CLIENTS
 from ._px import Client, Cluster, DirectView, LoadBalancedView, NoEnginesRegistered
 from ._pxresult import AsyncResult, TaskResult, TimeoutError
 from ._worker.remote import RemoteError
@@ -26,17 +27,22 @@ __all__ = [
     "RemoteError",
     "TaskResult",
     "TimeoutError",
+    "bind_kernel",
 ]
 
 
 _INSTEAD = {  # names of ipyparallel that are not here: what to use
     "Reference": "name the variable in a %%px cell, or pull() it",
-    "bind_kernel": "a rank has no clients of its own: %%distribute -r 0 runs cells on one rank, %ranks where shows its stack",
     "depend": "choose the ranks by a view, such as client[::2]",
     "interactive": "functions of the notebook use the variables of the rank in any case: leave the decorator out",
     "register_joblib_backend": "use cellspan.map",
     "require": "import the module in the function, or in a %%px cell",
 }
+
+
+def bind_kernel(**options):
+    """Prints a line: a rank has no clients of its own, unlike an engine of ipyparallel after this call."""
+    print(f"cellspan: bind_kernel(): {NO_CLIENTS}", file=sys.stderr)
 
 
 def __getattr__(name):

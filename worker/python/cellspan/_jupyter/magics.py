@@ -6,6 +6,7 @@ from .._link import CALL_SHOWN, CALL_VALUE
 
 LINE = ("distribute", "push", "pull", "ranks")
 CELL = ("distribute",)
+NO_CLIENTS = "a rank has no clients of its own: %%distribute -r 0 runs cells on one rank, %ranks where shows its stack"
 HOMES = (*LINE, "scatter", "gather")  # line magics that only home has
 
 

@@ -21,7 +21,7 @@ from traitlets.config import Config
 from .._base.errors import attempt, text_of
 from .._base.limit import Limit
 from .._jupyter.history import History
-from .._jupyter.magics import CELL, HOMES
+from .._jupyter.magics import CELL, HOMES, NO_CLIENTS
 from . import environment
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
@@ -150,7 +150,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def run_line_magic(self, magic_name, line, _stack_depth=1):
         """As IPython's. For a cell magic in the middle of a cell, which IPython takes as a line magic, and for home's magics on a rank,
-        raises an error that says where to put it."""
+        raises an error that says where to put it. ipyparallel's notebooks go on after %qtconsole and %connect_info on ranks."""
         __tracebackhide__ = True
         from IPython.core.error import UsageError
 
@@ -159,6 +159,9 @@ class ZMQInteractiveShell(InteractiveShell):
             raise UsageError(f"%%{name} must be the first line of a cell: move it, and the code that it runs, to a new cell")
         if magic_name in HOMES and self.find_line_magic(magic_name) is None:
             raise UsageError(f"%{magic_name} is for the notebook's own cells: ranks run this one")
+        if magic_name in ("qtconsole", "connect_info") and self.find_line_magic(magic_name) is None:
+            print(f"cellspan: %{magic_name}: {NO_CLIENTS}", file=sys.stderr)
+            return None
         return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
 
     # ---- errors ----------------------------------------------------------------------------------------------------
