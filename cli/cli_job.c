@@ -359,6 +359,8 @@ int cli_job_run(const struct python_interpreter *python, struct slice code, stru
         else if (status < 0)
             err_set(err, "the kernel ended before the cell did");
     }
+    if (!j.err.text[0] && status >= 0 && printer_failed(j.printer, err) < 0 && status == 0)
+        status = -1;
     if (j.err.text[0] && status <= 0)
         status = -1;
     cli_job_end(&j);

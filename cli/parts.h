@@ -77,6 +77,7 @@ void printer_destroy(struct printer *s);
 void printer_message(struct printer *s, const char *type, const json_t *content);
 void printer_finish(struct printer *s);
 void printer_prompt(struct printer *s, const json_t *content); /* of an input_request */
+int printer_failed(const struct printer *s, struct err *err);  /* -1: output could not be written */
 bool printer_broken(const struct printer *s); /* who read our output has gone (EPIPE) */
 
 /* ---- shell_complete.c ---- */

@@ -19,6 +19,7 @@ struct printer {
     struct picture picture[PICTURES_MAX];
     size_t n;
     bool broken;
+    int failed; /* errno of the first write to 1 that failed for another reason; 0: none did */
 };
 
 struct printer *printer_create(void)
@@ -49,6 +50,7 @@ static void write_all(struct printer *s, int fd, const char *p, size_t n)
             poll(&wait, 1, 100);
         } else if (done < 0 && errno != EINTR) {
             s->broken = errno == EPIPE;
+            s->failed = s->failed || s->broken || fd != 1 ? s->failed : errno;
             return;
         } else if (done > 0) {
             p += done;
@@ -196,6 +198,11 @@ void printer_finish(struct printer *s)
     for (size_t i = 0; i < s->n; i++)
         if (s->picture[i].text.n)
             print_line(s, is_status(&s->picture[i]) ? 2 : 1, buf_slice(&s->picture[i].text));
+}
+
+int printer_failed(const struct printer *s, struct err *err)
+{
+    return s->failed ? err_set(err, "output is lost: %s", strerror(s->failed)) : 0;
 }
 
 bool printer_broken(const struct printer *s)

@@ -89,7 +89,7 @@ static void finish(struct cell *c)
     if (l->lost)
         output_note(
             c,
-            "the oldest lines of cell %u are gone: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M",
+            "lines of cell %u are missing: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M, and less if its TMPDIR is full",
             l->count);
     if (!l->known)
         output_note(c, "no cell has run yet");

@@ -28,3 +28,8 @@ def test_a_rank_whose_traceback_takes_its_time_is_told_too(nb):
           "        if os.environ['RANK'] == '1':\n            time.sleep(2)\n        return ['Late: ' + str(self)]")
     cell = nb.run("%%distribute -n 2\nraise Late('both')", LIMIT).assert_error("Late")
     assert "Late on rank 0 of 2" in cell.traceback and "also on rank 1: Late: both" in cell.stderr, cell.shown
+
+
+def test_what_a_question_mark_shows_is_printed(nb):
+    cell = nb.ok("%%distribute -n 2\nlen?")
+    assert "Return the number of items in a container" in cell.stdout and "[0-1]" in cell.stdout, cell.shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -89,3 +90,12 @@ def test_cellspan_run_shows_what_stands_behind_one(jupyter_env, tmp_path):
     done = subprocess.run(["cellspan", "run", "-n", "1", str(script)], env=jupyter_env, capture_output=True, timeout=LIMIT)
     assert done.returncode != 0 and b"a\0b" in done.stdout, done
     assert b"ValueError: c\0d" in done.stderr, done
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_output_that_can_not_be_written_fails_the_command(jupyter_env, tmp_path):
+    script = tmp_path / "says.py"
+    script.write_text("print('hi')")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(["cellspan", "run", "-n", "1", str(script)], env=jupyter_env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+    assert done.returncode == 1 and "output is lost: No space left on device" in done.stderr, done

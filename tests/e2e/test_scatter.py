@@ -25,6 +25,11 @@ WHOLES = {
     "torch.zeros(0, 2)": ("tuple(xs.shape)", [(0, 2)] * 3, "back.shape == (0, 2)"),
     "pd.DataFrame({'a': [1]})[:0]": ("(len(xs), list(xs))", [(0, ["a"])] * 3, "back.equals(whole)"),
     "[7]": ("xs", [[7], [], []], "back == whole"),
+    "pd.Index([1, 2, 3, 4])": ("list(xs)", [[1, 2], [3], [4]], "back.equals(whole) and type(back) is type(whole)"),
+    "pd.date_range('2020', periods=4, tz='UTC')": ("len(xs)", [2, 1, 1], "back.equals(whole)"),
+    "pd.MultiIndex.from_product([[1, 2], list('ab')])": ("list(xs)", [[(1, "a"), (1, "b")], [(2, "a")], [(2, "b")]], "back.equals(whole)"),
+    "pd.Categorical(list('abca'))": ("list(xs)", [["a", "b"], ["c"], ["a"]], "back.equals(whole)"),
+    "pd.array([1, 2, None, 4])": ("len(xs)", [2, 1, 1], "back.equals(whole)"),
 }
 
 

@@ -16,7 +16,8 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/pause.c \
 	worker/ext/process.c \
 	worker/ext/shared.c \
-	worker/ext/stack.c
+	worker/ext/stack.c \
+	worker/ext/unshared.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)
 worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a

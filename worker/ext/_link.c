@@ -526,6 +526,7 @@ static int exec_module(PyObject *module)
         PyModule_AddFunctions(module, convert_methods) < 0 ||
         PyModule_AddFunctions(module, memory_methods) < 0 ||
         PyModule_AddFunctions(module, names_methods) < 0 ||
+        PyModule_AddFunctions(module, unshared_methods) < 0 ||
         PyModule_AddFunctions(module, process_methods) < 0 ||
         PyModule_AddFunctions(module, shared_methods) < 0)
         return -1;

@@ -21,6 +21,11 @@ extern PyMethodDef names_methods[];
  * can't have changed. */
 extern PyMethodDef memory_methods[];
 
+/* ---- unshared.c ---- */
+/* unshared() of cellspan._link: a pickle that does not depend on which equal texts are one object.
+ */
+extern PyMethodDef unshared_methods[];
+
 /* ---- process.c ---- */
 /* fork(), die_with_parent(), stack() and raise_in() of cellspan._link. */
 extern PyMethodDef process_methods[];

@@ -133,6 +133,16 @@ def joined(values):
         return (numpy.ma if masked else numpy).concatenate(values)
     if module == "torch" and getattr(first, "ndim", 0):
         return sys.modules["torch"].cat([value.cpu() for value in values])
-    if module == "pandas" and hasattr(first, "iloc"):
-        return sys.modules["pandas"].concat(values)
+    if module == "pandas":
+        return _joined_pandas(values, sys.modules["pandas"])
+    return values
+
+
+def _joined_pandas(values, pandas):
+    if hasattr(values[0], "iloc"):
+        return pandas.concat(values)
+    if isinstance(values[0], pandas.Index):
+        return values[0].append(values[1:])
+    if isinstance(values[0], pandas.api.extensions.ExtensionArray):
+        return pandas.concat([pandas.Series(value) for value in values], ignore_index=True).array
     return values

@@ -3,8 +3,8 @@
 Each name has a version, which changes whenever a check finds that its value has changed. For a check, each name is pickled
 alone, with its buffers outside of the pickle. The pickle and the small buffers are hashed. The large buffers are compared with
 the bundle in which they were last sent. So the first check of an array costs only the pickle around it, and a later one reads
-the array once. If a value's pickle differs each time, the value is sent each time. One case is slow: a list of ten million
-Python objects is pickled again for every cell that reads it; an array of ten million elements is not.
+the array once. If a value's pickle differs each time, the value is sent each time. A list of ten million Python objects is slow:
+it is pickled again for every cell that reads it. An array of ten million elements is not.
 
 A new version comes from an assignment at home, or from a change in place (assigned.py). Before a change in place replaces a
 value of a rank, the rank is asked whether it has changed its own. `since` is the version of the last assignment; 0: the value
@@ -12,9 +12,8 @@ was pulled from a rank. A change in place must be proven: if two pickles in a ro
 
 A name that the cell only assigns matters, too, if home has it: afterwards the ranks have a newer value, which home's must not
 replace later. assigned() lists these names. Small values, and those that may not be assigned, are sent nevertheless, so that
-the ranks have them if the cell fails before the assignment, or assigns them on some ranks only.
-
-Names whose values share memory (a model and its optimizer) are sent together, so that they share it on the ranks, too.
+the ranks have them if the cell fails before the assignment, or assigns them on some ranks only. Names whose values share memory (a
+model and its optimizer) are sent together, so that they share it on the ranks, too.
 """
 
 from __future__ import annotations
@@ -292,8 +291,7 @@ class Capture:
         """Was it pulled from all ranks, and is it still that list? Then it is not sent automatically."""
         known = self._known.get(name)
         it_is = known is not None and known.pulled == 0 and id(self.user_ns[name]) == known.ident
-        if it_is:
-            self.lists.add(name)
+        self.lists.update([name] if it_is else [])
         return it_is
 
     # ---- whether it changed

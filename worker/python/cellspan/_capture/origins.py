@@ -22,7 +22,7 @@ import weakref
 
 from .. import _link
 from .._base.limit import Limit, TooSlow
-from . import mappings, reducers, tensors, vars_bundle
+from . import mappings, rebuild, reducers, tensors, vars_bundle
 from .fingerprints import fingerprint, is_on_device
 from .memory_users import holders
 
@@ -30,10 +30,10 @@ LIMIT = 1.0  # seconds for all names of one question
 BODY_MAX = 64 << 20  # bytes of a pickle, without its large buffers
 SMALL = 64 << 10  # bytes; a bundle up to this size is kept as bytes
 KEPT_MAX = 256  # number of larger bundles that are kept; each takes a descriptor
+MORE = 64 << 10  # bytes by which equal values' pickles may differ, for texts that are one object in one of them
 FACE = 16  # members of a container, or characters, that identify it
 STEP = 16 << 20  # bytes compared at a time; between two steps the time limit is checked
 EACH_TIME = "_cellspan_"  # names that begin so exist only during one cell
-TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's functions: index of the argument with the class's id
 
 SHELLS = frozenset("In Out exit quit get_ipython open display".split())  # IPython's names in the namespace
 
@@ -106,7 +106,7 @@ class Arrived:
 
     def __init__(self, pickled):
         self.size = pickled.chunks.size
-        self.digest, buffers = fingerprint(pickled)
+        self.digest, buffers = fingerprint(pickled, again=True)
         self.large = [buffer.digest() if is_on_device(buffer) else None for buffer in buffers]
 
     def is_complete(self):
@@ -182,7 +182,7 @@ class Origins:
 
     def _add_arrival(self, found, name, value):
         try:
-            pickled = reducers.Pickled(value, self.user_ns, chunks=_Chunks(BODY_MAX))
+            pickled = reducers.Pickled(value, self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler)
             if any(map(is_on_device, pickled.storages)):
                 found[name] = Arrived(pickled)
         except TooSlow:
@@ -306,10 +306,11 @@ class Origins:
     def _is_same(self, name, origin, loaded):
         size, digest, large = self._theirs(name, origin, loaded)
         try:
-            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(size), make=reducers.GradPickler)
+            most = 2 * size + MORE
+            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(most), make=reducers.GradPickler)
         except _Longer:
             return False
-        own, buffers = fingerprint(ours)
+        own, buffers = fingerprint(ours, again=True)
         same = own == digest and len(buffers) == len(large) and all(map(origin.has_seen, ours.grads))
         return same and all(map(_equal, buffers, large))
 
@@ -320,8 +321,8 @@ class Origins:
             return arrived.size, arrived.digest, arrived.large
         if id(kept) not in loaded:
             loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers).load())
-        theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(BODY_MAX))
-        digest, large = fingerprint(theirs)
+        theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler)
+        digest, large = fingerprint(theirs, again=True)
         if arrived and len(arrived.large) == len(large):
             large = [there or here for there, here in zip(arrived.large, large)]
         return theirs.chunks.size, digest, large
@@ -364,22 +365,20 @@ class _Again(pickle.Unpickler):
 
     def __init__(self, body, buffers):
         super().__init__(_Body(body), buffers=buffers)
+        self._twins = {}  # id of a class: its twin. Classes that refer to each other are made more than once
 
     def find_class(self, module, name):
         found = super().find_class(module, name)
-        at = TRACKED.get(name) if module.startswith("cloudpickle") else None
-        return found if at is None else _twin_of(found, at)
+        return self._make_twin if found is rebuild.make_class else found
 
+    def _make_twin(self, make, at, *args):
+        from cloudpickle import cloudpickle
 
-def _twin_of(make, at):
-    def made(*args):
-        import cloudpickle.cloudpickle as inner
-
-        twin = make(*args[:at], None, *args[at + 1 :])
-        inner._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
+        twin = self._twins.get(args[at])
+        if twin is None:
+            twin = self._twins[args[at]] = rebuild.made_quietly(make, (*args[:at], None, *args[at + 1 :]))
+            cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
         return twin
-
-    return made
 
 
 def _equal(ours, theirs):

@@ -132,6 +132,49 @@ def make_ref(target=None):
     return weakref.ref(_Gone() if target is None else target)
 
 
+TRACKED = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}  # cloudpickle's functions: index of the argument with the class's id
+
+
+def make_class(make, at, *args):
+    """An empty class, by cloudpickle's `make`. If a class with the id args[at] is here already, it is that one: to make another
+    would call its __init_subclass__ and metaclass again, which may note each class that is made."""
+    from cloudpickle import cloudpickle
+
+    known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[at])
+    if known is not None:
+        return known
+    if any(base in _received for base in _hooks(args[2])):  # what they note comes with their own state
+        return made_quietly(make, args)
+    try:
+        return make(*args)
+    except Exception:
+        return made_quietly(make, args)
+
+
+def _hooks(bases):
+    """The classes whose __init_subclass__ is called for a class with these bases."""
+    return [cls for base in bases for cls in getattr(base, "__mro__", ()) if "__init_subclass__" in cls.__dict__] if type(bases) is tuple else []
+
+
+class _Quiet:
+    def __init_subclass__(cls, **kwargs):
+        """Takes the place of that of the user's, which may want arguments, or names that have not come yet."""
+
+
+def made_quietly(make, args):
+    """make(*args), an empty class, if possible without a call of the user's __init_subclass__."""
+    if make.__name__ == "_make_skeleton_class" and any(base is not object for base in args[2]):
+        try:
+            made = make(*args[:2], (_Quiet, *args[2]), *args[3:])
+            made.__bases__ = tuple(base for base in made.__bases__ if base is not _Quiet)
+            if "__orig_bases__" in made.__dict__:
+                made.__orig_bases__ = args[2]
+            return made
+        except Exception:  # noqa: BLE001, S110 - the user's metaclass, or a base of another layout
+            pass
+    return make(*args)
+
+
 pickled_here = weakref.WeakSet()  # classes
 _received = weakref.WeakSet()  # classes that came from another process
 

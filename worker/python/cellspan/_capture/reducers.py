@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import dis
+import enum
 import functools
 import io
 import pickle
@@ -194,6 +195,8 @@ class Pickler(cloudpickle.Pickler, Found):
     (see GradPickler).
     """
 
+    SUBMODULES = True
+
     def __init__(self, chunks, user_ns, submodules=None):
         Found.__init__(self)
         cloudpickle.Pickler.__init__(self, chunks, protocol=5, buffer_callback=self.pieces)
@@ -206,6 +209,7 @@ class Pickler(cloudpickle.Pickler, Found):
         self._parallel = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
+        self._dated = getattr(sys.modules.get("pandas._libs.arrays"), "NDArrayBacked", None)
 
     def reducer_override(self, obj):
         kind = type(obj)
@@ -227,9 +231,12 @@ class Pickler(cloudpickle.Pickler, Found):
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             rebuild.pickled_here.add(obj)
-            make, args, state, _, _, setter = reduced
-            state[0].pop("__slotnames__", None)  # copyreg adds it when an instance is pickled; it is not a change by the user
-            return make, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
+            make, args, (attributes, *more), _, _, setter = reduced
+            state = (_attributes(obj, attributes), *more)
+            args = (make, rebuild.TRACKED[make.__name__], *_with_slots(obj, args))
+            return rebuild.make_class, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
+        if self._dated and isinstance(obj, self._dated):
+            return _without_cache(reduced if isinstance(reduced, tuple) else obj.__reduce_ex__(5))
         return reduced
 
     def _reduce_tensor(self, tensor):
@@ -293,7 +300,7 @@ class Pickler(cloudpickle.Pickler, Found):
             if name not in self._user_ns:
                 continue
             value = self._user_ns[name]
-            if is_package(value):
+            if self.SUBMODULES and is_package(value):
                 mentioned = mentioned or code_attributes(function.__code__)
                 imports += imported_submodules(value.__name__, mentioned)
         return imports
@@ -325,6 +332,11 @@ class Pickler(cloudpickle.Pickler, Found):
     def _reduce_cached_property(self, prop):
         return rebuild.make_cached_property, (prop.func, prop.attrname, prop.__doc__)
 
+    def _reduce_partial(self, partial):
+        """Without the empty __dict__ that it gets when somebody looks for one."""
+        make, args, (*state, attributes) = partial.__reduce__()
+        return make, args, (*state, attributes or None)
+
     def _reduce_ref(self, ref):
         if ref.__callback__ is not None:
             return NotImplemented
@@ -347,8 +359,36 @@ class Pickler(cloudpickle.Pickler, Found):
         return (type(spec), (spec.__name__,)) if spec.__module__ == "__main__" else NotImplemented
 
 
+def _attributes(cls, found):
+    """The attributes of a class that cloudpickle has found, and texts that it has left out because a base has the same object: whether it
+    is the same depends on how often the classes were loaded. Without __module__, which the empty class has already, and
+    __slotnames__, which copyreg adds when an instance is pickled."""
+    own = {name: value for name, value in cls.__dict__.items() if name in found or type(value) is str}
+    return {name: value for name, value in {**own, **found}.items() if name not in ("__module__", "__slotnames__")}
+
+
+def _with_slots(cls, args):
+    """cloudpickle's arguments for an empty class, also with its __slots__, which it can't get later."""
+    slots = cls.__dict__.get("__slots__")
+    if not slots or not isinstance(slots, (str, tuple, list, dict)) or issubclass(cls, enum.Enum):  # NamedTuple has empty ones
+        return args
+    return (*args[:3], {**args[3], "__slots__": slots}, *args[4:])
+
+
+def _without_cache(reduced):
+    """What pandas pickles of an array of dates or durations, without the cache that it fills when somebody looks at the array."""
+    if len(reduced) < 3 or not isinstance(reduced[2], tuple) or not isinstance(reduced[2][-1], dict):
+        return reduced
+    *state, attributes = reduced[2]
+    attributes = {name: value for name, value in attributes.items() if name != "_cache"}
+    return (*reduced[:2], (*state, *([attributes] if attributes else [])), *reduced[3:])
+
+
 class GradPickler(Pickler):
-    """Also collects the gradients of the tensors, which are not pickled: .grads."""
+    """For comparisons within one process. Also collects the gradients of the tensors, which are not pickled: .grads. Leaves out which
+    submodules a function needs, since that depends on what was imported until then."""
+
+    SUBMODULES = False
 
     def reducer_override(self, obj):
         if self._tensor is not None and issubclass(type(obj), self._tensor) and obj.is_leaf and obj.grad is not None:
@@ -389,6 +429,7 @@ _own = {
     io.TextIOWrapper: Pickler._reduce_file,
     functools._lru_cache_wrapper: Pickler._reduce_cached,
     functools.cached_property: Pickler._reduce_cached_property,
+    functools.partial: Pickler._reduce_partial,
     weakref.ref: Pickler._reduce_ref,
     weakref.WeakKeyDictionary: Pickler._reduce_weak_dict,
     weakref.WeakValueDictionary: Pickler._reduce_weak_dict,

@@ -342,6 +342,10 @@ class RankShell(ZMQInteractiveShell):
         body = raw_cell.lstrip("\n")
         return super().transform_cell(body if body.startswith("%%") else raw_cell)
 
+    def _page(self, strg, start=0, screen_lines=0, pager_cmd=None):
+        """What `len?` shows is printed: a client has one pager, and each rank may show something."""
+        print(strg.get("text/plain", "") if isinstance(strg, dict) else strg)
+
     def show_usage_error(self, exc):
         """Makes it the cell's error, shown once, instead of text that each rank prints."""
         self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])

@@ -1,0 +1,128 @@
+"""Values whose classes and functions are the notebook's: what ranks only read is not changed, and classes stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+from client import rank_values, values
+
+ITEM = "class Item:\n    n = 0\n"
+# What makes x, what ranks do with it, and home's change in place
+READ = {
+    "a method that names another class": (ITEM + "class Box:\n    def add(self):\n        self.item = Item()\nx = Box(); x.add()", "print(x.item)", "x.n = 1"),
+    "a dataclass in a dataclass": ("from dataclasses import dataclass, field\n@dataclass\nclass Lr:\n    lr: float = 0.1\n@dataclass\nclass Run:\n"
+                                   "    opt: Lr = field(default_factory=Lr)\n    name: str = 'lr'\nx = Run()", "print(x)", "x.name = 'other'"),
+    "an enum": ("import enum\nclass Kind(enum.Enum):\n    A = 1\n    B = 2\nclass Of:\n    def __init__(self):\n        self.kind = Kind.A\n"
+                "    def flip(self):\n        return Kind.B\nx = Of()", "x.flip(), x.kind", "x.n = 1"),
+    "a nested class": ("class Out:\n    class Inner:\n        pass\n    def __init__(self):\n        self.parts = [self.Inner(), Out.Inner]\nx = Out()", "print(x.parts)", "x.n = 1"),
+    "callbacks": (ITEM + "def hook(o):\n    return Item()\nx = {'hooks': [hook, lambda o: Item()], 'first': Item()}", "[h(1) for h in x['hooks']]", "x['n'] = 1"),
+    "a partial": (ITEM + "import functools\ndef make(kind, n):\n    return Item()\nx = [functools.partial(make, Item, n=2), Item()]", "x[0]()", "x.append(1)"),
+    "slots": ("class S:\n    __slots__ = ('a', 'b')\n    def __init__(self):\n        self.a, self.b = 1, S\nx = S()", "x.a, x.b", "x.a = 2"),
+    "a namedtuple": ("import collections\nPoint = collections.namedtuple('Point', 'x y')\nclass Path:\n    def __init__(self):\n"
+                     "        self.x = [Point(1, 2)]\n    def add(self):\n        self.x.append(Point(3, 4))\nx = Path()", "x.x[0].x", "x.add()"),
+    "a module of torch": ("import torch\nclass Conf:\n    lr = 0.1\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+                          "        self.conf, self.layer = Conf(), torch.nn.Linear(2, 2)\n    def forward(self, x):\n        return self.layer(x)\nx = Net()",
+                          "x(torch.ones(2)).shape", "x.eval()"),
+    "dates as an index": ("import pandas as pd\nx = pd.DataFrame({'a': range(5)}, index=pd.date_range('2020', periods=5))",
+                          "print(x); x.index.min(); x.index.hour; x.resample('2D').sum()", "x.iloc[0, 0] = 7"),
+    "durations and time zones": ("import pandas as pd\nx = {1: pd.timedelta_range('1h', periods=3), 2: pd.date_range('2020', periods=3, tz='UTC'), "
+                                 "3: pd.period_range('2020', periods=3)}", "print(x); [i.min() for i in x.values() if hasattr(i, 'min')]", "x[4] = 1"),
+}
+CHANGES = [("dict", "x[9] = 9"), ("list", "x.append(9)"), ("__import__('pandas').DataFrame", "x.iloc[1, 0] = 9"), ("object", "x.a = 9")]  # by ranks
+
+
+@pytest.mark.parametrize("what", READ)
+def test_what_ranks_only_read_is_no_conflict(nb, what):
+    make, read, change = READ[what]
+    nb.ok(make)
+    nb.ok("%%distribute -n 2\n" + read)
+    nb.ok(change)
+    nb.ok("%%distribute -n 2\n" + read)  # home's change is sent
+    nb.ok("%pull x -r 0")
+    nb.ok("%%distribute -n 2\n" + read)
+    nb.ok(change)
+    nb.ok("y = [x]")  # the classes go along again
+    nb.ok("%%distribute -n 2\ny is None")
+    nb.ok(change)
+    nb.ok("%%distribute -n 2\nx is None")
+    theirs = next(theirs for kind, theirs in CHANGES if values(nb.ok("isinstance(x, %s)" % kind)))
+    nb.ok("%%distribute -n 2\n" + theirs)
+    nb.ok(theirs.replace("9)", "8)") if theirs[-1] == ")" else theirs[:-1] + "8")
+    nb.run("%%distribute -n 2\nx is None").assert_error("VariableConflict")
+
+
+def test_home_only_looks_at_what_ranks_have_changed(nb):
+    nb.ok("import pandas as pd\nx = pd.DataFrame({'a': range(5)}, index=pd.date_range('2020', periods=5))")
+    nb.ok("%%distribute -n 2\nx.iloc[0, 0] = 7")
+    nb.ok("print(x); x.index.min(); x.index.hour; None")
+    assert rank_values(nb, "int(x.iloc[0, 0])", 2) == [7, 7]
+
+
+SLOTS = """
+import cellspan, dataclasses
+class S:
+    __slots__ = ("a", "b")
+    def __init__(self, a=0):
+        self.a = a
+@dataclasses.dataclass(slots=True)
+class D:
+    x: int = 1
+@dataclasses.dataclass(slots=True, frozen=True)
+class F:
+    x: int = 1
+class T(S):
+    __slots__ = ("c", "__dict__")
+"""
+
+
+@pytest.mark.parametrize("make, look", [("S(4)", "(v.a, hasattr(v, 'b'), type(v) is S)"), ("D(4)", "(v, type(v) is D)"), ("F(4)", "(v, type(v) is F)"), ("T(4)", "(v.a, type(v) is T)")])
+def test_instances_with_slots_come_home(nb, make, look):
+    nb.ok(SLOTS)
+    wanted = nb.ok("v = %s\n%s" % (make, look)).value
+    nb.ok("%%distribute -n 2 --into v\nmine = " + make + "\nmine")
+    assert nb.ok(look).value == wanted
+    nb.ok("%pull mine -r 0")
+    assert nb.ok("v = mine\n" + look).value == wanted
+    assert nb.ok("v = cellspan.run(lambda: %s)\n%s" % (make, look)).value == wanted
+    nb.ok("v = " + make)
+    assert rank_values(nb, "hasattr(v, '__dict__')", 2) == [values(nb.ok("hasattr(v, '__dict__')"))] * 2
+
+
+REGISTRY = """
+class Base:
+    registry = {}
+    made = []
+    def __init_subclass__(cls, **more):
+        Base.registry[cls.__name__] = cls
+        Base.made.append(cls)
+class One(Base):
+    def go(self):
+        return 1
+class Reg(type):
+    all = []
+    def __init__(cls, name, bases, ns):
+        super().__init__(name, bases, ns)
+        type(cls).all.append(cls)
+class P(metaclass=Reg):
+    pass
+o, p = One(), P()
+"""
+REGISTERED = "(Base.registry['One'] is One, Base.registry['One']().go(), len(Base.made), len(Reg.all), Reg.all[0] is P)"
+
+
+def test_a_class_that_is_there_is_not_made_again(nb):
+    nb.ok(REGISTRY)
+    for _ in range(2):
+        assert rank_values(nb, "mine = o, p\n" + REGISTERED, 2) == [(True, 1, 1, 1, True)] * 2
+        nb.ok("%pull mine -r 0")
+        assert nb.ok(REGISTERED).value == "(True, 1, 1, 1, True)"
+    nb.ok("o.n = 1")
+    assert rank_values(nb, "o.n, " + REGISTERED, 2) == [(1, (True, 1, 1, 1, True))] * 2
+    nb.ok("class Two(Base):\n    pass\nBase.made.pop(); None")  # a change in place of Base
+    assert rank_values(nb, "sorted(Base.registry), Base.registry['Two'] is Two", 2) == [(["One", "Two"], True)] * 2
+
+
+def test_a_class_whose_making_needs_more_than_its_bases(nb):
+    nb.ok("class Keyed:\n    def __init_subclass__(cls, key, **more):\n        cls.key = key\nclass K(Keyed, key='k'):\n    pass\nk = K()")
+    assert rank_values(nb, "k.key, K.key, K.__bases__ == (Keyed,), isinstance(k, Keyed)", 2) == [("k", "k", True, True)] * 2
+    nb.ok("class Root:\n    kinds = []\n    def __init_subclass__(cls):\n        Root.kinds.append(cls)\nclass Leaf(Root):\n    pass\nleaf = Leaf()")
+    assert rank_values(nb, "type(leaf).__name__", 2) == ["Leaf"] * 2
