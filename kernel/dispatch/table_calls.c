@@ -20,11 +20,14 @@ static bool is_table(struct slice code)
 
 bool table_calls_take(struct notebook *nb, struct cell *c)
 {
+    struct cell **last = &nb->meanwhile.tables;
+
     if (!nb->cell || !is_table(slice_of(c->from.text, c->from.text_size)))
         return false;
     rank_table_begin(c);
-    c->from.next = nb->meanwhile.tables;
-    nb->meanwhile.tables = c;
+    while (*last)
+        last = &(*last)->from.next;
+    *last = c;
     table_calls_tick(nb);
     return true;
 }

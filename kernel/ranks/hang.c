@@ -15,10 +15,10 @@
 /* looks before a notice; it is unlikely that all of them find a loop at the same place */
 #define LOOKS 4u
 
-/* what to do if the rank that is waited for has ended the cell */
+/* what to do if all ranks that are elsewhere have ended the cell */
 #define ENDED                                                                                      \
-    ". Nobody comes there any more: interrupt the cell, and give all ranks equally many batches "  \
-    "(drop_last, or torch's Join)"
+    ". Ranks that have ended the cell do not join the collective any more: interrupt the cell. "   \
+    "Usually the ranks had unequal numbers of batches (use drop_last, or torch's Join)"
 
 struct cell_hang {
     uint64_t due_ns;   /* the next look, without the time at breakpoints; NEVER: off */
@@ -230,6 +230,16 @@ static int add_absent(const struct cell *c, struct buf *out)
     return rc < 0 ? rc : buf_add_text(out, "");
 }
 
+static bool all_others_ended(const struct cell *c, const struct member *waiting)
+{
+    if (waiting->waits != WAITS_IN_COLLECTIVE)
+        return false;
+    for (size_t k = 0; k < c->n; k++)
+        if (!same_place(waiting, &c->member[k]) && c->member[k].state == MEMBER_RUNNING)
+            return false;
+    return true;
+}
+
 /* elsewhere NULL: all ranks are at the same place. */
 static void tell(struct cell *c, const struct member *waiting, const struct member *elsewhere)
 {
@@ -252,7 +262,7 @@ static void tell(struct cell *c, const struct member *waiting, const struct memb
             elsewhere->state == MEMBER_RUNNING ? "in " : "",
             elsewhere->state == MEMBER_RUNNING ? elsewhere->place
                                                : "at the end of the cell already",
-            elsewhere->state == MEMBER_RUNNING ? "" : ENDED, absent.p ? absent.p : "");
+            absent.p ? absent.p : "", all_others_ended(c, waiting) ? ENDED : "");
     buf_release(&who);
     buf_release(&others);
     buf_release(&absent);

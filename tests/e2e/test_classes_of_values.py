@@ -24,6 +24,8 @@ READ = {
                           "x(torch.ones(2)).shape", "x.eval()"),
     "dates as an index": ("import pandas as pd\nx = pd.DataFrame({'a': range(5)}, index=pd.date_range('2020', periods=5))",
                           "print(x); x.index.min(); x.index.hour; x.resample('2D').sum()", "x.iloc[0, 0] = 7"),
+    "nullable numbers and text": ("import pandas as pd\nx = {1: pd.array([1, 2, None]), 2: pd.Series(['a', None], dtype='string'), 3: pd.Categorical(list('ab'))}",
+                                  "print(x); [len(v) for v in x.values() if hasattr(v, 'dtype')]", "x[4] = 1"),
     "durations and time zones": ("import pandas as pd\nx = {1: pd.timedelta_range('1h', periods=3), 2: pd.date_range('2020', periods=3, tz='UTC'), "
                                  "3: pd.period_range('2020', periods=3)}", "print(x); [i.min() for i in x.values() if hasattr(i, 'min')]", "x[4] = 1"),
 }
@@ -106,6 +108,33 @@ class P(metaclass=Reg):
     pass
 o, p = One(), P()
 """
+BASES = ["abc.ABC", "typing.Generic[T]", "Slotted", "object", "typing.Protocol"]
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_hooks_of_classes_with_many_kinds_of_bases(nb, base):
+    nb.ok("import abc, typing\nT = typing.TypeVar('T')\nclass Slotted:\n    __slots__ = ()\nclass Plugin(%s):\n    made = []\n"
+          "    def __init_subclass__(cls, **more):\n        super().__init_subclass__(**more)\n        cls.tag = cls.__name__.lower()\n"
+          "        Plugin.made.append(cls.__name__)\nclass One(Plugin):\n    def go(self):\n        return One\nx = One()" % base)
+    bases = nb.ok("[c.__name__ for c in One.__mro__]").value
+    assert rank_values(nb, "x.tag, x.go() is One, [c.__name__ for c in One.__mro__]", 2) == [("one", True, values(nb.ok(bases)))] * 2
+    assert rank_values(nb, "Plugin.made", 2) == [["One"]] * 2
+    nb.ok("x.n = 1")
+    assert rank_values(nb, "x.n", 2) == [1, 1]
+    assert nb.ok("Plugin.made, One.tag").value == "(['One'], 'one')"
+    assert nb.ok("%%distribute -n 2\nclass Two(One):\n    pass\nTwo.tag").value == "'two'", "the hook is there for classes of ranks"
+
+
+@pytest.mark.parametrize("make", ["@dataclasses.dataclass\nclass C:\n    lr: float = 0.1", "class C:\n    'A class.'\n    lr = 0.1\n    def go(self):\n        return C",
+                                  "@dataclasses.dataclass(slots=True)\nclass C:\n    lr: float = 0.1\n    n: int = 0"])
+def test_a_class_that_ranks_have_made_is_no_conflict(nb, make):
+    nb.ok("%%distribute -n 2\nimport dataclasses\n" + make + "\nc = C()")
+    nb.ok("%pull c -r 0")
+    for k in range(2):
+        nb.ok("c.lr = %d" % k)
+        assert rank_values(nb, "c.lr", 1) == [k]
+
+
 REGISTERED = "(Base.registry['One'] is One, Base.registry['One']().go(), len(Base.made), len(Reg.all), Reg.all[0] is P)"
 
 
@@ -124,5 +153,10 @@ def test_a_class_that_is_there_is_not_made_again(nb):
 def test_a_class_whose_making_needs_more_than_its_bases(nb):
     nb.ok("class Keyed:\n    def __init_subclass__(cls, key, **more):\n        cls.key = key\nclass K(Keyed, key='k'):\n    pass\nk = K()")
     assert rank_values(nb, "k.key, K.key, K.__bases__ == (Keyed,), isinstance(k, Keyed)", 2) == [("k", "k", True, True)] * 2
+    nb.ok("import abc\nclass Keyed(abc.ABC):\n    def __init_subclass__(cls, key, **more):\n        super().__init_subclass__(**more)\n        cls.key = key\n"
+          "class K(Keyed, key='k'):\n    pass\nk = K()")
+    assert rank_values(nb, "k.key, K.__bases__ == (Keyed,), isinstance(k, Keyed)", 2) == [("k", True, True)] * 2
+    nb.ok("k.n = 1")
+    assert rank_values(nb, "k.n", 2) == [1, 1]
     nb.ok("class Root:\n    kinds = []\n    def __init_subclass__(cls):\n        Root.kinds.append(cls)\nclass Leaf(Root):\n    pass\nleaf = Leaf()")
     assert rank_values(nb, "type(leaf).__name__", 2) == ["Leaf"] * 2

@@ -48,4 +48,4 @@ def test_processes_by_accelerators_get_a_gpu_each(nb):
         cell = nb.run("cellspan.distributed(%s)(f).distributed()" % given)
         cell.assert_error("RuntimeError")
         assert "GPUs were unable to be found on this machine" in cell.reply["evalue"], cell.shown
-        assert "@cellspan.distributed(n=2) runs on processors" in cell.reply["evalue"], cell.shown
+        assert "use @cellspan.distributed(n=2) to run on processors" in cell.reply["evalue"], cell.shown

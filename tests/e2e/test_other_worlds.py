@@ -97,7 +97,7 @@ def test_a_cell_that_makes_the_group_runs_again(nb):
         assert nb.ok("%%%%distribute -n %d\n" % size + makes + SUM, limit=120).value == "(%d, %d)" % (size, size)
     told = nb.run("%%distribute -n 2\nfrom datetime import timedelta\ndist.init_process_group('gloo', timeout=timedelta(seconds=5))", limit=60)
     told.assert_error("ValueError")
-    assert "torch.distributed.destroy_process_group() ends it" in told.error["evalue"] and "twice" in told.error["evalue"], told.error
+    assert "use it, or end it first by torch.distributed.destroy_process_group()" in told.error["evalue"] and "twice" in told.error["evalue"], told.error
     nb.ok("%%distribute -n 2\ndist.destroy_process_group()\n" + makes + SUM, limit=60)
     nb.run("%%distribute -n 2 -r 1\nimport os\nos._exit(1)", limit=60).assert_error("RankDied")
     assert nb.ok("%%distribute -n 2\n" + makes + SUM, limit=120).value == "(2, 2)", "after a loss, too"

@@ -64,6 +64,15 @@ def test_a_pull_of_what_some_ranks_lack_names_those_that_have_it(nb):
     nb.ok("%%distribute -n 2\nimport os\nrank = int(os.environ['RANK'])", limit=120)
 
 
+def test_what_home_deletes_after_it_pulled_from_two_ranks_stays_there(nb):
+    nb.ok("own = [1]")
+    nb.ok("%%distribute -n 2\nown.append(rank)")
+    nb.ok("%pull own -r 0")
+    nb.ok("%pull own -r 1")
+    nb.ok("del own")
+    assert rank_values(nb, "own", 2) == [[1, 0], [1, 1]], "home has no copy of rank 0's"
+
+
 def test_pull_of_a_range_is_a_list_whatever_its_length(nb):
     nb.ok("%%distribute -n 2\nlength = rank + 7")
     nb.ok("%pull length -r 0-0")

@@ -22,8 +22,7 @@ extern PyMethodDef names_methods[];
 extern PyMethodDef memory_methods[];
 
 /* ---- unshared.c ---- */
-/* unshared() of cellspan._link: a pickle that does not depend on which equal texts are one object.
- */
+/* unshared() of cellspan._link: the same bytes for equal texts, one object or several. */
 extern PyMethodDef unshared_methods[];
 
 /* ---- process.c ---- */

@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX 256u /* bytes; longer texts stay references: few are interned */
-
 /* The opcodes of pickle that matter here; see Lib/pickletools.py of CPython. */
 enum {
     FRAME = 0x95,
     MEMOIZE = 0x94,
     BINGET = 'h',
     LONG_BINGET = 'j',
+    TEXT = 0xff, /* ours: a text that was there before */
     SHORT_BINUNICODE = 0x8c,
     BINUNICODE = 'X',
     SHORT_BINBYTES = 'C',
@@ -23,15 +22,16 @@ enum {
 
 /* What the memo has under a number. */
 struct memo {
-    const unsigned char *text; /* the whole operation, if it is a short text; else NULL */
-    size_t size;               /* of it */
-    uint32_t number;           /* else: among those that are no short texts */
+    bool is_text;
+    uint32_t number; /* among the different texts, or among all others */
 };
 
 struct unshared {
     struct memo *memo; /* owned, n of them */
     size_t n, room;
     uint32_t others;
+    PyObject *texts; /* owned: the operation that makes a text -> its number */
+    uint32_t text;   /* the number of the last one */
     struct buf out;
 };
 
@@ -99,16 +99,45 @@ static size_t size_at(const unsigned char *p, size_t left)
     return more <= left - 1 - bytes ? 1 + bytes + (size_t)more : 0;
 }
 
-static bool is_short_text(const unsigned char *p, size_t size)
+static bool makes_text(unsigned char op)
 {
-    return (*p == SHORT_BINUNICODE || *p == BINUNICODE || *p == SHORT_BINBYTES || *p == BINBYTES) &&
-           size <= TEXT_MAX;
+    return op == SHORT_BINUNICODE || op == BINUNICODE || op == SHORT_BINBYTES || op == BINBYTES;
 }
 
-static int memoize(struct unshared *u, const unsigned char *before, size_t size)
+/* op: LONG_BINGET, or TEXT, which no pickle has. */
+static int refer(struct unshared *u, unsigned char op, uint32_t number)
 {
-    const bool text = size && is_short_text(before, size);
+    unsigned char made[5] = { op };
 
+    for (size_t i = 0; i < 4; i++)
+        made[1 + i] = (unsigned char)(number >> (8 * i));
+    return buf_add(&u->out, made, sizeof made);
+}
+
+/* Writes a text where it comes first, and refers to it from then on. -1: a Python exception. */
+static int add_text(struct unshared *u, const unsigned char *p, size_t size)
+{
+    PyObject *key = PyBytes_FromStringAndSize((const char *)p, (Py_ssize_t)size), *number;
+    int rc = -1;
+
+    if (!key)
+        return -1;
+    if ((number = PyDict_GetItemWithError(u->texts, key))) {
+        u->text = (uint32_t)PyLong_AsUnsignedLong(number);
+        rc = refer(u, TEXT, u->text);
+    } else if (!PyErr_Occurred()) {
+        u->text = (uint32_t)PyDict_Size(u->texts);
+        if ((number = PyLong_FromUnsignedLong(u->text))) {
+            rc = PyDict_SetItem(u->texts, key, number) < 0 ? -1 : buf_add(&u->out, p, size);
+            Py_DECREF(number);
+        }
+    }
+    Py_DECREF(key);
+    return rc;
+}
+
+static int memoize(struct unshared *u, bool is_text)
+{
     if (u->n == u->room) {
         const size_t room = u->room ? 2 * u->room : 256;
         struct memo *more = realloc(u->memo, room * sizeof *more);
@@ -118,32 +147,23 @@ static int memoize(struct unshared *u, const unsigned char *before, size_t size)
         u->memo = more;
         u->room = room;
     }
-    u->memo[u->n++] = (struct memo){ text ? before : NULL, text ? size : 0,
-                                     text ? 0 : u->others++ };
-    return text ? 0 : buf_add(&u->out, "\x94", 1);
+    u->memo[u->n++] = (struct memo){ is_text, is_text ? u->text : u->others++ };
+    return is_text ? 0 : buf_add(&u->out, "\x94", 1);
 }
 
 /* -1: memory is out; 1: there is no such number. */
 static int get(struct unshared *u, uint64_t number)
 {
-    const struct memo *m;
-    unsigned char op[5] = { LONG_BINGET };
-
     if (number >= u->n)
         return 1;
-    m = &u->memo[number];
-    if (m->text)
-        return buf_add(&u->out, m->text, m->size);
-    for (size_t i = 0; i < 4; i++)
-        op[1 + i] = (unsigned char)(m->number >> (8 * i));
-    return buf_add(&u->out, op, sizeof op);
+    return refer(u, u->memo[number].is_text ? TEXT : LONG_BINGET, u->memo[number].number);
 }
 
-/* -1: memory is out; 1: the pickle has what is not known here. */
+/* -1: memory is out, or a Python exception; 1: the pickle has what is not known here. */
 static int write_all(struct unshared *u, const unsigned char *p, size_t left)
 {
-    const unsigned char *before = p; /* the operation before this one; frames are none */
-    size_t before_size = 0, size;
+    bool after_text = false; /* frames do not count */
+    size_t size;
     int rc = 0;
 
     for (; rc == 0 && left; p += size, left -= size) {
@@ -152,13 +172,14 @@ static int write_all(struct unshared *u, const unsigned char *p, size_t left)
         if (*p == FRAME)
             continue;
         if (*p == MEMOIZE)
-            rc = memoize(u, before, before_size);
+            rc = memoize(u, after_text);
         else if (*p == BINGET || *p == LONG_BINGET)
             rc = get(u, number_at(p + 1, size - 1));
+        else if (makes_text(*p))
+            rc = add_text(u, p, size);
         else
             rc = buf_add(&u->out, p, size);
-        before = p;
-        before_size = size;
+        after_text = makes_text(*p);
     }
     return rc;
 }
@@ -173,13 +194,16 @@ static PyObject *unshared(PyObject *Py_UNUSED(module), PyObject *pickle)
 
     if (PyBytes_AsStringAndSize(pickle, &p, &n) < 0)
         return NULL;
+    if (!(u.texts = PyDict_New()))
+        return NULL;
     rc = write_all(&u, (const unsigned char *)p, (size_t)n);
     if (rc < 0)
-        made = PyErr_NoMemory();
+        made = PyErr_Occurred() ? NULL : PyErr_NoMemory();
     else if (rc == 0)
         made = PyBytes_FromStringAndSize(u.out.p, (Py_ssize_t)u.out.n);
     else
         Py_INCREF(made = pickle);
+    Py_DECREF(u.texts);
     free(u.memo);
     buf_release(&u.out);
     return made;
@@ -187,7 +211,7 @@ static PyObject *unshared(PyObject *Py_UNUSED(module), PyObject *pickle)
 
 PyMethodDef unshared_methods[] = {
     { "unshared", unshared, METH_O,
-      "unshared(pickle) -> bytes, in which each short text is written wherever it stands, in place of a reference. A pickle of an unknown "
-      "kind is returned as it is." },
+      "unshared(pickle) -> bytes that are the same for equal texts whether these are one object or several. (No pickle any more.) A pickle "
+      "of an unknown kind is returned as it is." },
     { NULL, NULL, 0, NULL },
 };

@@ -260,6 +260,38 @@ static void home_ends(void)
     world_close(&w);
 }
 
+static void tables_while_ranks_run(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_at_home(&w, &clock);
+    call(&w, 7, "%%distribute\nf()");
+    call(&w, 8, "%ranks");
+    ok(!w.nb->calls && times(&w, "send GAUGES") == 1 && !times(&w, "send RETURN"),
+       "%%ranks does not wait for the call that runs: the nodes are asked");
+    pass(&w, 3 * NS_PER_S);
+    ok(times(&w, "send RETURN 1") == 1 && sent(&w, "\"state\"") && w.nb->cell,
+       "the table comes at the latest after some seconds, and the call runs on");
+    call(&w, 9, "%ranks stop");
+    ok(w.nb->calls && times(&w, "send RETURN 1") == 1, "other commands wait for the call's end");
+    both_return(&w);
+    ok(times(&w, "send RETURN 1") >= 2, "it returns as usual");
+    world_close(&w);
+    open_at_home(&w, &clock);
+    call(&w, 7, "%%distribute\nf()");
+    call(&w, 8, "%ranks");
+    exited(&w, SPAN_WORKER_HOME, 1, 9);
+    pass(&w, 3 * NS_PER_S);
+    ok(!times(&w, "send RETURN") && !w.nb->meanwhile.tables,
+       "when home ends, nobody waits for the table any more");
+    world_close(&w);
+    open_at_home(&w, &clock);
+    call(&w, 7, "%%distribute\nf()");
+    call(&w, 8, "%ranks");
+    world_close(&w); /* what waits is freed */
+}
+
 int main(void)
 {
     small_values_come_with_return();
@@ -270,5 +302,6 @@ int main(void)
     what_ranks_bind_stays_newer();
     a_call_ends_that_comes_after_its_interrupt();
     home_ends();
+    tables_while_ranks_run();
     return plan_done();
 }

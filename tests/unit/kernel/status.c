@@ -460,7 +460,7 @@ static void who_is_waited_for_is_told_once(void)
     done(&w, 2, "ok", "", "");
     looks(&w, 75, NULL, in_torch);
     ok(logged(&w, "rank 1 waited in all_reduce") &&
-           logged(&w, "rank 0 is at the end of the cell already. Nobody comes there any more: "),
+           logged(&w, "rank 0 is at the end of the cell already. Ranks that have ended "),
        "the notice also names a rank that has ended the cell already");
     world_close(&w);
 }

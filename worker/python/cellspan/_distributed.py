@@ -56,6 +56,7 @@ class DistributedFunction:
         functools.update_wrapper(self, func)
         self.func = func
         self._settings = settings
+        self._has_gpus = False  # looked for, and found, by an earlier call
 
     def __call__(self, *args, **kwargs):
         __tracebackhide__ = True
@@ -70,8 +71,9 @@ class DistributedFunction:
         rank that fails, or TimeoutError. RuntimeError: each process is to get a GPU, and there is none."""
         __tracebackhide__ = True
         options = _options(self._settings)
-        if options["gpus"]:
-            gpus_of_the_group(options["on"], f"@cellspan.distributed(n={options['n'] or 2}) runs on processors")
+        if options["gpus"] and not self._has_gpus:
+            gpus_of_the_group(options["on"], f"use @cellspan.distributed(n={options['n'] or 2}) to run on processors")
+            self._has_gpus = True
         return launch(self.func, args, kwargs, gather=True, **options)
 
     def with_overrides(

@@ -143,6 +143,8 @@ def _joined_pandas(values, pandas):
         return pandas.concat(values)
     if isinstance(values[0], pandas.Index):
         return values[0].append(values[1:])
+    if isinstance(values[0], pandas.Categorical) and any(value.dtype != values[0].dtype for value in values):
+        return pandas.api.types.union_categoricals(values)
     if isinstance(values[0], pandas.api.extensions.ExtensionArray):
         return pandas.concat([pandas.Series(value) for value in values], ignore_index=True).array
     return values

@@ -58,11 +58,9 @@ class Capture:
         self.user_ns = user_ns
         self.limit = _link.capture_limit() if limit is None else limit
         self.hidden = OWN | set(hidden)
-        self._known = {}
-        self._submodules = {}
-        self._tied = []
+        self._known, self._submodules = {}, {}
+        self._tied, self._writes = [], {}  # _writes: globals that functions assign which are sent with the cell
         self._assigned = []  # (name, version) of names that the last cell assigns and that are not sent
-        self._writes = {}  # globals that functions assign which are sent with the cell
         self._versions = itertools.count(1)
         self._changes = Assigned()
         self._parts = Parts(self._versions)
@@ -71,6 +69,7 @@ class Capture:
         self._unseen = Unseen(user_ns)
         self._deleted = {}  # names (in order) that were captured and that home has deleted
         self._pushing = False
+        self.lists = set()  # names that the last cell reads and that are lists of all ranks' values
         self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
         self._cells = 0  # number of home's cells that have begun
 

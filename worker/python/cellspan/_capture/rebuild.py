@@ -143,36 +143,45 @@ def make_class(make, at, *args):
     known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[at])
     if known is not None:
         return known
-    if any(base in _received for base in _hooks(args[2])):  # what they note comes with their own state
-        return made_quietly(make, args)
+    hooks = _hooks(make, args)
+    if any(cls in _received for cls in hooks):  # the classes that a hook notes are in the state of the hook's own class, which travels
+        return made_quietly(make, args, hooks)
     try:
         return make(*args)
-    except Exception:
-        return made_quietly(make, args)
+    except Exception:  # a hook may want arguments, or names that have not come yet
+        return made_quietly(make, args, hooks)
 
 
-def _hooks(bases):
-    """The classes whose __init_subclass__ is called for a class with these bases."""
-    return [cls for base in bases for cls in getattr(base, "__mro__", ()) if "__init_subclass__" in cls.__dict__] if type(bases) is tuple else []
+def _hooks(make, args, of_packages=False):
+    """The classes whose __init_subclass__ is called for this new class: those of the notebook, or also those of packages."""
+    if make.__name__ != "_make_skeleton_class":
+        return []
+    every = {cls for base in types.resolve_bases(args[2]) for cls in getattr(base, "__mro__", ()) if "__init_subclass__" in cls.__dict__}
+    return [cls for cls in every if cls in _received or cls.__module__ == "__main__" or (of_packages and cls.__module__.partition(".")[0] not in PYTHONS)]
 
 
-class _Quiet:
-    def __init_subclass__(cls, **kwargs):
-        """Takes the place of that of the user's, which may want arguments, or names that have not come yet."""
+PYTHONS = ("builtins", "typing", "typing_extensions", "abc", "enum", "collections")  # modules whose hooks a class needs
+_making = threading.RLock()
 
 
-def made_quietly(make, args):
-    """make(*args), an empty class, if possible without a call of the user's __init_subclass__."""
-    if make.__name__ == "_make_skeleton_class" and any(base is not object for base in args[2]):
+def made_quietly(make, args, hooks=None):
+    """make(*args), an empty class, without a call of these classes' __init_subclass__. hooks None: of all but Python's own."""
+    with _making:
+        kept = [(cls, cls.__dict__["__init_subclass__"]) for cls in (_hooks(make, args, True) if hooks is None else hooks)]
         try:
-            made = make(*args[:2], (_Quiet, *args[2]), *args[3:])
-            made.__bases__ = tuple(base for base in made.__bases__ if base is not _Quiet)
-            if "__orig_bases__" in made.__dict__:
-                made.__orig_bases__ = args[2]
-            return made
-        except Exception:  # noqa: BLE001, S110 - the user's metaclass, or a base of another layout
-            pass
-    return make(*args)
+            for cls, _ in kept:
+                type.__setattr__(cls, "__init_subclass__", _silent(cls))
+            return make(*args)
+        finally:
+            for cls, hook in kept:
+                type.__setattr__(cls, "__init_subclass__", hook)
+
+
+def _silent(owner):
+    def __init_subclass__(cls, **kwargs):
+        super(owner, cls).__init_subclass__()
+
+    return classmethod(__init_subclass__)
 
 
 pickled_here = weakref.WeakSet()  # classes

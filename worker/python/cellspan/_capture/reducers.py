@@ -209,7 +209,7 @@ class Pickler(cloudpickle.Pickler, Found):
         self._parallel = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
-        self._dated = getattr(sys.modules.get("pandas._libs.arrays"), "NDArrayBacked", None)
+        self._with_cache = _arrays_with_cache()
 
     def reducer_override(self, obj):
         kind = type(obj)
@@ -235,7 +235,7 @@ class Pickler(cloudpickle.Pickler, Found):
             state = (_attributes(obj, attributes), *more)
             args = (make, rebuild.TRACKED[make.__name__], *_with_slots(obj, args))
             return rebuild.make_class, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
-        if self._dated and isinstance(obj, self._dated):
+        if self._with_cache and isinstance(obj, self._with_cache):
             return _without_cache(reduced if isinstance(reduced, tuple) else obj.__reduce_ex__(5))
         return reduced
 
@@ -363,25 +363,34 @@ def _attributes(cls, found):
     """The attributes of a class that cloudpickle has found, and texts that it has left out because a base has the same object: whether it
     is the same depends on how often the classes were loaded. Without __module__, which the empty class has already, and
     __slotnames__, which copyreg adds when an instance is pickled."""
-    own = {name: value for name, value in cls.__dict__.items() if name in found or type(value) is str}
-    return {name: value for name, value in {**own, **found}.items() if name not in ("__module__", "__slotnames__")}
+    every = {**{name: value for name, value in cls.__dict__.items() if type(value) is str}, **found}
+    return {name: every[name] for name in sorted(every) if name not in ("__module__", "__slotnames__")}
 
 
 def _with_slots(cls, args):
     """cloudpickle's arguments for an empty class, also with its __slots__, which it can't get later."""
     slots = cls.__dict__.get("__slots__")
-    if not slots or not isinstance(slots, (str, tuple, list, dict)) or issubclass(cls, enum.Enum):  # NamedTuple has empty ones
+    named = typing.NamedTuple in cls.__dict__.get("__orig_bases__", ())  # it sets them itself, and refuses others
+    if not isinstance(slots, (str, tuple, list, dict)) or named or issubclass(cls, enum.Enum):
         return args
     return (*args[:3], {**args[3], "__slots__": slots}, *args[4:])
 
 
+def _arrays_with_cache():
+    """pandas' classes of arrays that keep a cache."""
+    places = (("pandas._libs.arrays", "NDArrayBacked"), ("pandas.core.arrays.masked", "BaseMaskedArray"))
+    return tuple(getattr(sys.modules[module], name) for module, name in places if hasattr(sys.modules.get(module), name))
+
+
 def _without_cache(reduced):
-    """What pandas pickles of an array of dates or durations, without the cache that it fills when somebody looks at the array."""
-    if len(reduced) < 3 or not isinstance(reduced[2], tuple) or not isinstance(reduced[2][-1], dict):
+    """What pandas pickles of an array, without the cache that it fills when somebody looks at the array."""
+    state = reduced[2] if len(reduced) > 2 else None
+    if isinstance(state, dict):
+        return (*reduced[:2], {name: value for name, value in state.items() if name != "_cache"}, *reduced[3:])
+    if not isinstance(state, tuple) or not 2 <= len(state) <= 3 or not all(isinstance(more, dict) for more in state[2:]):
         return reduced
-    *state, attributes = reduced[2]
-    attributes = {name: value for name, value in attributes.items() if name != "_cache"}
-    return (*reduced[:2], (*state, *([attributes] if attributes else [])), *reduced[3:])
+    attributes = {name: value for name, value in (state[2] if len(state) > 2 else {}).items() if name != "_cache"}
+    return (*reduced[:2], (*state[:2], attributes), *reduced[3:])  # pandas 2 loads no state without these
 
 
 class GradPickler(Pickler):

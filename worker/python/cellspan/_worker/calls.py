@@ -104,7 +104,7 @@ class _Loggers:
         self.states = [(root, *_state(root))]
         # No function is called for each: a call of an empty function must stay fast, and torch has 150 loggers.
         self.states += [
-            (one, one.level, one.propagate, one.disabled, one.handlers[:])
+            (one, one.level, one.propagate, one.disabled, one.handlers[:], one.filters[:])
             for one in list(self.manager.loggerDict.values())
             if one.__class__ is not logging.PlaceHolder
         ]
@@ -113,23 +113,27 @@ class _Loggers:
         changed = [
             state
             for state in self.states
-            if state[1] != state[0].level or state[4] != state[0].handlers or state[2] != state[0].propagate or state[3] != state[0].disabled
+            if state[1] != state[0].level
+            or state[4] != state[0].handlers
+            or state[2] != state[0].propagate
+            or state[3] != state[0].disabled
+            or state[5] != state[0].filters
         ]
         known = {state[0] for state in self.states}
         changed += [
-            (one, logging.NOTSET, True, False, [])
+            (one, logging.NOTSET, True, False, [], [])
             for name, one in list(self.manager.loggerDict.items())
             if one not in known and one.__class__ is not logging.PlaceHolder and not _is_of_package(name)
         ]
         if changed or self.manager.disable != self.disable:
             self.manager.disable = self.disable
             for logger, *state in changed:
-                logger.level, logger.propagate, logger.disabled, logger.handlers[:] = state
+                logger.level, logger.propagate, logger.disabled, logger.handlers[:], logger.filters[:] = state
             self.manager._clear_cache()  # the cache of enabled levels
 
 
 def _state(logger):
-    return logger.level, logger.propagate, logger.disabled, logger.handlers[:]
+    return logger.level, logger.propagate, logger.disabled, logger.handlers[:], logger.filters[:]
 
 
 def _is_of_package(name):

@@ -17,6 +17,8 @@ from .._base.imports import when_imported
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag", "pg_coalesce_state", "comms")
 
 hidden = {}  # {world: Aside}
+_made = {}  # {world size: the world and the arguments with which its group was made}
+STORE = 6  # init_process_group() with so many arguments has a store
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 
 
@@ -150,6 +152,7 @@ def _destroying(real):
     @functools.wraps(real)
     def destroy_process_group(*args, **given):
         __tracebackhide__ = True
+        _made.pop(os.environ.get("WORLD_SIZE"), None)
         _keep()
         return real(*args, **given)
 
@@ -167,8 +170,7 @@ def _making(real):
 
 
 def _once(real):
-    """As _making(), and see watch()."""
-    made = {}  # {world size: the world and the arguments of the last call}
+    """init_process_group() for a process that stays: see watch()."""
     make = _making(real)
 
     @functools.wraps(real)
@@ -176,10 +178,11 @@ def _once(real):
         __tracebackhide__ = True
         world = [os.environ.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT")]
         call, c10d = (world, args, given), _c10d()
-        if c10d is not None and c10d._world.default_pg is not None and _equal(made.get(world[0]), call):
+        if c10d is not None and c10d._world.default_pg is not None and _equal(_made.get(world[0]), call):
             return
         make(*args, **given)
-        made[world[0]] = call
+        if len(args) < STORE and given.get("store") is None:  # a store must end with its group
+            _made[world[0]] = call
 
     return init_process_group
 

@@ -196,10 +196,7 @@ def _take_back(size):
 def explained(text):
     """An explanation of an error with this text: torch.distributed is initialised already, or for another world; else ""."""
     if TWICE in text:
-        return (
-            "an earlier cell or call has made the process group, with other arguments: torch.distributed.destroy_process_group() ends it, "
-            "and --init takes the one that is there"
-        )
+        return "the process group is there already: use it, or end it first by torch.distributed.destroy_process_group()"
     if UNINITIALISED not in text or not groups.hidden:
         return ""
     sizes = " and ".join(sorted((str(size) for size in groups.hidden), key=lambda size: (len(size), size)))
