@@ -178,19 +178,22 @@ static enum cell_outcome bind_look(struct cell *c)
 
 static void bind_reply(struct cell *c, const struct span *reply, const json_t *content)
 {
+    json_t *expressions = json_object_get(content, "user_expressions");
+    const bool is_bind = json_object_size(expressions) == 0;
+
     if (c->bind.waiting == 0)
         return;
     c->bind.waiting--;
-    if (json_object_size(json_object_get(content, "user_expressions"))) {
+    if (!is_bind) {
         json_decref(c->bind.expressions);
-        c->bind.expressions = json_incref(json_object_get(content, "user_expressions"));
+        c->bind.expressions = json_incref(expressions);
     }
     if (!slice_is(reply->v[F_REPLY_STATUS].s, "ok"))
         cell_fail_in_words(c, text_field(content, "ename"),
                            "home could not load the value: ", text_slice(content, "evalue"));
     else if (c->plan.gather && c->bind.waiting == 0)
         show_result(c, content);
-    else if (!c->bad && run_pulls_values(c) && !c->plan.into &&
+    else if (is_bind && run_pulls_values(c) && !c->plan.into &&
              group_pulled(c->group, c->member[0].rank, c->plan.names) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
 }

@@ -219,15 +219,6 @@ static bool rank_forgets(struct rank *r, const char *name)
     return json_object_del(r->keeps, name) == 0 || known;
 }
 
-/* Has home pulled this rank's value, and another rank's since? Then home has no copy of it. */
-static bool is_someones_own(const struct group *g, const struct ranks *to, const char *name)
-{
-    RANKS_EACH (k, to)
-        if (name && json_is_false(json_object_get(g->rank[k].pulled, name)))
-            return true;
-    return false;
-}
-
 json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured)
 {
     json_t *found = json_array(), *one;
@@ -236,8 +227,6 @@ json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *cap
     json_array_foreach (json_object_get(captured, "deleted"), at, one) {
         bool known = false;
 
-        if (is_someones_own(g, to, json_string_value(one)))
-            continue;
         for (long k = json_is_string(one) ? ranks_next(to, 0) : -1; k >= 0;
              k = ranks_next(to, (unsigned)k + 1))
             known = rank_forgets(&g->rank[k], json_string_value(one)) || known;

@@ -150,7 +150,7 @@ def test_a_class_that_is_there_is_not_made_again(nb):
     assert rank_values(nb, "sorted(Base.registry), Base.registry['Two'] is Two", 2) == [(["One", "Two"], True)] * 2
 
 
-def test_a_class_whose_making_needs_more_than_its_bases(nb):
+def test_a_class_whose_making_needs_more_than_its_bases(nb, tmp_path):
     nb.ok("class Keyed:\n    def __init_subclass__(cls, key, **more):\n        cls.key = key\nclass K(Keyed, key='k'):\n    pass\nk = K()")
     assert rank_values(nb, "k.key, K.key, K.__bases__ == (Keyed,), isinstance(k, Keyed)", 2) == [("k", "k", True, True)] * 2
     nb.ok("import abc\nclass Keyed(abc.ABC):\n    def __init_subclass__(cls, key, **more):\n        super().__init_subclass__(**more)\n        cls.key = key\n"
@@ -158,5 +158,11 @@ def test_a_class_whose_making_needs_more_than_its_bases(nb):
     assert rank_values(nb, "k.key, K.__bases__ == (Keyed,), isinstance(k, Keyed)", 2) == [("k", True, True)] * 2
     nb.ok("k.n = 1")
     assert rank_values(nb, "k.n", 2) == [1, 1]
+    (tmp_path / "plugs.py").write_text("class Keyed:\n    def __init_subclass__(cls, key, **more):\n        cls.key = key\n"
+                                       "class Named:\n    def __init_subclass__(cls):\n        if not hasattr(cls, 'name'): raise TypeError('needs name')\n")
+    nb.ok("import sys\nsys.path.insert(0, %r)\nimport plugs\nclass K(plugs.Keyed, key='k'):\n    pass\nclass N(plugs.Named):\n    name = 'n'\nk, n = K(), N()" % str(tmp_path))
+    assert rank_values(nb, "k.key, n.name, K.__bases__ == (plugs.Keyed,)", 2) == [("k", "n", True)] * 2
+    nb.ok("k.n = n.n = 1")
+    assert rank_values(nb, "k.n, n.n", 2) == [(1, 1)] * 2
     nb.ok("class Root:\n    kinds = []\n    def __init_subclass__(cls):\n        Root.kinds.append(cls)\nclass Leaf(Root):\n    pass\nleaf = Leaf()")
     assert rank_values(nb, "type(leaf).__name__", 2) == ["Leaf"] * 2

@@ -64,6 +64,14 @@ def test_large_parts(three):
     assert rank_values(three, "(big.shape, float(big[-1]))", 3) == [((10000000,), k * 1e7 - 1) for k in (1, 2, 3)]
 
 
+def test_parts_of_categories_that_differ(three):
+    three.ok("cats = pd.Categorical(list('abc'))\ngroup.scatter('cats', cats)")
+    three.ok("%%distribute\ncats = cats.remove_unused_categories()")
+    assert three.ok("back = group.gather('cats')\nlist(back), type(back).__name__").value == "(['a', 'b', 'c'], 'Categorical')"
+    three.ok("%%distribute\ncats = cats.as_ordered()")
+    assert three.ok("list(group.gather('cats'))").value == "['a', 'b', 'c']"
+
+
 def test_apply_and_map_of_a_group(three):
     assert values(three.ok("group.apply(lambda x, y=0: x + y + cellspan.rank(), 1, y=2)")) == [3, 4, 5]
     assert values(three.ok("group.map(lambda x: x * x, range(5), ranks=[1, 2])")) == [0, 1, 4, 9, 16]

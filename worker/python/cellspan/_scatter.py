@@ -6,6 +6,7 @@ same name does not replace it until home assigns that one again.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from . import _api
@@ -144,7 +145,8 @@ def _joined_pandas(values, pandas):
     if isinstance(values[0], pandas.Index):
         return values[0].append(values[1:])
     if isinstance(values[0], pandas.Categorical) and any(value.dtype != values[0].dtype for value in values):
-        return pandas.api.types.union_categoricals(values)
+        with contextlib.suppress(TypeError):  # ordered ones, or of several types, have no union
+            return pandas.api.types.union_categoricals(values)
     if isinstance(values[0], pandas.api.extensions.ExtensionArray):
         return pandas.concat([pandas.Series(value) for value in values], ignore_index=True).array
     return values

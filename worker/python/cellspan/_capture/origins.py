@@ -116,13 +116,14 @@ class Arrived:
 
 class Origin:
     """Where a name's value came from: kept: the bundle, or None; why: why there is none; arrived: its Arrived, or None; ident: the
-    value's id(); grads: the gradients that it had then, as {id: (weak reference, version)}; by_name: a weak reference to it if
-    reducers.is_by_name() then."""
+    value's id(); pulled: home has pulled it from here; grads: the gradients that it had then, as {id: (weak reference, version)};
+    by_name: a weak reference to it if reducers.is_by_name() then."""
 
-    __slots__ = ("kept", "why", "arrived", "ident", "grads", "by_name")
+    __slots__ = ("kept", "why", "arrived", "ident", "pulled", "grads", "by_name")
 
     def __init__(self, kept, why, arrived, value, grads):
-        self.kept, self.why, self.arrived, self.ident, self.grads = kept, why, arrived, id(value), grads
+        self.kept, self.why, self.arrived, self.ident = kept, why, arrived, id(value)
+        self.pulled, self.grads = grads is not None, grads or {}
         self.by_name = reducers.ref_by_name(value)
 
     def has_seen(self, grad):
@@ -147,12 +148,12 @@ class Origins:
 
     def came(self, names, fd=-1, size=0, grads=None, arrived=None):
         """These names now have the values of this bundle, at home as well. fd -1: its bytes are not here. grads: their grads_of(),
-        if the values were here before. arrived: their arrivals()."""
+        if the values were here before, and home has pulled them; else None. arrived: their arrivals()."""
         names, arrived = [name for name in names if not name.startswith(EACH_TIME)], arrived or {}
         complete = {name for name in names if name in arrived and arrived[name].is_complete()}
         kept, why = self._keep(fd, size) if len(complete) < len(names) else (None, "")
         for name in names:
-            self._of[name] = Origin(None if name in complete else kept, why, arrived.get(name), self.user_ns.get(name), grads or {})
+            self._of[name] = Origin(None if name in complete else kept, why, arrived.get(name), self.user_ns.get(name), grads)
             self._watched.discard(name)
             self.deleted.discard(name)
 
@@ -242,11 +243,12 @@ class Origins:
         return gone
 
     def home_deleted(self, names):
-        """Home has deleted these names: deletes those that are unchanged; those that the rank has changed are its own from now on."""
+        """Home has deleted these names: deletes those that are unchanged. Those that the rank has changed are its own from now on, also if
+        home has pulled them since."""
         for name, said in self.changed(names).items():
-            self._of.pop(name, None)
+            origin = self._of.pop(name, None)
             self._watched.discard(name)
-            if said == "same":
+            if said == "same" and not (origin and origin.pulled):
                 self.deleted.add(name)
                 del self.user_ns[name]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import sys
@@ -143,13 +144,13 @@ def make_class(make, at, *args):
     known = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(args[at])
     if known is not None:
         return known
-    hooks = _hooks(make, args)
-    if any(cls in _received for cls in hooks):  # the classes that a hook notes are in the state of the hook's own class, which travels
-        return made_quietly(make, args, hooks)
     try:
+        hooks = _hooks(make, args)
+        if any(cls in _received for cls in hooks):  # the classes that a hook notes are in the state of the hook's own class, which travels
+            return made_quietly(make, args, hooks)
         return make(*args)
-    except Exception:  # a hook may want arguments, or names that have not come yet
-        return made_quietly(make, args, hooks)
+    except Exception:  # a hook may want arguments, attributes, or names that have not come yet
+        return made_quietly(make, args)
 
 
 def _hooks(make, args, of_packages=False):
@@ -170,11 +171,13 @@ def made_quietly(make, args, hooks=None):
         kept = [(cls, cls.__dict__["__init_subclass__"]) for cls in (_hooks(make, args, True) if hooks is None else hooks)]
         try:
             for cls, _ in kept:
-                type.__setattr__(cls, "__init_subclass__", _silent(cls))
+                with contextlib.suppress(TypeError):  # a class of C, or whose metaclass is
+                    type.__setattr__(cls, "__init_subclass__", _silent(cls))
             return make(*args)
         finally:
             for cls, hook in kept:
-                type.__setattr__(cls, "__init_subclass__", hook)
+                with contextlib.suppress(TypeError):
+                    type.__setattr__(cls, "__init_subclass__", hook)
 
 
 def _silent(owner):

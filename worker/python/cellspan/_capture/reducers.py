@@ -209,7 +209,7 @@ class Pickler(cloudpickle.Pickler, Found):
         self._parallel = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
-        self._with_cache = _arrays_with_cache()
+        self._with_cache = getattr(sys.modules.get("pandas.core.arrays.base"), "ExtensionArray", None)
 
     def reducer_override(self, obj):
         kind = type(obj)
@@ -374,12 +374,6 @@ def _with_slots(cls, args):
     if not isinstance(slots, (str, tuple, list, dict)) or named or issubclass(cls, enum.Enum):
         return args
     return (*args[:3], {**args[3], "__slots__": slots}, *args[4:])
-
-
-def _arrays_with_cache():
-    """pandas' classes of arrays that keep a cache."""
-    places = (("pandas._libs.arrays", "NDArrayBacked"), ("pandas.core.arrays.masked", "BaseMaskedArray"))
-    return tuple(getattr(sys.modules[module], name) for module, name in places if hasattr(sys.modules.get(module), name))
 
 
 def _without_cache(reduced):

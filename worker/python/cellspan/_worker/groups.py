@@ -17,7 +17,7 @@ from .._base.imports import when_imported
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag", "pg_coalesce_state", "comms")
 
 hidden = {}  # {world: Aside}
-_made = {}  # {world size: the world and the arguments with which its group was made}
+_made = {}  # {world size: the id of its default group, the world and the arguments with which it was made}
 STORE = 6  # init_process_group() with so many arguments has a store
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 
@@ -152,7 +152,6 @@ def _destroying(real):
     @functools.wraps(real)
     def destroy_process_group(*args, **given):
         __tracebackhide__ = True
-        _made.pop(os.environ.get("WORLD_SIZE"), None)
         _keep()
         return real(*args, **given)
 
@@ -177,14 +176,20 @@ def _once(real):
     def init_process_group(*args, **given):
         __tracebackhide__ = True
         world = [os.environ.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT")]
-        call, c10d = (world, args, given), _c10d()
-        if c10d is not None and c10d._world.default_pg is not None and _equal(_made.get(world[0]), call):
+        call = (world, args, given)
+        if _default() is not None and _equal(_made.get(world[0]), (id(_default()), call)):
             return
         make(*args, **given)
         if len(args) < STORE and given.get("store") is None:  # a store must end with its group
-            _made[world[0]] = call
+            _made[world[0]] = (id(_default()), call)
 
     return init_process_group
+
+
+def _default():
+    """The default group, or None."""
+    c10d = _c10d()
+    return None if c10d is None else c10d._world.default_pg
 
 
 def _equal(a, b):

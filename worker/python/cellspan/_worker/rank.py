@@ -479,7 +479,7 @@ class Rank(Worker):
                 fd, size, answer["note"] = self._pack_pulled(number, found, flags & _link.FETCH_DICT, fields["limit"])
                 if flags & _link.FETCH_KEEP and fd >= 0:  # home has the same values from now on
                     grads, _ = self.attempt(number, self._origins.grads_of, found)
-                    self._origins.came(found, fd, size, grads, arrived)
+                    self._origins.came(found, fd, size, grads or {}, arrived)
         except KeyboardInterrupt as interrupt:
             error = interrupt
         if error is not None:  # an error of BIND, or a missing name
