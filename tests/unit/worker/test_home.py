@@ -234,7 +234,7 @@ def test_completion_counts_code_points_and_knows_types(home):
 
 def test_home_starts_without_what_only_ranks_need(settings):
     home = Home(env=settings)
-    home.run("import sys; [m for m in sys.modules if m in ('cloudpickle', 'cellspan._capture.reducers')]")
+    home.run("import sys; [m for m in sys.modules if m in ('cloudpickle', 'cellspan._capture.reducers', 'importlib.metadata')]")
     assert home.shown("execute_result")[-1]["data"]["text/plain"] == "[]"
     home.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from importlib import metadata
 
 from .imports import before_import
 
@@ -50,6 +49,8 @@ def _numbers(version):
 
 def version_of(package):
     """The version that is installed, or None."""
+    from importlib import metadata  # takes long to import, and most notebooks never ask
+
     module = sys.modules.get(package)
     try:
         return str(getattr(module, "__version__", None) or metadata.version(package))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import hashlib
 import os
 import signal
 import socket
@@ -171,6 +170,8 @@ def _made(path):
 def _taken_over(path):
     """Replaces a lock whose owner has ended, and returns the descriptor of the new one; None: the owner lives. The file is never
     away in between, since those who wait would take the library for made."""
+    import hashlib  # home would start later with it, and few notebooks build
+
     until = time.monotonic() + TURN_S
     with socket.socket(socket.AF_UNIX) as turn:  # one process of this machine at a time
         while True:
