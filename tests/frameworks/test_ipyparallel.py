@@ -22,13 +22,14 @@ MPI = [
      "import torch.distributed as dist\n\ndist.init_process_group(\"gloo\")\nsize = dist.get_world_size()\nrank = dist.get_rank()"),
     ("data = comm.scatter(data, root=0)", "mine = [None]\ndist.scatter_object_list(mine, data, src=0)\ndata = mine[0]"),
 ]
+ON_ENGINES = ("import ipyparallel as ipp\n\nipp.bind_kernel()", "import cellspan.px as ipp\n\nipp.bind_kernel()")
 # A notebook: (what takes the place of what, once each; words of the cells that go; words of cells that raise an exception;
 # what the outputs hold)
 NOTEBOOKS = {
     "Parallel Decorator and map": ([IMPORT, CLIENT], [], [], [
         "Simple, default map:  [0, 2, 4, 6, 8, 10, 12, 14, 16, 18]", "Submitted tasks, got ids:", "Using a parallel function:  [0, 2, 4"]),
     "Monte Carlo Options": ([IMPORT], [], [], ["Strike prices:", "30", "image/png"]),
-    "Parallel Magics": ([IMPORT], [], ["'invalid shape'", "rank 0 failed!"], [
+    "Parallel Magics": ([ON_ENGINES, IMPORT], [], ["'invalid shape'", "rank 0 failed!"], [
         "[0-3] 5", "<AsyncResult(%px): pending>", "%autopx enabled", "rank 0 failed!", "image/svg+xml", "[stderr:3] stderr2", "per loop"]),
     "progress": ([IMPORT], [], [], ["rank 3: done!", "application/vnd.jupyter.widget-view+json"]),
     "Using MPI with IPython Parallel": (MPI, [], [], ["[0, 1, 2, 3]", "{0: 0, 1: 1, 2: 2, 3: 3}", "'data': 16, 'rank': 3"]),
