@@ -126,3 +126,17 @@ const char *plan_at(struct slice cell, size_t at)
 
     return head_at(cell, at, &h) ? h.magic->name : NULL;
 }
+
+bool plan_is_ranks(struct slice cell, enum plan_ranks command, struct plan *plan)
+{
+    struct err err = { "" };
+    struct slice line;
+
+    if (plan_peek(cell, &line) != 1 || slice_has(line, '{') || slice_has(line, '$') ||
+        plan_parse(cell, line, plan, &err) < 0)
+        return false;
+    if (plan->kind == PLAN_RANKS && plan->ranks_do == command)
+        return true;
+    plan_release(plan);
+    return false;
+}

@@ -79,6 +79,9 @@ int plan_peek(struct slice cell, struct slice *line);
  * release. */
 MUST_USE int plan_parse(struct slice cell, struct slice line, struct plan *plan, struct err *err);
 void plan_release(struct plan *plan);
+/* Is the cell this command of %ranks, in a line that needs no expansion? Then the caller releases
+ * *plan. */
+bool plan_is_ranks(struct slice cell, enum plan_ranks command, struct plan *plan);
 
 /* The help text of a magic ("distribute", "push", …); the caller frees it. NULL: no such magic. */
 char *help_text(const char *magic);

@@ -2,28 +2,15 @@
  * threads (declared in private.h). */
 #include "kernel/dispatch/private.h"
 
-/* Is it `%ranks` alone? */
-static bool is_table(struct slice code)
-{
-    struct err err = { "" };
-    struct plan plan;
-    struct slice line;
-    bool ours;
-
-    if (plan_peek(code, &line) != 1 || slice_has(line, '{') || slice_has(line, '$') ||
-        plan_parse(code, line, &plan, &err) < 0)
-        return false;
-    ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_TABLE;
-    plan_release(&plan);
-    return ours;
-}
-
 bool table_calls_take(struct notebook *nb, struct cell *c)
 {
     struct cell **last = &nb->meanwhile.tables;
+    struct plan plan;
 
-    if (!nb->cell || !is_table(slice_of(c->from.text, c->from.text_size)))
+    if (!nb->cell ||
+        !plan_is_ranks(slice_of(c->from.text, c->from.text_size), PLAN_RANKS_TABLE, &plan))
         return false;
+    plan_release(&plan);
     rank_table_begin(c);
     while (*last)
         last = &(*last)->from.next;

@@ -20,17 +20,11 @@ static void answer(struct notebook *nb, struct request *r, const char *spec, str
 bool debug_rank_request(struct notebook *nb, struct request *r)
 {
     const struct slice code = text_slice(request_content(r), "code");
-    struct err err = { "" };
     struct plan plan;
-    struct slice line;
-    bool ours;
 
-    if (!nb->debugger || nb->queue.aborting || plan_peek(code, &line) != 1 ||
-        slice_has(line, '{') || slice_has(line, '$') || plan_parse(code, line, &plan, &err) < 0)
+    if (!nb->debugger || nb->queue.aborting || !plan_is_ranks(code, PLAN_RANKS_DEBUG, &plan))
         return false;
-    ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_DEBUG;
-    if (ours)
-        answer(nb, r, plan.ranks, code);
+    answer(nb, r, plan.ranks, code);
     plan_release(&plan);
-    return ours;
+    return true;
 }

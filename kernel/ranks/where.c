@@ -363,19 +363,13 @@ static void answer_beside(struct notebook *nb, struct request *r, const char *sp
 bool where_request(struct notebook *nb, struct request *r)
 {
     const struct slice code = text_slice(request_content(r), "code");
-    struct err err = { "" };
     struct plan plan;
-    struct slice line;
-    bool ours;
 
-    if (!nb->cell || nb->queue.aborting || plan_peek(code, &line) != 1 || slice_has(line, '{') ||
-        slice_has(line, '$') || plan_parse(code, line, &plan, &err) < 0)
+    if (!nb->cell || nb->queue.aborting || !plan_is_ranks(code, PLAN_RANKS_WHERE, &plan))
         return false;
-    ours = plan.kind == PLAN_RANKS && plan.ranks_do == PLAN_RANKS_WHERE;
-    if (ours)
-        answer_beside(nb, r, plan.ranks, code);
+    answer_beside(nb, r, plan.ranks, code);
     plan_release(&plan);
-    return ours;
+    return true;
 }
 
 bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)

@@ -132,11 +132,13 @@ def free_destroyed():
 
 def _wrap(stays):
     c10d = sys.modules["torch.distributed.distributed_c10d"]
-    for name, wrapper in (("destroy_process_group", _destroying), ("init_process_group", _once if stays else _making)):
+    for name, first in (("destroy_process_group", _keep), ("init_process_group", _destroyed.clear)):
         real = getattr(c10d, name, None)
         if real is None:
             continue
-        wrapped = wrapper(real)
+        wrapped = _preceded(real, first)
+        if stays and name == "init_process_group":
+            wrapped = _once(wrapped)
         setattr(c10d, name, wrapped)
         outer = sys.modules.get("torch.distributed")
         if getattr(outer, name, None) is real:
@@ -148,31 +150,22 @@ def _keep():
     _destroyed.extend(getattr(getattr(c10d, "_world", None), "pg_map", None) or ())
 
 
-def _destroying(real):
+def _preceded(real, first):
+    """A function that calls first() and then the real one."""
+
     @functools.wraps(real)
-    def destroy_process_group(*args, **given):
+    def called(*args, **given):
         __tracebackhide__ = True
-        _keep()
+        first()
         return real(*args, **given)
 
-    return destroy_process_group
+    return called
 
 
-def _making(real):
-    @functools.wraps(real)
-    def init_process_group(*args, **given):
-        __tracebackhide__ = True
-        _destroyed.clear()
-        return real(*args, **given)
-
-    return init_process_group
-
-
-def _once(real):
+def _once(make):
     """init_process_group() for a process that stays: see watch()."""
-    make = _making(real)
 
-    @functools.wraps(real)
+    @functools.wraps(make)
     def init_process_group(*args, **given):
         __tracebackhide__ = True
         world = [os.environ.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT")]
