@@ -96,7 +96,8 @@ static void on_workers(struct agent *a, const struct span *m, struct slice worke
             worker_credit_give(&w->pipes.credit, m->v[F_CREDIT_BYTES].u64);
             worker_watch(w);
         } else if (m->kind == SPAN_STACKS) {
-            stacks_ask(w, m->cell);
+            if (stacks_ask(w, m->cell))
+                relay_tell(w, m);
         } else if (m->v[F_KILL_SIGNAL].u64 > 0 && m->v[F_KILL_SIGNAL].u64 <= SIGNAL_MAX) {
             worker_kill(w, (int)m->v[F_KILL_SIGNAL].u64, m->v[F_KILL_GRACE_MS].u64);
         }

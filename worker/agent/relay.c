@@ -29,7 +29,7 @@ static void link_failed(struct worker *w, const struct err *err)
 static bool is_urgent(enum span_kind kind)
 {
     return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED ||
-           kind == SPAN_DEBUG;
+           kind == SPAN_DEBUG || kind == SPAN_STACKS;
 }
 
 /* The sender of a lost message would wait for ever for an answer. So the worker ends, and its death

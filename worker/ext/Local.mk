@@ -9,6 +9,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/convey.c \
 	worker/ext/convert.c \
 	worker/ext/cut.c \
+	worker/ext/dump.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
 	worker/ext/link.h worker/ext/link.c \
 	worker/ext/memory.c \

@@ -16,6 +16,7 @@
 #include "worker/ext/parts.h"
 #include "worker/ext/flusher.h"
 #include "worker/ext/link.h"
+#include "worker/link/stacks.h"
 
 struct state {
     struct collective collective; /* first: see collective.h */
@@ -524,6 +525,7 @@ static int exec_module(PyObject *module)
     }
     if (collective_add(module, &s->collective) < 0 ||
         PyModule_AddFunctions(module, convert_methods) < 0 ||
+        PyModule_AddFunctions(module, dump_methods) < 0 ||
         PyModule_AddFunctions(module, memory_methods) < 0 ||
         PyModule_AddFunctions(module, names_methods) < 0 ||
         PyModule_AddFunctions(module, unshared_methods) < 0 ||
@@ -532,10 +534,13 @@ static int exec_module(PyObject *module)
         return -1;
     SPAN_FLAGS(ADD_FLAG)
     LINK_PARTS(ADD_PART)
+    if (PyModule_AddIntConstant(module, "STACKS_SIGNAL", STACKS_SIGNAL) < 0)
+        return -1;
     ZYGOTE_TAGS(ADD_ZYGOTE_TAG)
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;
     s->link.debug = debug_begin;
+    s->link.stacks = dump_ask;
     s->link.aside = &s->aside;
     s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL);
     return s->dead ? PyObject_SetAttrString(module, "LinkDead", s->dead) : -1;

@@ -194,6 +194,10 @@ static int dispatch(struct worker_link *l, struct packet *p)
     case SPAN_SYNCED:
         synced(l);
         return 0;
+    case SPAN_STACKS:
+        if (l->stacks)
+            l->stacks();
+        return 0;
     case SPAN_DEBUG:
         return enqueue_debug(l, p);
     case SPAN_SUBSHELL:

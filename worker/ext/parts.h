@@ -41,6 +41,16 @@ extern PyMethodDef shared_methods[];
  * directions, but does not close them: their owners do. Returns how many. */
 unsigned cut_sockets(struct slice inodes);
 
+/* ---- dump.c ---- */
+/* Stacks of a worker that goes on (see worker/link/stacks.h). */
+
+/* Called by the I/O thread on a STACKS: another thread writes the stacks when it has Python's
+ * lock. */
+void dump_ask(void);
+
+/* on_stacks() of cellspan._link. */
+extern PyMethodDef dump_methods[];
+
 /* ---- stack.c ---- */
 /* Writes the C stack of a worker that crashes. Install it before faulthandler: that one's handler
  * writes Python's stack, restores this handler and lets the fault happen again. */

@@ -1,6 +1,6 @@
 noinst_LIBRARIES += worker/link/liblink.a
 worker_link_liblink_a_SOURCES = \
-	worker/link/packet.h worker/link/packet.c
+	worker/link/packet.h worker/link/packet.c worker/link/stacks.h
 
 check_PROGRAMS += \
 	tests/unit/worker/link/packet.t

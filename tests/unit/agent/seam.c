@@ -116,10 +116,11 @@ void zygote_read(struct worker *z)
     sim_read_socket(z);
 }
 
-void stacks_ask(struct worker *w, uint64_t cell)
+bool stacks_ask(struct worker *w, uint64_t cell)
 {
     (void)w, (void)cell;
     sim_note("stacks");
+    return true;
 }
 
 void stacks_rest(struct worker *w)

@@ -1,5 +1,6 @@
 """Home behind a socket and two pipes, without an agent and without a kernel."""
 
+import contextlib
 import json
 import os
 import re
@@ -445,12 +446,57 @@ def test_a_crash_leaves_pythons_and_cs_stack(home):
 def test_stacks_come_while_c_code_holds_the_lock(home):
     home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(600)")
     home.until(lambda: b"in" in home.text[1])
+    home.send("STACKS")  # the thread that this starts does not get the lock, and does not disturb
     text = ""
     end = time.monotonic() + 60
     while "line 3" not in text:
         assert time.monotonic() < end, text
-        os.kill(home.process.pid, signal.SIGRTMIN + 3)
+        os.kill(home.process.pid, _link.STACKS_SIGNAL)
         text = os.read(home.stack, 1 << 16).decode()
+
+
+# Python's frames lie in pieces of memory of 16 KiB. At some depth each call of steps() begins a piece, and gives it back when it
+# returns; that takes a hundred times longer than at other depths, so it is found by time.
+FRAMES_COME_AND_GO = """
+import os, time
+def steps(n):
+    a = b = c = d = e = f = n
+    yield
+def seconds(depth, calls):
+    if depth:
+        return seconds(depth - 1, calls)
+    begin = time.perf_counter()
+    for i in range(calls):
+        steps(i)
+    return time.perf_counter() - begin
+times = []
+for depth in range(300):
+    times.append((seconds(depth, 100), depth))
+print("in", flush=True)
+while not os.path.exists(%r):
+    seconds(max(times)[1], 1000)
+"""
+
+
+def test_stacks_do_not_end_a_worker_whose_frames_come_and_go(home, tmp_path):
+    cell = home.execute(FRAMES_COME_AND_GO % str(tmp_path / "over"))
+    home.until(lambda: b"in" in home.text[1])
+    os.set_blocking(home.stack, False)
+    text = b""
+    for _ in range(100):
+        home.send("STACKS")
+        time.sleep(0.01)
+        with contextlib.suppress(BlockingIOError):
+            text += os.read(home.stack, 1 << 20)
+    assert b"in seconds" in text
+    for _ in range(100):
+        os.kill(home.process.pid, _link.STACKS_SIGNAL)  # the handler's reads fail, and nothing else does
+        time.sleep(0.01)
+        with contextlib.suppress(BlockingIOError):
+            os.read(home.stack, 1 << 20)
+    assert home.process.poll() is None
+    (tmp_path / "over").touch()
+    assert home.expect("REPLY", cell).json()["status"] == "ok"
 
 
 def is_alive(pid):

@@ -14,17 +14,12 @@
 #include "protocol/span_fields.h"
 #include "worker/agent/net/kernel_link.h"
 #include "worker/agent/processes/worker.h"
+#include "worker/link/stacks.h"
 
 #define QUIET_NS (20 * NS_PER_MS)
 #define LIMIT_NS (2 * NS_PER_S)
 /* NCCL answers slowest when a rank is dead or frozen, and then the answer is most important */
 #define NCCL_NS (3 * NS_PER_S)
-
-#ifdef SIGRTMIN
-#define SIGNAL_STACK (SIGRTMIN + 3)
-#else
-#define SIGNAL_STACK 0 /* this system has no such signals, so nobody is asked */
-#endif
 
 static void close_pipe(struct stacks *s)
 {
@@ -94,9 +89,20 @@ static void nccl_said(struct worker *w)
         finish(w);
 }
 
+/* The worker has not got Python's lock: C code keeps it, or the worker is stopped. */
+static bool send_signal(struct worker *w)
+{
+    w->stacks.signalled = true;
+    return kill(w->state.pid, STACKS_SIGNAL) == 0 && wait_for(w, LIMIT_NS - STACKS_LOCK_NS) == 0;
+}
+
 static void wait_over(void *arg)
 {
-    finish(arg);
+    struct worker *w = arg;
+    const bool waits = w->stacks.asked && w->stacks.text.n == 0 && !w->stacks.over;
+
+    if (!waits || w->stacks.signalled || !send_signal(w))
+        finish(w);
 }
 
 static int wait_for(struct worker *w, uint64_t ns)
@@ -131,23 +137,24 @@ static bool is_caught(pid_t pid, int signo)
     return caught >> (unsigned)(signo - 1) & 1;
 }
 
-void stacks_ask(struct worker *w, uint64_t cell)
+bool stacks_ask(struct worker *w, uint64_t cell)
 {
     conclude(w, "(it was asked again)\n"); /* one answer for each question */
     w->stacks.cell = cell;
-    if (!w->state.ready || w->state.pid <= 0 || SIGNAL_STACK == 0 ||
-        !is_caught(w->state.pid, SIGNAL_STACK)) {
+    if (!w->state.ready || w->state.pid <= 0 || STACKS_SIGNAL == 0 ||
+        !is_caught(w->state.pid, STACKS_SIGNAL)) {
         answer(w, slice_text("(it is starting, or runs another program)\n"));
-        return;
+        return false;
     }
     buf_clear(&w->stacks.text);
     w->stacks.asked = true;
-    w->stacks.over = false;
+    w->stacks.over = w->stacks.signalled = false;
     if (w->all->nccl.cell != cell && (w->stacks.nccl = nccl_status_ask(w, nccl_said)))
         w->all->nccl.cell = cell; /* one rank of the node is enough */
     w->stacks.limit_ns = clock_now(loop_clock(w->all->io.loop)) + LIMIT_NS;
-    if (kill(w->state.pid, SIGNAL_STACK) < 0 || wait_for(w, LIMIT_NS) < 0)
+    if (wait_for(w, STACKS_LOCK_NS) < 0)
         finish(w);
+    return w->stacks.asked;
 }
 
 /* Reads at most the bytes that are there now. Bytes over the limit are dropped, because the first

@@ -1,5 +1,5 @@
-/* stacks.h - reads the stacks that a worker writes to a pipe of their own: when it is asked by a
- * signal, and when it crashes. */
+/* stacks.h - reads the stacks that a worker writes to a pipe of their own: when it is asked for
+ * them, and when it crashes. */
 #ifndef WORKER_AGENT_PROCESSES_STACKS_H
 #define WORKER_AGENT_PROCESSES_STACKS_H
 
@@ -20,6 +20,7 @@ struct stacks {
     struct watch *watch;
     struct buf text;
     bool asked;               /* STACKS waits for an answer */
+    bool signalled;           /* the worker did not answer the message */
     bool over;                /* the stacks are complete; NCCL's answer may be missing */
     struct nccl_status *nccl; /* owned: the question to NCCL; NULL: none */
     uint64_t cell;            /* of the question */
@@ -30,9 +31,9 @@ struct stacks {
 void stacks_close(struct stacks *s); /* nothing is read any more */
 void stacks_release(struct stacks *s);
 
-/* Asks for the stacks of all threads, even if the worker's Python is stuck. STACK is the answer,
- * with `cell`. */
-void stacks_ask(struct worker *w, uint64_t cell);
+/* Gets the stacks of all threads, even if the worker's Python is stuck. STACK is the answer, with
+ * `cell`. true: the caller sends STACKS to the worker (see worker/link/stacks.h). */
+bool stacks_ask(struct worker *w, uint64_t cell);
 void stacks_event(void *worker, int fd, unsigned events);
 /* Reads what a dead worker has left, and answers a question that still waits. */
 void stacks_rest(struct worker *w);

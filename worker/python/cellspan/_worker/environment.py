@@ -162,12 +162,15 @@ def search_path():
 
 
 def stacks(fd):
-    """Writes stacks to descriptor `fd`: on request (by SIGRTMIN+3, without Python's lock), and when the process crashes."""
+    """Writes stacks to descriptor `fd`: when the agent asks for them (by a message, or a signal if C code keeps Python's lock), and
+    when the process crashes."""
     os.set_inheritable(fd, False)
     faulthandler.disable()  # a rank has the zygote's; it must be enabled after ours, so that Python's stack comes first
     _link.stack(fd)
     faulthandler.enable(file=fd, all_threads=True)
-    faulthandler.register(signal.SIGRTMIN + 3, file=fd, all_threads=True, chain=False)
+    if _link.STACKS_SIGNAL:
+        faulthandler.register(_link.STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
+    _link.on_stacks(functools.partial(faulthandler.dump_traceback, file=fd, all_threads=True))
 
 
 def stack_descriptor():
