@@ -5,6 +5,7 @@ tests/install/pip.sh tests that `pip install` of the source, and of the wheel, w
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -404,6 +405,17 @@ def test_a_kernel_takes_the_python_beside_it_or_says_that_it_does_not_run(tmp_pa
         beside.write_text(script)
         done = subprocess.run([kernel, "-f", tmp_path / "none.json"], capture_output=True, text=True, timeout=100)
         assert done.returncode == 1 and done.stdout == "" and done.stderr == "cellspan-kernel: " + says % beside + "\n", done
+
+
+def test_make_install_stores_bytecode_that_the_kernel_uses(nb):
+    path = nb.ok("import cellspan; cellspan.__path__[0]").value.strip("'")
+    modules = list(pathlib.Path(path).rglob("*.py"))
+    assert modules and not [m for m in modules if not os.path.exists(importlib.util.cache_from_source(m))]
+    # Python takes it only if it was made from the module as it is now.
+    stamps = nb.ok("import cellspan._worker.home as home, os\nwith open(home.__cached__, 'rb') as file:\n    head = file.read(16)\n"
+                   "int.from_bytes(head[8:12], 'little') == int(os.stat(home.__file__).st_mtime), "
+                   "int.from_bytes(head[12:], 'little') == os.stat(home.__file__).st_size").value
+    assert stamps == "(True, True)"
 
 
 def test_a_python_that_pip_did_not_install_for_leaves_no_bytecode(tmp_path, fresh, monkeypatch):

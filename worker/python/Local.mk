@@ -156,3 +156,17 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/worker.py \
 	worker/python/cellspan/_worker/world_env.py \
 	worker/python/cellspan/_worker/zygote.py
+
+# Without bytecode, a kernel that may not write into its folder would compile the whole package each time it starts. BYTECODE=no
+# stores none, for packages: whoever installs those makes it.
+BYTECODE = yes
+install-data-hook: install-bytecode
+install-bytecode:
+	@test "$(BYTECODE)" = no || { set -- -q; test -z "$(DESTDIR)" || set -- -q -s "$(DESTDIR)" -p /; \
+	  echo " $(PYTHON) -m compileall $$* '$(DESTDIR)$(cellspan_pydir)'"; \
+	  $(PYTHON) -m compileall "$$@" "$(DESTDIR)$(cellspan_pydir)"; }
+uninstall-hook: uninstall-bytecode
+uninstall-bytecode:
+	test ! -d "$(DESTDIR)$(cellspan_pydir)" || \
+	  find "$(DESTDIR)$(cellspan_pydir)" -name __pycache__ -type d -prune -exec rm -r {} +
+.PHONY: install-bytecode uninstall-bytecode

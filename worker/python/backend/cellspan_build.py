@@ -201,7 +201,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         root = os.path.join(build, "root")
         configure(build, config_settings)
         run("make", "-j%d" % (os.cpu_count() or 1), cwd=build)
-        run("make", "install-strip", "DESTDIR=" + root, cwd=build)
+        run("make", "install-strip", "DESTDIR=" + root, "BYTECODE=no", cwd=build)
         root += NOWHERE
         wheel = Wheel(os.path.join(wheel_directory, file))
         wheel.add_tree(os.path.join(root, "lib", "cellspan", "python"), ".")
