@@ -16,6 +16,7 @@ void cell_release_members(struct cell *c)
         free(c->member[k].value);
         free(c->member[k].stack);
         free(c->member[k].place);
+        free(c->member[k].launched);
     }
     free(c->member);
     c->member = NULL;
@@ -136,6 +137,23 @@ static bool is_running(const struct rank *r, const void *cell)
 void cell_send_running(struct cell *c, const struct span *m)
 {
     (void)notebook_send_ranks(c->nb, c->group, is_running, c, m, NULL);
+}
+
+bool cell_member_lives(const struct cell *c, const struct member *m)
+{
+    return m->state != MEMBER_DEAD && rank_alive(&c->group->rank[m->rank]);
+}
+
+static bool lives(const struct rank *r, const void *cell)
+{
+    const struct member *m = cell_worker(cell, r->worker);
+
+    return m && cell_member_lives(cell, m);
+}
+
+void cell_send_living(struct cell *c, const struct span *m)
+{
+    (void)notebook_send_ranks(c->nb, c->group, lives, c, m, NULL);
 }
 
 static uint64_t rank_of(const void *members, size_t i)

@@ -18,7 +18,12 @@ enum member_state {
     MEMBER_DEAD
 };
 
-enum member_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
+/* WAITS_IN_TORCH: it may compute, or wait in a collective that C++ has launched, as DDP's backward
+ * does. */
+enum member_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_TORCH, WAITS_IN_COLLECTIVE };
+
+/* Has it launched a collective that another rank of the process group has not? */
+enum member_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
 
 /* A rank that runs the cell. */
 struct member {
@@ -33,6 +38,8 @@ struct member {
     char *place;             /* owned: where it was when hang.c last asked, or NULL */
     uint64_t place_ns;       /* since when it has been there */
     enum member_waits waits; /* what it waits for there */
+    char *launched;          /* owned: the groups' lines of its last answer (launched.c), or NULL */
+    enum member_ahead ahead; /* of another rank, when all had answered */
     bool looked;             /* it has answered hang.c's last question */
     char *value;             /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
@@ -225,6 +232,8 @@ int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m
 /* interrupts those of them that live, for a cell that is over */
 void cell_interrupt(struct cell *c, const struct ranks *which);
 void cell_send_running(struct cell *c, const struct span *m); /* to those that still run */
+void cell_send_living(struct cell *c, const struct span *m);  /* also to those that have ended it */
+bool cell_member_lives(const struct cell *c, const struct member *m);
 int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
 /* sends home a request of this type; takes content */

@@ -2,7 +2,9 @@
  * the rank that the others wait for. The ranks' stacks are asked for from time to time. If no rank
  * has moved for the whole time, and either some ranks wait in a collective while others are
  * elsewhere, or all wait in the same collective, the notice names the ranks. It also names ranks
- * that don't run the cell: a process group of another world may wait for them. */
+ * that don't run the cell: a process group of another world may wait for them. If it is certain
+ * that they wait for ever, the cell fails later: all ranks that run it have launched a collective
+ * that a rank which has ended the cell has not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +17,17 @@
 /* looks before a notice; it is unlikely that all of them find a loop at the same place */
 #define LOOKS 4u
 
-/* what to do if all ranks that are elsewhere have ended the cell */
-#define ENDED                                                                                      \
-    ". Ranks that have ended the cell do not join the collective any more: interrupt the cell. "   \
-    "Usually the ranks had unequal numbers of batches (use drop_last, or torch's Join)"
+/* times the wait before the notice: how long ranks wait until the cell fails */
+#define FAILS_AFTER 5u
+
+#define UNEQUAL "Usually the ranks had unequal numbers of batches (use drop_last, or torch's Join)"
 
 struct cell_hang {
     uint64_t due_ns;   /* the next look, without the time at breakpoints; NEVER: off */
     uint64_t limit_ns; /* the longest normal wait */
     uint64_t id;       /* the message number of the last look; 0: none yet */
     size_t asked;      /* ranks that have not answered it */
+    bool told;         /* the notice was shown */
     char nccl[256];    /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
 };
 
@@ -89,10 +92,10 @@ void hang_tick(struct cell *c, uint64_t now)
     c->hang->nccl[0] = '\0';
     for (size_t k = 0; k < c->n; k++) {
         c->member[k].looked = false;
-        c->hang->asked += c->member[k].state == MEMBER_RUNNING;
+        c->hang->asked += cell_member_lives(c, &c->member[k]);
     }
     m.cell = c->hang->id = notebook_next_cell(c->nb);
-    cell_send_running(c, &m);
+    cell_send_living(c, &m);
 }
 
 /* What the main thread waits for. If the user's cell called torch.distributed, it is in a
@@ -100,6 +103,7 @@ void hang_tick(struct cell *c, uint64_t now)
 static enum member_waits waits(const char *stack)
 {
     const char *main_thread = error_main_thread(stack), *cell = error_find_cell(main_thread);
+    struct slice top = slice_text(main_thread);
 
     for (const char *at = main_thread; (at = strstr(at, "/torch/")); at++)
         if (cell && at > cell)
@@ -108,7 +112,15 @@ static enum member_waits waits(const char *stack)
             return WAITS_IN_COLLECTIVE;
         else if (strncmp(at, "/torch/cuda/", 12) == 0)
             return WAITS_FOR_GPU;
-    return WAITS_NOT;
+    (void)slice_line(&top);
+    return slice_holds(slice_line(&top), "/torch/") ? WAITS_IN_TORCH : WAITS_NOT;
+}
+
+/* In a collective, or for a GPU that is in one. */
+static bool is_waiting(const struct member *m)
+{
+    return m->state == MEMBER_RUNNING && m->place && m->waits &&
+           (m->waits != WAITS_IN_TORCH || m->ahead);
 }
 
 /* Keeps the first line such as "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60
@@ -130,16 +142,19 @@ static void take_nccl(struct cell *c, const char *stack)
 
 static void take(struct cell *c, struct member *m, const char *stack)
 {
+    const bool launched = launched_take(m, stack);
     struct buf place = BUF_INIT;
 
     take_nccl(c, stack);
     c->hang->asked -= !m->looked && c->hang->asked;
     m->looked = true;
+    if (m->state != MEMBER_RUNNING)
+        return;
     if (error_place(stack, &place) < 0 || !place.p) {
         buf_release(&place);
         return;
     }
-    if (!m->place || strcmp(m->place, place.p) != 0) {
+    if (!m->place || launched || strcmp(m->place, place.p) != 0) {
         free(m->place);
         m->place = buf_take(&place);
         m->place_ns = notebook_now(c->nb);
@@ -148,11 +163,19 @@ static void take(struct cell *c, struct member *m, const char *stack)
     buf_release(&place);
 }
 
-/* The rank has been at the same place for the whole time, or has ended. */
-static bool has_not_moved(const struct cell *c, const struct member *m)
+/* The rank has been at the same place for so long, or has ended. */
+static bool has_not_moved(const struct cell *c, const struct member *m, uint64_t ns)
 {
     return m->state != MEMBER_RUNNING ||
-           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= c->hang->limit_ns);
+           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= ns);
+}
+
+static bool none_has_moved(const struct cell *c, uint64_t ns)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (!has_not_moved(c, &c->member[k], ns))
+            return false;
+    return true;
 }
 
 static bool same_place(const struct member *a, const struct member *b)
@@ -170,7 +193,7 @@ static const struct member *find_waiting(const struct cell *c)
         const struct member *m = &c->member[k];
         size_t n = 0;
 
-        if (m->state != MEMBER_RUNNING || !m->waits || !m->place)
+        if (!is_waiting(m))
             continue;
         for (size_t j = 0; j < c->n; j++)
             n += same_place(m, &c->member[j]);
@@ -232,7 +255,7 @@ static int add_absent(const struct cell *c, struct buf *out)
 
 static bool all_others_ended(const struct cell *c, const struct member *waiting)
 {
-    if (waiting->waits != WAITS_IN_COLLECTIVE)
+    if (waiting->waits == WAITS_FOR_GPU)
         return false;
     for (size_t k = 0; k < c->n; k++)
         if (!same_place(waiting, &c->member[k]) && c->member[k].state == MEMBER_RUNNING)
@@ -240,14 +263,42 @@ static bool all_others_ended(const struct cell *c, const struct member *waiting)
     return true;
 }
 
+/* true: each rank that runs waits for one that has ended the cell. */
+static bool all_wait_for_ended(const struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING &&
+            (!is_waiting(&c->member[k]) || c->member[k].ahead != AHEAD_OF_ENDED))
+            return false;
+    return true;
+}
+
+static double seconds_to_failure(const struct cell *c)
+{
+    return (double)(FAILS_AFTER * c->hang->limit_ns) / 1e9;
+}
+
+/* What follows if all ranks that are elsewhere have ended the cell. */
+static int add_outcome(const struct cell *c, const struct member *waiting, struct buf *out)
+{
+    if (!all_others_ended(c, waiting))
+        return buf_add_text(out, "");
+    if (buf_add_text(out,
+                     ". Ranks that have ended the cell do not join the collective any more: ") < 0)
+        return -1;
+    return all_wait_for_ended(c)
+               ? buf_addf(out, "the cell fails after %.0f s. " UNEQUAL, seconds_to_failure(c))
+               : buf_add_text(out, "interrupt the cell. " UNEQUAL);
+}
+
 /* elsewhere NULL: all ranks are at the same place. */
 static void tell(struct cell *c, const struct member *waiting, const struct member *elsewhere)
 {
     const double s = (double)c->hang->limit_ns / 1e9;
-    struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT;
+    struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT, outcome = BUF_INIT;
 
     if (add_ranks(c, waiting, true, &who) < 0 || add_ranks(c, waiting, false, &others) < 0 ||
-        add_absent(c, &absent) < 0)
+        add_absent(c, &absent) < 0 || add_outcome(c, waiting, &outcome) < 0)
         log_warn("hang", "out of memory");
     else if (!elsewhere)
         output_note(
@@ -262,26 +313,23 @@ static void tell(struct cell *c, const struct member *waiting, const struct memb
             elsewhere->state == MEMBER_RUNNING ? "in " : "",
             elsewhere->state == MEMBER_RUNNING ? elsewhere->place
                                                : "at the end of the cell already",
-            absent.p ? absent.p : "", all_others_ended(c, waiting) ? ENDED : "");
+            absent.p ? absent.p : "", outcome.p ? outcome.p : "");
     buf_release(&who);
     buf_release(&others);
     buf_release(&absent);
+    buf_release(&outcome);
 }
 
-static void look_at_all(struct cell *c)
+static void notice(struct cell *c)
 {
-    const struct member *waiting, *elsewhere;
+    const struct member *waiting = find_waiting(c),
+                        *elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
 
-    for (size_t k = 0; k < c->n; k++)
-        if (!has_not_moved(c, &c->member[k]))
-            return;
-    waiting = find_waiting(c);
-    elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
-    if (waiting && !elsewhere && waiting->waits != WAITS_IN_COLLECTIVE)
+    if (waiting && !elsewhere && waiting->waits == WAITS_FOR_GPU)
         waiting = NULL; /* all wait for their GPUs: that is normal work */
     if (!waiting && !c->hang->nccl[0])
         return;
-    c->hang->due_ns = NEVER;
+    c->hang->told = true;
     if (elsewhere || (waiting && !c->hang->nccl[0]))
         tell(c, waiting, elsewhere);
     else
@@ -290,6 +338,45 @@ static void look_at_all(struct cell *c)
             "for %.0f s no rank has made progress, and some have launched fewer NCCL operations than others: %s "
             "(%%ranks where shows all stacks)",
             (double)c->hang->limit_ns / 1e9, c->hang->nccl);
+}
+
+static int add_state(const struct cell *c, bool run, struct buf *out)
+{
+    struct ranks some = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        if ((c->member[k].state == MEMBER_RUNNING) == run)
+            rc = ranks_add(&some, c->member[k].rank);
+    rc = rc < 0 ? rc : ranks_format_words(&some, out);
+    ranks_release(&some);
+    return rc;
+}
+
+static void fail(struct cell *c)
+{
+    const struct member *waiting = find_waiting(c);
+    struct buf who = BUF_INIT, ended = BUF_INIT;
+
+    c->hang->due_ns = NEVER;
+    if (add_state(c, true, &who) < 0 || add_state(c, false, &ended) < 0)
+        cell_fail(c, "MemoryError", "out of memory");
+    else
+        cell_fail(
+            c, "TimeoutError",
+            "for %.0f s %s waited in %s, but %s ended the cell without that collective. " UNEQUAL,
+            seconds_to_failure(c), who.p, waiting->place, ended.p);
+    buf_release(&who);
+    buf_release(&ended);
+}
+
+static void look_at_all(struct cell *c)
+{
+    launched_compare(c);
+    if (!c->hang->told && none_has_moved(c, c->hang->limit_ns))
+        notice(c);
+    else if (none_has_moved(c, FAILS_AFTER * c->hang->limit_ns) && all_wait_for_ended(c))
+        fail(c);
 }
 
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)

@@ -37,6 +37,12 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
 /* a rank asks the user for a line: ranks that wait meanwhile do not hang */
 void hang_put_off(struct cell *c);
 
+/* ---- launched.c ---- */
+/* Keeps what a rank's answer to STACKS says of its process groups. true: it has launched
+ * collectives since the last answer. */
+bool launched_take(struct member *m, const char *stack);
+void launched_compare(struct cell *c); /* all have answered: sets `ahead` of those that run */
+
 /* ---- rank_logs.c ---- */
 struct rank_logs;
 void rank_logs_take(struct cell *c, unsigned node, const struct span *m);

@@ -323,6 +323,26 @@ def test_ranks_that_wait_for_another_are_told_about_it():
         notebook.close()
 
 
+@pytest.mark.limit(300)
+def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever():
+    """As when shards are uneven: rank 1 has fewer batches. DDP's collectives are launched by C++."""
+    pytest.importorskip("torch")
+    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
+    try:
+        train = ("%%%%distribute -n 3 --init gloo\nimport torch, torch.distributed as dist\n"
+                 "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))\n"
+                 "for _ in range(3 + %s):\n    model(torch.ones(4)).sum().backward()\nkept = 7\n")
+        notebook.ok(train % "0", limit=120)
+        pids = notebook.rank_pids(3)
+        cell = notebook.run(train % "(dist.get_rank() != 1)", limit=120).assert_error("TimeoutError")
+        assert "ranks 0,2 waited in _engine_run_backward" in cell.stderr and "the cell fails after 10 s" in cell.stderr, cell.stderr
+        assert "rank 1 ended the cell without that collective" in cell.error["evalue"], cell.error
+        assert notebook.ok(train % "0" + "kept, dist.get_world_size()", limit=120).value == "(7, 3)"
+        assert notebook.rank_pids(3) == pids
+    finally:
+        notebook.close()
+
+
 # ---- check
 
 

@@ -424,6 +424,16 @@ static const char on_gpu[] = "Current thread 0x02 (most recent call first):\n"
                              "  File \"/x/torch/cuda/__init__.py\", line 990 in synchronize\n"
                              "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n";
 
+/* What ranks say that have launched collectives in two groups. */
+#define COUNTS(all, half) "launched 0/2/0000aaaa " all "\nlaunched 1/2/0000bbbb " half "\n"
+#define MAIN              "Current thread 0x02 (most recent call first):\n"
+#define IN_CELL           MAIN "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n"
+#define AT_REST           MAIN "  File \"/x/cellspan/_worker/worker.py\", line 90 in wait\n"
+#define IN_BACKWARD                                                                                \
+    MAIN "  File \"/x/torch/autograd/graph.py\", line 979 in _engine_run_backward\n"               \
+         "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n"
+static const char idle[] = AT_REST;
+
 /* Looks until `s` seconds have gone; the ranks answer with these. */
 static void looks(struct world *w, unsigned s, const char *two, const char *three)
 {
@@ -453,15 +463,89 @@ static void who_is_waited_for_is_told_once(void)
        "after a minute the notice names the rank that the others wait for");
     buf_clear(&w.log);
     looks(&w, 300, in_torch, in_sleep);
-    ok(!strstr(w.log.p, "waited") && !strstr(w.log.p, "STACKS"), "the notice comes only once");
+    ok(!strstr(w.log.p, "waited"), "the notice comes only once");
     world_close(&w);
     world_open(&w, &clock);
     begin_two(&w);
     done(&w, 2, "ok", "", "");
-    looks(&w, 75, NULL, in_torch);
+    looks(&w, 75, idle, in_torch);
     ok(logged(&w, "rank 1 waited in all_reduce") &&
-           logged(&w, "rank 0 is at the end of the cell already. Ranks that have ended "),
+           logged(
+               &w,
+               "rank 0 is at the end of the cell already. Ranks that have ended the cell do not join the "
+               "collective any more: interrupt the cell. Usually"),
        "the notice also names a rank that has ended the cell already");
+    looks(&w, 600, idle, in_torch);
+    ok(w.nb->cell && !logged(&w, "TimeoutError"),
+       "the cell waits on if nobody says how many collectives were launched");
+    world_close(&w);
+}
+
+static void a_wait_without_end_fails(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    done(&w, 2, "ok", "", "");
+    looks(&w, 285, COUNTS("14", "3") AT_REST, COUNTS("15", "3") IN_BACKWARD);
+    ok(logged(
+           &w,
+           "for 60 s rank 1 waited in _engine_run_backward (graph.py:979), called in line 5 of cell 1, but rank 0 is at the end "
+           "of the cell already. Ranks that have ended the cell do not join the collective any more: the cell fails after 300 s"),
+       "DDP's wait is told, too");
+    ok(!logged(&w, "TimeoutError"), "the cell waits for five minutes");
+    buf_clear(&w.log);
+    looks(&w, 30, COUNTS("14", "3") AT_REST, COUNTS("15", "3") IN_BACKWARD);
+    ok(logged(&w, "INTERRUPT"), "then the rank is interrupted");
+    done(&w, 3, "error", "{\"ename\": \"KeyboardInterrupt\", \"evalue\": \"\", \"traceback\": []}",
+         "");
+    ok(logged(&w, "TimeoutError") &&
+           logged(
+               &w,
+               "for 300 s rank 1 waited in _engine_run_backward (graph.py:979), called in line 5 of cell 1, but rank 0 "
+               "ended the cell without that collective. Usually"),
+       "and the cell fails");
+    world_close(&w);
+}
+
+/* Looks for ten minutes. One rank may have ended. */
+static void goes_on(bool ended, const char *two, const char *three, const char *name)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    if (ended)
+        done(&w, 2, "ok", "", "");
+    looks(&w, 600, two, three);
+    ok(!logged(&w, "INTERRUPT") && !logged(&w, "TimeoutError"), "%s", name);
+    world_close(&w);
+}
+
+static void what_may_end_does_not_fail(void)
+{
+    struct clock clock;
+    struct world w;
+
+    goes_on(true, COUNTS("15", "3") AT_REST, COUNTS("15", "3") IN_BACKWARD,
+            "the cell goes on if an ended rank has launched as many collectives");
+    goes_on(true, COUNTS("16", "3") AT_REST, COUNTS("15", "3") IN_BACKWARD,
+            "and if it has launched more");
+    goes_on(false, COUNTS("14", "3") IN_BACKWARD, COUNTS("15", "3") IN_BACKWARD,
+            "and if the other rank still runs");
+    goes_on(true, COUNTS("14", "3") AT_REST, COUNTS("15", "3") IN_CELL,
+            "and if the rank that is ahead runs code of the user's");
+    goes_on(true, "launched 1/2/0000aaaa 3\n" AT_REST, "launched 0/2/0000aaaa 15\n" IN_BACKWARD,
+            "and if the ended rank is in other groups");
+    world_open(&w, &clock);
+    begin_two(&w);
+    for (unsigned k = 0; k < 20; k++)
+        looks(&w, 15, k % 2 ? COUNTS("16", "3") IN_BACKWARD : COUNTS("17", "3") IN_BACKWARD,
+              k % 2 ? COUNTS("16", "3") IN_BACKWARD : COUNTS("18", "3") IN_BACKWARD);
+    ok(!strstr(w.log.p, "waited"), "ranks that launch collectives in a loop do not wait");
     world_close(&w);
 }
 
@@ -552,6 +636,8 @@ int main(void)
 {
     who_is_waited_for_is_told_once();
     all_at_one_place_are_told();
+    a_wait_without_end_fails();
+    what_may_end_does_not_fail();
     nccl_tells_who_is_behind();
     what_is_no_hang();
     others_on_a_gpu_are_named();

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from .. import _link
+from . import groups
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # the prefix of our own files' paths
 TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
@@ -170,7 +171,15 @@ def stacks(fd):
     faulthandler.enable(file=fd, all_threads=True)
     if _link.STACKS_SIGNAL:
         faulthandler.register(_link.STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
-    _link.on_stacks(functools.partial(faulthandler.dump_traceback, file=fd, all_threads=True))
+    _link.on_stacks(functools.partial(_write_stacks, fd))
+
+
+def _write_stacks(fd):
+    """In a thread of its own. The main thread's stack comes last."""
+    text = groups.launched()
+    if text:
+        os.write(fd, text.encode())
+    faulthandler.dump_traceback(file=fd, all_threads=True)
 
 
 def stack_descriptor():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import zlib
 
 from .._base.imports import when_imported
 
@@ -18,6 +19,7 @@ TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_
 
 hidden = {}  # {world: Aside}
 _made = {}  # {world size: the id of its default group, the world and the arguments with which it was made}
+GROUPS = 16  # that launched() tells of
 STORE = 6  # init_process_group() with so many arguments has a store
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 
@@ -108,6 +110,23 @@ def _emptied(table):
     kept = table.copy()
     table.clear()
     return kept
+
+
+def launched():
+    """How many collectives this process has launched in each group that torch sees: lines "launched GROUP N" for the kernel.
+
+    GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch.
+    """
+    c10d = _c10d()
+    lines = []
+    for group, name in list(getattr(c10d._world, "pg_names", {}).items())[:GROUPS] if c10d is not None else ():
+        try:
+            ranks = sorted(c10d._world.pg_group_ranks[group])
+            number = group._get_sequence_number_for_group()
+        except Exception:  # noqa: BLE001 - a backend that does not count, or a group that is being destroyed
+            continue
+        lines.append("launched %s/%d/%08x %d\n" % ("_".join(str(name).split()), len(ranks), zlib.crc32(repr(ranks).encode()), number))
+    return "".join(lines)
 
 
 # ---- groups that are made again, and destroyed ones -----------------------------------------------------------------
