@@ -19,7 +19,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_ends.c kernel/cell/rank_usage.c kernel/cell/room.c \
 	kernel/cell/rendezvous.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_ranks.c kernel/cell/world.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
-	kernel/ranks/check_report.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/launched.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
+	kernel/ranks/check_report.c kernel/ranks/debug_rank.c kernel/ranks/collectives.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
 	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/aside.c kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c kernel/dispatch/table_calls.c \
 	kernel/dispatch/dispatch.c kernel/dispatch/from_home.c kernel/dispatch/from_ranks.c
 
@@ -30,7 +30,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
-	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t \
+	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/hang.t \
 	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/calls.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t tests/unit/kernel/room.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
@@ -60,6 +60,8 @@ tests_unit_kernel_subshells_t_SOURCES = tests/unit/kernel/subshells.c $(kernel_d
 tests_unit_kernel_subshells_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_status_t_SOURCES = tests/unit/kernel/status.c $(kernel_double)
 tests_unit_kernel_status_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_hang_t_SOURCES = tests/unit/kernel/hang.c $(kernel_double)
+tests_unit_kernel_hang_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_engines_t_SOURCES = tests/unit/kernel/engines.c $(kernel_double)
 tests_unit_kernel_engines_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_room_t_SOURCES = tests/unit/kernel/room.c $(kernel_double)

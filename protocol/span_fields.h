@@ -37,6 +37,7 @@ enum {
 };
 enum { F_KILL_SIGNAL, F_KILL_GRACE_MS };
 enum { F_SEVER_ASK, F_SEVER_ENDS };
+enum { F_STACKS_UNTIL };
 enum { F_STACK_TEXT };
 enum { F_DROP_BLOBS };
 enum { F_CREDIT_BYTES };

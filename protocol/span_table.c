@@ -31,7 +31,7 @@ static const struct span_info table[] = {
         STR("stack", 256 * KIB), STR("gpu", 1 * KIB) } },
     { SPAN_KILL, "KILL", 2, { U64("signal"), U64("grace_ms") } },
     { SPAN_SEVER, "SEVER", 2, { U64("ask"), BYTES("ends", 1 * MIB) } },
-    { SPAN_STACKS, "STACKS", 0, { NONE } },
+    { SPAN_STACKS, "STACKS", 1, { U64("until") } },
     { SPAN_STACK, "STACK", 1, { STR("text", 256 * KIB) } },
     { SPAN_DROP, "DROP", 1, { BYTES("blobs", 1 * MIB) } },
     { SPAN_CREDIT, "CREDIT", 1, { U64("bytes") } },

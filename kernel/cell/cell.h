@@ -18,11 +18,9 @@ enum member_state {
     MEMBER_DEAD
 };
 
-/* WAITS_IN_TORCH: it may compute, or wait in a collective that C++ has launched, as DDP's backward
- * does. */
-enum member_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_TORCH, WAITS_IN_COLLECTIVE };
+enum member_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
 
-/* Has it launched a collective that another rank of the process group has not? */
+/* Has it launched a collective that another rank of the process group has not? (collectives.c) */
 enum member_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
 
 /* A rank that runs the cell. */
@@ -30,18 +28,21 @@ struct member {
     unsigned rank;
     uint32_t worker;
     enum member_state state;
-    bool accused;            /* it failed by itself, not because the kernel interrupted it */
-    json_t *error;           /* owned: {"ename","evalue","traceback"} */
-    json_t *result;          /* owned: {"data","metadata"}, or NULL */
-    char *note;              /* owned: why its value was not sent, or NULL */
-    char *stack;             /* owned: its stack when an interrupt did not end it, or NULL */
-    char *place;             /* owned: where it was when hang.c last asked, or NULL */
-    uint64_t place_ns;       /* since when it has been there */
-    enum member_waits waits; /* what it waits for there */
-    char *launched;          /* owned: the groups' lines of its last answer (launched.c), or NULL */
-    enum member_ahead ahead; /* of another rank, when all had answered */
-    bool looked;             /* it has answered hang.c's last question */
-    char *value;             /* owned: a small value, in place of a blob; or NULL */
+    bool accused;                /* it failed by itself, not because the kernel interrupted it */
+    json_t *error;               /* owned: {"ename","evalue","traceback"} */
+    json_t *result;              /* owned: {"data","metadata"}, or NULL */
+    char *note;                  /* owned: why its value was not sent, or NULL */
+    char *stack;                 /* owned: its stack when an interrupt did not end it, or NULL */
+    char *place;                 /* owned: where it was when hang.c last asked, or NULL */
+    uint64_t place_ns;           /* since when it has been there */
+    enum member_waits waits;     /* what it waits for there */
+    bool in_collective;          /* of torch's, to be certain */
+    char *launched;              /* owned: the last lines of its process groups, or NULL */
+    bool counted;                /* its last answer had these lines */
+    enum member_state looked_as; /* its state at its last answer */
+    enum member_ahead ahead;
+    bool looked; /* it has answered hang.c's last question */
+    char *value; /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
     uint64_t blob, blob_size;
 };

@@ -1,10 +1,11 @@
-/* A notice about a cell whose ranks seem to wait for each other for ever. It is shown once, with
- * the rank that the others wait for. The ranks' stacks are asked for from time to time. If no rank
- * has moved for the whole time, and either some ranks wait in a collective while others are
- * elsewhere, or all wait in the same collective, the notice names the ranks. It also names ranks
- * that don't run the cell: a process group of another world may wait for them. If it is certain
- * that they wait for ever, the cell fails later: all ranks that run it have launched a collective
- * that a rank which has ended the cell has not. */
+/* A notice about a cell whose ranks seem to wait for each other for ever, with the rank that the
+ * others wait for. The ranks' stacks are asked for from time to time. If no rank has moved for the
+ * whole time, and either some ranks wait in a collective while others are elsewhere, or all wait in
+ * the same collective, the notice names the ranks. It also names ranks that don't run the cell: a
+ * process group of another world may wait for them.
+ *
+ * A wait has no end if each rank that runs the cell is in a collective that a rank which has ended
+ * the cell has not launched. A notice says so, and the cell fails later. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +18,24 @@
 /* looks before a notice; it is unlikely that all of them find a loop at the same place */
 #define LOOKS 4u
 
+/* so long a look waits for ranks that do not answer, before the next one begins */
+#define ANSWERS_NS (4 * NS_PER_S)
+
 /* times the wait before the notice: how long ranks wait until the cell fails */
 #define FAILS_AFTER 5u
 
 #define UNEQUAL "Usually the ranks had unequal numbers of batches (use drop_last, or torch's Join)"
 
 struct cell_hang {
-    uint64_t due_ns;   /* the next look, without the time at breakpoints; NEVER: off */
-    uint64_t limit_ns; /* the longest normal wait */
-    uint64_t id;       /* the message number of the last look; 0: none yet */
-    size_t asked;      /* ranks that have not answered it */
-    bool told;         /* the notice was shown */
-    char nccl[256];    /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
+    uint64_t due_ns;       /* the next look, without the time at breakpoints; NEVER: off */
+    uint64_t limit_ns;     /* the longest normal wait */
+    uint64_t id;           /* the message number of the last look; 0: none yet */
+    size_t asked;          /* ranks that run and have not answered it */
+    size_t asked_ended;    /* ranks that have ended the cell and have not */
+    uint64_t asked_ns;     /* when they were asked */
+    bool told;             /* a notice was shown */
+    uint64_t announced_ns; /* when a notice said that the cell fails; 0: none has */
+    char nccl[256];        /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
 };
 
 void hang_release(struct cell *c)
@@ -38,9 +45,21 @@ void hang_release(struct cell *c)
 }
 
 /* The time does not count in which a worker was stopped at a breakpoint. */
+static uint64_t now_of(const struct cell *c)
+{
+    return notebook_now(c->nb) - c->stop.stood_ns;
+}
+
 static void next_look(struct cell *c)
 {
-    c->hang->due_ns = notebook_now(c->nb) - c->stop.stood_ns + c->hang->limit_ns / LOOKS;
+    c->hang->due_ns = now_of(c) + c->hang->limit_ns / LOOKS;
+}
+
+/* Ranks run it, and nothing has happened that ends it. */
+static bool is_open(const struct cell *c)
+{
+    return cell_runs(c) && c->hang->due_ns != NEVER && !c->stop.stopping && !c->stop.decided &&
+           !c->stop.ending && !c->bad;
 }
 
 void hang_begin(struct cell *c)
@@ -75,35 +94,11 @@ uint64_t hang_due(const struct cell *c)
     return !c->hang || c->hang->due_ns == NEVER ? NEVER : c->hang->due_ns + c->stop.stood_ns;
 }
 
-void hang_tick(struct cell *c, uint64_t now)
-{
-    struct span m = { .kind = SPAN_STACKS };
-
-    if (now < hang_due(c))
-        return;
-    if (prompts_wait(c->nb)) {
-        hang_put_off(c);
-        return;
-    }
-    next_look(c);
-    if (!cell_runs(c) || c->stop.stopping || c->stop.decided)
-        return;
-    c->hang->asked = 0;
-    c->hang->nccl[0] = '\0';
-    for (size_t k = 0; k < c->n; k++) {
-        c->member[k].looked = false;
-        c->hang->asked += cell_member_lives(c, &c->member[k]);
-    }
-    m.cell = c->hang->id = notebook_next_cell(c->nb);
-    cell_send_living(c, &m);
-}
-
 /* What the main thread waits for. If the user's cell called torch.distributed, it is in a
  * collective; in torch.cuda, it may wait for a GPU that is. */
 static enum member_waits waits(const char *stack)
 {
     const char *main_thread = error_main_thread(stack), *cell = error_find_cell(main_thread);
-    struct slice top = slice_text(main_thread);
 
     for (const char *at = main_thread; (at = strstr(at, "/torch/")); at++)
         if (cell && at > cell)
@@ -112,15 +107,13 @@ static enum member_waits waits(const char *stack)
             return WAITS_IN_COLLECTIVE;
         else if (strncmp(at, "/torch/cuda/", 12) == 0)
             return WAITS_FOR_GPU;
-    (void)slice_line(&top);
-    return slice_holds(slice_line(&top), "/torch/") ? WAITS_IN_TORCH : WAITS_NOT;
+    return WAITS_NOT;
 }
 
 /* In a collective, or for a GPU that is in one. */
 static bool is_waiting(const struct member *m)
 {
-    return m->state == MEMBER_RUNNING && m->place && m->waits &&
-           (m->waits != WAITS_IN_TORCH || m->ahead);
+    return m->state == MEMBER_RUNNING && m->place && (m->waits || (m->in_collective && m->ahead));
 }
 
 /* Keeps the first line such as "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60
@@ -142,13 +135,14 @@ static void take_nccl(struct cell *c, const char *stack)
 
 static void take(struct cell *c, struct member *m, const char *stack)
 {
-    const bool launched = launched_take(m, stack);
+    const bool launched = collectives_take(m, stack), runs = m->state == MEMBER_RUNNING;
+    size_t *const asked = runs ? &c->hang->asked : &c->hang->asked_ended;
     struct buf place = BUF_INIT;
 
     take_nccl(c, stack);
-    c->hang->asked -= !m->looked && c->hang->asked;
+    *asked -= !m->looked && *asked;
     m->looked = true;
-    if (m->state != MEMBER_RUNNING)
+    if (!runs)
         return;
     if (error_place(stack, &place) < 0 || !place.p) {
         buf_release(&place);
@@ -157,17 +151,17 @@ static void take(struct cell *c, struct member *m, const char *stack)
     if (!m->place || launched || strcmp(m->place, place.p) != 0) {
         free(m->place);
         m->place = buf_take(&place);
-        m->place_ns = notebook_now(c->nb);
+        m->place_ns = now_of(c);
     }
     m->waits = waits(stack);
+    m->in_collective = collectives_is_one(stack);
     buf_release(&place);
 }
 
 /* The rank has been at the same place for so long, or has ended. */
 static bool has_not_moved(const struct cell *c, const struct member *m, uint64_t ns)
 {
-    return m->state != MEMBER_RUNNING ||
-           (m->looked && m->place && notebook_now(c->nb) - m->place_ns >= ns);
+    return m->state != MEMBER_RUNNING || (m->looked && m->place && now_of(c) - m->place_ns >= ns);
 }
 
 static bool none_has_moved(const struct cell *c, uint64_t ns)
@@ -263,14 +257,31 @@ static bool all_others_ended(const struct cell *c, const struct member *waiting)
     return true;
 }
 
+static const struct member *first_running(const struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING)
+            return &c->member[k];
+    return NULL;
+}
+
 /* true: each rank that runs waits for one that has ended the cell. */
-static bool all_wait_for_ended(const struct cell *c)
+static bool has_no_end(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING &&
-            (!is_waiting(&c->member[k]) || c->member[k].ahead != AHEAD_OF_ENDED))
+            (!c->member[k].in_collective || c->member[k].ahead != AHEAD_OF_ENDED))
             return false;
-    return true;
+    return first_running(c) != NULL;
+}
+
+/* Has a notice about this wait said that the cell fails? */
+static bool is_announced(const struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING && c->member[k].place_ns > c->hang->announced_ns)
+            return false;
+    return c->hang->announced_ns != 0;
 }
 
 static double seconds_to_failure(const struct cell *c)
@@ -281,12 +292,12 @@ static double seconds_to_failure(const struct cell *c)
 /* What follows if all ranks that are elsewhere have ended the cell. */
 static int add_outcome(const struct cell *c, const struct member *waiting, struct buf *out)
 {
-    if (!all_others_ended(c, waiting))
+    if (!has_no_end(c) && !all_others_ended(c, waiting))
         return buf_add_text(out, "");
     if (buf_add_text(out,
                      ". Ranks that have ended the cell do not join the collective any more: ") < 0)
         return -1;
-    return all_wait_for_ended(c)
+    return has_no_end(c)
                ? buf_addf(out, "the cell fails after %.0f s. " UNEQUAL, seconds_to_failure(c))
                : buf_add_text(out, "interrupt the cell. " UNEQUAL);
 }
@@ -340,7 +351,7 @@ static void notice(struct cell *c)
             (double)c->hang->limit_ns / 1e9, c->hang->nccl);
 }
 
-static int add_state(const struct cell *c, bool run, struct buf *out)
+static int add_ranks_that(const struct cell *c, bool run, struct buf *out)
 {
     struct ranks some = RANKS_INIT;
     int rc = 0;
@@ -355,28 +366,64 @@ static int add_state(const struct cell *c, bool run, struct buf *out)
 
 static void fail(struct cell *c)
 {
-    const struct member *waiting = find_waiting(c);
+    const struct member *waiting = first_running(c);
     struct buf who = BUF_INIT, ended = BUF_INIT;
 
-    c->hang->due_ns = NEVER;
-    if (add_state(c, true, &who) < 0 || add_state(c, false, &ended) < 0)
+    if (add_ranks_that(c, true, &who) < 0 || add_ranks_that(c, false, &ended) < 0)
         cell_fail(c, "MemoryError", "out of memory");
     else
         cell_fail(
             c, "TimeoutError",
-            "for %.0f s %s waited in %s, but %s ended the cell without that collective. " UNEQUAL,
-            seconds_to_failure(c), who.p, waiting->place, ended.p);
+            "for %.0f s %s waited%s in %s, but %s ended the cell without that collective. " UNEQUAL,
+            seconds_to_failure(c), who.p, all_others_ended(c, waiting) ? "" : ", the first",
+            waiting->place, ended.p);
     buf_release(&who);
     buf_release(&ended);
 }
 
 static void look_at_all(struct cell *c)
 {
-    launched_compare(c);
-    if (!c->hang->told && none_has_moved(c, c->hang->limit_ns))
+    collectives_compare(c);
+    if (!none_has_moved(c, c->hang->limit_ns))
+        return;
+    if (has_no_end(c) && !is_announced(c)) {
+        c->hang->announced_ns = now_of(c);
         notice(c);
-    else if (none_has_moved(c, FAILS_AFTER * c->hang->limit_ns) && all_wait_for_ended(c))
+    } else if (!c->hang->told) {
+        notice(c);
+    } else if (has_no_end(c) && none_has_moved(c, FAILS_AFTER * c->hang->limit_ns)) {
         fail(c);
+    }
+}
+
+void hang_tick(struct cell *c, uint64_t now)
+{
+    struct span m = { .kind = SPAN_STACKS };
+
+    if (now < hang_due(c))
+        return;
+    if (prompts_wait(c->nb)) {
+        hang_put_off(c);
+        return;
+    }
+    next_look(c);
+    if (c->hang->id && c->hang->asked == 0 && c->hang->asked_ended && is_open(c))
+        look_at_all(c); /* some that have ended do not answer */
+    if (!is_open(c) ||
+        (c->hang->asked + c->hang->asked_ended && now_of(c) - c->hang->asked_ns < ANSWERS_NS))
+        return;
+    c->hang->asked_ns = now_of(c);
+    c->hang->asked = c->hang->asked_ended = 0;
+    c->hang->nccl[0] = '\0';
+    for (size_t k = 0; k < c->n; k++) {
+        const bool runs = c->member[k].state == MEMBER_RUNNING;
+
+        c->member[k].looked = false;
+        c->hang->asked += runs;
+        c->hang->asked_ended += !runs && cell_member_lives(c, &c->member[k]);
+    }
+    m.cell = c->hang->id = notebook_next_cell(c->nb);
+    cell_send_living(c, &m);
 }
 
 bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
@@ -389,7 +436,7 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
     if (member && (text = slice_copy(m->v[F_STACK_TEXT].s))) {
         take(c, member, text);
         free(text);
-        if (cell_runs(c) && c->hang->due_ns != NEVER && c->hang->asked == 0)
+        if (is_open(c) && c->hang->asked == 0 && c->hang->asked_ended == 0)
             look_at_all(c);
     }
     return true;

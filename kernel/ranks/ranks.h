@@ -37,11 +37,13 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
 /* a rank asks the user for a line: ranks that wait meanwhile do not hang */
 void hang_put_off(struct cell *c);
 
-/* ---- launched.c ---- */
+/* ---- collectives.c ---- */
 /* Keeps what a rank's answer to STACKS says of its process groups. true: it has launched
  * collectives since the last answer. */
-bool launched_take(struct member *m, const char *stack);
-void launched_compare(struct cell *c); /* all have answered: sets `ahead` of those that run */
+bool collectives_take(struct member *m, const char *stack);
+/* Is the main thread in a function of torch's that waits for a collective? */
+bool collectives_is_one(const char *stack);
+void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run, for one look */
 
 /* ---- rank_logs.c ---- */
 struct rank_logs;

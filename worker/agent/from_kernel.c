@@ -86,6 +86,14 @@ static void on_refuse(struct agent *a, const struct span *m)
     kernel_link_refused(&a->kernel, m->v[F_REFUSE_TEXT].s);
 }
 
+static void ask_stacks(struct worker *w, uint64_t cell)
+{
+    struct span m = { .kind = SPAN_STACKS, .worker = w->id, .cell = cell };
+
+    if ((m.v[F_STACKS_UNTIL].u64 = stacks_ask(w, cell)))
+        relay_tell(w, &m);
+}
+
 /* For each worker of the envelope. */
 static void on_workers(struct agent *a, const struct span *m, struct slice workers)
 {
@@ -96,8 +104,7 @@ static void on_workers(struct agent *a, const struct span *m, struct slice worke
             worker_credit_give(&w->pipes.credit, m->v[F_CREDIT_BYTES].u64);
             worker_watch(w);
         } else if (m->kind == SPAN_STACKS) {
-            if (stacks_ask(w, m->cell))
-                relay_tell(w, m);
+            ask_stacks(w, m->cell);
         } else if (m->v[F_KILL_SIGNAL].u64 > 0 && m->v[F_KILL_SIGNAL].u64 <= SIGNAL_MAX) {
             worker_kill(w, (int)m->v[F_KILL_SIGNAL].u64, m->v[F_KILL_GRACE_MS].u64);
         }

@@ -1,98 +1,111 @@
 /* dump.c - writes the stacks of a worker that goes on, on request (declared in parts.h). Python's
  * faulthandler reads the frames of all threads. That is safe only while no thread of Python runs:
  * else a frame's memory can be given back meanwhile, and the read is a fault. So a thread takes
- * Python's lock first. If C code keeps the lock, the agent sends a signal; then nobody runs Python,
- * as a rule, and a fault ends the dump and not the worker. */
+ * Python's lock first. If C code keeps the lock, the agent sends a signal. Then a copy of the
+ * process writes the stacks: a fault ends only the copy. */
 #include "worker/ext/parts.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 #include "base/clock.h"
 #include "base/process.h"
 #include "worker/link/stacks.h"
 
-#define N_FAULTS 2
+#define COPY_S 2 /* so long a copy may take; it needs a millisecond */
 
 /* A signal handler has no argument of ours, so these must be global variables. */
-static PyObject *dump;                   /* owned; writes the stacks; call it with Python's lock */
-static void (*dump_unlocked)(int signo); /* faulthandler's handler of the signal */
-static volatile sig_atomic_t runs;       /* on_request() does, in the thread `dumper` */
-static pthread_t dumper;
-static sigjmp_buf back;
-static const int faults[N_FAULTS] = { SIGSEGV, SIGBUS };
-static struct sigaction handled_before[N_FAULTS];
+static PyObject *write_stacks;            /* owned; read and replaced with Python's lock */
+static void (*write_unlocked)(int signo); /* faulthandler's handler of the signal */
+static atomic_bool thread_waits;          /* for Python's lock: one thread is enough */
+static _Atomic uint64_t until_ns;         /* when it gives up */
 
 /* ---- with Python's lock ---- */
 
-static void *dump_main(void *arg)
+static void *wait_and_write(void *Py_UNUSED(arg))
 {
-    const uint64_t *late_ns = arg;
     const PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *r;
 
+    atomic_store(&thread_waits, false);
     /* If it is late, the signal has been sent, and this would be a second answer. */
-    if (dump && clock_now(&clock_system) < *late_ns) {
-        if (!(r = PyObject_CallObject(dump, NULL)))
-            PyErr_Clear();
-        Py_XDECREF(r);
-    }
+    if (write_stacks && clock_now(&clock_system) < atomic_load(&until_ns))
+        own_thread_call(write_stacks);
     PyGILState_Release(gil);
-    free(arg);
     return NULL;
 }
 
-void dump_ask(void)
+void dump_ask(uint64_t until)
 {
-    uint64_t *late_ns = malloc(sizeof *late_ns);
     pthread_t thread;
 
-    if (!late_ns)
+    atomic_store(&until_ns, until);
+    if (atomic_exchange(&thread_waits, true))
         return;
-    *late_ns = clock_now(&clock_system) + STACKS_LOCK_NS;
-    if (thread_start(&thread, dump_main, late_ns) == 0)
+    if (thread_start(&thread, wait_and_write, NULL) == 0)
         pthread_detach(thread);
     else
-        free(late_ns);
+        atomic_store(&thread_waits, false);
+}
+
+void dump_forked(void)
+{
+    atomic_store(&thread_waits, false);
 }
 
 /* ---- by a signal ---- */
 
-static void restore_handlers(void)
+/* A copy of this process with this thread only. On Linux its end is no SIGCHLD, and wait() of the
+ * user's code does not see it. */
+#ifdef __linux__
+#define COPY_WAIT (int)__WCLONE
+static pid_t copy_process(void)
 {
-    for (size_t i = 0; i < N_FAULTS; i++)
-        sigaction(faults[i], &handled_before[i], NULL);
+    return (pid_t)syscall(SYS_clone, 0UL, 0UL, 0UL, 0UL, 0UL);
 }
-
-/* A fault of another thread is none of ours: the handlers from before get it. */
-static void on_fault(int signo)
+#else
+#define COPY_WAIT 0
+static pid_t copy_process(void)
 {
-    if (pthread_equal(pthread_self(), dumper))
-        siglongjmp(back, 1);
-    restore_handlers();
-    raise(signo);
+    return fork();
+}
+#endif
+
+static void write_and_exit(int signo)
+{
+    static const int ends[] = { SIGSEGV, SIGBUS, SIGALRM };
+    const struct sigaction standard = { .sa_handler = SIG_DFL };
+    const struct rlimit none = { 0, 0 };
+    sigset_t some;
+
+    sigemptyset(&some);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        sigaction(ends[i], &standard, NULL);
+        sigaddset(&some, ends[i]);
+    }
+    sigprocmask(SIG_UNBLOCK, &some, NULL);
+    setrlimit(RLIMIT_CORE, &none);
+    alarm(COPY_S);
+    write_unlocked(signo);
+    _exit(0);
 }
 
 static void on_request(int signo)
 {
-    const struct sigaction act = { .sa_handler = on_fault, .sa_flags = SA_NODEFER | SA_ONSTACK };
     const int before = errno;
+    const pid_t pid = copy_process();
 
-    if (runs)
-        return;
-    runs = 1;
-    dumper = pthread_self();
-    for (size_t i = 0; i < N_FAULTS; i++)
-        sigaction(faults[i], &act, &handled_before[i]);
-    if (sigsetjmp(back, 1) == 0)
-        dump_unlocked(signo);
-    restore_handlers();
-    runs = 0;
+    if (pid == 0)
+        write_and_exit(signo);
+    while (pid > 0 && waitpid(pid, NULL, COPY_WAIT) < 0 && errno == EINTR)
+        ;
     errno = before;
 }
 
@@ -109,19 +122,19 @@ static int wrap_handler(int signo)
         errno = EINVAL;
         return -1;
     }
-    dump_unlocked = act.sa_handler;
+    write_unlocked = act.sa_handler;
     act.sa_handler = on_request;
     return sigaction(signo, &act, NULL);
 }
 
 static PyObject *on_stacks(PyObject *Py_UNUSED(module), PyObject *f)
 {
-    PyObject *old = dump;
+    PyObject *old = write_stacks;
 
     if (STACKS_SIGNAL && wrap_handler(STACKS_SIGNAL) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_INCREF(f);
-    dump = f;
+    write_stacks = f;
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -129,6 +142,6 @@ static PyObject *on_stacks(PyObject *Py_UNUSED(module), PyObject *f)
 PyMethodDef dump_methods[] = {
     { "on_stacks", on_stacks, METH_O,
       "on_stacks(f): when the agent asks for stacks, call f in a thread that has Python's lock. Call it after "
-      "faulthandler.register(STACKS_SIGNAL): from now a fault in its handler does not end this process." },
+      "faulthandler.register(STACKS_SIGNAL): from now a copy of the process runs its handler." },
     { NULL, NULL, 0, NULL },
 };

@@ -133,6 +133,18 @@ static void cut(const struct worker_link *l, const struct packet *p)
     span_release(&m);
 }
 
+static void stacks(const struct worker_link *l, const struct packet *p)
+{
+    struct span m;
+    struct err err = { "" };
+
+    if (span_decode(&m, p->p, p->n, &err) < 0)
+        return;
+    if (l->stacks)
+        l->stacks(m.v[F_STACKS_UNTIL].u64);
+    span_release(&m);
+}
+
 static int enqueue(struct worker_link *l, struct packet *p)
 {
     struct link_message *in = malloc(sizeof *in);
@@ -195,8 +207,7 @@ static int dispatch(struct worker_link *l, struct packet *p)
         synced(l);
         return 0;
     case SPAN_STACKS:
-        if (l->stacks)
-            l->stacks();
+        stacks(l, p);
         return 0;
     case SPAN_DEBUG:
         return enqueue_debug(l, p);

@@ -35,8 +35,8 @@ struct worker_link {
     /* called by the I/O thread on the first DEBUG; may be NULL */
     void (*debug)(void *arg);
     void *debug_arg;
-    /* called by the I/O thread on each STACKS; may be NULL */
-    void (*stacks)(void);
+    /* called by the I/O thread on each STACKS, with its `until`; may be NULL */
+    void (*stacks)(uint64_t until);
     struct aside *aside;  /* borrowed; gets what is for subshells */
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t news;  /* a SYNCED or a message has come */

@@ -41,12 +41,19 @@ extern PyMethodDef shared_methods[];
  * directions, but does not close them: their owners do. Returns how many. */
 unsigned cut_sockets(struct slice inodes);
 
+/* ---- own_thread.c ---- */
+MUST_USE int own_thread_init(void); /* -1 with a Python exception */
+/* Calls f in a thread that the user's code does not know; an exception is ignored. Python's lock is
+ * held. No garbage is collected meanwhile: finalizers of the user's objects may not run there. */
+void own_thread_call(PyObject *f);
+
 /* ---- dump.c ---- */
 /* Stacks of a worker that goes on (see worker/link/stacks.h). */
 
-/* Called by the I/O thread on a STACKS: another thread writes the stacks when it has Python's
- * lock. */
-void dump_ask(void);
+/* Called by the I/O thread on a STACKS: another thread writes the stacks when it has Python's lock,
+ * unless that is later than `until` (clock_system). */
+void dump_ask(uint64_t until);
+void dump_forked(void); /* for the child of a fork, which has no such thread */
 
 /* on_stacks() of cellspan._link. */
 extern PyMethodDef dump_methods[];

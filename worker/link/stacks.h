@@ -1,6 +1,6 @@
 /* stacks.h - how a worker that runs is asked for its stacks. First by STACKS: a thread of the
- * worker takes Python's lock and writes them. If the worker has not got the lock after a while, by
- * a signal, whose handler needs no lock. */
+ * worker takes Python's lock and writes them. If nothing has come after a while, by a signal, whose
+ * handler needs no lock. */
 #ifndef WORKER_LINK_STACKS_H
 #define WORKER_LINK_STACKS_H
 
@@ -13,7 +13,7 @@
 #ifdef SIGRTMIN
 #define STACKS_SIGNAL (SIGRTMIN + 3)
 #else
-#define STACKS_SIGNAL 0 /* this system has no such signals: none is sent */
+#define STACKS_SIGNAL 0 /* this system has no such signals: only STACKS is sent */
 #endif
 
 #endif

@@ -149,6 +149,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/shell.py \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/streams.py \
+	worker/python/cellspan/_worker/stacks.py \
 	worker/python/cellspan/_worker/subshell_parts.py \
 	worker/python/cellspan/_worker/subshells.py \
 	worker/python/cellspan/_worker/torchenv.py \
@@ -163,8 +164,8 @@ BYTECODE = yes
 install-data-hook: install-bytecode
 install-bytecode:
 	@test "$(BYTECODE)" = no || { set -- -q; test -z "$(DESTDIR)" || set -- -q -s "$(DESTDIR)" -p /; \
-	  echo " $(PYTHON) -m compileall $$* '$(DESTDIR)$(cellspan_pydir)'"; \
-	  $(PYTHON) -m compileall "$$@" "$(DESTDIR)$(cellspan_pydir)"; }
+	  echo " $(PYTHON) -I -m compileall $$* '$(DESTDIR)$(cellspan_pydir)'"; \
+	  $(PYTHON) -I -m compileall "$$@" "$(DESTDIR)$(cellspan_pydir)" || echo "$(PYTHON) made no bytecode: each kernel starts later" >&2; }
 uninstall-hook: uninstall-bytecode
 uninstall-bytecode:
 	test ! -d "$(DESTDIR)$(cellspan_pydir)" || \

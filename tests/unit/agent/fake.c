@@ -19,6 +19,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/link/packet.h"
+#include "worker/link/stacks.h"
 
 struct fake {
     int link;
@@ -261,7 +262,7 @@ static void run_line(struct fake *f, char *line)
     else if (strcmp(line, "stuck") == 0)
         wait_for_stacks();
     else if (strcmp(line, "stacks") == 0)
-        signal(SIGRTMIN + 3, on_stack_signal);
+        signal(STACKS_SIGNAL, on_stack_signal);
     else if (strcmp(line, "env") == 0)
         dprintf(1, "%s\n", getenv(arg) ? getenv(arg) : "(none)");
 }

@@ -116,11 +116,11 @@ void zygote_read(struct worker *z)
     sim_read_socket(z);
 }
 
-bool stacks_ask(struct worker *w, uint64_t cell)
+uint64_t stacks_ask(struct worker *w, uint64_t cell)
 {
     (void)w, (void)cell;
     sim_note("stacks");
-    return true;
+    return 1;
 }
 
 void stacks_rest(struct worker *w)

@@ -18,6 +18,9 @@ from cellspan._capture import vars_bundle  # noqa: E402
 from fake_agent import Home, packed  # noqa: E402
 
 
+FAR = 1 << 63  # nanoseconds: a time in centuries
+
+
 def plain(reply):
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
 
@@ -446,7 +449,8 @@ def test_a_crash_leaves_pythons_and_cs_stack(home):
 def test_stacks_come_while_c_code_holds_the_lock(home):
     home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(600)")
     home.until(lambda: b"in" in home.text[1])
-    home.send("STACKS")  # the thread that this starts does not get the lock, and does not disturb
+    for _ in range(50):
+        home.send("STACKS", fields={"until": FAR})  # a thread waits for the lock
     text = ""
     end = time.monotonic() + 60
     while "line 3" not in text:
@@ -478,25 +482,90 @@ while not os.path.exists(%r):
 """
 
 
+def stack_texts(home, ask):
+    """Asks a hundred times; the answers that came, one after the other."""
+    texts = []
+    for _ in range(100):
+        ask()
+        time.sleep(0.01)
+        with contextlib.suppress(BlockingIOError):
+            texts.append(os.read(home.stack, 1 << 20))
+    return texts
+
+
 def test_stacks_do_not_end_a_worker_whose_frames_come_and_go(home, tmp_path):
     cell = home.execute(FRAMES_COME_AND_GO % str(tmp_path / "over"))
     home.until(lambda: b"in" in home.text[1])
     os.set_blocking(home.stack, False)
-    text = b""
-    for _ in range(100):
-        home.send("STACKS")
-        time.sleep(0.01)
-        with contextlib.suppress(BlockingIOError):
-            text += os.read(home.stack, 1 << 20)
-    assert b"in seconds" in text
-    for _ in range(100):
-        os.kill(home.process.pid, _link.STACKS_SIGNAL)  # the handler's reads fail, and nothing else does
-        time.sleep(0.01)
-        with contextlib.suppress(BlockingIOError):
-            os.read(home.stack, 1 << 20)
+    texts = stack_texts(home, lambda: home.send("STACKS", fields={"until": FAR}))
+    assert sum(b"in seconds" in text for text in texts) > 50
+    # The handler's reads fail now and then: in a copy of the process.
+    texts = stack_texts(home, lambda: os.kill(home.process.pid, _link.STACKS_SIGNAL))
+    assert b"in seconds" in b"".join(texts[50:])
     assert home.process.poll() is None
     (tmp_path / "over").touch()
     assert home.expect("REPLY", cell).json()["status"] == "ok"
+    with contextlib.suppress(BlockingIOError):
+        os.read(home.stack, 1 << 20)
+    home.execute("import ctypes\nctypes.string_at(0)")
+    home.until(lambda: home.closed)
+    assert home.process.wait(60) == -signal.SIGSEGV
+    text = os.read(home.stack, 1 << 16).decode()
+    assert "string_at" in text and "C stack (most recent call first)" in text
+
+
+def test_one_thread_waits_for_the_lock_to_write_stacks(home):
+    home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(600)")
+    home.until(lambda: b"in" in home.text[1])
+    threads = Path(f"/proc/{home.process.pid}/task")
+    before = len(list(threads.iterdir()))
+    for _ in range(50):
+        home.send("STACKS", fields={"until": FAR})
+    time.sleep(0.3)
+    assert len(list(threads.iterdir())) <= before + 1
+
+
+def test_stacks_that_would_come_too_late_do_not_come(home):
+    home.run("1")
+    os.set_blocking(home.stack, False)
+    home.send("STACKS", fields={"until": time.monotonic_ns() - 1})
+    home.run("2")
+    with pytest.raises(BlockingIOError):
+        os.read(home.stack, 1 << 16)
+
+
+def test_the_main_thread_is_the_last_one_of_many(home):
+    home.execute("import threading, time\nend = threading.Event()\nfor _ in range(150):\n    threading.Thread(target=end.wait, daemon=True).start()\n"
+                 "print('in', flush=True)\nend.wait()")
+    home.until(lambda: b"in" in home.text[1])
+    text = b""
+    while b"line 6 in <module>" not in text:
+        home.send("STACKS", fields={"until": FAR})
+        text = os.read(home.stack, 1 << 20)
+    assert b"line 6 in <module>" in text[text.rindex(b"most recent call first") :]
+
+
+def test_no_finalizer_runs_in_the_thread_that_writes_stacks(home, tmp_path):
+    cell = home.execute("import gc, os, threading\nthreads = set()\nclass Ring:\n    def __init__(self):\n        self.me = self\n    def __del__(self):\n"
+                        "        threads.add(threading.get_ident())\nprint('in', flush=True)\ngc.set_threshold(1)\n"
+                        f"while not os.path.exists({str(tmp_path / 'over')!r}):\n    for _ in range(100):\n        Ring()")
+    home.until(lambda: b"in" in home.text[1])
+    os.set_blocking(home.stack, False)
+    assert b"".join(stack_texts(home, lambda: home.send("STACKS", fields={"until": FAR})))
+    (tmp_path / "over").touch()
+    home.expect("REPLY", cell)
+    home.run("gc.set_threshold(700); print('others', threads - {threading.main_thread().ident}, gc.isenabled())")
+    assert b"others set() True" in home.text[1]
+
+
+def test_a_copy_that_writes_stacks_is_no_child_for_the_users_code(home):
+    home.execute("print('in', flush=True)\nimport ctypes, os, signal\nhere = []\nsignal.signal(signal.SIGCHLD, lambda *a: here.append(a))\n"
+                 "ctypes.PyDLL(None).usleep(500000)\ntry:\n    os.waitpid(-1, os.WNOHANG)\nexcept ChildProcessError:\n    print('none', here)")
+    home.until(lambda: b"in" in home.text[1])
+    time.sleep(0.1)
+    os.kill(home.process.pid, _link.STACKS_SIGNAL)
+    home.until(lambda: b"none" in home.text[1])
+    assert b"none []" in home.text[1] and b"in <module>" in os.read(home.stack, 1 << 16)
 
 
 def is_alive(pid):

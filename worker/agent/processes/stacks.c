@@ -52,6 +52,18 @@ static void answer(struct worker *w, struct slice text)
     buf_release(&clean);
 }
 
+/* Only what a crash has written is kept. Before it there may be an answer. */
+static void keep_crash(struct buf *text)
+{
+    static const char *const begins[] = { "Fatal Python error",
+                                          "C stack (most recent call first)" };
+    const char *at = NULL;
+
+    for (size_t i = 0; text->n && i < sizeof begins / sizeof *begins && !at; i++)
+        at = strstr(text->p, begins[i]);
+    buf_drop(text, at ? (size_t)(at - text->p) : text->n);
+}
+
 /* Answers with what has arrived; `nothing`: the text if that is nothing. */
 static void conclude(struct worker *w, const char *nothing)
 {
@@ -67,7 +79,7 @@ static void conclude(struct worker *w, const char *nothing)
         log_error("stacks", "out of memory: what NCCL said is lost");
     nccl_status_end(nccl);
     answer(w, buf_slice(&w->stacks.text));
-    buf_release(&w->stacks.text);
+    keep_crash(&w->stacks.text);
 }
 
 static int wait_for(struct worker *w, uint64_t ns);
@@ -89,11 +101,30 @@ static void nccl_said(struct worker *w)
         finish(w);
 }
 
+/* Does the process have a handler for the signal? Without one it would die: it is starting, or has
+ * executed another program. If the system does not tell, a worker that is ready has one. */
+static bool is_caught(pid_t pid)
+{
+    char path[64], line[256];
+    uint64_t caught = UINT64_MAX;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    if (!(f = fopen(path, "re")))
+        return true;
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, "SigCgt:", 7) == 0)
+            caught = strtoull(line + 7, NULL, 16);
+    fclose(f);
+    return STACKS_SIGNAL && caught >> (unsigned)(STACKS_SIGNAL - 1) & 1;
+}
+
 /* The worker has not got Python's lock: C code keeps it, or the worker is stopped. */
 static bool send_signal(struct worker *w)
 {
     w->stacks.signalled = true;
-    return kill(w->state.pid, STACKS_SIGNAL) == 0 && wait_for(w, LIMIT_NS - STACKS_LOCK_NS) == 0;
+    return is_caught(w->state.pid) && kill(w->state.pid, STACKS_SIGNAL) == 0 &&
+           wait_for(w, LIMIT_NS - STACKS_LOCK_NS) == 0;
 }
 
 static void wait_over(void *arg)
@@ -119,46 +150,33 @@ static int wait_for(struct worker *w, uint64_t ns)
     return -1;
 }
 
-/* Does the process have a handler for the signal? Without one it would die: it is starting, or has
- * executed another program. If the system does not tell, a worker that is ready has one. */
-static bool is_caught(pid_t pid, int signo)
+uint64_t stacks_ask(struct worker *w, uint64_t cell)
 {
-    char path[64], line[256];
-    uint64_t caught = UINT64_MAX;
-    FILE *f;
+    const uint64_t now = clock_now(loop_clock(w->all->io.loop));
 
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
-    if (!(f = fopen(path, "re")))
-        return true;
-    while (fgets(line, sizeof line, f))
-        if (strncmp(line, "SigCgt:", 7) == 0)
-            caught = strtoull(line + 7, NULL, 16);
-    fclose(f);
-    return caught >> (unsigned)(signo - 1) & 1;
-}
-
-bool stacks_ask(struct worker *w, uint64_t cell)
-{
     conclude(w, "(it was asked again)\n"); /* one answer for each question */
     w->stacks.cell = cell;
-    if (!w->state.ready || w->state.pid <= 0 || STACKS_SIGNAL == 0 ||
-        !is_caught(w->state.pid, STACKS_SIGNAL)) {
+    if (!w->state.ready || w->state.pid <= 0 || (STACKS_SIGNAL && !is_caught(w->state.pid))) {
         answer(w, slice_text("(it is starting, or runs another program)\n"));
-        return false;
+        return 0;
     }
-    buf_clear(&w->stacks.text);
+    keep_crash(&w->stacks.text);
+    if (w->stacks.text.n) {
+        answer(w, slice_text("(it has crashed)\n"));
+        return 0;
+    }
     w->stacks.asked = true;
     w->stacks.over = w->stacks.signalled = false;
     if (w->all->nccl.cell != cell && (w->stacks.nccl = nccl_status_ask(w, nccl_said)))
         w->all->nccl.cell = cell; /* one rank of the node is enough */
-    w->stacks.limit_ns = clock_now(loop_clock(w->all->io.loop)) + LIMIT_NS;
+    w->stacks.limit_ns = now + LIMIT_NS;
     if (wait_for(w, STACKS_LOCK_NS) < 0)
         finish(w);
-    return w->stacks.asked;
+    return w->stacks.asked ? now + STACKS_LOCK_NS : 0;
 }
 
-/* Reads at most the bytes that are there now. Bytes over the limit are dropped, because the first
- * ones say most. */
+/* Reads at most the bytes that are there now. Of an answer that is too long, the last bytes are
+ * kept: they have the main thread. Of a crash, the first ones say most. */
 static size_t read_some(struct worker *w)
 {
     const size_t waiting = fd_waiting(w->stacks.fd);
@@ -168,6 +186,10 @@ static size_t read_some(struct worker *w)
 
     if (got <= 0)
         return 0;
+    if (w->stacks.asked && room < (size_t)got) {
+        buf_drop(&w->stacks.text, (size_t)got - room);
+        room = (size_t)got;
+    }
     if (room > (size_t)got)
         room = (size_t)got;
     if (buf_add(&w->stacks.text, w->all->io.read_buf, room) < 0)
@@ -196,8 +218,13 @@ void stacks_rest(struct worker *w)
 {
     while (w->stacks.fd >= 0 && read_some(w) > 0)
         ;
+    keep_crash(&w->stacks.text);
     if (w->stacks.asked) {
-        buf_clear(&w->stacks.text);
+        const struct buf crash = w->stacks.text;
+
+        w->stacks.text = (struct buf)BUF_INIT;
         conclude(w, "(it has ended)\n");
+        buf_release(&w->stacks.text);
+        w->stacks.text = crash;
     }
 }

@@ -32,8 +32,9 @@ void stacks_close(struct stacks *s); /* nothing is read any more */
 void stacks_release(struct stacks *s);
 
 /* Gets the stacks of all threads, even if the worker's Python is stuck. STACK is the answer, with
- * `cell`. true: the caller sends STACKS to the worker (see worker/link/stacks.h). */
-bool stacks_ask(struct worker *w, uint64_t cell);
+ * `cell`. Returns the `until` of the STACKS that the caller sends to the worker (see
+ * worker/link/stacks.h); 0: it sends none. */
+uint64_t stacks_ask(struct worker *w, uint64_t cell);
 void stacks_event(void *worker, int fd, unsigned events);
 /* Reads what a dead worker has left, and answers a question that still waits. */
 void stacks_rest(struct worker *w);

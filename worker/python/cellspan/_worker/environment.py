@@ -1,8 +1,7 @@
-"""Sets up a worker's process before the user's code runs: environment, search path, crash reports."""
+"""Sets up a worker's process before the user's code runs: environment, search path."""
 
 from __future__ import annotations
 
-import faulthandler
 import functools
 import json
 import os
@@ -12,7 +11,6 @@ import sys
 import tempfile
 
 from .. import _link
-from . import groups
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # the prefix of our own files' paths
 TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
@@ -160,32 +158,6 @@ def search_path():
     a user's logging.py must not replace Python's; see __main__.py."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, "")
-
-
-def stacks(fd):
-    """Writes stacks to descriptor `fd`: when the agent asks for them (by a message, or a signal if C code keeps Python's lock), and
-    when the process crashes."""
-    os.set_inheritable(fd, False)
-    faulthandler.disable()  # a rank has the zygote's; it must be enabled after ours, so that Python's stack comes first
-    _link.stack(fd)
-    faulthandler.enable(file=fd, all_threads=True)
-    if _link.STACKS_SIGNAL:
-        faulthandler.register(_link.STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
-    _link.on_stacks(functools.partial(_write_stacks, fd))
-
-
-def _write_stacks(fd):
-    """In a thread of its own. The main thread's stack comes last."""
-    text = groups.launched()
-    if text:
-        os.write(fd, text.encode())
-    faulthandler.dump_traceback(file=fd, all_threads=True)
-
-
-def stack_descriptor():
-    """The agent's descriptor for stacks, or None."""
-    text = os.environ.pop("CELLSPAN_STACK_FD", "")
-    return int(text) if text.isdigit() else None
 
 
 def script_text(path):

@@ -19,7 +19,8 @@ TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_
 
 hidden = {}  # {world: Aside}
 _made = {}  # {world size: the id of its default group, the world and the arguments with which it was made}
-GROUPS = 16  # that launched() tells of
+GROUPS_MAX = 16  # of which launched() tells
+_pointed = set()  # ids of the default groups while the process sent or received from rank to rank, as monitored_barrier() does
 STORE = 6  # init_process_group() with so many arguments has a store
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 
@@ -115,11 +116,14 @@ def _emptied(table):
 def launched():
     """How many collectives this process has launched in each group that torch sees: lines "launched GROUP N" for the kernel.
 
-    GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch.
+    GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch. "" if the process has used send(),
+    recv() or monitored_barrier(): gloo counts these, too, and NCCL counts some.
     """
     c10d = _c10d()
+    if c10d is None or id(c10d._world.default_pg) in _pointed:
+        return ""
     lines = []
-    for group, name in list(getattr(c10d._world, "pg_names", {}).items())[:GROUPS] if c10d is not None else ():
+    for group, name in list(getattr(c10d._world, "pg_names", {}).items())[:GROUPS_MAX]:
         try:
             ranks = sorted(c10d._world.pg_group_ranks[group])
             number = group._get_sequence_number_for_group()
@@ -151,7 +155,9 @@ def free_destroyed():
 
 def _wrap(stays):
     c10d = sys.modules["torch.distributed.distributed_c10d"]
-    for name, first in (("destroy_process_group", _keep), ("init_process_group", _destroyed.clear)):
+    before = {"destroy_process_group": _keep, "init_process_group": _destroyed.clear}
+    before.update(dict.fromkeys(("send", "recv", "isend", "irecv", "monitored_barrier"), _point))
+    for name, first in before.items():
         real = getattr(c10d, name, None)
         if real is None:
             continue
@@ -167,6 +173,10 @@ def _wrap(stays):
 def _keep():
     c10d = sys.modules["torch.distributed.distributed_c10d"]
     _destroyed.extend(getattr(getattr(c10d, "_world", None), "pg_map", None) or ())
+
+
+def _point():
+    _pointed.add(id(_default()))
 
 
 def _preceded(real, first):

@@ -17,7 +17,7 @@ import threading
 
 from .. import _link
 from .._base.errors import give_up, text_of
-from . import environment, interrupts
+from . import environment, interrupts, stacks
 from .loops import Loop
 from .message import received
 from .publish import to_json
@@ -592,6 +592,6 @@ def begin_process(role):
     if role == "home":
         environment.colour()
     sys.argv = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")]
-    fd = environment.stack_descriptor()
+    fd = stacks.descriptor()
     if fd is not None:
-        environment.stacks(fd)
+        stacks.install(fd)

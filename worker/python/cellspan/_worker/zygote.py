@@ -19,7 +19,7 @@ import time
 
 from .. import _link
 from .._base.errors import attempt
-from . import after_fork, environment, reloads
+from . import after_fork, environment, reloads, stacks
 from .message import decoded
 from .worker import begin_process
 
@@ -192,7 +192,7 @@ def become(order, sock, batch):
     for fd, number in ((out, 1), (err, 2)):
         os.dup2(fd, number)
         os.close(fd)
-    environment.stacks(stack)
+    stacks.install(stack)
     os.environ.update(order.env)
     if order.role != _link.START_SCRIPT:
         environment.coloured()

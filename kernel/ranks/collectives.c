@@ -1,0 +1,182 @@
+/* collectives.c - which ranks wait in a collective of torch's that others have not launched. A rank
+ * that has launched the 17th of its process group waits for those that have launched 16. Each
+ * rank's answer to STACKS has a line "launched GROUP N" for each of its groups. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/cell/error_text.h"
+#include "kernel/ranks/ranks.h"
+
+#define LINE         "launched "
+#define COMPARED_MAX 64u /* process groups; others are left out */
+
+/* A process group of some ranks. */
+struct launches {
+    struct slice group;   /* borrowed of a member */
+    uint64_t least;       /* of all its ranks that run the cell or have ended it well */
+    uint64_t least_ended; /* of those that have ended it; UINT64_MAX: none has */
+};
+
+/* The lines of the groups: nothing, if the rank has none or has not counted. */
+static struct slice lines_of(const char *stack)
+{
+    const char *from = strstr(stack, "\n" LINE);
+    struct slice text, lines;
+
+    if (!from)
+        return slice_of(stack, 0);
+    text = slice_text(++from);
+    lines = slice_of(from, 0);
+    while (slice_begins(text, LINE)) {
+        (void)slice_line(&text);
+        lines.n = (size_t)(text.p - from);
+    }
+    return lines;
+}
+
+bool collectives_take(struct member *m, const char *stack)
+{
+    const struct slice lines = lines_of(stack);
+    const bool changed = lines.n && m->launched && !slice_equal(lines, slice_text(m->launched));
+
+    m->counted = false;
+    m->looked_as = m->state;
+    /* a thread of the cell that goes on after its end may launch more */
+    if (m->state == MEMBER_OK && error_find_cell(stack))
+        return false;
+    if (lines.n) {
+        free(m->launched);
+        m->launched = slice_copy(lines);
+        m->counted = m->launched != NULL; /* without memory it counts as silent */
+    }
+    return changed;
+}
+
+bool collectives_is_one(const char *stack)
+{
+    static const struct {
+        const char *file, *function; /* NULL: any */
+    } frames[] = {
+        { "/torch/autograd/graph.py", "_engine_run_backward" }, /* DDP's hooks */
+        { "/torch/nn/parallel/distributed.py", NULL },
+        { "/cellspan/_dropin/horovod/_works.py", "wait" },
+        { "/torch/distributed/utils.py", "_sync_params_and_buffers" },
+        { "/torch/distributed/distributed_c10d.py", "all_gather" },
+        { "/torch/distributed/distributed_c10d.py", "all_gather_coalesced" },
+        { "/torch/distributed/distributed_c10d.py", "all_gather_into_tensor" },
+        { "/torch/distributed/distributed_c10d.py", "all_reduce" },
+        { "/torch/distributed/distributed_c10d.py", "all_reduce_coalesced" },
+        { "/torch/distributed/distributed_c10d.py", "all_to_all" },
+        { "/torch/distributed/distributed_c10d.py", "all_to_all_single" },
+        { "/torch/distributed/distributed_c10d.py", "barrier" },
+        { "/torch/distributed/distributed_c10d.py", "broadcast" },
+        { "/torch/distributed/distributed_c10d.py", "gather" },
+        { "/torch/distributed/distributed_c10d.py", "reduce" },
+        { "/torch/distributed/distributed_c10d.py", "reduce_scatter" },
+        { "/torch/distributed/distributed_c10d.py", "reduce_scatter_tensor" },
+        { "/torch/distributed/distributed_c10d.py", "scatter" },
+    };
+    struct slice text = slice_text(error_main_thread(stack)), line;
+    char file[512], name[256], frame[800];
+
+    (void)slice_line(&text);
+    line = slice_line(&text);
+    snprintf(frame, sizeof frame, "%.*s", SLICE_ARG(line));
+    if (sscanf(frame, "  File \"%511[^\"]\", line %*u in %255[^\n]", file, name) != 2)
+        return false;
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        const size_t n = strlen(file), tail = strlen(frames[i].file);
+
+        if (n >= tail && strcmp(file + n - tail, frames[i].file) == 0 &&
+            (!frames[i].function || strcmp(name, frames[i].function) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* The next group of *text, and its number. false: there is none. */
+static bool next_group(struct slice *text, struct slice *group, uint64_t *n)
+{
+    struct slice line;
+    char number[24];
+
+    if (!text->n)
+        return false;
+    line = slice_line(text);
+    line = slice_of(line.p + sizeof LINE - 1, line.n - (sizeof LINE - 1));
+    *group = slice_cut(&line, ' ');
+    snprintf(number, sizeof number, "%.*s", SLICE_ARG(line));
+    *n = strtoull(number, NULL, 10);
+    return true;
+}
+
+static struct launches *find(struct launches *all, size_t n, struct slice group)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slice_equal(all[i].group, group))
+            return &all[i];
+    return NULL;
+}
+
+/* A rank that has not answered this time, or has ended the cell since, may have launched more. */
+static bool counts(const struct member *m)
+{
+    return m->looked && m->counted && m->looked_as == m->state &&
+           (m->state == MEMBER_RUNNING || m->state == MEMBER_OK);
+}
+
+static void add(struct launches *l, uint64_t n, bool ended)
+{
+    if (n < l->least)
+        l->least = n;
+    if (ended && n < l->least_ended)
+        l->least_ended = n;
+}
+
+static size_t collect(const struct cell *c, struct launches all[static COMPARED_MAX])
+{
+    struct slice text, group;
+    size_t count = 0;
+    uint64_t n;
+
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+
+        text = slice_text(counts(m) ? m->launched : "");
+        while (next_group(&text, &group, &n)) {
+            struct launches *l = find(all, count, group);
+
+            if (!l && count < COMPARED_MAX) {
+                l = &all[count++];
+                *l = (struct launches){ group, UINT64_MAX, UINT64_MAX };
+            }
+            if (l)
+                add(l, n, m->state == MEMBER_OK);
+        }
+    }
+    return count;
+}
+
+void collectives_compare(struct cell *c)
+{
+    struct launches all[COMPARED_MAX];
+    const size_t count = collect(c, all);
+    struct slice text, group;
+    uint64_t n;
+
+    for (size_t k = 0; k < c->n; k++) {
+        struct member *m = &c->member[k];
+
+        m->ahead = AHEAD_NOT;
+        text = slice_text(counts(m) && m->state == MEMBER_RUNNING ? m->launched : "");
+        while (next_group(&text, &group, &n)) {
+            const struct launches *l = find(all, count, group);
+
+            if (l && l->least_ended < n)
+                m->ahead = AHEAD_OF_ENDED;
+            else if (l && l->least < n && !m->ahead)
+                m->ahead = AHEAD;
+        }
+    }
+}
