@@ -41,8 +41,9 @@ struct member {
     bool counted;                /* its last answer had these lines */
     enum member_state looked_as; /* its state at its last answer */
     enum member_ahead ahead;
-    bool looked; /* it has answered hang.c's last question */
-    char *value; /* owned: a small value, in place of a blob; or NULL */
+    uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
+    bool looked;                /* it has answered hang.c's last question */
+    char *value;                /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
     uint64_t blob, blob_size;
 };

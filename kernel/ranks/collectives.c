@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "kernel/cell/error_text.h"
 #include "kernel/ranks/ranks.h"
 
@@ -18,53 +19,22 @@ struct launches {
     uint64_t least_ended; /* of those that have ended it; UINT64_MAX: none has */
 };
 
-/* The lines of the groups: nothing, if the rank has none or has not counted. */
-static struct slice lines_of(const char *stack)
-{
-    const char *from = strstr(stack, "\n" LINE);
-    struct slice text, lines;
-
-    if (!from)
-        return slice_of(stack, 0);
-    text = slice_text(++from);
-    lines = slice_of(from, 0);
-    while (slice_begins(text, LINE)) {
-        (void)slice_line(&text);
-        lines.n = (size_t)(text.p - from);
-    }
-    return lines;
-}
-
-bool collectives_take(struct member *m, const char *stack)
-{
-    const struct slice lines = lines_of(stack);
-    const bool changed = lines.n && m->launched && !slice_equal(lines, slice_text(m->launched));
-
-    m->counted = false;
-    m->looked_as = m->state;
-    /* a thread of the cell that goes on after its end may launch more */
-    if (m->state == MEMBER_OK && error_find_cell(stack))
-        return false;
-    if (lines.n) {
-        free(m->launched);
-        m->launched = slice_copy(lines);
-        m->counted = m->launched != NULL; /* without memory it counts as silent */
-    }
-    return changed;
-}
-
-bool collectives_is_one(const char *stack)
+/* Is the main thread in a function of torch's that waits for a collective? backward() may also
+ * compute, so the thread must have rested. */
+static bool is_collective(const char *stack, bool rested)
 {
     static const struct {
         const char *file, *function; /* NULL: any */
     } frames[] = {
-        { "/torch/autograd/graph.py", "_engine_run_backward" }, /* DDP's hooks */
+        { "/torch/autograd/graph.py",
+          "_engine_run_backward" }, /* DDP's hooks; it must be the first */
         { "/torch/nn/parallel/distributed.py", NULL },
         { "/cellspan/_dropin/horovod/_works.py", "wait" },
         { "/torch/distributed/utils.py", "_sync_params_and_buffers" },
         { "/torch/distributed/distributed_c10d.py", "all_gather" },
         { "/torch/distributed/distributed_c10d.py", "all_gather_coalesced" },
         { "/torch/distributed/distributed_c10d.py", "all_gather_into_tensor" },
+        { "/torch/distributed/distributed_c10d.py", "all_gather_single" },
         { "/torch/distributed/distributed_c10d.py", "all_reduce" },
         { "/torch/distributed/distributed_c10d.py", "all_reduce_coalesced" },
         { "/torch/distributed/distributed_c10d.py", "all_to_all" },
@@ -74,6 +44,7 @@ bool collectives_is_one(const char *stack)
         { "/torch/distributed/distributed_c10d.py", "gather" },
         { "/torch/distributed/distributed_c10d.py", "reduce" },
         { "/torch/distributed/distributed_c10d.py", "reduce_scatter" },
+        { "/torch/distributed/distributed_c10d.py", "reduce_scatter_single" },
         { "/torch/distributed/distributed_c10d.py", "reduce_scatter_tensor" },
         { "/torch/distributed/distributed_c10d.py", "scatter" },
     };
@@ -90,9 +61,57 @@ bool collectives_is_one(const char *stack)
 
         if (n >= tail && strcmp(file + n - tail, frames[i].file) == 0 &&
             (!frames[i].function || strcmp(name, frames[i].function) == 0))
-            return true;
+            return i > 0 || rested;
     }
     return false;
+}
+
+/* The lines of the groups, which follow the main thread's stack: nothing, if the rank has none. */
+static struct slice lines_of(const char *stack)
+{
+    const char *from = strstr(error_main_thread(stack), "\n" LINE);
+    struct slice text, lines;
+
+    if (!from)
+        return slice_of(stack, 0);
+    text = slice_text(++from);
+    lines = slice_of(from, 0);
+    while (slice_begins(text, LINE)) {
+        (void)slice_line(&text);
+        lines.n = (size_t)(text.p - from);
+    }
+    return lines;
+}
+
+/* Has the main thread computed for less than a tenth of the time since the last answer? */
+static bool has_rested(struct member *m, const char *stack, uint64_t now)
+{
+    const char *line = strstr(error_main_thread(stack), "\ncpu ");
+    const uint64_t cpu = line ? strtoull(line + 5, NULL, 10) * NS_PER_MS : 0, old = m->cpu_ns,
+                   since = m->cpu_at_ns;
+
+    m->cpu_ns = cpu;
+    m->cpu_at_ns = now;
+    return cpu && old && cpu >= old && cpu - old < (now - since) / 10;
+}
+
+bool collectives_take(struct member *m, const char *stack, uint64_t now)
+{
+    const struct slice lines = lines_of(stack);
+    const bool changed = lines.n && m->launched && !slice_equal(lines, slice_text(m->launched));
+    const bool rested = has_rested(m, stack, now);
+
+    m->looked_as = m->state;
+    m->in_collective = is_collective(stack, rested);
+    m->counted = false;
+    if (lines.n) {
+        free(m->launched);
+        m->launched = slice_copy(lines);
+        /* without memory it counts as silent; threads that go on may launch more */
+        m->counted = m->launched &&
+                     !(m->state == MEMBER_OK && strstr(error_main_thread(stack), "\nbackground\n"));
+    }
+    return changed;
 }
 
 /* The next group of *text, and its number. false: there is none. */

@@ -34,6 +34,7 @@ struct cell_hang {
     size_t asked_ended;    /* ranks that have ended the cell and have not */
     uint64_t asked_ns;     /* when they were asked */
     bool told;             /* a notice was shown */
+    uint64_t ended_ns;     /* when a rank that has ended the cell was seen to launch more */
     uint64_t announced_ns; /* when a notice said that the cell fails; 0: none has */
     char nccl[256];        /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
 };
@@ -135,15 +136,19 @@ static void take_nccl(struct cell *c, const char *stack)
 
 static void take(struct cell *c, struct member *m, const char *stack)
 {
-    const bool launched = collectives_take(m, stack), runs = m->state == MEMBER_RUNNING;
+    const bool launched = collectives_take(m, stack, now_of(c));
+    const bool runs = m->state == MEMBER_RUNNING;
     size_t *const asked = runs ? &c->hang->asked : &c->hang->asked_ended;
     struct buf place = BUF_INIT;
 
     take_nccl(c, stack);
     *asked -= !m->looked && *asked;
     m->looked = true;
-    if (!runs)
+    if (!runs) {
+        if (launched)
+            c->hang->ended_ns = now_of(c);
         return;
+    }
     if (error_place(stack, &place) < 0 || !place.p) {
         buf_release(&place);
         return;
@@ -154,7 +159,6 @@ static void take(struct cell *c, struct member *m, const char *stack)
         m->place_ns = now_of(c);
     }
     m->waits = waits(stack);
-    m->in_collective = collectives_is_one(stack);
     buf_release(&place);
 }
 
@@ -281,7 +285,7 @@ static bool is_announced(const struct cell *c)
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING && c->member[k].place_ns > c->hang->announced_ns)
             return false;
-    return c->hang->announced_ns != 0;
+    return c->hang->announced_ns > c->hang->ended_ns;
 }
 
 static double seconds_to_failure(const struct cell *c)
@@ -292,13 +296,14 @@ static double seconds_to_failure(const struct cell *c)
 /* What follows if all ranks that are elsewhere have ended the cell. */
 static int add_outcome(const struct cell *c, const struct member *waiting, struct buf *out)
 {
-    if (!has_no_end(c) && !all_others_ended(c, waiting))
+    if (!has_no_end(c) && !(waiting->in_collective && all_others_ended(c, waiting)))
         return buf_add_text(out, "");
     if (buf_add_text(out,
                      ". Ranks that have ended the cell do not join the collective any more: ") < 0)
         return -1;
     return has_no_end(c)
-               ? buf_addf(out, "the cell fails after %.0f s. " UNEQUAL, seconds_to_failure(c))
+               ? buf_addf(out, "the cell fails when they have waited for %.0f s. " UNEQUAL,
+                          seconds_to_failure(c))
                : buf_add_text(out, "interrupt the cell. " UNEQUAL);
 }
 
@@ -391,7 +396,8 @@ static void look_at_all(struct cell *c)
         notice(c);
     } else if (!c->hang->told) {
         notice(c);
-    } else if (has_no_end(c) && none_has_moved(c, FAILS_AFTER * c->hang->limit_ns)) {
+    } else if (has_no_end(c) && none_has_moved(c, FAILS_AFTER * c->hang->limit_ns) &&
+               now_of(c) - c->hang->announced_ns >= c->hang->limit_ns) {
         fail(c);
     }
 }

@@ -38,11 +38,9 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
 void hang_put_off(struct cell *c);
 
 /* ---- collectives.c ---- */
-/* Keeps what a rank's answer to STACKS says of its process groups. true: it has launched
- * collectives since the last answer. */
-bool collectives_take(struct member *m, const char *stack);
-/* Is the main thread in a function of torch's that waits for a collective? */
-bool collectives_is_one(const char *stack);
+/* Keeps what a rank's answer to STACKS says of its process groups, and whether it is in a
+ * collective. true: it has launched collectives since the last answer. */
+bool collectives_take(struct member *m, const char *stack, uint64_t now);
 void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run, for one look */
 
 /* ---- rank_logs.c ---- */

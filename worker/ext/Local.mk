@@ -14,7 +14,6 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/link.h worker/ext/link.c \
 	worker/ext/memory.c \
 	worker/ext/parts.h worker/ext/names.c \
-	worker/ext/own_thread.c \
 	worker/ext/pause.c \
 	worker/ext/process.c \
 	worker/ext/shared.c \

@@ -35,27 +35,27 @@ static struct state *state_of(PyObject *module)
 
 /* ---- the flusher calls Python ---- */
 
-/* The interpreter's lock is held, so that nobody replaces the callable meanwhile. */
-static void flush_python(void *arg)
+/* Calls *what, a Python callable in the module state. The interpreter's lock is held, so that
+ * nobody replaces it meanwhile. */
+static void call_python(PyObject *const *what)
 {
     const PyGILState_STATE gil = PyGILState_Ensure();
-    struct state *s = arg;
+    PyObject *r = *what ? PyObject_CallObject(*what, NULL) : NULL;
 
-    if (s->flush)
-        own_thread_call(s->flush); /* the user may have closed or replaced the stream */
+    if (!r)
+        PyErr_Clear(); /* ignore it: the user may have closed or replaced the stream */
+    Py_XDECREF(r);
     PyGILState_Release(gil);
+}
+
+static void flush_python(void *arg)
+{
+    call_python(&((struct state *)arg)->flush);
 }
 
 static void subshells_python(void *arg)
 {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    struct state *s = arg;
-    PyObject *r = s->subshells ? PyObject_CallObject(s->subshells, NULL) : NULL;
-
-    if (!r)
-        PyErr_Clear();
-    Py_XDECREF(r);
-    PyGILState_Release(gil);
+    call_python(&((struct state *)arg)->subshells);
 }
 
 /* ---- the debugger ---- */
@@ -519,8 +519,6 @@ static int exec_module(PyObject *module)
     struct state *s = state_of(module);
     struct err err = { "" };
 
-    if (own_thread_init() < 0)
-        return -1;
     if (link_init(&s->link, &err) < 0 || aside_init(&s->aside, subshells_python, s, &err) < 0 ||
         flusher_init(&s->flusher, flush_python, s, &err) < 0) {
         convey_fail(&err);

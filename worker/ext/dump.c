@@ -23,21 +23,50 @@
 #define COPY_S 2 /* so long a copy may take; it needs a millisecond */
 
 /* A signal handler has no argument of ours, so these must be global variables. */
-static PyObject *write_stacks;            /* owned; read and replaced with Python's lock */
+static int stacks_fd = -1;
+static PyObject *prepare;                 /* owned; what is written after the stacks */
+static PyObject *write_stacks;            /* owned; both are used and replaced with Python's lock */
 static void (*write_unlocked)(int signo); /* faulthandler's handler of the signal */
 static atomic_bool thread_waits;          /* for Python's lock: one thread is enough */
-static _Atomic uint64_t until_ns;         /* when it gives up */
+static _Atomic uint64_t until_ns;         /* when it gives up; 0: there is no question */
 
 /* ---- with Python's lock ---- */
 
-static void *wait_and_write(void *Py_UNUSED(arg))
+static PyObject *call(PyObject *f)
+{
+    PyObject *r;
+
+    Py_INCREF(f);
+    if (!(r = PyObject_CallObject(f, NULL)))
+        PyErr_Clear();
+    Py_DECREF(f);
+    return r;
+}
+
+/* From the first byte to the last the lock is not released, and no bytecode runs: the agent takes
+ * an answer as complete when nothing comes for a moment. */
+static void answer(void)
+{
+    PyObject *more = call(prepare), *r = call(write_stacks);
+    char *p;
+    Py_ssize_t n;
+
+    if (more && PyBytes_AsStringAndSize(more, &p, &n) == 0 && write(stacks_fd, p, (size_t)n) < 0)
+        errno = 0; /* the agent has gone, or reads nothing: then nobody misses it */
+    PyErr_Clear();
+    Py_XDECREF(more);
+    Py_XDECREF(r);
+}
+
+static void *wait_and_answer(void *Py_UNUSED(arg))
 {
     const PyGILState_STATE gil = PyGILState_Ensure();
+    const uint64_t until = atomic_exchange(&until_ns, 0);
 
     atomic_store(&thread_waits, false);
     /* If it is late, the signal has been sent, and this would be a second answer. */
-    if (write_stacks && clock_now(&clock_system) < atomic_load(&until_ns))
-        own_thread_call(write_stacks);
+    if (prepare && clock_now(&clock_system) < until)
+        answer();
     PyGILState_Release(gil);
     return NULL;
 }
@@ -49,7 +78,7 @@ void dump_ask(uint64_t until)
     atomic_store(&until_ns, until);
     if (atomic_exchange(&thread_waits, true))
         return;
-    if (thread_start(&thread, wait_and_write, NULL) == 0)
+    if (thread_start(&thread, wait_and_answer, NULL) == 0)
         pthread_detach(thread);
     else
         atomic_store(&thread_waits, false);
@@ -99,11 +128,14 @@ static void write_and_exit(int signo)
 
 static void on_request(int signo)
 {
+    static const char none[] = "(no copy of this process could be made, to read its stacks)\n";
     const int before = errno;
     const pid_t pid = copy_process();
 
     if (pid == 0)
         write_and_exit(signo);
+    if (pid < 0 && write(stacks_fd, none, sizeof none - 1) < 0)
+        errno = 0; /* as above */
     while (pid > 0 && waitpid(pid, NULL, COPY_WAIT) < 0 && errno == EINTR)
         ;
     errno = before;
@@ -127,21 +159,34 @@ static int wrap_handler(int signo)
     return sigaction(signo, &act, NULL);
 }
 
-static PyObject *on_stacks(PyObject *Py_UNUSED(module), PyObject *f)
+static void replace(PyObject **old, PyObject *f)
 {
-    PyObject *old = write_stacks;
+    PyObject *before = *old;
 
+    Py_INCREF(f);
+    *old = f;
+    Py_XDECREF(before);
+}
+
+static PyObject *on_stacks(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *first, *second;
+    int fd;
+
+    if (!PyArg_ParseTuple(args, "iOO", &fd, &first, &second))
+        return NULL;
     if (STACKS_SIGNAL && wrap_handler(STACKS_SIGNAL) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    Py_INCREF(f);
-    write_stacks = f;
-    Py_XDECREF(old);
+    stacks_fd = fd;
+    replace(&prepare, first);
+    replace(&write_stacks, second);
     Py_RETURN_NONE;
 }
 
 PyMethodDef dump_methods[] = {
-    { "on_stacks", on_stacks, METH_O,
-      "on_stacks(f): when the agent asks for stacks, call f in a thread that has Python's lock. Call it after "
-      "faulthandler.register(STACKS_SIGNAL): from now a copy of the process runs its handler." },
+    { "on_stacks", on_stacks, METH_VARARGS,
+      "on_stacks(fd, prepare, dump): when the agent asks for stacks, a thread that has Python's lock calls prepare() -> bytes, then "
+      "dump(), which writes to fd, and writes the bytes. Call it after faulthandler.register(STACKS_SIGNAL): from now a copy of the "
+      "process runs its handler." },
     { NULL, NULL, 0, NULL },
 };

@@ -41,12 +41,6 @@ extern PyMethodDef shared_methods[];
  * directions, but does not close them: their owners do. Returns how many. */
 unsigned cut_sockets(struct slice inodes);
 
-/* ---- own_thread.c ---- */
-MUST_USE int own_thread_init(void); /* -1 with a Python exception */
-/* Calls f in a thread that the user's code does not know; an exception is ignored. Python's lock is
- * held. No garbage is collected meanwhile: finalizers of the user's objects may not run there. */
-void own_thread_call(PyObject *f);
-
 /* ---- dump.c ---- */
 /* Stacks of a worker that goes on (see worker/link/stacks.h). */
 

@@ -32,10 +32,14 @@ static const char on_gpu[] = "Current thread 0x02 (most recent call first):\n"
 #define MAIN                  "Current thread 0x02 (most recent call first):\n"
 #define CELL                  "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n"
 #define FRAME(file, function) "  File \"/x/torch/" file "\", line 979 in " function "\n"
-#define COUNTS(all, half)     "launched 0/2/0000aaaa " all "\nlaunched 1/2/0000bbbb " half "\n"
-#define BACKWARD              MAIN FRAME("autograd/graph.py", "_engine_run_backward") CELL
-#define AT_REST               MAIN "  File \"/x/cellspan/_worker/worker.py\", line 90 in wait\n"
+#define COUNTS(all, half)     COMPUTES(all, half, "5000")
+#define COMPUTES(all, half, ms)                                                                    \
+    "launched 0/2/0000aaaa " all "\nlaunched 1/2/0000bbbb " half "\ncpu " ms "\n"
+#define BACKWARD MAIN FRAME("autograd/graph.py", "_engine_run_backward") CELL
+#define AT_REST  MAIN "  File \"/x/cellspan/_worker/worker.py\", line 90 in wait\n"
 static const char idle[] = AT_REST;
+static const char in_all_reduce[] = MAIN FRAME("distributed/distributed_c10d.py", "all_reduce")
+    CELL;
 
 /* Looks until `s` seconds have gone; the ranks answer with these. NULL: it does not answer. */
 static void looks(struct world *w, unsigned s, const char *two, const char *three)
@@ -75,14 +79,14 @@ static void who_is_waited_for_is_told_once(void)
     world_open(&w, &clock);
     begin_two(&w);
     done(&w, 2, "ok", "", "");
-    looks(&w, 75, idle, in_torch);
+    looks(&w, 75, idle, in_all_reduce);
     ok(logged(&w, "rank 1 waited in all_reduce") &&
            logged(
                &w,
                "rank 0 is at the end of the cell already. Ranks that have ended the cell do not join the "
                "collective any more: interrupt the cell. Usually"),
        "the notice also names a rank that has ended the cell already");
-    looks(&w, 600, idle, in_torch);
+    looks(&w, 600, idle, in_all_reduce);
     ok(w.nb->cell && !logged(&w, "TimeoutError"),
        "the cell waits on if nobody says how many collectives were launched");
     world_close(&w);
@@ -106,7 +110,7 @@ static void a_wait_without_end_fails(void)
     ok(logged(
            &w,
            "for 60 s rank 1 waited in _engine_run_backward (graph.py:979), called in line 5 of cell 1, but rank 0 is at the end "
-           "of the cell already. Ranks that have ended the cell do not join the collective any more: the cell fails after 300 s"),
+           "of the cell already. Ranks that have ended the cell do not join the collective any more: the cell fails when they have waited for 300 s"),
        "DDP's wait is told, too");
     ok(!logged(&w, "INTERRUPT"), "the cell waits for five minutes");
     looks(&w, 30, behind, ahead);
@@ -140,7 +144,7 @@ static void a_failure_is_announced(void)
     done(&w, 2, "ok", "", "");
     buf_clear(&w.log);
     looks(&w, 75, AT_REST COUNTS("14", "3"), ahead);
-    ok(logged(&w, "the cell fails after 300 s") && !logged(&w, "INTERRUPT"),
+    ok(logged(&w, "the cell fails when they have waited for 300 s") && !logged(&w, "INTERRUPT"),
        "a wait without end is told, though another wait was told before");
     looks(&w, 270, AT_REST COUNTS("14", "3"), ahead);
     ok(logged(&w, "INTERRUPT"), "and ends");
@@ -159,12 +163,13 @@ static void each_wait_is_announced(void)
     looks(&w, 15, behind, ahead);
     ok(logged(&w, "send STACKS 2 3"), "ranks that have ended the cell are asked, too");
     looks(&w, 75, behind, ahead);
-    ok(logged(&w, "the cell fails after 300 s"), "a subgroup's collectives are compared, too");
+    ok(logged(&w, "the cell fails when they have waited for 300 s"),
+       "a subgroup's collectives are compared, too");
     buf_clear(&w.log);
     looks(&w, 45, behind, later);
     ok(!logged(&w, "the cell fails"), "a rank that has moved has not waited long");
     looks(&w, 30, behind, later);
-    ok(logged(&w, "the cell fails after 300 s"), "then its wait is told");
+    ok(logged(&w, "the cell fails when they have waited for 300 s"), "then its wait is told");
     looks(&w, 210, behind, later);
     ok(!logged(&w, "INTERRUPT"), "and lasts");
     looks(&w, 45, behind, later);
@@ -194,6 +199,10 @@ static void goes_on(bool ended, const char *two, const char *three, const char *
 
 static void what_may_end_does_not_fail(void)
 {
+    static const char *const computes[] = { BACKWARD COMPUTES("15", "3", "10000"),
+                                            BACKWARD COMPUTES("15", "3", "20000"),
+                                            BACKWARD COMPUTES("15", "3", "30000"),
+                                            BACKWARD COMPUTES("15", "3", "40000") };
     struct clock clock;
     struct world w;
 
@@ -221,8 +230,22 @@ static void what_may_end_does_not_fail(void)
     goes_on(true, AT_REST, BACKWARD COUNTS("15", "3"), "and if the ended rank does not count");
     goes_on(true, AT_REST COUNTS("14", "3"), BACKWARD, "and if the rank that runs does not");
     goes_on(true, NULL, BACKWARD COUNTS("15", "3"), "and if the ended rank does not answer");
-    goes_on(true, "Thread 0x03 (most recent call first):\n" CELL AT_REST COUNTS("14", "3"),
-            BACKWARD COUNTS("15", "3"), "and if a thread of the ended rank goes on");
+    goes_on(true, AT_REST "background\n" COUNTS("14", "3"), BACKWARD COUNTS("15", "3"),
+            "and if threads of the ended rank go on");
+    goes_on(true, AT_REST COUNTS("14", "3"), BACKWARD "launched 0/2/0000aaaa 15\n",
+            "and if nobody knows whether backward() computes");
+    begin_and_end_one(&w, &clock);
+    for (unsigned k = 0; k < 40; k++)
+        looks(&w, 15, AT_REST COUNTS("14", "3"), computes[k % 4]);
+    ok(!strstr(w.log.p, "waited"), "backward() that computes is no wait");
+    world_close(&w);
+    begin_and_end_one(&w, &clock);
+    for (unsigned k = 0; k < 80; k++)
+        looks(&w, 15, k % 2 ? AT_REST COUNTS("14", "3") : AT_REST COUNTS("14", "4"),
+              BACKWARD COUNTS("15", "5"));
+    ok(!logged(&w, "INTERRUPT"),
+       "the cell goes on while a rank that has ended it launches collectives");
+    world_close(&w);
     world_open(&w, &clock);
     begin_two(&w);
     for (unsigned k = 0; k < 20; k++)
@@ -282,7 +305,7 @@ static void an_ended_rank_that_is_silent_keeps_no_notice_back(void)
     struct world w;
 
     begin_and_end_one(&w, &clock);
-    looks(&w, 105, NULL, in_torch);
+    looks(&w, 105, NULL, in_all_reduce);
     ok(logged(&w, "rank 1 waited in all_reduce") && logged(&w, "interrupt the cell"),
        "the notice does not wait for answers of ranks that have ended the cell");
     world_close(&w);

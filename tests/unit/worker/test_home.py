@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -545,17 +546,24 @@ def test_the_main_thread_is_the_last_one_of_many(home):
     assert b"line 6 in <module>" in text[text.rindex(b"most recent call first") :]
 
 
-def test_no_finalizer_runs_in_the_thread_that_writes_stacks(home, tmp_path):
-    cell = home.execute("import gc, os, threading\nthreads = set()\nclass Ring:\n    def __init__(self):\n        self.me = self\n    def __del__(self):\n"
-                        "        threads.add(threading.get_ident())\nprint('in', flush=True)\ngc.set_threshold(1)\n"
-                        f"while not os.path.exists({str(tmp_path / 'over')!r}):\n    for _ in range(100):\n        Ring()")
-    home.until(lambda: b"in" in home.text[1])
-    os.set_blocking(home.stack, False)
-    assert b"".join(stack_texts(home, lambda: home.send("STACKS", fields={"until": FAR})))
-    (tmp_path / "over").touch()
-    home.expect("REPLY", cell)
-    home.run("gc.set_threshold(700); print('others', threads - {threading.main_thread().ident}, gc.isenabled())")
-    assert b"others set() True" in home.text[1]
+def test_the_lines_after_the_stacks_tell_of_threads_and_tasks(home):
+    def answer():
+        """All that comes until nothing comes for a while."""
+        home.send("STACKS", fields={"until": FAR})
+        text = os.read(home.stack, 1 << 20)
+        while select.select([home.stack], [], [], 0.3)[0]:
+            text += os.read(home.stack, 1 << 20)
+        return text
+
+    home.run("1")
+    assert b"background" not in answer()
+    home.run("import threading; over = threading.Event(); timer = threading.Timer(60, print); timer.start()")
+    assert answer().endswith(b"\nbackground\n")
+    home.run("timer.cancel(); timer.join()")
+    assert b"background" not in answer()
+    home.run("import asyncio; task = asyncio.ensure_future(asyncio.sleep(60))")
+    assert answer().endswith(b"\nbackground\n")
+    home.run("task.cancel()")
 
 
 def test_a_copy_that_writes_stacks_is_no_child_for_the_users_code(home):

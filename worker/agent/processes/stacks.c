@@ -18,6 +18,8 @@
 
 #define QUIET_NS (20 * NS_PER_MS)
 #define LIMIT_NS (2 * NS_PER_S)
+#define CRASH_NS                                                                                   \
+    (10 * NS_PER_S) /* a worker that lives so long after the text of a crash has not crashed */
 /* NCCL answers slowest when a rank is dead or frozen, and then the answer is most important */
 #define NCCL_NS (3 * NS_PER_S)
 
@@ -52,8 +54,7 @@ static void answer(struct worker *w, struct slice text)
     buf_release(&clean);
 }
 
-/* Only what a crash has written is kept. Before it there may be an answer. */
-static void keep_crash(struct buf *text)
+static const char *find_crash(const struct buf *text)
 {
     static const char *const begins[] = { "Fatal Python error",
                                           "C stack (most recent call first)" };
@@ -61,6 +62,14 @@ static void keep_crash(struct buf *text)
 
     for (size_t i = 0; text->n && i < sizeof begins / sizeof *begins && !at; i++)
         at = strstr(text->p, begins[i]);
+    return at;
+}
+
+/* Only what a crash has written is kept. Before it there may be an answer. */
+static void keep_crash(struct buf *text)
+{
+    const char *at = find_crash(text);
+
     buf_drop(text, at ? (size_t)(at - text->p) : text->n);
 }
 
@@ -161,6 +170,8 @@ uint64_t stacks_ask(struct worker *w, uint64_t cell)
         return 0;
     }
     keep_crash(&w->stacks.text);
+    if (now - w->stacks.read_ns > CRASH_NS)
+        buf_clear(&w->stacks.text); /* a child of the worker's has crashed */
     if (w->stacks.text.n) {
         answer(w, slice_text("(it has crashed)\n"));
         return 0;
@@ -186,10 +197,14 @@ static size_t read_some(struct worker *w)
 
     if (got <= 0)
         return 0;
-    if (w->stacks.asked && room < (size_t)got) {
-        buf_drop(&w->stacks.text, (size_t)got - room);
-        room = (size_t)got;
+    if (room < (size_t)got) {
+        if (!w->stacks.asked || find_crash(&w->stacks.text))
+            keep_crash(&w->stacks.text);
+        else
+            buf_drop(&w->stacks.text, (size_t)got - room);
+        room = STACKS_MAX - w->stacks.text.n;
     }
+    w->stacks.read_ns = clock_now(loop_clock(w->all->io.loop));
     if (room > (size_t)got)
         room = (size_t)got;
     if (buf_add(&w->stacks.text, w->all->io.read_buf, room) < 0)

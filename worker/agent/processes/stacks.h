@@ -25,6 +25,7 @@ struct stacks {
     struct nccl_status *nccl; /* owned: the question to NCCL; NULL: none */
     uint64_t cell;            /* of the question */
     uint64_t limit_ns;
+    uint64_t read_ns; /* when text came last */
     struct watch *timer;
 };
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
+import time
 import zlib
 
 from .._base.imports import when_imported
@@ -20,7 +22,6 @@ TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_
 hidden = {}  # {world: Aside}
 _made = {}  # {world size: the id of its default group, the world and the arguments with which it was made}
 GROUPS_MAX = 16  # of which launched() tells
-_pointed = set()  # ids of the default groups while the process sent or received from rank to rank, as monitored_barrier() does
 STORE = 6  # init_process_group() with so many arguments has a store
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 
@@ -114,13 +115,14 @@ def _emptied(table):
 
 
 def launched():
-    """How many collectives this process has launched in each group that torch sees: lines "launched GROUP N" for the kernel.
+    """How many collectives this process has launched in each group that torch sees: lines "launched GROUP N" for the kernel, and a line
+    "cpu MS" with the main thread's CPU time.
 
-    GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch. "" if the process has used send(),
-    recv() or monitored_barrier(): gloo counts these, too, and NCCL counts some.
+    GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch. Ranks that have sent from rank
+    to rank may have other counts than the rest: torch counts that, too.
     """
     c10d = _c10d()
-    if c10d is None or id(c10d._world.default_pg) in _pointed:
+    if c10d is None:
         return ""
     lines = []
     for group, name in list(getattr(c10d._world, "pg_names", {}).items())[:GROUPS_MAX]:
@@ -130,7 +132,14 @@ def launched():
         except Exception:  # noqa: BLE001 - a backend that does not count, or a group that is being destroyed
             continue
         lines.append("launched %s/%d/%08x %d\n" % ("_".join(str(name).split()), len(ranks), zlib.crc32(repr(ranks).encode()), number))
-    return "".join(lines)
+    return "".join([*lines, f"cpu {_cpu_ms()}\n"]) if lines else ""
+
+
+def _cpu_ms():
+    """CPU time of the main thread in ms. 0: it does not say whether the process computes, for a GPU may."""
+    cuda = sys.modules.get("torch.cuda")
+    clock = getattr(time, "pthread_getcpuclockid", None)
+    return 0 if clock is None or (cuda is not None and cuda.is_initialized()) else int(time.clock_gettime(clock(threading.main_thread().ident)) * 1000)
 
 
 # ---- groups that are made again, and destroyed ones -----------------------------------------------------------------
@@ -155,9 +164,7 @@ def free_destroyed():
 
 def _wrap(stays):
     c10d = sys.modules["torch.distributed.distributed_c10d"]
-    before = {"destroy_process_group": _keep, "init_process_group": _destroyed.clear}
-    before.update(dict.fromkeys(("send", "recv", "isend", "irecv", "monitored_barrier"), _point))
-    for name, first in before.items():
+    for name, first in (("destroy_process_group", _keep), ("init_process_group", _destroyed.clear)):
         real = getattr(c10d, name, None)
         if real is None:
             continue
@@ -173,10 +180,6 @@ def _wrap(stays):
 def _keep():
     c10d = sys.modules["torch.distributed.distributed_c10d"]
     _destroyed.extend(getattr(getattr(c10d, "_world", None), "pg_map", None) or ())
-
-
-def _point():
-    _pointed.add(id(_default()))
 
 
 def _preceded(real, first):

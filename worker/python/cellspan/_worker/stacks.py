@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import os
 import sys
 import threading
@@ -11,21 +12,19 @@ from .. import _link
 from . import groups
 
 FRAMES = 100  # of the main thread, as many as faulthandler writes
-MANY = 90  # threads: faulthandler writes 100, and the main thread's stack is the last one
-_fd = -1  # the agent's pipe
+MANY = 50  # threads: faulthandler writes 100, and the main thread's stack is the last one
+loop = None  # the worker's Loop, once it has one
 
 
 def install(fd):
     """`fd` stays open. The agent asks by a message, or by a signal if C code keeps Python's lock: see worker/ext/dump.c."""
-    global _fd
-    _fd = fd
     os.set_inheritable(fd, False)
     faulthandler.disable()  # a rank has the zygote's; it must be enabled after ours, so that Python's stack comes first
     _link.stack(fd)
     faulthandler.enable(file=fd, all_threads=True)
     if _link.STACKS_SIGNAL:
         faulthandler.register(_link.STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
-    _link.on_stacks(_write)
+    _link.on_stacks(fd, _more, functools.partial(faulthandler.dump_traceback, file=fd, all_threads=True))
 
 
 def descriptor():
@@ -34,17 +33,30 @@ def descriptor():
     return int(text) if text.isdigit() else None
 
 
-def _write():
-    """In a thread of its own. The agent takes all that comes without a pause: nothing here may wait for Python's lock after the first
-    line is written."""
+def _more():
+    """What follows faulthandler's text: the main thread's stack, if that one may have left it out; and the lines about collectives."""
     try:
         text = _of_main_thread() if len(threading._active) > MANY else ""
-        text = (text + groups.launched()).encode("utf-8", "replace")
+        return (text + _background() + groups.launched()).encode("utf-8", "replace")
     except Exception:  # noqa: BLE001 - the stacks are worth more
-        text = b""
-    faulthandler.dump_traceback(file=_fd, all_threads=True)
-    if text:
-        os.write(_fd, text)
+        return b""
+
+
+def _background():
+    """A line if threads or tasks of the user's are there: they may go on when the cell is over."""
+    threads = [thread for thread in list(threading._active.values()) if not _is_known(thread)]
+    tasks = loop is not None and loop.has_more()
+    return "background\n" if threads or tasks else ""
+
+
+def _is_known(thread):
+    """It launches no collectives: the main one, cellspan's, the debugger's, tqdm's, IPython's, and those that Python knows little of."""
+    return (
+        thread is threading.main_thread()
+        or thread.name.startswith("cellspan-")
+        or getattr(thread, "is_pydev_daemon_thread", False)
+        or type(thread).__name__ in ("TMonitor", "HistorySavingThread", "_DummyThread")
+    )
 
 
 def _of_main_thread():

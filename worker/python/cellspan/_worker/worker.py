@@ -74,7 +74,7 @@ class Worker:
     def __init__(self):
         self.streams = None
         self.shell = None
-        self.loop = Loop(self._readable, self._loop_born)
+        self.loop = stacks.loop = Loop(self._readable, self._loop_born)
         self.count = 0
         self.code = ""
         self.cell = None  # the Cell that the main thread runs
