@@ -460,6 +460,8 @@ def test_stacks_come_while_c_code_holds_the_lock(home):
         text = os.read(home.stack, 1 << 16).decode()
 
 
+DEPTH = 90  # frames of the cell's function in a stack, about
+
 # Python's frames lie in pieces of memory of 16 KiB. At some depth each call of steps() begins a piece, and gives it back when it
 # returns; that takes a hundred times longer than at other depths, so it is found by time.
 FRAMES_COME_AND_GO = """
@@ -483,27 +485,25 @@ while not os.path.exists(%r):
 """
 
 
-def stack_texts(home, ask):
-    """Asks a hundred times; the answers that came, one after the other."""
-    texts = []
-    for _ in range(100):
+def ask_for_stacks(home, ask, answers):
+    """Asks every 10 ms until the cell's frames have come so often."""
+    end = time.monotonic() + 60
+    seen = 0
+    while seen < answers:
+        assert time.monotonic() < end and home.process.poll() is None, seen
         ask()
         time.sleep(0.01)
         with contextlib.suppress(BlockingIOError):
-            texts.append(os.read(home.stack, 1 << 20))
-    return texts
+            seen += os.read(home.stack, 1 << 20).count(b"in seconds\n")
 
 
 def test_stacks_do_not_end_a_worker_whose_frames_come_and_go(home, tmp_path):
     cell = home.execute(FRAMES_COME_AND_GO % str(tmp_path / "over"))
     home.until(lambda: b"in" in home.text[1])
     os.set_blocking(home.stack, False)
-    texts = stack_texts(home, lambda: home.send("STACKS", fields={"until": FAR}))
-    assert sum(b"in seconds" in text for text in texts) > 50
+    ask_for_stacks(home, lambda: home.send("STACKS", fields={"until": FAR}), 20 * DEPTH)
     # The handler's reads fail now and then: in a copy of the process.
-    texts = stack_texts(home, lambda: os.kill(home.process.pid, _link.STACKS_SIGNAL))
-    assert b"in seconds" in b"".join(texts[50:])
-    assert home.process.poll() is None
+    ask_for_stacks(home, lambda: os.kill(home.process.pid, _link.STACKS_SIGNAL), 20 * DEPTH)
     (tmp_path / "over").touch()
     assert home.expect("REPLY", cell).json()["status"] == "ok"
     with contextlib.suppress(BlockingIOError):
@@ -551,7 +551,7 @@ def test_the_lines_after_the_stacks_tell_of_threads_and_tasks(home):
         """All that comes until nothing comes for a while."""
         home.send("STACKS", fields={"until": FAR})
         text = os.read(home.stack, 1 << 20)
-        while select.select([home.stack], [], [], 0.3)[0]:
+        while select.select([home.stack], [], [], 1)[0]:
             text += os.read(home.stack, 1 << 20)
         return text
 
@@ -567,12 +567,12 @@ def test_the_lines_after_the_stacks_tell_of_threads_and_tasks(home):
 
 
 def test_a_copy_that_writes_stacks_is_no_child_for_the_users_code(home):
-    home.execute("print('in', flush=True)\nimport ctypes, os, signal\nhere = []\nsignal.signal(signal.SIGCHLD, lambda *a: here.append(a))\n"
-                 "ctypes.PyDLL(None).usleep(500000)\ntry:\n    os.waitpid(-1, os.WNOHANG)\nexcept ChildProcessError:\n    print('none', here)")
+    home.execute("import ctypes, os, signal\nhere = []\nsignal.signal(signal.SIGCHLD, lambda *a: here.append(a))\nprint('in', flush=True)\n"
+                 "ctypes.PyDLL(None).sleep(600)\ntry:\n    os.waitpid(-1, os.WNOHANG)\nexcept ChildProcessError:\n    print('none', here)")
     home.until(lambda: b"in" in home.text[1])
-    time.sleep(0.1)
-    os.kill(home.process.pid, _link.STACKS_SIGNAL)
-    home.until(lambda: b"none" in home.text[1])
+    while b"none" not in home.text[1]:  # the signal ends the sleep, if that has begun
+        os.kill(home.process.pid, _link.STACKS_SIGNAL)
+        home.pump(0.2)
     assert b"none []" in home.text[1] and b"in <module>" in os.read(home.stack, 1 << 16)
 
 
