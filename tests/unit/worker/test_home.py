@@ -485,6 +485,15 @@ while not os.path.exists(%r):
 """
 
 
+def stacks_of(home):
+    """One answer: all that comes until nothing comes for a while."""
+    home.send("STACKS", fields={"until": FAR})
+    text = os.read(home.stack, 1 << 20)
+    while select.select([home.stack], [], [], 1)[0]:
+        text += os.read(home.stack, 1 << 20)
+    return text
+
+
 def ask_for_stacks(home, ask, answers):
     """Asks every 10 ms until the cell's frames have come so often."""
     end = time.monotonic() + 60
@@ -539,30 +548,21 @@ def test_the_main_thread_is_the_last_one_of_many(home):
     home.execute("import threading, time\nend = threading.Event()\nfor _ in range(150):\n    threading.Thread(target=end.wait, daemon=True).start()\n"
                  "print('in', flush=True)\nend.wait()")
     home.until(lambda: b"in" in home.text[1])
-    text = b""
-    while b"line 6 in <module>" not in text:
-        home.send("STACKS", fields={"until": FAR})
-        text = os.read(home.stack, 1 << 20)
+    end = time.monotonic() + 60
+    while b"line 6 in <module>" not in (text := stacks_of(home)):  # it may not wait yet
+        assert time.monotonic() < end, text
     assert b"line 6 in <module>" in text[text.rindex(b"most recent call first") :]
 
 
 def test_the_lines_after_the_stacks_tell_of_threads_and_tasks(home):
-    def answer():
-        """All that comes until nothing comes for a while."""
-        home.send("STACKS", fields={"until": FAR})
-        text = os.read(home.stack, 1 << 20)
-        while select.select([home.stack], [], [], 1)[0]:
-            text += os.read(home.stack, 1 << 20)
-        return text
-
     home.run("1")
-    assert b"background" not in answer()
+    assert b"background" not in stacks_of(home)
     home.run("import threading; over = threading.Event(); timer = threading.Timer(60, print); timer.start()")
-    assert answer().endswith(b"\nbackground\n")
+    assert stacks_of(home).endswith(b"\nbackground\n")
     home.run("timer.cancel(); timer.join()")
-    assert b"background" not in answer()
+    assert b"background" not in stacks_of(home)
     home.run("import asyncio; task = asyncio.ensure_future(asyncio.sleep(60))")
-    assert answer().endswith(b"\nbackground\n")
+    assert stacks_of(home).endswith(b"\nbackground\n")
     home.run("task.cancel()")
 
 
