@@ -324,55 +324,46 @@ def test_ranks_that_wait_for_another_are_told_about_it():
 
 
 @pytest.mark.limit(300)
-def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever():
+def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever(fresh):
     """As when shards are uneven: rank 1 has fewer batches. DDP's collectives are launched by C++."""
     pytest.importorskip("torch")
-    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
-    try:
-        train = ("%%%%distribute -n 3 --init gloo\nimport torch, torch.distributed as dist\n"
-                 "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))\n"
-                 "for _ in range(3 + %s):\n    model(torch.ones(4)).sum().backward()\nkept = 7\n")
-        notebook.ok(train % "0", limit=120)
-        pids = notebook.rank_pids(3)
-        cell = notebook.run(train % "(dist.get_rank() != 1)", limit=120).assert_error("TimeoutError")
-        assert "ranks 0,2 waited in _engine_run_backward" in cell.stderr and "the cell fails when they have waited for 10 s" in cell.stderr, cell.stderr
-        assert "rank 1 ended the cell without that collective" in cell.error["evalue"], cell.error
-        assert notebook.ok(train % "0" + "kept, dist.get_world_size()", limit=120).value == "(7, 3)"
-        assert notebook.rank_pids(3) == pids
-    finally:
-        notebook.close()
+    notebook = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
+    train = ("%%%%distribute -n 3 --init gloo\nimport torch, torch.distributed as dist\n"
+             "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))\n"
+             "for _ in range(3 + %s):\n    model(torch.ones(4)).sum().backward()\nkept = 7\n")
+    notebook.ok(train % "0", limit=120)
+    pids = notebook.rank_pids(3)
+    cell = notebook.run(train % "(dist.get_rank() != 1)", limit=120).assert_error("TimeoutError")
+    assert "ranks 0,2 waited in _engine_run_backward" in cell.stderr and "the cell fails when they have waited for 10 s" in cell.stderr, cell.stderr
+    assert "rank 1 ended the cell without that collective" in cell.error["evalue"], cell.error
+    assert notebook.ok(train % "0" + "kept, dist.get_world_size()", limit=120).value == "(7, 3)"
+    assert notebook.rank_pids(3) == pids
 
 
 @pytest.mark.limit(300)
-def test_ranks_that_get_an_answer_late_are_not_ended():
+def test_ranks_that_get_an_answer_late_are_not_ended(fresh):
     """torch counts send and recv, so rank 0 has launched more than rank 1, which has ended the cell; and a long backward() is no wait."""
     pytest.importorskip("torch")
-    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
-    try:
-        cell = notebook.ok(
-            "%%distribute -n 3 --init gloo\nimport time, torch, torch.distributed as dist\nrank, one = dist.get_rank(), torch.ones(1)\n"
-            "class Slow(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x * 1\n"
-            "    @staticmethod\n    def backward(ctx, grad):\n        time.sleep(14)\n        return grad\n"
-            "if rank == 0:\n    dist.send(one, 2)\n    dist.recv(one, 2)\nif rank == 2:\n    dist.recv(one, 0)\n"
-            "    Slow.apply(torch.ones(1, requires_grad=True)).sum().backward()\n    dist.send(one, 0)\nprint('there')", limit=120)
-        assert by_rank(cell.stdout) == by_rank("[0-2] there\n"), cell.stdout
-    finally:
-        notebook.close()
+    notebook = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
+    cell = notebook.ok(
+        "%%distribute -n 3 --init gloo\nimport time, torch, torch.distributed as dist\nrank, one = dist.get_rank(), torch.ones(1)\n"
+        "class Slow(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x * 1\n"
+        "    @staticmethod\n    def backward(ctx, grad):\n        time.sleep(14)\n        return grad\n"
+        "if rank == 0:\n    dist.send(one, 2)\n    dist.recv(one, 2)\nif rank == 2:\n    dist.recv(one, 0)\n"
+        "    Slow.apply(torch.ones(1, requires_grad=True)).sum().backward()\n    dist.send(one, 0)\nprint('there')", limit=120)
+    assert by_rank(cell.stdout) == by_rank("[0-2] there\n"), cell.stdout
 
 
 @pytest.mark.limit(300)
-def test_a_crash_is_reported_while_stacks_are_asked_for():
-    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
-    try:
-        crash = "import ctypes, time\nend = time.monotonic() + %s\nwhile time.monotonic() < end:\n    pass\nctypes.string_at(8)"
-        for seconds in (1.2, 2.7):
-            cell = notebook.run("%%distribute -n 2\n" + crash % seconds, limit=60).assert_error("RankDied")
-            assert "string_at" in cell.traceback and "C stack" in cell.traceback, cell.traceback
-        cell = notebook.run("%%distribute -n 2\nimport ctypes\nctypes.PyDLL(None).usleep(2500000)\n"
-                            "ctypes.PyDLL(None).memset(8, 0, 8)", limit=60).assert_error("RankDied")
-        assert "line 4 in <module>" in cell.traceback and "C stack" in cell.traceback, cell.traceback
-    finally:
-        notebook.close()
+def test_a_crash_is_reported_while_stacks_are_asked_for(fresh):
+    notebook = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
+    crash = "import ctypes, time\nend = time.monotonic() + %s\nwhile time.monotonic() < end:\n    pass\nctypes.string_at(8)"
+    for seconds in (1.2, 2.7):
+        cell = notebook.run("%%distribute -n 2\n" + crash % seconds, limit=60).assert_error("RankDied")
+        assert "string_at" in cell.traceback and "C stack" in cell.traceback, cell.traceback
+    cell = notebook.run("%%distribute -n 2\nimport ctypes\nctypes.PyDLL(None).usleep(2500000)\n"
+                        "ctypes.PyDLL(None).memset(8, 0, 8)", limit=60).assert_error("RankDied")
+    assert "line 4 in <module>" in cell.traceback and "C stack" in cell.traceback, cell.traceback
 
 
 # ---- check

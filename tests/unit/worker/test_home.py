@@ -1,10 +1,8 @@
 """Home behind a socket and two pipes, without an agent and without a kernel."""
 
-import contextlib
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -17,9 +15,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cellspan import _link  # noqa: E402
 from cellspan._capture import vars_bundle  # noqa: E402
 from fake_agent import Home, packed  # noqa: E402
-
-
-FAR = 1 << 63  # nanoseconds: a time in centuries
 
 
 def plain(reply):
@@ -437,143 +432,6 @@ def test_a_thread_that_has_ended_lives_no_longer_than_its_cell_keeps_it(home):
 
 
 # ---- the end
-
-
-def test_a_crash_leaves_pythons_and_cs_stack(home):
-    home.execute("import ctypes\nctypes.string_at(0)")
-    home.until(lambda: home.closed)
-    assert home.process.wait(60) == -signal.SIGSEGV
-    text = os.read(home.stack, 1 << 16).decode()
-    assert "string_at" in text and "C stack (most recent call first)" in text
-
-
-def test_stacks_come_while_c_code_holds_the_lock(home):
-    home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(600)")
-    home.until(lambda: b"in" in home.text[1])
-    for _ in range(50):
-        home.send("STACKS", fields={"until": FAR})  # a thread waits for the lock
-    text = ""
-    end = time.monotonic() + 60
-    while "line 3" not in text:
-        assert time.monotonic() < end, text
-        os.kill(home.process.pid, _link.STACKS_SIGNAL)
-        text = os.read(home.stack, 1 << 16).decode()
-
-
-DEPTH = 90  # frames of the cell's function in a stack, about
-
-# Python's frames lie in pieces of memory of 16 KiB. At some depth each call of steps() begins a piece, and gives it back when it
-# returns; that takes a hundred times longer than at other depths, so it is found by time.
-FRAMES_COME_AND_GO = """
-import os, time
-def steps(n):
-    a = b = c = d = e = f = n
-    yield
-def seconds(depth, calls):
-    if depth:
-        return seconds(depth - 1, calls)
-    begin = time.perf_counter()
-    for i in range(calls):
-        steps(i)
-    return time.perf_counter() - begin
-times = []
-for depth in range(300):
-    times.append((seconds(depth, 100), depth))
-print("in", flush=True)
-while not os.path.exists(%r):
-    seconds(max(times)[1], 1000)
-"""
-
-
-def stacks_of(home):
-    """One answer: all that comes until nothing comes for a while."""
-    home.send("STACKS", fields={"until": FAR})
-    text = os.read(home.stack, 1 << 20)
-    while select.select([home.stack], [], [], 1)[0]:
-        text += os.read(home.stack, 1 << 20)
-    return text
-
-
-def ask_for_stacks(home, ask, answers):
-    """Asks every 10 ms until the cell's frames have come so often."""
-    end = time.monotonic() + 60
-    seen = 0
-    while seen < answers:
-        assert time.monotonic() < end and home.process.poll() is None, seen
-        ask()
-        time.sleep(0.01)
-        with contextlib.suppress(BlockingIOError):
-            seen += os.read(home.stack, 1 << 20).count(b"in seconds\n")
-
-
-def test_stacks_do_not_end_a_worker_whose_frames_come_and_go(home, tmp_path):
-    cell = home.execute(FRAMES_COME_AND_GO % str(tmp_path / "over"))
-    home.until(lambda: b"in" in home.text[1])
-    os.set_blocking(home.stack, False)
-    ask_for_stacks(home, lambda: home.send("STACKS", fields={"until": FAR}), 20 * DEPTH)
-    # The handler's reads fail now and then: in a copy of the process.
-    ask_for_stacks(home, lambda: os.kill(home.process.pid, _link.STACKS_SIGNAL), 20 * DEPTH)
-    (tmp_path / "over").touch()
-    assert home.expect("REPLY", cell).json()["status"] == "ok"
-    with contextlib.suppress(BlockingIOError):
-        os.read(home.stack, 1 << 20)
-    home.execute("import ctypes\nctypes.string_at(0)")
-    home.until(lambda: home.closed)
-    assert home.process.wait(60) == -signal.SIGSEGV
-    text = os.read(home.stack, 1 << 16).decode()
-    assert "string_at" in text and "C stack (most recent call first)" in text
-
-
-def test_one_thread_waits_for_the_lock_to_write_stacks(home):
-    home.execute("print('in', flush=True)\nimport ctypes\nctypes.PyDLL(None).sleep(600)")
-    home.until(lambda: b"in" in home.text[1])
-    threads = Path(f"/proc/{home.process.pid}/task")
-    before = len(list(threads.iterdir()))
-    for _ in range(50):
-        home.send("STACKS", fields={"until": FAR})
-    time.sleep(0.3)
-    assert len(list(threads.iterdir())) <= before + 1
-
-
-def test_stacks_that_would_come_too_late_do_not_come(home):
-    home.run("1")
-    os.set_blocking(home.stack, False)
-    home.send("STACKS", fields={"until": time.monotonic_ns() - 1})
-    home.run("2")
-    with pytest.raises(BlockingIOError):
-        os.read(home.stack, 1 << 16)
-
-
-def test_the_main_thread_is_the_last_one_of_many(home):
-    home.execute("import threading, time\nend = threading.Event()\nfor _ in range(150):\n    threading.Thread(target=end.wait, daemon=True).start()\n"
-                 "print('in', flush=True)\nend.wait()")
-    home.until(lambda: b"in" in home.text[1])
-    end = time.monotonic() + 60
-    while b"line 6 in <module>" not in (text := stacks_of(home)):  # it may not wait yet
-        assert time.monotonic() < end, text
-    assert b"line 6 in <module>" in text[text.rindex(b"most recent call first") :]
-
-
-def test_the_lines_after_the_stacks_tell_of_threads_and_tasks(home):
-    home.run("1")
-    assert b"background" not in stacks_of(home)
-    home.run("import threading; over = threading.Event(); timer = threading.Timer(60, print); timer.start()")
-    assert stacks_of(home).endswith(b"\nbackground\n")
-    home.run("timer.cancel(); timer.join()")
-    assert b"background" not in stacks_of(home)
-    home.run("import asyncio; task = asyncio.ensure_future(asyncio.sleep(60))")
-    assert stacks_of(home).endswith(b"\nbackground\n")
-    home.run("task.cancel()")
-
-
-def test_a_copy_that_writes_stacks_is_no_child_for_the_users_code(home):
-    home.execute("import ctypes, os, signal\nhere = []\nsignal.signal(signal.SIGCHLD, lambda *a: here.append(a))\nprint('in', flush=True)\n"
-                 "ctypes.PyDLL(None).sleep(600)\ntry:\n    os.waitpid(-1, os.WNOHANG)\nexcept ChildProcessError:\n    print('none', here)")
-    home.until(lambda: b"in" in home.text[1])
-    while b"none" not in home.text[1]:  # the signal ends the sleep, if that has begun
-        os.kill(home.process.pid, _link.STACKS_SIGNAL)
-        home.pump(0.2)
-    assert b"none []" in home.text[1] and b"in <module>" in os.read(home.stack, 1 << 16)
 
 
 def is_alive(pid):
