@@ -18,32 +18,37 @@ enum member_state {
     MEMBER_DEAD
 };
 
-enum member_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
+enum look_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
 
 /* Has it launched a collective that another rank of the process group has not? (collectives.c) */
-enum member_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
+enum look_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
+
+/* What a rank has answered when it was last asked where it is (hang.c). */
+struct look {
+    bool answered;              /* the last question */
+    enum member_state state;    /* that it had when it answered */
+    char *place;                /* owned: where it was, or NULL */
+    uint64_t place_ns;          /* since when it has been there */
+    enum look_waits waits;      /* what it waits for there */
+    bool in_collective;         /* it certainly waits for a collective of torch's */
+    char *launched;             /* owned: the lines about its process groups, or NULL */
+    bool counts;                /* the answer had these lines, and they can't change any more */
+    enum look_ahead ahead;      /* when all had answered */
+    uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
+};
 
 /* A rank that runs the cell. */
 struct member {
     unsigned rank;
     uint32_t worker;
     enum member_state state;
-    bool accused;                /* it failed by itself, not because the kernel interrupted it */
-    json_t *error;               /* owned: {"ename","evalue","traceback"} */
-    json_t *result;              /* owned: {"data","metadata"}, or NULL */
-    char *note;                  /* owned: why its value was not sent, or NULL */
-    char *stack;                 /* owned: its stack when an interrupt did not end it, or NULL */
-    char *place;                 /* owned: where it was when hang.c last asked, or NULL */
-    uint64_t place_ns;           /* since when it has been there */
-    enum member_waits waits;     /* what it waits for there */
-    bool in_collective;          /* of torch's, to be certain */
-    char *launched;              /* owned: the last lines of its process groups, or NULL */
-    bool counted;                /* its last answer had these lines */
-    enum member_state looked_as; /* its state at its last answer */
-    enum member_ahead ahead;
-    uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
-    bool looked;                /* it has answered hang.c's last question */
-    char *value;                /* owned: a small value, in place of a blob; or NULL */
+    bool accused;   /* it failed by itself, not because the kernel interrupted it */
+    json_t *error;  /* owned: {"ename","evalue","traceback"} */
+    json_t *result; /* owned: {"data","metadata"}, or NULL */
+    char *note;     /* owned: why its value was not sent, or NULL */
+    char *stack;    /* owned: its stack when an interrupt did not end it, or NULL */
+    struct look look;
+    char *value; /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
     uint64_t blob, blob_size;
 };

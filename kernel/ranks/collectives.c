@@ -87,29 +87,30 @@ static struct slice lines_of(const char *stack)
 static bool has_rested(struct member *m, const char *stack, uint64_t now)
 {
     const char *line = strstr(error_main_thread(stack), "\ncpu ");
-    const uint64_t cpu = line ? strtoull(line + 5, NULL, 10) * NS_PER_MS : 0, old = m->cpu_ns,
-                   since = m->cpu_at_ns;
+    const uint64_t cpu = line ? strtoull(line + 5, NULL, 10) * NS_PER_MS : 0, old = m->look.cpu_ns,
+                   since = m->look.cpu_at_ns;
 
-    m->cpu_ns = cpu;
-    m->cpu_at_ns = now;
+    m->look.cpu_ns = cpu;
+    m->look.cpu_at_ns = now;
     return cpu && old && cpu >= old && cpu - old < (now - since) / 10;
 }
 
 bool collectives_take(struct member *m, const char *stack, uint64_t now)
 {
     const struct slice lines = lines_of(stack);
-    const bool changed = lines.n && m->launched && !slice_equal(lines, slice_text(m->launched));
+    const bool changed = lines.n && m->look.launched &&
+                         !slice_equal(lines, slice_text(m->look.launched));
     const bool rested = has_rested(m, stack, now);
 
-    m->looked_as = m->state;
-    m->in_collective = is_collective(stack, rested);
-    m->counted = false;
+    m->look.state = m->state;
+    m->look.in_collective = is_collective(stack, rested);
+    m->look.counts = false;
     if (lines.n) {
-        free(m->launched);
-        m->launched = slice_copy(lines);
+        free(m->look.launched);
+        m->look.launched = slice_copy(lines);
         /* without memory it counts as silent; threads that go on may launch more */
-        m->counted = m->launched &&
-                     !(m->state == MEMBER_OK && strstr(error_main_thread(stack), "\nbackground\n"));
+        m->look.counts = m->look.launched && !(m->state == MEMBER_OK &&
+                                               strstr(error_main_thread(stack), "\nbackground\n"));
     }
     return changed;
 }
@@ -141,7 +142,7 @@ static struct launches *find(struct launches *all, size_t n, struct slice group)
 /* A rank that has not answered this time, or has ended the cell since, may have launched more. */
 static bool counts(const struct member *m)
 {
-    return m->looked && m->counted && m->looked_as == m->state &&
+    return m->look.answered && m->look.counts && m->look.state == m->state &&
            (m->state == MEMBER_RUNNING || m->state == MEMBER_OK);
 }
 
@@ -162,7 +163,7 @@ static size_t collect(const struct cell *c, struct launches all[static COMPARED_
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
 
-        text = slice_text(counts(m) ? m->launched : "");
+        text = slice_text(counts(m) ? m->look.launched : "");
         while (next_group(&text, &group, &n)) {
             struct launches *l = find(all, count, group);
 
@@ -187,15 +188,15 @@ void collectives_compare(struct cell *c)
     for (size_t k = 0; k < c->n; k++) {
         struct member *m = &c->member[k];
 
-        m->ahead = AHEAD_NOT;
-        text = slice_text(counts(m) && m->state == MEMBER_RUNNING ? m->launched : "");
+        m->look.ahead = AHEAD_NOT;
+        text = slice_text(counts(m) && m->state == MEMBER_RUNNING ? m->look.launched : "");
         while (next_group(&text, &group, &n)) {
             const struct launches *l = find(all, count, group);
 
             if (l && l->least_ended < n)
-                m->ahead = AHEAD_OF_ENDED;
-            else if (l && l->least < n && !m->ahead)
-                m->ahead = AHEAD;
+                m->look.ahead = AHEAD_OF_ENDED;
+            else if (l && l->least < n && !m->look.ahead)
+                m->look.ahead = AHEAD;
         }
     }
 }

@@ -85,8 +85,8 @@ void hang_put_off(struct cell *c)
     next_look(c);
     c->hang->id = 0;
     for (size_t k = 0; k < c->n; k++) {
-        free(c->member[k].place);
-        c->member[k].place = NULL;
+        free(c->member[k].look.place);
+        c->member[k].look.place = NULL;
     }
 }
 
@@ -97,7 +97,7 @@ uint64_t hang_due(const struct cell *c)
 
 /* What the main thread waits for. If the user's cell called torch.distributed, it is in a
  * collective; in torch.cuda, it may wait for a GPU that is. */
-static enum member_waits waits(const char *stack)
+static enum look_waits waits(const char *stack)
 {
     const char *main_thread = error_main_thread(stack), *cell = error_find_cell(main_thread);
 
@@ -114,7 +114,8 @@ static enum member_waits waits(const char *stack)
 /* In a collective, or for a GPU that is in one. */
 static bool is_waiting(const struct member *m)
 {
-    return m->state == MEMBER_RUNNING && m->place && (m->waits || (m->in_collective && m->ahead));
+    return m->state == MEMBER_RUNNING && m->look.place &&
+           (m->look.waits || (m->look.in_collective && m->look.ahead));
 }
 
 /* Keeps the first line such as "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60
@@ -142,8 +143,8 @@ static void take(struct cell *c, struct member *m, const char *stack)
     struct buf place = BUF_INIT;
 
     take_nccl(c, stack);
-    *asked -= !m->looked && *asked;
-    m->looked = true;
+    *asked -= !m->look.answered && *asked;
+    m->look.answered = true;
     if (!runs) {
         if (launched)
             c->hang->ended_ns = now_of(c);
@@ -153,19 +154,20 @@ static void take(struct cell *c, struct member *m, const char *stack)
         buf_release(&place);
         return;
     }
-    if (!m->place || launched || strcmp(m->place, place.p) != 0) {
-        free(m->place);
-        m->place = buf_take(&place);
-        m->place_ns = now_of(c);
+    if (!m->look.place || launched || strcmp(m->look.place, place.p) != 0) {
+        free(m->look.place);
+        m->look.place = buf_take(&place);
+        m->look.place_ns = now_of(c);
     }
-    m->waits = waits(stack);
+    m->look.waits = waits(stack);
     buf_release(&place);
 }
 
 /* The rank has been at the same place for so long, or has ended. */
 static bool has_not_moved(const struct cell *c, const struct member *m, uint64_t ns)
 {
-    return m->state != MEMBER_RUNNING || (m->looked && m->place && now_of(c) - m->place_ns >= ns);
+    return m->state != MEMBER_RUNNING ||
+           (m->look.answered && m->look.place && now_of(c) - m->look.place_ns >= ns);
 }
 
 static bool none_has_moved(const struct cell *c, uint64_t ns)
@@ -178,7 +180,7 @@ static bool none_has_moved(const struct cell *c, uint64_t ns)
 
 static bool same_place(const struct member *a, const struct member *b)
 {
-    return b->state == MEMBER_RUNNING && b->place && strcmp(a->place, b->place) == 0;
+    return b->state == MEMBER_RUNNING && b->look.place && strcmp(a->look.place, b->look.place) == 0;
 }
 
 /* A rank at the place where most ranks wait; NULL: no rank waits. */
@@ -253,7 +255,7 @@ static int add_absent(const struct cell *c, struct buf *out)
 
 static bool all_others_ended(const struct cell *c, const struct member *waiting)
 {
-    if (waiting->waits == WAITS_FOR_GPU)
+    if (waiting->look.waits == WAITS_FOR_GPU)
         return false;
     for (size_t k = 0; k < c->n; k++)
         if (!same_place(waiting, &c->member[k]) && c->member[k].state == MEMBER_RUNNING)
@@ -274,7 +276,7 @@ static bool has_no_end(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING &&
-            (!c->member[k].in_collective || c->member[k].ahead != AHEAD_OF_ENDED))
+            (!c->member[k].look.in_collective || c->member[k].look.ahead != AHEAD_OF_ENDED))
             return false;
     return first_running(c) != NULL;
 }
@@ -283,7 +285,8 @@ static bool has_no_end(const struct cell *c)
 static bool is_announced(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state == MEMBER_RUNNING && c->member[k].place_ns > c->hang->announced_ns)
+        if (c->member[k].state == MEMBER_RUNNING &&
+            c->member[k].look.place_ns > c->hang->announced_ns)
             return false;
     return c->hang->announced_ns > c->hang->ended_ns;
 }
@@ -296,7 +299,7 @@ static double seconds_to_failure(const struct cell *c)
 /* What follows if all ranks that are elsewhere have ended the cell. */
 static int add_outcome(const struct cell *c, const struct member *waiting, struct buf *out)
 {
-    if (!has_no_end(c) && !(waiting->in_collective && all_others_ended(c, waiting)))
+    if (!has_no_end(c) && !(waiting->look.in_collective && all_others_ended(c, waiting)))
         return buf_add_text(out, "");
     if (buf_add_text(out,
                      ". Ranks that have ended the cell do not join the collective any more: ") < 0)
@@ -320,14 +323,14 @@ static void tell(struct cell *c, const struct member *waiting, const struct memb
         output_note(
             c,
             "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)",
-            s, who.p, waiting->place, absent.p ? absent.p : "");
+            s, who.p, waiting->look.place, absent.p ? absent.p : "");
     else
         output_note(
             c, "for %.0f s %s waited in %s, but %s %s %s%s%s%s (%%ranks where shows all stacks)", s,
-            who.p, waiting->place, others.p,
+            who.p, waiting->look.place, others.p,
             strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
             elsewhere->state == MEMBER_RUNNING ? "in " : "",
-            elsewhere->state == MEMBER_RUNNING ? elsewhere->place
+            elsewhere->state == MEMBER_RUNNING ? elsewhere->look.place
                                                : "at the end of the cell already",
             absent.p ? absent.p : "", outcome.p ? outcome.p : "");
     buf_release(&who);
@@ -341,7 +344,7 @@ static void notice(struct cell *c)
     const struct member *waiting = find_waiting(c),
                         *elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
 
-    if (waiting && !elsewhere && waiting->waits == WAITS_FOR_GPU)
+    if (waiting && !elsewhere && waiting->look.waits == WAITS_FOR_GPU)
         waiting = NULL; /* all wait for their GPUs: that is normal work */
     if (!waiting && !c->hang->nccl[0])
         return;
@@ -381,7 +384,7 @@ static void fail(struct cell *c)
             c, "TimeoutError",
             "for %.0f s %s waited%s in %s, but %s ended the cell without that collective. " UNEQUAL,
             seconds_to_failure(c), who.p, all_others_ended(c, waiting) ? "" : ", the first",
-            waiting->place, ended.p);
+            waiting->look.place, ended.p);
     buf_release(&who);
     buf_release(&ended);
 }
@@ -424,7 +427,7 @@ void hang_tick(struct cell *c, uint64_t now)
     for (size_t k = 0; k < c->n; k++) {
         const bool runs = c->member[k].state == MEMBER_RUNNING;
 
-        c->member[k].looked = false;
+        c->member[k].look.answered = false;
         c->hang->asked += runs;
         c->hang->asked_ended += !runs && cell_member_lives(c, &c->member[k]);
     }

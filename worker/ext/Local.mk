@@ -8,16 +8,16 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convey.c \
 	worker/ext/convert.c \
+	worker/ext/crash_stack.c \
 	worker/ext/cut.c \
-	worker/ext/dump.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
 	worker/ext/link.h worker/ext/link.c \
+	worker/ext/live_stacks.c \
 	worker/ext/memory.c \
 	worker/ext/parts.h worker/ext/names.c \
 	worker/ext/pause.c \
 	worker/ext/process.c \
 	worker/ext/shared.c \
-	worker/ext/stack.c \
 	worker/ext/unshared.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)

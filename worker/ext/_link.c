@@ -455,7 +455,7 @@ static PyObject *after_fork_child(PyObject *module, PyObject *Py_UNUSED(none))
     collective_forked(&s->collective);
     link_forked(&s->link);
     aside_forked(&s->aside);
-    dump_forked();
+    live_stacks_forked();
     flusher_forked(&s->flusher);
     Py_RETURN_NONE;
 }
@@ -526,7 +526,7 @@ static int exec_module(PyObject *module)
     }
     if (collective_add(module, &s->collective) < 0 ||
         PyModule_AddFunctions(module, convert_methods) < 0 ||
-        PyModule_AddFunctions(module, dump_methods) < 0 ||
+        PyModule_AddFunctions(module, live_stacks_methods) < 0 ||
         PyModule_AddFunctions(module, memory_methods) < 0 ||
         PyModule_AddFunctions(module, names_methods) < 0 ||
         PyModule_AddFunctions(module, unshared_methods) < 0 ||
@@ -541,7 +541,7 @@ static int exec_module(PyObject *module)
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;
     s->link.debug = debug_begin;
-    s->link.stacks = dump_ask;
+    s->link.stacks = live_stacks_ask;
     s->link.aside = &s->aside;
     s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL);
     return s->dead ? PyObject_SetAttrString(module, "LinkDead", s->dead) : -1;

@@ -1,4 +1,4 @@
-/* stack.c - writes the C stack of a worker that crashes (declared in parts.h). */
+/* crash_stack.c - writes the C stack of a worker that crashes (declared in parts.h). */
 #include "worker/ext/parts.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void on_fatal(int signo)
     raise(signo);
 }
 
-int stack_install(int fd, struct err *err)
+int crash_stack_install(int fd, struct err *err)
 {
     struct sigaction act = { .sa_handler = on_fatal, .sa_flags = SA_NODEFER | SA_ONSTACK };
 

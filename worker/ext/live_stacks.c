@@ -1,8 +1,8 @@
-/* dump.c - writes the stacks of a worker that goes on, on request (declared in parts.h). Python's
- * faulthandler reads the frames of all threads. That is safe only while no thread of Python runs:
- * else a frame's memory can be given back meanwhile, and the read is a fault. So a thread takes
- * Python's lock first. If C code keeps the lock, the agent sends a signal. Then a copy of the
- * process writes the stacks: a fault ends only the copy. */
+/* live_stacks.c - writes the stacks of a worker that goes on, on request (declared in parts.h).
+ * Python's faulthandler reads the frames of all threads. That is safe only while no thread of
+ * Python runs: else a frame's memory can be given back meanwhile, and the read is a fault. So a
+ * thread takes Python's lock first. If C code keeps the lock, the agent sends a signal. Then a copy
+ * of the process writes the stacks: a fault ends only the copy. */
 #include "worker/ext/parts.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ static void *wait_and_answer(void *Py_UNUSED(arg))
     return NULL;
 }
 
-void dump_ask(uint64_t until)
+void live_stacks_ask(uint64_t until)
 {
     pthread_t thread;
 
@@ -84,7 +84,7 @@ void dump_ask(uint64_t until)
         atomic_store(&thread_waits, false);
 }
 
-void dump_forked(void)
+void live_stacks_forked(void)
 {
     atomic_store(&thread_waits, false);
 }
@@ -183,7 +183,7 @@ static PyObject *on_stacks(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyMethodDef dump_methods[] = {
+PyMethodDef live_stacks_methods[] = {
     { "on_stacks", on_stacks, METH_VARARGS,
       "on_stacks(fd, prepare, dump): when the agent asks for stacks, a thread that has Python's lock calls prepare() -> bytes, then "
       "dump(), which writes to fd, and writes the bytes. Call it after faulthandler.register(STACKS_SIGNAL): from now a copy of the "

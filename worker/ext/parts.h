@@ -41,23 +41,23 @@ extern PyMethodDef shared_methods[];
  * directions, but does not close them: their owners do. Returns how many. */
 unsigned cut_sockets(struct slice inodes);
 
-/* ---- dump.c ---- */
+/* ---- live_stacks.c ---- */
 /* Stacks of a worker that goes on (see worker/link/stacks.h). */
 
 /* Called by the I/O thread on a STACKS: another thread writes the stacks when it has Python's lock,
  * unless that is later than `until` (clock_system). */
-void dump_ask(uint64_t until);
-void dump_forked(void); /* for the child of a fork, which has no such thread */
+void live_stacks_ask(uint64_t until);
+void live_stacks_forked(void); /* for the child of a fork, which has no such thread */
 
 /* on_stacks() of cellspan._link. */
-extern PyMethodDef dump_methods[];
+extern PyMethodDef live_stacks_methods[];
 
-/* ---- stack.c ---- */
+/* ---- crash_stack.c ---- */
 /* Writes the C stack of a worker that crashes. Install it before faulthandler: that one's handler
  * writes Python's stack, restores this handler and lets the fault happen again. */
 
 /* On a fatal signal, writes the C stack to fd (borrowed, must stay open) and ends by the signal. */
-MUST_USE int stack_install(int fd, struct err *err);
+MUST_USE int crash_stack_install(int fd, struct err *err);
 
 /* A list of n items that `one` makes of the rows; NULL with a Python exception. (convert.c) */
 PyObject *list_of(size_t n, PyObject *(*one)(const void *rows, size_t i), const void *rows);

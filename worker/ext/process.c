@@ -43,7 +43,7 @@ static PyObject *stack(PyObject *Py_UNUSED(module), PyObject *args)
 
     if (!PyArg_ParseTuple(args, "i", &fd))
         return NULL;
-    if (stack_install(fd, &err) < 0)
+    if (crash_stack_install(fd, &err) < 0)
         return convey_fail(&err);
     Py_RETURN_NONE;
 }

@@ -148,8 +148,8 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/scripts.py \
 	worker/python/cellspan/_worker/shell.py \
 	worker/python/cellspan/_worker/library_fixes.py \
-	worker/python/cellspan/_worker/streams.py \
 	worker/python/cellspan/_worker/stacks.py \
+	worker/python/cellspan/_worker/streams.py \
 	worker/python/cellspan/_worker/subshell_parts.py \
 	worker/python/cellspan/_worker/subshells.py \
 	worker/python/cellspan/_worker/torchenv.py \

@@ -178,6 +178,19 @@ void begin_two(struct world *w)
     all_ready(w, 2, 3);
 }
 
+void end_two(struct world *w)
+{
+    all_done(w, 2, 3);
+}
+
+void stack(struct world *w, uint32_t worker, uint64_t cell, const char *text)
+{
+    struct span m = { .kind = SPAN_STACK, .cell = cell };
+
+    m.v[F_STACK_TEXT].s = slice_text(text);
+    say(w, worker, m);
+}
+
 void open_two(struct world *w, struct clock *clock)
 {
     home_open(w, clock);

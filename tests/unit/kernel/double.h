@@ -84,6 +84,8 @@ void provide(struct world *w);
 void home_open(struct world *w, struct clock *clock); /* world_open(), and home is ready */
 /* Two ranks, workers 2 and 3, in the midst of a cell. */
 void begin_two(struct world *w);
+void end_two(struct world *w); /* both end it well */
+void stack(struct world *w, uint32_t worker, uint64_t cell, const char *text); /* STACK */
 /* A world with four idle ranks, workers 2 to 5, on nodes 1 and 2 of an engine; and an empty log. */
 #define ON_TWO "%%distribute -n 4 --on ssh:h1,h2\npass"
 void open_two(struct world *w, struct clock *clock);

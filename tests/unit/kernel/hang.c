@@ -4,20 +4,6 @@
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
-static void stack(struct world *w, uint32_t worker, uint64_t cell, const char *text)
-{
-    struct span m = { .kind = SPAN_STACK, .cell = cell };
-
-    m.v[F_STACK_TEXT].s = slice_text(text);
-    say(w, worker, m);
-}
-
-static void end_two(struct world *w)
-{
-    done(w, 2, "ok", "", "");
-    done(w, 3, "ok", "", "");
-}
-
 static const char in_sleep[] = "Current thread 0x02 (most recent call first):\n"
                                "  File \"<ipython-input-1-0123456789ab>\", line 4 in <module>\n";
 static const char in_torch[] = "Current thread 0x02 (most recent call first):\n"

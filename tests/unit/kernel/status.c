@@ -19,20 +19,6 @@ static void gauges(struct world *w, const char *text)
     say(w, SPAN_WORKER_NONE, m);
 }
 
-static void stack(struct world *w, uint32_t worker, uint64_t cell, const char *text)
-{
-    struct span m = { .kind = SPAN_STACK, .cell = cell };
-
-    m.v[F_STACK_TEXT].s = slice_text(text);
-    say(w, worker, m);
-}
-
-static void end_two(struct world *w)
-{
-    done(w, 2, "ok", "", "");
-    done(w, 3, "ok", "", "");
-}
-
 /* ---- others on a GPU ---- */
 
 static const char crowded[] =

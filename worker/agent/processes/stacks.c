@@ -18,8 +18,8 @@
 
 #define QUIET_NS (20 * NS_PER_MS)
 #define LIMIT_NS (2 * NS_PER_S)
-#define CRASH_NS                                                                                   \
-    (10 * NS_PER_S) /* a worker that lives so long after the text of a crash has not crashed */
+/* a worker that lives so long after the text of a crash has not crashed: a child of it has */
+#define CRASH_NS (10 * NS_PER_S)
 /* NCCL answers slowest when a rank is dead or frozen, and then the answer is most important */
 #define NCCL_NS (3 * NS_PER_S)
 
@@ -171,7 +171,7 @@ uint64_t stacks_ask(struct worker *w, uint64_t cell)
     }
     keep_crash(&w->stacks.text);
     if (now - w->stacks.read_ns > CRASH_NS)
-        buf_clear(&w->stacks.text); /* a child of the worker's has crashed */
+        buf_clear(&w->stacks.text);
     if (w->stacks.text.n) {
         answer(w, slice_text("(it has crashed)\n"));
         return 0;

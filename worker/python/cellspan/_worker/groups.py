@@ -139,7 +139,9 @@ def _cpu_ms():
     """CPU time of the main thread in ms. 0: it does not say whether the process computes, for a GPU may."""
     cuda = sys.modules.get("torch.cuda")
     clock = getattr(time, "pthread_getcpuclockid", None)
-    return 0 if clock is None or (cuda is not None and cuda.is_initialized()) else int(time.clock_gettime(clock(threading.main_thread().ident)) * 1000)
+    if clock is None or (cuda is not None and cuda.is_initialized()):
+        return 0
+    return int(time.clock_gettime(clock(threading.main_thread().ident)) * 1000)
 
 
 # ---- groups that are made again, and destroyed ones -----------------------------------------------------------------

@@ -17,7 +17,7 @@ loop = None  # the worker's Loop, once it has one
 
 
 def install(fd):
-    """`fd` stays open. The agent asks by a message, or by a signal if C code keeps Python's lock: see worker/ext/dump.c."""
+    """`fd` stays open. The agent asks by a message, or by a signal if C code keeps Python's lock: see worker/ext/live_stacks.c."""
     os.set_inheritable(fd, False)
     faulthandler.disable()  # a rank has the zygote's; it must be enabled after ours, so that Python's stack comes first
     _link.stack(fd)
