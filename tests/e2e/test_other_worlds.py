@@ -89,6 +89,24 @@ def test_a_group_that_failed_on_a_rank_that_stays_does_not_keep_it_from_new_ones
     assert nb.rank_pids(2)[0] == pids[0], "rank 0 is the one that failed"
 
 
+AGAIN = "import time\nif dist.get_rank() == 0:\n    time.sleep(0.5)\n%sdist.destroy_process_group()\ndist.init_process_group('gloo')\n"
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("kept", ["", "kept = dist.group.WORLD\n"], ids=["freed", "kept"])
+def test_a_rank_that_is_faster_does_not_meet_in_the_store_of_the_group_that_was_destroyed(nb, kept):
+    nb.ok("%%distribute -n 3 --fresh --init gloo\nimport torch.distributed as dist", limit=120)
+    assert nb.ok("%%distribute -n 3\n" + AGAIN % kept + AGAIN % kept + SUM, limit=60).value == "(3, 3)"
+    pids = nb.rank_pids(3)
+    told = nb.run(
+        "%%distribute -n 3 -r 1\nfrom datetime import timedelta\ndist.destroy_process_group()\n"
+        "dist.init_process_group('gloo', timeout=timedelta(seconds=3))",
+        limit=60,
+    ).assert_error("DistStoreError")
+    assert "rank 0 has made no new process group at 127.0.0.1:" in told.error["evalue"] and "within 3 s" in told.error["evalue"]
+    assert nb.rank_pids(3) == pids
+
+
 @pytest.mark.limit(400)
 def test_a_cell_that_makes_the_group_runs_again(nb):
     nb.ok("%ranks stop")
@@ -96,7 +114,8 @@ def test_a_cell_that_makes_the_group_runs_again(nb):
     for size in (2, 2, 3, 2, 3):
         half = "half = dist.new_group([0])\nif dist.get_rank() == 0:\n    dist.destroy_process_group(half)\n"
         assert nb.ok("%%%%distribute -n %d\n" % size + makes + half + SUM, limit=120).value == "(%d, %d)" % (size, size)
-    told = nb.run("%%distribute -n 2\nfrom datetime import timedelta\ndist.init_process_group('gloo', timeout=timedelta(seconds=5))", limit=60)
+    other = "from datetime import timedelta\ndist.init_process_group('gloo', timeout=timedelta(seconds=5))"
+    told = nb.run("%%distribute -n 2 -r 0\n" + other, limit=60)  # no other rank runs, whose connections could be cut
     told.assert_error("ValueError")
     assert "use it, or end it first by torch.distributed.destroy_process_group()" in told.error["evalue"] and "twice" in told.error["evalue"], told.error
     nb.ok("%%distribute -n 2\ndist.destroy_process_group()\n" + makes + SUM, limit=60)

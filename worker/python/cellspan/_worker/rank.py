@@ -23,7 +23,7 @@ from .._capture.parts import Received
 from .._capture.vars_bundle import BundleTooLarge, contents, pack, reason, unpack, unpack_bytes
 from .._jupyter import post_mortem
 from .._jupyter.widgets import VIEW, Widgets
-from . import aborts, environment, gpu_placement, gpus, groups, idle_questions, library_fixes, mlflow_run, reloads, torchenv
+from . import aborts, environment, gpu_placement, gpus, groups, idle_questions, library_fixes, mlflow_run, reloads, rendezvous, torchenv
 from .follow import Follower
 from .publish import to_json
 from .remote import described
@@ -104,6 +104,7 @@ class Rank(Worker):
             library_fixes.meet_in_notebook()
         aborts.watch()
         groups.watch(self.FOLLOWS_IPYTHON)
+        rendezvous.watch(self.rank)
         mlflow_run.watch()
         self.serve()
 
