@@ -246,12 +246,58 @@ def test_jax_finds_the_ranks_before_it_asks_slurm(nb, tmp_path):
     assert values(cell) == [("cellspan", 2, rank, None, True, True, "127.0.0.1:77") for rank in range(2)]
 
 
-def test_mpi_on_ranks_is_told_of(nb, tmp_path):
-    (tmp_path / "mpi4py").mkdir()
-    (tmp_path / "mpi4py" / "__init__.py").write_text("")
-    (tmp_path / "mpi4py" / "MPI.py").write_text("class COMM_WORLD:\n    Get_size = staticmethod(lambda: 1)\n")
-    cell = nb.ok("%%%%distribute -n 2 --cwd %s\nfrom mpi4py import MPI" % tmp_path)
+MPI = """
+import os, socket
+server = socket.socket(fileno=int(os.environ["PMI_FD"]))
+answers = server.makefile("r")
+def ask(line):
+    server.sendall((line + "\\n").encode())
+    return answers.readline().rstrip("\\n")
+assert ask("cmd=init pmi_version=1 pmi_subversion=1") == "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
+table = ask("cmd=get_my_kvsname").split("kvsname=")[1]
+rank, size = os.environ["PMI_RANK"], int(os.environ["PMI_SIZE"])
+ask("cmd=put kvsname=%s key=at%s value=here %s" % (table, rank, rank))
+assert ask("cmd=barrier_in") == "cmd=barrier_out"
+met = [ask("cmd=get kvsname=%s key=at%d" % (table, other)).split("value=")[1] for other in range(size)]
+class COMM_WORLD:
+    Get_size = staticmethod(lambda: size)
+    Barrier = staticmethod(lambda: ask("cmd=barrier_in"))
+"""
+ALONE = "class COMM_WORLD:\n    Get_size = staticmethod(lambda: 1)\n"
+
+
+def mpi4py(folder, text):
+    """As the package would be in that folder."""
+    (folder / "mpi4py").mkdir()
+    (folder / "mpi4py" / "__init__.py").write_text("class rc:\n    initialize = True\n    finalize = None\n")
+    (folder / "mpi4py" / "MPI.py").write_text(text)
+    return folder
+
+
+def test_ranks_that_import_mpi_are_one_world_of_mpi(nb, tmp_path):
+    code = "\nimport mpi4py, os\nfrom mpi4py import MPI\n(MPI.rank, MPI.met, 'PMI_FD' in os.environ, mpi4py.rc.finalize)"
+    met = ["here 0", "here 1", "here 2"]
+    cell = nb.ok("%%%%distribute -n 3 --fresh --gather --cwd %s" % mpi4py(tmp_path, MPI) + code)
+    assert values(cell) == [(str(rank), met, False, False) for rank in range(3)]
+    beside = nb.ok("%%%%distribute -n 2 --beside --gather --cwd %s" % tmp_path + code)
+    assert values(beside) == [(str(rank), met[:2], False, False) for rank in range(2)]
+    assert "MPI" not in cell.stderr + beside.stderr
+
+
+def test_an_import_of_mpi_that_is_interrupted_can_be_made_again(nb, tmp_path):
+    cwd = "%%%%distribute -n 2 --cwd %s" % mpi4py(tmp_path, MPI)
+    waits = nb.start(cwd + " --fresh -r 1\nprint('waits', flush=True)\nfrom mpi4py import MPI")
+    nb.wait(waits, 60, lambda: "waits" in waits.stdout)
+    nb.control("interrupt_request")
+    nb.wait(waits, 60).assert_error("KeyboardInterrupt")
+    assert nb.ok(cwd + "\nfrom mpi4py import MPI\nMPI.met").value == "['here 0', 'here 1']"
+
+
+def test_mpi_that_makes_no_world_is_told_of(nb, tmp_path):
+    cell = nb.ok("%%%%distribute -n 2 --fresh --cwd %s\nfrom mpi4py import MPI" % mpi4py(tmp_path, ALONE))
     assert "for MPI each of these 2 ranks is rank 0 of 1" in cell.stderr
+    left_alone = nb.ok("%%%%distribute -n 2 --beside -r 0 --cwd %s\nimport mpi4py\nmpi4py.rc.initialize = False\nfrom mpi4py import MPI" % tmp_path)
+    assert left_alone.stderr == ""
 
 
 @pytest.mark.parametrize("end", ["shutdown_kernel", "restart_kernel"])

@@ -12,16 +12,9 @@ import nbformat
 import pytest
 from client import ANSI, KERNEL
 
-PINNED = pathlib.Path(__file__).with_name("ipyparallel.txt").read_text().split()[-1]
+PINNED = next(line for line in pathlib.Path(__file__).with_name("ipyparallel.txt").read_text().split() if line.startswith("ipyparallel=="))
 IMPORT = ("import ipyparallel as ipp", "import cellspan.px as ipp")
 CLIENT = ("ipp.Client()", "ipp.Client(n=4)")
-MPI = [
-    IMPORT, CLIENT,
-    ("    from mpi4py import MPI\n\n    comm = MPI.COMM_WORLD\n    return comm.Get_rank()", "    import cellspan\n\n    return cellspan.rank()"),
-    ("from mpi4py import MPI\n\ncomm = MPI.COMM_WORLD\nsize = comm.Get_size()\nrank = comm.Get_rank()",
-     "import torch.distributed as dist\n\ndist.init_process_group(\"gloo\")\nsize = dist.get_world_size()\nrank = dist.get_rank()"),
-    ("data = comm.scatter(data, root=0)", "mine = [None]\ndist.scatter_object_list(mine, data, src=0)\ndata = mine[0]"),
-]
 ON_ENGINES = ("import ipyparallel as ipp\n\nipp.bind_kernel()", "import cellspan.px as ipp\n\nipp.bind_kernel()")
 # A notebook: (what takes the place of what, once each; words of the cells that go; words of cells that raise an exception;
 # what the outputs hold)
@@ -32,7 +25,7 @@ NOTEBOOKS = {
     "Parallel Magics": ([ON_ENGINES, IMPORT], [], ["'invalid shape'", "rank 0 failed!"], [
         "[0-3] 5", "<AsyncResult(%px): pending>", "%autopx enabled", "rank 0 failed!", "image/svg+xml", "[stderr:3] stderr2", "per loop"]),
     "progress": ([IMPORT], [], [], ["rank 3: done!", "application/vnd.jupyter.widget-view+json"]),
-    "Using MPI with IPython Parallel": (MPI, [], [], ["[0, 1, 2, 3]", "{0: 0, 1: 1, 2: 2, 3: 3}", "'data': 16, 'rank': 3"]),
+    "Using MPI with IPython Parallel": ([IMPORT, CLIENT], [], [], ["[0, 1, 2, 3]", "{0: 0, 1: 1, 2: 2, 3: 3}", "'data': 16, 'rank': 3"]),
 }
 
 
@@ -82,3 +75,23 @@ def test_a_notebook_runs_headless(examples, tmp_path, name):
     said = ANSI.sub("", "".join(output.get("text", "") + str(output.get("data", "")) + output.get("evalue", "") for output in outputs))
     for text in wanted:
         assert text in said, (text, said[-4000:])
+
+
+WORLD = """%%distribute -n 4 --gather {}
+from mpi4py import MPI
+import numpy as np
+comm = MPI.COMM_WORLD
+total = np.empty(100_000)
+comm.Allreduce(np.full(100_000, comm.rank + 1.0), total)
+(comm.rank, comm.size, float(total[-1]), comm.allgather(comm.rank), 'MPICH' in MPI.Get_library_version())"""
+
+
+def test_ranks_are_a_world_of_mpi_and_new_ones_a_new_world(tmp_path):
+    cells = [WORLD.format(options) for options in ("", "", "--fresh", "--beside")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    before = set(os.listdir("/dev/shm"))
+    nbclient.NotebookClient(notebook, kernel_name=KERNEL, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    for cell in notebook.cells:
+        [result] = [output.data["text/plain"] for output in cell.outputs if output.output_type == "execute_result"]
+        assert "".join(result.split()) == "".join(str([(rank, 4, 10.0, [0, 1, 2, 3], True) for rank in range(4)]).split())
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("mpich")]

@@ -139,6 +139,8 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/loops.py \
 	worker/python/cellspan/_worker/message.py \
 	worker/python/cellspan/_worker/mlflow_run.py \
+	worker/python/cellspan/_worker/mpi.py \
+	worker/python/cellspan/_worker/pmi_server.py \
 	worker/python/cellspan/_worker/publish.py \
 	worker/python/cellspan/_worker/pydevd.py \
 	worker/python/cellspan/_worker/pxrank.py \

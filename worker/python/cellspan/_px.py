@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 
 from . import _api, _later, _map, _scatter
@@ -23,9 +22,7 @@ class Cluster:
     """Stands for ipyparallel's Cluster: the ranks start with start_and_connect_sync(), start_cluster_sync() or `with`."""
 
     def __init__(self, *, n=None, engines=None, on=None, **others):
-        if engines in ("mpi", "MPI"):
-            print("cellspan: the ranks are no world of MPI: mpi4py sees one process in each. Use torch.distributed.", file=sys.stderr)
-        elif engines not in (None, "local"):
+        if engines not in (None, "local", "mpi", "MPI"):  # ranks become a world of MPI when they import mpi4py
             raise TypeError(f"engines={engines!r}: use on=, such as on='ssh:host1,host2*4' or on='slurm:--nodes=2'")
         if others:
             raise TypeError(f"{next(iter(others))}=: cellspan's ranks need no such setting; there are n= and on=")

@@ -9,7 +9,7 @@ from collections import ChainMap
 
 from .._base import versions
 from .._base.imports import when_imported
-from . import cpp_builds
+from . import cpp_builds, mpi
 
 
 def meet():
@@ -17,7 +17,7 @@ def meet():
     cpp_builds.meet()
     versions.watch()
     when_imported("jax._src.clusters.cluster", _join_jax)
-    when_imported("mpi4py.MPI", _warn_of_mpi)
+    mpi.watch()
     for package in ("lightning.pytorch", "pytorch_lightning"):
         module = package + ".trainer.trainer"
         when_imported(module, functools.partial(_watch_lightning, module, "Trainer", "fit"))
@@ -74,18 +74,6 @@ def _join_jax():
     if isinstance(known, list) and CellspanCluster in known:  # another version of JAX may keep them elsewhere
         known.remove(CellspanCluster)
         known.insert(0, CellspanCluster)
-
-
-def _warn_of_mpi():
-    """Warns that MPI knows only ranks that its own launcher has started."""
-    world = getattr(sys.modules["mpi4py.MPI"], "COMM_WORLD", None)
-    size = os.environ.get("WORLD_SIZE", "1")
-    if world is not None and world.Get_size() == 1 and size != "1":
-        print(
-            f"cellspan: for MPI each of these {size} ranks is rank 0 of 1, since no MPI launcher started them: use torch.distributed "
-            "(--init), or start the program with mpirun",
-            file=sys.stderr,
-        )
 
 
 def _watch_lightning(module, name, method):

@@ -1,0 +1,218 @@
+"""The world of MPI: cellspan._worker.mpi and its server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from cellspan._worker import mpi, pmi_server
+
+
+class Rank:
+    """A connection to the server, as a rank has it."""
+
+    def __init__(self, address, hello="cellspan-mpi a run"):
+        self.connection = socket.create_connection(address, timeout=30)
+        self.lines = self.connection.makefile("r", newline="\n")
+        assert self.line() == hello
+
+    def line(self):
+        return self.lines.readline().rstrip("\n")
+
+    def say(self, text):
+        self.connection.sendall(text.encode() + b"\n")
+        return self
+
+    def ask(self, text):
+        return self.say(text).line()
+
+    def close(self):
+        self.lines.close()
+        self.connection.close()
+
+
+def started():
+    """The address of a server for two ranks, and its process."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = [sys.executable, "-I", "-S", pmi_server.__file__, str(listener.fileno()), "2", "a run"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
+        return listener.getsockname(), process
+
+
+def ended(process):
+    process.stdin.close()
+    assert process.wait(30) == 0
+
+
+@pytest.fixture
+def server():
+    made = started()
+    yield made
+    ended(made[1])
+
+
+@pytest.fixture
+def pair(server):
+    ranks = [Rank(server[0]).say(f"{rank} 2") for rank in range(2)]
+    assert [rank.line() for rank in ranks] == ["go", "go"]
+    yield ranks
+    for rank in ranks:
+        rank.close()
+
+
+def test_values_of_one_rank_are_there_for_the_other_after_a_barrier(pair):
+    first, second = pair
+    name = first.ask("cmd=get_my_kvsname").removeprefix("cmd=my_kvsname kvsname=")
+    assert second.ask("cmd=get_my_kvsname").endswith(name)
+    assert first.ask(f"cmd=put kvsname={name} key=a value=one two=3") == "cmd=put_result rc=0 msg=success"
+    first.say("cmd=barrier_in")
+    assert second.ask("cmd=barrier_in") == first.line() == "cmd=barrier_out"
+    assert second.ask(f"cmd=get kvsname={name} key=a") == "cmd=get_result rc=0 msg=success value=one two=3"
+    assert second.ask(f"cmd=get kvsname={name} key=b") == "cmd=get_result rc=-1 msg=key_not_found value=unknown"
+
+
+def test_what_mpi_asks_first_and_last(pair):
+    first = pair[0]
+    assert first.ask("cmd=init pmi_version=1 pmi_subversion=1") == "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
+    assert first.ask("cmd=get_maxes").startswith("cmd=maxes kvsname_max=")
+    assert first.ask("cmd=get_appnum") == "cmd=appnum appnum=0"
+    assert first.ask("cmd=get_universe_size") == "cmd=universe_size size=2"
+    assert "rc=-1" in first.ask("mcmd=spawn")
+    assert first.ask("cmd=finalize") == "cmd=finalize_ack"
+
+
+def test_each_world_has_a_name_of_its_own(pair):
+    """MPICH names its shared memory after it."""
+    address, process = started()
+    others = [Rank(address).say(f"{rank} 2") for rank in range(2)]
+    assert [rank.line() for rank in others] == ["go", "go"]
+    assert others[0].ask("cmd=get_my_kvsname") != pair[0].ask("cmd=get_my_kvsname")
+    for rank in others:
+        rank.close()
+    ended(process)
+
+
+@pytest.mark.parametrize("said, why", [
+    ("1 3", "rank 1 is in a world of 3, and rank 0 in one of 2"),
+    ("0 2", "rank 0 is here already"),
+    ("2 2", "rank 2 is here already"),
+    ("GET /", "no rank"),
+])
+def test_a_rank_of_another_world_is_refused_and_keeps_nobody_out(server, said, why):
+    first = Rank(server[0]).say("0 2")
+    silent = Rank(server[0])
+    refused = Rank(server[0])
+    assert refused.ask(said) == why and refused.line() == ""
+    second = Rank(server[0]).say("1 2")
+    assert first.line() == second.line() == "go" and silent.line() == ""
+    with pytest.raises(OSError):
+        socket.create_connection(server[0], timeout=5)
+    for rank in (first, silent, refused, second):
+        rank.close()
+
+
+def test_a_rank_that_leaves_before_the_others_came_may_come_again(server):
+    Rank(server[0]).say("1 2").close()
+    first = Rank(server[0]).say("0 2")
+    again = None
+    while again is None or again.line() != "go":  # the server may see the end of the first connection later
+        again = Rank(server[0]).say("1 2")
+    assert first.line() == "go"
+
+
+def test_a_line_without_an_end_ends_the_connection(pair):
+    pair[0].connection.sendall(b"x" * (pmi_server.LINE_MAX + 5000))
+    with pytest.raises(OSError):  # reset, for not all of it was read
+        if pair[0].line() == "":
+            raise OSError
+    assert pair[1].ask("cmd=get_appnum") == "cmd=appnum appnum=0"
+
+
+def test_the_server_ends_with_the_last_rank(server):
+    for rank in [Rank(server[0]).say(f"{rank} 2") for rank in range(2)]:
+        assert rank.line() == "go"
+        rank.close()
+    assert server[1].wait(30) == 0
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """A free address in the environment, as of a world of two."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        jax, master = one.getsockname()[1], other.getsockname()[1]
+    monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", f"127.0.0.1:{jax}")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", str(master))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "a run")
+    monkeypatch.setattr(mpi, "_kept", [])
+    yield jax, master
+    for process in mpi._kept:
+        if isinstance(process, subprocess.Popen):
+            process.kill()
+            process.wait()
+            process.stdin.close()
+
+
+def met(size=2):
+    """What _meet() returns or raises on each rank."""
+    got = {}
+
+    def meet(rank):
+        try:
+            got[rank] = mpi._meet(rank, size)
+        except OSError as error:
+            got[rank] = str(error)
+
+    threads = [threading.Thread(target=meet, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return got[0], got[1]
+
+
+@pytest.mark.parametrize("taken", [[], [0], [1]], ids=["free", "JAX uses its port", "torch uses its port"])
+def test_ranks_meet_at_a_port_that_is_free(world, taken):
+    held = [socket.create_server(("127.0.0.1", world[which])) for which in taken]
+    for connection in met():
+        connection.sendall(b"cmd=get_appnum\n")
+        assert mpi._line(connection) == "cmd=appnum appnum=0"
+        connection.close()
+    for listener in held:
+        listener.close()
+
+
+def test_two_ports_that_are_in_use_are_an_error(world, monkeypatch):
+    monkeypatch.setattr(mpi, "WAIT_S", 1)
+    held = [socket.create_server(("127.0.0.1", port)) for port in world]
+    first, second = met()
+    assert "in use" in first and second == "rank 0 has not imported mpi4py within 1 s"
+    for listener in held:
+        listener.close()
+
+
+def test_a_rank_waits_only_so_long(world, monkeypatch):
+    monkeypatch.setattr(mpi, "WAIT_S", 1)
+    with pytest.raises(OSError, match="rank 0 has not imported mpi4py within 1 s"):
+        mpi._meet(1, 2)
+    with pytest.raises(OSError, match="other ranks have not imported mpi4py within 1 s"):
+        mpi._meet(0, 2)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", world[0]), timeout=5)
+
+
+def test_names_of_shared_memory_are_removed(tmp_path):
+    import mmap
+
+    if not os.path.isdir("/dev/shm"):
+        pytest.skip("no /dev/shm")
+    path = f"/dev/shm/mpich_of_a_test_{os.getpid()}"
+    with open(path, "w+b") as file:
+        file.truncate(4096)
+        with mmap.mmap(file.fileno(), 4096):
+            mpi._remove_names()
+    assert not os.path.exists(path)
