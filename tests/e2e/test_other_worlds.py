@@ -115,7 +115,7 @@ def test_a_cell_that_makes_the_group_runs_again(nb):
         half = "half = dist.new_group([0])\nif dist.get_rank() == 0:\n    dist.destroy_process_group(half)\n"
         assert nb.ok("%%%%distribute -n %d\n" % size + makes + half + SUM, limit=120).value == "(%d, %d)" % (size, size)
     other = "from datetime import timedelta\ndist.init_process_group('gloo', timeout=timedelta(seconds=5))"
-    told = nb.run("%%distribute -n 2 -r 0\n" + other, limit=60)  # no other rank runs, whose connections could be cut
+    told = nb.run("%%distribute -n 2 -r 0\n" + other, limit=60)  # a rank that failed later would have its connections cut
     told.assert_error("ValueError")
     assert "use it, or end it first by torch.distributed.destroy_process_group()" in told.error["evalue"] and "twice" in told.error["evalue"], told.error
     nb.ok("%%distribute -n 2\ndist.destroy_process_group()\n" + makes + SUM, limit=60)

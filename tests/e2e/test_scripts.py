@@ -262,8 +262,27 @@ met = [ask("cmd=get kvsname=%s key=at%d" % (table, other)).split("value=")[1] fo
 class COMM_WORLD:
     Get_size = staticmethod(lambda: size)
     Barrier = staticmethod(lambda: ask("cmd=barrier_in"))
+def Is_initialized():
+    return True
+def abort(status):
+    server.sendall(b"cmd=abort exitcode=%d message=why\\n" % status)
+    import time
+    time.sleep(600)  # the launcher ends the process
 """
-ALONE = "class COMM_WORLD:\n    Get_size = staticmethod(lambda: 1)\n"
+ALONE = """
+class COMM_WORLD:
+    def Get_size():
+        assert initialized, "MPICH would end the process"
+        return 1
+THREAD_MULTIPLE, initialized = 3, True
+def Is_initialized():
+    return initialized
+def Init_thread(level):
+    global initialized
+    initialized = True
+import mpi4py
+initialized = mpi4py.rc.initialize
+"""
 
 
 def mpi4py(folder, text):
@@ -298,6 +317,20 @@ def test_mpi_that_makes_no_world_is_told_of(nb, tmp_path):
     assert "for MPI each of these 2 ranks is rank 0 of 1" in cell.stderr
     left_alone = nb.ok("%%%%distribute -n 2 --beside -r 0 --cwd %s\nimport mpi4py\nmpi4py.rc.initialize = False\nfrom mpi4py import MPI" % tmp_path)
     assert left_alone.stderr == ""
+
+
+def test_a_name_of_home_that_imports_mpi_joins_the_cell_s_world(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("import sys\nsys.path.insert(0, %r)\nfrom mpi4py import MPI" % str(mpi4py(tmp_path, ALONE)))
+    told = nb.ok("%%distribute -n 2 -r 0,1\n(MPI.initialized, MPI.COMM_WORLD.Get_size())")
+    assert told.value == "(True, 1)" and "for MPI each of these 2 ranks is rank 0 of 1" in told.stderr
+
+
+def test_a_rank_that_aborts_mpi_ends_all_with_its_status(nb, tmp_path):
+    nb.ok("%%%%distribute -n 2 --fresh --cwd %s\nfrom mpi4py import MPI" % mpi4py(tmp_path, MPI))
+    cell = nb.run("%%distribute -n 2\nimport os, time\nif os.environ['RANK'] == '1':\n    MPI.abort(3)\ntime.sleep(600)", limit=60)
+    cell.assert_error("RankDied")
+    assert "exit status 3" in cell.error["evalue"] and "MPI_Abort(3) was called" in cell.stderr
 
 
 @pytest.mark.parametrize("end", ["shutdown_kernel", "restart_kernel"])

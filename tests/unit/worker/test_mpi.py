@@ -81,7 +81,8 @@ def test_what_mpi_asks_first_and_last(pair):
     assert first.ask("cmd=get_maxes").startswith("cmd=maxes kvsname_max=")
     assert first.ask("cmd=get_appnum") == "cmd=appnum appnum=0"
     assert first.ask("cmd=get_universe_size") == "cmd=universe_size size=2"
-    assert "rc=-1" in first.ask("mcmd=spawn")
+    for asked, told in (("mcmd=spawn", "spawn"), ("cmd=publish_name service=a port=b", "publish"), ("cmd=new", "new")):
+        assert first.ask(asked) == f"cmd={told}_result rc=-1 msg=not_supported"
     assert first.ask("cmd=finalize") == "cmd=finalize_ack"
 
 
@@ -100,7 +101,7 @@ def test_each_world_has_a_name_of_its_own(pair):
     ("1 3", "rank 1 is in a world of 3, and rank 0 in one of 2"),
     ("0 2", "rank 0 is here already"),
     ("2 2", "rank 2 is here already"),
-    ("GET /", "no rank"),
+    ("GET /", "no rank"), ("² 2", "no rank"), ("9" * 5000 + " 2", "no rank"),
 ])
 def test_a_rank_of_another_world_is_refused_and_keeps_nobody_out(server, said, why):
     first = Rank(server[0]).say("0 2")
@@ -122,6 +123,21 @@ def test_a_rank_that_leaves_before_the_others_came_may_come_again(server):
     while again is None or again.line() != "go":  # the server may see the end of the first connection later
         again = Rank(server[0]).say("1 2")
     assert first.line() == "go"
+
+
+def test_all_ranks_read_that_one_has_aborted(pair):
+    pair[1].say("cmd=abort exitcode=3 message=why")
+    assert [rank.line() for rank in pair] == ["cellspan-mpi-abort 3"] * 2
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_barrier_that_a_rank_has_left_has_an_end(pair, last):
+    first, second = pair
+    if last:
+        second.close()
+    first.say("cmd=barrier_in")
+    second.close()
+    assert first.line() == ""
 
 
 def test_a_line_without_an_end_ends_the_connection(pair):
@@ -148,22 +164,16 @@ def world(monkeypatch):
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     monkeypatch.setenv("MASTER_PORT", str(master))
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "a run")
-    monkeypatch.setattr(mpi, "_kept", [])
-    yield jax, master
-    for process in mpi._kept:
-        if isinstance(process, subprocess.Popen):
-            process.kill()
-            process.wait()
-            process.stdin.close()
+    return jax, master
 
 
 def met(size=2):
-    """What _meet() returns or raises on each rank."""
+    """The _World of each rank, or its error."""
     got = {}
 
     def meet(rank):
         try:
-            got[rank] = mpi._meet(rank, size)
+            got[rank] = mpi._World(rank, size)
         except OSError as error:
             got[rank] = str(error)
 
@@ -178,10 +188,12 @@ def met(size=2):
 @pytest.mark.parametrize("taken", [[], [0], [1]], ids=["free", "JAX uses its port", "torch uses its port"])
 def test_ranks_meet_at_a_port_that_is_free(world, taken):
     held = [socket.create_server(("127.0.0.1", world[which])) for which in taken]
-    for connection in met():
-        connection.sendall(b"cmd=get_appnum\n")
-        assert mpi._line(connection) == "cmd=appnum appnum=0"
-        connection.close()
+    parts = met()
+    for part in parts:
+        part.connection.sendall(b"cmd=get_appnum\n")
+        assert mpi._line(part.connection) == "cmd=appnum appnum=0"
+    for part in parts:
+        part.end()
     for listener in held:
         listener.close()
 
@@ -190,17 +202,17 @@ def test_two_ports_that_are_in_use_are_an_error(world, monkeypatch):
     monkeypatch.setattr(mpi, "WAIT_S", 1)
     held = [socket.create_server(("127.0.0.1", port)) for port in world]
     first, second = met()
-    assert "in use" in first and second == "rank 0 has not imported mpi4py within 1 s"
+    assert "in use" in first and second == "rank 0 has not imported mpi4py in this cell within 1 s"
     for listener in held:
         listener.close()
 
 
 def test_a_rank_waits_only_so_long(world, monkeypatch):
     monkeypatch.setattr(mpi, "WAIT_S", 1)
-    with pytest.raises(OSError, match="rank 0 has not imported mpi4py within 1 s"):
-        mpi._meet(1, 2)
-    with pytest.raises(OSError, match="other ranks have not imported mpi4py within 1 s"):
-        mpi._meet(0, 2)
+    with pytest.raises(OSError, match="rank 0 has not imported mpi4py in this cell within 1 s"):
+        mpi._World(1, 2)
+    with pytest.raises(OSError, match="other ranks have not imported mpi4py in this cell within 1 s"):
+        mpi._World(0, 2)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", world[0]), timeout=5)
 
@@ -214,5 +226,5 @@ def test_names_of_shared_memory_are_removed(tmp_path):
     with open(path, "w+b") as file:
         file.truncate(4096)
         with mmap.mmap(file.fileno(), 4096):
-            mpi._remove_names()
+            mpi.remove_names()
     assert not os.path.exists(path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from cellspan._worker import rendezvous
@@ -24,57 +26,107 @@ def client(of):
     return torch.distributed.TCPStore("127.0.0.1", of.port, is_master=False)
 
 
-def found(store, limit=SECOND):
-    """As another rank, which has a memory of its own."""
-    mine, rendezvous._met = rendezvous._met, found.met
-    try:
-        return rendezvous._wait_for_rank_0(lambda: (store, 1, 2), limit)[0]
-    finally:
-        rendezvous._met = mine
+def rank_0(store, made=True):
+    """Rank 0's part of the store for its next group."""
+    group = rendezvous._Group()
+    part = rendezvous._numbered(group, store)
+    group.ends(made)
+    return part
 
 
-@pytest.fixture(autouse=True)
-def another_rank():
-    found.met = {}
+def rank_1(store, made=True, limit=SECOND):
+    """Rank 1's part. made: True, False (the call fails) or None (it has not ended)."""
+    group = rendezvous._Group()
+    part, *others = rendezvous._found(group, lambda: (store, 1, 2), limit)
+    assert others == [1, 2]
+    if made is not None:
+        group.ends(made)
+    return part
+
+
+def meet(one, other):
+    """Do they use the same part of a store?"""
+    one.add("met", 1)
+    return other.add("met", 1) == 2
 
 
 def test_the_first_group_of_a_store_has_the_names_that_torch_gives_it():
     store = server()
-    rendezvous._counted(store).set("a", "1")
-    assert store.get("a") == b"1" and found(client(store)).get("a") == b"1"
+    rank_0(store).set("a", "1")
+    assert store.get("a") == b"1" and rank_1(client(store)).get("a") == b"1"
 
 
 def test_the_next_group_of_a_store_does_not_see_what_the_last_one_wrote():
     store = server()
-    rendezvous._counted(store).set("address", "old")
+    rank_0(store).set("address", "old")
     other = client(store)
-    assert found(other).get("address") == b"old"
-    again = rendezvous._counted(store)
-    assert not again.check(["address"])
+    assert rank_1(other).get("address") == b"old"
+    again = rank_0(store)
     again.set("address", "new")
-    assert found(other).get("address") == b"new"
+    assert rank_1(other).get("address") == b"new"
+    assert store.get("address") == b"old"
 
 
-def test_a_rank_waits_for_a_group_that_it_has_not_met():
+def test_a_rank_waits_for_the_group_after_its_last_one():
     store = server()
+    rank_0(store)
+    other = client(store)
+    rank_1(other)
     with pytest.raises(RuntimeError, match="rank 0 has made no new process group at .* within 1 s"):
-        found(client(store))
-    rendezvous._counted(store)
-    found(client(store))
+        rank_1(other)
+    second, third = rank_0(store), rank_0(store)  # rank 0 may be ahead
+    assert meet(second, rank_1(other)) and meet(third, rank_1(other))
+    new = server()
+    with pytest.raises(RuntimeError, match="within 1 s"):  # rank 0 has not come yet
+        rank_1(client(new))
+    assert meet(rank_0(new), rank_1(client(new)))
+
+
+def test_a_rank_comes_again_to_a_group_that_only_it_could_not_make():
+    store = server()
+    first = rank_0(store)
+    other = client(store)
+    rank_1(other, made=False)
+    assert meet(first, rank_1(other, made=False))
+    rank_1(other)
+    second = rank_0(store)
+    rank_1(other, made=False)
+    assert meet(second, rank_1(other))
+
+
+def test_ranks_that_failed_together_meet_again():
+    store = server()
+    other = client(store)
+    rank_0(store, made=False)
+    rank_1(other, made=False)
     with pytest.raises(RuntimeError, match="within 1 s"):
-        found(client(store))
-    rendezvous._counted(store)
-    rendezvous._counted(store)  # rank 0 has failed once
-    assert found(client(store), timedelta(seconds=30))
-    rendezvous._counted(server())  # another world
-    with pytest.raises(RuntimeError, match="within 1 s"):
-        found(client(store))
+        rank_1(other)
+    assert meet(rank_0(store), rank_1(other))
+
+
+def test_a_rank_whose_rank_0_numbers_nothing_waits_for_nothing():
+    store = server()
+    for _ in range(2):
+        assert meet(store, rank_1(client(store)))
+        store.delete_key("met")
+
+
+def test_a_store_without_an_address_is_asked_alone():
+    store = server()
+    rank_0(store)
+    hidden = torch.distributed.PrefixStore("other", client(store))
+    rank_0(torch.distributed.PrefixStore("other", store))
+    rank_1(hidden)
+    made = threading.Timer(0.2, lambda: rank_0(torch.distributed.PrefixStore("other", store)))
+    made.start()
+    assert rank_1(hidden, limit=timedelta(seconds=60))
+    made.join()
 
 
 def test_a_connection_that_breaks_is_made_again_and_one_that_always_breaks_is_an_error(monkeypatch):
     monkeypatch.setattr(rendezvous, "PAUSE_MAX", rendezvous.PAUSE_MIN)
     store, broken = server(), [3]
-    rendezvous._counted(store)
+    rank_0(store)
 
     def connect():
         if broken[0]:
@@ -82,11 +134,42 @@ def test_a_connection_that_breaks_is_made_again_and_one_that_always_breaks_is_an
             raise RuntimeError("Connection reset by peer")
         return client(store), 1, 2
 
-    monkeypatch.setattr(rendezvous, "_met", {})
-    assert rendezvous._wait_for_rank_0(connect, None)[1:] == (1, 2)
+    group, last = rendezvous._Group(), (7, 1, True)
+    assert rendezvous._wait_for_rank_0(group, last, connect, SECOND * 60)[1:] == (1, 2) and group.number == 1
     broken[0] = rendezvous.BREAKS_MAX
     with pytest.raises(RuntimeError, match="Connection reset"):
-        rendezvous._wait_for_rank_0(connect, None)
+        rendezvous._wait_for_rank_0(group, last, connect, SECOND * 60)
+
+
+@pytest.fixture
+def handlers(monkeypatch):
+    """torch's handlers, of which that of env:// yields what it is asked for."""
+    handlers = {"env": lambda url, **given: iter([("plain", rendezvous._number(url), 2)])}
+    monkeypatch.setitem(__import__("sys").modules, "torch.distributed.rendezvous", SimpleNamespace(_rendezvous_handlers=handlers))
+    monkeypatch.setattr(rendezvous, "_numbered", lambda group, store: "numbered")
+    monkeypatch.setattr(rendezvous, "_found", lambda group, connect, limit: ("found", *connect()[1:]))
+    return handlers
+
+
+@pytest.mark.parametrize("own, url, what", [
+    (0, "env://", "plain"), (0, "env://?rank=0", "numbered"), (1, "env://?rank=1", "found"),
+    (0, "env://?rank=1", "plain"), (1, "env://?rank=0", "plain"), (2, "env://?rank=1", "plain"),
+])
+def test_only_a_group_in_which_a_rank_keeps_its_number_is_numbered(handlers, monkeypatch, own, url, what):
+    monkeypatch.delenv("RANK", raising=False)
+    rendezvous._wrap(own)
+    got = []
+    rendezvous.making(lambda: got.extend(handlers["env"](url)))()
+    assert got[0][0] == what
+    assert next(handlers["env"](url))[0] == "plain", "RPC uses the store as well, and calls no init_process_group()"
+
+
+def test_a_process_that_a_rank_forks_has_met_nothing(monkeypatch):
+    store = server()
+    rank_0(store)
+    rank_1(client(store))
+    monkeypatch.setattr(rendezvous.os, "getpid", lambda: 1)
+    assert meet(store, rank_1(client(store)))
 
 
 def test_the_rank_is_that_of_the_call_or_the_environment_s(monkeypatch):
@@ -97,8 +180,9 @@ def test_the_rank_is_that_of_the_call_or_the_environment_s(monkeypatch):
     assert rendezvous._number("env://") == -1
 
 
-def test_only_so_many_stores_are_remembered(monkeypatch):
+def test_only_so_many_addresses_are_remembered(monkeypatch):
     monkeypatch.setattr(rendezvous, "MET_MAX", 2)
-    for name in "aabc":
-        rendezvous._remember(name, 1)
-    assert list(rendezvous._met) == ["b", "c"]
+    for port in "1123":
+        monkeypatch.setenv("MASTER_PORT", port)
+        rendezvous._remember((1, 1, True))
+    assert [place[2] for place in rendezvous._met] == ["2", "3"]

@@ -16,23 +16,27 @@ class _Watcher:
     def find_spec(self, name, path=None, target=None):
         if name in self.before:
             self.before.pop(name)()
-        call = self.wanted.pop(name, None)
-        if call is None:
+        around = self.wanted.pop(name, None)  # another entry may ask for it, too
+        if around is None:
             return None
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if finder is not self and find is not None else None
-            if spec is not None:
-                return _calling(spec, call)
+        try:
+            for finder in sys.meta_path:
+                find = getattr(finder, "find_spec", None)
+                spec = find(name, path, target) if finder is not self and find is not None else None
+                if spec is not None:
+                    return _calling(spec, around)
+        finally:
+            self.wanted[name] = around  # this may have been a question, and no import
         return None
 
 
 class _Loader:
-    """The module's own loader, followed by a call."""
+    """The module's own loader, within two calls."""
 
-    def __init__(self, loader, call):
+    def __init__(self, loader, before, after):
         self._loader = loader
-        self._call = call
+        self._before = before
+        self._after = after
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -41,26 +45,35 @@ class _Loader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
+        name = module.__spec__.name
         module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._call()
+        around = _watcher.wanted.pop(name, None)
+        try:
+            if self._before is not None:
+                self._before()
+            self._loader.exec_module(module)
+        except BaseException:  # the next import begins anew
+            if around is not None:
+                _watcher.wanted[name] = around
+            raise
+        self._after()
 
 
-def _calling(spec, call):
+def _calling(spec, around):
     if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-        spec.loader = _Loader(spec.loader, call)
+        spec.loader = _Loader(spec.loader, *around)
     return spec
 
 
 _watcher = _Watcher()
 
 
-def when_imported(name, call):
-    """Calls call() when `name` is imported; at once if it already is."""
+def when_imported(name, call, before=None):
+    """Calls call() when `name` is imported; at once if it already is. before() is called when its code is about to run."""
     if name in sys.modules:
         call()
         return
-    _watcher.wanted[name] = call
+    _watcher.wanted[name] = before, call
     if _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)
 

@@ -54,6 +54,7 @@ class Home(Calls):
         begin_process("home")
         cpp_builds.meet()
         versions.watch()
+        when_imported("mpi4py.MPI", lambda: __import__("cellspan._worker.mpi")._worker.mpi.remove_names())
         self.start(fd)
         self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
         fake_zmqshell.install(ZMQInteractiveShell)

@@ -8,36 +8,86 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
-import subprocess
 import sys
+import threading
 import time
 
-from .._base.imports import before_import, when_imported
+from .._base.imports import when_imported
 from . import pmi_server
 
 WAIT_S = 30  # for the other ranks
 PAUSE_S = 0.02  # between two tries to connect
 HELLO_S = 1  # a server of another kind may listen at the port, and say nothing
 PMI = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
+NO = ("0", "n", "no", "f", "false", "off")  # for mpi4py's own variables
 
-_kept = []  # rank 0's server, and this process's connection: MPI uses it until the process ends
+_world = None  # the _World of this process
+_binds = False  # variables from home are bound: this process does not know the world of its next cell
+_waits = None  # mpi4py.MPI, if it was imported then: MPI is initialised when the cell begins
 
 
 def watch():
     """Call it in a rank, before the user's code runs. `mpi4py.rc.initialize = False` leaves MPI alone."""
-    before_import("mpi4py.MPI", _join)
-    when_imported("mpi4py.MPI", _joined)
+    when_imported("mpi4py.MPI", _imported, before=_importing)
+
+
+def binding(function, *args):
+    """function(*args), which binds variables from home before a cell begins."""
+    global _binds
+    __tracebackhide__ = True
+    _binds = True
+    try:
+        return function(*args)
+    finally:
+        _binds = False
+
+
+def cell_begins():
+    """The environment is that of the cell's world now."""
+    global _waits
+    __tracebackhide__ = True
+    if _waits is None:
+        return
+    mpi, _waits = _waits, None
+    if mpi.Is_initialized():
+        return
+    _join()
+    rc = sys.modules["mpi4py"].rc
+    level = f"THREAD_{getattr(rc, 'thread_level', 'multiple').upper()}" if getattr(rc, "threads", True) else "THREAD_SINGLE"
+    mpi.Init_thread(getattr(mpi, level, mpi.THREAD_MULTIPLE))
+    _joined(mpi)
+
+
+def _importing():
+    rc = getattr(sys.modules.get("mpi4py"), "rc", None)
+    if getattr(rc, "initialize", True) is False or os.environ.get("MPI4PY_RC_INITIALIZE", "").lower() in NO:
+        return
+    if _binds and rc is not None:
+        rc.initialize = False
+    else:
+        _join()
+
+
+def _imported():
+    global _waits
+    mpi = sys.modules["mpi4py.MPI"]
+    rc = getattr(sys.modules.get("mpi4py"), "rc", None)
+    if _binds and getattr(rc, "initialize", None) is False:
+        rc.initialize, _waits = True, mpi
+    else:
+        _joined(mpi)
 
 
 def _join():
     """Connects to the world's server, and tells MPI where that connection is."""
+    global _world
     size = os.environ.get("WORLD_SIZE", "1")
-    rc = getattr(sys.modules.get("mpi4py"), "rc", None)
-    if size == "1" or getattr(rc, "initialize", True) is False:
+    if size == "1" or _world is not None:
         return
     try:
-        connection = _meet(int(os.environ["RANK"]), int(size))
+        _world = _World(int(os.environ["RANK"]), int(size))
     except (OSError, KeyError, ValueError) as error:
         print(
             f"cellspan: for MPI this rank is alone: {error}. To have one world, %ranks restart, then import mpi4py on all {size} ranks "
@@ -45,35 +95,34 @@ def _join():
             file=sys.stderr,
         )
         return
-    except BaseException:  # an interrupt: the next import tries again
-        watch()
-        raise
-    _kept.append(connection)
-    os.environ.update(zip(PMI, (str(connection.fileno()), os.environ["RANK"], size)))
+    os.environ.update(zip(PMI, (str(_world.connection.fileno()), os.environ["RANK"], size)))
+    rc = getattr(sys.modules.get("mpi4py"), "rc", None)
     if getattr(rc, "finalize", True) is None:
-        rc.finalize = False  # it would wait for all ranks when one of them ends
+        rc.finalize = False  # MPI_Finalize would wait for all ranks when one of them ends
 
 
-def _joined():
-    told = PMI[0] in os.environ
+def _joined(mpi):
+    """MPI is initialised, unless the user does not want it yet."""
     for name in PMI:  # not for the processes that this rank starts
         os.environ.pop(name, None)
-    world = getattr(sys.modules["mpi4py.MPI"], "COMM_WORLD", None)
-    size = world.Get_size() if world is not None else 0
-    if told and size > 1:
-        world.Barrier()
-    elif told and size:
+    if not mpi.Is_initialized():
+        return
+    if _world is not None and mpi.COMM_WORLD.Get_size() > 1:
+        mpi.COMM_WORLD.Barrier()
+        _world.watch()
+    elif _world is not None:
+        _world.end()
         print(
             f"cellspan: for MPI each of these {os.environ.get('WORLD_SIZE')} ranks is rank 0 of 1: with MPICH they would be one world "
             "(pip install mpich), other MPI libraries need mpirun; torch.distributed (--init) works without MPI",
             file=sys.stderr,
         )
-    _remove_names()
+    remove_names()
 
 
-def _remove_names():
-    """Removes the names of the shared memory that all ranks of this machine have opened now. A process that is killed would leave
-    them."""
+def remove_names():
+    """Removes the names of MPI's shared memory, which the processes of this machine have opened when MPI is initialised. A process that is
+    killed would leave them."""
     try:
         with open("/proc/self/maps") as maps:
             names = {line[line.index("/dev/shm/mpich_"):].rstrip("\n") for line in maps if "/dev/shm/mpich_" in line}
@@ -84,46 +133,90 @@ def _remove_names():
             os.unlink(name)
 
 
-def _meet(rank, size):
-    """A connection to the server when all ranks are there. OSError: they are not, or there is no free port."""
-    server = _serve(size) if rank == 0 else None
-    until = time.monotonic() + WAIT_S
-    try:
+class _World:
+    """This process's part of a world that exchanges addresses: its connection to the server, and on rank 0 the server."""
+
+    def __init__(self, rank, size):
+        """OSError: the other ranks are not there, or there is no free port."""
+        self.server = _serve(size) if rank == 0 else None
+        try:
+            self.connection = self._meet(rank, size)
+        except BaseException:
+            self._end_server()
+            raise
+
+    def _meet(self, rank, size):
+        """The connection to the server, once all ranks are there."""
+        until = time.monotonic() + WAIT_S
         while True:
             for address in _addresses():
                 connection = _connected(address, rank, size, until)
                 if connection is not None:
-                    _kept.append(server)
                     return connection
+            if self.server is not None and self.server.poll() is not None:
+                raise OSError("the process through which ranks meet has ended")
             if time.monotonic() >= until:
-                raise OSError(f"rank 0 has not imported mpi4py within {WAIT_S} s")
+                raise OSError(f"rank 0 has not imported mpi4py in this cell within {WAIT_S} s")
             time.sleep(PAUSE_S)
-    except BaseException:
-        if server is not None:
-            server.kill()
-            server.wait()
-        raise
+
+    def end(self):
+        self.connection.close()
+        self._end_server()
+
+    def _end_server(self):
+        if self.server is not None:
+            self.server.kill()
+            self.server.wait()
+            self.server.stdin.close()
+
+    def watch(self):
+        """Ends this process if a rank calls MPI_Abort. MPI itself leaves that to its launcher."""
+        threading.Thread(target=self._watch, name="cellspan-mpi", daemon=True).start()
+
+    def _watch(self):
+        look = select.poll()
+        look.register(self.connection, select.POLLIN)
+        while True:
+            look.poll()
+            try:
+                said = self.connection.recv(200, socket.MSG_PEEK).decode(errors="replace")
+            except OSError:
+                return
+            if said.startswith(f"{pmi_server.ABORT} ") and "\n" in said:
+                status = said.split()[1]
+                print(f"cellspan: MPI_Abort({status}) was called", file=sys.stderr, flush=True)
+                os._exit(int(status) & 0xFF or 1 if status.lstrip("-").isdigit() else 1)
+            if said == "":  # the server has ended
+                return
+            time.sleep(PAUSE_S)  # an answer that MPI reads
 
 
 def _addresses():
     """Where rank 0's server may be: the port for JAX's coordinator and the port for torch's store, of which one is likely to be free."""
-    jax_host, _, jax_port = os.environ["JAX_COORDINATOR_ADDRESS"].rpartition(":")
-    return (jax_host.strip("[]"), int(jax_port)), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    jax_host, _, jax_port = os.environ.get("JAX_COORDINATOR_ADDRESS", "").rpartition(":")
+    both = (jax_host.strip("[]"), jax_port), (os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT", ""))
+    found = [(host, int(port)) for host, port in both if host and port.isascii() and port.isdigit()]
+    if not found:
+        raise OSError("MASTER_ADDR and MASTER_PORT are not set")
+    return found
 
 
 def _serve(size):
     """Starts the server, as a child that ends with this process."""
+    import subprocess  # most ranks never need it
+
     why = None
-    for address in _addresses():
+    for host, port in _addresses():
         try:
-            family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-            listener = socket.create_server(address, family=family, backlog=size)
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            listener = socket.create_server((host, port), family=family, backlog=size)
         except OSError as error:
             why = error
             continue
         command = [sys.executable, "-I", "-S", pmi_server.__file__, str(listener.fileno()), str(size), _run()]
         with listener:
-            return subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], start_new_session=True)
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                    pass_fds=[listener.fileno()], start_new_session=True)
     raise why
 
 
@@ -136,17 +229,16 @@ def _connected(address, rank, size, until):
     with contextlib.ExitStack() as close:
         try:
             connection = close.enter_context(socket.create_connection(address, timeout=HELLO_S))
-            hello = _line(connection)
+            if _line(connection) != f"{pmi_server.HELLO} {_run()}":
+                return None
+            connection.sendall(f"{rank} {size}\n".encode())
         except OSError:
             return None
-        if hello != f"{pmi_server.HELLO} {_run()}":
-            return None
-        connection.sendall(f"{rank} {size}\n".encode())
         connection.settimeout(max(0.01, until - time.monotonic()))
         try:
             said = _line(connection)
         except socket.timeout:
-            raise OSError(f"other ranks have not imported mpi4py within {WAIT_S} s") from None
+            raise OSError(f"other ranks have not imported mpi4py in this cell within {WAIT_S} s") from None
         if said == "":
             return None
         if said != "go":

@@ -5,15 +5,20 @@ already when their code imports MPI, so rank 0 starts this one. It is no thread 
 lock. Source: PMI-1, as Flux RFC 13 ("Simple Process Manager Interface v1") describes it.
 
 FD is a socket that listens. Each rank connects, reads HELLO and RUN, says "RANK SIZE", and reads "go" when all SIZE ranks are there, or
-a line that says why not. Then PMI follows. The process ends with its standard input, which rank 0 keeps open, or with the last rank.
+a line that says why not. Then PMI follows. If a rank calls MPI_Abort, all read ABORT and the status: they end themselves.
+
+The process ends with rank 0, or with the last rank.
 """
 
+import contextlib
 import os
 import selectors
 import socket
 import sys
 
 HELLO = "cellspan-mpi"
+ABORT = "cellspan-mpi-abort"
+LOOK_S = 5  # seconds between two looks whether rank 0 is there; a process that it has forked may keep its pipe open
 LINE_MAX = 64 << 10  # bytes
 LIMITS = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024"
 
@@ -24,13 +29,12 @@ class Peer:
     def __init__(self, connection):
         self.connection = connection
         self.rank = None
+        self.finalized = False
         self.pending = b""
 
     def say(self, line):
-        try:
+        with contextlib.suppress(OSError):  # it has ended; its end is read next
             self.connection.sendall(line.encode() + b"\n")
-        except OSError:
-            pass  # it has ended; its end is read next
 
 
 class Server:
@@ -43,13 +47,15 @@ class Server:
         self.peers = []
         self.waiting = []  # those in a barrier
         self.complete = False
+        self.left = False  # a rank has left without MPI_Finalize
+        self.parent = os.getppid()
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ, self.accept)
         self.selector.register(sys.stdin.buffer, selectors.EVENT_READ, self.end)
 
     def serve(self):
-        while not (self.complete and not self.peers):
-            for key, _ in self.selector.select():
+        while os.getppid() == self.parent and not (self.complete and not self.peers):
+            for key, _ in self.selector.select(LOOK_S):
                 key.data()
 
     def end(self):
@@ -62,6 +68,7 @@ class Server:
             connection, _ = self.listener.accept()
         except OSError:
             return
+        connection.settimeout(LOOK_S)
         peer = Peer(connection)
         self.peers.append(peer)
         self.selector.register(connection, selectors.EVENT_READ, lambda: self.read(peer))
@@ -69,7 +76,7 @@ class Server:
 
     def greet(self, peer, line):
         words = line.split()
-        if len(words) != 2 or not all(word.isdigit() for word in words):
+        if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
             return self.refuse(peer, "no rank")
         rank, size = map(int, words)
         if size != self.size:
@@ -85,17 +92,30 @@ class Server:
         self.selector.unregister(self.listener)
         self.listener.close()
         for peer in list(self.peers):
-            peer.say("go") if peer.rank is not None else self.leave(peer)
+            if peer.rank is None:
+                self.leave(peer)
+            else:
+                peer.say("go")
 
     def refuse(self, peer, why):
         peer.say(why)
         self.leave(peer)
 
     def leave(self, peer):
-        if peer in self.peers:
-            self.peers.remove(peer)
-            self.selector.unregister(peer.connection)
-            peer.connection.close()
+        if peer not in self.peers:
+            return
+        self.peers.remove(peer)
+        self.selector.unregister(peer.connection)
+        peer.connection.close()
+        if self.complete and not peer.finalized:
+            self.left = True
+            self.end_waits()
+
+    def end_waits(self):
+        """Nobody comes through a barrier without the rank that has left. MPI makes an error of a connection that ends."""
+        waiting, self.waiting = self.waiting, []
+        for other in waiting:
+            self.leave(other)
 
     def read(self, peer):
         try:
@@ -106,39 +126,54 @@ class Server:
         if not more or len(peer.pending) > LINE_MAX:
             return self.leave(peer)
         for line in lines:
-            self.greet(peer, line.decode(errors="replace")) if peer.rank is None else self.answer(peer, line.decode(errors="replace"))
+            handle = self.greet if peer.rank is None else self.answer
+            handle(peer, line.decode(errors="replace"))
 
     # ---- PMI ----
 
     def answer(self, peer, line):
         words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-        command = words.get("cmd", words.get("mcmd", ""))
-        if command == "init":
-            peer.say("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
-        elif command == "get_maxes":
-            peer.say(LIMITS)
-        elif command == "get_appnum":
-            peer.say("cmd=appnum appnum=0")
-        elif command == "get_universe_size":
-            peer.say(f"cmd=universe_size size={self.size}")
-        elif command == "get_my_kvsname":
-            peer.say(f"cmd=my_kvsname kvsname={self.name}")
+        command = words.get("cmd") or words.get("mcmd", "")
+        fixed = {
+            "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+            "get_maxes": LIMITS,
+            "get_appnum": "cmd=appnum appnum=0",
+            "get_universe_size": f"cmd=universe_size size={self.size}",
+            "get_my_kvsname": f"cmd=my_kvsname kvsname={self.name}",
+        }
+        if command in fixed:
+            peer.say(fixed[command])
         elif command == "put":
             self.values[words.get("key")] = line.partition(" value=")[2]
             peer.say("cmd=put_result rc=0 msg=success")
         elif command == "get":
-            value = self.values.get(words.get("key"))
-            peer.say("cmd=get_result rc=-1 msg=key_not_found value=unknown" if value is None else f"cmd=get_result rc=0 msg=success value={value}")
+            self.get(peer, words.get("key"))
         elif command == "barrier_in":
-            self.waiting.append(peer)
-            if len(self.waiting) == self.size:
-                for other in self.waiting:
-                    other.say("cmd=barrier_out")
-                self.waiting = []
+            self.barrier(peer)
         elif command == "finalize":
+            peer.finalized = True
             peer.say("cmd=finalize_ack")
-        elif command == "spawn":
-            peer.say("cmd=spawn_result rc=-1 msg=ranks_can_not_be_spawned")
+        elif command == "abort":
+            for other in self.peers:
+                other.say(f"{ABORT} {words.get('exitcode', '1')}")
+        elif command:  # spawn, publish_name and the like
+            name = {"publish_name": "publish", "unpublish_name": "unpublish", "lookup_name": "lookup"}.get(command, command)
+            peer.say(f"cmd={name}_result rc=-1 msg=not_supported")
+
+    def get(self, peer, key):
+        if key in self.values:
+            peer.say(f"cmd=get_result rc=0 msg=success value={self.values[key]}")
+        else:
+            peer.say("cmd=get_result rc=-1 msg=key_not_found value=unknown")
+
+    def barrier(self, peer):
+        self.waiting.append(peer)
+        if self.left:
+            self.end_waits()
+        elif len(self.waiting) == self.size:
+            for other in self.waiting:
+                other.say("cmd=barrier_out")
+            self.waiting = []
 
 
 if __name__ == "__main__":

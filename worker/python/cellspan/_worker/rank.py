@@ -23,7 +23,20 @@ from .._capture.parts import Received
 from .._capture.vars_bundle import BundleTooLarge, contents, pack, reason, unpack, unpack_bytes
 from .._jupyter import post_mortem
 from .._jupyter.widgets import VIEW, Widgets
-from . import aborts, environment, gpu_placement, gpus, groups, idle_questions, library_fixes, mlflow_run, reloads, rendezvous, torchenv
+from . import (
+    aborts,
+    environment,
+    gpu_placement,
+    gpus,
+    groups,
+    idle_questions,
+    library_fixes,
+    mlflow_run,
+    mpi,
+    reloads,
+    rendezvous,
+    torchenv,
+)
 from .follow import Follower
 from .publish import to_json
 from .remote import described
@@ -154,6 +167,7 @@ class Rank(Worker):
         self._origins.home_deleted(deleted)
         self._parts.forget(deleted)
         self._world.enter(self._world.env, loads(fields["meets"]), fields["layout"], self.PASSES)
+        mpi.cell_begins()
         try:
             if fields["cwd"]:
                 os.chdir(environment.expanded(fields["cwd"]))
@@ -423,7 +437,7 @@ class Rank(Worker):
             return
         if fd < 0 and not fields["broadcast"]:
             return
-        _, error = self.attempt(number, self._take, fields["broadcast"], fd, size)
+        _, error = self.attempt(number, mpi.binding, self._take, fields["broadcast"], fd, size)
         if fd >= 0:
             os.close(fd)
         if error is not None:  # the next RUN reports it

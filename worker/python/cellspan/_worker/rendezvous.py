@@ -1,37 +1,90 @@
-"""Ranks that make torch's process group again in the same world meet in the new group's store, not in that of the last one.
+"""Ranks that have destroyed torch's process group and make it again meet in the new group's store, not in that of the last one.
 
-Rank 0 hosts the store at MASTER_PORT, and it ends with its group. A rank that is a little faster could still find the last group's
-store there, and would then wait in it for ever. The user's code may also keep the last group, and with it the store, where the
-addresses of the last group still stand.
+Rank 0 hosts the store at MASTER_PORT, and it ends with the last group that uses it. A rank that is a little faster would still find
+the last group's store there, and wait in it for ever. The user's code may also keep a group that it has destroyed, and with it the
+store, where the addresses of the last group still stand.
 
-So rank 0 counts the groups that it has made in a store, and the others wait for a group that they have not met in it before.
+So rank 0 numbers the groups of a store. A rank that makes a group again where it has had one before waits for another store, or for
+the next number. A rank's first group at an address, and all else that uses the store (RPC), is left as torch makes it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import random
 import socket
 import sys
+import threading
 import time
 import urllib.parse
-import uuid
+from datetime import timedelta
 
 from .._base.imports import when_imported
 
-COUNT = "cellspan/groups"  # how many groups rank 0 has made in this store
-NAME = "cellspan/store"  # tells one store from the next
+NAME = "cellspan/store"  # tells one store from the next; 0: rank 0 has not come yet, or does not number its groups
+COUNT = "cellspan/groups"  # how many groups rank 0 has numbered in this store
+GROUP = "cellspan/group/"  # and a number: 1 if rank 0 makes or has made that group
+FAILED = "cellspan/failed/"  # and a number: 1 if rank 0 could not make it
 PAUSE_MIN, PAUSE_MAX = 0.001, 0.05  # seconds between two looks
 CONNECT_S = 10  # for one connection
 BREAKS_MAX = 40  # connections that may break before it is an error
-MET_MAX = 256  # stores; worlds of other sizes have one each, and theirs may be in use again later
+LIMIT = timedelta(minutes=30)  # torch's, if none is given
+MET_MAX = 256  # addresses
 
-_met = {}  # {a store's NAME: the count of the last group that this process has met in it}, the last one last
+_met = {}  # {(process, host, port): (NAME, number, made) of the last group that this process made there, or tried to}, the last one last
+_making = threading.local()  # .group: the _Group that this thread makes
+
+
+class _Group:
+    """A group that init_process_group() makes, if it is numbered."""
+
+    def __init__(self):
+        self.store = None
+        self.rank = 0
+        self.number = 1
+
+    def ends(self, made):
+        """The call ends. Remembers the group, so that the next one at its address is waited for. made: it has succeeded."""
+        if self.store is None:
+            return
+        with contextlib.suppress(RuntimeError):  # rank 0 may have ended the store
+            name = self.store.add(NAME, 0)
+            if self.rank == 0 and not made:
+                self.store.add(f"{FAILED}{self.number}", 1)
+            elif self.rank and name:
+                _remember((name, self.number, made))
+
+
+def _remember(last):
+    _met.pop(_place(), None)
+    _met[_place()] = last
+    while len(_met) > MET_MAX:
+        del _met[next(iter(_met))]
 
 
 def watch(own):
-    """Call it in a rank, before the user's code runs. own: its number. Groups that give the process another number stay as torch makes
-    them: their rank 0 may be a process that does not count."""
+    """Call it in a rank, before the user's code runs. own: its number. Groups that give the process another number are left alone:
+    their rank 0 is another process, which may not number them."""
     when_imported("torch.distributed.rendezvous", lambda: _wrap(own))
+
+
+def making(make):
+    """init_process_group(), wrapped: only its groups are numbered."""
+
+    @functools.wraps(make)
+    def init_process_group(*args, **given):
+        __tracebackhide__ = True
+        _making.group, made = _Group(), False
+        try:
+            make(*args, **given)
+            made = True
+        finally:
+            group, _making.group = _making.group, None
+            group.ends(made)
+
+    return init_process_group
 
 
 def _wrap(own):
@@ -41,13 +94,14 @@ def _wrap(own):
         return
 
     def meet(url, *args, **given):
-        if _number(url) != own:
+        group = getattr(_making, "group", None)
+        if group is None or _number(url) != own:
             yield from real(url, *args, **given)
         elif own == 0:
             for store, rank, size in real(url, *args, **given):
-                yield _counted(store), rank, size
+                yield _numbered(group, store), rank, size
         else:
-            yield _wait_for_rank_0(lambda: next(iter(real(url, *args, **given))), given.get("timeout"))
+            yield _found(group, lambda: next(iter(real(url, *args, **given))), given.get("timeout") or LIMIT)
 
     handlers["env"] = meet
 
@@ -55,56 +109,95 @@ def _wrap(own):
 def _number(url):
     """The rank that init_process_group() was given, or the environment's; -1: none."""
     asked = urllib.parse.parse_qs(urllib.parse.urlparse(url).query).get("rank", [os.environ.get("RANK", "")])[0]
-    return int(asked) if asked.isdigit() else -1
+    return int(asked) if asked.isascii() and asked.isdigit() else -1
 
 
-def _counted(store):
-    """The store of rank 0's new group."""
-    name = store.compare_set(NAME, "", uuid.uuid4().hex).decode()
-    count = store.add(COUNT, 1)
-    _remember(name, count)
-    return _of_group(store, count)
+def _place():
+    return os.getpid(), os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
 
 
-def _wait_for_rank_0(connect, limit):
-    """What connect() returns, with the store of a group that this process has not met yet. limit: a timedelta, or None."""
-    until = time.monotonic() + (limit.total_seconds() if limit is not None else float("inf"))
+def _numbered(group, store):
+    """Rank 0's new group: the part of the store that it uses."""
+    if not store.add(NAME, 0):
+        store.add(NAME, random.SystemRandom().randrange(1, 1 << 62))
+    group.store, group.number = store, store.add(COUNT, 1)
+    store.add(f"{GROUP}{group.number}", 1)
+    return _part(store, group.number)
+
+
+def _found(group, connect, limit):
+    """Another rank's new group: what connect() returns, with the part of the store that it uses."""
+    last = _met.get(_place())
+    store, rank, size = connect() if last is None else _wait_for_rank_0(group, last, connect, limit)
+    group.store, group.rank = store, rank
+    return _part(store, group.number), rank, size
+
+
+def _part(store, number):
+    """The part of the store for one group: the first one's is as torch makes it."""
+    import torch
+
+    return store if number == 1 else torch.distributed.PrefixStore(f"cellspan/{number}", store)
+
+
+def _wait_for_rank_0(group, last, connect, limit):
+    """What connect() returns once rank 0 has made the group after `last`. Sets the group's number."""
+    until = time.monotonic() + limit.total_seconds()
     breaks, pause = 0, PAUSE_MIN
     while True:
         try:
             met = connect()
-            count = _wait_in(met[0], until)
+            group.number = _wait_in(met[0], last, until)
         except (RuntimeError, OSError):  # perhaps the last group's store ends
             breaks += 1
             if breaks == BREAKS_MAX or time.monotonic() >= until:
                 raise
-            count = 0
-        if count:
-            return _of_group(met[0], count), *met[1:]
+            group.number = 0
+        if group.number:
+            return met
         if time.monotonic() >= until:
             raise _late(limit)
         time.sleep(pause)
         pause = min(pause * 2, PAUSE_MAX)
 
 
-def _wait_in(store, until):
-    """The number of a new group in this store. 0: the store has ended, or there is none until then."""
-    count = _new_in(store)
-    if count:
-        return count
+def _wait_in(store, last, until):
+    """The number of the group after `last`, if rank 0 makes it in this store. 0: the store has ended, or there is none until then."""
+    number = _next_in(store, last)
+    if number:
+        return number
     pause = PAUSE_MIN
-    with socket.create_connection((store.host, store.port), timeout=CONNECT_S) as guard:
+    with _guard(store) as guard:
         while time.monotonic() < until and not _is_closed(guard, pause):
-            count = _new_in(store)
-            if count:
-                return count
+            number = _next_in(store, last)
+            if number:
+                return number
             pause = min(pause * 2, PAUSE_MAX)
     return 0
 
 
+def _next_in(store, last):
+    """The number of the group after `last` in this store; 0: it is not there. A group that only this rank could not make is the next."""
+    name, number, made = last
+    here = store.add(NAME, 0)  # every version of torch has add(), and some have no check()
+    wanted = 1
+    if here == name:
+        wanted = number + 1 if made or store.add(f"{FAILED}{number}", 0) else number
+    return wanted if here and store.add(f"{GROUP}{wanted}", 0) else 0
+
+
+def _guard(store):
+    """A connection to the store's host on which nothing is sent; None: the host is not known."""
+    host = getattr(store, "host", None)
+    return socket.create_connection((host, store.port), timeout=CONNECT_S) if host else contextlib.nullcontext()
+
+
 def _is_closed(guard, seconds):
-    """Has the other end closed this connection, on which nothing is sent? Waits so long for that. If the store itself were asked when
-    it has ended, torch would print a long warning."""
+    """Has the other end closed this connection? Waits so long for that. If the store itself were asked when it has ended, torch would
+    print a long warning."""
+    if guard is None:
+        time.sleep(seconds)
+        return False
     guard.settimeout(seconds)
     try:
         return not guard.recv(1)
@@ -119,28 +212,3 @@ def _late(limit):
     where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     error = getattr(torch.distributed, "DistStoreError", RuntimeError)
     return error(f"rank 0 has made no new process group at {where} within {limit.total_seconds():g} s")
-
-
-def _new_in(store):
-    """The number of a group in this store that this process has not met; 0: there is none yet."""
-    if not store.check([NAME]):
-        return 0
-    name, count = store.get(NAME).decode(), store.add(COUNT, 0)
-    if count <= _met.get(name, 0):
-        return 0
-    _remember(name, count)
-    return count
-
-
-def _remember(name, count):
-    _met.pop(name, None)
-    _met[name] = count
-    while len(_met) > MET_MAX:
-        del _met[next(iter(_met))]
-
-
-def _of_group(store, count):
-    """The part of the store for one group: the first one's is as torch makes it."""
-    import torch
-
-    return store if count == 1 else torch.distributed.PrefixStore(f"cellspan/{count}", store)
