@@ -269,17 +269,26 @@ def abort(status):
     import time
     time.sleep(600)  # the launcher ends the process
 """
+PROCESS_MANAGER = """
+import threading
+def serve():
+    put = ""
+    for line in far.makefile("r"):
+        if "cmd=init" in line: say = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
+        elif "cmd=put" in line: put, say = line.split(" value=")[1].strip(), "cmd=put_result rc=0"
+        elif "cmd=get " in line: say = "value=" + put
+        elif "cmd=barrier_in" in line: say = "cmd=barrier_out"
+        else: say = "kvsname=a"
+        far.sendall((say + "\\n").encode())
+threading.Thread(target=serve, daemon=True).start()
+"""
 ALONE = """
 class COMM_WORLD:
     def Get_size():
         assert initialized, "MPICH would end the process"
         return 1
-THREAD_MULTIPLE, initialized = 3, True
 def Is_initialized():
     return initialized
-def Init_thread(level):
-    global initialized
-    initialized = True
 import mpi4py
 initialized = mpi4py.rc.initialize
 """
@@ -321,9 +330,19 @@ def test_mpi_that_makes_no_world_is_told_of(nb, tmp_path):
 
 def test_a_name_of_home_that_imports_mpi_joins_the_cell_s_world(fresh, tmp_path):
     nb = fresh()
-    nb.ok("import sys\nsys.path.insert(0, %r)\nfrom mpi4py import MPI" % str(mpi4py(tmp_path, ALONE)))
-    told = nb.ok("%%distribute -n 2 -r 0,1\n(MPI.initialized, MPI.COMM_WORLD.Get_size())")
-    assert told.value == "(True, 1)" and "for MPI each of these 2 ranks is rank 0 of 1" in told.stderr
+    (mpi4py(tmp_path, MPI + "COMM_WORLD.rank = rank\n") / "uses_mpi.py").write_text("from mpi4py import MPI\nrank = MPI.COMM_WORLD.rank\n")
+    at_home = "import os, socket, sys\nsys.path.insert(0, %r)\n" % str(tmp_path)
+    server = "near, far = socket.socketpair()\nos.environ.update(PMI_FD=str(near.fileno()), PMI_RANK='0', PMI_SIZE='1')\n" + PROCESS_MANAGER
+    nb.ok(at_home + server + "import uses_mpi\nfrom mpi4py import MPI\nother = 5", limit=60)
+    cell = nb.ok("%%distribute -n 2 --gather\n(uses_mpi.rank, MPI.met, other)", limit=60)
+    assert values(cell) == [(str(rank), ["here 0", "here 1"], 5) for rank in range(2)] and "MPI" not in cell.stderr
+
+
+def test_a_process_that_a_rank_forks_is_no_part_of_its_world(nb, tmp_path):
+    forks = "import os\npid = os.fork()\nif not pid:\n    try:\n        from mpi4py import MPI\n        os._exit(3)\n    finally:\n        os._exit(4)\n"
+    code = "%%%%distribute -n 2 --fresh --gather --cwd %s\n" % mpi4py(tmp_path, ALONE) + forks + "os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])"
+    cell = nb.ok(code, limit=100)
+    assert values(cell) == [3, 3] and "MPI" not in cell.stderr  # it has not looked for other ranks
 
 
 def test_a_rank_that_aborts_mpi_ends_all_with_its_status(nb, tmp_path):

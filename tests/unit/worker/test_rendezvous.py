@@ -16,6 +16,8 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture(autouse=True)
 def nothing_met(monkeypatch):
     monkeypatch.setattr(rendezvous, "_met", {})
+    monkeypatch.setattr(rendezvous, "_own", {})
+    monkeypatch.setattr(rendezvous, "_default", lambda: None)
 
 
 def server():
@@ -26,11 +28,12 @@ def client(of):
     return torch.distributed.TCPStore("127.0.0.1", of.port, is_master=False)
 
 
-def rank_0(store, made=True):
-    """Rank 0's part of the store for its next group."""
+def rank_0(store):
+    """Rank 0's part of the store for its next group; it has destroyed the last one."""
+    rendezvous._end()
     group = rendezvous._Group()
     part = rendezvous._numbered(group, store)
-    group.ends(made)
+    group.ends(True)
     return part
 
 
@@ -74,8 +77,9 @@ def test_a_rank_waits_for_the_group_after_its_last_one():
     rank_1(other)
     with pytest.raises(RuntimeError, match="rank 0 has made no new process group at .* within 1 s"):
         rank_1(other)
-    second, third = rank_0(store), rank_0(store)  # rank 0 may be ahead
-    assert meet(second, rank_1(other)) and meet(third, rank_1(other))
+    assert meet(rank_0(store), rank_1(other))
+    missed, last = rank_0(store), rank_0(store)
+    assert meet(last, rank_1(other)) and not missed.add("met", 0)
     new = server()
     with pytest.raises(RuntimeError, match="within 1 s"):  # rank 0 has not come yet
         rank_1(client(new))
@@ -97,8 +101,10 @@ def test_a_rank_comes_again_to_a_group_that_only_it_could_not_make():
 def test_ranks_that_failed_together_meet_again():
     store = server()
     other = client(store)
-    rank_0(store, made=False)
+    group = rendezvous._Group()
+    rendezvous._numbered(group, store)
     rank_1(other, made=False)
+    group.ends(False)
     with pytest.raises(RuntimeError, match="within 1 s"):
         rank_1(other)
     assert meet(rank_0(store), rank_1(other))
@@ -135,10 +141,10 @@ def test_a_connection_that_breaks_is_made_again_and_one_that_always_breaks_is_an
         return client(store), 1, 2
 
     group, last = rendezvous._Group(), (7, 1, True)
-    assert rendezvous._wait_for_rank_0(group, last, connect, SECOND * 60)[1:] == (1, 2) and group.number == 1
+    assert rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)[1:] == (1, 2) and group.number == 1
     broken[0] = rendezvous.BREAKS_MAX
     with pytest.raises(RuntimeError, match="Connection reset"):
-        rendezvous._wait_for_rank_0(group, last, connect, SECOND * 60)
+        rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)
 
 
 @pytest.fixture
@@ -162,6 +168,25 @@ def test_only_a_group_in_which_a_rank_keeps_its_number_is_numbered(handlers, mon
     rendezvous.making(lambda: got.extend(handlers["env"](url)))()
     assert got[0][0] == what
     assert next(handlers["env"](url))[0] == "plain", "RPC uses the store as well, and calls no init_process_group()"
+
+
+def test_a_rank_that_comes_later_takes_the_group_that_has_not_ended():
+    store = server()
+    rank_0(store)
+    assert meet(rank_0(store), rank_1(client(store)))
+    rendezvous._met.clear()
+    rendezvous._end()
+    with pytest.raises(RuntimeError, match="within 1 s"):
+        rank_1(client(store))
+
+
+@pytest.mark.parametrize("given, ends", [((), True), (("the default",), True), ((None,), True), (("another",), False)])
+def test_only_the_default_group_s_end_is_told(monkeypatch, given, ends):
+    monkeypatch.setattr(rendezvous, "_default", lambda: "the default")
+    told = []
+    monkeypatch.setattr(rendezvous, "_end", lambda: told.append(True))
+    assert rendezvous.destroying(lambda group: group)(*given) == (given[0] if given else None)
+    assert told == [True] * ends
 
 
 def test_a_process_that_a_rank_forks_has_met_nothing(monkeypatch):

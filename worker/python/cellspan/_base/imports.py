@@ -4,6 +4,7 @@ used costs nothing until it is used."""
 from __future__ import annotations
 
 import sys
+import threading
 
 
 class _Watcher:
@@ -12,31 +13,31 @@ class _Watcher:
     def __init__(self):
         self.wanted = {}
         self.before = {}
+        self._looking = threading.local()  # .names: those that this thread looks for; another entry may ask for one, too
 
     def find_spec(self, name, path=None, target=None):
         if name in self.before:
             self.before.pop(name)()
-        around = self.wanted.pop(name, None)  # another entry may ask for it, too
-        if around is None:
+        names = self._looking.__dict__.setdefault("names", set())
+        if name not in self.wanted or name in names:
             return None
+        names.add(name)
         try:
             for finder in sys.meta_path:
                 find = getattr(finder, "find_spec", None)
                 spec = find(name, path, target) if finder is not self and find is not None else None
                 if spec is not None:
-                    return _calling(spec, around)
+                    return _watched(spec)
         finally:
-            self.wanted[name] = around  # this may have been a question, and no import
+            names.discard(name)
         return None
 
 
 class _Loader:
-    """The module's own loader, within two calls."""
+    """The module's own loader, within the two calls that are wanted when it runs."""
 
-    def __init__(self, loader, before, after):
+    def __init__(self, loader):
         self._loader = loader
-        self._before = before
-        self._after = after
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -47,21 +48,22 @@ class _Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         module.__spec__.loader = module.__loader__ = self._loader
-        around = _watcher.wanted.pop(name, None)
+        before, after = around = _watcher.wanted.pop(name, (None, None))
         try:
-            if self._before is not None:
-                self._before()
+            if before is not None:
+                before()
             self._loader.exec_module(module)
         except BaseException:  # the next import begins anew
-            if around is not None:
+            if after is not None:
                 _watcher.wanted[name] = around
             raise
-        self._after()
+        if after is not None:
+            after()
 
 
-def _calling(spec, around):
+def _watched(spec):
     if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-        spec.loader = _Loader(spec.loader, *around)
+        spec.loader = _Loader(spec.loader)
     return spec
 
 

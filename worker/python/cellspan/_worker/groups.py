@@ -171,7 +171,7 @@ def _wrap(stays):
         real = getattr(c10d, name, None)
         if real is None:
             continue
-        wrapped = _preceded(real if name != "init_process_group" else rendezvous.making(real), first)
+        wrapped = _preceded(rendezvous.making(real) if name == "init_process_group" else rendezvous.destroying(real), first)
         if stays and name == "init_process_group":
             wrapped = _once(wrapped)
         setattr(c10d, name, wrapped)

@@ -24,60 +24,53 @@ PMI = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
 NO = ("0", "n", "no", "f", "false", "off")  # for mpi4py's own variables
 
 _world = None  # the _World of this process
+_process = None  # that of the rank; a process that it forks is no part of the world
 _binds = False  # variables from home are bound: this process does not know the world of its next cell
-_waits = None  # mpi4py.MPI, if it was imported then: MPI is initialised when the cell begins
+_later = []  # (function, arguments) of what is bound when the cell begins, since it imports mpi4py
+
+
+class _Later(BaseException):
+    """mpi4py is imported while variables are bound. No Exception: a library may import it within try."""
 
 
 def watch():
     """Call it in a rank, before the user's code runs. `mpi4py.rc.initialize = False` leaves MPI alone."""
+    global _process
+    _process = os.getpid()
     when_imported("mpi4py.MPI", _imported, before=_importing)
 
 
-def binding(function, *args):
-    """function(*args), which binds variables from home before a cell begins."""
+def bind(function, broadcast, fd, size):
+    """function(broadcast, fd, size), which binds variables from home before a cell begins; what imports mpi4py, when it begins."""
     global _binds
     __tracebackhide__ = True
-    _binds = True
+    _binds = not broadcast
     try:
-        return function(*args)
+        function(broadcast, fd, size)
+    except _Later:
+        _later.append((function, os.dup(fd), size))
     finally:
         _binds = False
 
 
 def cell_begins():
     """The environment is that of the cell's world now."""
-    global _waits
     __tracebackhide__ = True
-    if _waits is None:
-        return
-    mpi, _waits = _waits, None
-    if mpi.Is_initialized():
-        return
-    _join()
-    rc = sys.modules["mpi4py"].rc
-    level = f"THREAD_{getattr(rc, 'thread_level', 'multiple').upper()}" if getattr(rc, "threads", True) else "THREAD_SINGLE"
-    mpi.Init_thread(getattr(mpi, level, mpi.THREAD_MULTIPLE))
-    _joined(mpi)
+    while _later:
+        function, fd, size = _later.pop(0)
+        try:
+            function("", fd, size)
+        finally:
+            os.close(fd)
 
 
 def _importing():
     rc = getattr(sys.modules.get("mpi4py"), "rc", None)
-    if getattr(rc, "initialize", True) is False or os.environ.get("MPI4PY_RC_INITIALIZE", "").lower() in NO:
+    if getattr(rc, "initialize", True) is False or os.environ.get("MPI4PY_RC_INITIALIZE", "").lower() in NO or os.getpid() != _process:
         return
-    if _binds and rc is not None:
-        rc.initialize = False
-    else:
-        _join()
-
-
-def _imported():
-    global _waits
-    mpi = sys.modules["mpi4py.MPI"]
-    rc = getattr(sys.modules.get("mpi4py"), "rc", None)
-    if _binds and getattr(rc, "initialize", None) is False:
-        rc.initialize, _waits = True, mpi
-    else:
-        _joined(mpi)
+    if _binds:
+        raise _Later
+    _join()
 
 
 def _join():
@@ -95,17 +88,18 @@ def _join():
             file=sys.stderr,
         )
         return
-    os.environ.update(zip(PMI, (str(_world.connection.fileno()), os.environ["RANK"], size)))
+    os.environ.update(zip(PMI, (str(os.dup(_world.connection.fileno())), os.environ["RANK"], size)))  # MPI closes what it gets
     rc = getattr(sys.modules.get("mpi4py"), "rc", None)
     if getattr(rc, "finalize", True) is None:
         rc.finalize = False  # MPI_Finalize would wait for all ranks when one of them ends
 
 
-def _joined(mpi):
+def _imported():
     """MPI is initialised, unless the user does not want it yet."""
+    mpi = sys.modules["mpi4py.MPI"]
     for name in PMI:  # not for the processes that this rank starts
         os.environ.pop(name, None)
-    if not mpi.Is_initialized():
+    if not mpi.Is_initialized() or os.getpid() != _process:
         return
     if _world is not None and mpi.COMM_WORLD.Get_size() > 1:
         mpi.COMM_WORLD.Barrier()
@@ -174,6 +168,10 @@ class _World:
         threading.Thread(target=self._watch, name="cellspan-mpi", daemon=True).start()
 
     def _watch(self):
+        with self.connection:
+            self._wait_for_abort()
+
+    def _wait_for_abort(self):
         look = select.poll()
         look.register(self.connection, select.POLLIN)
         while True:
@@ -186,7 +184,7 @@ class _World:
                 status = said.split()[1]
                 print(f"cellspan: MPI_Abort({status}) was called", file=sys.stderr, flush=True)
                 os._exit(int(status) & 0xFF or 1 if status.lstrip("-").isdigit() else 1)
-            if said == "":  # the server has ended
+            if said == "":  # the server has ended, or MPI is finalised
                 return
             time.sleep(PAUSE_S)  # an answer that MPI reads
 

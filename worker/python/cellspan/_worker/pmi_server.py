@@ -153,6 +153,7 @@ class Server:
         elif command == "finalize":
             peer.finalized = True
             peer.say("cmd=finalize_ack")
+            self.leave(peer)
         elif command == "abort":
             for other in self.peers:
                 other.say(f"{ABORT} {words.get('exitcode', '1')}")

@@ -437,7 +437,7 @@ class Rank(Worker):
             return
         if fd < 0 and not fields["broadcast"]:
             return
-        _, error = self.attempt(number, mpi.binding, self._take, fields["broadcast"], fd, size)
+        _, error = self.attempt(number, mpi.bind, self._take, fields["broadcast"], fd, size)
         if fd >= 0:
             os.close(fd)
         if error is not None:  # the next RUN reports it

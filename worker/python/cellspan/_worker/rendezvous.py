@@ -4,8 +4,8 @@ Rank 0 hosts the store at MASTER_PORT, and it ends with the last group that uses
 the last group's store there, and wait in it for ever. The user's code may also keep a group that it has destroyed, and with it the
 store, where the addresses of the last group still stand.
 
-So rank 0 numbers the groups of a store. A rank that makes a group again where it has had one before waits for another store, or for
-the next number. A rank's first group at an address, and all else that uses the store (RPC), is left as torch makes it.
+So rank 0 numbers the groups of a store, and says which of them have ended. Another rank takes the next one that has not, and waits
+for it, or for another store. A store's first group, and all else that uses the store (RPC), is left as torch makes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .._base.imports import when_imported
 NAME = "cellspan/store"  # tells one store from the next; 0: rank 0 has not come yet, or does not number its groups
 COUNT = "cellspan/groups"  # how many groups rank 0 has numbered in this store
 GROUP = "cellspan/group/"  # and a number: 1 if rank 0 makes or has made that group
-FAILED = "cellspan/failed/"  # and a number: 1 if rank 0 could not make it
+ENDED = "cellspan/ended/"  # and a number: 1 if rank 0 could not make it, or has destroyed it
 PAUSE_MIN, PAUSE_MAX = 0.001, 0.05  # seconds between two looks
 CONNECT_S = 10  # for one connection
 BREAKS_MAX = 40  # connections that may break before it is an error
@@ -34,6 +34,7 @@ LIMIT = timedelta(minutes=30)  # torch's, if none is given
 MET_MAX = 256  # addresses
 
 _met = {}  # {(process, host, port): (NAME, number, made) of the last group that this process made there, or tried to}, the last one last
+_own = {}  # {id of a default group: (store, number)} of rank 0's groups
 _making = threading.local()  # .group: the _Group that this thread makes
 
 
@@ -52,9 +53,24 @@ class _Group:
         with contextlib.suppress(RuntimeError):  # rank 0 may have ended the store
             name = self.store.add(NAME, 0)
             if self.rank == 0 and not made:
-                self.store.add(f"{FAILED}{self.number}", 1)
-            elif self.rank and name:
+                self.store.add(f"{ENDED}{self.number}", 1)
+            elif self.rank == 0:
+                _own[id(_default())] = self.store, self.number
+            elif name:
                 _remember((name, self.number, made))
+
+
+def _default():
+    """torch's default group."""
+    return sys.modules["torch.distributed.distributed_c10d"]._world.default_pg
+
+
+def _end():
+    """Rank 0 says that torch's default group has ended."""
+    store, number = _own.pop(id(_default()), (None, 0))
+    if store is not None:
+        with contextlib.suppress(RuntimeError):
+            store.add(f"{ENDED}{number}", 1)
 
 
 def _remember(last):
@@ -85,6 +101,19 @@ def making(make):
             group.ends(made)
 
     return init_process_group
+
+
+def destroying(destroy):
+    """destroy_process_group(), wrapped."""
+
+    @functools.wraps(destroy)
+    def destroy_process_group(group=None):
+        __tracebackhide__ = True
+        if group is None or group is _default():
+            _end()
+        return destroy(group)
+
+    return destroy_process_group
 
 
 def _wrap(own):
@@ -127,10 +156,16 @@ def _numbered(group, store):
 
 def _found(group, connect, limit):
     """Another rank's new group: what connect() returns, with the part of the store that it uses."""
-    last = _met.get(_place())
-    store, rank, size = connect() if last is None else _wait_for_rank_0(group, last, connect, limit)
-    group.store, group.rank = store, rank
-    return _part(store, group.number), rank, size
+    last, met = _met.get(_place()), None
+    if last is None:
+        met = connect()
+        name = met[0].add(NAME, 0)
+        if name:  # groups of this store may have ended before this rank came
+            last = name, 0, True
+    if last is not None:
+        met = _wait_for_rank_0(group, last, met, connect, limit)
+    group.store, group.rank = met[:2]
+    return _part(met[0], group.number), *met[1:]
 
 
 def _part(store, number):
@@ -140,13 +175,13 @@ def _part(store, number):
     return store if number == 1 else torch.distributed.PrefixStore(f"cellspan/{number}", store)
 
 
-def _wait_for_rank_0(group, last, connect, limit):
-    """What connect() returns once rank 0 has made the group after `last`. Sets the group's number."""
+def _wait_for_rank_0(group, last, met, connect, limit):
+    """What connect() returns once rank 0 makes a group after `last`. Sets the group's number. met: what it has returned, or None."""
     until = time.monotonic() + limit.total_seconds()
     breaks, pause = 0, PAUSE_MIN
     while True:
         try:
-            met = connect()
+            met = met or connect()
             group.number = _wait_in(met[0], last, until)
         except (RuntimeError, OSError):  # perhaps the last group's store ends
             breaks += 1
@@ -157,6 +192,7 @@ def _wait_for_rank_0(group, last, connect, limit):
             return met
         if time.monotonic() >= until:
             raise _late(limit)
+        met = None
         time.sleep(pause)
         pause = min(pause * 2, PAUSE_MAX)
 
@@ -177,13 +213,16 @@ def _wait_in(store, last, until):
 
 
 def _next_in(store, last):
-    """The number of the group after `last` in this store; 0: it is not there. A group that only this rank could not make is the next."""
+    """The number of the next group after `last` in this store that has not ended; 0: it is not there. A group that only this rank could
+    not make is the next."""
     name, number, made = last
     here = store.add(NAME, 0)  # every version of torch has add(), and some have no check()
-    wanted = 1
-    if here == name:
-        wanted = number + 1 if made or store.add(f"{FAILED}{number}", 0) else number
-    return wanted if here and store.add(f"{GROUP}{wanted}", 0) else 0
+    wanted = number + made if here == name else 1
+    while here and store.add(f"{GROUP}{wanted}", 0):
+        if not store.add(f"{ENDED}{wanted}", 0):
+            return wanted
+        wanted += 1
+    return 0
 
 
 def _guard(store):
