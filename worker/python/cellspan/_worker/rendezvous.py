@@ -34,7 +34,7 @@ LIMIT = timedelta(minutes=30)  # torch's, if none is given
 MET_MAX = 256  # addresses
 
 _met = {}  # {(process, host, port): (NAME, number, made) of the last group that this process made there, or tried to}, the last one last
-_own = {}  # {id of a default group: (store, number)} of rank 0's groups
+_own = {}  # {(process, id of a default group): (store, number)} of rank 0's groups
 _making = threading.local()  # .group: the _Group that this thread makes
 
 
@@ -55,7 +55,7 @@ class _Group:
             if self.rank == 0 and not made:
                 self.store.add(f"{ENDED}{self.number}", 1)
             elif self.rank == 0:
-                _own[id(_default())] = self.store, self.number
+                _own[os.getpid(), id(_default())] = self.store, self.number
             elif name:
                 _remember((name, self.number, made))
 
@@ -67,7 +67,7 @@ def _default():
 
 def _end():
     """Rank 0 says that torch's default group has ended."""
-    store, number = _own.pop(id(_default()), (None, 0))
+    store, number = _own.pop((os.getpid(), id(_default())), (None, 0))
     if store is not None:
         with contextlib.suppress(RuntimeError):
             store.add(f"{ENDED}{number}", 1)
