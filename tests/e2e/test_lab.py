@@ -157,8 +157,14 @@ class Lab:
 
     def break_at(self, n, line):
         """Switches the debugger on, and clicks left of that line of a cell."""
-        self.driver.find_element(By.CSS_SELECTOR, ".jp-DebuggerBugButton, [data-jp-item-name='debugger-icon'] jp-button").click()
-        assert wait_until(lambda: self.cell(n).find_elements(By.CSS_SELECTOR, ".cm-breakpoint-gutter"), 60), "the debugger is not on"
+        def on():
+            """A click does nothing until the page knows that the kernel has a debugger."""
+            button = self.driver.find_element(By.CSS_SELECTOR, ".jp-DebuggerBugButton, [data-jp-item-name='debugger-icon'] jp-button")
+            if button.get_attribute("aria-pressed") != "true":
+                button.click()
+            return wait_until(lambda: self.cell(n).find_elements(By.CSS_SELECTOR, ".cm-breakpoint-gutter"), 20)
+
+        assert wait_until(on, 60), "the debugger is not on"
         gutter = self.cell(n).find_element(By.CSS_SELECTOR, ".cm-breakpoint-gutter").rect
         row = next(e for e in self.all(".cm-lineNumbers .cm-gutterElement", self.cell(n)) if e.text == str(line)).rect
         actions = ActionChains(self.driver)
