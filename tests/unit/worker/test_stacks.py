@@ -19,12 +19,17 @@ from cellspan import _link  # noqa: E402
 FAR = 1 << 63  # nanoseconds: a time in centuries
 
 
-def test_a_crash_leaves_pythons_and_cs_stack(home):
+def crash(home):
+    """Ends it by a fault, whose stacks are the next text."""
     home.execute("import ctypes\nctypes.string_at(0)")
     home.until(lambda: home.closed)
     assert home.process.wait(60) == -signal.SIGSEGV
     text = os.read(home.stack, 1 << 16).decode()
     assert "string_at" in text and "C stack (most recent call first)" in text
+
+
+def test_a_crash_leaves_pythons_and_cs_stack(home):
+    crash(home)
 
 
 def test_stacks_come_while_c_code_holds_the_lock(home):
@@ -97,11 +102,7 @@ def test_stacks_do_not_end_a_worker_whose_frames_come_and_go(home, tmp_path):
     assert home.expect("REPLY", cell).json()["status"] == "ok"
     with contextlib.suppress(BlockingIOError):
         os.read(home.stack, 1 << 20)
-    home.execute("import ctypes\nctypes.string_at(0)")
-    home.until(lambda: home.closed)
-    assert home.process.wait(60) == -signal.SIGSEGV
-    text = os.read(home.stack, 1 << 16).decode()
-    assert "string_at" in text and "C stack (most recent call first)" in text
+    crash(home)
 
 
 def test_one_thread_waits_for_the_lock_to_write_stacks(home):

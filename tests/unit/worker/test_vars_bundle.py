@@ -1,6 +1,7 @@
 """What a bundle preserves of a value, and what it refuses."""
 
 import gc
+import importlib
 import itertools
 import os
 import pickle
@@ -413,3 +414,18 @@ def test_nothing_holds_the_memoryviews_of_a_calls_buffers(module):
     # Python's collector crashes on a memoryview in a cycle that another object exports; release() raises for such a one
     for piece in [*pickled.pieces, *(one.pieces[0] for one in sent)]:
         piece.view()[0].release()
+
+
+def test_mpi_s_own_communicators_travel_by_name(monkeypatch, tmp_path):
+    """pickle looks for the module of such a name in all modules, and may not find it."""
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    (tmp_path / "mpi4py" / "MPI.py").write_text(
+        "class Intracomm:\n    def __reduce__(self):\n        return 'COMM_WORLD'\nCOMM_WORLD = Intracomm()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("mpi4py", "mpi4py.MPI"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    mpi = importlib.import_module("mpi4py.MPI")
+    assert round_trip(mpi.COMM_WORLD) is mpi.COMM_WORLD
+    for name in ("mpi4py", "mpi4py.MPI"):
+        del sys.modules[name]

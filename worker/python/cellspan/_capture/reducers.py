@@ -226,7 +226,7 @@ class Pickler(cloudpickle.Pickler, Found):
             raise TypeError("a DistributedDataParallel belongs to its process group: send model.module.state_dict() instead")
         if obj is sys.stdout or obj is sys.stderr:
             return getattr, (sys, "stdout" if obj is sys.stdout else "stderr")
-        if kind.__module__ == "mpi4py.MPI" and isinstance(reduced := obj.__reduce__(), str):  # COMM_WORLD: pickle may not find its module
+        if getattr(kind, "__module__", None) == "mpi4py.MPI" and isinstance(reduced := obj.__reduce__(), str):  # COMM_WORLD: pickle may not find its module
             return getattr, (sys.modules["mpi4py.MPI"], reduced)
         if self._shell and isinstance(obj, self._shell):
             raise pickle.PicklingError("IPython's shell can't be sent")

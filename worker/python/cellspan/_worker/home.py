@@ -54,7 +54,7 @@ class Home(Calls):
         begin_process("home")
         cpp_builds.meet()
         versions.watch()
-        when_imported("mpi4py.MPI", lambda: __import__("cellspan._worker.mpi")._worker.mpi.remove_names())
+        when_imported("mpi4py.MPI", self._remove_mpi_names)
         self.start(fd)
         self.shell = ZMQInteractiveShell.instance(worker=self, config=shell_config("home"))
         fake_zmqshell.install(ZMQInteractiveShell)
@@ -86,6 +86,11 @@ class Home(Calls):
     def _hook_input(self):
         builtins.input = self._input
         when_imported("getpass", lambda: setattr(sys.modules["getpass"], "getpass", self._getpass))
+
+    def _remove_mpi_names(self):
+        from . import mpi
+
+        mpi.remove_names()
 
     def run(self):
         """Sends READY, then serves messages until the process ends."""
