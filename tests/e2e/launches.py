@@ -15,6 +15,7 @@ import pytest
 LIMIT = 120  # seconds for what takes one; far off, to catch what hangs
 
 # Writes "AGENT HOST SECRET FOLDER ARGUMENTS" to a file of its own, and lives until its stdin ends.
+# The file comes last: a test may kill the launcher when it is there, and a later echo would end the shell by SIGPIPE.
 AGENT = r"""#!/bin/sh
 while [ -z "$CELLSPAN_SECRET" ] && IFS= read -r line; do
     case $line in
@@ -26,8 +27,8 @@ done
 file=%(folder)s/$CELLSPAN_AGENT
 trap 'rm -f "$file"; exit 0' TERM
 printf '%%s\n' "$CELLSPAN_AGENT ${SLURMD_NODENAME:-$(hostname)} $secret $PWD gpus=$CUDA_VISIBLE_DEVICES $*" >"$file.new"
-mv "$file.new" "$file"
 echo "hello from $CELLSPAN_AGENT" >&2
+mv "$file.new" "$file"
 while read -r line; do :; done
 rm -f "$file"
 """
