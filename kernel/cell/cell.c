@@ -7,6 +7,38 @@
 #include "base/rows.h"
 #include "kernel/cell/cell.h"
 
+struct cell *cell_find(const struct notebook *nb, uint64_t id)
+{
+    CELLS_EACH (c, nb)
+        if (c->id == id)
+            return c;
+    return NULL;
+}
+
+struct cell *cell_on(const struct notebook *nb, uint32_t worker)
+{
+    CELLS_EACH (c, nb)
+        if (cell_worker(c, worker))
+            return c;
+    return NULL;
+}
+
+void cell_append(struct cell **list, struct cell *c)
+{
+    while (*list)
+        list = &(*list)->from.next;
+    *list = c;
+}
+
+struct cell *cell_take_out(struct cell **at)
+{
+    struct cell *c = *at;
+
+    *at = c->from.next;
+    c->from.next = NULL;
+    return c;
+}
+
 void cell_release_members(struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++) {
@@ -105,6 +137,11 @@ bool cell_wants_value(const struct cell *c)
 bool cell_is_function(const struct cell *c)
 {
     return c->from.is_call && (c->from.call_flags & CALL_FUNCTION);
+}
+
+bool cell_is_of_thread(const struct cell *c)
+{
+    return cell_is_function(c) && (c->from.call_flags & CALL_ASIDE);
 }
 
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m)

@@ -106,7 +106,10 @@ struct cell_from {
     uint64_t asker, call, call_flags; /* of a call: home's cell, home's number for it, its flags */
     char *load;                       /* owned: the function that ranks call; or NULL */
     size_t load_size;
-    struct cell *next;             /* owned: the call that came after this one, while both wait */
+    char *ranks;       /* owned: of a call that takes the world as it is: its --ranks, or NULL */
+    unsigned n;        /* its -n; 0: not given */
+    bool overlaps;     /* it began while other cells ran, so it belongs to their world */
+    struct cell *next; /* owned: the next of the calls that wait, or of the cells that run */
     bool wants_line, wants_return; /* waits for the expanded option line; must send RETURN */
     /* owned, of hand.c: what waits for ranks; NULL: nobody has sent a HAND */
     struct hands *hands;
@@ -219,6 +222,13 @@ struct cell {
 };
 
 /* ---- cell.c ---- */
+/* the cells that run */
+#define CELLS_EACH(c, nb) for (struct cell *c = (nb)->cells; c; c = c->from.next)
+struct cell *cell_find(const struct notebook *nb, uint64_t id); /* NULL: it does not run */
+/* the one that has this worker as a member; NULL: none */
+struct cell *cell_on(const struct notebook *nb, uint32_t worker);
+void cell_append(struct cell **list, struct cell *c);
+struct cell *cell_take_out(struct cell **at); /* the one at this place of its list */
 /* Records the cell's error; the first error stays. The current step ends after this event. If ranks
  * run the cell, they are stopped first. Always -1. */
 int cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -227,8 +237,11 @@ void cell_fail_in_words(struct cell *c, const char *ename, const char *head, str
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
 bool cell_wants_value(const struct cell *c);
 bool cell_is_function(const struct cell *c); /* a call whose value is wanted, whatever its size */
-bool cell_is_piped(const struct cell *c);    /* the client's lines are rank 0's standard input */
-bool cell_is_over(const struct cell *c);     /* its last step has begun */
+/* A thread of home calls a function: calls of other threads may run at the same time, and show
+ * their output beside this one's. */
+bool cell_is_of_thread(const struct cell *c);
+bool cell_is_piped(const struct cell *c); /* the client's lines are rank 0's standard input */
+bool cell_is_over(const struct cell *c);  /* its last step has begun */
 /* The time limit of the step that the cell is in: then cell_steps.c calls the step's late(). NEVER:
  * there is none, as when a step begins. */
 void cell_limit_step(struct cell *c, uint64_t due_ns);

@@ -129,7 +129,9 @@ size_t output_waiting(const struct cell *c)
 
 static int merge_open(struct cell *c)
 {
-    const struct merge_out out = { .text = out_text, .progress = out_progress, .arg = c };
+    const struct merge_out out = {
+        .text = out_text, .progress = out_progress, .arg = c, .label_one = cell_is_of_thread(c)
+    };
     struct err err = { "" };
 
     if (!c->out.path->merge &&
@@ -280,11 +282,11 @@ static void show_display(struct cell *c, long rank, const char *type, const stru
 }
 
 /* The first rank's displays need a label only after a display of another rank, because a page shows
- * a display without a label under the label before it. */
+ * a display without a label under the label before it; and if other calls show something, too. */
 static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
 {
     return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
-           (member != &c->member[0] || c->out.path->labelled);
+           (member != &c->member[0] || c->out.path->labelled || cell_is_of_thread(c));
 }
 
 void output_display(struct cell *c, const struct member *member, const char *type,

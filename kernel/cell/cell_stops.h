@@ -12,8 +12,8 @@ void stop_running(struct cell *c);     /* interrupts the members that still run 
 void stop_over(struct cell *c);        /* all members have ended: turns the timers off */
 /* a member has failed: waits a moment for others to fail alike, then stops the rest */
 void stop_after_failure(struct cell *c);
-/* Time limits come so much later: a worker was stopped at a breakpoint. */
-void stop_put_off(struct cell *c, uint64_t ns);
+/* Time limits of all cells come so much later: a worker was stopped at a breakpoint. */
+void stop_put_off(struct notebook *nb, uint64_t ns);
 uint64_t stop_due(const struct cell *c);
 void stop_tick(struct cell *c, uint64_t now);
 void stop_by_interrupt(struct cell *c); /* by the user */

@@ -30,14 +30,26 @@ struct ends {
     struct buf silent; /* the addresses of nodes that were lost in silence, 16 bytes each */
 };
 
-static bool lives_on(const struct rank *r, const void *node)
+struct whose {
+    const struct cell *cell;
+    unsigned node;
+};
+
+/* Ranks that run no cell are among them: one that runs this cell may wait for them. Connections of
+ * the ranks of other cells stay. */
+static bool is_concerned(const struct rank *r, const void *arg)
 {
-    return r->node == *(const unsigned *)node && rank_alive(r);
+    const struct whose *of = arg;
+    const struct cell *runs = cell_on(of->cell->nb, r->worker);
+
+    return r->node == of->node && rank_alive(r) && (!runs || runs == of->cell);
 }
 
 static int send(struct cell *c, unsigned node, const struct span *m)
 {
-    return notebook_send_ranks(c->nb, c->group, lives_on, &node, m, NULL);
+    const struct whose of = { c, node };
+
+    return notebook_send_ranks(c->nb, c->group, is_concerned, &of, m, NULL);
 }
 
 static struct ends_node *find(struct ends *e, unsigned node)

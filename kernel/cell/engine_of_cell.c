@@ -263,7 +263,7 @@ static void engine_fail(struct cell *c)
 
 static void on_message(struct notebook *nb, const char *text)
 {
-    struct cell *c = nb->cell;
+    struct cell *c = nb->cells;
 
     if (!c || !output_is_open(c)) {
         log_info("engine", "%s", text);
@@ -308,7 +308,7 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     const struct node *info = nb->ops.node(nb->ops.arg, node);
     const char *name = notebook_node_name(nb, node);
     struct group_node *of_group = group_node_of(nb, node);
-    struct cell *c = nb->cell;
+    struct cell *c = nb->cells; /* while one waits for nodes, no other runs */
     struct buf text = BUF_INIT;
 
     why = without_name(why, name, &text);
@@ -323,12 +323,14 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
  * their ranks goes on. */
 static void on_failed(struct notebook *nb, const char *text)
 {
+    struct cell *c = nb->cells;
+
     nb->group->engine = 0; /* it has ended already, and need not be stopped */
-    if (nb->cell && nb->cell->engine.wanted && !nb->cell->bad) {
-        if (nb->cell->engine.errors)
-            node_errors_fail(nb->cell);
+    if (c && c->engine.wanted && !c->bad) {
+        if (c->engine.errors)
+            node_errors_fail(c);
         else
-            cell_fail(nb->cell, "EngineError", "%s", text);
+            cell_fail(c, "EngineError", "%s", text);
         return;
     }
     GROUP_NODES_EACH (node, group_nodes_of(nb))

@@ -109,6 +109,16 @@ static void kill_script(struct cell *c)
     ranks_release(&left);
 }
 
+/* It is none of the cells that run any more. */
+static void leave(struct cell *c)
+{
+    struct cell **at = &c->nb->cells;
+
+    while (*at != c)
+        at = &(*at)->from.next;
+    (void)cell_take_out(at);
+}
+
 static void finish_begin(struct cell *c)
 {
     struct notebook *nb = c->nb;
@@ -122,8 +132,9 @@ static void finish_begin(struct cell *c)
     if (c->from.store && !c->prep.recorded) /* no CAPTURE has added it to home's history */
         notebook_record(nb, c->id, c->from.count, slice_of(c->from.text, c->from.text_size));
     kill_script(c);
-    nb->cell = NULL;
-    nb->script_group = NULL;
+    leave(c);
+    if (c->script_group)
+        nb->script_group = NULL;
     request_unref(nb->rank_parent);
     nb->rank_parent = c->from.request ? request_ref(c->from.request) : NULL;
     if (!c->from.is_call)

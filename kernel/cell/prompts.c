@@ -30,10 +30,12 @@ static void prompt_free(struct prompt *p)
 
 static void show(struct notebook *nb, struct prompt *p)
 {
+    struct cell *c = cell_on(nb, p->worker);
+
     if (p->rank < 0)
         home_flush(nb);
-    else if (nb->cell)
-        output_flush(nb->cell);
+    else if (c)
+        output_flush(c);
     p->shown = true;
     nb->ops.ask(nb->ops.arg, p->r, buf_slice(&p->text), p->password);
 }
@@ -41,7 +43,7 @@ static void show(struct notebook *nb, struct prompt *p)
 /* Must p wait? Prompts of lower ranks may still come, or p is about to be taken back. */
 static bool must_wait(const struct notebook *nb, const struct prompt *p)
 {
-    const struct cell *c = nb->cell;
+    const struct cell *c = cell_on(nb, p->worker);
 
     if (p->rank < 0 || !c)
         return false;
@@ -53,7 +55,9 @@ static bool must_wait(const struct notebook *nb, const struct prompt *p)
 
 static bool is_to_end(const struct notebook *nb, const struct prompt *p)
 {
-    return p->rank >= 0 && nb->cell && nb->cell->stop.stopping;
+    const struct cell *c = p->rank >= 0 ? cell_on(nb, p->worker) : NULL;
+
+    return c && c->stop.stopping;
 }
 
 /* pdb ends only its current command if an interrupt comes between two prompts, and then asks again.
@@ -61,7 +65,8 @@ static bool is_to_end(const struct notebook *nb, const struct prompt *p)
 static void end_first(struct notebook *nb)
 {
     struct prompt *p = nb->prompts.first;
-    struct span m = { .kind = SPAN_INTERRUPT, .worker = p->worker, .cell = nb->cell->id };
+    const struct cell *c = cell_on(nb, p->worker);
+    struct span m = { .kind = SPAN_INTERRUPT, .worker = p->worker, .cell = c->id };
 
     nb->prompts.first = p->next;
     notebook_send(nb, p->worker, &m);
@@ -132,7 +137,8 @@ void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, 
 
 /* Which prompts are removed? */
 struct unwanted {
-    uint32_t worker;    /* this worker's; 0: those of all ranks */
+    uint32_t worker; /* this worker's; 0: those of all ranks of `cell` */
+    const struct cell *cell;
     const uint64_t *id; /* only this one; NULL: all */
     bool over;          /* only those of cells that are over */
 };
@@ -148,7 +154,7 @@ static bool runs(const struct notebook *nb, const struct request *r)
 static bool is_unwanted(const struct notebook *nb, const struct unwanted *u, const struct prompt *p)
 {
     if (!u->worker)
-        return p->rank >= 0;
+        return p->rank >= 0 && cell_worker(u->cell, p->worker);
     return p->worker == u->worker && (!u->id || p->id == *u->id) && !(u->over && runs(nb, p->r));
 }
 
@@ -186,9 +192,9 @@ void prompts_begin(struct notebook *nb)
     drop(nb, (struct unwanted){ .worker = SPAN_WORKER_HOME, .over = true });
 }
 
-void prompts_stop(struct notebook *nb)
+void prompts_stop(const struct cell *c)
 {
-    drop(nb, (struct unwanted){ .worker = SPAN_WORKER_NONE });
+    drop(c->nb, (struct unwanted){ .worker = SPAN_WORKER_NONE, .cell = c });
 }
 
 void prompts_answer(struct notebook *nb, struct request *r)

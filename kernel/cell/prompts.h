@@ -13,7 +13,7 @@ void prompts_leave(struct notebook *nb, uint32_t worker); /* removes all prompts
 /* A cell begins: removes prompts of home's threads, for clients don't show prompts of a cell that
  * is over. Those of subshells' cells stay. */
 void prompts_begin(struct notebook *nb);
-void prompts_stop(struct notebook *nb); /* ranks are interrupted: removes all their prompts */
+void prompts_stop(const struct cell *c); /* its ranks are interrupted: removes all their prompts */
 void prompts_answer(struct notebook *nb, struct request *r); /* an input_reply */
 bool prompts_wait(const struct notebook *nb);                /* there is a prompt */
 void prompts_tick(struct notebook *nb);

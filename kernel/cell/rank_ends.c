@@ -57,19 +57,19 @@ static void note_bound(struct cell *c, struct rank *r, struct slice names)
 
 void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
 {
-    struct cell *c = nb->cell;
-    struct member *member = c && c->id == m->cell ? cell_worker(c, r->worker) : NULL;
+    struct cell *c = cell_find(nb, m->cell);
+    struct member *member = c ? cell_worker(c, r->worker) : NULL;
 
     if (r->state == RANK_BUSY)
         r->state = RANK_IDLE;
     rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s,
                   m->v[F_DONE_ASSIGNED].s);
-    if (c && c->id == m->cell && !c->script_group) /* else the values end with the rank */
+    if (c && !c->script_group) /* else the values end with the rank */
         note_bound(c, r, m->v[F_DONE_ASSIGNED].s);
-    if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c && c->id == m->cell)
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c)
         broadcast_failed(c, m);
     if (m->v[F_DONE_FLAGS].u64 & DONE_ABORTED)
-        group_break(c && c->id == m->cell ? c->group : nb->group);
+        group_break(c ? c->group : nb->group);
     if (!member || member->state != MEMBER_RUNNING) {
         notebook_drop(nb, m->blob_size ? m->blob : 0);
         return;
@@ -124,31 +124,28 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
 
 void rank_ends_widgets(struct notebook *nb, const struct rank *r)
 {
-    struct cell *c = nb->cell;
-    const bool runs = c && cell_worker(c, r->worker), shown = c && c->from.request;
+    struct cell *c = cell_on(nb, r->worker);
+    const bool shown = c && c->from.request;
     char why[64];
     size_t n;
 
     snprintf(why, sizeof why, "rank %u has ended", r->number);
     n = comm_output_gone(nb, r->worker, shown ? c->from.request : nb->rank_parent, why);
     comm_routes_gone(nb, r->worker);
-    if (n && runs && c->group == nb->group)
+    if (n && c && c->group == nb->group)
         output_note(c, "the widgets of rank %u are closed: it has ended", r->number);
 }
 
 void rank_ends_debugger(struct notebook *nb, uint32_t worker)
 {
-    const uint64_t stood_ns = debugger_gone(nb, worker);
-
-    if (stood_ns && nb->cell)
-        stop_put_off(nb->cell, stood_ns);
+    stop_put_off(nb, debugger_gone(nb, worker));
 }
 
 void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct group *g;
     struct rank *r = notebook_rank(nb, worker, &g);
-    struct cell *c = nb->cell;
+    struct cell *c = cell_on(nb, worker);
     struct member *member = c ? cell_worker(c, worker) : NULL;
     /* a rank that has answered one step of %ranks check takes part in the next */
     const bool runs = member && (member->state == MEMBER_RUNNING ||

@@ -82,7 +82,8 @@ static void world_open(struct cell *c)
 {
     struct group *g = c->group;
 
-    group_open_world(g, c->world);
+    if (!c->from.overlaps)
+        group_open_world(g, c->world);
     note_new(c);
     if (group_ran(g, &c->to, c->from.count) < 0)
         log_warn("run", "out of memory: the ledger misses cell %u", c->from.count);

@@ -71,7 +71,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     const uint64_t now = notebook_now(c->nb);
 
     c->stop.stopping = true;
-    prompts_stop(c->nb);
+    prompts_stop(c);
     cell_send_running(c, &m);
     hand_interrupt(c);
     c->stop.timers->disconnect_ns = now + disconnect_after;
@@ -265,7 +265,7 @@ static void cut_connections(struct cell *c)
     disconnect_begin(c);
 }
 
-void stop_put_off(struct cell *c, uint64_t ns)
+static void put_off(struct cell *c, uint64_t ns)
 {
     struct stop_timers *t = c->stop.timers;
     uint64_t *const due[] = { &t->alike_ns, &t->disconnect_ns, &t->kill_ns,
@@ -276,7 +276,15 @@ void stop_put_off(struct cell *c, uint64_t ns)
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         if (*due[k] != NEVER)
             *due[k] += ns;
-    c->nb->comms.cell_ns += ns; /* since then it waits for a callback of a widget */
+}
+
+void stop_put_off(struct notebook *nb, uint64_t ns)
+{
+    if (!ns || !nb->cells)
+        return;
+    CELLS_EACH (c, nb)
+        put_off(c, ns);
+    nb->comms.cell_ns += ns; /* since then a cell waits for a callback of a widget */
 }
 
 uint64_t stop_due(const struct cell *c)

@@ -9,10 +9,24 @@ bool aside_is_of_subshell(const struct cell *c)
     return a && a->subshell;
 }
 
-bool aside_runs(const struct cell *c)
+static bool runs_aside(const struct cell *c)
 {
     return c->from.is_call && (c->from.call_flags & CALL_ASIDE) &&
            (cell_runs(c) || aside_is_of_subshell(c));
+}
+
+bool asides_alone(const struct notebook *nb)
+{
+    CELLS_EACH (c, nb)
+        if (!runs_aside(c))
+            return false;
+    return true;
+}
+
+/* Can an interrupt end it, so that what comes next can begin? */
+static bool can_end(const struct cell *c)
+{
+    return runs_aside(c) && !aside_is_of_subshell(c) && !c->stop.interrupts;
 }
 
 static bool all_are_in(const struct ranks *which, const struct ranks *all)
@@ -49,25 +63,26 @@ static bool stops_ranks_of(const struct cell *c, struct slice code)
 bool aside_interrupt(struct notebook *nb)
 {
     struct request *r = nb->home.executing ? NULL : queue_first(&nb->queue);
-    struct cell *c = nb->cell;
+    const struct cell *call = nb->calls;
 
-    if (!c || !aside_runs(c) || aside_is_of_subshell(c) || c->script_group || c->stop.interrupts)
-        return false;
-    if (!(r && stops_ranks_of(c, text_slice(request_content(r), "code"))) &&
-        !(nb->calls &&
-          stops_ranks_of(c, slice_of(nb->calls->from.text, nb->calls->from.text_size))))
-        return false;
-    stop_by_interrupt(c);
-    return true;
+    CELLS_EACH (c, nb)
+        if (can_end(c) && !c->script_group &&
+            ((r && stops_ranks_of(c, text_slice(request_content(r), "code"))) ||
+             (call && stops_ranks_of(c, slice_of(call->from.text, call->from.text_size))))) {
+            stop_by_interrupt(c);
+            return true;
+        }
+    return false;
 }
 
 struct request *aside_take_waiting(struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
-    const struct cell *c = nb->cell;
 
-    if (!r || nb->home.executing || !c || !aside_runs(c) || aside_is_of_subshell(c) ||
-        c->stop.interrupts || !cell_is_ours(r))
+    if (!r || nb->home.executing || !nb->cells || !cell_is_ours(r))
         return NULL;
+    CELLS_EACH (c, nb)
+        if (!can_end(c))
+            return NULL;
     return queue_take(&nb->queue);
 }

@@ -60,6 +60,7 @@ void cell_destroy(struct cell *c)
     free(c->fault.ename);
     free(c->from.text);
     free(c->from.load);
+    free(c->from.ranks);
     request_unref(c->from.request);
     free(c);
 }
@@ -79,25 +80,11 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
     c->from.stop_on_error = request_flag(r, "stop_on_error", true);
     c->from.silent = request_flag(r, "silent", false);
     c->from.store = !c->from.silent && request_flag(r, "store_history", true);
-    nb->cell = c;
+    cell_append(&nb->cells, c);
     cell_steps_begin(c);
 }
 
-static void refuse_call(struct notebook *nb, uint64_t asker, uint64_t call, const char *ename,
-                        const char *why)
-{
-    struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = asker };
-    struct buf text = BUF_INIT;
-
-    m.v[F_RETURN_CALL].u64 = call;
-    if (text_json(&text, json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", ename,
-                                   "evalue", why, "traceback")) == 0) {
-        m.v[F_RETURN_STATUS].s = slice_text("error");
-        m.v[F_RETURN_CONTENT].s = buf_slice(&text);
-        notebook_send(nb, SPAN_WORKER_HOME, &m);
-    }
-    buf_release(&text);
-}
+/* ---- a call of home ---- */
 
 /* Home has looked at a function's variables itself, and pickled the function if it is small. */
 static int take_function(struct cell *c, const struct span *m)
@@ -112,16 +99,33 @@ static int take_function(struct cell *c, const struct span *m)
     return 0;
 }
 
-void calls_add(struct notebook *nb, const struct span *m)
+/* Notes the ranks of a call that takes the world as it is. */
+static void note_ranks(struct cell *c)
 {
-    struct cell *c = cell_create(nb, home_parent_of(nb, m->cell), m->v[F_CALL_TEXT].s), **last;
+    const struct slice text = slice_of(c->from.text, c->from.text_size);
+    struct err err = { "" };
+    struct plan p;
+    struct slice line;
+
+    if (plan_peek(text, &line) != 1 || plan_parse(text, line, &p, &err) < 0)
+        return; /* it fails when it begins */
+    if (p.kind == PLAN_DISTRIBUTE && p.n != PLAN_N_GPU && !p.per_node && !p.init && !p.env &&
+        !p.fresh && !p.beside && !p.on && !p.gpus && !p.own_gpus && !p.no_gpu && !p.share) {
+        c->from.n = p.n;
+        c->from.ranks = p.ranks;
+        p.ranks = NULL;
+    }
+    plan_release(&p);
+}
+
+struct cell *cell_of_call(struct notebook *nb, const struct span *m)
+{
+    struct cell *c = cell_create(nb, home_parent_of(nb, m->cell), m->v[F_CALL_TEXT].s);
     const struct asked *a;
 
     if (!c || take_function(c, m) < 0) {
-        refuse_call(nb, m->cell, m->v[F_CALL_CALL].u64, "RuntimeError",
-                    "the kernel is out of memory");
         cell_destroy(c);
-        return;
+        return NULL;
     }
     c->from.is_call = c->from.wants_return = true;
     c->from.asker = m->cell;
@@ -132,66 +136,12 @@ void calls_add(struct notebook *nb, const struct span *m)
         a = nb->home.executing;
     c->from.count = a ? a->count : nb->count;
     c->from.stdin_allowed = a && request_flag(a->r, "allow_stdin", true);
-    if (table_calls_take(nb, c))
-        return;
-    for (last = &nb->calls; *last; last = &(*last)->from.next)
-        ;
-    *last = c;
-}
-
-static struct cell *take_call(struct notebook *nb)
-{
-    struct cell *c = nb->calls;
-
-    if (c)
-        nb->calls = c->from.next;
+    note_ranks(c);
     return c;
 }
 
-bool calls_begin(struct notebook *nb)
+void cell_drop_returns(struct notebook *nb)
 {
-    if (nb->cell || !nb->calls)
-        return false;
-    question_over(nb);
-    nb->cell = take_call(nb);
-    cell_steps_begin(nb->cell);
-    return true;
-}
-
-static void interrupt_waiting(struct notebook *nb, struct cell *c)
-{
-    refuse_call(nb, c->from.asker, c->from.call, "KeyboardInterrupt",
-                "another cell was running on the ranks");
-    cell_destroy(c);
-}
-
-void calls_interrupt(struct notebook *nb)
-{
-    for (struct cell *c; (c = take_call(nb));)
-        interrupt_waiting(nb, c);
-}
-
-void calls_end(struct notebook *nb, uint64_t call)
-{
-    for (struct cell **at = &nb->calls; *at; at = &(*at)->from.next) {
-        struct cell *c = *at;
-
-        if (c->from.call == call) {
-            *at = c->from.next;
-            interrupt_waiting(nb, c);
-            return;
-        }
-    }
-    if (nb->cell && nb->cell->from.is_call && nb->cell->from.call == call &&
-        !nb->cell->stop.interrupts)
-        stop_by_interrupt(nb->cell);
-}
-
-void calls_drop(struct notebook *nb)
-{
-    table_calls_drop(nb);
-    for (struct cell *c; (c = take_call(nb));)
-        cell_destroy(c);
-    if (nb->cell)
-        nb->cell->from.wants_return = false;
+    CELLS_EACH (c, nb)
+        c->from.wants_return = false;
 }

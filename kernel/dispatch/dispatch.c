@@ -11,18 +11,21 @@
 
 /* ---- cells, one after the other ---- */
 
+/* The cell for which callbacks of widgets are looked at: they are on ranks that it waits for. */
+static struct cell *waits_for_callbacks(const struct notebook *nb)
+{
+    return debugger_stops(nb) ? NULL : nb->cells;
+}
+
 static void set_timer(struct notebook *nb)
 {
-    const uint64_t home = pace_due_ns(nb->home.pace),
-                   cell = nb->cell ? cell_steps_due(nb->cell) : NEVER;
-    const uint64_t due[] = { home,
-                             cell,
+    const struct cell *waits = waits_for_callbacks(nb);
+    const uint64_t due[] = { pace_due_ns(nb->home.pace),
                              where_due(nb),
                              table_calls_due(nb),
                              question_due(nb),
                              prompts_due(nb),
-                             comm_routes_due(nb,
-                                             nb->cell && !debugger_stops(nb) ? nb->cell->id : 0),
+                             comm_routes_due(nb, waits ? waits->id : 0),
                              comm_told_due(nb),
                              debugger_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER };
@@ -30,6 +33,8 @@ static void set_timer(struct notebook *nb)
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
         first = clock_earlier(first, due[k]);
+    CELLS_EACH (c, nb)
+        first = clock_earlier(first, cell_steps_due(c));
     for (const struct subshell *s = nb->home.subshells.first; s; s = s->next)
         first = clock_earlier(first, subshell_text_due(s));
     nb->ops.wake(nb->ops.arg, first);
@@ -61,16 +66,21 @@ static void execute(struct notebook *nb, struct request *r)
     cell_begin(nb, r, count);
 }
 
+/* false: no cell has ended */
+static bool end_one(struct notebook *nb)
+{
+    CELLS_EACH (c, nb)
+        if (cell_steps_go_on(c)) {
+            cell_destroy(c);
+            return true;
+        }
+    return false;
+}
+
 static void go_on(struct notebook *nb)
 {
-    while (nb->cell || calls_begin(nb)) {
-        struct cell *c = nb->cell;
-
-        if (cell_steps_go_on(c))
-            cell_destroy(c);
-        else if (!aside_interrupt(nb))
-            return;
-    }
+    while (end_one(nb) || calls_begin(nb) || aside_interrupt(nb))
+        ;
 }
 
 static bool may_begin(const struct notebook *nb)
@@ -79,7 +89,7 @@ static bool may_begin(const struct notebook *nb)
 
     if (nb->over || nb->home.executing || !r)
         return false;
-    return !nb->cell || (aside_runs(nb->cell) && !cell_is_ours(r));
+    return !nb->cells || (asides_alone(nb) && !cell_is_ours(r));
 }
 
 /* What a subshell runs on ranks is a call of its thread's. */
@@ -95,13 +105,22 @@ static void subshells_go_on(struct notebook *nb)
         }
 }
 
+/* Does home's cell wait for a cell on ranks? A call of a thread says nothing of home's cell. */
+static bool waits_for_ranks(const struct notebook *nb)
+{
+    CELLS_EACH (c, nb)
+        if (!(c->from.call_flags & CALL_ASIDE))
+            return true;
+    return false;
+}
+
 /* Home can answer comm messages now: during a cell on ranks, or while its own cell waits for ranks
- * or is in an await. A call of a thread says nothing of home's cell. */
+ * or is in an await. */
 static bool home_takes_comms(const struct notebook *nb)
 {
     if (nb->home.executing)
-        return nb->home.awaits || (nb->cell && !(nb->cell->from.call_flags & CALL_ASIDE));
-    return nb->cell || !queue_holds_execute(nb);
+        return nb->home.awaits || waits_for_ranks(nb);
+    return nb->cells || !queue_holds_execute(nb);
 }
 
 static void take_next(struct notebook *nb)
@@ -142,13 +161,6 @@ static bool interrupt_main(struct notebook *nb)
     return any;
 }
 
-/* Time limits don't count while a worker is stopped at a breakpoint. */
-static void put_off(struct notebook *nb, uint64_t stood_ns)
-{
-    if (stood_ns && nb->cell)
-        stop_put_off(nb->cell, stood_ns);
-}
-
 /* Ends a cell on ranks that waits for a call for which home does not wait. false: none waits. */
 static bool interrupt_waiting_cell(struct notebook *nb)
 {
@@ -171,20 +183,19 @@ static bool interrupt_waiting_cell(struct notebook *nb)
  * always ends a subshell's call. It ends what subshells run at home only if nothing else runs. */
 void dispatch_interrupt(struct notebook *nb)
 {
-    struct cell *c = nb->cell;
-    const bool at_home = nb->home.executing && c && c->from.call_flags & CALL_ASIDE;
-    const bool ends = c && (!at_home || aside_is_of_subshell(c));
+    const bool main_waits = nb->cells && (!nb->home.executing || waits_for_ranks(nb));
 
-    put_off(nb, debugger_interrupt(nb));
+    stop_put_off(nb, debugger_interrupt(nb));
     calls_interrupt(nb);
     comm_routes_interrupt(nb);
     if (interrupt_waiting_cell(nb)) {
         take_next(nb);
         return;
     }
-    if (ends)
-        stop_by_interrupt(c);
-    if ((!c || at_home) && !interrupt_main(nb) && !c)
+    CELLS_EACH (c, nb)
+        if (!nb->home.executing || !(c->from.call_flags & CALL_ASIDE) || aside_is_of_subshell(c))
+            stop_by_interrupt(c);
+    if (!main_waits && !interrupt_main(nb) && !nb->cells)
         subshells_interrupt(nb);
     take_next(nb);
 }
@@ -198,10 +209,12 @@ static void answer_interrupt(struct notebook *nb, struct request *r)
         json_object_get(request_content(r), "cellspan_signal"));
 
     reply_json(nb, r, "interrupt_reply", json_pack("{s:s}", "status", "ok"));
-    if (nb->cell && signal > 0 && signal < 64)
-        stop_by_signal(nb->cell, (unsigned)signal);
-    else
+    if (nb->cells && signal > 0 && signal < 64) {
+        CELLS_EACH (c, nb)
+            stop_by_signal(c, (unsigned)signal);
+    } else {
         dispatch_interrupt(nb);
+    }
     take_next(nb);
 }
 
@@ -326,7 +339,7 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
 {
     nb->ops.forget(nb->ops.arg, worker);
     if (worker == SPAN_WORKER_HOME) {
-        put_off(nb, debugger_gone(nb, worker));
+        stop_put_off(nb, debugger_gone(nb, worker));
         fail_home(nb, from_home_exited(nb, m));
     } else
         rank_ends_exited(nb, worker, m);
@@ -338,12 +351,24 @@ static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
     table_calls_tick(nb);
 }
 
+static void message_for_cell(struct cell *c, unsigned node, const struct span *m)
+{
+    if (m->kind == SPAN_LOGS)
+        rank_logs_take(c, node, m);
+    else if (m->kind == SPAN_ENDS)
+        disconnect_ends(c, node, m);
+    else
+        prepare_message(c, node, m);
+}
+
 void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m)
 {
+    struct cell *c;
+
     if (m->kind == SPAN_EXITED)
         message_exited(nb, worker, m);
     else if (m->kind == SPAN_DEBUGGED)
-        put_off(nb, debugger_message(nb, worker, m));
+        stop_put_off(nb, debugger_message(nb, worker, m));
     else if (worker == SPAN_WORKER_HOME)
         from_home(nb, m);
     else if (worker != SPAN_WORKER_NONE)
@@ -352,12 +377,8 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
         take_usage(nb, node, m);
     else if (m->kind == SPAN_GPUS)
         placement_gpus(nb, node, m);
-    else if (nb->cell && m->kind == SPAN_LOGS)
-        rank_logs_take(nb->cell, node, m);
-    else if (nb->cell && m->kind == SPAN_ENDS)
-        disconnect_ends(nb->cell, node, m);
-    else if (nb->cell)
-        prepare_message(nb->cell, node, m);
+    else if ((c = cell_find(nb, m->cell)))
+        message_for_cell(c, node, m);
     take_next(nb);
 }
 
@@ -389,7 +410,7 @@ static void lost_here(struct notebook *nb, const char *why)
         why = err.text;
     rank_ends_lost(nb, NODE_HERE, why);
     go_on(nb); /* before home's loss fails the cell: %ranks stop needs only that its ranks end */
-    put_off(nb, debugger_gone(nb, SPAN_WORKER_HOME));
+    stop_put_off(nb, debugger_gone(nb, SPAN_WORKER_HOME));
     fail_home(nb, from_home_lost(nb, why));
 }
 
@@ -401,8 +422,9 @@ void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
         lost_here(nb, why);
     else
         engine_lost(nb, node, why);
-    if (nb->cell && !nb->cell->bad)
-        rank_logs_lost(nb->cell, node);
+    CELLS_EACH (c, nb)
+        if (!c->bad)
+            rank_logs_lost(c, node);
     take_next(nb);
 }
 
@@ -416,12 +438,13 @@ static void callback_is_late(void *cell, unsigned rank, unsigned seconds)
 
 void dispatch_tick(struct notebook *nb)
 {
+    struct cell *waits;
     struct err err = { "" };
 
     if ((nb->home.omit && omit_tick(nb->home.omit) < 0) || pace_tick(nb->home.pace, &err) < 0)
         log_error("cell", "%s", err.text);
-    if (nb->cell)
-        cell_steps_tick(nb->cell, notebook_now(nb));
+    CELLS_EACH (c, nb)
+        cell_steps_tick(c, notebook_now(nb));
     for (struct subshell *s = nb->home.subshells.first; s; s = s->next)
         subshell_text_tick(s);
     where_tick(nb);
@@ -430,28 +453,28 @@ void dispatch_tick(struct notebook *nb)
     prompts_tick(nb);
     comm_output_tick(nb);
     comm_told_tick(nb);
-    if (nb->cell && !debugger_stops(nb))
-        comm_routes_look(nb, nb->cell->id, &nb->cell->to, callback_is_late, nb->cell);
-    put_off(nb, debugger_tick(nb));
+    if ((waits = waits_for_callbacks(nb)))
+        comm_routes_look(nb, waits->id, &waits->to, callback_is_late, waits);
+    stop_put_off(nb, debugger_tick(nb));
     take_next(nb);
 }
 
 enum occupied dispatch_is_occupied(const struct notebook *nb)
 {
-    return nb->home.executing || nb->cell ? OCCUPIED
-           : subshells_run(nb)            ? OCCUPIED_ASIDE
-                                          : OCCUPIED_NOT;
+    return nb->home.executing || nb->cells ? OCCUPIED
+           : subshells_run(nb)             ? OCCUPIED_ASIDE
+                                           : OCCUPIED_NOT;
 }
 
 size_t dispatch_waiting(const struct notebook *nb)
 {
-    const struct cell *c = nb->cell;
+    size_t n = pace_waiting(nb->home.pace);
 
-    size_t n = 0;
-
+    CELLS_EACH (c, nb)
+        n += output_waiting(c);
     for (const struct subshell *s = nb->home.subshells.first; s; s = s->next)
         n += subshell_text_waiting(s);
-    return n + pace_waiting(nb->home.pace) + (c ? output_waiting(c) : 0);
+    return n;
 }
 
 /* ---- create and destroy ---- */
@@ -532,7 +555,7 @@ void dispatch_destroy(struct notebook *nb)
     if (!nb)
         return;
     calls_drop(nb);
-    cell_destroy(nb->cell);
+    calls_free(nb->cells);
     request_unref(nb->rank_parent);
     queue_release(&nb->queue);
     subshells_release(nb);

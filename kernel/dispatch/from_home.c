@@ -27,10 +27,11 @@ static void awaits(struct notebook *nb, const struct span *m)
 static void input(struct notebook *nb, const struct span *m)
 {
     const struct asked *a = home_asked(nb, m->cell);
-    const struct request *r = a && a->subshell                     ? a->r
-                              : nb->home.executing                 ? nb->home.executing->r
-                              : nb->cell && nb->cell->from.request ? nb->cell->from.request
-                                                                   : home_parent_of(nb, m->cell);
+    const struct cell *c = nb->cells;
+    const struct request *r = a && a->subshell       ? a->r
+                              : nb->home.executing   ? nb->home.executing->r
+                              : c && c->from.request ? c->from.request
+                                                     : home_parent_of(nb, m->cell);
 
     if (m->v[F_INPUT_OVER].u64)
         prompts_take_back(nb, SPAN_WORKER_HOME, m);
@@ -40,7 +41,7 @@ static void input(struct notebook *nb, const struct span *m)
 
 void from_home(struct notebook *nb, const struct span *m)
 {
-    struct cell *c = nb->cell && nb->cell->id == m->cell ? nb->cell : NULL;
+    struct cell *c = cell_find(nb, m->cell);
 
     switch (m->kind) {
     case SPAN_READY:
@@ -98,24 +99,23 @@ void from_home(struct notebook *nb, const struct span *m)
 /* error: NULL where memory was too short to make it. */
 static void home_gone(struct notebook *nb, const json_t *error)
 {
-    struct cell *c = nb->cell;
-
     home_flush(nb);
     prompts_leave(nb, SPAN_WORKER_HOME);
     comm_output_forget(nb, SPAN_WORKER_HOME);
     home_disown(nb);
     calls_drop(nb);
     group_forget_versions(nb->group);
-    if (c && (c->from.is_call || !cell_runs(c)))
-        cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
-                  text_field(error, "evalue"));
+    CELLS_EACH (c, nb)
+        if (c->from.is_call || !cell_runs(c))
+            cell_fail(c, error ? text_field(error, "ename") : "HomeDied", "%s",
+                      text_field(error, "evalue"));
 }
 
 /* Headless clients keep nothing that comes for a cell that is over. So the line is shown under the
  * cell that runs on ranks. If no cell runs, the next one shows it as well. */
 static void tell_gone(struct notebook *nb, const char *line)
 {
-    const struct cell *c = nb->cell && !nb->cell->from.is_call ? nb->cell : NULL;
+    const struct cell *c = nb->cells && !nb->cells->from.is_call ? nb->cells : NULL;
 
     if (!c && !nb->home.executing)
         (void)home_keep(nb, 2, slice_text(line));

@@ -57,10 +57,10 @@ static void late_lines(struct notebook *nb, const struct rank *r, const struct s
 
 static void take_lines(struct notebook *nb, struct rank *r, const struct span *m)
 {
-    struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+    struct cell *c = cell_on(nb, r->worker);
 
-    if (member)
-        output_lines(nb->cell, r->number, m);
+    if (c)
+        output_lines(c, r->number, m);
     else
         late_lines(nb, r, m);
     nb->ops.owe(nb->ops.arg, r->worker, m->v[F_LINES_DATA].s.n);
@@ -107,30 +107,31 @@ static void show_of_callback(struct notebook *nb, struct comm_told *t, unsigned 
 }
 
 /* Comm messages are shown under the cell, or the widget's message, that the rank served. */
-static const struct request *parent_of(const struct notebook *nb, const struct member *member,
+static const struct request *parent_of(const struct notebook *nb, const struct cell *c,
                                        const struct comm_told *t)
 {
     if (t)
         return t->r;
-    return member && nb->cell->from.request ? nb->cell->from.request : nb->rank_parent;
+    return c && c->from.request ? c->from.request : nb->rank_parent;
 }
 
 static void take_publish(struct notebook *nb, struct rank *r, const struct span *m)
 {
-    struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+    struct cell *c = cell_on(nb, r->worker);
+    struct member *member = c ? cell_worker(c, r->worker) : NULL;
     struct published p;
 
     if (published_read(&p, m)) {
         struct comm_told *t = m->cell ? comm_told_of(nb, r->worker, m->cell) : NULL;
 
         if (strncmp(p.type, "comm_", 5) == 0) {
-            comm_output_take(nb, r->worker, parent_of(nb, member, t), &p);
-        } else if (t || (member && is_shown(nb->cell, member, p.type))) {
+            comm_output_take(nb, r->worker, parent_of(nb, c, t), &p);
+        } else if (t || (member && is_shown(c, member, p.type))) {
             comm_output_display(nb, r->worker, &p);
             if (t)
                 show_of_callback(nb, t, r->number, &p);
             else
-                show(nb->cell, member, &p);
+                show(c, member, &p);
         }
     }
     nb->ops.owe(nb->ops.arg, r->worker, p.size);
@@ -139,24 +140,42 @@ static void take_publish(struct notebook *nb, struct rank *r, const struct span 
 /* The prompts of a script that reads the client's lines get no label: only rank 0 reads them. */
 static void take_input(struct notebook *nb, struct rank *r, const struct span *m)
 {
-    struct cell *c = nb->cell;
+    struct cell *c = cell_on(nb, r->worker);
     const struct member *member = c ? cell_worker(c, r->worker) : NULL;
 
     if (m->v[F_INPUT_OVER].u64) {
         prompts_take_back(nb, r->worker, m);
     } else if (member && member->state == MEMBER_RUNNING && c->from.request) {
         hang_put_off(c);
-        prompts_add(nb, c->from.request, r->worker, (long)r->number, c->n > 1 && !cell_is_piped(c),
-                    m);
+        prompts_add(nb, c->from.request, r->worker, (long)r->number,
+                    (c->n > 1 || cell_is_of_thread(c)) && !cell_is_piped(c), m);
     }
 }
 
 static void take_hand(struct notebook *nb, const struct rank *r, const struct span *m)
 {
-    const struct member *member = nb->cell ? cell_worker(nb->cell, r->worker) : NULL;
+    struct cell *c = cell_find(nb, m->cell);
+    const struct member *member = c ? cell_worker(c, r->worker) : NULL;
 
-    if (member && m->cell == nb->cell->id)
-        hand_up(nb->cell, member, m);
+    if (member)
+        hand_up(c, member, m);
+}
+
+/* A PROBED: of home's question, or of a cell that waits for it. */
+static void take_probed(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct cell *c = cell_find(nb, m->cell);
+
+    if (!question_message(nb, r, m) && (!c || !cell_steps_probed(c, r, m)))
+        log_debug("ranks", "rank %u answers a probe that is over", r->number);
+}
+
+static void take_stack(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct cell *c;
+
+    if (!where_stack(nb, worker, m) && (c = cell_on(nb, worker)) && !hang_stack(c, worker, m))
+        stop_stack(c, worker, m->v[F_STACK_TEXT].s);
 }
 
 static void take_ready(struct notebook *nb, struct rank *r, const struct span *m)
@@ -164,8 +183,8 @@ static void take_ready(struct notebook *nb, struct rank *r, const struct span *m
     r->pid = (long)m->v[F_READY_PID].u64;
     if (r->state == RANK_STARTING)
         r->state = RANK_IDLE;
-    if (nb->cell)
-        cell_steps_ready(nb->cell, r, m);
+    CELLS_EACH (c, nb)
+        cell_steps_ready(c, r, m);
     debugger_join(nb, r);
 }
 
@@ -203,14 +222,10 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
         take_hand(nb, r, m);
         break;
     case SPAN_PROBED:
-        if (question_message(nb, r, m))
-            break;
-        if (!nb->cell || !cell_steps_probed(nb->cell, r, m))
-            log_debug("ranks", "rank %u answers a probe that is over", r->number);
+        take_probed(nb, r, m);
         break;
     case SPAN_STACK:
-        if (!where_stack(nb, worker, m) && nb->cell && !hang_stack(nb->cell, worker, m))
-            stop_stack(nb->cell, worker, m->v[F_STACK_TEXT].s);
+        take_stack(nb, worker, m);
         break;
     default:
         log_warn("ranks", "rank %u sent a message of kind %u", r->number, (unsigned)m->kind);

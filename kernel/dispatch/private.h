@@ -28,18 +28,24 @@ uint64_t cell_steps_due(const struct cell *c);
 /* ---- cell_begin.c ---- */
 bool cell_is_ours(struct request *r);
 void cell_begin(struct notebook *nb, struct request *r, unsigned count);
-/* Calls of home run one after the other, in the order in which they came. */
+/* The cell of a CALL; it does not begin. The caller owns it. NULL: memory is out. */
+struct cell *cell_of_call(struct notebook *nb, const struct span *m);
+void cell_drop_returns(struct notebook *nb); /* calls that run send home no RETURN */
+void cell_destroy(struct cell *c);           /* NULL is fine */
+
+/* ---- calls.c ---- */
 void calls_add(struct notebook *nb, const struct span *m);
-bool calls_begin(struct notebook *nb);     /* the next, if ranks run no cell; false: none begins */
-void calls_interrupt(struct notebook *nb); /* those that wait end with KeyboardInterrupt */
-void calls_end(struct notebook *nb, uint64_t call); /* one of them, or the one that runs */
-/* Home is gone: calls that wait are dropped, and the one that runs sends it no RETURN. */
+/* Begins the next one, if ranks run no cell, or none of its ranks does; false: none can begin. */
+bool calls_begin(struct notebook *nb);
+void calls_interrupt(struct notebook *nb);          /* those that wait end with KeyboardInterrupt */
+void calls_end(struct notebook *nb, uint64_t call); /* one that waits or runs */
+/* Home is gone: calls that wait are dropped, and those that run send it no RETURN. */
 void calls_drop(struct notebook *nb);
-void cell_destroy(struct cell *c);
+void calls_free(struct cell *list); /* cells that wait, or that run */
 
 /* ---- aside.c ---- */
 bool aside_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */
-bool aside_runs(const struct cell *c);           /* the main shell is not busy with this call */
+bool asides_alone(const struct notebook *nb);    /* the main shell is busy with no cell that runs */
 /* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. true:
  * it was interrupted just now. */
 bool aside_interrupt(struct notebook *nb);

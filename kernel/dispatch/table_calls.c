@@ -7,7 +7,7 @@ bool table_calls_take(struct notebook *nb, struct cell *c)
     struct cell **last = &nb->meanwhile.tables;
     struct plan plan;
 
-    if (!nb->cell ||
+    if (!nb->cells ||
         !plan_is_ranks(slice_of(c->from.text, c->from.text_size), PLAN_RANKS_TABLE, &plan))
         return false;
     plan_release(&plan);

@@ -72,7 +72,7 @@ struct merge *merge_create(enum plan_merge mode, const struct ranks *world,
     m->clock = clock;
     m->out = out;
     m->mode = mode;
-    if (mode == PLAN_RANK0 || (mode != PLAN_PANEL && ranks_count(world) == 1))
+    if (mode == PLAN_RANK0 || (mode != PLAN_PANEL && ranks_count(world) == 1 && !out.label_one))
         m->passthrough.rank = ranks_next(world, 0);
     else
         m->passthrough.rank = -1;

@@ -10,7 +10,7 @@
  *   rank0   only rank 0's lines, without label
  *   raw     every rank's lines, without label
  *   panel   as raw, also for one rank: its progress bars are drawn here, for a tab (panel.h)
- * A world of one rank has no labels in any mode. */
+ * A world of one rank has labels only if `label_one` asks for them. */
 #ifndef KERNEL_MERGE_MERGE_H
 #define KERNEL_MERGE_MERGE_H
 
@@ -29,6 +29,7 @@ struct merge_out {
      * final state. */
     int (*progress)(void *arg, struct slice text, bool done);
     void *arg;
+    bool label_one; /* the lines of fold and prefix are labelled also if there is only one rank */
 };
 
 /* world: the ranks that run the cell (copied). A line that all of them have printed need not wait.

@@ -82,7 +82,7 @@ static void told_end(struct notebook *nb, struct comm_told *t)
         at = &(*at)->next;
     *at = t->next;
     nb->ops.status(nb->ops.arg, t->r, "idle");
-    if (!nb->cell)
+    if (!nb->cells)
         page_reset(nb->page);
     pace_destroy(t->pace);
     request_unref(t->r);

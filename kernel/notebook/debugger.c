@@ -50,7 +50,7 @@ static void op_note(void *arg, const char *text)
     struct buf line = BUF_INIT;
 
     if (buf_addf(&line, "cellspan: %s\n", text) == 0)
-        publish_stream(nb, nb->cell ? nb->rank_parent : nb->home.parent, 2, buf_slice(&line));
+        publish_stream(nb, nb->cells ? nb->rank_parent : nb->home.parent, 2, buf_slice(&line));
     buf_release(&line);
 }
 

@@ -168,7 +168,7 @@ static void answer(struct notebook *nb, struct request *r, const struct content 
     if (home_reply_type(request_type(r), type))
         nb->ops.reply(nb->ops.arg, r, type, p);
     nb->ops.status(nb->ops.arg, r, "idle");
-    if (!nb->cell)
+    if (!nb->cells)
         page_reset(nb->page);
 }
 

@@ -198,9 +198,10 @@ struct notebook {
     unsigned count;
     struct queue queue; /* the main shell's */
     struct home home;
-    /* the cell that runs on ranks now, or NULL; cell_begin.c sets it and finish.c clears it */
-    struct cell *cell;
-    struct cell *calls; /* owned: calls of home that wait until ranks run no other cell */
+    /* owned: the cells that run on ranks now, the oldest first; nearly always there is at most one.
+     * cell_begin.c and calls.c add them, finish.c removes them */
+    struct cell *cells;
+    struct cell *calls; /* owned: calls of home that wait, the oldest first */
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
     struct group *group;

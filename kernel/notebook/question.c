@@ -67,7 +67,7 @@ void question_take(struct notebook *nb, const struct span *m)
         tell(nb, json_array());
         return;
     }
-    if (nb->cell || add_idle(nb, m->v[F_ASK_ALL].u64 != 0) < 0 || ask(nb, m) < 0)
+    if (nb->cells || add_idle(nb, m->v[F_ASK_ALL].u64 != 0) < 0 || ask(nb, m) < 0)
         ranks_clear(&q->waiting);
     if (ranks_count(&q->waiting) == 0)
         question_over(nb);

@@ -91,7 +91,7 @@ static int add_table(const struct rows *rows, const char *title, struct buf *tex
 /* beside: the ranks of the script or cell that runs beside the group; n is 0 where none does. */
 static int publish_tables(struct cell *c, const struct rows *group, const struct rows *beside)
 {
-    const struct cell *runs = c->nb->cell;
+    const struct cell *runs = c->nb->cells; /* one with ranks of its own runs alone */
     struct buf text = BUF_INIT, html = BUF_INIT;
     char title[80];
     int rc;

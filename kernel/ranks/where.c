@@ -208,7 +208,7 @@ void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const 
 
 static void where_end(struct notebook *nb, struct where *w)
 {
-    struct cell *c = nb->cell && w->cell && nb->cell->id == w->cell ? nb->cell : NULL;
+    struct cell *c = w->cell ? cell_find(nb, w->cell) : NULL;
     struct buf text = BUF_INIT;
 
     if (compose(nb, w, &text) < 0)
@@ -365,7 +365,7 @@ bool where_request(struct notebook *nb, struct request *r)
     const struct slice code = text_slice(request_content(r), "code");
     struct plan plan;
 
-    if (!nb->cell || nb->queue.aborting || !plan_is_ranks(code, PLAN_RANKS_WHERE, &plan))
+    if (!nb->cells || nb->queue.aborting || !plan_is_ranks(code, PLAN_RANKS_WHERE, &plan))
         return false;
     answer_beside(nb, r, plan.ranks, code);
     plan_release(&plan);

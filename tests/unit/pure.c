@@ -243,7 +243,7 @@ static void begin_there(struct sim *s, struct world *w, struct clock *clock)
 static void pack_there(struct sim *s, struct world *w)
 {
     sim_tells(s, (struct span){ .kind = SPAN_EXPECT, .blob = w->blob, .blob_size = 100 });
-    packed(w, w->nb->cell->id, "");
+    packed(w, w->nb->cells->id, "");
     sim_turn(s);
 }
 
@@ -322,7 +322,7 @@ static void a_blob_is_here(void)
     sim_run(&s, "%%distribute -n 2\nprint(x)");
     sim_captured(&s, CAPTURES_X);
     sim_turn(&s);
-    m.cell = w.nb->cell->id;
+    m.cell = w.nb->cells->id;
     m.blob = w.blob;
     sim_says(&s, SPAN_WORKER_HOME, m, blob_of("x", "bytes", 5, &err));
     sim_turn(&s);
@@ -378,7 +378,7 @@ static void credit(void)
     sim_done(&s, 2, "ok", "", "");
     sim_done(&s, 3, "ok", "", "");
     sim_turn(&s);
-    ok(!strstr(s.log.p, "from 2: DONE") && w.nb->cell, "a rank without credit waits");
+    ok(!strstr(s.log.p, "from 2: DONE") && w.nb->cells, "a rank without credit waits");
     sim_tells(&s, (struct span){ .kind = SPAN_CREDIT, .worker = 2, .v[F_CREDIT_BYTES].u64 = 100 });
     sim_turn(&s);
     ok(is_over(&w, "more"), "and goes on with it");

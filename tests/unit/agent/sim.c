@@ -387,7 +387,7 @@ void sim_ready(struct sim *s, uint32_t worker)
 void sim_done(struct sim *s, uint32_t worker, const char *status, const char *content,
               const char *result)
 {
-    struct span m = { .kind = SPAN_DONE, .cell = s->w->nb->cell ? s->w->nb->cell->id : 0 };
+    struct span m = { .kind = SPAN_DONE, .cell = s->w->nb->cells ? s->w->nb->cells->id : 0 };
 
     m.v[F_DONE_STATUS].s = slice_text(status);
     m.v[F_DONE_CONTENT].s = slice_text(content);
@@ -397,7 +397,7 @@ void sim_done(struct sim *s, uint32_t worker, const char *status, const char *co
 
 void sim_captured(struct sim *s, const char *names)
 {
-    struct span m = { .kind = SPAN_CAPTURED, .cell = s->w->nb->cell ? s->w->nb->cell->id : 0 };
+    struct span m = { .kind = SPAN_CAPTURED, .cell = s->w->nb->cells ? s->w->nb->cells->id : 0 };
 
     m.v[F_CAPTURED_NAMES].s = slice_text(names);
     sim_says(s, SPAN_WORKER_HOME, m, -1);

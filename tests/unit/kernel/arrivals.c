@@ -9,7 +9,7 @@
 
 void captured(struct world *w, const char *names)
 {
-    struct span m = { .kind = SPAN_CAPTURED, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+    struct span m = { .kind = SPAN_CAPTURED, .cell = w->nb->cells ? w->nb->cells->id : 0 };
 
     m.v[F_CAPTURED_NAMES].s = slice_text(names);
     m.v[F_CAPTURED_WARNINGS].s = slice_text("");
@@ -18,7 +18,7 @@ void captured(struct world *w, const char *names)
 
 void port(struct world *w)
 {
-    const uint64_t cell = w->nb->cell ? w->nb->cell->id : 0;
+    const uint64_t cell = w->nb->cells ? w->nb->cells->id : 0;
 
     say(w, SPAN_WORKER_NONE,
         (struct span){ .kind = SPAN_PORT, .cell = cell, .v[F_PORT_PORT].u64 = 20123 });
@@ -41,7 +41,7 @@ void ready_as(struct world *w, uint32_t worker, const char *python)
 void done(struct world *w, uint32_t worker, const char *status, const char *content,
           const char *result)
 {
-    struct span m = { .kind = SPAN_DONE, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+    struct span m = { .kind = SPAN_DONE, .cell = w->nb->cells ? w->nb->cells->id : 0 };
 
     m.v[F_DONE_STATUS].s = slice_text(status);
     m.v[F_DONE_CONTENT].s = slice_text(content);
@@ -129,7 +129,7 @@ void engine(struct world *w, enum engine_event event, const char *text)
 
 void said_ends(struct world *w, unsigned node, const char *ends)
 {
-    struct span m = { .kind = SPAN_ENDS, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+    struct span m = { .kind = SPAN_ENDS, .cell = w->nb->cells ? w->nb->cells->id : 0 };
 
     m.v[F_ENDS_ENDS].s = slice_text(ends);
     dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
@@ -251,7 +251,7 @@ bool sent(struct world *w, const char *text)
 
 bool is_over(struct world *w, const char *text)
 {
-    return !w->nb->cell && times(w, "reply execute_reply") == 1 && logged(w, text);
+    return !w->nb->cells && times(w, "reply execute_reply") == 1 && logged(w, text);
 }
 
 void world_open_idle(struct world *w, struct clock *clock)

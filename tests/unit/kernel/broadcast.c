@@ -45,7 +45,7 @@ static void open_far(struct world *w, struct clock *clock)
 static void packed_as(struct world *w, uint64_t size, uint64_t gpu)
 {
     struct span m = {
-        .kind = SPAN_PACKED, .cell = w->nb->cell->id, .blob = w->blob, .blob_size = size
+        .kind = SPAN_PACKED, .cell = w->nb->cells->id, .blob = w->blob, .blob_size = size
     };
 
     m.v[F_PACKED_GPU].u64 = gpu;
@@ -55,7 +55,7 @@ static void packed_as(struct world *w, uint64_t size, uint64_t gpu)
 
 static void probed(struct world *w, uint32_t worker, const char *status, const char *content)
 {
-    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cell->id };
+    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cells->id };
 
     m.v[F_PROBED_STATUS].s = slice_text(status);
     m.v[F_PROBED_CONTENT].s = slice_text(content);
@@ -80,7 +80,7 @@ static void big_ones_are_broadcast(void)
     done(&w, 2, "ok", "", "");
     done(&w, 3, "ok", "", "");
     done(&w, 4, "ok", "", "");
-    ok(!w.nb->cell && !times(&w, "INTERRUPT"), "the cell ends as usual");
+    ok(!w.nb->cells && !times(&w, "INTERRUPT"), "the cell ends as usual");
     world_close(&w);
 }
 
@@ -152,7 +152,7 @@ static void cells_may_end_meanwhile(void)
     open_three(&w, &clock, GPUS3, "");
     packed_as(&w, 8 * MIB, 8 * MIB);
     exited(&w, 2, 1, 9);
-    ok(!w.nb->cell && times(&w, "drop ") && !times(&w, "BIND"),
+    ok(!w.nb->cells && times(&w, "drop ") && !times(&w, "BIND"),
        "if the asked rank dies, the cell ends, and the blob is dropped");
     ok(logged(
            &w,

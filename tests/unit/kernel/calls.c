@@ -1,5 +1,5 @@
 /* Calls of home: a function and its value go along with the messages if they are small; calls of
- * several threads run one after the other. */
+ * several threads for the same ranks run one after the other. */
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
@@ -19,7 +19,7 @@ static void call_as(struct world *w, uint64_t number, const char *text, const ch
     m.v[F_CALL_NAMES].s = slice_text(looked);
     m.v[F_CALL_LOAD].s = slice_text("(f, (), {})");
     say(w, SPAN_WORKER_HOME, m);
-    if (gives_ports && w->nb->cell && w->nb->cell->prep.wants_port)
+    if (gives_ports && w->nb->cells && w->nb->cells->prep.wants_port)
         port(w);
 }
 
@@ -27,7 +27,7 @@ static void call_as(struct world *w, uint64_t number, const char *text, const ch
 static void returns_and_assigns(struct world *w, uint32_t worker, const char *value, uint64_t blob,
                                 const char *names)
 {
-    struct span m = { .kind = SPAN_DONE, .cell = w->nb->cell->id, .blob = blob };
+    struct span m = { .kind = SPAN_DONE, .cell = w->nb->cells->id, .blob = blob };
 
     m.blob_size = blob ? 1000000 : 0;
     m.v[F_DONE_STATUS].s = slice_text("ok");
@@ -95,7 +95,7 @@ static void small_values_come_with_return(void)
        "a small function goes to the ranks at once");
     returns(&w, 2, "one", 0);
     returns(&w, 3, "two", 0);
-    ok(!w.nb->cell && !times(&w, "BIND") && sent(&w, "one") && sent(&w, "two"),
+    ok(!w.nb->cells && !times(&w, "BIND") && sent(&w, "one") && sent(&w, "two"),
        "and their small values come home in RETURN");
     call(&w, 8, "%%distribute --gather\nf()");
     returns(&w, 2, "one", 0);
@@ -113,7 +113,7 @@ static void a_value_that_did_not_come(void)
     call(&w, 7, "%%distribute\nf()");
     returns(&w, 2, "", 0);
     returns(&w, 3, "", 0);
-    ok(!w.nb->cell && last_is(&w, SPAN_RETURN, F_RETURN_STATUS, "error"),
+    ok(!w.nb->cells && last_is(&w, SPAN_RETURN, F_RETURN_STATUS, "error"),
        "a value that did not come is an error");
     world_close(&w);
 }
@@ -127,7 +127,7 @@ static void several_at_once(void)
     call(&w, 9, "%%distribute\nh()");
     ok(times(&w, "send RUN 2") == 1, "a call waits for the end of the one before it");
     both_return(&w);
-    ok(in_order(&w, "send RETURN 1", "send PORT node 0") && w.nb->cell, "then it begins");
+    ok(in_order(&w, "send RETURN 1", "send PORT node 0") && w.nb->cells, "then it begins");
     port(&w);
     dispatch_interrupt(w.nb);
     ok(times(&w, "send RETURN 1") == 2 && !w.nb->calls, "an interrupt ends those that wait");
@@ -138,7 +138,7 @@ static void several_at_once(void)
 /* The cell's port, and two more. */
 static void ports(struct world *w)
 {
-    struct span m = { .kind = SPAN_PORT, .cell = w->nb->cell->id, .v[F_PORT_PORT].u64 = 20001 };
+    struct span m = { .kind = SPAN_PORT, .cell = w->nb->cells->id, .v[F_PORT_PORT].u64 = 20001 };
 
     m.v[F_PORT_MORE].s = slice_of("\x22\x4e\x23\x4e", 4);
     say(w, SPAN_WORKER_NONE, m);
@@ -193,7 +193,7 @@ static void a_call_that_fails_brings_news_of_variables(void)
        "home hears of a name that ranks have bound");
     call_as(&w, 8, "%%distribute --no-such-option\nf()",
             "{\"names\": [], \"newer\": [[\"x\", 1]]}");
-    ok(!w.nb->cell && last_is(&w, SPAN_RETURN, F_RETURN_STATUS, "error"), "the next call fails");
+    ok(!w.nb->cells && last_is(&w, SPAN_RETURN, F_RETURN_STATUS, "error"), "the next call fails");
     call_as(&w, 9, "%%distribute\nf()", CAPTURES_X);
     ok(!times(&w, "PACK") && last_is(&w, SPAN_RUN, F_RUN_LOAD, "(f, (), {})"),
        "but home's older value does not go over what the ranks have bound");
@@ -271,7 +271,7 @@ static void tables_while_ranks_run(void)
     ok(!w.nb->calls && times(&w, "send GAUGES") == 1 && !times(&w, "send RETURN"),
        "%%ranks does not wait for the call that runs: the nodes are asked");
     pass(&w, 3 * NS_PER_S);
-    ok(times(&w, "send RETURN 1") == 1 && sent(&w, "\"state\"") && w.nb->cell,
+    ok(times(&w, "send RETURN 1") == 1 && sent(&w, "\"state\"") && w.nb->cells,
        "the table comes at the latest after some seconds, and the call runs on");
     call(&w, 9, "%ranks stop");
     ok(w.nb->calls && times(&w, "send RETURN 1") == 1, "other commands wait for the call's end");

@@ -94,7 +94,7 @@ static void a_cell_on_ranks(void)
     ready(&w, 3);
     ok(logged(&w, "send PACK 1"),
        "when all ranks are ready, home packs the variables that they lack");
-    packed(&w, w.nb->cell->id, "");
+    packed(&w, w.nb->cells->id, "");
     ok(in_order(&w, "send BIND 2 3", "send RUN 2") && in_order(&w, "send RUN 2", "send RUN 3"),
        "both ranks get the variables before RUN, and RUN in the order of ranks");
     done(&w, 3, "ok", "", "");
@@ -152,7 +152,8 @@ static void failures(void)
     pass(&w, 2 * NS_PER_S);
     ok(logged(&w, "send KILL 3"), "after that it is killed");
     exited(&w, 3, 1, 9);
-    ok(in_order(&w, "rank 1 is dead: its variables are gone", "reply execute_reply") && !w.nb->cell,
+    ok(in_order(&w, "rank 1 is dead: its variables are gone", "reply execute_reply") &&
+           !w.nb->cells,
        "the cell is over and was answered");
     world_close(&w);
 }
@@ -169,7 +170,7 @@ static void deaths(void)
     ok(logged(&w, "rank 1 was killed by signal 9 (SIGKILL) (host here, pid 1003)"),
        "the error says which signal killed the rank, on which host, and its pid");
     done(&w, 2, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
-    ok(logged(&w, "\"ename\":\"RankDied\"") && !w.nb->cell,
+    ok(logged(&w, "\"ename\":\"RankDied\"") && !w.nb->cells,
        "the KeyboardInterrupt of the other rank is not reported beside RankDied");
     buf_clear(&w.log);
     run(&w, "%%distribute\npass");
@@ -204,7 +205,7 @@ static void interrupts(void)
     ok(logged(&w, "send KILL 2 3"), "a second interrupt after a second kills the ranks");
     exited(&w, 2, 1, 9);
     exited(&w, 3, 1, 9);
-    ok(logged(&w, "reply execute_reply") && !w.nb->cell,
+    ok(logged(&w, "reply execute_reply") && !w.nb->cells,
        "the cell ends when the killed ranks have ended");
     world_close(&w);
 }
@@ -220,7 +221,7 @@ static void lost_agents(void)
     ok(logged(&w, "revive") && logged(&w, "the agent was killed"),
        "when the agent dies, the cell says so, and the agent is started again");
     pass(&w, 300 * NS_PER_MS);
-    ok(!w.nb->cell && w.nb->group->rank[0].state == RANK_DEAD,
+    ok(!w.nb->cells && w.nb->group->rank[0].state == RANK_DEAD,
        "the ranks of the agent that died count as dead");
     world_close(&w);
 }

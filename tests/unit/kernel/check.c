@@ -11,7 +11,7 @@
 
 static void probed(struct world *w, uint32_t worker, const char *status, const char *content)
 {
-    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cells ? w->nb->cells->id : 0 };
 
     m.v[F_PROBED_STATUS].s = slice_text(status);
     m.v[F_PROBED_CONTENT].s = slice_text(content);
@@ -117,7 +117,7 @@ static void a_check_goes_step_by_step(void)
     ok(asked(&w, "close", ""), "at the end the ranks are told to close their connections");
     both(&w, "{}");
     ok(in_order(&w, "all 2 ranks over tcp", "reply execute_reply {\"status\":\"ok\"") &&
-           !w.nb->cell,
+           !w.nb->cells,
        "the check ends well, after its table");
     world_close(&w);
 }
@@ -140,16 +140,16 @@ static void aborted_groups_are_left(void)
     probed(&w, 2, "ok", "{\"rows\": [], \"pairs\": [], \"error\": \"\", \"aborted\": true}");
     probed(&w, 3, "ok", "{\"rows\": [], \"pairs\": [], \"error\": \"\", \"aborted\": false}");
     both(&w, "{}");
-    ok(!w.nb->cell && w.nb->group->broken, "one rank's abort ends the world of all");
+    ok(!w.nb->cells && w.nb->group->broken, "one rank's abort ends the world of all");
     run(&w, "%%distribute\n1");
     provide(&w);
     ok(w.nb->group->restarts == 1 && !w.nb->group->broken, "the next cell has a new one");
-    m.cell = w.nb->cell->id;
+    m.cell = w.nb->cells->id;
     m.v[F_DONE_STATUS].s = slice_text("ok");
     m.v[F_DONE_FLAGS].u64 = DONE_ABORTED | DONE_DISTRIBUTED;
     say(&w, 2, m);
     done(&w, 3, "ok", "", "");
-    ok(!w.nb->cell && w.nb->group->broken, "so it is if a rank says it at the end of a cell");
+    ok(!w.nb->cells && w.nb->group->broken, "so it is if a rank says it at the end of a cell");
     world_close(&w);
 }
 
@@ -226,7 +226,7 @@ static void a_dead_link_fails_the_check(void)
     both(&w, "{}");
     ok(logged(&w,
               "\"ename\":\"LinkError\",\"evalue\":\"ranks 0 and 1 (here): no way to rank 1\"") &&
-           !w.nb->cell,
+           !w.nb->cells,
        "the check fails with a LinkError");
     ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks are idle after the failed check");
     world_close(&w);
@@ -242,7 +242,7 @@ static void a_rank_that_refuses_ends_it(void)
        "%%ranks check -r 0 asks only rank 0");
     probed(&w, 2, "error", "{\"error\": \"this rank knows no probe\"}");
     ok(logged(&w, "CheckError") && logged(&w, "rank 0 on here: this rank knows no probe") &&
-           !w.nb->cell,
+           !w.nb->cells,
        "a rank's error ends the check, and is shown");
     world_close(&w);
 }
@@ -257,7 +257,7 @@ static void interrupts_and_deaths(void)
     ok(logged(&w, "send INTERRUPT 2 3"), "an interrupt of a check is sent to the ranks");
     probed(&w, 2, "error", "{\"error\": \"interrupted\"}");
     probed(&w, 3, "error", "{\"error\": \"interrupted\"}");
-    ok(logged(&w, "\"ename\":\"KeyboardInterrupt\"") && !w.nb->cell,
+    ok(logged(&w, "\"ename\":\"KeyboardInterrupt\"") && !w.nb->cells,
        "when the ranks have stopped, the check ends with KeyboardInterrupt");
     buf_clear(&w.log);
     run(&w, "%ranks check");
@@ -266,11 +266,11 @@ static void interrupts_and_deaths(void)
     ok(logged(&w, "RankDied") && logged(&w, "send INTERRUPT 2"),
        "a rank that dies in a check is reported, and the other is interrupted");
     probed(&w, 2, "error", "{\"error\": \"interrupted\"}");
-    ok(logged(&w, "execute_reply") && !w.nb->cell,
+    ok(logged(&w, "execute_reply") && !w.nb->cells,
        "the check fails when the other rank has stopped");
     buf_clear(&w.log);
     probed(&w, 2, "ok", "{}");
-    ok(!w.nb->cell, "a late answer has no effect");
+    ok(!w.nb->cells, "a late answer has no effect");
     world_close(&w);
 }
 
@@ -332,10 +332,10 @@ static void a_rank_may_die_between_its_answers(void)
     facts(&w, 3, 0, "2.9.0", 0);
     exited(&w, 3, 1, 9);
     facts(&w, 2, 0, "2.9.0", 0);
-    ok(logged(&w, "RankDied") && !w.nb->cell, "a rank that dies after its answer ends the check");
+    ok(logged(&w, "RankDied") && !w.nb->cells, "a rank that dies after its answer ends the check");
     buf_clear(&w.log);
     run(&w, "%ranks check -r 9");
-    ok(logged(&w, "UsageError") && logged(&w, "execute_reply") && !w.nb->cell,
+    ok(logged(&w, "UsageError") && logged(&w, "execute_reply") && !w.nb->cells,
        "%%ranks check with a rank that does not exist is refused");
     ok(!times(&w, "send START"), "that refusal starts no ranks");
     world_close(&w);

@@ -51,7 +51,7 @@ static void comes(void)
        "the next cell without --on runs on the same machines");
     all_done(&w, 2, 5);
     next(&w, "%%distribute --on ssh:h1,h2\npass");
-    ok(w.nb->cell && !times(&w, "engine "), "the same --on again starts no engine");
+    ok(w.nb->cells && !times(&w, "engine "), "the same --on again starts no engine");
     world_close(&w);
 }
 
@@ -225,7 +225,7 @@ static void interrupts(void)
        "an interrupt stops an engine that is still starting");
     up(&w, 1);
     engine(&w, ENGINE_FAILED, "cancelled");
-    ok(times(&w, "reply execute_reply") == 1 && !w.nb->cell,
+    ok(times(&w, "reply execute_reply") == 1 && !w.nb->cells,
        "later messages of that engine change nothing");
     next(&w, "%%distribute\npass");
     ok(is_over(&w, "slurm did not come up: write --on again"),
@@ -243,7 +243,7 @@ static void interrupts(void)
     next(&w, "%%distribute --on slurm\npass");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     pass(&w, 3600 * NS_PER_S);
-    ok(w.nb->cell || times(&w, "engine stop 3") == 1,
+    ok(w.nb->cells || times(&w, "engine stop 3") == 1,
        "an engine that waits in a queue has no time limit");
     world_close(&w);
 }
@@ -324,7 +324,7 @@ static void scripts(void)
        "RUN carries the script's text and arguments");
     ok(sent(&w, "0*2,1*2"), "the script's ranks are placed on the same machines as the group's");
     all_done(&w, 6, 9);
-    ok(w.nb->cell && logged(&w, "send KILL 6 7 8 9"),
+    ok(w.nb->cells && logged(&w, "send KILL 6 7 8 9"),
        "after DONE the script's processes are told to end");
     pass(&w, 13 * NS_PER_S);
     ok(is_over(&w, "left behind"),
@@ -378,7 +378,7 @@ static void gpus(void)
            &w,
            "-n 3: there are 2 GPUs (h1: 1 free of 2; held: GPU 0 by pid 7, h2: 1) for 3 ranks; --no-gpu runs without GPUs, --share"),
        "too few GPUs: the error counts them by machine and names options that help");
-    ok(!w.nb->cell && !times(&w, "START") && !times(&w, "engine stop"),
+    ok(!w.nb->cells && !times(&w, "START") && !times(&w, "engine stop"),
        "after that error no rank has started, and the engine goes on");
     next(&w, "%%distribute -n gpu\npass");
     ok(logged(&w, "send START 2\n") && logged(&w, "send START 3\n"),

@@ -29,7 +29,7 @@ static void each_gets_what_is_for_it(void)
     uint64_t cell;
 
     begin_call(&w, &clock);
-    cell = w.nb->cell->id;
+    cell = w.nb->cells->id;
     hands(&w, 3, cell, 0, "ready");
     ok(logged(&w, "send HANDED 1") && sent(&w, "ready") && w.last.cell == cell,
        "what a rank hands on reaches home");
@@ -62,7 +62,7 @@ static void a_clients_cell_hands_nothing(void)
     home_open(&w, &clock);
     begin_two(&w);
     buf_clear(&w.log);
-    hands(&w, 2, w.nb->cell->id, 0, "ready");
+    hands(&w, 2, w.nb->cells->id, 0, "ready");
     ok(!times(&w, "HANDED"), "if home waits for no call, ranks' messages are dropped");
     world_close(&w);
 }
@@ -78,7 +78,7 @@ static void an_interrupt_is_for_home_too(void)
        "an interrupt is sent to the ranks first");
     world_close(&w);
     begin_call(&w, &clock);
-    hands(&w, 2, w.nb->cell->id, 0, "ready");
+    hands(&w, 2, w.nb->cells->id, 0, "ready");
     dispatch_interrupt(w.nb);
     ok(in_order(&w, "send INTERRUPT 2 3", "send INTERRUPT 1"),
        "home is interrupted when it serves the ranks' messages");
@@ -88,7 +88,7 @@ static void an_interrupt_is_for_home_too(void)
 static void for_any(struct world *w, uint64_t flags, const char *text)
 {
     struct slice part = slice_text(text);
-    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cell->id };
+    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cells->id };
 
     m.v[F_HAND_FLAGS].u64 = HAND_ANY | flags;
     m.v[F_HAND_PARTS].list = (struct span_list){ .item = &part, .n = text ? 1 : 0 };
@@ -97,14 +97,14 @@ static void for_any(struct world *w, uint64_t flags, const char *text)
 
 static void takes(struct world *w, uint32_t worker, uint64_t n)
 {
-    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cell->id, .v[F_HAND_TAKES].u64 = n };
+    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cells->id, .v[F_HAND_TAKES].u64 = n };
 
     say(w, worker, m);
 }
 
 static void finishes(struct world *w, uint32_t worker, uint64_t n)
 {
-    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cell->id };
+    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cells->id };
 
     m.v[F_HAND_FLAGS].u64 = HAND_FINISHED;
     m.v[F_HAND_TAKES].u64 = n;
@@ -164,7 +164,7 @@ static void a_rank_with_a_load_of_its_own_is_not_free(void)
     begin_call(&w, &clock);
     takes(&w, 3, 1);
     takes(&w, 2, 1);
-    hands(&w, SPAN_WORKER_HOME, w.nb->cell->id, 1, "its own");
+    hands(&w, SPAN_WORKER_HOME, w.nb->cells->id, 1, "its own");
     ok(logged(&w, "send HANDED 3"), "a load for one rank is sent at once");
     buf_clear(&w.log);
     for_any(&w, 0, "first");
@@ -240,7 +240,7 @@ static void a_rank_that_has_ended_gets_none(void)
     ok(!times(&w, "HANDED 2") && times(&w, "HANDED 3") == 16,
        "the others get its loads, and a rank at most 16 at once");
     done(&w, 3, "ok", "", "");
-    ok(!w.nb->cell, "what nobody has taken is freed with the cell");
+    ok(!w.nb->cells, "what nobody has taken is freed with the cell");
     world_close(&w);
 }
 
@@ -255,13 +255,13 @@ static void what_can_not_be_sent_ends_the_call(void)
     for (int down = 0; down < 2; down++) {
         begin_call(&w, &clock);
         w.stuck = SPAN_HANDED;
-        hands(&w, down ? SPAN_WORKER_HOME : 3, w.nb->cell->id, 1, "items");
+        hands(&w, down ? SPAN_WORKER_HOME : 3, w.nb->cells->id, 1, "items");
         pass(&w, 2 * NS_PER_S);
         ok(logged(&w, "send INTERRUPT 2 3"), "if %s can't be sent, the ranks are interrupted",
            down ? "items" : "results");
         done(&w, 2, "error", stopped, "");
         done(&w, 3, "error", stopped, "");
-        ok(!w.nb->cell && logged(&w, "send RETURN 1") && sent(&w, "can't be reached"),
+        ok(!w.nb->cells && logged(&w, "send RETURN 1") && sent(&w, "can't be reached"),
            "and home's call ends with the reason");
         world_close(&w);
     }

@@ -73,7 +73,7 @@ static void who_is_waited_for_is_told_once(void)
                "collective any more: interrupt the cell. Usually"),
        "the notice also names a rank that has ended the cell already");
     looks(&w, 600, idle, in_all_reduce);
-    ok(w.nb->cell && !logged(&w, "TimeoutError"),
+    ok(w.nb->cells && !logged(&w, "TimeoutError"),
        "the cell waits on if nobody says how many collectives were launched");
     world_close(&w);
 }

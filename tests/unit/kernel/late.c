@@ -14,7 +14,7 @@ static void late_and_twice(void)
 
     world_open_idle(&w, &clock);
     run(&w, "%%distribute\nx");
-    old = w.nb->cell->id;
+    old = w.nb->cells->id;
     captured(&w, CAPTURES_X);
     captured(&w, CAPTURES_X);
     port(&w);
@@ -27,7 +27,7 @@ static void late_and_twice(void)
     done(&w, 2, "ok", "", "");
     done(&w, 2, "error", "{\"ename\":\"E\",\"evalue\":\"\",\"traceback\":[]}", "");
     ready(&w, 2);
-    ok(w.nb->cell && w.nb->group->rank[1].state == RANK_BUSY,
+    ok(w.nb->cells && w.nb->group->rank[1].state == RANK_BUSY,
        "a second DONE of a rank has no effect");
     done(&w, 3, "ok", "", "");
     ok(is_over(&w, "\"status\":\"ok\""), "the cell's result is that of the first DONEs");
@@ -82,17 +82,17 @@ static void too_long(void)
     memcpy(code, "%%distribute\n", 13);
     world_open_idle(&w, &clock);
     run(&w, code);
-    ok(!w.nb->cell && times(&w, "reply execute_reply {\"ename\":\"RuntimeError\"") == 1,
+    ok(!w.nb->cells && times(&w, "reply execute_reply {\"ename\":\"RuntimeError\"") == 1,
        "a cell that is too long to be sent fails");
     memcpy(code, "%%distribute --cwd /", 20);
     memcpy(code + 5000, "\npass", 6);
     buf_clear(&w.log);
     run(&w, code);
-    if (w.nb->cell) {
+    if (w.nb->cells) {
         captured(&w, "{\"names\": []}");
         port(&w);
     }
-    ok(!w.nb->cell && times(&w, "\"status\":\"error\"") == 1,
+    ok(!w.nb->cells && times(&w, "\"status\":\"error\"") == 1,
        "a cell with a --cwd that is too long to be sent fails");
     ok(w.nb->group->rank[0].state == RANK_IDLE, "the ranks of that cell are idle afterwards");
     free(code);
@@ -115,7 +115,7 @@ static void half_way(void)
     port(&w);
     ok(times(&w, "send RUN 2\n") == 1 && times(&w, "send INTERRUPT 2\n") == 1,
        "if RUN can't be sent to rank 1, rank 0, which has got it, is interrupted");
-    ok(w.nb->cell && !times(&w, "execute_reply") && w.nb->group->rank[0].state == RANK_BUSY,
+    ok(w.nb->cells && !times(&w, "execute_reply") && w.nb->group->rank[0].state == RANK_BUSY,
        "the cell waits until rank 0 has stopped");
     ok(w.nb->group->rank[1].state == RANK_IDLE, "rank 1, which did not get RUN, stays idle");
     done(&w, 2, "error", stopped, "");
@@ -153,7 +153,7 @@ static void stuck(void)
     ok(logged(&w, "send KILL 2 3"), "a second interrupt kills both ranks (the test's condition)");
     exited(&w, 3, 1, 9);
     pass(&w, 9 * NS_PER_S);
-    ok(w.nb->cell != NULL, "a killed process that lives is waited for");
+    ok(w.nb->cells != NULL, "a killed process that lives is waited for");
     pass(&w, 2 * NS_PER_S);
     ok(is_over(&w, "rank 0 (pid 1002 on here) did not end 10 s after it was killed"),
        "after 10 s the cell ends and names the process that lives");

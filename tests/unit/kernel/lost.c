@@ -114,7 +114,7 @@ static void lost_while_starting(void)
     buf_clear(&w.log);
     w.silent = true;
     run(&w, ON_TWO);
-    ok(w.nb->cell && times(&w, "send GPUS") == 0,
+    ok(w.nb->cells && times(&w, "send GPUS") == 0,
        "the machine that is left is not asked for GPUs again, since it has none");
     world_close(&w);
     world_open(&w, &clock);
@@ -124,7 +124,7 @@ static void lost_while_starting(void)
     lost(&w, 2, "it was powered off");
     w.silent = false;
     captured(&w, "{\"names\": []}");
-    ok(w.nb->cell && logged(&w, "send START 2 3 4 5"),
+    ok(w.nb->cells && logged(&w, "send START 2 3 4 5"),
        "if a machine is lost before ranks are placed, they are all placed on the other one");
     world_close(&w);
 }

@@ -48,7 +48,7 @@ static void lines(struct world *w, uint32_t worker, const char *text)
 
 static uint64_t running(const struct world *w)
 {
-    return w->nb->cell ? w->nb->cell->id : 0;
+    return w->nb->cells ? w->nb->cells->id : 0;
 }
 
 /* What is needed for the cell to run, whoever asked for it. */
@@ -161,7 +161,7 @@ static void walk(struct world *w)
     answer(w, "error", FAILURE, "");
     run(w, "%distribute 1"); /* a script: the cell ends with its ranks */
     provide_x(w);
-    if (w->nb->cell)
+    if (w->nb->cells)
         exited(w, 3, 1, 11);
     answer(w, "ok", "", "");
     all_leave(w);
@@ -217,7 +217,7 @@ static void publishes(struct world *w, uint32_t worker, const char *type, const 
 {
     say(w, worker,
         (struct span){ .kind = SPAN_PUBLISH,
-                       .cell = w->nb->cell ? w->nb->cell->id : 0,
+                       .cell = w->nb->cells ? w->nb->cells->id : 0,
                        .v[F_PUBLISH_TYPE].s = slice_text(type),
                        .v[F_PUBLISH_CONTENT].s = slice_text(content) });
 }
@@ -284,10 +284,10 @@ static void walk_subshells(struct world *w)
 /* The user ends what waits; what was killed for it dies. */
 static void give_up(struct world *w)
 {
-    for (int k = 0; w->nb->cell && k < 3; k++) {
+    for (int k = 0; w->nb->cells && k < 3; k++) {
         w->now += NS_PER_S;
         dispatch_interrupt(w->nb);
-        for (uint32_t worker = 2; w->nb->cell && worker < w->nb->next.worker; worker++)
+        for (uint32_t worker = 2; w->nb->cells && worker < w->nb->next.worker; worker++)
             exited(w, worker, 1, 9);
     }
     serve(w);
@@ -313,7 +313,7 @@ static bool try_failing(long nth, void (*way)(struct world *w), unsigned *n_lost
     alloc_fail_at(-1);
     kept = -1;
     give_up(&w);
-    if (w.nb->cell || w.nb->home.executing || unanswered(&w))
+    if (w.nb->cells || w.nb->home.executing || unanswered(&w))
         ++*n_lost;
     world_close(&w);
     return came;
@@ -328,7 +328,7 @@ static void goes_to_its_end(void (*way)(struct world *w), unsigned runs)
     world_open(&w, &clock);
     way(&w);
     is_int(times(&w, "send RUN "), runs, "when memory is there, each cell runs on its ranks");
-    ok(!w.nb->cell && !w.nb->home.executing, "and ends");
+    ok(!w.nb->cells && !w.nb->home.executing, "and ends");
     world_close(&w);
 }
 

@@ -8,7 +8,7 @@ static void asks(struct world *w, uint32_t worker, uint64_t id)
 {
     struct span m = { .kind = SPAN_INPUT, .v[F_INPUT_ID].u64 = id };
 
-    m.cell = w->nb->cell ? w->nb->cell->id : 0;
+    m.cell = w->nb->cells ? w->nb->cells->id : 0;
     m.v[F_INPUT_PROMPT].s = slice_text("name? ");
     say(w, worker, m);
 }

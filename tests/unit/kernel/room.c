@@ -46,7 +46,7 @@ static void open_gpus(struct world *w, struct clock *clock)
 /* Such a rank keeps one GiB. */
 static void keeps(struct world *w, uint32_t worker)
 {
-    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cell ? w->nb->cell->id : 0 };
+    struct span m = { .kind = SPAN_PROBED, .cell = w->nb->cells ? w->nb->cells->id : 0 };
 
     m.v[F_PROBED_STATUS].s = slice_text("ok");
     m.v[F_PROBED_CONTENT].s = slice_text("{\"kept\": 1073741824}");
@@ -55,7 +55,7 @@ static void keeps(struct world *w, uint32_t worker)
 
 static bool failed(struct world *w)
 {
-    return !w->nb->cell && times(w, "\"status\":\"error\"") == 1;
+    return !w->nb->cells && times(w, "\"status\":\"error\"") == 1;
 }
 
 static void ranks_are_asked(void)

@@ -62,7 +62,7 @@ static void the_table_waits_for_nodes_but_not_long(void)
 
     world_open(&w, &clock);
     run(&w, "%ranks");
-    ok(logged(&w, "group default: no ranks") && !w.nb->cell,
+    ok(logged(&w, "group default: no ranks") && !w.nb->cells,
        "%%ranks without ranks is answered at once");
     begin_two(&w);
     end_two(&w);
@@ -83,7 +83,7 @@ static void the_table_waits_for_nodes_but_not_long(void)
     pass(&w, NS_PER_S / 2);
     ok(!strstr(w.log.p, "display_data"), "a node that does not answer is waited for");
     pass(&w, NS_PER_S / 2);
-    ok(logged(&w, "display_data") && !strstr(w.log.p, "80 GiB") && !w.nb->cell,
+    ok(logged(&w, "display_data") && !strstr(w.log.p, "80 GiB") && !w.nb->cells,
        "after a second the table is shown without that node's figures");
     buf_clear(&w.log);
     gauges(&w, "[nonsense");
@@ -135,7 +135,7 @@ static void an_interrupt_ends_the_wait(void)
     end_two(&w);
     run(&w, "%ranks");
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "%ranks was interrupted") && !w.nb->cell,
+    ok(logged(&w, "%ranks was interrupted") && !w.nb->cells,
        "%%ranks that waits for a node can be interrupted");
     pass(&w, 2 * NS_PER_S);
     gauges(&w, gpus);
@@ -331,7 +331,7 @@ static void where_is_answered_while_a_cell_runs(void)
     ok(in_order(&w, "busy", "\"code\":\"%ranks where\"") && logged(&w, "\"execution_count\":2") &&
            logged(&w, "send STACKS 2 3"),
        "%%ranks where is answered while cells wait in the queue");
-    stack(&w, 2, w.nb->cell->id, in_reduce);
+    stack(&w, 2, w.nb->cells->id, in_reduce);
     ok(!strstr(w.log.p, "publish stream"),
        "a stack that was asked for by somebody else is ignored");
     stack(&w, 2, id, in_reduce);
@@ -345,7 +345,7 @@ static void where_is_answered_while_a_cell_runs(void)
                 "reply execute_reply {\"status\":\"ok\",\"execution_count\":2") &&
            logged(&w, "idle"),
        "%%ranks where gets its reply, and idle follows");
-    ok(w.nb->cell && w.nb->queue.n == 1, "the running cell and the queue are not changed");
+    ok(w.nb->cells && w.nb->queue.n == 1, "the running cell and the queue are not changed");
     buf_clear(&w.log);
     done(&w, 3, "ok", "", "");
     run(&w, "%ranks where -r 0-1");
@@ -383,13 +383,13 @@ static void where_is_a_cell_when_nothing_runs(void)
 
     world_open(&w, &clock);
     run(&w, "%ranks where");
-    ok(logged(&w, "there are no ranks\\n") && logged(&w, "execute_reply") && !w.nb->cell,
+    ok(logged(&w, "there are no ranks\\n") && logged(&w, "execute_reply") && !w.nb->cells,
        "%%ranks where without ranks says so");
     begin_two(&w);
     end_two(&w);
     buf_clear(&w.log);
     run(&w, "%ranks where");
-    ok(logged(&w, "[0-1] idle\\n") && !strstr(w.log.p, "STACKS") && !w.nb->cell,
+    ok(logged(&w, "[0-1] idle\\n") && !strstr(w.log.p, "STACKS") && !w.nb->cells,
        "idle ranks are not asked for their stacks");
     buf_clear(&w.log);
     run(&w, "x = 1");

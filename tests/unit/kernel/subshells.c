@@ -232,7 +232,7 @@ static void comms_stay_in_order(void)
     ask(&w, "comm_msg", "{\"comm_id\":\"first\"}");
     buf_clear(&w.log);
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
-    ok(w.nb->cell && w.nb->queue.n == 0 && logged(&w, "send REQUEST 1"),
+    ok(w.nb->cells && w.nb->queue.n == 0 && logged(&w, "send REQUEST 1"),
        "one that waits goes to home when a cell on ranks begins");
     world_close(&w);
     open_one(&w, &clock);
@@ -245,7 +245,7 @@ static void comms_stay_in_order(void)
     m.v[F_CALL_CALL].u64 = 7;
     say(&w, SPAN_WORKER_HOME, m);
     ask(&w, "comm_msg", "{\"comm_id\":\"second\"}");
-    ok(w.nb->cell && w.nb->queue.n == 2 && w.nb->home.executing,
+    ok(w.nb->cells && w.nb->queue.n == 2 && w.nb->home.executing,
        "a subshell's cell on ranks lets none overtake what waits for the main shell's");
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     ok(w.nb->queue.n == 0 && sent(&w, "second"), "they go when that has ended");
@@ -260,14 +260,15 @@ static void calls(void)
 
     open_one(&w, &clock);
     cell_in(&w, ONE, "%%distribute -n 2\\n1");
-    ok(times(&w, "send SUBSHELL") == 1 && !w.nb->cell,
+    ok(times(&w, "send SUBSHELL") == 1 && !w.nb->cells,
        "a distributed cell of a subshell goes to its thread");
     m.cell = w.nb->home.subshells.first->executing->cell;
     m.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\n1");
     m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_ASIDE;
     m.v[F_CALL_CALL].u64 = 7;
     say(&w, SPAN_WORKER_HOME, m);
-    ok(w.nb->cell && w.nb->cell->from.count == 1, "and is a call of that thread, with its number");
+    ok(w.nb->cells && w.nb->cells->from.count == 1,
+       "and is a call of that thread, with its number");
     run(&w, "main");
     ok(w.nb->home.executing, "the main shell begins its cells while ranks start for it");
     buf_clear(&w.log);

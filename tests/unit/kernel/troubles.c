@@ -21,7 +21,7 @@ static void aborts(void)
     w.arrives = "%%distribute\nprint(2)";
     done(&w, 2, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
     done(&w, 3, "error", "{\"ename\":\"ZeroDivisionError\",\"evalue\":\"\",\"traceback\":[]}", "");
-    ok(!w.nb->cell && times(&w, "send RUN") == 2,
+    ok(!w.nb->cells && times(&w, "send RUN") == 2,
        "a cell that arrives while a cell on ranks fails is not started");
     ok(in_order(&w, "\"status\":\"error\"", "\"status\":\"aborted\""),
        "its aborted reply comes after the reply of the failed cell");
@@ -49,7 +49,7 @@ static void cells_in_a_row(void)
     run(&w, "%ranks --help");
     run(&w, "%ranks --help");
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
-    ok(times(&w, "publish stream") == 3 && !w.nb->cell,
+    ok(times(&w, "publish stream") == 3 && !w.nb->cells,
        "several cells that end at once are all answered, one after the other");
     world_close(&w);
 }
@@ -86,11 +86,11 @@ static void home_dies_late(void)
     begin_two(&w);
     buf_clear(&w.log);
     exited(&w, SPAN_WORKER_HOME, 1, 9);
-    ok(w.nb->cell && !times(&w, "execute_reply"),
+    ok(w.nb->cells && !times(&w, "execute_reply"),
        "a cell that ranks run does not fail when home dies");
     exited(&w, SPAN_WORKER_HOME, 2, 0);
     done(&w, 3, "ok", "", "");
-    value.cell = w.nb->cell->id;
+    value.cell = w.nb->cells->id;
     value.v[F_DONE_STATUS].s = slice_text("ok");
     value.v[F_DONE_CONTENT].s = value.v[F_DONE_RESULT].s = value.v[F_DONE_NOTE].s = slice_text("");
     say(&w, 2, value);
@@ -221,14 +221,14 @@ static void rank_dies_at_the_end(void)
     ready(&w, 2);
     say(&w, 2,
         (struct span){ .kind = SPAN_DONE,
-                       .cell = w.nb->cell->id,
+                       .cell = w.nb->cells->id,
                        .blob = 9,
                        .blob_size = 10,
                        .v[F_DONE_STATUS].s = { "ok", 2 } });
     exited(&w, 2, 1, 9);
-    ok(w.nb->cell && logged(&w, "no cell was running on it"),
+    ok(w.nb->cells && logged(&w, "no cell was running on it"),
        "a rank that dies after DONE does not fail the cell");
-    replied(&w, w.nb->cell->id, "ok", "{\"status\":\"ok\"}");
+    replied(&w, w.nb->cells->id, "ok", "{\"status\":\"ok\"}");
     ok(is_over(&w, "\"status\":\"ok\""), "that cell ends without an error");
     world_close(&w);
 }
@@ -245,7 +245,7 @@ static void starts(void)
     ok(is_over(&w, "KeyboardInterrupt"), "an interrupt ends a cell whose ranks are still starting");
     buf_clear(&w.log);
     run(&w, "%ranks stop");
-    ok(logged(&w, "send KILL 2 3") && w.nb->cell,
+    ok(logged(&w, "send KILL 2 3") && w.nb->cells,
        "%%ranks stop also ends ranks that are still starting");
     ready(&w, 2);
     exited(&w, 2, 2, 0);
@@ -261,7 +261,7 @@ static void starts(void)
     pass(&w, START_LIMIT_NS - NS_PER_S);
     ready(&w, 4);
     pass(&w, START_LIMIT_NS - NS_PER_S);
-    ok(w.nb->cell, "each rank that becomes ready gives the others the whole time limit again");
+    ok(w.nb->cells, "each rank that becomes ready gives the others the whole time limit again");
     pass(&w, 2 * NS_PER_S);
     ok(is_over(&w, "rank 1 did not come up: no rank has for 120 s") && logged(&w, "send KILL 5"),
        "ranks that an earlier cell has started have a time limit in the next cell, too");
@@ -270,7 +270,7 @@ static void starts(void)
     ok(logged(&w, "send START 6"),
        "the next cell starts new processes for the ranks that were late");
     exited(&w, 5, 1, 9);
-    ok(w.nb->cell && w.nb->group->rank[1].worker == 6,
+    ok(w.nb->cells && w.nb->group->rank[1].worker == 6,
        "the end of the old process does not count as the new rank's death");
     world_close(&w);
 }
@@ -307,7 +307,7 @@ static void interrupts(void)
     world_open_idle(&w, &clock);
     run(&w, "%%distribute\npass");
     ask(&w, "execute_request", "{\"code\":\"7\"}");
-    w.nb->cell->from.stop_on_error = false;
+    w.nb->cells->from.stop_on_error = false;
     dispatch_interrupt(w.nb);
     ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"),
        "after an interrupted cell, the next one begins at once, if the request does not stop on errors");
@@ -329,7 +329,7 @@ static void values_come(struct world *w)
     for (uint32_t k = 2; k < 4; k++)
         say(w, k,
             (struct span){ .kind = SPAN_DONE,
-                           .cell = w->nb->cell->id,
+                           .cell = w->nb->cells->id,
                            .blob = k,
                            .blob_size = 10,
                            .v[F_DONE_STATUS].s = { "ok", 2 } });
@@ -382,7 +382,7 @@ static void home_dies_while_its_call_waits(void)
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     ok(in_order(&w, "engine stop", "reply execute_reply"),
        "when home dies, the call that waits for an engine ends before home's cell gets its reply");
-    ok(!w.nb->cell && !w.nb->home.executing, "the call and home's cell are both over");
+    ok(!w.nb->cells && !w.nb->home.executing, "the call and home's cell are both over");
     world_close(&w);
 }
 
@@ -398,7 +398,7 @@ static void ranks_of_another_cell_do_not_come_up(void)
     buf_clear(&w.log);
     run(&w, "%%distribute -n 2\n1");
     exited(&w, 5, 1, 9);
-    ok(w.nb->cell && !w.nb->cell->bad,
+    ok(w.nb->cells && !w.nb->cells->bad,
        "a rank that does not come up does not fail the next cell, which runs without it");
     world_close(&w);
 }
@@ -424,7 +424,7 @@ static void calls(void)
     world_open_idle(&w, &clock);
     begin_call(&w);
     dispatch_interrupt(w.nb);
-    ok(!w.nb->cell && times(&w, "send RETURN 1") == 1,
+    ok(!w.nb->cells && times(&w, "send RETURN 1") == 1,
        "a call that is interrupted before ranks run it returns to home");
     ok(times(&w, "send INTERRUPT") == 1,
        "home's search for variables for that call is interrupted");
@@ -441,16 +441,16 @@ static void calls(void)
     ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1,
        "a call that runs is interrupted on its ranks, and home is not");
     called(&w, w.nb->home.executing->cell, "%ranks logs");
-    ok(times(&w, "send RETURN 1") == 1 && w.nb->cell && w.nb->calls,
+    ok(times(&w, "send RETURN 1") == 1 && w.nb->cells && w.nb->calls,
        "a second call waits for the end of the first one");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
-    ok(times(&w, "execute_reply") == 1 && w.nb->cell,
+    ok(times(&w, "execute_reply") == 1 && w.nb->cells,
        "home's death ends home's cell at once; the call goes on until its ranks have ended");
     done(&w, 6, "error", "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}", "");
     done(&w, 7, "ok", "", "");
-    ok(w.nb->cell, "a call of a script is not over before the script's processes have ended");
+    ok(w.nb->cells, "a call of a script is not over before the script's processes have ended");
     all_exited(&w, 6, 7);
-    ok(!w.nb->cell && !w.nb->calls && times(&w, "send RETURN 1") == 1,
+    ok(!w.nb->cells && !w.nb->calls && times(&w, "send RETURN 1") == 1,
        "no RETURN is sent, since the home that waited for it is dead");
     world_close(&w);
 }

@@ -16,7 +16,7 @@ static void publishes(struct world *w, uint32_t worker, const char *type, const 
 {
     say(w, worker,
         (struct span){ .kind = SPAN_PUBLISH,
-                       .cell = w->nb->cell ? w->nb->cell->id : 0,
+                       .cell = w->nb->cells ? w->nb->cells->id : 0,
                        .v[F_PUBLISH_TYPE].s = slice_text(type),
                        .v[F_PUBLISH_CONTENT].s = slice_text(content) });
 }
@@ -208,7 +208,7 @@ static void large(void)
     world_config.page = true;
     one_widget(&w, &clock);
     page_count(w.nb->page, 100);
-    m.cell = w.nb->cell->id;
+    m.cell = w.nb->cells->id;
     m.v[F_PUBLISH_TYPE].s = slice_text("comm_msg");
     m.v[F_PUBLISH_CONTENT].s = slice_text(UPDATE("c", "5"));
     m.v[F_PUBLISH_BUFFERS].list.item = list;

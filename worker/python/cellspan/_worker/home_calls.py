@@ -207,7 +207,7 @@ class Calls(Worker):
         return self.returned(waiting.answer, gather)
 
     def begin_call(self, text, flags, function=None):
-        """Sends the call; returns the Waiting for its RETURN. Calls of several threads run one after the other."""
+        """Sends the call; returns the Waiting for its RETURN. Calls of several threads run at the same time on different ranks."""
         __tracebackhide__ = True
         self.may_call()
         if threading.current_thread() is not self.main_thread:

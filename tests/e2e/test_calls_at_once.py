@@ -1,0 +1,125 @@
+"""Calls of several threads run at the same time if they name different ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+# meet() ends well only if four run at the same time: each waits for the others.
+MEET = """
+import os, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import cellspan
+def meet(me, of, folder=%r, limit=60):
+    open(os.path.join(folder, "%%s-%%s" %% (of, me)), "w").close()
+    print("of", me, flush=True)
+    end = time.monotonic() + limit
+    while sum(name.startswith(of + "-") for name in os.listdir(folder)) < 4:
+        if time.monotonic() > end: raise TimeoutError(of)
+        time.sleep(0.01)
+    return me, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+def together(f):
+    with ThreadPoolExecutor(4) as pool: return list(pool.map(f, range(4)))
+def caught(f):
+    try: return f()
+    except Exception as error: return type(error).__name__
+cellspan.run(abs, 1, n=4)
+"""
+
+
+@pytest.fixture
+def four(nb, tmp_path):
+    nb.ok(MEET % str(tmp_path))
+    return nb
+
+
+def test_those_on_different_ranks_run_at_the_same_time(four):
+    cell = four.ok("together(lambda r: cellspan.run(meet, r, 'all', ranks=[r]))")
+    assert cell.value == str([(r, r, 4) for r in range(4)])
+    assert sorted(cell.stdout.splitlines()) == ["[%d] of %d" % (r, r) for r in range(4)], "each line has the label of its rank"
+
+
+def test_those_on_several_ranks_each(four):
+    cell = four.ok("def pair(k): return cellspan.run(lambda: meet(int(os.environ['RANK']), 'pairs'), ranks=[2 * k, 2 * k + 1], gather=True)\n"
+                   "with ThreadPoolExecutor(2) as pool: found = list(pool.map(pair, range(2)))\nfound")
+    assert cell.value == str([[(r, r, 4) for r in pair] for pair in ([0, 1], [2, 3])])
+
+
+def test_those_on_the_same_ranks_run_one_after_the_other(four):
+    four.ok("def alone(r):\n    global inside\n    inside = globals().get('inside', 0) + 1\n    time.sleep(0.02)\n    was, inside = inside, inside - 1\n    return was")
+    assert four.ok("together(lambda r: cellspan.run(alone, r, ranks=[r % 2, 2]))").value == "[1, 1, 1, 1]"
+
+
+def test_each_has_its_own_error_and_its_own_variables(four):
+    four.ok("import numpy as np\nbig = [np.full(300_000, r) for r in range(4)]\n"
+            "def one(r):\n    global mine\n    meet(r, 'errors')\n    if r == 1: raise KeyError('mine')\n    if r == 2: os._exit(5)\n"
+            "    mine = int(big[r][0])\n    return mine")
+    assert four.ok("together(lambda r: caught(lambda: cellspan.run(one, r, ranks=r)))").value == "[0, 'KeyError', 'RankDied', 3]"
+    cell = four.ok("together(lambda r: cellspan.run(meet, r, 'again', ranks=[r]))")
+    assert cell.value == str([(r, r, 4) for r in range(4)]), "rank 2 is started first, in the same world"
+    assert four.ok("cellspan.group().pull('mine', ranks=0), cellspan.group().pull('mine', ranks=3)").value == "(0, 3)"
+
+
+def test_they_run_beside_a_cell_of_the_notebook(four, gate):
+    four.ok("t = threading.Thread(target=lambda: [cellspan.run(abs, -k, ranks=1) for k in range(50)]); go = threading.Event()\n"
+            "def begin(): go.wait(); t.start()\nthreading.Thread(target=begin).start()")
+    cell = four.start("%%distribute -r 0\nprint('begun')\n" + gate.code + "'held'")
+    four.wait_shown(cell, "begun")
+    four.ok("%ranks where")  # is answered at once
+    gate.open()
+    assert four.wait(cell).assert_ok().value == "'held'"
+    assert four.ok("go.set(); time.sleep(0.1); t.join(60); t.is_alive()").value == "False"
+
+
+def test_a_cell_of_the_notebook_gets_its_turn(four):
+    four.ok("stop, made = threading.Event(), []\n"
+            "def loop():\n    while not stop.is_set(): made.append(cellspan.run(abs, -1, ranks=len(made) % 4))\n"
+            "ts = [threading.Thread(target=loop) for _ in range(6)]; [t.start() for t in ts]")
+    for k in range(5):
+        assert four.ok("%%%%distribute\n%d" % k).value == str(k), "although calls always wait for ranks"
+    assert four.ok("stop.set(); [t.join(60) for t in ts]; any(t.is_alive() for t in ts), len(made) > 5").value == "(False, True)"
+
+
+def test_their_questions_have_labels(four):
+    cell = four.ok("together(lambda r: cellspan.run(lambda: input('who? '), ranks=r))", answer=lambda prompt: prompt[:3])
+    assert cell.value == str(["[%d]" % r for r in range(4)])
+
+
+def test_a_subshells_cell_on_other_ranks(four, gate):
+    from test_subshells import Subshell
+
+    sub = Subshell(four)
+    main = four.start("%%distribute -r 0-1\nprint('begun')\n" + gate.code + "'main'")
+    four.wait_shown(main, "begun")
+    assert sub.ok("%%distribute -r 3\nimport os\nos.environ['RANK']").value == "'3'" and not main.ended
+    gate.open()
+    assert four.wait(main).assert_ok().value == "'main'"
+
+
+def test_an_interrupt_ends_all_of_them_if_home_runs_nothing(four):
+    four.ok("ends = []\ndef slow():\n    print('runs', flush=True); time.sleep(600)\n"
+            "def go(r):\n    try: cellspan.run(slow, ranks=r)\n    except KeyboardInterrupt: ends.append(r)\n"
+            "ts = [threading.Thread(target=go, args=(r,)) for r in range(4)]")
+    cell = four.ok("[t.start() for t in ts]; None")
+    assert four.until(lambda: cell.stdout.count("runs") == 4), cell.shown
+    four.control("interrupt_request")
+    assert four.ok("[t.join(60) for t in ts]; sorted(ends)").value == "[0, 1, 2, 3]"
+
+
+def test_stop_ends_those_of_its_ranks(four):
+    four.ok("ends = []\ndef slow():\n    print('runs', flush=True); time.sleep(600)\n"
+            "def go(r):\n    try: cellspan.run(slow, ranks=r)\n    except KeyboardInterrupt: ends.append(r)\n"
+            "ts = [threading.Thread(target=go, args=(r,)) for r in range(4)]")
+    cell = four.ok("[t.start() for t in ts]; None")
+    assert four.until(lambda: cell.stdout.count("runs") == 4), cell.shown
+    four.ok("%ranks stop")
+    assert four.ok("[t.join(60) for t in ts]; sorted(ends)").value == "[0, 1, 2, 3]"
+    assert four.ok("%%distribute -n 2 --gather\n1").value == "[1, 1]"
+
+
+def test_processes_that_meet_on_some_ranks(four):
+    four.ok("def sums(r):\n    import torch, torch.distributed as dist\n    if not dist.is_initialized(): dist.init_process_group('gloo')\n"
+            "    x = torch.ones(1); dist.all_reduce(x); return int(x)")
+    assert four.ok("cellspan.run(sums, 0)").value == "4"
+    assert four.ok("together(lambda r: cellspan.run(meet, r, 'met', ranks=[r]))").value == str([(r, r, 4) for r in range(4)])
+    assert four.ok("together(lambda r: cellspan.run(sums, r, ranks=[r]))").value == "[4, 4, 4, 4]", "they are in one world"
+    assert four.ok("cellspan.run(sums, 0, gather=True)").value == "[4, 4, 4, 4]", "which is kept"

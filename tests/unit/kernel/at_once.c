@@ -1,0 +1,342 @@
+/* Calls of threads that run at the same time, on different ranks. */
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+/* A function's call of a thread. */
+static void call(struct world *w, uint64_t number, const char *line, const char *looked)
+{
+    struct span m = { .kind = SPAN_CALL, .cell = 1 };
+    char text[128];
+
+    snprintf(text, sizeof text, "%s\nf()", line);
+    m.v[F_CALL_TEXT].s = slice_text(text);
+    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION | CALL_ASIDE;
+    m.v[F_CALL_CALL].u64 = number;
+    m.v[F_CALL_NAMES].s = slice_text(looked);
+    m.v[F_CALL_LOAD].s = slice_text("(f, (), {})");
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void call_on(struct world *w, uint64_t number, const char *ranks)
+{
+    char line[64];
+
+    snprintf(line, sizeof line, "%%%%distribute -r %s", ranks);
+    call(w, number, line, "{\"names\": []}");
+}
+
+static struct cell *running(const struct world *w, uint64_t call)
+{
+    CELLS_EACH (c, w->nb)
+        if (c->from.call == call)
+            return c;
+    return NULL;
+}
+
+static unsigned cells(const struct world *w)
+{
+    unsigned n = 0;
+
+    CELLS_EACH (c, w->nb)
+        n++;
+    return n;
+}
+
+/* The rank's DONE of this call. */
+static void ends(struct world *w, uint64_t call, uint32_t worker)
+{
+    struct span m = { .kind = SPAN_DONE, .cell = running(w, call) ? running(w, call)->id : 0 };
+
+    m.v[F_DONE_STATUS].s = slice_text("ok");
+    m.v[F_DONE_CONTENT].s = slice_text("{}");
+    m.v[F_DONE_VALUE].s = slice_text("one");
+    say(w, worker, m);
+}
+
+static void prints(struct world *w, uint64_t call, uint32_t worker, const char *line)
+{
+    struct span m = { .kind = SPAN_LINES, .cell = running(w, call)->id };
+
+    m.v[F_LINES_STREAM].u64 = 1;
+    m.v[F_LINES_DATA].s = slice_text(line);
+    say(w, worker, m);
+}
+
+/* Four idle ranks, workers 2 to 5, on two machines. Home runs a cell. */
+static void open_four(struct world *w, struct clock *clock)
+{
+    open_two(w, clock);
+    run(w, "pool.map(f, range(4))");
+    buf_clear(&w->log);
+}
+
+/* One call runs on rank 0, one on ranks 2 and 3. */
+static void open_with_two(struct world *w, struct clock *clock)
+{
+    open_four(w, clock);
+    call_on(w, 7, "0");
+    port(w);
+    call_on(w, 8, "2-3");
+}
+
+static void run_at_once(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_four(&w, &clock);
+    call_on(&w, 7, "0");
+    call_on(&w, 8, "1");
+    ok(cells(&w) == 1 && !times(&w, "send RUN"), "a call that begins lets no other begin");
+    port(&w);
+    ok(cells(&w) == 2 && logged(&w, "send RUN 2\n") && logged(&w, "send RUN 3\n"),
+       "when ranks run it, a call on other ranks begins");
+    ok(times(&w, "send PORT") == 1 && w.nb->group->port == 20123,
+       "in the same world, with the same port");
+    prints(&w, 8, 3, "of rank 1\n");
+    prints(&w, 7, 2, "of rank 0\n");
+    ends(&w, 8, 3);
+    ok(cells(&w) == 1 && times(&w, "send RETURN 1") == 1 && logged(&w, "[1] of rank 1"),
+       "each returns when its own ranks have ended, and its lines have a label");
+    ends(&w, 7, 2);
+    ok(!w.nb->cells && times(&w, "send RETURN 1") == 2 && logged(&w, "[0] of rank 0"),
+       "also the one that began first");
+    world_close(&w);
+}
+
+static void some_wait(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    call_on(&w, 9, "3");
+    call_on(&w, 10, "1");
+    ok(cells(&w) == 3 && running(&w, 10) && !running(&w, 9),
+       "a call waits for its rank; another one whose rank is free does not wait behind it");
+    call_on(&w, 11, "all");
+    call_on(&w, 12, "1");
+    ends(&w, 10, 3);
+    ok(cells(&w) == 2, "none goes before an earlier one for the same rank");
+    ends(&w, 8, 4);
+    ends(&w, 8, 5);
+    ok(running(&w, 9) && cells(&w) == 2, "the first one that waits begins when its rank is free");
+    ends(&w, 9, 5);
+    ends(&w, 7, 2);
+    ok(running(&w, 11) && cells(&w) == 1, "then the one for all ranks, alone");
+    world_close(&w);
+}
+
+static void some_run_alone(void)
+{
+    static const char *const lines[] = {
+        "%%distribute",
+        "%%distribute -r 1 -n 2",
+        "%%distribute -r 1 --fresh",
+        "%%distribute -r 1 --beside",
+        "%%distribute -r 1 --init",
+        "%%distribute -r 1 --env A=1",
+        "%%distribute -r 1 --no-gpu",
+        "%%distribute -r 9",
+        "%%distribute -r 1 --no-such-option",
+        "%ranks restart -r 1",
+    };
+    struct clock clock;
+    struct world w;
+
+    for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+        open_with_two(&w, &clock);
+        call(&w, 9, lines[k], "{\"names\": []}");
+        call_on(&w, 10, "1");
+        ok(cells(&w) == 2 && w.nb->calls, "%s waits until no other runs, and so does what follows",
+           lines[k]);
+        world_close(&w);
+    }
+    open_with_two(&w, &clock);
+    call(&w, 9, "%%distribute -r 1 -n 4 --gather", "{\"names\": []}");
+    ok(running(&w, 9), "the world's size as -n changes nothing");
+    world_close(&w);
+    open_four(&w, &clock);
+    call(&w, 7, "%%distribute --beside -r 0", "{\"names\": []}");
+    call_on(&w, 8, "1");
+    ok(cells(&w) == 1, "nothing runs while ranks start beside the group");
+    world_close(&w);
+}
+
+static void variables(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    call(&w, 9, "%%distribute -r 1", CAPTURES_X);
+    call_on(&w, 10, "2");
+    ok(times(&w, "send PACK 1") == 1 && running(&w, 9), "a call that waits for variables begins");
+    packed(&w, running(&w, 9)->id, "");
+    ok(logged(&w, "send BIND 3\n") && logged(&w, "send RUN 3\n"), "they go to its ranks alone");
+    packed(&w, 4711, "");
+    ok(logged(&w, "drop "), "those of a call that is over are dropped");
+    world_close(&w);
+}
+
+static void a_rank_dies(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    exited(&w, 2, 1, 9);
+    ok(!running(&w, 7) && running(&w, 8) && sent(&w, "RankDied"),
+       "a rank's death ends the call that runs on it, and no other");
+    call_on(&w, 9, "1");
+    ok(!running(&w, 9), "the next call starts the rank again, so it waits until the others end");
+    ends(&w, 8, 4);
+    ends(&w, 8, 5);
+    ok(running(&w, 9) && logged(&w, "send START"), "then it begins");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    lost(&w, 2, "the cable is out");
+    ok(running(&w, 7) && !running(&w, 8), "a lost machine ends the calls that run there");
+    world_close(&w);
+}
+
+static void asks(struct world *w, uint64_t call, uint32_t worker)
+{
+    struct span m = { .kind = SPAN_INPUT, .cell = running(w, call)->id };
+
+    m.v[F_INPUT_ID].u64 = 1;
+    m.v[F_INPUT_PROMPT].s = slice_text("name? ");
+    say(w, worker, m);
+}
+
+static void ends_call(struct world *w, uint64_t number)
+{
+    struct span m = { .kind = SPAN_CALL, .cell = 1 };
+
+    m.v[F_CALL_FLAGS].u64 = CALL_INTERRUPT;
+    m.v[F_CALL_CALL].u64 = number;
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void prompts_stay(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    asks(&w, 8, 4);
+    asks(&w, 7, 2);
+    ends_call(&w, 7);
+    ok(logged(&w, "send INTERRUPT 2\n") && !times(&w, "send INTERRUPT 4"),
+       "an interrupt of one call reaches its ranks alone");
+    pass(&w, 200 * NS_PER_MS);
+    ok(logged(&w, "ask [2] name? "), "and the questions of others stay");
+    world_close(&w);
+}
+
+static void connections_stay(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    ends_call(&w, 8);
+    pass(&w, 2 * NS_PER_S);
+    said_ends(&w, 1, "");
+    ok(logged(&w, "send SEVER 4 5\n") && logged(&w, "send SEVER 3\n") && !times(&w, "SEVER 2"),
+       "connections of ranks that run another call are not cut, those of idle ranks are");
+    world_close(&w);
+}
+
+static void clients_go_first(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%%distribute\npass");
+    call_on(&w, 9, "1");
+    call_on(&w, 10, "0");
+    ok(cells(&w) == 2, "while a client's cell waits for ranks, no call begins");
+    ends(&w, 8, 4);
+    ends(&w, 8, 5);
+    ends(&w, 7, 2);
+    ok(cells(&w) == 1 && !w.nb->cells->from.is_call, "and then it is the client's turn");
+    provide(&w);
+    all_done(&w, 2, 5);
+    ok(running(&w, 9), "after it, that of the calls");
+    world_close(&w);
+    open_four(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%%distribute -r 2-3\npass");
+    provide(&w);
+    call_on(&w, 9, "0");
+    ok(running(&w, 9) && cells(&w) == 2, "a call may run beside a client's cell");
+    run(&w, "1 + 1");
+    ok(!w.nb->home.executing, "but the client's next cell waits for the one before it");
+    all_done(&w, 4, 5);
+    ok(w.nb->home.executing && running(&w, 9), "and begins when that has ended");
+    world_close(&w);
+}
+
+static void interrupts(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 1") && !times(&w, "send INTERRUPT 2"),
+       "an interrupt is for home's cell, while it runs");
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 2\n") && logged(&w, "send INTERRUPT 4 5\n"),
+       "afterwards it is for all calls that run");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%ranks stop");
+    ok(logged(&w, "send INTERRUPT 2\n") && logged(&w, "send INTERRUPT 4 5\n"),
+       "%%ranks stop ends all of them");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%ranks stop -r 2-3");
+    ok(logged(&w, "send INTERRUPT 4 5\n") && !times(&w, "send INTERRUPT 2"),
+       "for some ranks, it ends the calls that run on these alone");
+    world_close(&w);
+}
+
+static void home_dies(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    call_on(&w, 9, "0");
+    exited(&w, SPAN_WORKER_HOME, 1, 9);
+    ok(running(&w, 7)->bad && running(&w, 8)->bad && !w.nb->calls,
+       "when home dies, all calls end: those that run and those that wait");
+    buf_clear(&w.log);
+    ends(&w, 7, 2);
+    ends(&w, 8, 4);
+    ends(&w, 8, 5);
+    ok(!w.nb->cells && !times(&w, "send RETURN"), "and nobody gets their values");
+    world_close(&w);
+}
+
+int main(void)
+{
+    run_at_once();
+    some_wait();
+    some_run_alone();
+    variables();
+    a_rank_dies();
+    prompts_stay();
+    connections_stay();
+    clients_go_first();
+    interrupts();
+    home_dies();
+    return plan_done();
+}
