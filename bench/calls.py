@@ -5,7 +5,7 @@
 
 PYTHON is that of an environment with torchmonarch. The processes of both systems stay for all repeats, and the systems take turns: in a turn, each
 makes so many calls one after the other, and the turn's figure is their median. Then several threads make them, and the figure is the time for all,
-divided by their number. The way itself: a question of home's to idle ranks, which takes the same way (home, agent, kernel, agent, ranks, and back),
+divided by their number; once all threads call all ranks, and once each of four threads calls a rank of its own. The way itself: a question of home's to idle ranks, which takes the same way (home, agent, kernel, agent, ranks, and back),
 but executes nothing. The last table tells how much processor time each process takes for a call, and for the way itself.
 """
 
@@ -30,10 +30,10 @@ def timed(call, calls):
     return statistics.median(found)
 def together(call, calls, threads):
     import threading, time
-    def work():
+    def work(thread):
         for _ in range(calls // threads):
-            call()
-    working = [threading.Thread(target=work) for _ in range(threads)]
+            call(thread)
+    working = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
     begin = time.perf_counter()
     for one in working:
         one.start()
@@ -50,21 +50,22 @@ class One(Actor):
 actor = this_host().spawn_procs({"procs": int(sys.argv[1])}).spawn("one", One)
 print("median", timed(lambda: actor.f.call().get(), 20), flush=True)
 for line in sys.stdin:
-    calls, threads = map(int, line.split())
-    call = lambda: actor.f.call().get()
-    print("median", together(call, calls, threads) if threads else timed(call, calls), flush=True)
+    what, calls, threads = line.split()
+    call = {"all": lambda *thread: actor.f.call().get(), "own": lambda thread: actor.slice(procs=thread).f.call_one().get()}[what]
+    print("median", together(call, int(calls), int(threads)) if int(threads) else timed(call, int(calls)), flush=True)
 """
 CELLSPAN = TIMED + """
 import cellspan, os
 from cellspan._worker import home
 def f(): return 1
-def run(): return cellspan.run(f, n=%d, gather=True)
+def run(*thread): return cellspan.run(f, n=%d, gather=True)
+def own(thread): return cellspan.run(f, ranks=thread)
 def way(): return home.current.ask_ranks("names", {"typed": "no_such_name"}, everybody=True)()
 assert run() == [1] * %d and len(way()) == %d
 timed(run, 20)
 print(os.getpid(), *cellspan.run(os.getpid, gather=True))
 """
-THREADS = 2, 8
+THREADS = ("all", 2), ("all", 8), ("own", 4)  # which ranks each thread calls, and how many threads there are
 PROCESSES = "home", "agent", "kernel", "a rank"
 
 
@@ -75,9 +76,13 @@ class Monarch:
         self.process = subprocess.Popen([python, "-c", MONARCH, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._median()
 
-    def calls(self, count, threads=0):
-        """The median of so many calls, in seconds. threads: what a call takes while so many threads make them."""
-        print(count, threads, file=self.process.stdin, flush=True)
+    def calls(self, count):
+        """The median of so many calls, in seconds."""
+        return self.together("all", count, 0)
+
+    def together(self, what, count, threads):
+        """What a call takes while so many threads make them, in seconds. what: "all" or "own" """
+        print(what, count, threads, file=self.process.stdin, flush=True)
         return self._median()
 
     def _median(self):
@@ -105,9 +110,9 @@ class Cellspan:
         """The median of so many calls of run or way, in seconds."""
         return self._printed("timed(%s, %d)" % (what, count))
 
-    def together(self, count, threads):
-        """What a call takes while so many threads make them, in seconds."""
-        return self._printed("together(run, %d, %d)" % (count, threads))
+    def together(self, what, count, threads):
+        """What a call takes while so many threads make them, in seconds. what: "all" or "own" """
+        return self._printed("together(%s, %d, %d)" % ("run" if what == "all" else what, count, threads))
 
     def _printed(self, expression):
         return float(self.kernel.must("print(%s)" % expression).output.strip())
@@ -133,9 +138,9 @@ def spent(pid):
 
 
 def measure(python, n, repeat, calls):
-    """{system: [seconds, ...]}, {threads: {system: [seconds, ...]}}, and {what: {process: seconds}}"""
+    """{system: [seconds, ...]}, {row of THREADS: {system: [seconds, ...]}}, and {what: {process: seconds}}"""
     found, spends = {"monarch": [], "cellspan": [], "way": []}, {}
-    threads = {count: {"monarch": [], "cellspan": []} for count in THREADS}
+    threads = {row: {"monarch": [], "cellspan": []} for row in THREADS if row[0] == "all" or n >= row[1]}
     monarch, cellspan = Monarch(python, n) if python else None, None
     try:
         cellspan = Cellspan(n)
@@ -144,10 +149,10 @@ def measure(python, n, repeat, calls):
                 found["monarch"].append(monarch.calls(calls))
             found["cellspan"].append(cellspan.calls("run", calls))
             found["way"].append(cellspan.calls("way", calls))
-            for count, row in threads.items():
+            for (what, count), row in threads.items():
                 if monarch:
-                    row["monarch"].append(monarch.calls(2 * calls, count))
-                row["cellspan"].append(cellspan.together(2 * calls, count))
+                    row["monarch"].append(monarch.together(what, 2 * calls, count))
+                row["cellspan"].append(cellspan.together(what, 2 * calls, count))
         spends = {what: cellspan.spends(what, 20 * calls) for what in ("run", "way")}
     finally:
         for system in filter(None, (monarch, cellspan)):
@@ -177,10 +182,10 @@ def main():
     for n in map(int, options.ranks.split(",")):
         row, together, spends = measure(options.monarch, n, options.repeat, options.calls)
         cells = n, shown(row["monarch"]), shown(row["cellspan"]), ratio(row), shown(row["way"]), options.repeat
-        threads += [(n, count, shown(other["monarch"]), shown(other["cellspan"]), ratio(other)) for count, other in together.items()]
+        threads += [(n, *row, shown(other["monarch"]), shown(other["cellspan"]), ratio(other)) for row, other in together.items()]
         print("| %s |" % " | ".join(map(str, cells)), flush=True)
         times += [(n, name, *("%.3f" % (1000 * spends[what][process]) for process in PROCESSES)) for what, name in (("run", "a call"), ("way", "the way"))]
-    print("\n| ranks | threads | Monarch, ms for each call | cellspan, ms for each call | cellspan to Monarch |\n" + "| --- " * 5 + "|")
+    print("\n| ranks | each thread calls | threads | Monarch, ms for each call | cellspan, ms for each call | cellspan to Monarch |\n" + "| --- " * 6 + "|")
     for row in threads:
         print("| %s |" % " | ".join(map(str, row)))
     print("\n| ranks | ms of processor time for | %s |\n%s|" % (" | ".join(PROCESSES), "| --- " * 6))

@@ -15,6 +15,14 @@ struct cell *cell_find(const struct notebook *nb, uint64_t id)
     return NULL;
 }
 
+struct cell *cell_of_client(const struct notebook *nb)
+{
+    CELLS_EACH (c, nb)
+        if (!c->from.is_call)
+            return c;
+    return NULL;
+}
+
 struct cell *cell_on(const struct notebook *nb, uint32_t worker)
 {
     CELLS_EACH (c, nb)
@@ -141,7 +149,7 @@ bool cell_is_function(const struct cell *c)
 
 bool cell_is_of_thread(const struct cell *c)
 {
-    return cell_is_function(c) && (c->from.call_flags & CALL_ASIDE);
+    return cell_is_function(c) && (c->from.call_flags & CALL_ASIDE) && c->world > 1;
 }
 
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m)

@@ -225,6 +225,7 @@ struct cell {
 /* the cells that run */
 #define CELLS_EACH(c, nb) for (struct cell *c = (nb)->cells; c; c = c->from.next)
 struct cell *cell_find(const struct notebook *nb, uint64_t id); /* NULL: it does not run */
+struct cell *cell_of_client(const struct notebook *nb); /* the one that is no call; NULL: none */
 /* the one that has this worker as a member; NULL: none */
 struct cell *cell_on(const struct notebook *nb, uint32_t worker);
 void cell_append(struct cell **list, struct cell *c);
@@ -237,8 +238,8 @@ void cell_fail_in_words(struct cell *c, const char *ename, const char *head, str
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
 bool cell_wants_value(const struct cell *c);
 bool cell_is_function(const struct cell *c); /* a call whose value is wanted, whatever its size */
-/* A thread of home calls a function: calls of other threads may run at the same time, and show
- * their output beside this one's. */
+/* A thread of home calls a function. Calls of other threads may run at the same time, on other
+ * ranks, and show their output beside this one's. */
 bool cell_is_of_thread(const struct cell *c);
 bool cell_is_piped(const struct cell *c); /* the client's lines are rank 0's standard input */
 bool cell_is_over(const struct cell *c);  /* its last step has begun */

@@ -130,7 +130,7 @@ size_t output_waiting(const struct cell *c)
 static int merge_open(struct cell *c)
 {
     const struct merge_out out = {
-        .text = out_text, .progress = out_progress, .arg = c, .label_one = cell_is_of_thread(c)
+        .text = out_text, .progress = out_progress, .arg = c, .shared = cell_is_of_thread(c)
     };
     struct err err = { "" };
 
@@ -286,7 +286,8 @@ static void show_display(struct cell *c, long rank, const char *type, const stru
 static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
 {
     return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
-           (member != &c->member[0] || c->out.path->labelled || cell_is_of_thread(c));
+           (member != &c->member[0] || c->out.path->labelled ||
+            (cell_is_of_thread(c) && c->plan.merge != PLAN_RANK0));
 }
 
 void output_display(struct cell *c, const struct member *member, const char *type,

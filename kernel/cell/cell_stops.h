@@ -26,6 +26,9 @@ void stop_killed_over(struct cell *c);          /* nobody waits for them any mor
 /* sends the signal, and SIGKILL after grace_ms; the ranks become RANK_STOPPING */
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
                uint64_t grace_ms);
+/* callbacks of widgets that the cell's ranks run before it: those that take too long are ended */
+uint64_t stop_callbacks_due(const struct cell *c);
+void stop_callbacks_tick(struct cell *c, uint64_t now);
 void stop_stack(struct cell *c, uint32_t worker, struct slice text);
 
 /* ---- disconnect.c ---- */

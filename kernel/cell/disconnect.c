@@ -30,26 +30,32 @@ struct ends {
     struct buf silent; /* the addresses of nodes that were lost in silence, 16 bytes each */
 };
 
-struct whose {
+/* Ranks that run no cell are among them, and those of other cells that are stopped: one that runs
+ * this cell may wait for them. Connections of the ranks of cells that go on stay. */
+static bool is_concerned(const struct cell *c, const struct rank *r)
+{
+    const struct cell *runs = rank_alive(r) ? cell_on(c->nb, r->worker) : NULL;
+
+    return rank_alive(r) && (!runs || runs == c || runs->stop.stopping);
+}
+
+struct recipients {
     const struct cell *cell;
     unsigned node;
 };
 
-/* Ranks that run no cell are among them: one that runs this cell may wait for them. Connections of
- * the ranks of other cells stay. */
-static bool is_concerned(const struct rank *r, const void *arg)
+static bool is_recipient(const struct rank *r, const void *arg)
 {
-    const struct whose *of = arg;
-    const struct cell *runs = cell_on(of->cell->nb, r->worker);
+    const struct recipients *to = arg;
 
-    return r->node == of->node && rank_alive(r) && (!runs || runs == of->cell);
+    return r->node == to->node && is_concerned(to->cell, r);
 }
 
 static int send(struct cell *c, unsigned node, const struct span *m)
 {
-    const struct whose of = { c, node };
+    const struct recipients to = { c, node };
 
-    return notebook_send_ranks(c->nb, c->group, is_concerned, &of, m, NULL);
+    return notebook_send_ranks(c->nb, c->group, is_recipient, &to, m, NULL);
 }
 
 static struct ends_node *find(struct ends *e, unsigned node)
@@ -86,7 +92,7 @@ void disconnect_release(struct cell *c)
     c->stop.ends = NULL;
 }
 
-/* One entry for each node on which ranks live. */
+/* One entry for each node on which concerned ranks live. */
 static int list_nodes(struct cell *c)
 {
     const struct group *g = c->group;
@@ -98,7 +104,7 @@ static int list_nodes(struct cell *c)
         return -1;
     e->due_ns = NEVER;
     for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].worker && rank_alive(&g->rank[k]) && !find(e, g->rank[k].node))
+        if (g->rank[k].worker && is_concerned(c, &g->rank[k]) && !find(e, g->rank[k].node))
             e->of[e->n++].node = g->rank[k].node;
     return 0;
 }

@@ -109,8 +109,8 @@ static void kill_script(struct cell *c)
     ranks_release(&left);
 }
 
-/* It is none of the cells that run any more. */
-static void leave(struct cell *c)
+/* Removes it from the cells that run. */
+static void take_out(struct cell *c)
 {
     struct cell **at = &c->nb->cells;
 
@@ -132,7 +132,7 @@ static void finish_begin(struct cell *c)
     if (c->from.store && !c->prep.recorded) /* no CAPTURE has added it to home's history */
         notebook_record(nb, c->id, c->from.count, slice_of(c->from.text, c->from.text_size));
     kill_script(c);
-    leave(c);
+    take_out(c);
     if (c->script_group)
         nb->script_group = NULL;
     request_unref(nb->rank_parent);

@@ -108,7 +108,7 @@ static bool depends_on_gpus(const struct cell *c)
     /* ranks that pass use the group's GPUs, but the group has none there */
     if (!world || c->plan.fresh || c->engine.here || (c->script_group && !c->nb->group->gpus))
         return true;
-    for (unsigned k = 0; k < world; k++)
+    for (unsigned k = 0; !c->from.overlaps && k < world; k++)
         if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
             return true;
     return false;

@@ -209,9 +209,12 @@ void prompts_answer(struct notebook *nb, struct request *r)
     start_wait(nb);
 }
 
-bool prompts_wait(const struct notebook *nb)
+bool prompts_wait(const struct cell *c)
 {
-    return nb->prompts.first;
+    for (const struct prompt *p = c->nb->prompts.first; p; p = p->next)
+        if (p->rank < 0 || cell_worker(c, p->worker))
+            return true;
+    return false;
 }
 
 uint64_t prompts_due(const struct notebook *nb)

@@ -15,7 +15,7 @@ void prompts_leave(struct notebook *nb, uint32_t worker); /* removes all prompts
 void prompts_begin(struct notebook *nb);
 void prompts_stop(const struct cell *c); /* its ranks are interrupted: removes all their prompts */
 void prompts_answer(struct notebook *nb, struct request *r); /* an input_reply */
-bool prompts_wait(const struct notebook *nb);                /* there is a prompt */
+bool prompts_wait(const struct cell *c); /* there is a prompt of home or of one of its ranks */
 void prompts_tick(struct notebook *nb);
 uint64_t prompts_due(const struct notebook *nb);
 void prompts_release(struct notebook *nb);

@@ -22,10 +22,10 @@ static json_t *script_argv(const struct cell *c)
 }
 
 /* How many cells a new rank has not run; *missed: their numbers. */
-static int missed_of(const struct group *g, const struct rank *r, struct buf *missed)
+static int missed_of(const struct cell *c, const struct rank *r, struct buf *missed)
 {
     buf_clear(missed);
-    return r->is_new ? rank_missed(g, r, missed) : 0;
+    return r->is_new ? rank_missed(c->group, r, c->from.count, missed) : 0;
 }
 
 /* Shows one line for all ranks that missed the same cells and are new for the same reason. */
@@ -40,7 +40,7 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
     for (size_t k = first; k < c->n; k++) {
         const struct rank *r = &g->rank[c->member[k].rank];
 
-        if (r->was_up != gone || missed_of(g, r, &other) <= 0 ||
+        if (r->was_up != gone || missed_of(c, r, &other) <= 0 ||
             !slice_equal(buf_slice(&other), buf_slice(cells)))
             continue;
         if (ranks_add(&same, r->number) < 0 || ranks_add(told, r->number) < 0)
@@ -69,7 +69,7 @@ static void note_new(struct cell *c)
 
     for (size_t k = 0; k < c->n; k++)
         if (!ranks_has(&told, c->member[k].rank)) {
-            const int missed = missed_of(g, &g->rank[c->member[k].rank], &cells);
+            const int missed = missed_of(c, &g->rank[c->member[k].rank], &cells);
 
             if (missed > 0)
                 note_new_like(c, k, &cells, (size_t)missed, &told);
@@ -98,6 +98,7 @@ static void member_told(struct cell *c, struct member *member)
     r->state = RANK_BUSY;
     r->env = c->group->envs;
     r->since_ns = notebook_now(c->nb);
+    r->turns++;
 }
 
 void run_leave_out(struct cell *c)

@@ -250,7 +250,9 @@ static int start_missing(struct cell *c, const struct placement *p)
         cell_fail(c, "UsageError", "%s", err.text);
         return -1;
     }
-    rc = c->script_group ? ranks_copy(&missing, &c->to) : group_missing(g, c->world, &missing);
+    rc = c->from.overlaps  ? 0 /* its ranks are there; others start when no cell runs */
+         : c->script_group ? ranks_copy(&missing, &c->to)
+                           : group_missing(g, c->world, &missing);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (ranks_count(&missing))

@@ -32,9 +32,10 @@ struct stop_timers {
     uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */
     uint64_t timeout_ns;               /* when --timeout ends the cell */
     uint64_t gone_ns;                  /* killed processes that live longer are left behind */
-    uint64_t interrupted_ns;           /* when the user's first interrupt came */
-    bool listed;                       /* the ranks that hang were named */
-    bool patient;                      /* ranks that were formatting a traceback got more time */
+    uint64_t callbacks_ns;   /* since then it waits for callbacks of widgets on its ranks */
+    uint64_t interrupted_ns; /* when the user's first interrupt came */
+    bool listed;             /* the ranks that hang were named */
+    bool patient;            /* ranks that were formatting a traceback got more time */
 };
 
 static uint64_t grace(const struct cell *c)
@@ -49,7 +50,7 @@ int stop_init(struct cell *c)
     if (!t)
         return -1;
     t->alike_ns = t->alike_limit_ns = t->disconnect_ns = t->kill_ns = t->list_ns = t->timeout_ns =
-        t->gone_ns = NEVER;
+        t->gone_ns = t->callbacks_ns = NEVER;
     return 0;
 }
 
@@ -268,8 +269,8 @@ static void cut_connections(struct cell *c)
 static void put_off(struct cell *c, uint64_t ns)
 {
     struct stop_timers *t = c->stop.timers;
-    uint64_t *const due[] = { &t->alike_ns, &t->disconnect_ns, &t->kill_ns,
-                              &t->list_ns,  &t->timeout_ns,    &t->gone_ns };
+    uint64_t *const due[] = { &t->alike_ns,   &t->disconnect_ns, &t->kill_ns,     &t->list_ns,
+                              &t->timeout_ns, &t->gone_ns,       &t->callbacks_ns };
 
     c->stop.stood_ns += ns;
     disconnect_put_off(c, ns);
@@ -284,7 +285,6 @@ void stop_put_off(struct notebook *nb, uint64_t ns)
         return;
     CELLS_EACH (c, nb)
         put_off(c, ns);
-    nb->comms.cell_ns += ns; /* since then a cell waits for a callback of a widget */
 }
 
 uint64_t stop_due(const struct cell *c)
@@ -324,4 +324,25 @@ void stop_stack(struct cell *c, uint32_t worker, struct slice text)
         if (c->member[k].state == MEMBER_RUNNING && !c->member[k].stack)
             return;
     list_and_kill(c);
+}
+
+/* ---- callbacks of widgets that ranks run, while the cell waits for them ---- */
+
+static void callback_is_late(void *cell, unsigned rank, unsigned seconds)
+{
+    output_note(cell,
+                "a widget's callback has run for %u s on rank %u, and this cell waits for it: "
+                "it is interrupted",
+                seconds, rank);
+}
+
+uint64_t stop_callbacks_due(const struct cell *c)
+{
+    return comm_routes_look_due(c->nb, c->stop.timers->callbacks_ns);
+}
+
+void stop_callbacks_tick(struct cell *c, uint64_t now)
+{
+    (void)now;
+    comm_routes_look(c->nb, &c->stop.timers->callbacks_ns, &c->to, callback_is_late, c);
 }

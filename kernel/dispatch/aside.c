@@ -63,7 +63,7 @@ static bool stops_ranks_of(const struct cell *c, struct slice code)
 bool aside_interrupt(struct notebook *nb)
 {
     struct request *r = nb->home.executing ? NULL : queue_first(&nb->queue);
-    const struct cell *call = nb->calls;
+    const struct cell *call = nb->calls.first;
 
     CELLS_EACH (c, nb)
         if (can_end(c) && !c->script_group &&
@@ -79,10 +79,14 @@ struct request *aside_take_waiting(struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
 
-    if (!r || nb->home.executing || !nb->cells || !cell_is_ours(r))
+    bool some = false;
+
+    if (!r || nb->home.executing || !cell_is_ours(r))
         return NULL;
-    CELLS_EACH (c, nb)
-        if (!can_end(c))
+    CELLS_EACH (c, nb) {
+        if (!(c->from.call_flags & CALL_ASIDE) || aside_is_of_subshell(c))
             return NULL;
-    return queue_take(&nb->queue);
+        some = some || can_end(c);
+    }
+    return some ? queue_take(&nb->queue) : NULL;
 }

@@ -10,6 +10,33 @@ bool cell_is_ours(struct request *r)
     return plan_peek(text_slice(request_content(r), "code"), &line) == 1;
 }
 
+/* Has it options that change the group? */
+static bool changes_group(const struct plan *p)
+{
+    return p->n == PLAN_N_GPU || p->per_node || p->init || p->env || p->fresh || p->beside ||
+           p->on || p->gpus || p->own_gpus || p->no_gpu || p->share;
+}
+
+char *cell_named_ranks(struct slice text, unsigned *n)
+{
+    struct err err = { "" };
+    struct slice line;
+    struct plan p;
+    char *ranks = NULL;
+
+    if (plan_peek(text, &line) != 1 || slice_has(line, '{') || slice_has(line, '$') ||
+        plan_parse(text, line, &p, &err) < 0)
+        return NULL; /* an error is shown when the cell begins */
+    if ((p.kind == PLAN_DISTRIBUTE || p.kind == PLAN_PUSH || p.kind == PLAN_PULL) &&
+        !changes_group(&p)) {
+        *n = p.n;
+        ranks = p.ranks;
+        p.ranks = NULL;
+    }
+    plan_release(&p);
+    return ranks;
+}
+
 static struct cell *cell_create(struct notebook *nb, const struct request *r, struct slice text)
 {
     struct cell *c = calloc(1, sizeof *c);
@@ -65,6 +92,15 @@ void cell_destroy(struct cell *c)
     free(c);
 }
 
+void cell_enter(struct notebook *nb, struct cell *c)
+{
+    c->from.overlaps = nb->cells != NULL;
+    for (unsigned k = 0; !nb->cells && k < nb->group->size; k++)
+        nb->group->rank[k].turns = 0;
+    cell_append(&nb->cells, c);
+    cell_steps_begin(c);
+}
+
 void cell_begin(struct notebook *nb, struct request *r, unsigned count)
 {
     struct cell *c = cell_create(nb, r, text_slice(request_content(r), "code"));
@@ -80,8 +116,7 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
     c->from.stop_on_error = request_flag(r, "stop_on_error", true);
     c->from.silent = request_flag(r, "silent", false);
     c->from.store = !c->from.silent && request_flag(r, "store_history", true);
-    cell_append(&nb->cells, c);
-    cell_steps_begin(c);
+    cell_enter(nb, c);
 }
 
 /* ---- a call of home ---- */
@@ -97,25 +132,6 @@ static int take_function(struct cell *c, const struct span *m)
     if (m->v[F_CALL_NAMES].s.n)
         prepare_take_captured(c, m->v[F_CALL_NAMES].s, m->v[F_CALL_WARNINGS].s);
     return 0;
-}
-
-/* Notes the ranks of a call that takes the world as it is. */
-static void note_ranks(struct cell *c)
-{
-    const struct slice text = slice_of(c->from.text, c->from.text_size);
-    struct err err = { "" };
-    struct plan p;
-    struct slice line;
-
-    if (plan_peek(text, &line) != 1 || plan_parse(text, line, &p, &err) < 0)
-        return; /* it fails when it begins */
-    if (p.kind == PLAN_DISTRIBUTE && p.n != PLAN_N_GPU && !p.per_node && !p.init && !p.env &&
-        !p.fresh && !p.beside && !p.on && !p.gpus && !p.own_gpus && !p.no_gpu && !p.share) {
-        c->from.n = p.n;
-        c->from.ranks = p.ranks;
-        p.ranks = NULL;
-    }
-    plan_release(&p);
 }
 
 struct cell *cell_of_call(struct notebook *nb, const struct span *m)
@@ -136,7 +152,7 @@ struct cell *cell_of_call(struct notebook *nb, const struct span *m)
         a = nb->home.executing;
     c->from.count = a ? a->count : nb->count;
     c->from.stdin_allowed = a && request_flag(a->r, "allow_stdin", true);
-    note_ranks(c);
+    c->from.ranks = cell_named_ranks(m->v[F_CALL_TEXT].s, &c->from.n);
     return c;
 }
 

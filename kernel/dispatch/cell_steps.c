@@ -165,6 +165,7 @@ static const struct {
     { step_due, step_tick, false, true },
     { room_due, room_tick, false, true },
     { live_due, live_tick, false, true },
+    { stop_callbacks_due, stop_callbacks_tick, true, false },
     { stop_due, stop_tick, false, false },
     { disconnect_due, disconnect_tick, false, false },
     { stop_killed_due, left_behind_tick, false, false },

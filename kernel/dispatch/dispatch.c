@@ -9,23 +9,16 @@
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
 
-/* ---- cells, one after the other ---- */
-
-/* The cell for which callbacks of widgets are looked at: they are on ranks that it waits for. */
-static struct cell *waits_for_callbacks(const struct notebook *nb)
-{
-    return debugger_stops(nb) ? NULL : nb->cells;
-}
+/* ---- which cell is next ---- */
 
 static void set_timer(struct notebook *nb)
 {
-    const struct cell *waits = waits_for_callbacks(nb);
     const uint64_t due[] = { pace_due_ns(nb->home.pace),
                              where_due(nb),
                              table_calls_due(nb),
                              question_due(nb),
                              prompts_due(nb),
-                             comm_routes_due(nb, waits ? waits->id : 0),
+                             comm_routes_due(nb),
                              comm_told_due(nb),
                              debugger_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER };
@@ -89,7 +82,7 @@ static bool may_begin(const struct notebook *nb)
 
     if (nb->over || nb->home.executing || !r)
         return false;
-    return !nb->cells || (asides_alone(nb) && !cell_is_ours(r));
+    return !nb->cells || (asides_alone(nb) && (!cell_is_ours(r) || calls_leave_room(nb, r)));
 }
 
 /* What a subshell runs on ranks is a call of its thread's. */
@@ -105,7 +98,8 @@ static void subshells_go_on(struct notebook *nb)
         }
 }
 
-/* Does home's cell wait for a cell on ranks? A call of a thread says nothing of home's cell. */
+/* Does the main shell wait for a cell on ranks? A call of a thread says nothing of the main shell.
+ */
 static bool waits_for_ranks(const struct notebook *nb)
 {
     CELLS_EACH (c, nb)
@@ -179,12 +173,22 @@ static bool interrupt_waiting_cell(struct notebook *nb)
     return true;
 }
 
-/* If home runs a cell, an interrupt ends that cell, and not a call for which home does not wait. It
- * always ends a subshell's call. It ends what subshells run at home only if nothing else runs. */
+/* Does the interrupt end this cell on ranks? If the main shell runs a cell, at home or on ranks,
+ * the interrupt is for that one, and not for calls for which home does not wait. But the second one
+ * is also for calls of the threads that the cell at home has started, since it may wait for them.
+ * An interrupt always ends a subshell's call. */
+static bool is_interrupted(const struct notebook *nb, const struct cell *c)
+{
+    const struct asked *at_home = nb->home.executing;
+
+    if (!(c->from.call_flags & CALL_ASIDE) || aside_is_of_subshell(c))
+        return true;
+    return at_home ? at_home->interrupted && c->from.asker == at_home->cell : !waits_for_ranks(nb);
+}
+
+/* It ends what subshells run at home only if nothing else runs. */
 void dispatch_interrupt(struct notebook *nb)
 {
-    const bool main_waits = nb->cells && (!nb->home.executing || waits_for_ranks(nb));
-
     stop_put_off(nb, debugger_interrupt(nb));
     calls_interrupt(nb);
     comm_routes_interrupt(nb);
@@ -193,10 +197,13 @@ void dispatch_interrupt(struct notebook *nb)
         return;
     }
     CELLS_EACH (c, nb)
-        if (!nb->home.executing || !(c->from.call_flags & CALL_ASIDE) || aside_is_of_subshell(c))
+        if (is_interrupted(nb, c))
             stop_by_interrupt(c);
-    if (!main_waits && !interrupt_main(nb) && !nb->cells)
+    if ((nb->home.executing ? !waits_for_ranks(nb) : !nb->cells) && !interrupt_main(nb) &&
+        !nb->cells)
         subshells_interrupt(nb);
+    if (nb->home.executing)
+        nb->home.executing->interrupted = true;
     take_next(nb);
 }
 
@@ -428,17 +435,8 @@ void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
     take_next(nb);
 }
 
-static void callback_is_late(void *cell, unsigned rank, unsigned seconds)
-{
-    output_note(cell,
-                "a widget's callback has run for %u s on rank %u, and this cell waits for it: "
-                "it is interrupted",
-                seconds, rank);
-}
-
 void dispatch_tick(struct notebook *nb)
 {
-    struct cell *waits;
     struct err err = { "" };
 
     if ((nb->home.omit && omit_tick(nb->home.omit) < 0) || pace_tick(nb->home.pace, &err) < 0)
@@ -453,8 +451,6 @@ void dispatch_tick(struct notebook *nb)
     prompts_tick(nb);
     comm_output_tick(nb);
     comm_told_tick(nb);
-    if ((waits = waits_for_callbacks(nb)))
-        comm_routes_look(nb, waits->id, &waits->to, callback_is_late, waits);
     stop_put_off(nb, debugger_tick(nb));
     take_next(nb);
 }

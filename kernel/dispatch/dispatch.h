@@ -1,5 +1,5 @@
-/* dispatch.h - runs the cells of one notebook, one after the other, at home or on ranks, and
- * handles the loss of home, ranks and nodes. Everything is sent through cell_ops. */
+/* dispatch.h - runs the cells of one notebook at home or on ranks, and handles the loss of home,
+ * ranks and nodes. Everything is sent through cell_ops. */
 #ifndef KERNEL_DISPATCH_DISPATCH_H
 #define KERNEL_DISPATCH_DISPATCH_H
 

@@ -27,7 +27,7 @@ static void awaits(struct notebook *nb, const struct span *m)
 static void input(struct notebook *nb, const struct span *m)
 {
     const struct asked *a = home_asked(nb, m->cell);
-    const struct cell *c = nb->cells;
+    const struct cell *client = cell_of_client(nb), *c = client ? client : nb->cells;
     const struct request *r = a && a->subshell       ? a->r
                               : nb->home.executing   ? nb->home.executing->r
                               : c && c->from.request ? c->from.request
@@ -115,7 +115,7 @@ static void home_gone(struct notebook *nb, const json_t *error)
  * cell that runs on ranks. If no cell runs, the next one shows it as well. */
 static void tell_gone(struct notebook *nb, const char *line)
 {
-    const struct cell *c = nb->cells && !nb->cells->from.is_call ? nb->cells : NULL;
+    const struct cell *c = cell_of_client(nb);
 
     if (!c && !nb->home.executing)
         (void)home_keep(nb, 2, slice_text(line));

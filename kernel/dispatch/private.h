@@ -27,7 +27,11 @@ uint64_t cell_steps_due(const struct cell *c);
 
 /* ---- cell_begin.c ---- */
 bool cell_is_ours(struct request *r);
+/* The --ranks of a cell that takes the group as it is, and its -n (0: not given). The caller frees
+ * them. NULL: another cell, it names none, or memory is out. */
+char *cell_named_ranks(struct slice text, unsigned *n);
 void cell_begin(struct notebook *nb, struct request *r, unsigned count);
+void cell_enter(struct notebook *nb, struct cell *c); /* it runs from now on */
 /* The cell of a CALL; it does not begin. The caller owns it. NULL: memory is out. */
 struct cell *cell_of_call(struct notebook *nb, const struct span *m);
 void cell_drop_returns(struct notebook *nb); /* calls that run send home no RETURN */
@@ -35,8 +39,11 @@ void cell_destroy(struct cell *c);           /* NULL is fine */
 
 /* ---- calls.c ---- */
 void calls_add(struct notebook *nb, const struct span *m);
-/* Begins the next one, if ranks run no cell, or none of its ranks does; false: none can begin. */
+/* Begins the next one if no cell runs on ranks, or if those that run use none of its ranks. false:
+ * none can begin. */
 bool calls_begin(struct notebook *nb);
+/* May this cell of a client begin beside the calls that run? */
+bool calls_leave_room(const struct notebook *nb, struct request *r);
 void calls_interrupt(struct notebook *nb);          /* those that wait end with KeyboardInterrupt */
 void calls_end(struct notebook *nb, uint64_t call); /* one that waits or runs */
 /* Home is gone: calls that wait are dropped, and those that run send it no RETURN. */
@@ -64,11 +71,11 @@ void table_calls_drop(struct notebook *nb); /* home, which waits for them, is go
 /* ---- from_home.c ---- */
 void pass_comms(struct notebook *nb); /* sends those that wait in the queue to home now */
 void from_home(struct notebook *nb, const struct span *m);
-/* Home has ended: fails the cell on ranks if it waits for home. Returns the error for home's open
+/* Home has ended: fails the cells on ranks that wait for home. Returns the error for home's open
  * requests, which the caller passes to home_fail() and frees. NULL: memory is out. */
 json_t *from_home_exited(struct notebook *nb, const struct span *m);
-/* The same when home ended with its agent. Call from_home_tell_lost() first, while the cell on
- * ranks is there: a line says that home's variables are gone, if it had any. */
+/* The same when home ended with its agent. Call from_home_tell_lost() first, while the cells on
+ * ranks are there: a line says that home's variables are gone, if it had any. */
 json_t *from_home_lost(struct notebook *nb, const char *why);
 void from_home_tell_lost(struct notebook *nb);
 

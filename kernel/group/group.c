@@ -365,21 +365,24 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The numbers of the missed cells, in the order in which the cells ran; returns how many. */
-static size_t find_missed(const struct group *g, const struct rank *r, json_int_t *number)
+static size_t find_missed(const struct group *g, const struct rank *r, unsigned now,
+                          json_int_t *number)
 {
     unsigned stretch = 0;
     size_t n = 0;
 
     for (unsigned at = 0; at < json_array_size(g->cells); at++) {
+        const json_int_t cell = json_integer_value(json_array_get(g->cells, at));
+
         while (stretch < r->n_ran && at >= r->ran[stretch].first + r->ran[stretch].n)
             stretch++;
-        if (stretch == r->n_ran || at < r->ran[stretch].first)
-            number[n++] = json_integer_value(json_array_get(g->cells, at));
+        if (cell != (json_int_t)now && (stretch == r->n_ran || at < r->ran[stretch].first))
+            number[n++] = cell;
     }
     return n;
 }
 
-int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
+int rank_missed(const struct group *g, const struct rank *r, unsigned now, struct buf *out)
 {
     json_int_t *number = calloc(json_array_size(g->cells) + 1, sizeof *number);
     size_t n, k, first = 0;
@@ -387,7 +390,7 @@ int rank_missed(const struct group *g, const struct rank *r, struct buf *out)
 
     if (!number)
         return -1;
-    n = find_missed(g, r, number);
+    n = find_missed(g, r, now, number);
     qsort(number, n, sizeof *number, by_number); /* cells of subshells run between others */
     for (k = 1; k <= n && rc == 0; k++)
         if (k == n || number[k] > number[k - 1] + 1) {

@@ -16,6 +16,7 @@
 #define EQUAL_NS    (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
 #define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
 #define PARTIAL_MAX 8192u             /* bytes; a longer start of a line does not wait */
+#define SHARED_MAX  ((size_t)1 << 20) /* the same, if others show lines, too */
 #define BAR_MAX     65536u            /* bytes; a longer row is not a progress bar */
 #define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
 #define ROW_NS      (250 * NS_PER_MS) /* a bar's finished row waits so long for nested bars below */
@@ -31,14 +32,13 @@ struct merge {
     struct line_queue queues[2]; /* by stream */
     struct source **sources;     /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
-    struct source *first, *last; /* sources whose partial or frame waits, oldest first */
-    size_t partial_bytes;        /* of partials and frames */
-    struct buf room;             /* repaired text of one call, or the bars */
-    struct buf bare;             /* text of one call without a terminal's modes */
-    bool bars_changed;
-    bool bars_shown; /* the last report was not empty */
-    uint64_t bars_next_ns;
-    uint64_t rows_due_ns; /* when bars' finished rows become lines; UINT64_MAX: none waits */
+    struct source *first, *last;       /* sources whose partial or frame waits, oldest first */
+    size_t partial_bytes, partial_max; /* of partials and frames; of one partial */
+    unsigned starts;                   /* flags of the start of a line that is shown; 0: none is */
+    /* of one call: repaired text, or the bars; text without a terminal's modes */
+    struct buf room, bare;
+    bool bars_changed, bars_shown;      /* since the last report; it was not empty */
+    uint64_t bars_next_ns, rows_due_ns; /* UINT64_MAX: no finished row of a bar waits */
 };
 
 static int no_memory(struct err *err)
@@ -69,17 +69,18 @@ struct merge *merge_create(enum plan_merge mode, const struct ranks *world,
         no_memory(err);
         return NULL;
     }
-    m->clock = clock;
-    m->out = out;
-    m->mode = mode;
-    if (mode == PLAN_RANK0 || (mode != PLAN_PANEL && ranks_count(world) == 1 && !out.label_one))
+    *m = (struct merge){ .clock = clock,
+                         .out = out,
+                         .mode = mode,
+                         .words = world->words,
+                         .sources_n = (size_t)world->words * 128,
+                         .rows_due_ns = UINT64_MAX };
+    m->passthrough.rank = -1;
+    if (mode == PLAN_RANK0 || (mode != PLAN_PANEL && !out.shared && ranks_count(world) == 1))
         m->passthrough.rank = ranks_next(world, 0);
-    else
-        m->passthrough.rank = -1;
+    m->starts = out.shared ? 0 : LINE_OPEN;
+    m->partial_max = out.shared ? SHARED_MAX : PARTIAL_MAX;
     m->labelled = m->passthrough.rank < 0 && (mode == PLAN_FOLD || mode == PLAN_PREFIX);
-    m->words = world->words;
-    m->rows_due_ns = UINT64_MAX;
-    m->sources_n = (size_t)world->words * 128;
     if (build(m, world) < 0) {
         merge_destroy(m);
         no_memory(err);
@@ -208,7 +209,7 @@ static int put_partial(struct merge *m, struct source *s, uint64_t now)
 
     if (!s->partial.n)
         return put_frame(m, s, now);
-    rc = put(m, s, buf_slice(&s->partial), bare ? LINE_BARE : LINE_OPEN,
+    rc = put(m, s, buf_slice(&s->partial), bare ? LINE_BARE : m->starts,
              small ? s->since_ns + EQUAL_NS : now, now);
     partial_clear(m, s);
     return rc;
@@ -223,8 +224,9 @@ static int partial_add(struct merge *m, struct source *s, struct slice text, uin
     m->partial_bytes += text.n;
     if (screen_colours(buf_slice(&s->partial)))
         return 0; /* it is invisible, so it can wait for what follows */
-    queue(m, s, now);
-    if (s->partial.n > PARTIAL_MAX || (s->open && show_is_open(&m->show, s->stream, s->rank)))
+    if (m->starts)
+        queue(m, s, now);
+    if (s->partial.n > m->partial_max || (s->open && show_is_open(&m->show, s->stream, s->rank)))
         return put_partial(m, s, now);
     return 0;
 }

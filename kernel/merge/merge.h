@@ -10,7 +10,7 @@
  *   rank0   only rank 0's lines, without label
  *   raw     every rank's lines, without label
  *   panel   as raw, also for one rank: its progress bars are drawn here, for a tab (panel.h)
- * A world of one rank has labels only if `label_one` asks for them. */
+ * A world of one rank has no labels, unless `shared` is set. */
 #ifndef KERNEL_MERGE_MERGE_H
 #define KERNEL_MERGE_MERGE_H
 
@@ -18,6 +18,9 @@
 #include "base/ranks.h"
 #include "magics/plan.h"
 #include "protocol/span_flags.h"
+
+#define MERGE_SHARED_MAX                                                                           \
+    ((size_t)1 << 20) /* bytes of a line whose end is waited for; see `shared` */
 
 struct merge;
 
@@ -29,7 +32,9 @@ struct merge_out {
      * final state. */
     int (*progress)(void *arg, struct slice text, bool done);
     void *arg;
-    bool label_one; /* the lines of fold and prefix are labelled also if there is only one rank */
+    /* Others show lines at the same place. So lines of fold and prefix have labels also if there is
+     * only one rank, and no line is shown before its end. */
+    bool shared;
 };
 
 /* world: the ranks that run the cell (copied). A line that all of them have printed need not wait.

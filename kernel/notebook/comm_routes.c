@@ -171,15 +171,15 @@ static bool is_served(const struct notebook *nb, const struct comm_told *t)
            (r->state != RANK_BUSY || t->sent_ns <= r->since_ns);
 }
 
-void comm_routes_look(struct notebook *nb, uint64_t cell, const struct ranks *to, comm_late_f late,
-                      void *arg)
+void comm_routes_look(struct notebook *nb, uint64_t *since_ns, const struct ranks *to,
+                      comm_late_f late, void *arg)
 {
-    struct comm_list *l = &nb->comms;
     const uint64_t now = notebook_now(nb);
+    const bool waits = *since_ns != NEVER;
 
-    if (!l->told || (l->cell == cell && now < l->cell_ns + CALLBACK_LIMIT_NS))
+    if (!nb->comms.told || (waits && now < *since_ns + CALLBACK_LIMIT_NS))
         return;
-    for (struct comm_told *t = l->cell == cell ? l->told : NULL; t; t = t->next) {
+    for (struct comm_told *t = waits ? nb->comms.told : NULL; t; t = t->next) {
         const struct rank *r = notebook_rank(nb, t->worker, NULL);
 
         if (t->late || !r || !ranks_has(to, r->number) || !is_served(nb, t))
@@ -188,20 +188,20 @@ void comm_routes_look(struct notebook *nb, uint64_t cell, const struct ranks *to
         interrupt(nb, t);
         late(arg, r->number, (unsigned)((now - t->sent_ns) / NS_PER_S));
     }
-    l->cell = cell;
-    l->cell_ns = now;
+    *since_ns = now;
 }
 
-uint64_t comm_routes_due(const struct notebook *nb, uint64_t cell)
+uint64_t comm_routes_look_due(const struct notebook *nb, uint64_t since_ns)
+{
+    return !nb->comms.told ? NEVER : since_ns != NEVER ? since_ns + CALLBACK_LIMIT_NS : 0;
+}
+
+uint64_t comm_routes_due(const struct notebook *nb)
 {
     const struct comm_list *l = &nb->comms;
-    uint64_t due = l->closing ? comms_slot_ns(l->table) : comms_due_ns(l->table);
+    const uint64_t due = l->closing ? comms_slot_ns(l->table) : comms_due_ns(l->table);
 
-    if (due != NEVER && nb->page && l->full)
-        due = page_due_ns(nb->page);
-    if (!cell || !l->told)
-        return due;
-    return clock_earlier(due, l->cell == cell ? l->cell_ns + CALLBACK_LIMIT_NS : 0);
+    return due != NEVER && nb->page && l->full ? page_due_ns(nb->page) : due;
 }
 
 /* ---- which process ---- */

@@ -38,6 +38,7 @@ struct asked {
     bool execute;
     bool stop_on_error;
     bool silent;
+    bool interrupted; /* while it ran; dispatch.c */
     unsigned count;
 };
 
@@ -122,6 +123,13 @@ struct home {
     unsigned recent_at;
 };
 
+/* Calls of home that wait. */
+struct call_list {
+    struct cell *first; /* owned, the oldest first */
+    uint64_t held_ns;   /* since then something that needs more ranks holds them back; 0: nothing */
+    unsigned most;      /* the highest `turns` of a rank then */
+};
+
 /* What is answered while another cell runs. */
 struct meanwhile_list {
     struct where *where; /* owned: `%ranks where`, until ranks have sent their stacks */
@@ -170,7 +178,6 @@ struct comm_list {
                                  NULL */
     struct request *closes;   /* owned reference: the parent of the messages that tell it */
     struct comm_told *told;   /* owned, in the order in which they were sent */
-    uint64_t cell, cell_ns;   /* the cell that waits for a rank's answer, and since when */
 };
 
 /* The next free numbers; lookup.c. */
@@ -201,7 +208,7 @@ struct notebook {
     /* owned: the cells that run on ranks now, the oldest first; nearly always there is at most one.
      * cell_begin.c and calls.c add them, finish.c removes them */
     struct cell *cells;
-    struct cell *calls; /* owned: calls of home that wait, the oldest first */
+    struct call_list calls;
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
     struct group *group;
@@ -370,12 +377,13 @@ void comm_told_flush(struct comm_told *t);
 void comm_told_tick(struct notebook *nb);
 uint64_t comm_told_due(const struct notebook *nb);
 void comm_routes_interrupt(struct notebook *nb); /* the callbacks that ranks run */
-/* A cell wants to run on these ranks: interrupts callbacks for which it has waited too long. */
+/* A cell wants to run on these ranks: interrupts callbacks for which it has waited too long.
+ * *since_ns: the cell's; NEVER at first. */
 typedef void (*comm_late_f)(void *arg, unsigned rank, unsigned seconds);
-void comm_routes_look(struct notebook *nb, uint64_t cell, const struct ranks *to, comm_late_f late,
-                      void *arg);
-/* when comm_output_tick() or comm_routes_look() has work; cell 0: none runs on ranks */
-uint64_t comm_routes_due(const struct notebook *nb, uint64_t cell);
+void comm_routes_look(struct notebook *nb, uint64_t *since_ns, const struct ranks *to,
+                      comm_late_f late, void *arg);
+uint64_t comm_routes_look_due(const struct notebook *nb, uint64_t since_ns);
+uint64_t comm_routes_due(const struct notebook *nb); /* when comm_output_tick() has work */
 void comm_routes_release(struct notebook *nb);
 
 /* ---- comm_output.c ---- */

@@ -234,12 +234,15 @@ static const struct member *find_elsewhere(const struct cell *c, const struct me
 static int add_absent(const struct cell *c, struct buf *out)
 {
     struct ranks some = RANKS_INIT;
+    bool others = false;
     size_t n;
     int rc = 0;
 
     for (unsigned k = 0; rc == 0 && k < c->group->size; k++)
-        if (rank_alive(&c->group->rank[k]) && !ranks_has(&c->to, k))
+        if (rank_alive(&c->group->rank[k]) && !ranks_has(&c->to, k)) {
             rc = ranks_add(&some, k);
+            others = others || cell_on(c->nb, c->group->rank[k].worker);
+        }
     n = ranks_count(&some);
     if (rc == 0 && n) {
         rc = buf_add_text(out, "; ");
@@ -248,6 +251,8 @@ static int add_absent(const struct cell *c, struct buf *out)
                     : buf_add_text(out, n > 1 ? " don't run this cell" : " does not run this cell");
         if (rc == 0 && ranks_next(&some, 0) >= (long)c->world)
             rc = buf_addf(out, ", whose world has %u", c->world);
+        if (rc == 0 && others)
+            rc = buf_add_text(out, ", but other calls run");
     }
     ranks_release(&some);
     return rc < 0 ? rc : buf_add_text(out, "");
@@ -411,7 +416,7 @@ void hang_tick(struct cell *c, uint64_t now)
 
     if (now < hang_due(c))
         return;
-    if (prompts_wait(c->nb)) {
+    if (prompts_wait(c)) {
         hang_put_off(c);
         return;
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 # meet() ends well only if four run at the same time: each waits for the others.
@@ -59,15 +61,32 @@ def test_each_has_its_own_error_and_its_own_variables(four):
     assert four.ok("cellspan.group().pull('mine', ranks=0), cellspan.group().pull('mine', ranks=3)").value == "(0, 3)"
 
 
-def test_they_run_beside_a_cell_of_the_notebook(four, gate):
-    four.ok("t = threading.Thread(target=lambda: [cellspan.run(abs, -k, ranks=1) for k in range(50)]); go = threading.Event()\n"
-            "def begin(): go.wait(); t.start()\nthreading.Thread(target=begin).start()")
+def test_they_run_beside_a_cell_of_the_notebook(four, gate, tmp_path):
+    go, made = tmp_path / "go", tmp_path / "made"
+    four.ok("def work():\n    while not os.path.exists(%r): time.sleep(0.02)\n    found = [cellspan.run(abs, -k, ranks=1) for k in range(50)]\n"
+            "    open(%r, 'w').write(str(sum(found)))\nt = threading.Thread(target=work); t.start()" % (str(go), str(made)))
     cell = four.start("%%distribute -r 0\nprint('begun')\n" + gate.code + "'held'")
     four.wait_shown(cell, "begun")
-    four.ok("%ranks where")  # is answered at once
+    go.touch()
+    assert four.until(lambda: made.exists() and made.read_text() == "1225", 60) and not cell.ended
     gate.open()
     assert four.wait(cell).assert_ok().value == "'held'"
-    assert four.ok("go.set(); time.sleep(0.1); t.join(60); t.is_alive()").value == "False"
+
+
+def test_a_cell_of_the_notebook_runs_beside_them(four, gate):
+    cell = four.ok("def held():\n    print('runs', flush=True)\n    " + gate.code.replace("\n", "\n    ") + "return 'held'\n"
+                   "x = 5; got = []; t = threading.Thread(target=lambda: got.append(cellspan.run(held, ranks='0-1'))); t.start()")
+    assert four.until(lambda: cell.stdout.count("runs") == 2 or "[0-1] runs" in cell.stdout), cell.shown
+    assert four.ok("%%distribute -r 2-3 --gather\nx += int(os.environ['RANK'])\nx").value == "[7, 8]"
+    assert four.ok("%pull x -r 3\n").stdout == "" and four.ok("x, got").value == "(8, [])"
+    slow = four.start("%%distribute -r 3\nprint('begun')\ntime.sleep(600)")
+    four.wait_shown(slow, "begun")
+    four.control("interrupt_request")
+    four.wait(slow).assert_error("KeyboardInterrupt")
+    waits = four.start("%%distribute --gather\nx")
+    assert not four.until(lambda: waits.ended, 0.5) and "[0-1] held" in four.ok("%ranks where").shown
+    gate.open()
+    assert four.wait(waits).assert_ok().value == "[8, 8, 7, 8]" and four.ok("t.join(60); got").value == "['held']"
 
 
 def test_a_cell_of_the_notebook_gets_its_turn(four):
@@ -93,6 +112,39 @@ def test_a_subshells_cell_on_other_ranks(four, gate):
     assert sub.ok("%%distribute -r 3\nimport os\nos.environ['RANK']").value == "'3'" and not main.ended
     gate.open()
     assert four.wait(main).assert_ok().value == "'main'"
+
+
+def test_their_lines_are_whole(four):
+    cell = four.ok("def dots(r):\n    for _ in range(8): print('.', end='', flush=True); time.sleep(0.06)\n    print('end', r, end='')\n"
+                   "together(lambda r: cellspan.run(dots, r, ranks=r))\nprint()")
+    assert sorted(cell.stdout.split()) == sorted(" ".join("[%d] ........end %d" % (r, r) for r in range(4)).split()), cell.stdout
+    assert {line for line in cell.stdout.splitlines() if line} == {"[%d] ........end %d" % (r, r) for r in range(4)}
+
+
+def test_the_second_interrupt_of_a_cell_ends_the_calls_of_its_threads(four):
+    four.ok("def slow():\n    print('runs', flush=True); time.sleep(600)\n"
+            "background = threading.Thread(target=lambda: caught(lambda: cellspan.run(meet, 0, 'never', ranks=3))); background.start()")
+    cell = four.start("with ThreadPoolExecutor(3) as pool: list(pool.map(lambda r: cellspan.run(slow, ranks=r), range(3)))")
+    assert four.until(lambda: cell.stdout.count("runs") == 3), cell.shown
+    for _ in range(2):
+        four.control("interrupt_request")
+    assert four.wait(cell).ename == "KeyboardInterrupt"
+    assert four.ok("background.is_alive()").value == "True", "a call of an earlier cell goes on"
+    four.control("interrupt_request")
+    four.ok("background.join(60)")
+
+
+def test_an_interrupt_ends_calls_that_wait_for_each_other(four):
+    four.ok("def sums(x=1):\n    import torch, torch.distributed as dist\n    if not dist.is_initialized(): dist.init_process_group('gloo')\n"
+            "    t = torch.ones(1) * x; dist.all_reduce(t); return int(t)\ncellspan.run(sums)")
+    four.ok("def hangs(r):\n    global mine\n    mine = r; print('runs', flush=True)\n    return time.sleep(600) if r == 0 else sums()\n"
+            "ts = [threading.Thread(target=lambda r=r: caught(lambda: cellspan.run(hangs, r, ranks=r))) for r in range(4)]")
+    cell = four.ok("[t.start() for t in ts]; None")
+    assert four.until(lambda: cell.stdout.count("runs") == 4), cell.shown
+    time.sleep(0.5)  # so that they are in the collective
+    four.control("interrupt_request")
+    assert four.ok("[t.join(60) for t in ts]; cellspan.group().pull('mine')").value == "[0, 1, 2, 3]", "no rank was killed"
+    assert four.ok("cellspan.run(sums, 2)").value == "8"
 
 
 def test_an_interrupt_ends_all_of_them_if_home_runs_nothing(four):

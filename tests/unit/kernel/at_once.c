@@ -43,14 +43,29 @@ static unsigned cells(const struct world *w)
 }
 
 /* The rank's DONE of this call. */
-static void ends(struct world *w, uint64_t call, uint32_t worker)
+static void ends_with(struct world *w, uint64_t call, uint32_t worker, uint64_t flags)
 {
     struct span m = { .kind = SPAN_DONE, .cell = running(w, call) ? running(w, call)->id : 0 };
 
     m.v[F_DONE_STATUS].s = slice_text("ok");
     m.v[F_DONE_CONTENT].s = slice_text("{}");
     m.v[F_DONE_VALUE].s = slice_text("one");
+    m.v[F_DONE_FLAGS].u64 = flags;
     say(w, worker, m);
+}
+
+static void ends(struct world *w, uint64_t call, uint32_t worker)
+{
+    ends_with(w, call, worker, 0);
+}
+
+/* Home has found that this cell reads no variables. */
+static void captured_by(struct world *w, uint64_t cell)
+{
+    struct span m = { .kind = SPAN_CAPTURED, .cell = cell };
+
+    m.v[F_CAPTURED_NAMES].s = slice_text("{\"names\": []}");
+    say(w, SPAN_WORKER_HOME, m);
 }
 
 static void prints(struct world *w, uint64_t call, uint32_t worker, const char *line)
@@ -137,6 +152,11 @@ static void some_run_alone(void)
         "%%distribute -r 1 --init",
         "%%distribute -r 1 --env A=1",
         "%%distribute -r 1 --no-gpu",
+        "%%distribute -r 1 --share",
+        "%%distribute -r 1 --gpus 1",
+        "%%distribute -r 1 -n gpu",
+        "%%distribute -r 1 --nproc-per-node 2",
+        "%%distribute -r 1 --on local",
         "%%distribute -r 9",
         "%%distribute -r 1 --no-such-option",
         "%ranks restart -r 1",
@@ -146,10 +166,12 @@ static void some_run_alone(void)
 
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
         open_with_two(&w, &clock);
+        call_on(&w, 5, "1");
+        ends(&w, 5, 3);
         call(&w, 9, lines[k], "{\"names\": []}");
         call_on(&w, 10, "1");
-        ok(cells(&w) == 2 && w.nb->calls, "%s waits until no other runs, and so does what follows",
-           lines[k]);
+        ok(cells(&w) == 2 && w.nb->calls.first,
+           "%s waits until no other runs, and so does what follows", lines[k]);
         world_close(&w);
     }
     open_with_two(&w, &clock);
@@ -189,10 +211,15 @@ static void a_rank_dies(void)
     ok(!running(&w, 7) && running(&w, 8) && sent(&w, "RankDied"),
        "a rank's death ends the call that runs on it, and no other");
     call_on(&w, 9, "1");
-    ok(!running(&w, 9), "the next call starts the rank again, so it waits until the others end");
+    ok(running(&w, 9) && !times(&w, "send START"), "calls on other ranks begin as before");
+    call_on(&w, 10, "0");
+    ends(&w, 9, 3);
+    call_on(&w, 11, "1");
+    ok(!running(&w, 10) && !running(&w, 11),
+       "one that has to start the rank waits until the others end, and holds back what follows");
     ends(&w, 8, 4);
     ends(&w, 8, 5);
-    ok(running(&w, 9) && logged(&w, "send START"), "then it begins");
+    ok(running(&w, 10) && logged(&w, "send START"), "then it begins");
     world_close(&w);
     open_with_two(&w, &clock);
     lost(&w, 2, "the cable is out");
@@ -224,14 +251,23 @@ static void prompts_stay(void)
     struct world w;
 
     open_with_two(&w, &clock);
-    asks(&w, 8, 4);
     asks(&w, 7, 2);
+    asks(&w, 8, 4);
+    ok(logged(&w, "ask [0] name? "), "the questions of several calls have labels");
     ends_call(&w, 7);
     ok(logged(&w, "send INTERRUPT 2\n") && !times(&w, "send INTERRUPT 4"),
        "an interrupt of one call reaches its ranks alone");
     pass(&w, 200 * NS_PER_MS);
     ok(logged(&w, "ask [2] name? "), "and the questions of others stay");
     world_close(&w);
+}
+
+/* The node has no connections to name. */
+static void says_ends(struct world *w, uint64_t call, unsigned node)
+{
+    const struct span m = { .kind = SPAN_ENDS, .cell = running(w, call)->id };
+
+    dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
 }
 
 static void connections_stay(void)
@@ -242,9 +278,21 @@ static void connections_stay(void)
     open_with_two(&w, &clock);
     ends_call(&w, 8);
     pass(&w, 2 * NS_PER_S);
-    said_ends(&w, 1, "");
-    ok(logged(&w, "send SEVER 4 5\n") && logged(&w, "send SEVER 3\n") && !times(&w, "SEVER 2"),
+    ok(times(&w, "send SEVER") == 2, "nodes are asked for the connections of a call that hangs");
+    says_ends(&w, 8, 1);
+    says_ends(&w, 8, 2);
+    ok(times(&w, "send SEVER 4 5\n") == 2 && times(&w, "send SEVER 3\n") == 2 &&
+           !times(&w, "SEVER 2"),
        "connections of ranks that run another call are not cut, those of idle ranks are");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    ends_call(&w, 7);
+    ends_call(&w, 8);
+    pass(&w, 2 * NS_PER_S);
+    says_ends(&w, 7, 1);
+    says_ends(&w, 7, 2);
+    ok(times(&w, "send SEVER 2 3\n") >= 2 && times(&w, "send SEVER 4 5\n") >= 2,
+       "if the other call is stopped, too, its ranks are among them: both may wait for each other");
     world_close(&w);
 }
 
@@ -258,14 +306,19 @@ static void clients_go_first(void)
     run(&w, "%%distribute\npass");
     call_on(&w, 9, "1");
     call_on(&w, 10, "0");
-    ok(cells(&w) == 2, "while a client's cell waits for ranks, no call begins");
+    pass(&w, NS_PER_S);
+    ok(running(&w, 9), "while a client's cell waits, calls for ranks that had fewer may begin: "
+                       "others may wait for them");
+    ends(&w, 9, 3);
+    call_on(&w, 9, "1");
+    ends(&w, 7, 2);
+    ok(cells(&w) == 1, "but only once, and no rank begins more than others had");
     ends(&w, 8, 4);
     ends(&w, 8, 5);
-    ends(&w, 7, 2);
     ok(cells(&w) == 1 && !w.nb->cells->from.is_call, "and then it is the client's turn");
     provide(&w);
     all_done(&w, 2, 5);
-    ok(running(&w, 9), "after it, that of the calls");
+    ok(running(&w, 10), "after it, that of the calls");
     world_close(&w);
     open_four(&w, &clock);
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
@@ -280,6 +333,59 @@ static void clients_go_first(void)
     world_close(&w);
 }
 
+static void clients_run_beside(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%%distribute -r 1-2\npass");
+    ok(cells(&w) == 2, "a client's cell waits for its ranks");
+    ends(&w, 8, 4);
+    ends(&w, 8, 5);
+    ok(cells(&w) == 2 && logged(&w, "send CAPTURE 1"), "and begins when no call uses them");
+    captured_by(&w, w.nb->cells->from.next->id);
+    ok(logged(&w, "send RUN 3\n") && times(&w, "send PORT") == 1, "in the same world");
+    run(&w, "%%distribute -r 3\npass");
+    ok(cells(&w) == 2, "a client's next cell waits for the one before it");
+    buf_clear(&w.log);
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 3 4\n") && !times(&w, "send INTERRUPT 2"),
+       "an interrupt is for the client's cell alone");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%pull x -r 1");
+    captured_by(&w, w.nb->cells->from.next->from.next->id);
+    ok(cells(&w) == 3 && logged(&w, "send FETCH 3\n"), "%%pull of a rank that is free");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%%distribute -r {rank}\npass");
+    ok(cells(&w) == 2, "a line that home has to expand waits");
+    world_close(&w);
+}
+
+static void home_goes_first(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    call(&w, 9, "%%distribute -r 1", CAPTURES_X);
+    run(&w, "1 + 1");
+    call(&w, 10, "%%distribute -r 1", CAPTURES_X);
+    call(&w, 11, "%%distribute -r 0", CAPTURES_X);
+    ends(&w, 7, 2);
+    ok(!w.nb->home.executing, "home's cell waits while a call begins");
+    packed(&w, running(&w, 9)->id, "");
+    ok(w.nb->home.executing && running(&w, 11),
+       "and begins before other calls do, so that they can't hold it up");
+    world_close(&w);
+}
+
 static void interrupts(void)
 {
     struct clock clock;
@@ -289,6 +395,8 @@ static void interrupts(void)
     dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 1") && !times(&w, "send INTERRUPT 2"),
        "an interrupt is for home's cell, while it runs");
+    dispatch_interrupt(w.nb);
+    ok(!times(&w, "send INTERRUPT 2"), "also a second one, if another cell has made the calls");
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 2\n") && logged(&w, "send INTERRUPT 4 5\n"),
@@ -308,6 +416,61 @@ static void interrupts(void)
     world_close(&w);
 }
 
+/* A widget of rank 1 runs a callback. */
+static void begin_callback(struct world *w)
+{
+    struct span m = { .kind = SPAN_PUBLISH };
+
+    m.v[F_PUBLISH_TYPE].s = slice_text("comm_open");
+    m.v[F_PUBLISH_CONTENT].s = slice_text(
+        "{\"comm_id\":\"c\",\"target_name\":\"jupyter.widget\",\"data\":{}}");
+    say(w, 3, m);
+    ask(w, "comm_msg", "{\"comm_id\":\"c\",\"data\":{\"method\":\"custom\"}}");
+}
+
+static void each_has_its_own_times(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    begin_callback(&w);
+    call_on(&w, 9, "1");
+    buf_clear(&w.log);
+    pass(&w, 1);
+    pass(&w, 3 * NS_PER_S);
+    ok(!times(&w, "send INTERRUPT 3\n"), "a call waits a while for a callback of a widget");
+    pass(&w, 3 * NS_PER_S);
+    ok(times(&w, "send INTERRUPT 3\n") == 1, "also if it is not the oldest one");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    call(&w, 9, "%%distribute -r 1 --timeout 5s", "{\"names\": []}");
+    ok(w.due <= 5 * NS_PER_S, "the next thing to do may be that of any call");
+    pass(&w, 5 * NS_PER_S);
+    ok(logged(&w, "send INTERRUPT 3\n") && !times(&w, "send INTERRUPT 2"),
+       "each has a time limit of its own");
+    world_close(&w);
+}
+
+static void worlds(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_four(&w, &clock);
+    call_on(&w, 7, "0");
+    port(&w);
+    ends_with(&w, 7, 2, DONE_DISTRIBUTED);
+    ok(w.nb->group->n_met == 1, "the ranks of a call have met");
+    call_on(&w, 7, "0");
+    call_on(&w, 8, "1");
+    ends_with(&w, 7, 2, DONE_DISTRIBUTED);
+    call_on(&w, 9, "2");
+    ok(running(&w, 9) && w.nb->group->n_met == 1 && w.nb->group->port == 20123,
+       "a call that begins beside others leaves their world as it is");
+    world_close(&w);
+}
+
 static void home_dies(void)
 {
     struct clock clock;
@@ -316,7 +479,7 @@ static void home_dies(void)
     open_with_two(&w, &clock);
     call_on(&w, 9, "0");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
-    ok(running(&w, 7)->bad && running(&w, 8)->bad && !w.nb->calls,
+    ok(running(&w, 7)->bad && running(&w, 8)->bad && !w.nb->calls.first,
        "when home dies, all calls end: those that run and those that wait");
     buf_clear(&w.log);
     ends(&w, 7, 2);
@@ -336,7 +499,11 @@ int main(void)
     prompts_stay();
     connections_stay();
     clients_go_first();
+    clients_run_beside();
+    home_goes_first();
     interrupts();
+    each_has_its_own_times();
+    worlds();
     home_dies();
     return plan_done();
 }

@@ -130,7 +130,7 @@ static void several_at_once(void)
     ok(in_order(&w, "send RETURN 1", "send PORT node 0") && w.nb->cells, "then it begins");
     port(&w);
     dispatch_interrupt(w.nb);
-    ok(times(&w, "send RETURN 1") == 2 && !w.nb->calls, "an interrupt ends those that wait");
+    ok(times(&w, "send RETURN 1") == 2 && !w.nb->calls.first, "an interrupt ends those that wait");
     ok(logged(&w, "send INTERRUPT 2 3"), "and the one that runs");
     world_close(&w);
 }
@@ -238,9 +238,9 @@ static void a_call_ends_that_comes_after_its_interrupt(void)
 
     open_with_two_calls(&w, &clock);
     interrupted(&w, 9);
-    ok(w.nb->calls && !times(&w, "send INTERRUPT"), "a call that is over is not interrupted");
+    ok(w.nb->calls.first && !times(&w, "send INTERRUPT"), "a call that is over is not interrupted");
     interrupted(&w, 8);
-    ok(!w.nb->calls && sent(&w, "KeyboardInterrupt") && !times(&w, "send INTERRUPT"),
+    ok(!w.nb->calls.first && sent(&w, "KeyboardInterrupt") && !times(&w, "send INTERRUPT"),
        "a call that waits ends at once");
     interrupted(&w, 7);
     ok(times(&w, "send INTERRUPT") == 1, "the ranks of one that runs are interrupted");
@@ -256,7 +256,7 @@ static void home_ends(void)
 
     open_with_two_calls(&w, &clock);
     exited(&w, SPAN_WORKER_HOME, 1, 9);
-    ok(!w.nb->calls, "calls that wait end with home");
+    ok(!w.nb->calls.first, "calls that wait end with home");
     world_close(&w);
 }
 
@@ -268,13 +268,14 @@ static void tables_while_ranks_run(void)
     open_at_home(&w, &clock);
     call(&w, 7, "%%distribute\nf()");
     call(&w, 8, "%ranks");
-    ok(!w.nb->calls && times(&w, "send GAUGES") == 1 && !times(&w, "send RETURN"),
+    ok(!w.nb->calls.first && times(&w, "send GAUGES") == 1 && !times(&w, "send RETURN"),
        "%%ranks does not wait for the call that runs: the nodes are asked");
     pass(&w, 3 * NS_PER_S);
     ok(times(&w, "send RETURN 1") == 1 && sent(&w, "\"state\"") && w.nb->cells,
        "the table comes at the latest after some seconds, and the call runs on");
     call(&w, 9, "%ranks stop");
-    ok(w.nb->calls && times(&w, "send RETURN 1") == 1, "other commands wait for the call's end");
+    ok(w.nb->calls.first && times(&w, "send RETURN 1") == 1,
+       "other commands wait for the call's end");
     both_return(&w);
     ok(times(&w, "send RETURN 1") >= 2, "it returns as usual");
     world_close(&w);

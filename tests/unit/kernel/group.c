@@ -76,12 +76,12 @@ static void ledger(void)
         rc = group_ran(g, &all, cell);
     ok(rc == 0 && group_ran(g, &all, 7) == 0 && json_array_size(g->cells) == 2,
        "a cell that runs twice is recorded once");
-    is_int(rank_missed(g, &g->rank[1], &text), 0, "a rank that ran all cells has missed none");
+    is_int(rank_missed(g, &g->rank[1], 0, &text), 0, "a rank that ran all cells has missed none");
     rank_end(&g->rank[1]);
     rank_start(&g->rank[1], 200, 0);
     ok(g->rank[1].is_new && g->rank[1].lives == 2,
        "a rank that was started again is new and in its second life");
-    is_int(rank_missed(g, &g->rank[1], &text), 2,
+    is_int(rank_missed(g, &g->rank[1], 0, &text), 2,
            "a rank that was started again has missed the earlier cells");
     is_text(text.p, "4, 7", "missed cells are given by their numbers");
     for (unsigned k = 0; k < g->size; k++)
@@ -89,19 +89,19 @@ static void ledger(void)
     group_forget_cells(g);
     buf_clear(&text);
     rank_start(&g->rank[1], 300, 0);
-    ok(rank_missed(g, &g->rank[1], &text) == 0,
+    ok(rank_missed(g, &g->rank[1], 0, &text) == 0,
        "after the cells are forgotten, a new rank has missed none");
     if (group_ran(g, &all, 9) < 0)
         abort();
     rank_start(&g->rank[1], 301, 0);
-    ok(rank_missed(g, &g->rank[1], &text) == 1,
+    ok(rank_missed(g, &g->rank[1], 0, &text) == 1,
        "a rank that starts later has missed the cells since then");
     is_text(text.p, "9", "that cell is given by its number");
     if (group_ran(g, &all, 14) < 0 || group_ran(g, &all, 10) < 0 || group_ran(g, &all, 8) < 0)
         abort();
     buf_clear(&text);
     rank_start(&g->rank[1], 302, 0);
-    is_int(rank_missed(g, &g->rank[1], &text), 4, "cells may run in another order than theirs");
+    is_int(rank_missed(g, &g->rank[1], 0, &text), 4, "cells may run in another order than theirs");
     is_text(text.p, "8-10, 14", "they are given in their order");
     buf_release(&text);
     ranks_release(&all);

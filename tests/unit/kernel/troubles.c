@@ -441,7 +441,7 @@ static void calls(void)
     ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1,
        "a call that runs is interrupted on its ranks, and home is not");
     called(&w, w.nb->home.executing->cell, "%ranks logs");
-    ok(times(&w, "send RETURN 1") == 1 && w.nb->cells && w.nb->calls,
+    ok(times(&w, "send RETURN 1") == 1 && w.nb->cells && w.nb->calls.first,
        "a second call waits for the end of the first one");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     ok(times(&w, "execute_reply") == 1 && w.nb->cells,
@@ -450,7 +450,7 @@ static void calls(void)
     done(&w, 7, "ok", "", "");
     ok(w.nb->cells, "a call of a script is not over before the script's processes have ended");
     all_exited(&w, 6, 7);
-    ok(!w.nb->cells && !w.nb->calls && times(&w, "send RETURN 1") == 1,
+    ok(!w.nb->cells && !w.nb->calls.first && times(&w, "send RETURN 1") == 1,
        "no RETURN is sent, since the home that waited for it is dead");
     world_close(&w);
 }

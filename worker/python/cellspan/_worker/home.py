@@ -64,7 +64,7 @@ class Home(Calls):
         self._gathered = {}  # values of BINDs of one cell, until the last; None: one of them could not be taken
         self._lead = Lead(self.shell)
         self.jedi = Jedi(self.shell)
-        self._stopped = 0  # the last distributed cell of which a step here was interrupted
+        self._stopped = ()  # the last distributed cells of which a step here was interrupted
         self.streams.owners(self.number, self._tell_owner)
         self._tag_threads()
         self._requests = collections.deque(maxlen=RECENT)  # (number, header as JSON)
@@ -410,13 +410,13 @@ class Home(Calls):
 
     def _step(self, message, function, *args):
         """As attempt(), for one of several steps for a distributed cell: after one was interrupted, later ones fail."""
-        if message.cell == self._stopped:
+        if message.cell in self._stopped:
             if message.fd >= 0:
                 os.close(message.fd)
             return None, KeyboardInterrupt()
         value, error = self.attempt(message.cell, function, *args)
         if isinstance(error, KeyboardInterrupt):
-            self._stopped = message.cell
+            self._stopped = (*self._stopped[-15:], message.cell)
         return value, error
 
     def _pack(self, message):

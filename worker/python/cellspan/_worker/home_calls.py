@@ -91,7 +91,7 @@ class Calls(Worker):
                 before = self._stopped
                 with self.held():
                     super()._serve(self.HANDLERS[message.kind], message)
-                interrupted = interrupted or self._stopped != before  # the ranks' answer has it; the cell gets it as well
+                interrupted = interrupted or self._stopped is not before  # the ranks' answer has it; the cell gets it as well
         return interrupted
 
     def leaves_some(self):
