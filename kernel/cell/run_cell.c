@@ -25,7 +25,7 @@ static json_t *script_argv(const struct cell *c)
 static int missed_of(const struct cell *c, const struct rank *r, struct buf *missed)
 {
     buf_clear(missed);
-    return r->is_new ? rank_missed(c->group, r, c->from.count, missed) : 0;
+    return r->is_new ? rank_missed(c->group, r, r->was_up ? 0 : c->from.count, missed) : 0;
 }
 
 /* Shows one line for all ranks that missed the same cells and are new for the same reason. */
@@ -98,7 +98,6 @@ static void member_told(struct cell *c, struct member *member)
     r->state = RANK_BUSY;
     r->env = c->group->envs;
     r->since_ns = notebook_now(c->nb);
-    r->turns++;
 }
 
 void run_leave_out(struct cell *c)

@@ -78,7 +78,6 @@ bool aside_interrupt(struct notebook *nb)
 struct request *aside_take_waiting(struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
-
     bool some = false;
 
     if (!r || nb->home.executing || !cell_is_ours(r))

@@ -96,6 +96,15 @@ bool calls_leave_room(const struct notebook *nb, struct request *r)
 
 /* ---- what holds calls back ---- */
 
+/* Calls that wait, and a client's cell that waits, hold back calls that come later and need the
+ * same ranks; if they need all ranks, or start some, they hold back all. But a call that runs may
+ * wait in a collective for one that is held back. So if nothing begins or ends for a while, all
+ * calls begin whose ranks are free. Each time that this does not help, it takes twice as long: so
+ * what holds them back gets its turn even if calls never end. */
+#define STILL_NS  NS_PER_S
+#define LIFTS_MAX 8u
+#define OPEN      NEVER /* still_ns: calls begin whose ranks are free */
+
 /* Does a cell of a client wait only for calls? It goes before calls of threads, which may never
  * end. */
 static bool client_waits(const struct notebook *nb)
@@ -105,78 +114,121 @@ static bool client_waits(const struct notebook *nb)
     return r && !cell_of_client(nb) && (nb->cells || cell_is_ours(r));
 }
 
-/* Calls are held back from now on. */
-static void hold(struct notebook *nb)
+/* The ranks for which something waits. */
+struct claims {
+    bool any, all;
+    struct ranks ranks;
+};
+
+static void claim(struct claims *claims, const struct ranks *which)
+{
+    claims->any = true;
+    if (!which || add_all(&claims->ranks, which) < 0)
+        claims->all = true;
+}
+
+static void claim_for_client(struct notebook *nb, struct claims *claims)
+{
+    struct ranks which = RANKS_INIT;
+    unsigned n = 0;
+    char *ranks = cell_named_ranks(text_slice(request_content(queue_first(&nb->queue)), "code"),
+                                   &n);
+
+    claim(claims, are_there(nb->group, ranks, n, &which) ? &which : NULL);
+    free(ranks);
+    ranks_release(&which);
+}
+
+static bool is_claimed(const struct claims *claims, const struct ranks *which)
+{
+    bool claimed = claims->all;
+
+    RANKS_EACH (k, which)
+        claimed = claimed || ranks_has(&claims->ranks, (unsigned)k);
+    return claimed;
+}
+
+/* Nothing can begin now. blocked: some calls only wait for others that wait. */
+static void stand_still(struct notebook *nb, const struct claims *claims, bool blocked)
 {
     struct call_list *l = &nb->calls;
 
-    if (l->held_ns)
-        return;
-    l->held_ns = notebook_now(nb);
-    l->most = 0;
-    for (unsigned k = 0; k < nb->group->size; k++)
-        if (nb->group->rank[k].turns > l->most)
-            l->most = nb->group->rank[k].turns;
+    if (!claims->any)
+        l->lifts = 0;
+    if (l->still_ns == OPEN && l->lifts < LIFTS_MAX)
+        l->lifts++;
+    if (!blocked)
+        l->still_ns = 0;
+    else if (!l->still_ns || l->still_ns == OPEN)
+        l->still_ns = notebook_now(nb);
 }
 
-/* A call that is held back may begin nevertheless, once on each rank, if other ranks have begun
- * more calls than these: one of them may wait for it in a collective. */
-static bool catches_up(const struct notebook *nb, const struct ranks *which)
+/* The first call that may begin beside the cells that run on these ranks. */
+static struct cell **first_free(struct notebook *nb, const struct ranks *running)
 {
-    RANKS_EACH (k, which) {
-        const struct rank *r = &nb->group->rank[k];
+    struct claims claims = { .ranks = RANKS_INIT };
+    struct ranks which = RANKS_INIT;
+    struct cell **at = &nb->calls.first;
+    bool found = false, blocked = false;
 
-        if (r->turns >= nb->calls.most || r->since_ns > nb->calls.held_ns)
-            return false;
-    }
-    return true;
-}
+    if (client_waits(nb))
+        claim_for_client(nb, &claims);
+    while (*at && !found) {
+        const bool there = are_there(nb->group, (*at)->from.ranks, (*at)->from.n, &which);
+        const bool is_free = there && are_free(nb->group, &which, running);
 
-/* The first call that may begin beside others. A call that needs all ranks, or starts some, holds
- * back those that came later. Calls for the same ranks keep their order. */
-static struct cell **first_free(struct notebook *nb, struct ranks *taken, struct ranks *which)
-{
-    const struct group *g = nb->group;
-    bool held = client_waits(nb);
-
-    for (struct cell **at = &nb->calls.first; *at; at = &(*at)->from.next) {
-        if (held)
-            hold(nb);
-        if (!are_there(g, (*at)->from.ranks, (*at)->from.n, which))
-            held = true;
-        else if (are_free(g, which, taken) && (!held || catches_up(nb, which)))
-            return at;
-        else if (add_all(taken, which) < 0)
+        found = is_free && (nb->calls.still_ns == OPEN || !is_claimed(&claims, &which));
+        if (found)
             break;
+        blocked = blocked || is_free;
+        claim(&claims, there ? &which : NULL);
+        at = &(*at)->from.next;
     }
-    if (!held)
-        nb->calls.held_ns = 0;
-    return NULL;
+    if (!found)
+        stand_still(nb, &claims, blocked);
+    ranks_release(&claims.ranks);
+    ranks_release(&which);
+    return found ? at : NULL;
 }
 
 /* NULL: none can begin now. */
 static struct cell **find_beside(struct notebook *nb)
 {
-    struct ranks taken = RANKS_INIT, which = RANKS_INIT;
-    struct cell **at = ranks_that_run(nb, &taken) == 0 ? first_free(nb, &taken, &which) : NULL;
+    struct ranks running = RANKS_INIT;
+    struct cell **at = ranks_that_run(nb, &running) == 0 ? first_free(nb, &running) : NULL;
 
-    ranks_release(&taken);
-    ranks_release(&which);
+    ranks_release(&running);
     return at;
+}
+
+uint64_t calls_due(const struct notebook *nb)
+{
+    const struct call_list *l = &nb->calls;
+
+    return l->still_ns && l->still_ns != OPEN ? l->still_ns + (STILL_NS << l->lifts) : NEVER;
+}
+
+void calls_moved(struct notebook *nb)
+{
+    if (nb->calls.still_ns && nb->calls.still_ns != OPEN)
+        nb->calls.still_ns = notebook_now(nb);
 }
 
 bool calls_begin(struct notebook *nb)
 {
     struct cell **at = &nb->calls.first;
 
-    if (!*at || (!nb->cells && client_waits(nb)))
-        return false;
-    if (!nb->cells)
-        nb->calls.held_ns = 0;
-    else if (!(at = find_beside(nb)))
+    if (!*at || !nb->cells) {
+        nb->calls.still_ns = 0;
+        nb->calls.lifts = 0;
+    } else if (notebook_now(nb) >= calls_due(nb)) {
+        nb->calls.still_ns = OPEN;
+    }
+    if (!*at || (!nb->cells && client_waits(nb)) || (nb->cells && !(at = find_beside(nb))))
         return false;
     question_over(nb);
     cell_enter(nb, cell_take_out(at));
+    calls_moved(nb);
     return true;
 }
 

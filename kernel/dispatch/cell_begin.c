@@ -95,8 +95,6 @@ void cell_destroy(struct cell *c)
 void cell_enter(struct notebook *nb, struct cell *c)
 {
     c->from.overlaps = nb->cells != NULL;
-    for (unsigned k = 0; !nb->cells && k < nb->group->size; k++)
-        nb->group->rank[k].turns = 0;
     cell_append(&nb->cells, c);
     cell_steps_begin(c);
 }

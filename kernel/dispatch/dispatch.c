@@ -13,15 +13,13 @@
 
 static void set_timer(struct notebook *nb)
 {
-    const uint64_t due[] = { pace_due_ns(nb->home.pace),
-                             where_due(nb),
-                             table_calls_due(nb),
-                             question_due(nb),
-                             prompts_due(nb),
-                             comm_routes_due(nb),
-                             comm_told_due(nb),
-                             debugger_due(nb),
-                             nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER };
+    const uint64_t due[] = {
+        pace_due_ns(nb->home.pace), where_due(nb),
+        table_calls_due(nb),        calls_due(nb),
+        question_due(nb),           prompts_due(nb),
+        comm_routes_due(nb),        comm_told_due(nb),
+        debugger_due(nb),           nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER
+    };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
@@ -65,6 +63,7 @@ static bool end_one(struct notebook *nb)
     CELLS_EACH (c, nb)
         if (cell_steps_go_on(c)) {
             cell_destroy(c);
+            calls_moved(nb);
             return true;
         }
     return false;

@@ -42,6 +42,10 @@ void calls_add(struct notebook *nb, const struct span *m);
 /* Begins the next one if no cell runs on ranks, or if those that run use none of its ranks. false:
  * none can begin. */
 bool calls_begin(struct notebook *nb);
+/* A cell has begun or ended: calls that are held back wait longer. */
+void calls_moved(struct notebook *nb);
+uint64_t
+calls_due(const struct notebook *nb); /* when calls_begin() may have work without an event */
 /* May this cell of a client begin beside the calls that run? */
 bool calls_leave_room(const struct notebook *nb, struct request *r);
 void calls_interrupt(struct notebook *nb);          /* those that wait end with KeyboardInterrupt */
@@ -52,7 +56,7 @@ void calls_free(struct cell *list); /* cells that wait, or that run */
 
 /* ---- aside.c ---- */
 bool aside_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */
-bool asides_alone(const struct notebook *nb);    /* the main shell is busy with no cell that runs */
+bool asides_alone(const struct notebook *nb);    /* no cell that runs is the main shell's */
 /* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. true:
  * it was interrupted just now. */
 bool aside_interrupt(struct notebook *nb);

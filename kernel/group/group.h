@@ -19,7 +19,6 @@ struct rank {
     enum rank_state state;
     long pid;          /* 0 until it is ready */
     uint64_t since_ns; /* when it began its last cell */
-    unsigned turns;    /* cells that it has begun since one began while no other ran */
     bool is_new;       /* has not run a cell since its process started */
     bool was_up;       /* an earlier process of it had come up, so its variables are gone */
     unsigned lives;    /* number of processes that this rank has had */
@@ -133,7 +132,7 @@ void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice
 
 unsigned rank_cells(const struct rank *r); /* the number of cells that it ran */
 /* Writes the cells that ran on the group but not on this rank, as "4, 7-9", to `out`, which must be
- * empty; without cell `now`, which runs. Returns how many, or -1. */
+ * empty; without cell `now` (0: with all). Returns how many, or -1. */
 int rank_missed(const struct group *g, const struct rank *r, unsigned now, struct buf *out);
 /* Forgets all cells and earlier processes, so that nothing counts as missed or gone. No rank may be
  * alive. */

@@ -16,8 +16,8 @@
 #define EQUAL_NS    (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
 #define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
 #define PARTIAL_MAX 8192u             /* bytes; a longer start of a line does not wait */
-#define SHARED_MAX  ((size_t)1 << 20) /* the same, if others show lines, too */
-#define BAR_MAX     65536u            /* bytes; a longer row is not a progress bar */
+#define SHARED_MAX  65536u /* the same for all ranks together, if others show lines, too */
+#define BAR_MAX     65536u /* bytes; a longer row is not a progress bar */
 #define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
 #define ROW_NS      (250 * NS_PER_MS) /* a bar's finished row waits so long for nested bars below */
 
@@ -32,9 +32,9 @@ struct merge {
     struct line_queue queues[2]; /* by stream */
     struct source **sources;     /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
-    struct source *first, *last;       /* sources whose partial or frame waits, oldest first */
-    size_t partial_bytes, partial_max; /* of partials and frames; of one partial */
-    unsigned starts;                   /* flags of the start of a line that is shown; 0: none is */
+    struct source *first, *last; /* sources whose partial or frame waits, oldest first */
+    size_t partial_bytes;        /* of partials and frames */
+    unsigned starts;             /* flags of the start of a line that is shown; 0: none is */
     /* of one call: repaired text, or the bars; text without a terminal's modes */
     struct buf room, bare;
     bool bars_changed, bars_shown;      /* since the last report; it was not empty */
@@ -79,7 +79,6 @@ struct merge *merge_create(enum plan_merge mode, const struct ranks *world,
     if (mode == PLAN_RANK0 || (mode != PLAN_PANEL && !out.shared && ranks_count(world) == 1))
         m->passthrough.rank = ranks_next(world, 0);
     m->starts = out.shared ? 0 : LINE_OPEN;
-    m->partial_max = out.shared ? SHARED_MAX : PARTIAL_MAX;
     m->labelled = m->passthrough.rank < 0 && (mode == PLAN_FOLD || mode == PLAN_PREFIX);
     if (build(m, world) < 0) {
         merge_destroy(m);
@@ -165,7 +164,7 @@ static int put_frame(struct merge *m, struct source *s, uint64_t now)
     if (s->frame.cap > 4 * (size_t)PARTIAL_MAX)
         buf_release(&s->frame);
     buf_clear(&s->frame);
-    if (!s->partial.n)
+    if (!s->partial.n || !m->starts)
         unqueue(m, s);
     return rc;
 }
@@ -226,7 +225,8 @@ static int partial_add(struct merge *m, struct source *s, struct slice text, uin
         return 0; /* it is invisible, so it can wait for what follows */
     if (m->starts)
         queue(m, s, now);
-    if (s->partial.n > m->partial_max || (s->open && show_is_open(&m->show, s->stream, s->rank)))
+    if ((m->starts ? s->partial.n > PARTIAL_MAX : m->partial_bytes > SHARED_MAX) ||
+        (s->open && show_is_open(&m->show, s->stream, s->rank)))
         return put_partial(m, s, now);
     return 0;
 }
@@ -309,7 +309,7 @@ static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
 
     if (release_rows(m, s, 0, now) < 0)
         return -1;
-    rc = put(m, s, source_row(s), LINE_OPEN, now, now);
+    rc = put(m, s, source_row(s), m->starts, now, now);
     source_bar_over(s);
     return rc;
 }
@@ -536,7 +536,7 @@ int merge_tick(struct merge *m, struct err *err)
     int rc = 0;
 
     while (rc == 0 && m->first && m->first->since_ns + PARTIAL_NS <= now)
-        rc = put_partial(m, m->first, now);
+        rc = m->starts ? put_partial(m, m->first, now) : put_frame(m, m->first, now);
     if (rc == 0)
         rc = release_waiting(m, now);
     return settle(m, rc, now, err);

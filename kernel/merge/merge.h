@@ -19,9 +19,6 @@
 #include "magics/plan.h"
 #include "protocol/span_flags.h"
 
-#define MERGE_SHARED_MAX                                                                           \
-    ((size_t)1 << 20) /* bytes of a line whose end is waited for; see `shared` */
-
 struct merge;
 
 /* stream 1: stdout, 2: stderr. text: whole lines, valid UTF-8, borrowed for the call. merge_lines

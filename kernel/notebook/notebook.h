@@ -126,8 +126,8 @@ struct home {
 /* Calls of home that wait. */
 struct call_list {
     struct cell *first; /* owned, the oldest first */
-    uint64_t held_ns;   /* since then something that needs more ranks holds them back; 0: nothing */
-    unsigned most;      /* the highest `turns` of a rank then */
+    uint64_t still_ns;  /* some are held back, and nothing has begun or ended since; 0: none is */
+    unsigned lifts;     /* how often they began nevertheless; see calls.c */
 };
 
 /* What is answered while another cell runs. */

@@ -42,16 +42,21 @@ static unsigned cells(const struct world *w)
     return n;
 }
 
-/* The rank's DONE of this call. */
-static void ends_with(struct world *w, uint64_t call, uint32_t worker, uint64_t flags)
+/* The rank's DONE. */
+static void ends_cell(struct world *w, uint64_t cell, uint32_t worker, uint64_t flags)
 {
-    struct span m = { .kind = SPAN_DONE, .cell = running(w, call) ? running(w, call)->id : 0 };
+    struct span m = { .kind = SPAN_DONE, .cell = cell };
 
     m.v[F_DONE_STATUS].s = slice_text("ok");
     m.v[F_DONE_CONTENT].s = slice_text("{}");
     m.v[F_DONE_VALUE].s = slice_text("one");
     m.v[F_DONE_FLAGS].u64 = flags;
     say(w, worker, m);
+}
+
+static void ends_with(struct world *w, uint64_t call, uint32_t worker, uint64_t flags)
+{
+    ends_cell(w, running(w, call) ? running(w, call)->id : 0, worker, flags);
 }
 
 static void ends(struct world *w, uint64_t call, uint32_t worker)
@@ -303,22 +308,26 @@ static void clients_go_first(void)
 
     open_with_two(&w, &clock);
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    pass(&w, NS_PER_S);
     run(&w, "%%distribute\npass");
     call_on(&w, 9, "1");
     call_on(&w, 10, "0");
-    pass(&w, NS_PER_S);
-    ok(running(&w, 9), "while a client's cell waits, calls for ranks that had fewer may begin: "
-                       "others may wait for them");
-    ends(&w, 9, 3);
-    call_on(&w, 9, "1");
     ends(&w, 7, 2);
-    ok(cells(&w) == 1, "but only once, and no rank begins more than others had");
+    ok(cells(&w) == 1, "while a client's cell waits for all ranks, no call begins");
     ends(&w, 8, 4);
     ends(&w, 8, 5);
     ok(cells(&w) == 1 && !w.nb->cells->from.is_call, "and then it is the client's turn");
     provide(&w);
     all_done(&w, 2, 5);
-    ok(running(&w, 10), "after it, that of the calls");
+    ok(running(&w, 9), "after it, that of the calls");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "%%distribute -r 1-2\npass");
+    call_on(&w, 9, "1");
+    ends(&w, 7, 2);
+    call_on(&w, 10, "0");
+    ok(!running(&w, 9) && running(&w, 10), "one that names ranks holds back only calls for these");
     world_close(&w);
     open_four(&w, &clock);
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
@@ -330,6 +339,61 @@ static void clients_go_first(void)
     ok(!w.nb->home.executing, "but the client's next cell waits for the one before it");
     all_done(&w, 4, 5);
     ok(w.nb->home.executing && running(&w, 9), "and begins when that has ended");
+    world_close(&w);
+}
+
+/* A client's cell for all ranks waits for calls 7 and 8, and calls 9 and 10 wait behind it. */
+static void open_with_held(struct world *w, struct clock *clock)
+{
+    open_with_two(w, clock);
+    replied(w, w->nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    pass(w, NS_PER_S);
+    run(w, "%%distribute\npass");
+    call_on(w, 9, "1");
+    call_on(w, 10, "1");
+}
+
+/* What runs may wait for calls that are held back. */
+static void nothing_moves(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_held(&w, &clock);
+    ok(calls_due(w.nb) == w.now + NS_PER_S && w.due <= w.now + NS_PER_S,
+       "if nothing begins or ends for a second");
+    pass(&w, NS_PER_S);
+    ok(running(&w, 9) && !running(&w, 10), "calls begin nevertheless whose ranks are free");
+    pass(&w, NS_PER_S / 2);
+    ends(&w, 9, 3);
+    ok(!running(&w, 10) && calls_due(w.nb) == w.now + 2 * NS_PER_S,
+       "those after them wait twice as long");
+    pass(&w, NS_PER_S);
+    call_on(&w, 11, "0");
+    ends(&w, 7, 2);
+    pass(&w, NS_PER_S);
+    ok(!running(&w, 10) && !running(&w, 11), "from the last time that something has ended");
+    pass(&w, NS_PER_S);
+    ok(running(&w, 10) && running(&w, 11), "then all begin whose ranks are free");
+    world_close(&w);
+    open_with_held(&w, &clock);
+    pass(&w, NS_PER_S);
+    ends(&w, 7, 2);
+    ends(&w, 8, 4);
+    ends(&w, 8, 5);
+    ends(&w, 9, 3);
+    ok(!w.nb->cells->from.is_call && !w.nb->calls.lifts, "the client's cell gets its turn");
+    provide(&w);
+    all_done(&w, 2, 5);
+    ok(running(&w, 10), "and then they begin as usual");
+    world_close(&w);
+    open_with_two(&w, &clock);
+    pass(&w, NS_PER_S);
+    call_on(&w, 9, "0-1");
+    call_on(&w, 10, "1");
+    ok(!running(&w, 10), "calls for the same ranks keep their order");
+    pass(&w, NS_PER_S);
+    ok(running(&w, 10) && !running(&w, 9), "unless nothing moves");
     world_close(&w);
 }
 
@@ -397,10 +461,19 @@ static void interrupts(void)
        "an interrupt is for home's cell, while it runs");
     dispatch_interrupt(w.nb);
     ok(!times(&w, "send INTERRUPT 2"), "also a second one, if another cell has made the calls");
+    w.nb->cells->from.asker = w.nb->home.executing->cell; /* a thread of this cell makes the call */
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "send INTERRUPT 2\n") && !times(&w, "send INTERRUPT 4"),
+       "but it is for those of this cell's own threads");
+    buf_clear(&w.log);
+    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    run(&w, "pass");
+    w.nb->cells->from.next->from.asker = w.nb->home.executing->cell;
+    dispatch_interrupt(w.nb);
+    ok(!times(&w, "send INTERRUPT 4"), "which the first one spares");
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "send INTERRUPT 2\n") && logged(&w, "send INTERRUPT 4 5\n"),
-       "afterwards it is for all calls that run");
+    ok(logged(&w, "send INTERRUPT 4 5\n"), "afterwards it is for all calls that run");
     world_close(&w);
     open_with_two(&w, &clock);
     replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
@@ -499,6 +572,7 @@ int main(void)
     prompts_stay();
     connections_stay();
     clients_go_first();
+    nothing_moves();
     clients_run_beside();
     home_goes_first();
     interrupts();
