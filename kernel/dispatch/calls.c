@@ -153,10 +153,10 @@ static void stand_still(struct notebook *nb, const struct claims *claims, bool b
 {
     struct call_list *l = &nb->calls;
 
-    if (!claims->any)
-        l->lifts = 0;
     if (l->still_ns == OPEN && l->lifts < LIFTS_MAX)
         l->lifts++;
+    if (!claims->any)
+        l->lifts = 0;
     if (!blocked)
         l->still_ns = 0;
     else if (!l->still_ns || l->still_ns == OPEN)
@@ -173,7 +173,7 @@ static struct cell **first_free(struct notebook *nb, const struct ranks *running
 
     if (client_waits(nb))
         claim_for_client(nb, &claims);
-    while (*at && !found) {
+    for (; *at; at = &(*at)->from.next) {
         const bool there = are_there(nb->group, (*at)->from.ranks, (*at)->from.n, &which);
         const bool is_free = there && are_free(nb->group, &which, running);
 
@@ -182,7 +182,6 @@ static struct cell **first_free(struct notebook *nb, const struct ranks *running
             break;
         blocked = blocked || is_free;
         claim(&claims, there ? &which : NULL);
-        at = &(*at)->from.next;
     }
     if (!found)
         stand_still(nb, &claims, blocked);

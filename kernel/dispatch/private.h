@@ -44,8 +44,8 @@ void calls_add(struct notebook *nb, const struct span *m);
 bool calls_begin(struct notebook *nb);
 /* A cell has begun or ended: calls that are held back wait longer. */
 void calls_moved(struct notebook *nb);
-uint64_t
-calls_due(const struct notebook *nb); /* when calls_begin() may have work without an event */
+/* When calls_begin() may have work without an event. */
+uint64_t calls_due(const struct notebook *nb);
 /* May this cell of a client begin beside the calls that run? */
 bool calls_leave_room(const struct notebook *nb, struct request *r);
 void calls_interrupt(struct notebook *nb);          /* those that wait end with KeyboardInterrupt */
