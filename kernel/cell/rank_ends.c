@@ -125,12 +125,13 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
 void rank_ends_widgets(struct notebook *nb, const struct rank *r)
 {
     struct cell *c = cell_on(nb, r->worker);
-    const bool shown = c && c->from.request;
+    const struct cell *under = c ? c : nb->cells; /* such as %ranks stop */
+    const bool shown = under && under->from.request;
     char why[64];
     size_t n;
 
     snprintf(why, sizeof why, "rank %u has ended", r->number);
-    n = comm_output_gone(nb, r->worker, shown ? c->from.request : nb->rank_parent, why);
+    n = comm_output_gone(nb, r->worker, shown ? under->from.request : nb->rank_parent, why);
     comm_routes_gone(nb, r->worker);
     if (n && c && c->group == nb->group)
         output_note(c, "the widgets of rank %u are closed: it has ended", r->number);
