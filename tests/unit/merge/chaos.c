@@ -52,7 +52,9 @@ static bool merge_survives(enum plan_merge mode, long nth)
         abort();
     alloc_fail_at(nth);
     f.m = merge_create(mode, &world, &f.clock,
-                       (struct merge_out){ fixture_text, fixture_progress, &f }, &err);
+                       (struct merge_out){
+                           .text = fixture_text, .progress = fixture_progress, .arg = &f },
+                       &err);
     failed = !f.m || scenario(&f, &err);
     if (alloc_failed() && failed)
         ok(strstr(err.text, "out of memory") != NULL, "allocation %ld is missed in words", nth);

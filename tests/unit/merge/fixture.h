@@ -54,7 +54,9 @@ static inline void fixture_init(struct fixture *f, enum plan_merge mode, unsigne
     if (ranks_add_range(&world, 0, n - 1) < 0)
         abort();
     f->m = merge_create(mode, &world, &f->clock,
-                        (struct merge_out){ fixture_text, fixture_progress, f }, &err);
+                        (struct merge_out){
+                            .text = fixture_text, .progress = fixture_progress, .arg = f },
+                        &err);
     ranks_release(&world);
     if (!f->m || buf_add_text(&f->got[0], "") < 0 || buf_add_text(&f->got[1], "") < 0 ||
         buf_add_text(&f->bars, "") < 0)

@@ -63,7 +63,9 @@ static void a_lone_rank_that_is_not_0(void)
     if (ranks_add(&world, 5) < 0)
         abort();
     f.m = merge_create(PLAN_RANK0, &world, &f.clock,
-                       (struct merge_out){ fixture_text, fixture_progress, &f }, &err);
+                       (struct merge_out){
+                           .text = fixture_text, .progress = fixture_progress, .arg = &f },
+                       &err);
     fixture_print(&f, 5, "a\n");
     fixture_is(&f, "a\n", "rank 5 alone is shown with --merge rank0, too");
     ranks_clear(&world);
