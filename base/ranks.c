@@ -64,6 +64,23 @@ int ranks_copy(struct ranks *to, const struct ranks *from)
     return 0;
 }
 
+int ranks_add_all(struct ranks *to, const struct ranks *more)
+{
+    if (more->words > 0 && reserve(to, more->words * BITS - 1) < 0)
+        return -1;
+    for (unsigned k = 0; k < more->words; k++)
+        to->bit[k] |= more->bit[k];
+    return 0;
+}
+
+bool ranks_overlap(const struct ranks *a, const struct ranks *b)
+{
+    for (unsigned k = 0; k < a->words && k < b->words; k++)
+        if (a->bit[k] & b->bit[k])
+            return true;
+    return false;
+}
+
 void ranks_remove(struct ranks *r, unsigned rank)
 {
     if (rank / BITS < r->words)

@@ -19,8 +19,10 @@ void ranks_clear(struct ranks *r);
 MUST_USE int ranks_add(struct ranks *r, unsigned rank);
 MUST_USE int ranks_add_range(struct ranks *r, unsigned first, unsigned last);
 MUST_USE int ranks_copy(struct ranks *to, const struct ranks *from);
+MUST_USE int ranks_add_all(struct ranks *to, const struct ranks *more);
 void ranks_remove(struct ranks *r, unsigned rank);
 bool ranks_has(const struct ranks *r, unsigned rank);
+bool ranks_overlap(const struct ranks *a, const struct ranks *b); /* some are in both */
 unsigned ranks_count(const struct ranks *r);
 /* The first member that is >= from, or -1. */
 long ranks_next(const struct ranks *r, unsigned from);

@@ -144,14 +144,6 @@ static void fall_back(struct cell *c, const char *why)
     send_first(c, "");
 }
 
-static int note_told(struct broadcast *broadcast, const struct ranks *to)
-{
-    RANKS_EACH (k, to)
-        if (ranks_add(&broadcast->told, (unsigned)k) < 0)
-            return -1;
-    return 0;
-}
-
 static int ask(struct cell *c)
 {
     struct span m = { .kind = SPAN_PROBE, .cell = c->id };
@@ -222,7 +214,7 @@ bool broadcast_message(struct cell *c, struct rank *r, const struct span *m)
     text = id[0] ? broadcast_text(c, id) : NULL;
     if (!text)
         fall_back(c, id[0] ? "out of memory" : text_field(said, "error"));
-    else if (note_told(c->send.broadcast, &next_bundle(c)->ranks) < 0)
+    else if (ranks_add_all(&c->send.broadcast->told, &next_bundle(c)->ranks) < 0)
         fall_back(c, "out of memory");
     else
         send_first(c, text);

@@ -39,20 +39,12 @@ void calls_add(struct notebook *nb, const struct span *m)
 
 /* ---- which cells may run at the same time ---- */
 
-static int add_all(struct ranks *to, const struct ranks *which)
-{
-    RANKS_EACH (k, which)
-        if (ranks_add(to, (unsigned)k) < 0)
-            return -1;
-    return 0;
-}
-
 /* The ranks of the cells that run. -1: a cell that begins or ends now, or has ranks of its own,
  * runs alone. */
 static int ranks_that_run(const struct notebook *nb, struct ranks *taken)
 {
     CELLS_EACH (c, nb)
-        if (!cell_runs(c) || c->script_group || add_all(taken, &c->to) < 0)
+        if (!cell_runs(c) || c->script_group || ranks_add_all(taken, &c->to) < 0)
             return -1;
     return 0;
 }
@@ -75,9 +67,9 @@ static bool are_there(const struct group *g, const char *ranks, unsigned n, stru
 static bool are_free(const struct group *g, const struct ranks *which, const struct ranks *taken)
 {
     RANKS_EACH (k, which)
-        if (ranks_has(taken, (unsigned)k) || g->rank[k].state != RANK_IDLE)
+        if (g->rank[k].state != RANK_IDLE)
             return false;
-    return true;
+    return !ranks_overlap(which, taken);
 }
 
 bool calls_leave_room(const struct notebook *nb, struct request *r)
@@ -123,7 +115,7 @@ struct claims {
 static void claim(struct claims *claims, const struct ranks *which)
 {
     claims->any = true;
-    if (!which || add_all(&claims->ranks, which) < 0)
+    if (!which || ranks_add_all(&claims->ranks, which) < 0)
         claims->all = true;
 }
 
@@ -137,15 +129,6 @@ static void claim_for_client(struct notebook *nb, struct claims *claims)
     claim(claims, are_there(nb->group, ranks, n, &which) ? &which : NULL);
     free(ranks);
     ranks_release(&which);
-}
-
-static bool is_claimed(const struct claims *claims, const struct ranks *which)
-{
-    bool claimed = claims->all;
-
-    RANKS_EACH (k, which)
-        claimed = claimed || ranks_has(&claims->ranks, (unsigned)k);
-    return claimed;
 }
 
 /* Nothing can begin now. blocked: some calls only wait for others that wait. */
@@ -177,7 +160,8 @@ static struct cell **first_free(struct notebook *nb, const struct ranks *running
         const bool there = are_there(nb->group, (*at)->from.ranks, (*at)->from.n, &which);
         const bool is_free = there && are_free(nb->group, &which, running);
 
-        found = is_free && (nb->calls.still_ns == OPEN || !is_claimed(&claims, &which));
+        found = is_free && (nb->calls.still_ns == OPEN ||
+                            (!claims.all && !ranks_overlap(&claims.ranks, &which)));
         if (found)
             break;
         blocked = blocked || is_free;

@@ -52,7 +52,7 @@ void calls_interrupt(struct notebook *nb);          /* those that wait end with 
 void calls_end(struct notebook *nb, uint64_t call); /* one that waits or runs */
 /* Home is gone: calls that wait are dropped, and those that run send it no RETURN. */
 void calls_drop(struct notebook *nb);
-void calls_free(struct cell *list); /* cells that wait, or that run */
+void calls_free(struct cell *list); /* with all cells of this list */
 
 /* ---- aside.c ---- */
 bool aside_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */

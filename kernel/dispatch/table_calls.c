@@ -4,7 +4,6 @@
 
 bool table_calls_take(struct notebook *nb, struct cell *c)
 {
-    struct cell **last = &nb->meanwhile.tables;
     struct plan plan;
 
     if (!nb->cells ||
@@ -12,9 +11,7 @@ bool table_calls_take(struct notebook *nb, struct cell *c)
         return false;
     plan_release(&plan);
     rank_table_begin(c);
-    while (*last)
-        last = &(*last)->from.next;
-    *last = c;
+    cell_append(&nb->meanwhile.tables, c);
     table_calls_tick(nb);
     return true;
 }
@@ -30,8 +27,7 @@ void table_calls_tick(struct notebook *nb)
             at = &c->from.next;
             continue;
         }
-        *at = c->from.next;
-        finish_return(c);
+        finish_return(cell_take_out(at));
         cell_destroy(c);
     }
 }
@@ -47,10 +43,6 @@ uint64_t table_calls_due(const struct notebook *nb)
 
 void table_calls_drop(struct notebook *nb)
 {
-    while (nb->meanwhile.tables) {
-        struct cell *c = nb->meanwhile.tables;
-
-        nb->meanwhile.tables = c->from.next;
-        cell_destroy(c);
-    }
+    calls_free(nb->meanwhile.tables);
+    nb->meanwhile.tables = NULL;
 }

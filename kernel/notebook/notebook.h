@@ -206,7 +206,7 @@ struct notebook {
     struct queue queue; /* the main shell's */
     struct home home;
     /* owned: the cells that run on ranks now, the oldest first; nearly always there is at most one.
-     * cell_begin.c and calls.c add them, finish.c removes them */
+     * cell_begin.c adds them, finish.c removes them */
     struct cell *cells;
     struct call_list calls;
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */

@@ -252,7 +252,7 @@ static int add_absent(const struct cell *c, struct buf *out)
         if (rc == 0 && ranks_next(&some, 0) >= (long)c->world)
             rc = buf_addf(out, ", whose world has %u", c->world);
         if (rc == 0 && others)
-            rc = buf_add_text(out, ", some of them run other cells");
+            rc = buf_add_text(out, n > 1 ? ", some of them run other cells" : ", but another one");
     }
     ranks_release(&some);
     return rc < 0 ? rc : buf_add_text(out, "");

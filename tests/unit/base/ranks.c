@@ -102,6 +102,12 @@ static void sets_behave_as_sets(void)
     ranks_clear(&a);
     ok(ranks_count(&a) == 0 && ranks_count(&b) == 2, "and its own");
     ok(ranks_copy(&b, &a) == 0 && ranks_count(&b) == 0, "copying an empty set empties");
+    ok(ranks_add(&a, 200) == 0 && !ranks_overlap(&a, &b), "an empty set has none of another's");
+    ok(ranks_add(&b, 3) == 0 && !ranks_overlap(&a, &b) && !ranks_overlap(&b, &a),
+       "nor has one with others");
+    ok(ranks_add_all(&b, &a) == 0 && ranks_has(&b, 3) && ranks_has(&b, 200) &&
+           ranks_count(&b) == 2 && ranks_overlap(&a, &b) && ranks_overlap(&b, &a),
+       "all of a set are added to another");
     ranks_release(&a);
     ranks_release(&b);
 }

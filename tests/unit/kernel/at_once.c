@@ -99,6 +99,19 @@ static void open_with_two(struct world *w, struct clock *clock)
     call_on(w, 8, "2-3");
 }
 
+/* Home's cell ends well. */
+static void end_at_home(struct world *w)
+{
+    replied(w, w->nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+}
+
+/* The same, but home runs nothing. */
+static void open_in_background(struct world *w, struct clock *clock)
+{
+    open_with_two(w, clock);
+    end_at_home(w);
+}
+
 static void run_at_once(void)
 {
     struct clock clock;
@@ -306,8 +319,7 @@ static void clients_go_first(void)
     struct clock clock;
     struct world w;
 
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     pass(&w, NS_PER_S);
     run(&w, "%%distribute\npass");
     call_on(&w, 9, "1");
@@ -321,8 +333,7 @@ static void clients_go_first(void)
     all_done(&w, 2, 5);
     ok(running(&w, 9), "after it, that of the calls");
     world_close(&w);
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     run(&w, "%%distribute -r 1-2\npass");
     call_on(&w, 9, "1");
     ends(&w, 7, 2);
@@ -330,7 +341,7 @@ static void clients_go_first(void)
     ok(!running(&w, 9) && running(&w, 10), "one that names ranks holds back only calls for these");
     world_close(&w);
     open_four(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    end_at_home(&w);
     run(&w, "%%distribute -r 2-3\npass");
     provide(&w);
     call_on(&w, 9, "0");
@@ -345,8 +356,7 @@ static void clients_go_first(void)
 /* A client's cell for all ranks waits for calls 7 and 8, and calls 9 and 10 wait behind it. */
 static void open_with_held(struct world *w, struct clock *clock)
 {
-    open_with_two(w, clock);
-    replied(w, w->nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(w, clock);
     pass(w, NS_PER_S);
     run(w, "%%distribute\npass");
     call_on(w, 9, "1");
@@ -402,8 +412,7 @@ static void clients_run_beside(void)
     struct clock clock;
     struct world w;
 
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     run(&w, "%%distribute -r 1-2\npass");
     ok(cells(&w) == 2, "a client's cell waits for its ranks");
     ends(&w, 8, 4);
@@ -418,14 +427,12 @@ static void clients_run_beside(void)
     ok(logged(&w, "send INTERRUPT 3 4\n") && !times(&w, "send INTERRUPT 2"),
        "an interrupt is for the client's cell alone");
     world_close(&w);
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     run(&w, "%pull x -r 1");
     captured_by(&w, w.nb->cells->from.next->from.next->id);
     ok(cells(&w) == 3 && logged(&w, "send FETCH 3\n"), "%%pull of a rank that is free");
     world_close(&w);
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     run(&w, "%%distribute -r {rank}\npass");
     ok(cells(&w) == 2, "a line that home has to expand waits");
     world_close(&w);
@@ -436,8 +443,7 @@ static void home_goes_first(void)
     struct clock clock;
     struct world w;
 
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     call(&w, 9, "%%distribute -r 1", CAPTURES_X);
     run(&w, "1 + 1");
     call(&w, 10, "%%distribute -r 1", CAPTURES_X);
@@ -466,23 +472,21 @@ static void interrupts(void)
     ok(logged(&w, "send INTERRUPT 2\n") && !times(&w, "send INTERRUPT 4"),
        "but it is for those of this cell's own threads");
     buf_clear(&w.log);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    end_at_home(&w);
     run(&w, "pass");
     w.nb->cells->from.next->from.asker = w.nb->home.executing->cell;
     dispatch_interrupt(w.nb);
     ok(!times(&w, "send INTERRUPT 4"), "which the first one spares");
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    end_at_home(&w);
     dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 4 5\n"), "afterwards it is for all calls that run");
     world_close(&w);
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     run(&w, "%ranks stop");
     ok(logged(&w, "send INTERRUPT 2\n") && logged(&w, "send INTERRUPT 4 5\n"),
        "%%ranks stop ends all of them");
     world_close(&w);
-    open_with_two(&w, &clock);
-    replied(&w, w.nb->home.executing->cell, "ok", "{\"status\":\"ok\"}");
+    open_in_background(&w, &clock);
     run(&w, "%ranks stop -r 2-3");
     ok(logged(&w, "send INTERRUPT 4 5\n") && !times(&w, "send INTERRUPT 2"),
        "for some ranks, it ends the calls that run on these alone");
@@ -522,6 +526,40 @@ static void each_has_its_own_times(void)
     pass(&w, 5 * NS_PER_S);
     ok(logged(&w, "send INTERRUPT 3\n") && !times(&w, "send INTERRUPT 2"),
        "each has a time limit of its own");
+    world_close(&w);
+}
+
+/* The ranks of the call that began last wait in a collective. */
+static void they_hang(struct world *w, uint32_t first, uint32_t last)
+{
+    static const char in_torch[] =
+        "Current thread 0x02 (most recent call first):\n"
+        "  File \"/x/torch/distributed/c10d.py\", line 2810 in all_reduce\n"
+        "  File \"<ipython-input-1-0123456789ab>\", line 5 in <module>\n";
+
+    for (unsigned k = 0; k < 10; k++) {
+        pass(w, 15 * NS_PER_S);
+        for (uint32_t worker = first; worker <= last; worker++)
+            stack(w, worker, w->last.cell, in_torch);
+    }
+}
+
+static void a_call_hangs(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_with_two(&w, &clock);
+    they_hang(&w, 4, 5);
+    ok(logged(&w, "ranks 0-1 don't run this cell, some of them run other cells"),
+       "the notice about a call that hangs says that others run");
+    world_close(&w);
+    open_four(&w, &clock);
+    call_on(&w, 7, "0");
+    port(&w);
+    call_on(&w, 8, "1-3");
+    they_hang(&w, 3, 5);
+    ok(logged(&w, "rank 0 does not run this cell, but another one"), "also of one rank");
     world_close(&w);
 }
 
@@ -577,6 +615,7 @@ int main(void)
     home_goes_first();
     interrupts();
     each_has_its_own_times();
+    a_call_hangs();
     worlds();
     home_dies();
     return plan_done();
