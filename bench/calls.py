@@ -5,8 +5,8 @@
 
 PYTHON is that of an environment with torchmonarch. The processes of both systems stay for all repeats, and the systems take turns: in a turn, each
 makes so many calls one after the other, and the turn's figure is their median. Then several threads make them, and the figure is the time for all,
-divided by their number; once all threads call all ranks, and once each of four threads calls a rank of its own. The way itself: a question of home's to idle ranks, which takes the same way (home, agent, kernel, agent, ranks, and back),
-but executes nothing. The last table tells how much processor time each process takes for a call, and for the way itself.
+divided by their number; once all threads call all ranks, and once each of four threads calls a rank of its own. The way itself: a question
+of home's to idle ranks, which takes the same way (home, agent, kernel, agent, ranks, and back), but executes nothing. The last table tells how much processor time each process takes for a call, and for the way itself.
 """
 
 from __future__ import annotations

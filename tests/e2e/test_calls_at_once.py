@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import re
 
 import pytest
 
@@ -24,6 +24,16 @@ def together(f):
 def caught(f):
     try: return f()
     except Exception as error: return type(error).__name__
+def sums(x=1):
+    import torch, torch.distributed as dist
+    if not dist.is_initialized(): dist.init_process_group("gloo")
+    t = torch.ones(1) * x; dist.all_reduce(t); return int(t)
+def slow():
+    print("runs", flush=True); time.sleep(600)
+ends = []
+def go(r):
+    try: cellspan.run(slow, ranks=r)
+    except KeyboardInterrupt: ends.append(r)
 cellspan.run(abs, 1, n=4)
 """
 
@@ -122,8 +132,7 @@ def test_their_lines_are_whole(four):
 
 
 def test_the_second_interrupt_of_a_cell_ends_the_calls_of_its_threads(four):
-    four.ok("def slow():\n    print('runs', flush=True); time.sleep(600)\n"
-            "background = threading.Thread(target=lambda: caught(lambda: cellspan.run(meet, 0, 'never', ranks=3))); background.start()")
+    four.ok("background = threading.Thread(target=lambda: caught(lambda: cellspan.run(meet, 0, 'never', ranks=3))); background.start()")
     cell = four.start("with ThreadPoolExecutor(3) as pool: list(pool.map(lambda r: cellspan.run(slow, ranks=r), range(3)))")
     assert four.until(lambda: cell.stdout.count("runs") == 3), cell.shown
     for _ in range(2):
@@ -135,43 +144,26 @@ def test_the_second_interrupt_of_a_cell_ends_the_calls_of_its_threads(four):
 
 
 def test_an_interrupt_ends_calls_that_wait_for_each_other(four):
-    four.ok("def sums(x=1):\n    import torch, torch.distributed as dist\n    if not dist.is_initialized(): dist.init_process_group('gloo')\n"
-            "    t = torch.ones(1) * x; dist.all_reduce(t); return int(t)\ncellspan.run(sums)")
-    four.ok("def hangs(r):\n    global mine\n    mine = r; print('runs', flush=True)\n    return time.sleep(600) if r == 0 else sums()\n"
-            "ts = [threading.Thread(target=lambda r=r: caught(lambda: cellspan.run(hangs, r, ranks=r))) for r in range(4)]")
-    cell = four.ok("[t.start() for t in ts]; None")
-    assert four.until(lambda: cell.stdout.count("runs") == 4), cell.shown
-    time.sleep(0.5)  # so that they are in the collective
+    four.ok("def hangs(r):\n    global mine\n    mine = r\n    return time.sleep(600) if r == 0 else sums()\n"
+            "cellspan.run(sums)\nts = [threading.Thread(target=lambda r=r: caught(lambda: cellspan.run(hangs, r, ranks=r))) for r in range(4)]\n"
+            "[t.start() for t in ts]; None")
+    assert four.until(lambda: re.search(r"\[1-3\] all_reduce", four.ok("%ranks where").shown)), "they wait in the collective"
     four.control("interrupt_request")
     assert four.ok("[t.join(60) for t in ts]; cellspan.group().pull('mine')").value == "[0, 1, 2, 3]", "no rank was killed"
     assert four.ok("cellspan.run(sums, 2)").value == "8"
 
 
-def test_an_interrupt_ends_all_of_them_if_home_runs_nothing(four):
-    four.ok("ends = []\ndef slow():\n    print('runs', flush=True); time.sleep(600)\n"
-            "def go(r):\n    try: cellspan.run(slow, ranks=r)\n    except KeyboardInterrupt: ends.append(r)\n"
-            "ts = [threading.Thread(target=go, args=(r,)) for r in range(4)]")
-    cell = four.ok("[t.start() for t in ts]; None")
+@pytest.mark.parametrize("end", [lambda nb: nb.control("interrupt_request"), lambda nb: nb.ok("%ranks stop")], ids=["interrupt", "stop"])
+def test_what_ends_all_of_them_if_home_runs_nothing(four, end):
+    cell = four.ok("ts = [threading.Thread(target=go, args=(r,)) for r in range(4)]; [t.start() for t in ts]; None")
     assert four.until(lambda: cell.stdout.count("runs") == 4), cell.shown
-    four.control("interrupt_request")
+    end(four)
     assert four.ok("[t.join(60) for t in ts]; sorted(ends)").value == "[0, 1, 2, 3]"
-
-
-def test_stop_ends_those_of_its_ranks(four):
-    four.ok("ends = []\ndef slow():\n    print('runs', flush=True); time.sleep(600)\n"
-            "def go(r):\n    try: cellspan.run(slow, ranks=r)\n    except KeyboardInterrupt: ends.append(r)\n"
-            "ts = [threading.Thread(target=go, args=(r,)) for r in range(4)]")
-    cell = four.ok("[t.start() for t in ts]; None")
-    assert four.until(lambda: cell.stdout.count("runs") == 4), cell.shown
-    four.ok("%ranks stop")
-    assert four.ok("[t.join(60) for t in ts]; sorted(ends)").value == "[0, 1, 2, 3]"
-    assert four.ok("%%distribute -n 2 --gather\n1").value == "[1, 1]"
+    assert four.ok("%%distribute -n 4 --gather\n1").value == "[1, 1, 1, 1]"
 
 
 def test_processes_that_meet_on_some_ranks(four):
-    four.ok("def sums(r):\n    import torch, torch.distributed as dist\n    if not dist.is_initialized(): dist.init_process_group('gloo')\n"
-            "    x = torch.ones(1); dist.all_reduce(x); return int(x)")
-    assert four.ok("cellspan.run(sums, 0)").value == "4"
+    assert four.ok("cellspan.run(sums)").value == "4"
     assert four.ok("together(lambda r: cellspan.run(meet, r, 'met', ranks=[r]))").value == str([(r, r, 4) for r in range(4)])
-    assert four.ok("together(lambda r: cellspan.run(sums, r, ranks=[r]))").value == "[4, 4, 4, 4]", "they are in one world"
-    assert four.ok("cellspan.run(sums, 0, gather=True)").value == "[4, 4, 4, 4]", "which is kept"
+    assert four.ok("together(lambda r: cellspan.run(sums, ranks=[r]))").value == "[4, 4, 4, 4]", "they are in one world"
+    assert four.ok("cellspan.run(sums, gather=True)").value == "[4, 4, 4, 4]", "which is kept"
