@@ -43,8 +43,8 @@ static int fixture_progress(void *arg, struct slice text, bool done)
     return buf_add_slice(&f->bars, text);
 }
 
-/* Ranks 0 to n - 1. */
-static inline void fixture_init(struct fixture *f, enum plan_merge mode, unsigned n)
+/* Ranks 0 to n - 1. shared: as in struct merge_out. */
+static inline void fixture_init_as(struct fixture *f, enum plan_merge mode, unsigned n, bool shared)
 {
     struct ranks world = RANKS_INIT;
     struct err err = { "" };
@@ -54,13 +54,20 @@ static inline void fixture_init(struct fixture *f, enum plan_merge mode, unsigne
     if (ranks_add_range(&world, 0, n - 1) < 0)
         abort();
     f->m = merge_create(mode, &world, &f->clock,
-                        (struct merge_out){
-                            .text = fixture_text, .progress = fixture_progress, .arg = f },
+                        (struct merge_out){ .text = fixture_text,
+                                            .progress = fixture_progress,
+                                            .arg = f,
+                                            .shared = shared },
                         &err);
     ranks_release(&world);
     if (!f->m || buf_add_text(&f->got[0], "") < 0 || buf_add_text(&f->got[1], "") < 0 ||
         buf_add_text(&f->bars, "") < 0)
         abort();
+}
+
+static inline void fixture_init(struct fixture *f, enum plan_merge mode, unsigned n)
+{
+    fixture_init_as(f, mode, n, false);
 }
 
 static inline void fixture_release(struct fixture *f)

@@ -205,6 +205,40 @@ static void a_rank_is_flushed_before_its_display(void)
     fixture_release(&f);
 }
 
+static void others_show_lines_at_the_same_place(void)
+{
+    struct fixture f;
+    char part[1001] = "";
+
+    fixture_init_as(&f, PLAN_FOLD, 1, true);
+    fixture_print(&f, 0, "begun\n");
+    fixture_is(&f, "[0] begun\n", "then the lines of a rank alone have its label");
+    fixture_print(&f, 0, "so");
+    fixture_wait(&f, 2000);
+    fixture_is(&f, "", "an unfinished line is not shown, for others would end it");
+    fixture_print(&f, 0, " far\n");
+    fixture_is(&f, "[0] so far\n", "it is shown when it is whole");
+    fixture_print(&f, 0, "+---+\n| a |\n");
+    fixture_print(&f, 0, "start");
+    fixture_wait(&f, 2000);
+    fixture_print(&f, 0, " end\n");
+    fixture_wait(&f, 2000);
+    fixture_is(&f, "[0] +---+\n[0] | a |\n[0] start end\n", "also after the rows of a table");
+    fixture_print(&f, 0, "the end");
+    fixture_flush(&f);
+    fixture_is(&f, "[0] the end\n", "or when nothing more comes, with a newline");
+    memset(part, 'x', sizeof part - 1);
+    for (unsigned k = 0; k < 66 && !f.got[0].n; k++)
+        fixture_print(&f, 0, part);
+    ok(f.got[0].n > 60000 && merge_waiting(f.m) < 65536,
+       "a very long one is shown in pieces, so that what waits stays small");
+    fixture_release(&f);
+    fixture_init_as(&f, PLAN_RANK0, 1, true);
+    fixture_print(&f, 0, "begun\n");
+    fixture_is(&f, "begun\n", "--merge rank0 has no labels");
+    fixture_release(&f);
+}
+
 int main(void)
 {
     prefix_labels_every_line();
@@ -212,6 +246,7 @@ int main(void)
     rank0_shows_one_rank();
     a_world_of_one_is_not_labelled();
     a_lone_rank_that_is_not_0();
+    others_show_lines_at_the_same_place();
     pieces_of_a_line_become_whole();
     an_unfinished_line_is_shown_and_goes_on();
     a_newline_for_a_broken_line_shows_nothing();
