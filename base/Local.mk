@@ -16,6 +16,7 @@ base_libbase_a_SOURCES = \
 	base/links.h base/links.c \
 	base/beat.h base/beat.c \
 	base/clock.h base/clock.c \
+	base/duration.h base/duration.c \
 	base/log.h base/log.c \
 	base/settings.h base/settings.c \
 	base/random.h base/random.c \

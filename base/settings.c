@@ -1,12 +1,12 @@
 #include "base/settings.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/log.h"
 #include "base/suggest.h"
 
@@ -101,14 +101,12 @@ const char *setting_text(enum setting which)
 
 static int read_seconds(const struct setting_row *row, const char *text, uint64_t *ns)
 {
-    char *end;
-    double seconds;
+    uint64_t read;
 
-    errno = 0;
-    seconds = strtod(text, &end);
-    if (errno || *end || !(seconds >= row->least && seconds <= row->most))
+    if (duration_read(text, &read) < 0 || (double)read < row->least * (double)NS_PER_S ||
+        (double)read > row->most * (double)NS_PER_S)
         return -1;
-    *ns = (uint64_t)(seconds * (double)NS_PER_S);
+    *ns = read;
     return 0;
 }
 
@@ -167,8 +165,9 @@ static int describe(const struct setting_row *row, const char *text, struct buf 
     int rc = buf_addf(out, "%s=%.80s: ", row->name, text);
 
     if (rc == 0 && row->kind == SETTING_SECONDS)
-        rc = buf_addf(out, "seconds are wanted, from %.10g to %.10g%s", row->least, row->most,
-                      row->words[0] ? ", or " : "");
+        rc = buf_addf(out,
+                      "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from %.10g to %.10g s%s",
+                      row->least, row->most, row->words[0] ? ", or " : "");
     else if (rc == 0 && row->kind == SETTING_BYTES)
         rc = buf_add_text(out, "a size is wanted: bytes, or as 64M, 8G");
     for (size_t i = 0; rc == 0 && row->words[i]; i++)

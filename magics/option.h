@@ -136,8 +136,6 @@ static inline bool option_is_last(const struct option *o)
  * it. text: NULL if there is no value. */
 MUST_USE int value_set(const struct option *o, const char *as, const char *text, struct plan *plan,
                        struct err *err);
-/* "10", "10s", "1.5m", "2h", "500ms"; -1: not a duration */
-MUST_USE int value_duration(const char *text, uint64_t *ns);
 /* Does the rank set fit a world of n? *err names the options as the user wrote them. */
 MUST_USE int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec,
                                 struct err *err);

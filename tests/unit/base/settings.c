@@ -36,18 +36,25 @@ static void is_refused(enum setting which, const char *text, const char *why)
 
 static void seconds_are_read(void)
 {
-    static const char *const bad[] = { "0", "-1", "ten", "5s", "nan", "inf", "1e9", "0.01" };
+    static const char *const bad[] = {
+        "0", "-1", "ten", "5 s", "nan", "inf", "1e9", "0.01", "25h"
+    };
 
     is_int((int64_t)value(SETTING_HEARTBEAT_TIMEOUT, NULL), 10 * (int64_t)NS_PER_S, "not set");
     is_int((int64_t)value(SETTING_HEARTBEAT_TIMEOUT, ""), 10 * (int64_t)NS_PER_S, "empty is unset");
     is_int((int64_t)value(SETTING_HEARTBEAT_TIMEOUT, "2.5"), 2500 * (int64_t)NS_PER_MS, "decimals");
+    is_int((int64_t)value(SETTING_HANG_NOTICE, "5min"), 300 * (int64_t)NS_PER_S,
+           "units, as --timeout has them");
+    is_int((int64_t)value(SETTING_HEARTBEAT_TIMEOUT, "500ms"), 500 * (int64_t)NS_PER_MS, "ms");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        is_refused(SETTING_HEARTBEAT_TIMEOUT, bad[i],
-                   "seconds are wanted, from 0.1 to 86400; 10 is used");
+        is_refused(
+            SETTING_HEARTBEAT_TIMEOUT, bad[i],
+            "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from 0.1 to 86400 s; 10 is used");
     is_int((int64_t)value(SETTING_HANG_NOTICE, "off"), 0, "a word may stand for no seconds");
     is_int((int64_t)value(SETTING_HANG_NOTICE, "0"), 0, "as 0 does there");
-    is_refused(SETTING_HANG_NOTICE, "never",
-               "seconds are wanted, from 0 to 1000000, or off; 60 is used");
+    is_refused(
+        SETTING_HANG_NOTICE, "never",
+        "a duration is wanted (10, 10s, 1.5m, 2h or 500ms), from 0 to 1000000 s, or off; 60 is used");
 }
 
 static void sizes_are_read(void)

@@ -1,4 +1,5 @@
 /* Words, durations, and the tables of options. */
+#include "base/duration.h"
 #include "magics/option.h"
 #include "tests/unit/tap.h"
 
@@ -49,7 +50,7 @@ static void shown_words_are_short_and_on_one_line(void)
 static void check_time(const char *text, int64_t ms)
 {
     uint64_t ns = 0;
-    const int rc = value_duration(text, &ns);
+    const int rc = duration_read(text, &ns);
 
     is_int(rc < 0 ? -1 : (int64_t)(ns / 1000000), ms, "the duration '%s'", text);
 }
@@ -59,6 +60,7 @@ static void durations(void)
     check_time("10", 10000);
     check_time("10s", 10000);
     check_time("1.5m", 90000);
+    check_time("5min", 300000);
     check_time("2h", 7200000);
     check_time("500ms", 500);
     check_time(".5", 500);
