@@ -1,6 +1,8 @@
 /* interpreter.c - finds the notebook's Python and checks its modules (declared in parts.h). */
 #include "cli/parts.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -96,7 +98,8 @@ static char *absolute(const char *path)
     return found;
 }
 
-/* Runs the probe, from / so that no file of the user's folder is taken for a module. */
+/* Runs the probe, from / so that no file of the user's folder is taken for a module. What a program
+ * that is no Python says about the probe tells the user nothing, so its stderr is not shown. */
 static json_t *ask(const char *python, struct err *err)
 {
     const char *argv[] = { python, "-c", probe, NULL };
@@ -107,7 +110,10 @@ static json_t *ask(const char *python, struct err *err)
 
     spec.argv = argv;
     spec.cwd = "/";
+    if ((spec.errs = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+        return err_null(err, "/dev/null: %s", strerror(errno));
     status = process_output(&spec, SAID_MAX, &said, err);
+    fd_close(&spec.errs);
     if (status >= 0 && said.n)
         answer = json_loadb(said.p, said.n, 0, NULL);
     buf_release(&said);

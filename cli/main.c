@@ -9,9 +9,9 @@
 #include "cli/parts.h"
 
 static const struct subcommand subcommands[] = {
-    { "install", command_install, "make the kernel known to Jupyter", install_rows },
-    { "uninstall", command_uninstall, "remove what install has written", uninstall_rows },
-    { "run", command_run, "run a script on several ranks, as torchrun does", NULL },
+    { "install", command_install, "make the kernel known to Jupyter", install_rows, false },
+    { "uninstall", command_uninstall, "remove what install has written", uninstall_rows, true },
+    { "run", command_run, "run a script on several ranks, as torchrun does", NULL, false },
 };
 
 #define COUNT (sizeof subcommands / sizeof subcommands[0])
@@ -50,10 +50,12 @@ static const struct subcommand *find(const char *name)
 static int unknown(const char *name)
 {
     const char *names[COUNT], *nearest;
+    size_t n = 0;
 
     for (size_t i = 0; i < COUNT; i++)
-        names[i] = subcommands[i].name;
-    nearest = suggest_nearest(name, names, COUNT);
+        if (!subcommands[i].destroys)
+            names[n++] = subcommands[i].name;
+    nearest = suggest_nearest(name, names, n);
     if (nearest)
         fprintf(stderr, "cellspan: there is no command %s; did you mean %s?\n", name, nearest);
     else

@@ -22,6 +22,7 @@ struct subcommand {
     const char *help;
     /* NULL: its options are those of %distribute, then comes a script */
     const struct cmdline_row *rows;
+    bool destroys; /* never suggested for a misspelt name */
 };
 
 /* ---- install.c ---- */

@@ -56,8 +56,8 @@ static const struct option options[] = {
            .standard = "never", .help = "stop after T: 10, 10s, 1.5m, 2h, 500ms"),
     OPTION("grace", OPTION_TIME, grace_ns, .value = "T", .max = NEVER_MS, .standard = "10s",
            .help = "how long an interrupt may take before ranks are killed"),
-    OPTION("fresh", OPTION_FLAG, fresh, .flags = OPTION_NOTEBOOK, .excludes = "beside",
-           .help = "start the group afresh first"),
+    OPTION("fresh", OPTION_FLAG, fresh, .flags = OPTION_NOTEBOOK | OPTION_DESTROYS,
+           .excludes = "beside", .help = "start the group afresh first"),
     OPTION("beside", OPTION_FLAG, beside, .flags = OPTION_CELL, .excludes = "fresh",
            .help = "in new processes beside the group's, which end with the cell"),
     { .letter = 'm',
@@ -67,6 +67,13 @@ static const struct option options[] = {
       .help = "run a module; what follows are its arguments" },
     OPTION_ROW_HELP,
     { 0 },
+};
+
+static const struct habit habits[] = {
+    { "quiet", "--merge rank0" }, { "targets", "--ranks" },
+    { "world-size", "--nproc" },  { "nnodes", "--on" },
+    { "hosts", "--on" },          { "backend", "--init" },
+    { "devices", "--gpus" },      { 0 },
 };
 
 static const char *const usage[] = {
@@ -199,5 +206,6 @@ const struct magic magic_distribute = {
     .about =
         "Runs Python on many ranks. The value of rank 0's last expression is the cell's result.",
     .options = options,
+    .habits = habits,
     .finish = finish,
 };

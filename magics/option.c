@@ -95,27 +95,64 @@ static const char *option_part(char out[static TOKEN_SHOWN], const char *word)
     return out;
 }
 
+/* The option for a word that is a value of it: "--panel" is "--merge panel". */
+static const struct option *takes_word(const struct call *call, const char *word)
+{
+    for (const struct option *o = call->magic->options; !option_is_last(o); o++)
+        for (const char *const *w = o->words; w && *w && option_fits(o, call->cell); w++)
+            if (strcmp(*w, word) == 0)
+                return o;
+    return NULL;
+}
+
+/* What other programs call so: "--quiet" is "--merge rank0". NULL: nothing is known. */
+static const char *habit_of(const struct magic *m, const char *word)
+{
+    for (const struct habit *h = m->habits; h && h->word; h++)
+        if (same_name(h->word, word, strlen(word)))
+            return h->here;
+    return NULL;
+}
+
+/* Compares without dashes, which would make any two options near. */
+static const struct option *nearest(const struct call *call, const char *word)
+{
+    const struct option *rows[OPTIONS_MAX];
+    const char *names[OPTIONS_MAX], *near;
+    size_t n = 0;
+
+    for (const struct option *o = call->magic->options; !option_is_last(o); o++)
+        if (o->name && option_fits(o, call->cell) && !(o->flags & OPTION_DESTROYS)) {
+            rows[n] = o;
+            names[n++] = o->name;
+        }
+    near = *word ? suggest_nearest(word, names, n) : NULL;
+    for (size_t i = 0; near && i < n; i++)
+        if (names[i] == near)
+            return rows[i];
+    return NULL;
+}
+
 static int unknown(const struct call *call, const char *word, struct err *err)
 {
-    const struct magic *m = call->magic;
-    const char *valid[2 * OPTIONS_MAX];
-    char forms[2 * OPTIONS_MAX][24];
     char shown[TOKEN_SHOWN];
-    size_t n = 0;
-    const char *near;
+    const char *name, *here;
+    const struct option *o;
 
     option_part(shown, word);
-    for (const struct option *o = m->options; !option_is_last(o); o++)
-        if (o->name && option_fits(o, call->cell)) {
-            snprintf(forms[n], sizeof forms[n], "--%s", o->name);
-            valid[n] = forms[n];
-            n++;
-        }
-    near = shown[1] ? suggest_nearest(shown, valid, n) : NULL;
-    if (near)
-        return err_set(err, "%s: unknown option; did you mean %s?", shown, near);
+    name = shown + strspn(shown, "-");
+    if ((here = habit_of(call->magic, name)))
+        return err_set(err, "%s: unknown option; did you mean %s?", shown, here);
+    o = nearest(call, name);
+    if (o && strncmp(o->name, name, strlen(name)) == 0) /* unfinished */
+        return err_set(err, "%s: unknown option; did you mean --%s?", shown, o->name);
+    if (takes_word(call, name))
+        return err_set(err, "%s: unknown option; did you mean --%s %s?", shown,
+                       takes_word(call, name)->name, name);
+    if (o)
+        return err_set(err, "%s: unknown option; did you mean --%s?", shown, o->name);
     return err_set(err, "%s: unknown option (%s%s --help lists them)", shown,
-                   call->cell ? "%%" : "%", m->name);
+                   call->cell ? "%%" : "%", call->magic->name);
 }
 
 /* Does the word start with a dash? A negative number ("-r -1") is a value, not an option. */

@@ -50,10 +50,11 @@ enum option_kind {
     OPTION_HELP,   /* ends the options: shows the help */
 };
 
-#define OPTION_CELL     1u /* only with %%magic */
-#define OPTION_LINE     2u /* only with %magic */
-#define OPTION_BARE     4u /* the value may be left out */
-#define OPTION_NOTEBOOK 8u /* useless outside a notebook: the help of `cellspan run` omits it */
+#define OPTION_CELL     1u  /* only with %%magic */
+#define OPTION_LINE     2u  /* only with %magic */
+#define OPTION_BARE     4u  /* the value may be left out */
+#define OPTION_NOTEBOOK 8u  /* useless outside a notebook: the help of `cellspan run` omits it */
+#define OPTION_DESTROYS 16u /* ends ranks: never suggested for a misspelt option */
 
 struct option {
     const char *name; /* without "--"; users may write '_' for '-'; NULL: only the short form */
@@ -78,6 +79,13 @@ struct command {
     const char *name;
     int number;
     const char *help;
+    bool destroys; /* ends ranks or their variables: never suggested for a misspelt word */
+};
+
+/* What users of other programs write for an option, and what says the same here. */
+struct habit {
+    const char *word; /* without "--" */
+    const char *here; /* "--merge rank0" */
 };
 
 struct call;
@@ -90,6 +98,7 @@ struct magic {
     const char *about;
     const struct option *options;   /* ended by a row without name and letter */
     const struct command *commands; /* NULL, or ended by a row without name */
+    const struct habit *habits;     /* NULL, or ended by a row without word */
     /* Checks the options together and fills the rest of the plan. */
     int (*finish)(const struct call *call, struct plan *plan, struct err *err);
 };

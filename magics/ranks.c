@@ -18,15 +18,19 @@ static const struct option options[] = {
 };
 
 static const struct command commands[] = {
-    { "stop", PLAN_RANKS_STOP, "end the ranks; the next distributed cell starts new ones" },
-    { "restart", PLAN_RANKS_RESTART, "end the ranks and start new ones; their variables are gone" },
+    { "stop", PLAN_RANKS_STOP, "end the ranks; the next distributed cell starts new ones", true },
+    { "restart", PLAN_RANKS_RESTART, "end the ranks and start new ones; their variables are gone",
+      true },
     { "where", PLAN_RANKS_WHERE,
-      "where each rank is in its program now; answered while a cell runs" },
-    { "check", PLAN_RANKS_CHECK, "check nodes and every link between ranks, and measure them" },
-    { "logs", PLAN_RANKS_LOGS, "all that was printed in a cell, also what its page left out" },
-    { "debug", PLAN_RANKS_DEBUG, "the rank that the debugger shows" },
+      "where each rank is in its program now; answered while a cell runs", false },
+    { "check", PLAN_RANKS_CHECK, "check nodes and every link between ranks, and measure them",
+      false },
+    { "logs", PLAN_RANKS_LOGS, "all that was printed in a cell, also what its page left out",
+      false },
+    { "debug", PLAN_RANKS_DEBUG, "the rank that the debugger shows", false },
     { "free", PLAN_RANKS_FREE,
-      "let go of what failed cells hold, such as GPU memory; the next distributed cell does so, too" },
+      "let go of what failed cells hold, such as GPU memory; the next distributed cell does so, too",
+      false },
     { 0 },
 };
 
@@ -37,19 +41,21 @@ static const char *const usage[] = { "%ranks                    show the table o
 
 static int command_set(const char *word, struct plan *plan, struct err *err)
 {
-    const char *const valid[] = { commands[0].name, commands[1].name, commands[2].name,
-                                  commands[3].name, commands[4].name, commands[5].name,
-                                  commands[6].name };
+    const char *harmless[sizeof commands / sizeof commands[0]];
     char shown[TOKEN_SHOWN];
     const char *near;
+    size_t n = 0;
 
-    for (const struct command *c = commands; c->name; c++)
+    for (const struct command *c = commands; c->name; c++) {
         if (strcmp(c->name, word) == 0) {
             plan->ranks_do = (enum plan_ranks)c->number;
             return 0;
         }
+        if (!c->destroys)
+            harmless[n++] = c->name;
+    }
     token_shown(shown, word);
-    near = suggest_nearest(word, valid, sizeof valid / sizeof valid[0]);
+    near = suggest_nearest(word, harmless, n);
     if (near)
         return err_set(
             err,

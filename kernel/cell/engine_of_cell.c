@@ -127,13 +127,13 @@ int engine_choose(struct cell *c)
     if (strncmp(on, "local:", 6) == 0)
         return cell_fail(c, "UsageError",
                          "--on %s: local is this machine, and takes nothing after the colon", on);
+    if (engine_group_lives(g) && !is_there(c, on))
+        return -1;
     if (engine_group_lives(g) && !c->plan.fresh)
         return cell_fail(c, "UsageError", "--on %s: the ranks are on %s (%s)", on,
                          g->on ? g->on : "this machine",
                          c->script_group ? "%ranks stop ends them; then run this again"
                                          : "--fresh ends them and starts new ones there");
-    if (engine_group_lives(g) && !is_there(c, on))
-        return -1;
     engine_move(c);
     /* The number of ranks depends on the new nodes. With --fresh it is reset later, when nothing
      * can refuse the cell any more. */

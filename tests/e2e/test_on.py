@@ -84,6 +84,9 @@ def test_the_engine_of_the_docs_runs_cells(fresh, tmp_path):
     assert cell.value == "[(10, '0'), (11, '0'), (12, '1'), (13, '1')]"
     assert re.search(r"twin0.*twin1", nb.ok("%ranks").shown, re.S)
     assert "there is no such engine; did you mean twins?" in nb.run("%%distribute --on twin --fresh\n1").assert_error("EngineError").error["evalue"]
+    for name in ("k8s:foo", "twin"):  # whatever else is wrong: with no such engine, ending the ranks would not help
+        error = nb.run("%%distribute --on " + name + "\n1").assert_error("EngineError").error["evalue"]
+        assert "there is no such engine" in error and "twins" in error and "--fresh" not in error
     nb.close()
     assert nb.left == []
 

@@ -71,6 +71,10 @@ install --python ./system
 said 1 "system -m venv" "a Python that the system manages comes with the way to an environment"
 install --python ./odd
 said 1 "odd does not work as a Python" "a program that is no Python is told apart"
+install --python /bin/ls
+said 1 "/bin/ls does not work as a Python: it ended with exit code 2" "so is another program"
+! grep -q "import json" "$work/err"
+ok $? "what that program says about the question is not shown"
 install --python ./none
 said 1 "python ./none: there is no such program" "so is one that isn't there"
 install --user
