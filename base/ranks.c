@@ -160,7 +160,7 @@ static int parse_token(struct ranks *r, struct slice token, unsigned size, struc
     const char *p = token.p;
     const char *end = token.p + token.n;
     unsigned first = 0;
-    unsigned last;
+    unsigned last = 0;
     int rc;
 
     if (slice_is(token, "all")) {
@@ -168,11 +168,14 @@ static int parse_token(struct ranks *r, struct slice token, unsigned size, struc
             return err_set(err, "out of memory");
         return 0;
     }
-    if ((rc = parse_number(&p, end, size, &first)) == 0) {
+    if ((rc = parse_number(&p, end, size, &first)) >= 0) {
         last = first;
         if (p < end && *p == '-') {
+            const int of_first = rc;
+
             p++;
             rc = parse_number(&p, end, size, &last);
+            rc = rc < 0 ? rc : rc | of_first;
         }
     }
     if (rc < 0 || p != end)

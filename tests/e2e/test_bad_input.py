@@ -58,10 +58,47 @@ def test_a_wrong_option_is_named_and_nothing_starts(nb, line, words):
     assert not [p for p in started if "zygote" in processes.command(p)], processes.described(started)
 
 
-@pytest.mark.parametrize("line, word", [("%ranks foo", "foo"), ("%push", "push"), ("%pull", "pull"), ("%push 1x", "1x"), ("%ranks stp", "stop")])
+@pytest.mark.parametrize("line, word", [("%ranks foo", "foo"), ("%push", "push"), ("%pull", "pull"), ("%push 1x", "1x"), ("%ranks stp", "stp")])
 def test_wrong_words_of_line_magics_are_named(nb, line, word):
     cell = nb.run(line).assert_error("UsageError")
     assert word in cell.reply["evalue"] and "\n" not in cell.reply["evalue"]
+
+
+CALLS = [
+    ("cellspan.run(one, ranks=[9])", "ValueError", "ranks=[9]: there are 2 ranks, 0 to 1"),
+    ("cellspan.run(one, ranks='0,7')", "ValueError", "ranks='0,7': there are 2 ranks, 0 to 1"),
+    ("cellspan.run(print, n='x')", "ValueError", "n='x': not a number"),
+    ("cellspan.call(one, n=0)", "ValueError", "n=0: a world needs at least one rank"),
+    ("cellspan.run(one, merge='foo')", "ValueError", "merge='foo': unknown mode"),
+    ("cellspan.run(one, timeout='soon')", "ValueError", "timeout='soon': not a duration"),
+    ("cellspan.run(one, grace=-1)", "ValueError", "grace=-1: not a duration"),
+    ("cellspan.run(one, gpus=0)", "ValueError", "gpus=0: from 1 to 64"),
+    ("cellspan.run(one, init='glo')", "ValueError", "init='glo': unknown backend; did you mean gloo?"),
+    ("cellspan.run(one, on='k8s:foo')", "ValueError", "on='k8s:foo': there is no such engine"),
+    ("cellspan.run(one, on='local:x')", "ValueError", "on='local:x': local is this machine"),
+    ("cellspan.run(one, cwd='/no/such')", "ValueError", "cwd='/no/such': No such file or directory"),
+    ("cellspan.run(one, no_gpu=True, gpus=1)", "ValueError", "gpus= and no_gpu=True can't be used together"),
+    ("cellspan.run(one, env=3)", "TypeError", "env=3: a dict is wanted"),
+    ("cellspan.map(abs, [1], n='x')", "ValueError", "n='x': not a number"),
+    ("cellspan.map(abs, [1], ranks=[4])", "ValueError", "ranks=[4]: there are 2 ranks"),
+    ("cellspan.group().push(5)", "TypeError", "push(5) names no variable: push(a=1)"),
+    ("cellspan.group().push('a')", "TypeError", "push('a') names no variable: push(a=1)"),
+    ("cellspan.group().push(ranks=[7], a=1)", "ValueError", "ranks=[7]: there are 2 ranks"),
+    ("cellspan.group().pull('one', ranks=8)", "ValueError", "ranks=8: there are 2 ranks"),
+    ("cellspan.group().stop(ranks=[7])", "ValueError", "ranks=[7]: there are 2 ranks"),
+    ("cellspan.group().scatter('x', [1], n='k')", "ValueError", "n='k': not a number"),
+]
+
+
+@pytest.mark.parametrize("code, ename, words", CALLS)
+def test_a_wrong_argument_of_a_call_is_told_in_python_at_the_users_line(nb, code, ename, words):
+    nb.ok("import cellspan\ndef one(): return 1")
+    assert nb.ok("cellspan.group().size").value == "2" or nb.ok("%%distribute -n 2 --fresh\n1")
+    cell = nb.run("before = 1\n" + code).assert_error(ename)
+    said = cell.reply["evalue"]
+    assert said.startswith(words) and "--" not in said and "\n" not in said, said
+    assert "----> 2 " + code in cell.traceback, cell.traceback
+    assert "cellspan/_" not in cell.traceback, cell.traceback
 
 
 def test_an_empty_body_is_an_error_or_does_nothing_but_start_the_ranks(nb):

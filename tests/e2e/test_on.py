@@ -173,7 +173,7 @@ def test_what_did_not_come_up_is_not_replaced_by_this_machine_in_silence(fresh):
         asked = nb.run("%%distribute -n 2\nprint('ran')").assert_error("UsageError")
         assert "%s did not come up: write --on again" % bad in asked.error["evalue"] and "--on local" in asked.error["evalue"]
         assert "ran" not in asked.stdout
-        nb.run("import cellspan\ncellspan.run(print, n=2)").assert_error("UsageError")
+        nb.run("import cellspan\ncellspan.run(print, n=2)").assert_error("ValueError")
     assert nb.ok("%%distribute -n 2 --on pair:2\nimport os\nos.environ['GROUP_WORLD_SIZE']").value == "'2'"
     assert nb.ok("%%distribute\n'there'").value == "'there'"
     nb.ok("%ranks stop")

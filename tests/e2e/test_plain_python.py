@@ -164,7 +164,7 @@ def test_exceptions_and_exit_codes(said):
     shown = "\n".join(out)
     assert all_print(err, "soon", 2) and "True seven" in shown and 'raise Mine("seven")' in shown.replace("'", '"'), shown
     assert "TypeError print(): argument 1 can't be sent to the ranks: cannot pickle an open file" in shown
-    assert "UsageError" in shown and "-2" in shown
+    assert "ValueError n=-2: a world needs at least one rank" in shown
     assert out[-2:] == ["NotAtHomeError"] * 2, shown
 
 

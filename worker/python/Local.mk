@@ -9,6 +9,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_jobs.py \
 	worker/python/cellspan/_later.py \
 	worker/python/cellspan/_map.py \
+	worker/python/cellspan/_option_errors.py \
 	worker/python/cellspan/_px.py \
 	worker/python/cellspan/_pxmagics.py \
 	worker/python/cellspan/_pxresult.py \

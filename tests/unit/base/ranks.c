@@ -28,6 +28,8 @@ static const struct parse_case parse_cases[] = {
     { "2-1", 4, NULL, "backwards" },
     { "1-9", 4, NULL, "rank 1-9" },
     { "", 4, NULL, "'' is not a rank" },
+    { "9-9", 2, NULL, "rank 9-9: there are 2 ranks, 0 to 1" },
+    { "0-9", 2, NULL, "rank 0-9: there are 2 ranks, 0 to 1" },
     { "1,,2", 4, NULL, "'' is not a rank" },
     { "1,x", 4, NULL, "'x'" },
     { "1-", 4, NULL, "'1-'" },

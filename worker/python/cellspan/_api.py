@@ -14,6 +14,7 @@ import types
 
 from ._base.errors import text_of
 from ._link import CALL_FUNCTION, CALL_SHOWN, CALL_VALUE
+from ._option_errors import InPython
 from ._worker.remote import RemoteError  # noqa: F401 - for the modules of _dropin
 
 CALL = "_cellspan_call"  # names for the function and arguments of a large call, and for a pulled value; a number is added; both are temporary
@@ -77,7 +78,8 @@ def run(
         "gather": bool(gather),
     }
     try:
-        return _run(_place(), fn, args, kw, options)
+        with InPython(options):
+            return _run(_place(), fn, args, kw, options)
     except TypeError as error:
         if not isinstance(error, RemoteError):
             _hint_at_call(error, fn, {"n": n, "on": on, "ranks": ranks, "merge": merge, "env": env, "cwd": cwd, "timeout": timeout})
@@ -101,7 +103,8 @@ def call(fn, args=(), kwargs=None, **options):
             raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
     given = {name: value for name, value in {**run.__kwdefaults__, **options}.items()}
     given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
-    return _run(_place(), fn, tuple(args), dict(kwargs or {}), given)
+    with InPython(given):
+        return _run(_place(), fn, tuple(args), dict(kwargs or {}), given)
 
 
 def beside(fn, args=(), kwargs=None, **options):
@@ -144,7 +147,9 @@ class Group:
         """Sets variables on the ranks: push(a=1, b=[2]). ranks: only on these."""
         __tracebackhide__ = True
         if not values:
-            return
+            if ranks is None:
+                return
+            raise TypeError(f"push({ranks!r}) names no variable: push(a=1), or push(a=1, ranks={ranks!r})")
         for name in values:
             _check_name(name)
         self._home.may_call()
@@ -152,7 +157,7 @@ class Group:
             captures = self._home.captures()
             lent = captures.lent(values)
             try:
-                with _Placed(self._home.shell.user_ns, values):
+                with _Placed(self._home.shell.user_ns, values), InPython({"ranks": ranks}):
                     self._home.call(_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
             finally:
                 captures.taken_back(lent)
@@ -164,7 +169,9 @@ class Group:
             _check_name(name)
         if not names:
             raise TypeError("pull() needs the name of a variable: pull('loss')")
-        found = {name: self._pull(name, ranks) for name in names}
+        found = {}
+        for name in names:  # a comprehension would be a frame of its own in tracebacks
+            found[name] = self._pull(name, ranks)
         return found if len(names) > 1 else found[names[0]]
 
     def apply(self, fn, *args, **kw):
@@ -205,7 +212,7 @@ class Group:
     def _pull(self, name, ranks):
         __tracebackhide__ = True
         ns = self._home.shell.user_ns
-        with _Slot() as slot, _Placed(ns, {}, VALUE + slot):
+        with _Slot() as slot, _Placed(ns, {}, VALUE + slot), InPython({"ranks": ranks}):
             self._home.call(_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), CALL_SHOWN)
             if VALUE + slot not in ns:
                 raise RuntimeError(f"{name} did not arrive")
@@ -238,12 +245,14 @@ class Group:
     def stop(self, ranks=None):
         """Ends the ranks; the next cell starts new ones."""
         __tracebackhide__ = True
-        self._home.call(_line("ranks stop", {"ranks": ranks}), CALL_SHOWN)
+        with InPython({"ranks": ranks}):
+            self._home.call(_line("ranks stop", {"ranks": ranks}), CALL_SHOWN)
 
     def restart(self, ranks=None):
         """Ends the ranks and starts new ones; their variables are gone."""
         __tracebackhide__ = True
-        self._home.call(_line("ranks restart", {"ranks": ranks}), CALL_SHOWN)
+        with InPython({"ranks": ranks}):
+            self._home.call(_line("ranks restart", {"ranks": ranks}), CALL_SHOWN)
 
     def __repr__(self):
         try:
@@ -480,6 +489,8 @@ def _option(name, value):
     if value is True:
         return [f"--{name}"]
     if name == "env":
+        if not hasattr(value, "keys"):
+            raise TypeError(f"env={value!r}: a dict is wanted, as env={{'NAME': 'value'}}")
         words = []
         for key, text in dict(value).items():
             words += ["--env", _quoted(f"{key}={text}")]

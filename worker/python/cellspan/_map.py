@@ -16,6 +16,7 @@ import time
 from . import _api
 from ._base.errors import text_of
 from ._capture import vars_bundle
+from ._option_errors import InPython
 from ._worker import hands
 from ._worker.remote import as_of_ranks
 
@@ -70,9 +71,10 @@ def map(
         "nproc": n, "on": on, "ranks": ranks, "merge": merge, "gpus": gpus, "no-gpu": no_gpu, "share": share, "env": env,
         "cwd": cwd, "timeout": timeout, "grace": grace, "fresh": fresh,
     }
-    if _api._is_far(home):
-        return far(home, fn, list(items), "_map", "at_home", fn, chunksize, options)
-    return call(home, fn, items, length, chunksize, options)
+    with InPython(options):
+        if _api._is_far(home):
+            return far(home, fn, list(items), "_map", "at_home", fn, chunksize, options)
+        return call(home, fn, items, length, chunksize, options)
 
 
 def checked(fn, iterables, chunksize):

@@ -12,6 +12,7 @@ import sys
 from . import _api
 from ._capture import vars_bundle
 from ._map import serving
+from ._option_errors import InPython
 from ._worker import hands
 
 PART = "__import__('cellspan._worker.hands')._worker.hands.part({0})"
@@ -30,7 +31,8 @@ def scatter(home, name, values, options, flatten=False, order=None):
     parts = _Parts(home, values, flatten, order or numbers(options.get("ranks")))
     with serving(home, parts) as of:
         try:
-            home.call(_api._line("%distribute", options) + f"\n{name} = " + PART.format(of), _api.CALL_SHOWN)
+            with InPython(options):
+                home.call(_api._line("%distribute", options) + f"\n{name} = " + PART.format(of), _api.CALL_SHOWN)
         except Exception:
             if parts.error is not None and not isinstance(parts.error, KeyboardInterrupt):  # home is interrupted when ranks fail
                 raise parts.error from None

@@ -1,0 +1,67 @@
+"""Errors about options, in the words of a Python call. A call of the Python interface becomes the line of a magic, so the kernel
+names the options as a magic has them: "--nproc x: not a number". The user wrote n='x'."""
+
+from __future__ import annotations
+
+import re
+
+from ._worker.remote import RemoteError
+
+_NAMES = {"nproc": "n"}  # where the argument's name is not the option's
+_FLAGS = ("no-gpu", "share", "fresh", "gather", "beside")
+_HEAD = re.compile(r"--([a-z][a-z-]*)(?:[ =].*?)?: ")  # "--nproc x: "
+_RANK = re.compile(r"rank \S+: ")  # "rank 9: there are 2 ranks, 0 to 1"
+_WORD = re.compile(r"--([a-z][a-z-]*)(?: (local|nccl|gloo|fold|prefix|rank0|panel|raw)\b)?")
+
+
+class InPython:
+    """A context manager around a call with these options ({the magic's name: value}). In place of an error about an option it raises
+    a ValueError that names the argument and its value as the user wrote them; the traceback ends in the user's line."""
+
+    def __init__(self, options):
+        self.options = options
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        __tracebackhide__ = True
+        if isinstance(error, RemoteError):
+            text = in_python(error, self.options)
+            if text is not None:
+                raise ValueError(text) from None
+
+
+def in_python(error, options):
+    """The text for an error about one of the options; None: it is another error."""
+    if type(error).__name__ not in ("UsageError", "EngineError"):
+        return None
+    text = str(error)
+    head = _HEAD.match(text)
+    if head and options.get(head.group(1)) is not None:
+        return _given(head.group(1), options) + ": " + _words(text[head.end():])
+    rank = _RANK.match(text)
+    if rank and options.get("ranks") is not None:
+        return _given("ranks", options) + ": " + _words(text[rank.end():])
+    told = _words(text)
+    return told if told != text else None
+
+
+def _given(name, options):
+    return f"{_argument(name)}={options[name]!r}"
+
+
+def _argument(name):
+    return _NAMES.get(name, name.replace("-", "_"))
+
+
+def _words(text):
+    """The text with each option as an argument: "--on local" is on='local', "--fresh" is fresh=True."""
+
+    def one(found):
+        name, word = found.groups()
+        if word:
+            return f"{_argument(name)}={word!r}"
+        return _argument(name) + ("=True" if name in _FLAGS else "=")
+
+    return _WORD.sub(one, text)
