@@ -150,6 +150,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/remote.py \
 	worker/python/cellspan/_worker/rendezvous.py \
 	worker/python/cellspan/_worker/scripts.py \
+	worker/python/cellspan/_worker/seeds.py \
 	worker/python/cellspan/_worker/shell.py \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/stacks.py \

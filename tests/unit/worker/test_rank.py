@@ -77,12 +77,10 @@ def test_variables_stay_from_cell_to_cell(ranks):
     assert values(ranks, "x + 1", cell=2, count=2) == ["2", "2"]
 
 
-def test_random_state_differs_by_rank_and_is_reproducible(zygote, ranks):
+def test_random_state_differs_by_rank_and_in_each_start(zygote, ranks):
     code = "import random; random.random()"
-    first = values(ranks, code)
-    assert first[0] != first[1]
     again = zygote.fork([1])
-    assert values(again, code) == first[1:]
+    assert len({*values(ranks, code), *values(again, code)}) == 3
     end_ranks(again)
 
 

@@ -8,7 +8,6 @@ import getpass
 import inspect
 import os
 import platform
-import random
 import re
 import sys
 import time
@@ -35,6 +34,7 @@ from . import (
     mpi,
     reloads,
     rendezvous,
+    seeds,
     torchenv,
 )
 from .follow import Follower
@@ -98,14 +98,7 @@ class Rank(Worker):
         self.failed_cell = None  # the last cell if it failed: what its frames hold stays for %debug until the next one begins
         self._folder = environment.own_folder()
         self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
-        self.seed()
-
-    def seed(self):
-        """Seeds the global random state: different on each rank, the same each time this rank starts."""
-        random.seed(f"cellspan rank {self.rank}")
-        numpy = sys.modules.get("numpy")
-        if numpy is not None:
-            numpy.random.seed((0x5EED + 1_000_003 * self.rank) % 2**32)
+        seeds.begin()
 
     def run(self):
         """Sends READY, then runs cells until the process ends."""

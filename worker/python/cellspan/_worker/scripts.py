@@ -12,7 +12,6 @@ import importlib.util
 import io
 import os
 import pkgutil
-import random
 import runpy
 import signal
 import sys
@@ -42,12 +41,6 @@ class PassingRank(Rank):
                 os._exit(1)
             except KeyboardInterrupt:
                 pass  # for a cell that is over
-
-    def seed(self):
-        """As in a new process: random numbers differ in each run, and from those of the zygote."""
-        random.seed()
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed()
 
     def _done(self, cell):
         # The kernel ends with SIGTERM what is left of the run. It must not call a handler of the code, which is over.

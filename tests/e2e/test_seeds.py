@@ -1,0 +1,143 @@
+"""Random numbers of ranks: each process has its own, as under torchrun, unless a seed is given."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from client import values
+
+pytestmark = pytest.mark.usefixtures("torch")
+# drawn(): a number of each generator that programs use without making it.
+DRAWN = """
+import random, numpy, torch
+
+def drawn():
+    return [random.random(), float(numpy.random.rand()), torch.rand(()).item(), torch.initial_seed(), list(torch.utils.data.RandomSampler(range(999)))[:9]]
+"""
+# worked(): what the workers of a loader draw.
+WORKED = """
+class Draws(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, k):
+        return random.random(), float(numpy.random.rand()), torch.rand(()).item()
+
+def worked():
+    loader = torch.utils.data.DataLoader(Draws(), num_workers=2, batch_size=None, multiprocessing_context="fork")
+    return [number for item in loader for number in item]
+"""
+SCRIPT = DRAWN + """
+print("=", drawn(), flush=True)
+torch.manual_seed(0)
+print("#", torch.rand(3).tolist(), flush=True)
+"""
+
+
+def all_differ(processes):
+    """Each of the things that were drawn differs from process to process."""
+    for column in zip(*processes):
+        assert len({json.dumps(value) for value in column}) == len(column), processes
+
+
+def printed(text, mark="="):
+    return [ast.literal_eval(found) for found in re.findall(r"%s (\[.*\])$" % mark, text, re.M)]
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("seeds") / "draws.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+@pytest.fixture
+def book(nb):
+    nb.ok(DRAWN + WORKED, limit=120)
+    return nb
+
+
+def cell(nb, options="", body="drawn()"):
+    return values(nb.ok("%%%%distribute --gather %s\n%s" % (options, body), limit=120))
+
+
+@pytest.mark.limit(600)
+def test_each_process_has_random_numbers_of_its_own(book, script):
+    book.ok("import cellspan, sys\nfrom cellspan.torch import TorchDistributor\nfrom cellspan.horovod import HorovodRunner")
+    found = cell(book, "-n 2 --fresh") + cell(book)  # the second goes on where the first has stopped
+    book.ok("%ranks restart")
+    found += cell(book)
+    book.ok("%ranks restart -r 1")
+    found += cell(book, "-r 1")
+    found += cell(book, "-n 2 --beside") + cell(book, "-n 2 --beside")
+    found += values(book.ok("cellspan.run(drawn, n=2, gather=True)"))
+    for _ in range(2):
+        cells = [book.ok("%%distribute -n 2 --merge raw %s" % script), book.ok("cellspan.run(%r, n=2)" % str(script))]
+        found += [one for shown in cells for one in printed(shown.stdout)]
+        for call in ("TorchDistributor(num_processes=2, use_gpu=False).run(drawn)", "HorovodRunner(np=2).run(drawn)"):
+            found.append(values(book.ok(call)))
+    # The seed of torch, fourth, stays while a process does; so what one process drew is compared without it.
+    assert len(found) == 2 * 6 + 1 + 2 * (2 * 2 + 2)
+    all_differ([one[:3] + one[4:] for one in found])
+    seeds = [one[3] for one in found]
+    assert seeds[:2] == seeds[2:4] and len(set(seeds)) == len(seeds) - 4, seeds
+
+
+def test_what_workers_of_loaders_draw_differs(book):
+    found = cell(book, "-n 3", "worked()")
+    flat = [number for rank in found for number in rank]
+    assert len(flat) == 3 * 6 and len(set(flat)) == len(flat), found
+
+
+def test_a_resize_and_other_cells_leave_the_numbers_of_ranks_that_stay(book):
+    body = "[random.random(), float(numpy.random.rand()), torch.rand(()).item()]"
+    seeding = "random.seed(5); numpy.random.seed(5); torch.manual_seed(5)\n"
+    want = [values(book.ok(seeding + body)), values(book.ok(body))]
+    assert cell(book, "-n 2 --fresh", seeding + body) == [want[0]] * 2
+    cell(book, "-n 2", "1")
+    after = cell(book, "-n 3", body)
+    assert after[:2] == [want[1]] * 2
+    all_differ(after[1:])
+
+
+def test_homes_own_numbers_are_left_alone(book):
+    book.ok("random.seed(3); numpy.random.seed(3); torch.manual_seed(3); a = drawn()\nrandom.seed(3); numpy.random.seed(3); _ = torch.manual_seed(3)")
+    cell(book, "-n 2 --fresh")
+    assert book.ok("a == drawn()").value == "True"
+
+
+def test_whatever_was_imported_beforehand(fresh, tmp_path):
+    (tmp_path / "seeds_all.py").write_text(
+        "import random, numpy, torch\nrandom.seed(1); numpy.random.seed(1); torch.manual_seed(1); torch.cuda.manual_seed(1); torch.rand(3)\n")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    nb = fresh(env={"CELLSPAN_PRELOAD": "seeds_all", "PYTHONPATH": path})
+    nb.ok(DRAWN, limit=120)
+    assert cell(nb, "-n 2", "import sys; 'seeds_all' in sys.modules") == [True] * 2
+    all_differ(cell(nb) + cell(nb, "-n 2 --fresh"))
+
+
+# ---- beside torchrun --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.limit(400)
+def test_the_numbers_of_processes_are_as_torchruns(script, jupyter_env):
+    """Two programs run the script, each twice: the same must be equal, and the same must differ."""
+    if shutil.which("torchrun") is None:
+        pytest.skip("torchrun is not on PATH")
+    equal = []
+    for program in (["torchrun", "--standalone", "--nproc-per-node=2"], ["cellspan", "run", "-n", "2", "--merge", "raw"]):
+        drew = []
+        for _ in range(2):
+            run = subprocess.run([*program, str(script)], env=jupyter_env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=170)
+            assert run.returncode == 0, run.stdout + run.stderr
+            drew += printed(run.stdout)
+            equal += printed(run.stdout, "#")
+        assert len(drew) == 4
+        all_differ(drew)
+    assert len(equal) == 8 and all(one == equal[0] for one in equal), equal
