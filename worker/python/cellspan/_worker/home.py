@@ -21,7 +21,7 @@ from .._jupyter import fake_ipykernel, fake_zmqshell, requests
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
-from . import cpp_builds, environment, idle_questions
+from . import cpp_builds, environment, idle_questions, spawned
 from .follow import Lead
 from .home_calls import Calls
 from .publish import to_json
@@ -61,6 +61,7 @@ class Home(Calls):
         fake_ipykernel.install(self)
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
+        spawned.watch(self.shell.user_ns)
         self._gathered = {}  # values of BINDs of one cell, until the last; None: one of them could not be taken
         self._lead = Lead(self.shell)
         self.jedi = Jedi(self.shell)
@@ -529,7 +530,7 @@ class Home(Calls):
         return lambda: self.wait_for(waiting)
 
     def hints(self, error):
-        return idle_questions.hint(self, error)
+        return super().hints(error) or idle_questions.hint(self, error)
 
     def exit_functions(self):
         self.jedi.give_up(PATIENCE)  # what it is writing to its cache on disk must be whole

@@ -17,7 +17,7 @@ import threading
 
 from .. import _link
 from .._base.errors import give_up, text_of
-from . import environment, interrupts, stacks
+from . import environment, interrupts, spawned, stacks
 from .loops import Loop
 from .message import received
 from .publish import to_json
@@ -346,7 +346,7 @@ class Worker:
 
     def hints(self, error):
         """Lines to show after an exception's traceback."""
-        return []
+        return spawned.hints(error)
 
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
         """Shows an exception that ended the cell or, if not `ends`, that the user's code shows. error: the exception."""

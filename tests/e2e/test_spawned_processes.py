@@ -1,0 +1,117 @@
+"""Processes that multiprocessing starts as new Pythons know the notebook's functions, classes and variables."""
+
+from __future__ import annotations
+
+import pytest
+from client import rank_values, values
+
+WAYS = ("spawn", "forkserver")
+DEFINED = '''
+import multiprocessing as mp, os
+from concurrent.futures import ProcessPoolExecutor
+FACTOR = {"by": 10}
+class Point:
+    def __init__(self, x):
+        self.x = x
+    def __eq__(self, other):
+        return type(other) is type(self) and other.x == self.x
+def scaled(point):
+    return Point(helped(point.x))
+def helped(x):
+    return x * FACTOR["by"]
+'''
+POOL = '''
+def pooled(way):
+    with mp.get_context(way).Pool(2) as pool:
+        points = pool.map(scaled, [Point(1), Point(2)])
+    with ProcessPoolExecutor(1, mp_context=mp.get_context(way)) as executor:
+        points.append(executor.submit(scaled, Point(3)).result())
+    return points == [Point(10), Point(20), Point(30)]
+'''
+MP_SPAWN = '''
+import torch, torch.multiprocessing as tmp, torch.distributed as dist
+def train(rank, size, port, shared):
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    total = torch.ones(1) * (rank + 1)
+    dist.all_reduce(total)
+    shared[rank] = total.item() * FACTOR["by"]
+    dist.destroy_process_group()
+def free_port():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+def spawned():
+    shared = torch.zeros(2).share_memory_()
+    tmp.spawn(train, args=(2, free_port(), shared), nprocs=2, join=True)
+    return shared.tolist()
+'''
+LOADER = '''
+from torch.utils.data import DataLoader, Dataset
+class Squares(Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, i):
+        return torch.tensor(helped(i))
+def together(items):
+    return Point(torch.stack(items).tolist())
+def loaded(way):
+    loader = DataLoader(Squares(), batch_size=2, num_workers=2, collate_fn=together, multiprocessing_context=way)
+    return [batch.x for batch in loader]
+'''
+
+
+def last(cell):
+    return cell.traceback.splitlines()[-1]
+
+
+@pytest.mark.limit(400)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_notebook_defined_travels_both_ways(fresh, way):
+    nb = fresh()
+    nb.ok("cells = 0")
+    nb.ok("cells += 1" + DEFINED + POOL)
+    assert nb.ok(f"pooled('{way}'), cells", limit=200).value == "(True, 1)"
+    assert rank_values(nb, f"pooled('{way}')", 2) == [True] * 2
+
+
+@pytest.mark.limit(400)
+def test_torch_spawns_functions_of_the_notebook(fresh):
+    pytest.importorskip("torch")
+    nb = fresh()
+    nb.ok(DEFINED + MP_SPAWN, limit=200)
+    assert values(nb.ok("spawned()", limit=200)) == [30.0, 30.0]
+    nb.ok(LOADER)
+    for way in WAYS:
+        assert values(nb.ok(f"loaded('{way}')", limit=200)) == [[0, 10], [20, 30]]
+    assert rank_values(nb, "loaded('forkserver')", 2) == [[[0, 10], [20, 30]]] * 2
+
+
+def test_a_process_of_the_notebook_starts_others(fresh):
+    nb = fresh()
+    nb.ok(DEFINED + "def outer(queue):\n    with mp.get_context('spawn').Pool(1) as pool:\n        queue.put(pool.map(scaled, [Point(7)]))")
+    nb.ok("context = mp.get_context('forkserver')\nqueue = context.Queue()\nprocess = context.Process(target=outer, args=(queue,))\nprocess.start()")
+    assert nb.ok("got = queue.get(timeout=100)\nprocess.join()\ngot == [Point(70)], process.exitcode", limit=200).value == "(True, 0)"
+
+
+def test_a_large_array_is_there_without_another_copy_in_a_pipe(fresh):
+    pytest.importorskip("numpy")
+    nb = fresh()
+    nb.ok(DEFINED + "import numpy as np\ntable = np.arange(4_000_000)\ndef total(queue):\n    queue.put(int(table.sum()))")
+    begin = "for _ in range(2):\n    process = context.Process(target=total, args=(queue,))\n    process.start()\n    print(queue.get(timeout=100) == table.sum())\n    process.join()\n    print(len(os.listdir('/proc/self/fd')))"
+    nb.ok("context = mp.get_context('spawn')\nqueue = context.Queue()")
+    lines = nb.ok(begin, limit=200).stdout.split()
+    assert lines[0] == lines[2] == "True" and lines[1] == lines[3]
+
+
+def test_what_cannot_travel_is_said(fresh):
+    nb = fresh()
+    nb.ok(DEFINED + "import threading\nguard = threading.Lock()\nbig = bytes(20 << 20)\ndef guarded(x):\n    with guard:\n        return x\ndef sized(x):\n    return len(big)")
+    cell = nb.run("mp.get_context('spawn').Process(target=lambda: 1).start()")
+    assert "cellspan.run(f, n=2)" in last(cell) and "%%distribute" in last(cell)
+    cell = nb.ok("process = mp.get_context('spawn').Process(target=guarded, args=(1,))\nprocess.start()\nprocess.join()")
+    assert "guard, which guarded reads, was not sent" in cell.stderr and "NameError" in cell.stderr
+    cell = nb.run("with mp.get_context('spawn').Pool(1) as pool:\n    pool.map(sized, [1])")
+    assert cell.reply["ename"] == "NameError" and "big (20.0 MiB)" in last(cell) and "as an argument" in last(cell)
+    cell = nb.run("with mp.get_context('spawn').Pool(1) as pool:\n    pool.map(lambda x: x, [1])")
+    assert "cellspan.run(f, n=2)" in last(cell)

@@ -1,0 +1,309 @@
+"""Processes that multiprocessing starts with "spawn" or "forkserver" get what the notebook has defined.
+
+Such a process is a new Python. For a script, it imports the script's file again, and finds its functions and classes there. A
+notebook has no such file. So what multiprocessing sends to the process carries the notebook's functions and classes, with the
+variables and modules that they read. The process sets them in its __main__ before it loads its target. From then on both sides
+pickle them by their names, so that objects of the notebook's classes travel both ways, and nothing else of multiprocessing is
+changed. No cell runs again.
+
+If the process starts others, these get what it has.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import operator
+import os
+import pickle
+import re
+import sys
+import types
+import typing
+
+from .._base.errors import text_of
+from .._base.imports import when_imported
+
+SMALL = 16 << 20  # bytes of a variable that only functions read which the process may never call
+WAYS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
+POOLS = ("multiprocessing.pool", "concurrent.futures.process")  # what their processes will call is not known when they start
+BOOT = """import os, sys
+kept = list(sys.path), sys.dont_write_bytecode
+sys.path[:] = [p for p in sys.path if p not in ("", {folder!r}) or p == {own!r}]
+sys.dont_write_bytecode = True
+try:
+    import cellspan._worker.spawned
+finally:
+    sys.path[:], sys.dont_write_bytecode = kept
+"""
+MISSING = re.compile(r"name '(\w+)' is not defined")
+NOT_SENT = re.compile("(?i)can('t|not) (pickle|get local object)")
+NOT_THERE = re.compile(r"Can't get attribute '[^']*' on <module '__main__'")
+ADVICE = "multiprocessing can't send this to a process. Ranks can run it: cellspan.run(f, n=2), or a cell with %%distribute"
+
+_left = {}  # {name: why the processes do not have it}
+_started = []  # the namespace of this process, once watch() was called
+
+
+def watch(namespace):
+    """From now on, processes that this one starts get what is defined in `namespace`, the notebook's __main__."""
+    if not _started:
+        for way in WAYS:
+            when_imported(way, functools.partial(_change, way))
+    _started[:] = [namespace]
+
+
+def _change(way):
+    """Wraps the method that sends the process object."""
+    popen = sys.modules[way].Popen
+    launch = popen._launch
+
+    @functools.wraps(launch)
+    def launching(self, process):
+        __tracebackhide__ = True
+        main = sys.modules.get("__main__")
+        ours = getattr(main, "__dict__", None) is _started[0] and getattr(main, "__file__", None) is None  # not within %run
+        if not ours:
+            return launch(self, process)
+        sent = _Sent(process)
+        try:
+            return launch(self, sent)
+        finally:
+            sent.close()
+
+    popen._launch = launching
+
+
+class _Call:
+    """Is loaded as the value of a call."""
+
+    def __init__(self, function, *args):
+        self._call = function, args
+
+    def __reduce__(self):
+        return self._call
+
+
+class _Sent:
+    """In place of the process object: is loaded as it, when the definitions are there."""
+
+    def __init__(self, process):
+        self._process, self._fd = process, -1
+
+    def close(self):
+        """Call it when the process has its own copies of what was sent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def __getattr__(self, name):
+        return getattr(self._process, name)
+
+    def __reduce__(self):
+        __tracebackhide__ = True
+        from multiprocessing import reduction
+
+        process = self._process
+        body, used = _pickled(process)
+        pool = getattr(getattr(process, "_target", None), "__module__", None) in POOLS
+        definitions = _Definitions(_started[0], used, pool)
+        made, size = definitions.packed()
+        if not isinstance(made, bytes):
+            self._fd, made = made, reduction.DupFd(made)
+        own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        boot = _Call(exec, BOOT.format(folder=_folder(), own=own), {})
+        return operator.getitem, ((boot, _Call(receive, made, size, definitions.modules, body)), 1)
+
+
+def _folder():
+    """The folder that the process has on its path in place of ""."""
+    from multiprocessing import process
+
+    return process.ORIGINAL_DIR
+
+
+def _pickled(process):
+    """(the process object's pickle, {id: function or class of the notebook in it})."""
+    __tracebackhide__ = True
+    from multiprocessing import reduction
+
+    used = {}
+
+    class Pickler(reduction.ForkingPickler):
+        def reducer_override(self, obj):
+            if isinstance(obj, (type, types.FunctionType)) and obj.__module__ == "__main__":
+                used[id(obj)] = obj
+            return NotImplemented
+
+    try:
+        return bytes(Pickler.dumps(process)), used
+    except Exception as error:
+        _advise(error)
+        raise
+
+
+def _advise(error):
+    try:
+        error._cellspan_hint = ADVICE
+    except AttributeError:  # a class with __slots__
+        pass
+
+
+_KINDS = (type, types.FunctionType, functools._lru_cache_wrapper, typing.TypeVar)
+
+
+def _is_definition(value):
+    return isinstance(value, _KINDS) and getattr(value, "__module__", None) == "__main__"
+
+
+class _Definitions:
+    """What a process gets. used: as of _pickled(). pool: the process may be asked to call any function."""
+
+    def __init__(self, namespace, used, pool):
+        from .._capture import capture, reducers, vars_bundle
+
+        self._reducers, self._bundles = reducers, vars_bundle
+        self._own = capture.OWN
+        self._namespace = namespace
+        self._names = namespace.copy()  # other threads may change it
+        self._used, self._pool = used, pool
+        self._values, self.modules = {}, {}
+        self._failed = {}  # {name: why it can't be sent}
+        self._found = {}  # {name: the function that reads it, or ""}
+
+    def packed(self):
+        """(the bundle as bytes or as a descriptor, its size). Afterwards, .modules: {name: module}."""
+        __tracebackhide__ = True
+        from .. import _link
+
+        defined = [name for name, value in self._names.items() if name not in self._own and _is_definition(value)]
+        needed = [name for name in defined if id(self._names[name]) in self._used]
+        limit = _link.capture_limit()
+        self._take(dict.fromkeys(needed, ""), limit)
+        self._refuse(needed)
+        self._tell()
+        self._take(dict.fromkeys(defined, ""), min(limit, SMALL))
+        for name, why in self._failed.items():
+            _left[name] = why
+        for name in self._values:
+            _left.pop(name, None)
+        made = self._bundles.pack(self._values, self._namespace, limit, small=SMALL)
+        return (made, len(made)) if isinstance(made, bytes) else made
+
+    def _take(self, names, limit):
+        """Adds these names, and those that they read, as far as each can be pickled within `limit` bytes."""
+        while names:
+            name, by = names.popitem()
+            if name in self._found or name not in self._names or name in self._own:
+                continue
+            self._found[name] = by
+            value = self._names[name]
+            if isinstance(value, types.ModuleType):
+                self.modules[name] = value.__name__
+                continue
+            try:
+                pickled = self._reducers.Pickled({name: value}, self._namespace, chunks=_Bounded(limit, self._reducers))
+                if pickled.size > limit:
+                    raise self._reducers.Overflow(pickled.size)
+            except self._reducers.Overflow as error:
+                self._failed[name] = f"more than {self._bundles.human(limit)}" if error.args[0] <= limit else self._bundles.human(error.args[0])
+            except Exception as error:  # noqa: BLE001 - of any object's reducer
+                self._failed[name] = self._bundles.reason(error)
+            else:
+                self._values[name] = value
+                names.update((read, by) for read, by in pickled.reads.items() if read not in self._found)
+
+    def _refuse(self, needed):
+        __tracebackhide__ = True
+        for name in needed:
+            if name in self._failed:
+                error = pickle.PicklingError(f"{name} can't be sent to the process: {self._failed[name]}")
+                _advise(error)
+                raise error
+
+    def _tell(self):
+        """A line for each variable that the process's own functions lack, once."""
+        for name, why in self._failed.items():
+            if _left.get(name) != why:
+                line = f"cellspan: {name}, which {self._found[name]} reads, was not sent to the process that multiprocessing starts: {why}"
+                print(line, file=sys.stderr)
+
+
+class _Bounded:
+    """The file of a pickler that is only measured; stops it at `limit` bytes."""
+
+    parts = ()
+
+    def __init__(self, limit, reducers):
+        self.size, self._limit, self._over = 0, limit, reducers.Overflow
+
+    def write(self, data):
+        self.size += len(data)
+        if self.size > self._limit:
+            raise self._over(self.size)
+        return len(data)
+
+
+# ---- in the process --------------------------------------------------------------------------------------------------
+
+
+def receive(sent, size, modules, body):
+    """Sets the definitions in __main__, and loads the process object."""
+    from .._capture import vars_bundle
+
+    namespace = sys.modules["__main__"].__dict__
+    watch(namespace)
+    for name, module in modules.items():
+        try:
+            namespace[name] = importlib.import_module(module)
+        except ImportError:  # who uses it gets a NameError
+            pass
+    if isinstance(sent, bytes):
+        values = vars_bundle.unpack_bytes(sent, namespace, land=_on_gpu)
+    else:
+        fd = sent.detach()
+        try:
+            values = vars_bundle.unpack(fd, size, namespace, land=_on_gpu)
+        finally:
+            os.close(fd)
+    namespace.update(values)
+    return pickle.loads(body)
+
+
+def _on_gpu(views, meta):
+    """{number of a storage: a storage on this process's GPU}, for storages that were on one."""
+    torch = importlib.import_module("torch")
+    rows = [(n, index) for n, ((index, _), kind) in enumerate(zip(meta["storages"], meta["devices"])) if kind == "cuda" and len(views[index])]
+    return {n: torch.frombuffer(views[index], dtype=torch.uint8).to("cuda").untyped_storage() for n, index in rows}
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+def _in_a_pool(error):
+    """Did multiprocessing pickle what could not be pickled?"""
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_globals.get("__name__", "").startswith(("multiprocessing.", "concurrent.futures.")):
+            return True
+        step = step.tb_next
+    return False
+
+
+def hints(error):
+    """Lines below an error's traceback that say what a process of multiprocessing lacked."""
+    own = getattr(error, "_cellspan_hint", None)
+    if isinstance(own, str):
+        return [own]
+    if "multiprocessing" not in sys.modules:
+        return []
+    if isinstance(error, (pickle.PicklingError, AttributeError, TypeError)) and NOT_SENT.search(text_of(error)) and _in_a_pool(error):
+        return [ADVICE]
+    texts = [text_of(e) for e in (error, getattr(error, "__cause__", None)) if e is not None]
+    for text in texts:
+        found = MISSING.search(text)
+        if found and found.group(1) in _left and _started and found.group(1) in _started[0]:
+            name = found.group(1)
+            return [f"the processes of multiprocessing do not have {name} ({_left[name]}): give it to them as an argument"]
+        if NOT_THERE.search(text):
+            return ["define it before the pool or the process begins. " + ADVICE]
+    return []
