@@ -11,6 +11,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/crash_stack.c \
 	worker/ext/cut.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
+	worker/ext/limits.c \
 	worker/ext/link.h worker/ext/link.c \
 	worker/ext/live_stacks.c \
 	worker/ext/memory.c \

@@ -33,6 +33,11 @@ static struct state *state_of(PyObject *module)
     return PyModule_GetState(module);
 }
 
+struct worker_link *own_link(PyObject *module)
+{
+    return &state_of(module)->link;
+}
+
 /* ---- the flusher calls Python ---- */
 
 /* Calls *what, a Python callable in the module state. The interpreter's lock is held, so that
@@ -526,7 +531,7 @@ static int exec_module(PyObject *module)
     }
     if (collective_add(module, &s->collective) < 0 ||
         PyModule_AddFunctions(module, convert_methods) < 0 ||
-        PyModule_AddFunctions(module, live_stacks_methods) < 0 ||
+        PyModule_AddFunctions(module, live_stacks_methods) < 0 || limits_add(module) < 0 ||
         PyModule_AddFunctions(module, memory_methods) < 0 ||
         PyModule_AddFunctions(module, names_methods) < 0 ||
         PyModule_AddFunctions(module, unshared_methods) < 0 ||

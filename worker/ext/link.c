@@ -18,7 +18,7 @@
 int link_init(struct worker_link *l, struct err *err)
 {
     memset(l, 0, sizeof *l);
-    l->fd = l->wake[0] = l->wake[1] = -1;
+    l->fd = l->wake[0] = l->wake[1] = l->earlier[0] = l->earlier[1] = -1;
     l->last = &l->first;
     l->debug_last = &l->debug_first;
     if (pthread_mutex_init(&l->lock, NULL) != 0 || pthread_cond_init(&l->news, NULL) != 0)
@@ -29,7 +29,8 @@ int link_init(struct worker_link *l, struct err *err)
 static int wake_open(struct worker_link *l, struct err *err)
 {
     if (fd_pipe(l->wake) < 0 || fd_nonblock(l->wake[0], true) < 0 ||
-        fd_nonblock(l->wake[1], true) < 0)
+        fd_nonblock(l->wake[1], true) < 0 || fd_pipe(l->earlier) < 0 ||
+        fd_nonblock(l->earlier[0], true) < 0 || fd_nonblock(l->earlier[1], true) < 0)
         return err_set(err, "no pipe for the link: %s", strerror(errno));
     return 0;
 }
@@ -38,6 +39,8 @@ static void wake_close(struct worker_link *l)
 {
     fd_close(&l->wake[0]);
     fd_close(&l->wake[1]);
+    fd_close(&l->earlier[0]);
+    fd_close(&l->earlier[1]);
 }
 
 /* A worker must not outlive its agent: ends it and its process group at once, without handlers or
@@ -62,6 +65,7 @@ static void send_interrupt(struct worker_link *l)
     }
     l->due = false;
     l->interrupted = true;
+    l->why |= LINK_INTERRUPT;
     if (getpgrp() == getpid())
         kill(0, SIGINT);
     else
@@ -229,17 +233,52 @@ static bool stopping(struct worker_link *l)
     return stop;
 }
 
+/* Sends the main thread its SIGINT if its time is over. Returns for how long poll() may wait. */
+static int look_at_limit(struct worker_link *l)
+{
+    const uint64_t now = clock_now(&clock_system);
+    int ms = -1;
+
+    pthread_mutex_lock(&l->lock);
+    if (l->limit_ns && now >= l->limit_ns) {
+        l->why |= LINK_LATE;
+        l->limit_ns = now + LINK_AGAIN_MS * NS_PER_MS;
+        pthread_kill(l->main_thread, SIGINT);
+    }
+    l->looks_ns = l->limit_ns;
+    if (l->limit_ns)
+        ms = (int)((l->limit_ns - now) / NS_PER_MS) + 1;
+    pthread_mutex_unlock(&l->lock);
+    return ms;
+}
+
+/* Waits until the socket is readable. false: it never will be. */
+static bool wait_readable(struct worker_link *l)
+{
+    struct pollfd watch[] = { { .fd = l->fd, .events = POLLIN },
+                              { .fd = l->earlier[0], .events = POLLIN } };
+    char bytes[16];
+
+    for (;;) {
+        if (poll(watch, 2, look_at_limit(l)) < 0 && errno != EINTR)
+            return false;
+        if (watch[1].revents)
+            (void)!read(l->earlier[0], bytes, sizeof bytes);
+        if (watch[0].revents)
+            return true;
+    }
+}
+
 static void *io_main(void *arg)
 {
     struct worker_link *l = arg;
-    struct pollfd watch = { .fd = l->fd, .events = POLLIN };
 
     for (;;) {
         struct packet p = PACKET_INIT;
         struct err err = { "" };
         enum packet_got got;
 
-        if (poll(&watch, 1, -1) < 0 && errno != EINTR)
+        if (!wait_readable(l))
             break;
         got = packet_recv(l->fd, &p, &err);
         if (got == PACKET_NONE)
@@ -314,7 +353,8 @@ void link_forked(struct worker_link *l)
     l->debugs = 0;
     l->cells_n = 0;
     l->interrupted = l->stirred = l->held = l->due = false;
-    l->coming = l->early = 0;
+    l->why = 0;
+    l->coming = l->early = l->limit_ns = l->looks_ns = 0;
 }
 
 static bool is_of(enum link_part part, const struct packet *p)
@@ -476,6 +516,38 @@ void link_hold(struct worker_link *l, bool yields)
 void link_let(struct worker_link *l)
 {
     set_held(l, false, false);
+}
+
+uint64_t link_limit(struct worker_link *l, uint64_t until)
+{
+    sigset_t none;
+    uint64_t before;
+
+    if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
+        return 0;
+    pthread_mutex_lock(&l->lock);
+    before = l->limit_ns;
+    l->limit_ns = until;
+    if (until && (!l->looks_ns || l->looks_ns > until) && write(l->earlier[1], "", 1) == 1)
+        l->looks_ns = until;
+    pthread_mutex_unlock(&l->lock);
+    /* If the SIGINT was sent, it is delivered before this returns: it needs link_why's answer. */
+    (void)sigemptyset(&none);
+    (void)pthread_sigmask(SIG_BLOCK, &none, NULL);
+    return before;
+}
+
+unsigned link_why(struct worker_link *l)
+{
+    unsigned why;
+
+    pthread_mutex_lock(&l->lock);
+    why = l->why;
+    if ((why & LINK_LATE) && !l->limit_ns)
+        why ^= LINK_LATE | LINK_OVER;
+    l->why = 0;
+    pthread_mutex_unlock(&l->lock);
+    return why;
 }
 
 bool link_end(struct worker_link *l, uint64_t cell)

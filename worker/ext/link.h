@@ -27,6 +27,7 @@ struct worker_link {
     /* the socket, owned; -1: not started, or this process is a fork of the one that started it */
     int fd;
     int wake[2]; /* a pipe that holds one byte while the inbox is not empty, or while `stirred` */
+    int earlier[2]; /* a pipe: link_limit wakes the I/O thread, whose poll would end too late */
     pthread_t thread;
     pthread_t main_thread; /* gets the SIGINT */
     /* called on a CUT with `abort`, so that collectives of this rank return; may be NULL */
@@ -44,13 +45,16 @@ struct worker_link {
     struct link_message **last;
     uint64_t cells[LINK_CELLS_MAX]; /* the cells that the main thread executes now */
     unsigned cells_n;
-    bool interrupted; /* a SIGINT was sent since link_end was last called */
-    bool held;        /* between link_hold and link_let */
-    bool yields;      /* as link_hold was told */
-    bool due;         /* an interrupt came meanwhile */
-    uint64_t due_ns;  /* when */
-    uint64_t coming;  /* the last cell or probe that has come, begun or not; 0: none */
-    uint64_t early;   /* a cell that was interrupted before it began; 0: none */
+    bool interrupted;  /* a SIGINT was sent since link_end was last called */
+    bool held;         /* between link_hold and link_let */
+    bool yields;       /* as link_hold was told */
+    bool due;          /* an interrupt came meanwhile */
+    uint64_t due_ns;   /* when */
+    uint64_t coming;   /* the last cell or probe that has come, begun or not; 0: none */
+    uint64_t early;    /* a cell that was interrupted before it began; 0: none */
+    uint64_t limit_ns; /* when the main thread's time is over; 0: it has no limit */
+    uint64_t looks_ns; /* when the I/O thread looks at limit_ns again; 0: not before it is woken */
+    unsigned why;      /* for link_why */
     bool stopping;
     uint64_t syncs_sent;
     uint64_t syncs_seen;
@@ -104,6 +108,16 @@ MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
  * there. Calls don't nest: the last call counts. In other threads both do nothing. */
 void link_hold(struct worker_link *l, bool yields);
 void link_let(struct worker_link *l);
+/* A limit for what the main thread does: from `until` on (clock_system) it gets a SIGINT, and again
+ * every LINK_AGAIN_MS. It needs no thread and no signal of its own. until: 0 ends the limit.
+ * Returns the limit before. In other threads it does nothing, and returns 0. */
+uint64_t link_limit(struct worker_link *l, uint64_t until);
+#define LINK_AGAIN_MS 200u
+/* Why a handler of SIGINT was called: bits of what was sent since the last call. */
+#define LINK_INTERRUPT 1u /* somebody's interrupt; so is a SIGINT without any bit */
+#define LINK_LATE      2u /* the limit's time is over */
+#define LINK_OVER      4u /* as LINK_LATE, but the limit has ended meanwhile */
+unsigned link_why(struct worker_link *l);
 /* true: a SIGINT was sent that the caller may not have seen yet. */
 bool link_end(struct worker_link *l, uint64_t cell);
 

@@ -77,6 +77,13 @@ PyObject *convert_packet(struct packet *p);
 /* encode() and decode() of cellspan._link. */
 extern PyMethodDef convert_methods[];
 
+/* ---- limits.c ---- */
+struct worker_link;
+struct worker_link *own_link(PyObject *module); /* the module's own; in _link.c */
+/* Adds within() and why() of cellspan._link: a time limit for what the main thread does. -1 with a
+ * Python exception. */
+MUST_USE int limits_add(PyObject *module);
+
 /* ---- pause.c ---- */
 /* For C code that waits: releases the interpreter's lock, and handles Python's signals from time to
  * time, as Python code would. */

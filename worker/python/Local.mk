@@ -159,6 +159,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/subshell_parts.py \
 	worker/python/cellspan/_worker/subshells.py \
 	worker/python/cellspan/_worker/torchenv.py \
+	worker/python/cellspan/_worker/tracebacks.py \
 	worker/python/cellspan/_worker/where.py \
 	worker/python/cellspan/_worker/worker.py \
 	worker/python/cellspan/_worker/world_env.py \

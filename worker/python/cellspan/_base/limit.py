@@ -3,11 +3,11 @@ comparing values."""
 
 from __future__ import annotations
 
-import _thread
 import signal
 import threading
+from _signal import signal as set_handler  # that of signal looks for the handler in an enum
 
-AGAIN = 0.2  # seconds until TooSlow is raised again, for code that catches all exceptions
+from .. import _link
 
 
 class TooSlow(BaseException):
@@ -15,44 +15,33 @@ class TooSlow(BaseException):
 
 
 class Limit:
-    """A context manager for the main thread. After so many seconds it raises TooSlow in the block. An interrupt only sets `noted`.
-    It does not use threading.Thread, whose start() never returns if a cell has replaced len()."""
+    """A context manager. In the block an interrupt only sets `noted`, and run() has a time limit. It starts no thread and needs hardly
+    any memory, because it is used where there may be none left. In another thread than the main one there is no limit, and no
+    interrupt."""
 
-    def __init__(self, seconds):
+    def __init__(self):
         self.noted = False
-        self._seconds = seconds
-        self._late = self._left = False
-        self._over = _thread.allocate_lock()  # held until the block has ended
-        self._watched = _thread.allocate_lock()  # held until the watching thread has ended
+        self._handler = None
 
     def __enter__(self):
-        self._handler = signal.signal(signal.SIGINT, self._take)
-        self._over.acquire()
-        self._watched.acquire()
-        _thread.start_new_thread(self._watch, ())
+        if threading.current_thread() is threading.main_thread():
+            _link.why()
+            self._handler = set_handler(signal.SIGINT, self._take)
         return self
 
     def __exit__(self, *error):
-        self._left = True
-        self._over.release()
-        self._watched.acquire()
-        signal.signal(signal.SIGINT, self._handler)  # a signal that was already sent goes to _take()
+        if self._handler is not None:
+            set_handler(signal.SIGINT, self._handler)  # a signal that was already sent goes to _take()
 
-    def _watch(self):
-        try:
-            main = threading.main_thread().ident
-            seconds = self._seconds
-            while not self._over.acquire(timeout=seconds):
-                self._late = True
-                signal.pthread_kill(main, signal.SIGINT)
-                seconds = AGAIN
-        finally:
-            self._watched.release()
+    @staticmethod
+    def run(seconds, call, *args, **kwargs):
+        """Calls it. When the time is over, it raises TooSlow there, and again and again in code that catches all exceptions; never
+        after call has returned."""
+        return _link.within(seconds, call, args, kwargs)
 
     def _take(self, signo, frame):
-        if not self._late:
+        why = _link.why()
+        if not why & (_link.LATE | _link.OVER) or why & _link.INTERRUPT:
             self.noted = True
-            return
-        self._late = False
-        if not self._left:
+        if why & _link.LATE:
             raise TooSlow

@@ -171,15 +171,18 @@ class Origins:
         found = {}
         if not tensors.gpu_used():
             return found
-        with Limit(LIMIT) as limit:
+        with Limit() as limit:
             try:
-                for name, value in values.items():
-                    self._add_arrival(found, name, value)
+                limit.run(LIMIT, self._add_arrivals, found, values)
             except TooSlow:
                 pass
         if limit.noted:
             raise KeyboardInterrupt
         return found
+
+    def _add_arrivals(self, found, values):
+        for name, value in values.items():
+            self._add_arrival(found, name, value)
 
     def _add_arrival(self, found, name, value):
         try:
@@ -271,17 +274,20 @@ class Origins:
     def changed(self, names):
         """{name: "same", "changed", "gone", or why this is not known}."""
         if not names:
-            return {}  # the usual case; a Limit would start a thread
+            return {}
         said, loaded = dict.fromkeys(names, f"comparing takes more than {LIMIT:.0f} s"), {}
-        with Limit(LIMIT) as limit:
+        with Limit() as limit:
             try:
-                for name in names:
-                    said[name] = self._said(name, loaded)
+                limit.run(LIMIT, self._say, said, loaded)
             except TooSlow:
                 pass
         if limit.noted:
             raise KeyboardInterrupt
         return said
+
+    def _say(self, said, loaded):
+        for name in said:
+            said[name] = self._said(name, loaded)
 
     def _said(self, name, loaded):
         if name not in self.user_ns:

@@ -17,6 +17,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from .. import _link
 from .._base.errors import in_words, text_of
+from .._base.limit import Limit, TooSlow
 from .._capture.origins import Origins
 from .._capture.parts import Received
 from .._capture.vars_bundle import BundleTooLarge, contents, pack, reason, unpack, unpack_bytes
@@ -54,6 +55,7 @@ HELD = (
 )
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 VALUE_MAX = 16 << 10  # bytes of a value that goes along with DONE
+DESCRIBE_LIMIT = 1.0  # seconds for what home needs to raise a rank's exception
 SHOWN_MAX = 64 << 20  # bytes of a result's representation: DONE in protocol/README.md
 
 current = None  # the Rank of this process; None elsewhere
@@ -367,9 +369,16 @@ class Rank(Worker):
             return
         super().show_error(ename, evalue, traceback, ends)
         if self.cell is not None and ends and error is not None:
-            self.cell.error["raised"] = described(error)
+            self.cell.error["raised"] = self._described(error)
         if not ends:
             print("\n".join(traceback), file=sys.stderr)
+
+    @staticmethod
+    def _described(error):
+        try:
+            return Limit.run(DESCRIBE_LIMIT, described, error)
+        except TooSlow:
+            return {}
 
     def _input(self, prompt=""):
         """input(): asks the client, which gets the prompts of ranks one after the other."""

@@ -104,6 +104,19 @@ class _Plain(pickle.Pickler):
         raise pickle.PicklingError("it is no plain value")
 
 
+class _Room(io.BytesIO):
+    """A pickle that may have so many bytes."""
+
+    def __init__(self, most):
+        super().__init__()
+        self._most = most
+
+    def write(self, data):
+        if self.tell() + len(data) > self._most:
+            raise pickle.PicklingError("it is too long")
+        return super().write(data)
+
+
 class _Loads(pickle.Unpickler):
     def find_class(self, module, name):
         raise pickle.UnpicklingError("an exception's attribute is no plain value")
@@ -113,12 +126,12 @@ def _plain(value, room):
     """The pickle of a plain value; None: it is not plain, or longer than `room`."""
     if isinstance(value, (str, bytes, list, tuple, dict, set)) and len(value) > room:
         return None
-    file = io.BytesIO()
+    file = _Room(room)
     try:
         _Plain(file, 4).dump(value)
     except Exception:  # noqa: BLE001 - for example, nested too deeply
         return None
-    return file.getvalue() if file.tell() <= room else None
+    return file.getvalue()
 
 
 # ---- at home ----------------------------------------------------------------------------------------------------------

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import warnings
 
 from IPython.core import page
 from IPython.core.autocall import ZMQExitAutocall
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Bool, Instance, Type, default
 from traitlets.config import Config
 
 from .._base.errors import attempt, text_of
-from .._base.limit import Limit
+from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
 from .._jupyter.magics import CELL, HOMES, NO_CLIENTS
-from . import environment
+from . import environment, tracebacks
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
+from .tracebacks import end_at_theirs, left_by_interrupt
 
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
-DEBUGGER = os.path.join("debugpy", "_vendored", "")  # what runs between a breakpoint's line and an interrupt there
+TEXT_LIMIT = 2.0  # seconds of these for str() of an exception
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 
 
@@ -99,8 +101,6 @@ class ZMQInteractiveShell(InteractiveShell):
     def enable_gui(self, gui=None):
         """Refuses window systems, which would need the main thread; that serves messages. Inline figures work without."""
         if gui not in (None, "inline", "agg"):
-            from IPython.core.error import UsageError
-
             raise UsageError(f"%gui {gui}: cellspan runs no window system's event loop; use %matplotlib inline")
 
     # ---- text transformed to Python --------------------------------------------------------------------------------
@@ -152,8 +152,6 @@ class ZMQInteractiveShell(InteractiveShell):
         """As IPython's. For a cell magic in the middle of a cell, which IPython takes as a line magic, and for home's magics on a rank,
         raises an error that says where to put it. ipyparallel's notebooks go on after %qtconsole and %connect_info on ranks."""
         __tracebackhide__ = True
-        from IPython.core.error import UsageError
-
         name = magic_name[1:]
         if magic_name[:1] == "%" and name in CELL:
             raise UsageError(f"%%{name} must be the first line of a cell: move it, and the code that it runs, to a new cell")
@@ -170,51 +168,112 @@ class ZMQInteractiveShell(InteractiveShell):
         """As IPython's. An interrupt meanwhile (because another rank failed first) must not replace the error that ends the cell, so
         it is only recorded. If the cell shows an error and continues, the interrupt is raised afterwards."""
         caller = sys._getframe(1)
-        if threading.current_thread() is not threading.main_thread():
-            return self._showing(self.worker.in_subshell() and _is_inside(caller), *args, **kwargs)
-        ends = caller.f_code.co_name in ("run_code", "run_ast_nodes", "run_cell_async")
-        limit = Limit(FORMAT_LIMIT)
+        if "showtraceback" in self.__dict__:  # a library has put its own function before this one, as rich does
+            caller = caller.f_back or caller
+        on_main = threading.current_thread() is threading.main_thread()
+        kept = getattr(self._shown, "ends", True)
+        self._shown.ends = _is_inside(caller) and (on_main or self.worker.in_subshell())
+        limit = Limit()
         try:
             with limit:
-                return self._showing(_is_inside(caller), *args, **kwargs)
+                asks = self._show_one(limit, *args, **kwargs)
         finally:
-            if limit.noted and not ends:
+            self._shown.ends = kept
+            if limit.noted and caller.f_code.co_name not in ("run_code", "run_ast_nodes", "run_cell_async"):
                 signal.raise_signal(signal.SIGINT)
             elif limit.noted and self.worker.cell is not None:
                 self.worker.cell.interrupted = True
+        if asks:
+            self.debugger(force=True)
 
-    def _showing(self, ends, *args, **kwargs):
-        """ends: the error ends the cell; else the user's code shows an error that it has caught, and continues."""
-        kept, self._shown.ends = getattr(self._shown, "ends", True), ends
+    def _show_one(self, limit, exc_tuple=None, *args, **kwargs):
+        """Shows one error: formatted by IPython or, if that takes too long, needs too much memory or fails, by tracebacks.plain(). Returns
+        whether the user wants the debugger (%pdb). The kernel knows this function's name: a rank that is in here has received its
+        interrupt."""
+        until = time.monotonic() + FORMAT_LIMIT
         try:
-            return self._show_one(*args, **kwargs)
-        finally:
-            self._shown.ends = kept
-
-    def _show_one(self, exc_tuple=None, *args, **kwargs):
-        """Shows one error by IPython; if that takes too long or the exception's class raises an error, by Python's traceback. The
-        kernel knows this function's name: a rank that is in here has received its interrupt."""
-        raised = exc_tuple or sys.exc_info()
+            raised = self._get_exc_info(exc_tuple)
+        except ValueError:
+            print("No traceback available to show.", file=sys.stderr)
+            return False
         if isinstance(raised[1], RemoteError):
-            return self._show_remote(*self._get_exc_info(raised))
+            self._show_remote(*raised)
+            return False
         told = interrupted_lines(raised[1])
         if told and self.worker.in_subshell() and self.worker.code.startswith(("%distribute", "%%distribute")):  # nothing of it ran here
-            return self._showtraceback(raised[0], raised[1], list(told))
+            self._showtraceback(raised[0], raised[1], list(told))
+            return False
         raised, called = self._of_call(raised)
         if called:
-            exc_tuple, kwargs["tb_offset"] = raised, 0
+            kwargs["tb_offset"] = 0
         end_at_theirs(raised[1])
         if left_by_interrupt(raised[1]):
             self._hide_hint()
-            raised = exc_tuple = (KeyboardInterrupt, KeyboardInterrupt().with_traceback(raised[2]), raised[2])
+            raised = (KeyboardInterrupt, KeyboardInterrupt().with_traceback(raised[2]), raised[2])
             kwargs["exception_only"] = False
+        elif isinstance(raised[1], SystemExit) and not self.keep_history:  # on a rank, which nobody leaves
+            self._hide_hint()
+        raised = self._get_exc_info(raised)
+        text, asks = self._text(limit, raised[1]), False
+        with tracebacks.Shortened(raised[1], raised[2]) as short:
+            lines = tracebacks.FAILED
+            if text is not None:
+                lines, asks = self._formatted(limit, until, raised[0], raised[1], short, called, *args, **kwargs)
+            if lines is tracebacks.FAILED:
+                lines = short.plain(raised[0], raised[1], text, self.compile)
+        self.InteractiveTB.tb = raised[2]
+        if lines is not None:
+            self._deliver(raised[0], raised[1], text or tracebacks.NO_TEXT, [*lines, *self._hints_for(limit, until, raised[1])])
+        return asks
+
+    def _text(self, limit, value):
+        """str(value); None: it takes too long."""
+        begin = time.monotonic()
         try:
-            if called and (raised[2] is None or issubclass(raised[0], (SyntaxError, SystemExit))):
-                return self._show_short(*raised)
-            return self._show_group(exc_tuple, *args, **kwargs) or super().showtraceback(exc_tuple, *args, **kwargs)
-        except BaseException:  # noqa: BLE001 - see above
-            etype, value, tb = raised
-            self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
+            text = limit.run(TEXT_LIMIT, text_of, value)
+        except BaseException:  # noqa: BLE001 - of the user's class
+            return None
+        return None if time.monotonic() - begin > TEXT_LIMIT else tracebacks.clipped(text)
+
+    def _formatted(self, limit, until, etype, value, short, called, *args, **kwargs):
+        """(the lines, does the user want the debugger?). Lines: None if they are shown already, by a library; FAILED."""
+        kept, self._shown.lines = getattr(self._shown, "lines", None), []
+        try:
+            with short.told_in(self.InteractiveTB):
+                asks = limit.run(until - time.monotonic(), self._format, etype, value, short.tb, called, *args, **kwargs)
+            lines = self._shown.lines
+            return (lines + short.untold() if lines else None), asks
+        except BaseException:  # noqa: BLE001 - also MemoryError, TooSlow, and whatever a user's class raises
+            return tracebacks.FAILED, False
+        finally:
+            self._shown.lines = kept
+
+    def _hints_for(self, limit, until, value):
+        try:
+            return limit.run(max(until - time.monotonic(), 0.1), self.worker.hints, value)
+        except (Exception, TooSlow):  # noqa: BLE001 - the error is shown without
+            return []
+
+    def _format(self, etype, value, tb, called, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
+        """Calls _showtraceback() with the lines of an error, as IPython would; but what fails raises an error. Returns whether the user
+        wants the debugger."""
+        if called and (tb is None or issubclass(etype, (SyntaxError, SystemExit))):
+            self._show_short(etype, value, tb)
+        elif not exception_only and tracebacks.holds_group(value):  # for which IPython only prints Python's own traceback
+            self._showtraceback(etype, value, tracebacks.of_group(etype, value, tb))
+        elif issubclass(etype, SyntaxError):
+            self.showsyntaxerror(filename, running_compiled_code)
+        elif etype is UsageError:
+            self.show_usage_error(value)
+        elif exception_only:
+            whole = "An exception has occurred, use %tb to see the full traceback.\n"
+            self._showtraceback(etype, value, [whole, *self.InteractiveTB.get_exception_only(etype, value)])
+        else:
+            render = getattr(value, "_render_traceback_", None)
+            lines = render() if render else self.InteractiveTB.structured_traceback(etype, value, tb, tb_offset=tb_offset)
+            self._showtraceback(etype, value, lines)
+            return self.call_pdb
+        return False
 
     @staticmethod
     def _of_call(raised):
@@ -256,24 +315,22 @@ class ZMQInteractiveShell(InteractiveShell):
                 warnings.filters.remove(hint)
         self._hints = []
 
-    def _show_group(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
-        """Shows an exception group, for which IPython would only print Python's own traceback. False: it is not a group."""
-        etype, value, tb = exc_tuple or sys.exc_info()
-        if exception_only or not _holds_group(value):
-            return False
-        sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb
-        inside = os.path.join("IPython", "core")
-        while tb is not None and tb.tb_next is not None and os.path.dirname(tb.tb_frame.f_code.co_filename).endswith(inside):
-            tb = tb.tb_next
-        self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
-        return True
-
     def _showtraceback(self, etype, evalue, stb):
-        stb = [*stb, *self.worker.hints(evalue)]
-        ends, text = getattr(self._shown, "ends", True), text_of(evalue)
+        stb = stb.splitlines() if isinstance(stb, str) else [line if isinstance(line, str) else str(line) for line in stb]
+        if getattr(self._shown, "lines", None) is not None:
+            self._shown.lines.extend(stb)
+        else:
+            self._deliver(etype, evalue, tracebacks.clipped(text_of(evalue)), [*stb, *self.worker.hints(evalue)])
+
+    def _deliver(self, etype, evalue, text, lines):
+        """Sends an error as it is to be shown."""
+        name, ends, lines = tracebacks.name_of(etype), getattr(self._shown, "ends", True), tracebacks.within_bounds(lines)
         if ends:
-            self._last_traceback, self._last_text = stb, text
-        self.worker.show_error(etype.__name__, text, stb, ends, evalue)
+            self._last_traceback, self._last_text = lines, text
+        try:
+            self.worker.show_error(name, text, lines, ends, evalue)
+        except MemoryError:
+            self.worker.show_error(name, text[:80], [f"{name}: {text[:80]}"], ends)
 
     def _format_exception_for_storage(self, exception, *args, **kwargs):
         """The stored error of a cell: as it was shown, so that IPython need not format it again."""
@@ -358,62 +415,6 @@ def _is_inside(frame):
     if name == "IPython.core.formatters":
         return getattr(frame.f_locals.get("self"), "format_type", "") == "text/plain"
     return name.startswith(("IPython.", "cellspan."))
-
-
-STDLIB = os.path.join(os.path.dirname(os.__file__), "")  # what its files begin with
-IPYTHON = os.path.join(os.path.dirname(os.path.dirname(page.__file__)), "")
-
-
-def end_at_theirs(error):
-    """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours, or of IPython by ours (which
-    IPython does not show). An interrupt may come in any line of ours, and of what we call, so for it all of these are hidden."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        tb, last, interrupted = error.__traceback__, None, isinstance(error, KeyboardInterrupt)
-        inside = False
-        while tb is not None:
-            unseen = (IPYTHON, STDLIB) if interrupted else IPYTHON
-            inside = _is_hidden(tb.tb_frame, interrupted) or (inside and tb.tb_frame.f_code.co_filename.startswith(unseen))
-            if not inside and (last is None or (last.tb_frame, last.tb_lineno) != (tb.tb_frame, tb.tb_lineno)):
-                last = tb  # a line at which a tracing function raised an exception is there twice
-            tb = tb.tb_next
-        if last is not None:
-            last.tb_next = None
-        error = error.__cause__ or error.__context__
-
-
-def _is_hidden(frame, interrupted=False):
-    name = frame.f_code.co_filename
-    if name == "<stringsource>":  # what Cython makes for a compiled function; the frame's name tells whose it is
-        name = frame.f_code.co_name.rpartition("_pydevd_")[1]
-    ours = name.startswith(environment.PACKAGE) and (interrupted or "__tracebackhide__" in frame.f_locals)
-    return ours or name.startswith("_pydevd_") or DEBUGGER in name
-
-
-def _holds_group(value):
-    """Is an exception, or one of its causes, an exception group?"""
-    group = getattr(builtins, "BaseExceptionGroup", ())
-    seen = set()
-    while value is not None and id(value) not in seen:
-        if isinstance(value, group):
-            return True
-        seen.add(id(value))
-        value = value.__context__
-    return False
-
-
-def left_by_interrupt(error):
-    """Did code react to an interrupt with sys.exit(), as Lightning's trainer does?"""
-    if not isinstance(error, SystemExit):
-        return False
-    seen = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        seen.add(id(error))
-        error = error.__context__
-    return False
 
 
 def run_command(command, streams):

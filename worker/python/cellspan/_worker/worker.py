@@ -21,8 +21,8 @@ from . import environment, interrupts, spawned, stacks
 from .loops import Loop
 from .message import received
 from .publish import to_json
-from .shell import left_by_interrupt
 from .streams import Streams
+from .tracebacks import left_by_interrupt
 
 LOOK_S = 1.0  # seconds: how often a thread that sleeps looks
 

@@ -1,0 +1,119 @@
+"""What shows an error never replaces it: whatever an exception's class does, however deep its traceback is and whatever the process
+lacks, its name, its text and the user's frames come, in the reply and as an `error` message."""
+
+from __future__ import annotations
+
+import pytest
+
+LIMIT = 120  # seconds, far off
+MOST = 100_000  # bytes
+WHERE = pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"], ids=["home", "ranks"])
+
+IN_TURN = (
+    "import sys\nsys.setrecursionlimit(20000)\n"
+    "def pong(n):\n    return ping(n + 1)\n"
+    "def innermost(n):\n    raise RecursionError(f'at {n}')\n"
+    "def ping(n):\n    return pong(n + 1) if n < %d else innermost(n)\n"
+    "def outermost():\n    ping(0)\n"
+    "outermost()"
+)
+ENDLESS_TEXT = (
+    "import time\nclass Slow(Exception):\n    def __str__(self):\n        while True:\n            time.sleep(0.01)\n"
+    "def thrower():\n    raise Slow\nthrower()"
+)
+
+
+def fails(nb, code, ename):
+    """The cell's one error, which is the same in the reply and as a message."""
+    cell = nb.run(code, LIMIT).assert_error(ename)
+    assert cell.error["ename"] == cell.reply["ename"] == ename, cell.reply
+    assert cell.error["evalue"] == cell.reply["evalue"] and cell.error["traceback"] == cell.reply["traceback"], cell.reply
+    assert len("\n".join(cell.error["traceback"]).encode()) < MOST
+    return cell
+
+
+@WHERE
+@pytest.mark.parametrize("depth", [200, 15000])
+def test_functions_that_call_each_other(fresh, where, depth):
+    cell = fails(fresh(), where + IN_TURN % depth, "RecursionError")
+    assert "at %d" % depth in cell.reply["evalue"]
+    for name in ("outermost", "innermost", "ping at line", "pong at line"):
+        assert name in cell.traceback, cell.traceback
+    assert "shell.py" not in cell.traceback and "limit.py" not in cell.traceback, cell.traceback
+
+
+@WHERE
+def test_an_exception_whose_text_never_comes(nb, where):
+    cell = fails(nb, where + ENDLESS_TEXT, "Slow")
+    assert "<str() failed>" in cell.traceback and "thrower" in cell.traceback, cell.traceback
+    nb.run(where + "1 / 0", LIMIT).assert_error("ZeroDivisionError")
+
+
+@WHERE
+def test_a_chain_of_many_exceptions(nb, where):
+    code = ("error = None\nfor i in range(3000):\n    try:\n        try:\n            if error: raise error\n        finally:\n"
+            "            raise ValueError(f'number {i}')\n    except ValueError as one:\n        error = one\nraise error")
+    cell = fails(nb, where + code, "ValueError")
+    for i in (0, 2999):
+        assert "number %d\n" % i in cell.traceback + "\n", cell.traceback
+    assert "are left out" in cell.traceback, cell.traceback
+
+
+@WHERE
+def test_a_long_text_is_shown_in_part(nb, where):
+    cell = fails(nb, where + "raise ValueError('first ' + 'x' * 3_000_000 + ' last')", "ValueError")
+    for text in (cell.reply["evalue"], cell.traceback):
+        assert "first xx" in text and "xx last" in text and "characters are left out" in text
+
+
+@WHERE
+def test_without_memory_and_threads(fresh, where):
+    """No thread, and no large allocation."""
+    own = fresh()
+    own.ok(where + "import resource\nnow = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+             "import _thread\ndef none(*args, **named): raise RuntimeError(\"can't start new thread\")\n"
+             "_thread.start_new_thread = _thread.start_joinable_thread = none\n"
+             "resource.setrlimit(resource.RLIMIT_AS, (now + (16 << 20),) * 2)")
+    for _ in range(2):
+        fails(own, where + "x = bytearray(1 << 30)", "MemoryError")
+        cell = fails(fresh(), where + "1 / 0", "ZeroDivisionError")
+        assert "1 / 0" in cell.traceback, cell.traceback
+
+
+@WHERE
+def test_an_interrupt_while_an_error_is_formatted(nb, where):
+    nb.run(where + "class Slow(Exception):\n    def __str__(self):\n        import time\n        print('in', flush=True)\n"
+           "        time.sleep(1)\n        return 'slow'", LIMIT)
+    cell = nb.start(where + "raise Slow")
+    nb.wait_shown(cell, "in", LIMIT)
+    nb.km.interrupt_kernel()
+    nb.wait(cell, LIMIT).assert_error("Slow")
+    nb.ok(where + "2")
+
+
+def test_the_debugger_at_an_error_has_no_time_limit(nb):
+    nb.ok("%pdb on")
+    try:
+        cell = nb.run("1 / 0", LIMIT, answer=["import time; time.sleep(7)", "p 'still', 'here'", "q"])
+        assert "('still', 'here')" in cell.stdout, cell.shown
+    finally:
+        nb.ok("%pdb off")
+
+
+def test_a_library_that_shows_errors_itself(fresh):
+    nb = fresh()
+    nb.ok("import rich.traceback\nrich.traceback.install()")
+    cell = fails(nb, ENDLESS_TEXT, "Slow")
+    assert "thrower" in cell.traceback, cell.traceback
+    cell = nb.start("class Slow(Exception):\n    def __str__(self):\n        import time\n        print('in', flush=True)\n"
+                    "        time.sleep(1)\n        return 'slow'\nraise Slow")
+    nb.wait_shown(cell, "in", LIMIT)
+    nb.km.interrupt_kernel()
+    cell = nb.wait(cell, LIMIT).assert_error("Slow")
+    assert "Slow: slow" in cell.shown, cell.shown
+
+
+@pytest.mark.parametrize("end", ["sys.exit(3)", "sys.exit('done')", "raise SystemExit"])
+def test_an_exit_on_ranks_brings_no_hint_on_how_to_leave_ipython(nb, end):
+    cell = nb.run("%%distribute -n 2\nimport sys\n" + end, LIMIT).assert_error("SystemExit")
+    assert "Ctrl-D" not in cell.shown and "UserWarning" not in cell.shown, cell.shown

@@ -1,0 +1,106 @@
+"""A time limit for what the main thread does. Each test has a process of its own, since a process can have only one link."""
+
+from test_link import run
+
+BEGIN = "from cellspan._base.limit import Limit, TooSlow\nimport threading, _thread\nbefore = threading.active_count()\n"
+
+
+def test_what_takes_too_long_is_ended():
+    assert run(BEGIN + """
+with Limit() as limit:
+    try:
+        limit.run(0.1, time.sleep, 600)
+    except TooSlow:
+        print('ended', limit.noted)
+    print(limit.run(600, max, 1, 2, key=lambda x: -x))
+""") == "ended False\n1\n"
+
+
+def test_code_that_catches_everything_is_ended_at_last():
+    assert run(BEGIN + """
+left = [3]
+def stubborn():
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            left[0] -= 1
+            if not left[0]:
+                raise
+with Limit() as limit:
+    try:
+        limit.run(0.1, stubborn)
+    except TooSlow:
+        print(left)
+""") == "[0]\n"
+
+
+def test_an_inner_limit_ends_before_the_outer_one():
+    assert run(BEGIN + """
+def inner():
+    try:
+        limit.run(0.1, time.sleep, 600)
+    except TooSlow:
+        print('inner')
+    time.sleep(600)
+with Limit() as limit:
+    try:
+        limit.run(1, inner)
+    except TooSlow:
+        print('outer')
+""") == "inner\nouter\n"
+
+
+def test_an_interrupt_is_noted_and_raises_nothing():
+    assert run(BEGIN + """
+with Limit() as limit:
+    limit.run(600, os.kill, os.getpid(), signal.SIGINT)
+    print(limit.noted)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(600)
+except KeyboardInterrupt:
+    print('as before')
+""") == "True\nas before\n"
+
+
+def test_nothing_is_raised_after_the_call():
+    """The time is over just when the call returns."""
+    assert run(BEGIN + """
+def spin(until):
+    while time.monotonic() < until:
+        pass
+late = 0
+for i in range(300):
+    with Limit() as limit:
+        try:
+            limit.run(0.002, spin, time.monotonic() + 0.002 + i * 1e-6)
+        except TooSlow:
+            late += 1
+    assert not limit.noted
+time.sleep(0.3)
+print(late >= 0)
+""") == "True\n"
+
+
+def test_it_starts_no_thread():
+    assert run(BEGIN + """
+def none(*args, **kwargs):
+    raise RuntimeError("can't start new thread")
+_thread.start_new_thread = none
+tasks = len(os.listdir('/proc/self/task'))
+with Limit() as limit:
+    print(limit.run(5, lambda: len(os.listdir('/proc/self/task'))) == tasks)
+""") == "True\n"
+
+
+def test_another_thread_has_no_limit():
+    assert run(BEGIN + """
+def other():
+    with Limit() as limit:
+        limit.run(0.01, time.sleep, 0.3)
+    print('through')
+thread = threading.Thread(target=other)
+thread.start()
+thread.join()
+""") == "through\n"

@@ -1,0 +1,45 @@
+/* limits.c - within() and why() of cellspan._link (declared in parts.h). */
+#include "base/clock.h"
+#include "worker/ext/link.h"
+#include "worker/ext/parts.h"
+
+static PyObject *within(PyObject *module, PyObject *args)
+{
+    struct worker_link *l = own_link(module);
+    PyObject *call, *rest, *named, *out;
+    double seconds;
+    uint64_t before;
+
+    if (!PyArg_ParseTuple(args, "dOO!O!", &seconds, &call, &PyTuple_Type, &rest, &PyDict_Type,
+                          &named))
+        return NULL;
+    /* Python's handlers don't run between these steps, so what one raises is raised in the call. */
+    before = link_limit(l, clock_now(&clock_system) + (uint64_t)(seconds * (double)NS_PER_S));
+    out = PyObject_Call(call, rest, named);
+    (void)link_limit(l, before);
+    return out;
+}
+
+static PyObject *why(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromUnsignedLong(link_why(own_link(module)));
+}
+
+static PyMethodDef methods[] = {
+    { "within", within, METH_VARARGS,
+      "within(seconds, call, args, kwargs) -> call's value. When the time is over, the main thread gets a SIGINT, and again every 0.2 s. In "
+      "other threads there is no limit." },
+    { "why", why, METH_NOARGS,
+      "why() -> for a handler of SIGINT, which of these it was since the last call: INTERRUPT, and LATE (the time is over) or OVER (it "
+      "was, but within() has returned)." },
+    { NULL, NULL, 0, NULL },
+};
+
+int limits_add(PyObject *module)
+{
+    if (PyModule_AddIntConstant(module, "INTERRUPT", LINK_INTERRUPT) < 0 ||
+        PyModule_AddIntConstant(module, "LATE", LINK_LATE) < 0 ||
+        PyModule_AddIntConstant(module, "OVER", LINK_OVER) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,282 @@
+"""The parts of an error that are shown, bounded: neither many frames, many causes nor long texts may take long, need much memory, or
+replace the error."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import contextlib
+import linecache
+import os
+import traceback
+import types
+
+from IPython.core import page
+
+from . import environment
+
+OUTER, INNER = 16, 24  # frames of a long traceback that are shown: the outermost and the innermost
+CAUSES = 4  # of a long chain of exceptions, this many are shown at its beginning and at its end
+MEMBERS = 200  # exceptions of groups that are looked at
+TEXT_MAX = 32_000  # characters of an exception's text
+LINES_MAX = 72_000  # characters of all that is shown of one error
+NO_TEXT = "<str() failed>"
+FAILED = object()  # in place of lines
+GROUP = getattr(builtins, "BaseExceptionGroup", ())
+DEBUGGER = os.path.join("debugpy", "_vendored", "")  # what runs between a breakpoint's line and an interrupt there
+STDLIB = os.path.join(os.path.dirname(os.__file__), "")  # what its files begin with
+IPYTHON = os.path.join(os.path.dirname(os.path.dirname(page.__file__)), "")
+
+def name_of(etype):
+    """The name of a class, whatever its metaclass does."""
+    return type.__dict__["__name__"].__get__(etype)
+
+
+def clipped(text, most=TEXT_MAX):
+    """The text; if it is long, its begin and its end, and between them how much is left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[: most // 2]} [... {left} characters are left out ...] {text[-(most // 2) :]}"
+
+
+def within_bounds(lines):
+    """The lines, without those in the middle if all together are long."""
+    if sum(map(len, lines)) + len(lines) <= LINES_MAX:
+        return lines
+    text = "\n".join(lines)
+    begin, end = text[: LINES_MAX // 2], text[-(LINES_MAX // 2) :]
+    begin = begin[: begin.rfind("\n", LINES_MAX // 4) if "\n" in begin[LINES_MAX // 4 :] else None]
+    end = end[end.find("\n", 0, LINES_MAX // 4) + 1 :]
+    colour = "\x1b[0m" if "\x1b[" in begin else ""
+    return [begin + colour, f"[... {len(text) - len(begin) - len(end)} characters are left out ...]", end]
+
+
+def of_group(etype, value, tb):
+    """The lines of an exception group, or of an exception that one has caused: Python's traceback, from the user's code on."""
+    return "".join(traceback.format_exception(etype, value, _after_ipython(tb))).splitlines()
+
+
+def _after_ipython(tb):
+    """A traceback from the user's code on."""
+    inside = os.path.join("IPython", "core")
+    while tb is not None and tb.tb_next is not None and os.path.dirname(tb.tb_frame.f_code.co_filename).endswith(inside):
+        tb = tb.tb_next
+    return tb
+
+
+def _cause_of(error):
+    """(the exception that is shown above this one, or None; the attribute that has it)."""
+    if BaseException.__cause__.__get__(error) is not None:
+        return BaseException.__cause__.__get__(error), BaseException.__cause__
+    if error.__suppress_context__:
+        return None, BaseException.__context__
+    return BaseException.__context__.__get__(error), BaseException.__context__
+
+
+def _chain(error):
+    """An exception and those from which it came, as far as they are shown; the last one first."""
+    chain, seen = [], set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        chain.append(error)
+        error, _ = _cause_of(error)
+    return chain
+
+
+class Gap:
+    """Frames that are left out. after: the frame that follows them."""
+
+    def __init__(self, left, after):
+        self.counts = collections.Counter((tb.tb_frame.f_code, tb.tb_lineno) for tb in left)
+        self.after = after
+        self.told = False
+
+    def text(self):
+        self.told = True
+        return f"    [... {sum(self.counts.values())} frames are left out: {in_words(self.counts)}]"
+
+
+def in_words(counts):
+    """Functions and how often each is there, the most frequent ones first."""
+    most = [f"{code.co_name} at line {line} ({count} times)" for (code, line), count in counts.most_common(4)]
+    return ", ".join(most if len(counts) <= 4 else [*most[:3], f"{len(counts) - 3} others"])
+
+
+def _short(tb):
+    """(a copy of the traceback with its outermost and innermost frames, a Gap), or (the traceback, None) if it is not long."""
+    frames, at = [], tb
+    while at is not None:
+        frames.append(at)
+        at = at.tb_next
+    if len(frames) <= OUTER + INNER + 1:
+        return tb, None
+    made = frames[-INNER]
+    for at in reversed(frames[:OUTER]):
+        made = types.TracebackType(made, at.tb_frame, at.tb_lasti, at.tb_lineno)
+    return made, Gap(frames[OUTER:-INNER], frames[-INNER].tb_frame)
+
+
+class Shortened:
+    """Within the block an exception, and those from which it came, have short tracebacks, and few of these are left. Afterwards they are
+    as before. tb: the exception's traceback, which may be a part of its own."""
+
+    def __init__(self, error, tb):
+        self.error = error
+        self.tb, self._given = tb, tb
+        self._gaps = []
+        self._kept = []  # (what was set, the exception, the value before)
+        self._causes = 0  # how many are left out
+
+    def __enter__(self):
+        self._drop_causes()
+        self.tb = self._cut(self._given)
+        waiting, seen = _chain(self.error), 0
+        while waiting and seen < MEMBERS:
+            error, seen = waiting.pop(), seen + 1
+            whole = BaseException.__traceback__.__get__(error)
+            made = self.tb if whole is self._given else self._cut(whole)
+            if made is not whole:
+                self._set(BaseException.__traceback__, error, made)
+            if isinstance(error, GROUP):
+                waiting.extend(error.exceptions[:MEMBERS])
+        return self
+
+    def __exit__(self, *error):
+        for attribute, one, value in reversed(self._kept):
+            attribute.__set__(one, value)
+
+    def _set(self, attribute, error, value):
+        self._kept.append((attribute, error, attribute.__get__(error)))
+        attribute.__set__(error, value)
+
+    def _cut(self, tb):
+        made, gap = _short(tb)
+        if gap is not None:
+            self._gaps.append(gap)
+        return made
+
+    def _drop_causes(self):
+        chain = _chain(self.error)
+        self._causes = len(chain) - 2 * CAUSES
+        if self._causes > 1:
+            _, attribute = _cause_of(chain[CAUSES - 1])
+            self._set(attribute, chain[CAUSES - 1], chain[-CAUSES])
+
+    @contextlib.contextmanager
+    def told_in(self, formatter):
+        """Within the block, IPython's formatter says where frames are left out."""
+        if not self._gaps:
+            yield
+            return
+        formed = formatter.format_record
+
+        def format_record(info):
+            for gap in self._gaps:
+                if getattr(info, "frame", None) is gap.after and not gap.told:
+                    return gap.text() + "\n\n" + formed(info)
+                repeated = getattr(info, "_sd", None)
+                if any(getattr(at, "tb_frame", at) is gap.after for at in getattr(repeated, "frames", ())):
+                    info.description = in_words(gap.counts + collections.Counter(repeated.frame_keys))
+                    gap.told = True
+            return formed(info)
+
+        formatter.format_record = format_record
+        try:
+            yield
+        finally:
+            del formatter.format_record
+
+    def untold(self):
+        """Lines about what is left out and was not told yet."""
+        lines = [gap.text() for gap in self._gaps if not gap.told]
+        if self._causes > 1:
+            lines.append(f"{self._causes} exceptions between the first and the last {CAUSES} are left out")
+        return lines
+
+    def plain(self, etype, value, text, compiler):
+        """The lines of the error. None of the user's code is called, and no file is read, so this can't fail or take long. text: the
+        exception's, if it is known. compiler: IPython's, which knows the names of cells."""
+        lines, chain = [], _chain(value)
+        for error in reversed(chain):
+            last = error is value
+            tb = _after_ipython(self.tb if last else BaseException.__traceback__.__get__(error))
+            if tb is not None:
+                lines.append("Traceback (most recent call last):")
+                lines += self._plain_frames(tb, compiler)
+            name = name_of(etype if last else type(error))
+            said = (text or NO_TEXT) if last else _plain_text(error)
+            lines.append(f"{name}: {said}" if said else name)
+            if not last:
+                lines += ["", "This exception led to the following one:", ""]
+        return lines + self.untold()
+
+    def _plain_frames(self, tb, compiler):
+        lines = []
+        while tb is not None:
+            lines += [gap.text() for gap in self._gaps if gap.after is tb.tb_frame and not gap.told]
+            code = tb.tb_frame.f_code
+            cell = compiler.format_code_name(code.co_filename)
+            where = " ".join(cell) if cell else f'File "{code.co_filename}"'
+            lines.append(f"  {where}, line {tb.tb_lineno}, in {code.co_name}")
+            known = linecache.cache.get(code.co_filename) or ()
+            if len(known) == 4 and 0 < tb.tb_lineno <= len(known[2]):
+                lines.append("    " + clipped(known[2][tb.tb_lineno - 1].strip(), 400))
+            tb = tb.tb_next
+        return lines
+
+
+def _plain_text(error):
+    """The text of an exception whose class is no user's; else NO_TEXT."""
+    if len(error.args) == 1 and type(error.args[0]) is str and type(error).__str__ is BaseException.__str__:
+        return clipped(error.args[0], 2000)
+    return NO_TEXT if error.args else ""
+
+
+def end_at_theirs(error):
+    """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours, or of IPython by ours (which
+    IPython does not show). An interrupt may come in any line of ours, and of what we call, so for it all of these are hidden."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        tb, last, interrupted = error.__traceback__, None, isinstance(error, KeyboardInterrupt)
+        inside = False
+        while tb is not None:
+            unseen = (IPYTHON, STDLIB) if interrupted else IPYTHON
+            inside = _is_hidden(tb.tb_frame, interrupted) or (inside and tb.tb_frame.f_code.co_filename.startswith(unseen))
+            if not inside and (last is None or (last.tb_frame, last.tb_lineno) != (tb.tb_frame, tb.tb_lineno)):
+                last = tb  # a line at which a tracing function raised an exception is there twice
+            tb = tb.tb_next
+        if last is not None:
+            last.tb_next = None
+        error = error.__cause__ or error.__context__
+
+
+def _is_hidden(frame, interrupted=False):
+    name = frame.f_code.co_filename
+    if name == "<stringsource>":  # what Cython makes for a compiled function; the frame's name tells whose it is
+        name = frame.f_code.co_name.rpartition("_pydevd_")[1]
+    ours = name.startswith(environment.PACKAGE) and (interrupted or "__tracebackhide__" in frame.f_locals)
+    return ours or name.startswith("_pydevd_") or DEBUGGER in name
+
+
+def holds_group(value):
+    """Is an exception, or one of its causes, an exception group?"""
+    seen = set()
+    while value is not None and id(value) not in seen:
+        if isinstance(value, GROUP):
+            return True
+        seen.add(id(value))
+        value = value.__context__
+    return False
+
+
+def left_by_interrupt(error):
+    """Did code react to an interrupt with sys.exit(), as Lightning's trainer does?"""
+    if not isinstance(error, SystemExit):
+        return False
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__context__
+    return False
