@@ -69,6 +69,20 @@ def test_accelerate_trains_on_all_ranks_also_after_the_world_changed(nb):
 
 
 @pytest.mark.limit(400)
+def test_a_cell_that_ends_training_is_run_again(nb):
+    """As the examples of Accelerate end: accelerator.end_training() destroys the process group."""
+    code, rows = ACCELERATE.splitlines(), {}
+    cell = "\n".join([*code[:-1], "result = " + code[-1], "accelerator.end_training()", "(accelerator.is_main_process, *result)"])
+    for options, world in (("--fresh -n 2", 2), ("-n 2", 2), ("-n 3", 3), ("-n 1", 1), ("-n 2", 2)):
+        found = of_ranks(nb, cell, options)
+        assert [row[:2] for row in found] == [(rank == 0, world) for rank in range(world)], found
+        assert rows.setdefault(world, found) == found
+    assert of_ranks(nb, "accelerator.is_main_process", "-n 2") == [True, False]
+    found = of_ranks(nb, "from accelerate import PartialState\nstate = PartialState(cpu=True)\nstate.wait_for_everyone()\nstate.process_index", "-n 2")
+    assert found == [0, 1]
+
+
+@pytest.mark.limit(400)
 def test_transformers_trainer_and_lora(nb, tmp_path):
     for options in ("--fresh -n 2", ""):
         found = of_ranks(nb, TRAINER % str(tmp_path), options)

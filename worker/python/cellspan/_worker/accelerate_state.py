@@ -3,14 +3,57 @@ world of another size. With the old state it would train alone or use a process 
 
 All objects of such a class share one dict (`_shared_state`), so it is emptied and filled in place. An Accelerator of another world
 raises Accelerate's own error, which says that it must be made again.
+
+`accelerator.end_training()` destroys the process group, and Accelerate keeps the state that names it. In a script nothing follows. In a
+notebook the cell is run again, so a new Accelerator forgets a state whose group is gone. Until then the old one still says which rank
+this is.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
+
+from .._base.imports import when_imported
 
 CLASSES = ("PartialState", "AcceleratorState", "GradientState")  # of accelerate.state
 _aside = {}  # {world: {class name: its state}}
+
+
+def watch():
+    """Call it in a rank whose cells follow one another, before the user's code runs."""
+    when_imported("accelerate.state", lambda: _renew("accelerate.state", "PartialState", _by_user))
+    when_imported("accelerate.accelerator", lambda: _renew("accelerate.accelerator", "Accelerator", lambda: True))
+
+
+def _renew(module, name, meant):
+    """Lets the class's __init__ first forget a state whose group is gone, if meant()."""
+    kind = getattr(sys.modules[module], name, None)
+    init = getattr(kind, "__init__", None)
+    if init is None:
+        return
+
+    @functools.wraps(init)
+    def renewed(self, *args, **given):
+        __tracebackhide__ = True
+        if _is_stale() and meant():
+            forget()
+        init(self, *args, **given)
+
+    kind.__init__ = renewed
+
+
+def _by_user():
+    """Does the notebook's code make this PartialState? Accelerate makes one wherever it asks which rank this is: its logger does that on
+    some ranks only, and a new group would wait for the others."""
+    return sys._getframe(2).f_globals.get("__name__") == "__main__"
+
+
+def _is_stale():
+    """Was the group of Accelerate's state destroyed?"""
+    state = _states().get("PartialState", {})
+    distributed = sys.modules.get("torch.distributed")
+    return state.get("backend") not in (None, "xla") and distributed is not None and distributed.is_available() and not distributed.is_initialized()
 
 
 def enter_world(before, now):

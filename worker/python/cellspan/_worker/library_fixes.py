@@ -9,7 +9,7 @@ from collections import ChainMap
 
 from .._base import versions
 from .._base.imports import when_imported
-from . import cpp_builds, mpi, spawned
+from . import accelerate_state, cpp_builds, mpi, spawned
 
 
 def meet():
@@ -29,6 +29,7 @@ def meet():
 def meet_in_notebook():
     """The same for ranks whose output is shown in a notebook."""
     when_imported("rich.console", _widen_rich)
+    accelerate_state.watch()
     spawned.watch(sys.modules["__main__"].__dict__)
 
 
