@@ -2,7 +2,7 @@
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \
-	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_bundle.c \
+	kernel/group/ledger.c kernel/group/place.c kernel/group/unsent.c kernel/group/vars_bundle.c \
 	kernel/comms/comms.h kernel/comms/private.h kernel/comms/comms.c kernel/comms/text.c kernel/comms/updates.c kernel/comms/widget_state.c \
 	kernel/notebook/cell_ops.h kernel/notebook/notebook.h kernel/notebook/cells_ran.c \
 	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \

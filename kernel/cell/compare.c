@@ -228,6 +228,37 @@ static int take(struct rank *r, const struct span *m)
     return rc;
 }
 
+/* ---- what home can't send ---- */
+
+/* The cell's text reads a name whose new value home can't send, and ranks have the earlier one. */
+static void refuse_unsent(struct cell *c, const struct unsent_name *u)
+{
+    struct buf who = BUF_INIT;
+
+    if (ranks_format_words(&u->ranks, &who) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else
+        cell_fail(c, "CaptureError",
+                  "%s can't be sent, and %s %s home's earlier value of it: %s. Make it in a "
+                  "distributed cell, or --no-capture runs this one with what the ranks have",
+                  u->name, who.p, ranks_count(&u->ranks) > 1 ? "have" : "has",
+                  u->why ? u->why : "");
+    buf_release(&who);
+}
+
+/* -1: the cell has failed. */
+static int look_for_unsent(struct cell *c)
+{
+    struct unsent_name u = UNSENT_NAME_INIT;
+
+    if (unsent_find(c->group, &c->to, c->prep.captured, &u) < 0)
+        cell_fail(c, "RuntimeError", "out of memory");
+    else if (u.name)
+        refuse_unsent(c, &u);
+    ranks_release(&u.ranks);
+    return c->bad ? -1 : 0;
+}
+
 /* ---- the step ---- */
 
 static void compare_begin(struct cell *c)
@@ -237,6 +268,8 @@ static void compare_begin(struct cell *c)
     int rc = 0;
 
     group_forget_said(c->group);
+    if (look_for_unsent(c) < 0)
+        return;
     if (vars_bundles_ask(c->group, &c->to, c->prep.captured, &asked, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;

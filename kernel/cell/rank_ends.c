@@ -41,17 +41,20 @@ static void take_result(const struct cell *c, struct member *member, const struc
 }
 
 /* For names that the rank has bound, its values are newer now than home's. */
-static void note_bound(struct cell *c, struct rank *r, struct slice names)
+static void note_bound(struct cell *c, struct rank *r, const struct span *m)
 {
-    struct span m = { .kind = SPAN_NEWER, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    const struct slice names = m->v[F_DONE_ASSIGNED].s;
+    const bool well = slice_is(m->v[F_DONE_STATUS].s, "ok");
+    struct span newer = { .kind = SPAN_NEWER, .worker = SPAN_WORKER_HOME, .cell = c->id };
     struct buf unknown = BUF_INIT;
 
-    if (rank_bound(c->group, r, c->prep.captured, names, &unknown) < 0)
+    if ((well && rank_ended_well(r, c->prep.captured) < 0) ||
+        rank_bound(c->group, r, c->prep.captured, names, &unknown) < 0)
         log_warn("ranks", "out of memory: home's value may go over what rank %u has assigned",
                  r->number);
-    m.v[F_NEWER_NAMES].s = buf_slice(&unknown);
+    newer.v[F_NEWER_NAMES].s = buf_slice(&unknown);
     if (unknown.n)
-        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+        notebook_send(c->nb, SPAN_WORKER_HOME, &newer);
     buf_release(&unknown);
 }
 
@@ -65,7 +68,7 @@ void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
     rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s,
                   m->v[F_DONE_ASSIGNED].s);
     if (c && !c->script_group) /* else the values end with the rank */
-        note_bound(c, r, m->v[F_DONE_ASSIGNED].s);
+        note_bound(c, r, m);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c)
         broadcast_failed(c, m);
     if (m->v[F_DONE_FLAGS].u64 & DONE_ABORTED)

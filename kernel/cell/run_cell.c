@@ -165,27 +165,29 @@ static struct slice code_of(const struct cell *c)
     return slice_of(c->plan.body ? c->plan.body : "", c->plan.body ? c->plan.body_size : 0);
 }
 
-/* RUN's `names`: names that ranks must watch, and names that home has deleted. Adds nothing if
- * there are none. */
+/* RUN's `names`: names that ranks must watch, names that home has deleted, and names whose new
+ * value home can't send. Adds nothing if there are none. */
 static int add_names(const struct cell *c, struct buf *out)
 {
     json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->prep.captured);
     json_t *doubtful = group_doubtful(c->group, &c->to);
+    json_t *unsent = unsent_delete(c->group, &c->to, c->prep.captured);
     size_t k;
     json_t *row;
-    int rc = watch && doubtful && deleted ? 0 : -1;
+    int rc = watch && doubtful && deleted && unsent ? 0 : -1;
 
     json_array_foreach (json_object_get(c->prep.captured, "assigned"), k, row) {
         if (rc == 0)
             rc = json_array_append(watch, json_array_get(row, 0));
     }
-    if (rc == 0 &&
-        (json_array_size(watch) || json_array_size(doubtful) || json_array_size(deleted)))
-        rc = text_json(out, json_pack("{s:O, s:O, s:O}", "watch", watch, "doubtful", doubtful,
-                                      "deleted", deleted));
+    if (rc == 0 && (json_array_size(watch) || json_array_size(doubtful) ||
+                    json_array_size(deleted) || json_object_size(unsent)))
+        rc = text_json(out, json_pack("{s:O, s:O, s:O, s:O}", "watch", watch, "doubtful", doubtful,
+                                      "deleted", deleted, "unsent", unsent));
     json_decref(watch);
     json_decref(doubtful);
     json_decref(deleted);
+    json_decref(unsent);
     return rc;
 }
 

@@ -27,6 +27,7 @@ static void rank_release(struct rank *r)
     json_decref(r->keeps);
     json_decref(r->pulled);
     json_decref(r->unsure);
+    json_decref(r->own);
     json_decref(r->before);
     json_decref(r->bound);
     json_decref(r->said);
@@ -72,10 +73,12 @@ static int rank_init(struct rank *r, unsigned number)
                         .keeps = json_object(),
                         .pulled = json_object(),
                         .unsure = json_object(),
+                        .own = json_object(),
                         .before = json_object(),
                         .bound = json_object(),
                         .said = json_object() };
-    if (r->known && r->keeps && r->pulled && r->unsure && r->before && r->bound && r->said)
+    if (r->known && r->keeps && r->pulled && r->unsure && r->own && r->before && r->bound &&
+        r->said)
         return 0;
     rank_release(r);
     return -1;
@@ -198,6 +201,7 @@ static void rank_forget(struct rank *r)
     json_object_clear(r->keeps);
     json_object_clear(r->pulled);
     json_object_clear(r->unsure);
+    json_object_clear(r->own);
     json_object_clear(r->before);
     json_object_clear(r->bound);
     json_object_clear(r->said);
@@ -296,6 +300,7 @@ void group_forget_versions(struct group *g)
         json_object_clear(g->rank[k].known);
         json_object_clear(g->rank[k].keeps);
         forget_pulls(&g->rank[k]);
+        json_object_clear(g->rank[k].own);
         json_object_clear(g->rank[k].before);
         json_object_clear(g->rank[k].bound);
     }
@@ -336,6 +341,7 @@ void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice
     forget_each(r->known, gone);
     forget_each(r->keeps, gone);
     forget_each(r->pulled, gone);
+    forget_each(r->own, gone);
 }
 
 /* ---- the cells that ran ---- */

@@ -30,6 +30,7 @@ struct rank {
      * home has not pulled another rank's value since */
     json_t *pulled;
     json_t *unsure; /* owned: names sent to it since it last answered */
+    json_t *own;    /* owned: names of `known` to which it has bound a value of its own since */
     /* owned: for names that its cell will assign: name -> what `known` had, or null */
     json_t *before;
     json_t *bound; /* owned: names that it has bound by itself since home last answered CAPTURE */

@@ -29,6 +29,7 @@ static int rank_sent(struct rank *r, const char *name, json_t *version)
 {
     (void)json_object_del(r->keeps, name);
     (void)json_object_del(r->pulled, name);
+    (void)json_object_del(r->own, name);
     return json_object_set(r->known, name, version) < 0 ||
                    json_object_set_new(r->unsure, name, json_true()) < 0
                ? -1
@@ -110,6 +111,8 @@ static int rank_bound_one(struct group *g, struct rank *r, const json_t *capture
 {
     const json_t *version = version_of(json_object_get(captured, "names"), name);
 
+    if (json_object_set_new(r->own, name, json_true()) < 0)
+        return -1;
     if (version)
         return json_object_set(r->known, name, (json_t *)version);
     if (version_of(json_object_get(captured, "assigned"), name)) /* done by group_assigned() */
@@ -133,6 +136,25 @@ int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct s
          one = strtok_r(NULL, ",", &rest))
         rc = rank_bound_one(g, r, captured, one, unknown);
     free(copy);
+    return rc;
+}
+
+int rank_ended_well(struct rank *r, const json_t *captured)
+{
+    size_t at;
+    json_t *row;
+    int rc = 0;
+
+    json_array_foreach (json_object_get(captured, "assigned"), at, row) {
+        if (rc == 0)
+            rc = json_object_set_new(r->own, json_string_value(json_array_get(row, 0)),
+                                     json_true());
+    }
+    json_array_foreach (json_object_get(captured, "names"), at, row) {
+        if (rc == 0 && json_integer_value(json_array_get(row, 5)) == CAPTURED_SPARE)
+            rc = json_object_set_new(r->own, json_string_value(json_array_get(row, 0)),
+                                     json_true());
+    }
     return rc;
 }
 
@@ -216,6 +238,7 @@ static bool rank_forgets(struct rank *r, const char *name)
     const bool known = json_object_del(r->known, name) == 0;
 
     (void)json_object_del(r->pulled, name);
+    (void)json_object_del(r->own, name);
     return json_object_del(r->keeps, name) == 0 || known;
 }
 

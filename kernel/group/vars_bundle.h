@@ -91,6 +91,9 @@ MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_
  * by NEWER. captured may be NULL. */
 MUST_USE int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names,
                         struct buf *unknown);
+/* The rank's cell has ended without an error: it has bound the names of `captured` that it
+ * certainly assigns, perhaps to the objects that they had. captured may be NULL. */
+MUST_USE int rank_ended_well(struct rank *r, const json_t *captured);
 /* CAPTURED says which versions home had of the names of NEWER: the ranks' values are newer. */
 MUST_USE int group_newer(struct group *g, const json_t *captured);
 
@@ -102,5 +105,25 @@ json_t *group_doubtful(const struct group *g, const struct ranks *to);
 /* The names that home has deleted and that it had sent to ranks in `to`; these ranks delete them
  * with this cell. A new array, or NULL if memory is out. */
 json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured);
+
+/* ---- unsent.c ---- */
+/* Names whose new value home can't send, as `unsent` of CAPTURED has them. Where a rank still has
+ * the value that home sent earlier, code that reads the name would compute with that. */
+
+/* Such a name that the cell's own text reads. */
+struct unsent_name {
+    const char *name;   /* NULL: there is none */
+    const char *why;    /* for the user */
+    struct ranks ranks; /* owned: those that have an earlier value */
+};
+
+#define UNSENT_NAME_INIT { NULL, NULL, RANKS_INIT }
+
+/* Finds the first one. `captured` must outlive *out. */
+MUST_USE int unsent_find(const struct group *g, const struct ranks *to, const json_t *captured,
+                         struct unsent_name *out);
+/* Those that only functions may read: an object, name -> why, or NULL if memory is out. Ranks
+ * delete them with this cell. What a rank has changed and keeps counts as its own from then on. */
+json_t *unsent_delete(struct group *g, const struct ranks *to, const json_t *captured);
 
 #endif

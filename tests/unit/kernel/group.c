@@ -404,6 +404,64 @@ static void what_a_cell_assigns(void)
     group_destroy(g);
 }
 
+/* Home's new value of x, y and z can't be sent. */
+static void what_home_can_not_send(void)
+{
+    struct group *g = living_group(3);
+    struct ranks all = RANKS_INIT;
+    struct buf unknown = BUF_INIT, who = BUF_INIT;
+    struct unsent_name u = UNSENT_NAME_INIT;
+    struct vars_bundle s = { (char *)(uintptr_t)"x,y,z", RANKS_INIT };
+    json_t *captured = parse("{\"names\": [[\"x\", 1], [\"y\", 2], [\"z\", 3]]}"), *gone, *bound;
+
+    for (unsigned k = 0; k < 2; k++)
+        if (ranks_add(&all, k) < 0 || ranks_add(&s.ranks, k) < 0)
+            abort();
+    if (ranks_add(&all, 2) < 0 || ledger_bundle_sent(g, &s, captured) < 0)
+        abort();
+    json_decref(captured);
+    captured = parse("{\"names\": [], \"unsent\": [[\"x\", \"a lock\", true], "
+                     "[\"y\", \"a file\", false], [\"never\", \"a file\", false]]}");
+    ok(unsent_find(g, &all, captured, &u) == 0 && u.name && strcmp(u.name, "x") == 0 &&
+           strcmp(u.why, "a lock") == 0,
+       "a name of the text whose earlier value ranks have is found");
+    ok(ranks_format(&u.ranks, &who) == 0 && strcmp(who.p, "0-1") == 0,
+       "with the ranks that have it");
+    ranks_release(&u.ranks);
+    ok(rank_bound(g, &g->rank[0], captured, slice_text("x"), &unknown) == 0 &&
+           rank_bound(g, &g->rank[1], captured, slice_text("x,y"), &unknown) == 0 &&
+           unsent_find(g, &all, captured, &u) == 0 && !u.name,
+       "what the ranks have bound themselves is no earlier value of home's");
+    bound = parse("{\"names\": [[\"z\", 3, 1, \"\", 3, 3]], \"assigned\": [[\"w\", 1]]}");
+    ok(rank_ended_well(&g->rank[0], bound) == 0 && json_object_get(g->rank[0].own, "z") &&
+           json_object_get(g->rank[0].own, "w"),
+       "what a cell assigns that ended well is the rank's own, even if it is the same object");
+    json_decref(bound);
+    gone = unsent_delete(g, &all, captured);
+    ok(gone && json_object_size(gone) == 1 && json_object_get(gone, "y"),
+       "a name that only functions read goes where a rank has the earlier value");
+    json_decref(gone);
+    gone = unsent_delete(g, &all, captured);
+    ok(gone && json_object_size(gone) == 0, "ranks are told of it once");
+    json_decref(gone);
+    json_decref(captured);
+    captured = parse("{\"names\": [[\"x\", 5]], \"unsent\": [[\"x\", \"a lock\", true]]}");
+    ok(ledger_bundle_sent(g, &s, captured) == 0 && unsent_find(g, &all, captured, &u) == 0 &&
+           u.name && ranks_count(&u.ranks) == 2,
+       "what is sent again is home's again");
+    ranks_release(&u.ranks);
+    rank_answered(&g->rank[0], false, slice_text("x"), slice_text(""));
+    ok(unsent_find(g, &all, captured, &u) == 0 && u.name && ranks_count(&u.ranks) == 1,
+       "a rank on which it is gone has no earlier value");
+    ranks_release(&u.ranks);
+    json_decref(captured);
+    ranks_release(&all);
+    ranks_release(&s.ranks);
+    buf_release(&unknown);
+    buf_release(&who);
+    group_destroy(g);
+}
+
 static void nonsense_from_home(void)
 {
     static const char *const bad[] = { "{}",
@@ -442,6 +500,7 @@ int main(void)
     causes();
     two_causes();
     what_a_cell_assigns();
+    what_home_can_not_send();
     nonsense_from_home();
     return plan_done();
 }

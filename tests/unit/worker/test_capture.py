@@ -108,7 +108,7 @@ def test_what_does_not_pickle_is_left_out_with_one_line(nb):
 
 def test_a_lock_within_a_function_is_named_by_the_name_that_was_read(nb):
     nb.run("import threading\ndef make():\n    lock = threading.Lock()\n    return lambda: lock\nf = make()")
-    assert nb.capture.names("f()")[1] == ["f was not sent: cannot pickle '_thread.lock' object"]
+    assert nb.capture.names("f()")[1] == ["f was not sent: lock in f: cannot pickle '_thread.lock' object"]
 
 
 def test_a_named_name_that_can_not_be_sent_is_an_error(nb):

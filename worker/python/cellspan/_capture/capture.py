@@ -24,9 +24,9 @@ import sys
 import types
 
 from .. import _link
-from . import reads, reducers, vars_bundle
+from . import blame, reads, reducers, vars_bundle
 from .assigned import Assigned, is_reset
-from .fingerprints import Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
+from .fingerprints import Known, Sent, fingerprint, found_in, hashed, proven, size_of, ties, unchanged
 from .parts import Parts, is_part
 from .theirs import Theirs
 from .unseen import Unseen
@@ -70,6 +70,7 @@ class Capture:
         self._deleted = {}  # names (in order) that were captured and that home has deleted
         self._pushing = False
         self.lists = set()  # names that the last cell reads and that are lists of all ranks' values
+        self.unsent = []  # rows of names that the last cell reads and whose new value can't be sent: CAPTURED in protocol/README.md
         self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
         self._cells = 0  # number of home's cells that have begun
 
@@ -101,6 +102,7 @@ class Capture:
         """
         self._begin(transform, push)
         found = reads.analyse(code, transform)
+        own = set(found.reads) if found is not None else ()
         if found is not None:
             self._theirs.meet(found)
         explicit = [] if none else None if only is None else split_names(only)
@@ -114,7 +116,7 @@ class Capture:
                 self.refused[name] = known.failed
                 raise CaptureError(f"a call was not sent: {known.failed}")
             if known.failed is not None and explicit is None:
-                warnings.append(f"{name} was not sent: {known.failed}")
+                self._note_unsent(name, known, wanted[name], name in own, warnings)
             elif push and known.failed is None:
                 known.via = "pushed"  # even if the ranks have the value, so that no bundle is made
         if found is not None:
@@ -141,7 +143,9 @@ class Capture:
         wanted = {n: f"read by {by}" for n, by in reads.items() if self._is_ours(n) and not self._is_list_of_ranks(n)}
         seen, warnings = self._look(wanted, None, {})
         listed = [self._row(n, k, wanted[n], None) for n, k in seen.items() if k.failed is None]
-        warnings += [f"{n} was not sent: {k.failed}" for n, k in seen.items() if k.failed is not None]
+        for name, known in seen.items():
+            if known.failed is not None:
+                self._note_unsent(name, known, wanted[name], False, warnings)
         listed += self._look_at_assigned({}, seen, False)
         if pickled.arrays and any(pickled.arrays & set(known.arrays) for known in seen.values()):
             return [], [], None, None
@@ -157,13 +161,19 @@ class Capture:
         self._unseen.read(transform)
         self._forget()
         self._pushing = push
-        self._assigned, self._writes, self.lists = [], {}, set()
+        self._assigned, self._writes, self.lists, self.unsent = [], {}, set(), []
 
     def _tie(self, seen):
         """Notes which of these names share memory. Returns rows for others that share it with them."""
         sharing = self._sharing(seen)
-        self._tied = self._ties({**seen, **sharing})
+        self._tied = ties({**seen, **sharing})
         return [[n, k.version, k.size, "shares memory", k.since, _link.CAPTURED_TIED] for n, k in sharing.items()]
+
+    def _note_unsent(self, name, known, why, in_text, warnings):
+        """The name can't be sent. in_text: the cell's own text reads it. What was pulled from a rank is not sent by itself anyway."""
+        warnings.append(f"{name} was not sent: {known.failed}")
+        if known.since and not why.startswith("shares"):
+            self.unsent.append([name, known.failed, in_text])
 
     def _sharing(self, seen):
         """{name: Known} of other names that were sent before and that share memory with these: a rank that lacks one of these
@@ -201,18 +211,6 @@ class Capture:
     def deleted(self):
         """The names that home has deleted since they were captured."""
         return [*self._deleted, *self._parts.gone()]
-
-    def _ties(self, seen):
-        groups = []
-        for name, known in seen.items():
-            arrays, names = set(known.arrays), [name]
-            if not arrays:
-                continue
-            for group in [g for g in groups if g[0] & arrays]:
-                groups.remove(group)
-                arrays, names = arrays | group[0], group[1] + names
-            groups.append((arrays, names))
-        return [names for _, names in groups if len(names) > 1]
 
     def assigned(self, code=None, transform=None):
         """[[name, version], ...] of home's names that the ranks assign in names()'s last cell and that it did not list. After
@@ -351,6 +349,8 @@ class Capture:
         known.ident, known.cells = id(value), self._cells
         if known is not old and old is not None and not assigned:
             known.since, known.via, known.pulled, known.assigned = old.since, old.via, old.pulled, old.assigned
+        elif known.failed is not None and old is not None:
+            known.via = old.via  # ranks may have the value that was sent before
         return known, inner
 
     def _look_at_value(self, name, value, old, assigned, writes, proof):
@@ -360,7 +360,7 @@ class Capture:
         simple = self._simple(value)
         if simple is not None:
             return self._note(name, same, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
-        pickled, why = self._pickled(value)
+        pickled, why = self._pickled(value, name)
         if pickled is None:
             return self._note(name, same, None, failed=why), {}
         if writes is not None:
@@ -370,8 +370,8 @@ class Capture:
         except RuntimeError as error:  # torch's: a GPU is full, or can't be used any more
             return self._note(name, same, None, failed=vars_bundle.reason(error)), {}
 
-    def _pickled(self, value):
-        """(the pickled value, None), or (None, why it can't be sent)."""
+    def _pickled(self, value, name=None):
+        """(the pickled value, None), or (None, why it can't be sent). name: of the variable with this value."""
         try:
             return reducers.Pickled(value, self.user_ns, self.limit, self._submodules), None
         except reducers.Overflow as error:
@@ -379,7 +379,7 @@ class Capture:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return None, vars_bundle.reason(error)
+            return None, blame.reason(error, value, name, self.user_ns)
 
     def refusal(self, value):
         """Why a value can't be sent; None: it can."""
@@ -573,7 +573,7 @@ class Capture:
             except KeyboardInterrupt:
                 raise
             except BaseException as own:
-                return f"{name} was not sent: {vars_bundle.reason(own)}"
+                return f"{name} was not sent: {blame.reason(own, self.user_ns[name], name, self.user_ns)}"
         return f"{', '.join(names)} can't be sent: {vars_bundle.reason(error)}"
 
     def _too_large(self, names):

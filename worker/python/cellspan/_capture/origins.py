@@ -137,7 +137,7 @@ class Origins:
 
     def __init__(self, user_ns):
         self.user_ns = user_ns
-        self.deleted = set()  # names that were deleted because home deleted them
+        self.deleted = {}  # names that were deleted because of home -> why
         self._of = {}  # name -> Origin
         self._watched = set()  # names that the rank has bound itself and that home has, too
         self._bound = set()  # names that the rank's cells have bound by any means; home may have them, too
@@ -155,7 +155,7 @@ class Origins:
         for name in names:
             self._of[name] = Origin(None if name in complete else kept, why, arrived.get(name), self.user_ns.get(name), grads)
             self._watched.discard(name)
-            self.deleted.discard(name)
+            self.deleted.pop(name, None)
 
     def grads_of(self, values):
         """The gradients of values that home pulls, which are not sent: {id: (weak reference, version)}."""
@@ -252,7 +252,15 @@ class Origins:
             origin = self._of.pop(name, None)
             self._watched.discard(name)
             if said == "same" and not (origin and origin.pulled):
-                self.deleted.add(name)
+                self.deleted[name] = f"{name} was deleted at home, so it was deleted here, too; a variable sent by %push is kept"
+                del self.user_ns[name]
+
+    def home_cannot_send(self, names):
+        """{name: why} of names of which home has a newer value that it can't send: deletes home's earlier values of these, if they are
+        unchanged. gone() reports them."""
+        for name, said in self.changed(list(names)).items():
+            if said == "same" and name in self._of and not self._of[name].pulled:
+                self.deleted[name] = f"home's {name} can't be sent ({names[name]}), and its earlier value was deleted here"
                 del self.user_ns[name]
 
     # ---- what was changed

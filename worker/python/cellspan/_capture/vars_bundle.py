@@ -70,7 +70,7 @@ def reason(error):
     """Why a value could not be pickled, in one line."""
     text = text_of(error).strip().splitlines()
     text = text[0] if text else type(error).__name__
-    if isinstance(error, RecursionError):
+    if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
         return "it is nested too deeply"
     if not isinstance(error, Exception):
         return f"{type(error).__name__}: {text}"

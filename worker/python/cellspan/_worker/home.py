@@ -374,7 +374,7 @@ class Home(Calls):
         captures = self.captures()
         found["assigned"] = captures.assigned()
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
-        found["newer"], found["lists"] = captures.newer(), sorted(captures.lists)
+        found["newer"], found["lists"], found["unsent"] = captures.newer(), sorted(captures.lists), captures.unsent
         found["home"], warnings = self._lead.text()
         return warnings
 

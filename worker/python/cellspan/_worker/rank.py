@@ -141,7 +141,7 @@ class Rank(Worker):
             self._world.env = loads(fields["env"])
         names = loads(fields["names"])
         self._origins.watch(names.get("watch", ()), names.get("doubtful", ()))
-        cell.before = lambda: self._set_up(fields, names.get("deleted", ()))
+        cell.before = lambda: self._set_up(fields, names)
         self.begin(cell, fields)
         self.execute(cell, self._done)
 
@@ -155,12 +155,13 @@ class Rank(Worker):
     def begin(self, cell, fields):
         """Called for a RUN, before its cell is executed. For subclasses."""
 
-    def _set_up(self, fields, deleted):
-        """Sets up everything that the cell needs, before it runs. deleted: names that home has deleted."""
+    def _set_up(self, fields, names):
+        """Sets up everything that the cell needs, before it runs. names: as of RUN."""
         __tracebackhide__ = True
         self._raise_bind_error()
-        self._origins.home_deleted(deleted)
-        self._parts.forget(deleted)
+        self._origins.home_deleted(names.get("deleted", ()))
+        self._origins.home_cannot_send(names.get("unsent", {}))
+        self._parts.forget(names.get("deleted", ()))
         self._world.enter(self._world.env, loads(fields["meets"]), fields["layout"], self.PASSES)
         mpi.cell_begins()
         try:
@@ -240,8 +241,7 @@ class Rank(Worker):
         another world."""
         missing = UNDEFINED.search(error["evalue"]) if error["ename"] == "NameError" else None
         if missing and missing.group(1) in self._origins.deleted:
-            why = f"{missing.group(1)} was deleted at home, so it was deleted here, too; a variable sent by %push is kept"
-            _add(error, why)
+            _add(error, self._origins.deleted[missing.group(1)])
         group = torchenv.explained(error["evalue"])
         if group:
             _add(error, group)

@@ -1,0 +1,81 @@
+"""Variables whose new value home can't send: no cell computes with the value that ranks had before."""
+
+from __future__ import annotations
+
+import pytest
+from client import rank_values
+
+
+@pytest.fixture(scope="module", autouse=True)
+def started(shared_notebook):
+    shared_notebook.get().ok("%%distribute -n 2\nimport os\nrank = int(os.environ['RANK'])", limit=120)
+
+
+CLASS = "import threading\nclass Net:\n    def __init__(self, n):\n        self.n = n\n"
+UNSENDABLE = {
+    "an open file": ("v = Net(2); v.log = open('/dev/null', 'w')", "v.log: cannot pickle an open file (/dev/null)"),
+    "the value itself": ("v = threading.Lock()", "cannot pickle '_thread.lock' object"),
+    "in place": ("v.parts = {'a': [1, threading.Lock()]}", "v.parts['a'][1]: cannot pickle '_thread.lock' object"),
+    "in the class": ("Net.lock = threading.Lock()", "Net.lock: cannot pickle '_thread.lock' object"),
+    "by an error of its own": ("class Bad:\n    def __getstate__(self):\n        raise KeyError('key')\nv = [Bad()]", "v[0]: KeyError: 'key'"),
+    "without sense": ("class Bad:\n    def __reduce__(self):\n        return 5\nv = (Bad(),)", "v[0]: __reduce__ must return a string or tuple"),
+    "too deep": ("v = []\nfor _ in range(100000):\n    v = [v]", "it is nested too deeply"),
+}
+
+
+@pytest.mark.parametrize("what", UNSENDABLE)
+def test_a_cell_whose_text_reads_it_fails_before_it_runs_and_names_the_part(nb, what):
+    change, part = UNSENDABLE[what]
+    nb.ok(CLASS + "v = Net(1)")
+    nb.ok("%%distribute -n 2\nv.n")
+    nb.ok(change)
+    ran = nb.run("%%distribute -n 2\nprint('ran')\nv.n").assert_error("CaptureError")
+    assert "ran" not in ran.stdout
+    assert ran.error["evalue"].startswith("v can't be sent, and ranks 0-1 have home's earlier value of it: " + part), ran.error["evalue"]
+    assert rank_values(nb, "v.n", 2, "--no-capture") == [1, 1], "the way that the error names"
+    nb.ok("v = Net(3); vars(Net).get('lock') and delattr(Net, 'lock')")
+    assert rank_values(nb, "v.n", 2) == [3, 3]
+
+
+def test_what_a_rank_has_bound_itself_stays(nb):
+    nb.ok("import threading\nown = 1")
+    nb.ok("%%distribute -n 2\nown")
+    nb.ok("%%distribute -r 0\nown = 7")
+    nb.ok("own = threading.Lock()")
+    assert nb.ok("%%distribute -r 0\nown").value == "7"
+    ran = nb.run("%%distribute\nown").assert_error("CaptureError")
+    assert "rank 1 has home's earlier value" in ran.error["evalue"]
+    nb.ok("%%distribute\nown = 8 + rank")
+    assert rank_values(nb, "own", 2) == [8, 9]
+
+
+@pytest.mark.parametrize("call", ["%%distribute -n 2\nlook()", "import cellspan\ncellspan.run(look, n=2)", "%%distribute -n 2\ndef through():\n    return look()\nthrough()"])
+def test_a_name_that_only_a_function_reads_is_deleted_and_the_error_says_why(nb, call):
+    nb.ok("import threading\nseen = mine = 1\ndef look(which=True):\n    return seen if which else mine")
+    nb.ok("%%distribute -n 2\nlook()")
+    nb.ok("%%distribute -n 2\nmine = rank")
+    nb.ok("seen, mine = {'a': threading.Lock()}, threading.Lock()")
+    ran = nb.run(call).assert_error("NameError")
+    assert ran.reply["traceback"][-1] == ("home's seen can't be sent (seen['a']: cannot pickle '_thread.lock' object), and its earlier value "
+                                          "was deleted here"), ran.shown
+    assert "seen was not sent" in ran.stderr
+    nb.run(call).assert_error("NameError")
+    assert rank_values(nb, "look(False)", 2) == [0, 1], "what ranks have bound stays"
+    nb.ok("seen = 2")
+    assert rank_values(nb, "look()", 2) == [2, 2]
+
+
+def test_what_ranks_never_had_is_not_sent_and_a_line_says_so(nb):
+    nb.ok("import threading\nlock = [threading.Lock()]")
+    ran = nb.ok("%%distribute -n 2\nprint('lock' in globals(), [None for _ in () if lock])")
+    assert "False" in ran.stdout and "lock was not sent: lock[0]: cannot pickle" in ran.stderr
+
+
+def test_what_can_no_longer_be_sent_is_deleted_on_ranks_with_home(nb):
+    nb.ok("import threading\ngone = 1\ndef reads():\n    return gone")
+    nb.ok("%%distribute -n 2\ngone")
+    nb.ok("gone = threading.Lock()")
+    nb.run("%%distribute -n 2\ngone").assert_error("CaptureError")
+    nb.ok("del gone")
+    ran = nb.run("%%distribute -n 2\ngone").assert_error("NameError")
+    assert "gone was deleted at home" in ran.traceback
