@@ -21,6 +21,7 @@ base_libbase_a_SOURCES = \
 	base/settings.h base/settings.c \
 	base/random.h base/random.c \
 	base/orphans.c \
+	base/limit_held.c \
 	base/process.h base/process.c base/fd.c \
 	base/descriptor.h base/descriptor.c \
 	base/blob.h base/blob.c \

@@ -172,6 +172,7 @@ pid_t process_start(const struct process_spec *spec, struct err *err)
 {
     struct start s = { spec, { -1, -1, -1 }, -1, getpid() };
     int report[2] = { -1, -1 };
+    char held[200];
     pid_t pid = -1;
 
     if (raise_low(&s, spec) < 0 || fd_pipe(report) < 0 ||
@@ -181,7 +182,10 @@ pid_t process_start(const struct process_spec *spec, struct err *err)
     }
     s.report = report[1];
     if ((pid = fork_masked(&s, report[0])) < 0) {
-        (void)err_set(err, "can't start %s: fork: %s", spec->argv[0], strerror(errno));
+        const int why = errno;
+
+        (void)err_set(err, "can't start %s: %s", spec->argv[0],
+                      limit_held(held, sizeof held) ? held : strerror(why));
         goto out;
     }
     fd_close(&report[1]);

@@ -26,6 +26,9 @@ uint64_t file_number(struct slice text, uint64_t none);
 /* The number in the line of this name, as files of /proc have it: "MemFree:  12 kB", "oom_kill 3".
  * `none`: there is no such line. */
 uint64_t file_number_of(struct slice text, const char *name, uint64_t none);
+/* When a process or a thread did not start, or memory is out: which limit this process has reached,
+ * as text for the user. false: none that is known. */
+bool limit_held(char *text, size_t size);
 /* Reads and discards bytes. true: the end, or an error. For inputs of which only the end matters.
  */
 MUST_USE bool fd_is_over(int fd);

@@ -3,6 +3,9 @@ lacks, its name, its text and the user's frames come, in the reply and as an `er
 
 from __future__ import annotations
 
+import resource
+
+import processes
 import pytest
 
 LIMIT = 120  # seconds, far off
@@ -117,3 +120,17 @@ def test_a_library_that_shows_errors_itself(fresh):
 def test_an_exit_on_ranks_brings_no_hint_on_how_to_leave_ipython(nb, end):
     cell = nb.run("%%distribute -n 2\nimport sys\n" + end, LIMIT).assert_error("SystemExit")
     assert "Ctrl-D" not in cell.shown and "UserWarning" not in cell.shown, cell.shown
+
+
+def test_ranks_that_a_limit_keeps_from_starting_name_it(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 1\n1")
+    nb.ok("%ranks stop")
+    zygote, = [pid for pid in processes.marked(nb.marker) if " zygote " in processes.command(pid)]
+    pages = int(processes.read(zygote, "statm").split()[0])
+    resource.prlimit(zygote, resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 20), resource.RLIM_INFINITY))
+    cell = nb.run("%%distribute -n 2\n1", LIMIT).assert_error("RankNotStarted")
+    assert "RLIMIT_AS, ulimit -v" in cell.reply["evalue"] and "runpy" not in cell.shown, cell.shown
+    resource.prlimit(zygote, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    nb.ok("%ranks stop")
+    nb.ok("%%distribute -n 2\n1")

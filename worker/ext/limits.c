@@ -1,5 +1,6 @@
-/* limits.c - within() and why() of cellspan._link (declared in parts.h). */
+/* limits.c - within(), why() and limit_held() of cellspan._link (declared in parts.h). */
 #include "base/clock.h"
+#include "base/process.h"
 #include "worker/ext/link.h"
 #include "worker/ext/parts.h"
 
@@ -25,6 +26,14 @@ static PyObject *why(PyObject *module, PyObject *Py_UNUSED(none))
     return PyLong_FromUnsignedLong(link_why(own_link(module)));
 }
 
+static PyObject *held(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    char text[200];
+
+    (void)limit_held(text, sizeof text);
+    return PyUnicode_FromString(text);
+}
+
 static PyMethodDef methods[] = {
     { "within", within, METH_VARARGS,
       "within(seconds, call, args, kwargs) -> call's value. When the time is over, the main thread gets a SIGINT, and again every 0.2 s. In "
@@ -32,6 +41,9 @@ static PyMethodDef methods[] = {
     { "why", why, METH_NOARGS,
       "why() -> for a handler of SIGINT, which of these it was since the last call: INTERRUPT, and LATE (the time is over) or OVER (it "
       "was, but within() has returned)." },
+    { "limit_held", held, METH_NOARGS,
+      "limit_held() -> which limit keeps this process from starting a process or a thread, or from getting memory; \"\": none that is "
+      "known." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -80,8 +80,8 @@ extern PyMethodDef convert_methods[];
 /* ---- limits.c ---- */
 struct worker_link;
 struct worker_link *own_link(PyObject *module); /* the module's own; in _link.c */
-/* Adds within() and why() of cellspan._link: a time limit for what the main thread does. -1 with a
- * Python exception. */
+/* Adds within() and why() of cellspan._link, a time limit for what the main thread does, and
+ * limit_held(), which names the system's. -1 with a Python exception. */
 MUST_USE int limits_add(PyObject *module);
 
 /* ---- pause.c ---- */

@@ -48,6 +48,12 @@ static void causes_are_named(void)
                                    .death.status = SIGKILL,
                                    .ours = true },
              "", "our own SIGKILL");
+    cause_is((struct death_cause){ .python = "py",
+                                   .death = { true, EXITED_STATUS, 1 },
+                                   .said = slice_text(
+                                       "a line\ncellspan: limit: this user may have 9\n") },
+             "py exited with status 1 before it was ready: this user may have 9",
+             "the limit that kept it from starting");
     cause_is((struct death_cause){ .ready = true, .broke = "it lied" },
              "ended by the agent: it lied", "what we ended ourselves");
 }

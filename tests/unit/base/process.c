@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -289,6 +291,33 @@ static void descriptors_are_moved_and_measured(void)
     is_int(high, -1, "closing twice is fine");
 }
 
+/* In a child, as a user who may have no more processes: 0: the error names the limit. */
+static int start_at_the_limit(uid_t user)
+{
+    const struct rlimit one = { 1, 1 };
+    const char *const argv[] = { "true", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct err err = { "" };
+
+    spec.argv = argv;
+    if (setrlimit(RLIMIT_NPROC, &one) < 0 || setuid(user) < 0)
+        return 2;
+    return process_start(&spec, &err) < 0 && strstr(err.text, "RLIMIT_NPROC") ? 0 : 1;
+}
+
+static void the_limit_that_is_reached_is_named(void)
+{
+    char text[200];
+    int status = -1;
+    pid_t pid;
+
+    ok(!limit_held(text, sizeof text) && !text[0], "here no limit is reached");
+    if ((pid = fork()) == 0)
+        _exit(start_at_the_limit(getuid() == 0 ? 65534 : getuid()));
+    ok(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
+       "a process that may not be started names the limit (%d)", status);
+}
+
 int main(void)
 {
     a_child_gets_what_it_was_given();
@@ -302,5 +331,6 @@ int main(void)
     orphans_come_to_who_adopts_them();
     the_start_of_a_file();
     descriptors_are_moved_and_measured();
+    the_limit_that_is_reached_is_named();
     return plan_done();
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LIMIT_SAID "cellspan: limit: "
+
 static int add_end(const struct death_cause *c, struct buf *out)
 {
     if (!c->death.known)
@@ -37,13 +39,29 @@ static bool is_foreign(struct slice said)
             slice_holds(said, "wrong ELF class") || slice_holds(said, "invalid ELF header"));
 }
 
+/* The limit that kept it from starting, which it has named (see begin_within_limits() of
+ * worker.py); empty: none. */
+static struct slice limit_in(struct slice said)
+{
+    while (said.n) {
+        struct slice line = slice_line(&said);
+
+        if (slice_begins(line, LIMIT_SAID))
+            return slice_of(line.p + strlen(LIMIT_SAID), line.n - strlen(LIMIT_SAID));
+    }
+    return slice_of("", 0);
+}
+
 /* The usual reasons why a Python does not start, and what to do. */
 static int add_remedy(const struct death_cause *c, struct buf *out)
 {
     static const char *const needed[] = { "IPython", "cloudpickle", "traitlets" };
     const char *on = c->node ? " on " : "", *node = c->node ? c->node : "";
+    const struct slice limit = limit_in(c->said);
     char text[80];
 
+    if (limit.n)
+        return buf_addf(out, ": %.*s", SLICE_ARG(limit));
     if (slice_holds(c->said, "No module named 'cellspan'") ||
         slice_holds(c->said, "No module named cellspan"))
         return add_no_package(c, out);

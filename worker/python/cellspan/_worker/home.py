@@ -26,7 +26,7 @@ from .follow import Lead
 from .home_calls import Calls
 from .publish import to_json
 from .shell import ZMQInteractiveShell, run_startup, shell_config
-from .worker import Cell, Waiting, _current, begin_process, loads, parent_of
+from .worker import Cell, Waiting, _current, begin_process, begin_within_limits, loads, parent_of
 
 _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell
@@ -547,7 +547,7 @@ def failure(ename, evalue):
 
 def main(fd):
     """`python -m cellspan._worker home FD`."""
-    home = Home(fd)
+    home = begin_within_limits(Home, fd)
     _set_current(home)
     home.run()
 

@@ -21,7 +21,7 @@ from .. import _link
 from .._base.errors import attempt
 from . import after_fork, environment, reloads, stacks
 from .message import decoded
-from .worker import begin_process
+from .worker import begin_process, begin_within_limits, say_limit
 
 PACKET = 65536
 SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
@@ -158,24 +158,41 @@ def fork_some(sock, batch, agent):
     """Forks the ranks of a batch. Returns None in the zygote, which has closed their descriptors; in a rank, its order."""
     sys.stdout.flush()
     sys.stderr.flush()
-    between = _link.fork()
+    between = _forked()
+    if between is None:
+        os._exit(1)
     if between:
         for order in batch:
             order.close()
-        os.waitpid(between, 0)
+        if os.waitpid(between, 0)[1] != 0:
+            os._exit(1)  # then the agent knows that the other ranks never start; it has another zygote for the next ones
         return None
     between = os.getpid()
-    pids = []
+    pids, status = [], 1
     for order in batch:
-        pid = _link.fork()
+        pid = _forked()
+        if pid is None:
+            break
         if pid == 0:
             order.between, order.agent = between, agent
             return order
         pids.append((order.worker, pid))
+    else:
+        status = 0
     try:
         sock.send(bytes([_link.ZYGOTE_PIDS]) + b"".join(w.to_bytes(4, "little") + p.to_bytes(4, "little") for w, p in pids))
     finally:
-        os._exit(0)
+        os._exit(status)
+
+
+def _forked():
+    """As fork(). If that fails, one line says which limit is reached. None: it failed."""
+    try:
+        return _link.fork()
+    except OSError as error:
+        if not say_limit(error):
+            os.write(2, b"cellspan: limit: no new process: %s\n" % error.strerror.encode())
+        return None
 
 
 def become(order, sock, batch):
@@ -200,7 +217,7 @@ def become(order, sock, batch):
         os.chdir(order.cwd)
     after_fork.forget()
     made = {_link.START_SCRIPT: scripts.ScriptRank, _link.START_BESIDE: scripts.BesideRank}.get(order.role, ranks.Rank)
-    rank = made(link, order.rank, order.group, order.env)
+    rank = begin_within_limits(made, link, order.rank, order.group, order.env)
     ranks.current = rank
     wait_for_agent(order)
     rank.run()
