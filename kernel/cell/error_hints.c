@@ -1,4 +1,5 @@
-/* What to do when a rank lacks a name: lines at the end of its NameError. */
+/* Lines at the end of a rank's error: what to do when it lacks a name, which is a NameError; and
+ * which ranks had returned already when a collective of torch's failed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -82,10 +83,33 @@ static void hint_others(const struct cell *c, struct slice name, json_t *traceba
     ranks_release(&have);
 }
 
+/* The rank has named the error: see torch_errors.py. A rank that ends when it returns, as that of a
+ * script does, closes its connections. */
+static void hint_returned(const struct cell *c, json_t *traceback)
+{
+    struct ranks ended = RANKS_INIT;
+    struct buf line = BUF_INIT, who = BUF_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        if (c->member[k].state == MEMBER_OK)
+            rc = ranks_add(&ended, c->member[k].rank);
+    if (rc == 0 && ranks_count(&ended) &&
+        (ranks_format_words(&ended, &who) < 0 ||
+         buf_addf(&line, "%s had returned already, without that collective. " ERROR_UNEQUAL,
+                  who.p) < 0))
+        buf_clear(&line);
+    add_line(traceback, &line);
+    buf_release(&who);
+    ranks_release(&ended);
+}
+
 void error_add_hints(const struct cell *c, const struct member *m, json_t *traceback)
 {
     const struct slice name = missing_name(m->error);
 
+    if (strcmp(text_field(m->error, "about"), "closed") == 0)
+        hint_returned(c, traceback);
     if (!name.n)
         return;
     if (c->plan.kind == PLAN_PULL)

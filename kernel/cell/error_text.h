@@ -6,7 +6,11 @@
 
 /* the content of the error message; NULL: nothing failed, or memory is out */
 json_t *error_of_cell(struct cell *c);
-/* Adds lines to the end of this rank's error: what to do about a name that it lacks. */
+/* why ranks wait in vain for others, most often */
+#define ERROR_UNEQUAL                                                                              \
+    "Usually the ranks had unequal numbers of batches (use drop_last, or torch's Join)"
+/* Adds lines to the end of this rank's error: what to do about a name that it lacks, and who had
+ * returned when its collective failed. */
 void error_add_hints(const struct cell *c, const struct member *m, json_t *traceback);
 /* names ranks that failed with the same error after it was shown */
 void error_note_late(struct cell *c);

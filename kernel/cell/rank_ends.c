@@ -160,7 +160,10 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
     if (!r)
         return;
     was = r->state;
-    group_break(g);
+    if (runs)
+        group_break_in(g, "lost a rank", c->from.count);
+    else
+        group_break(g);
     rank_ends_widgets(nb, r);
     rank_ends_debugger(nb, worker);
     if (!runs && was == RANK_IDLE && g == nb->group && (!needed || (c->bad && !cell_is_shown(c))))

@@ -181,9 +181,10 @@ static int add_names(const struct cell *c, struct buf *out)
             rc = json_array_append(watch, json_array_get(row, 0));
     }
     if (rc == 0 && (json_array_size(watch) || json_array_size(doubtful) ||
-                    json_array_size(deleted) || json_object_size(unsent)))
-        rc = text_json(out, json_pack("{s:O, s:O, s:O, s:O}", "watch", watch, "doubtful", doubtful,
-                                      "deleted", deleted, "unsent", unsent));
+                    json_array_size(deleted) || json_object_size(unsent) || c->group->lost[0]))
+        rc = text_json(out,
+                       json_pack("{s:O, s:O, s:O, s:O, s:s}", "watch", watch, "doubtful", doubtful,
+                                 "deleted", deleted, "unsent", unsent, "lost", c->group->lost));
     json_decref(watch);
     json_decref(doubtful);
     json_decref(deleted);

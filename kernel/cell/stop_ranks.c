@@ -262,7 +262,7 @@ static void cut_connections(struct cell *c)
 {
     c->stop.timers->disconnect_ns = NEVER;
     /* in the next cell, ranks leave their process group and may make another one */
-    group_break(c->group);
+    group_break_in(c->group, c->stop.interrupts ? "was interrupted" : "failed", c->from.count);
     disconnect_begin(c);
 }
 

@@ -232,6 +232,12 @@ void group_break(struct group *g)
     g->broken = true;
 }
 
+void group_break_in(struct group *g, const char *why, unsigned count)
+{
+    group_break(g);
+    snprintf(g->lost, sizeof g->lost, "cell %u %s", count, why);
+}
+
 static bool all_new(const struct group *g)
 {
     for (unsigned k = 0; k < g->size; k++)
@@ -276,10 +282,12 @@ void group_open_world(struct group *g, unsigned world)
     } else if (g->world != world) {
         g->number = ++g->worlds;
     }
-    if (all_new(g))
+    if (all_new(g)) {
         g->restarts = 0;
-    else if (g->broken)
+        g->lost[0] = '\0';
+    } else if (g->broken) {
         g->restarts++;
+    }
     g->world = world;
     g->broken = false;
 }

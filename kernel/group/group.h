@@ -82,6 +82,7 @@ struct group {
     unsigned
         restarts;  /* how often its connections were lost, by a rank's end or because we cut them */
     bool broken;   /* they were lost since the last cell */
+    char lost[80]; /* in which cell they were last lost and why, as "cell 3 failed"; or "" */
     json_t *bound; /* owned: names in any rank's `bound` that home was told of by NEWER */
     json_t *cells; /* owned: the numbers of the cells that ran on it, in order */
 };
@@ -111,6 +112,8 @@ bool rank_alive(const struct rank *r);              /* starting, idle, busy */
 /* A rank is gone, or connections were cut: process groups of torch.distributed on the other ranks
  * can't be used any more. */
 void group_break(struct group *g);
+/* The same, because of a cell: "cell 3 failed". */
+void group_break_in(struct group *g, const char *why, unsigned count);
 /* Records that torch.distributed is initialised on a rank of the current world. -1: no memory. */
 MUST_USE int group_meet(struct group *g);
 /* Was torch.distributed initialised in the last cell of this world size, and nothing broke since?

@@ -24,8 +24,6 @@
 /* times the wait before the notice: how long ranks wait until the cell fails */
 #define FAILS_AFTER 5u
 
-#define UNEQUAL "Usually the ranks had unequal numbers of batches (use drop_last, or torch's Join)"
-
 struct cell_hang {
     uint64_t due_ns;       /* the next look, without the time at breakpoints; NEVER: off */
     uint64_t limit_ns;     /* the longest normal wait */
@@ -310,9 +308,9 @@ static int add_outcome(const struct cell *c, const struct member *waiting, struc
                      ". Ranks that have ended the cell do not join the collective any more: ") < 0)
         return -1;
     return has_no_end(c)
-               ? buf_addf(out, "the cell fails when they have waited for %.0f s. " UNEQUAL,
+               ? buf_addf(out, "the cell fails when they have waited for %.0f s. " ERROR_UNEQUAL,
                           seconds_to_failure(c))
-               : buf_add_text(out, "interrupt the cell. " UNEQUAL);
+               : buf_add_text(out, "interrupt the cell. " ERROR_UNEQUAL);
 }
 
 /* elsewhere NULL: all ranks are at the same place. */
@@ -387,7 +385,7 @@ static void fail(struct cell *c)
     else
         cell_fail(
             c, "TimeoutError",
-            "for %.0f s %s waited%s in %s, but %s ended the cell without that collective. " UNEQUAL,
+            "for %.0f s %s waited%s in %s, but %s ended the cell without that collective. " ERROR_UNEQUAL,
             seconds_to_failure(c), who.p, all_others_ended(c, waiting) ? "" : ", the first",
             waiting->look.place, ended.p);
     buf_release(&who);

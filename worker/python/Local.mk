@@ -159,6 +159,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/streams.py \
 	worker/python/cellspan/_worker/subshell_parts.py \
 	worker/python/cellspan/_worker/subshells.py \
+	worker/python/cellspan/_worker/torch_errors.py \
 	worker/python/cellspan/_worker/torchenv.py \
 	worker/python/cellspan/_worker/tracebacks.py \
 	worker/python/cellspan/_worker/where.py \

@@ -100,7 +100,7 @@ def test_a_group_is_made_once_per_world_and_anew_for_another():
 
 WORLDS = """
 import os
-from cellspan._worker import aborts, groups, torchenv
+from cellspan._worker import aborts, groups, torch_errors, torchenv
 import torch, torch.distributed as dist
 def enter(size, restarts="0"):
     os.environ.update(RANK="0", WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=%r, TORCHELASTIC_RESTART_COUNT=restarts)
@@ -112,7 +112,7 @@ def make():
 print(enter("3"), make())
 first = dist.group.WORLD
 print(enter("2"), len(dist.distributed_c10d._world.pg_map), len(groups.maps(dist)), make(), enter("3"), dist.group.WORLD is first)
-print(enter("2"), enter("4"), torchenv.explained(torchenv.UNINITIALISED), torchenv.explained("no"))
+print(enter("2"), enter("4"), *(torch_errors.explained(text, "cell")[1] for text in ("Default process group has not been initialized", "no")))
 print(enter("4", "1"), groups.hidden, enter("3", "1"), make(), enter("3", "1"), enter("3", "2"))
 """
 

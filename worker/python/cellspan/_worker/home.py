@@ -530,7 +530,12 @@ class Home(Calls):
         return lambda: self.wait_for(waiting)
 
     def hints(self, error):
-        return super().hints(error) or idle_questions.hint(self, error)
+        lines = super().hints(error) or idle_questions.hint(self, error)
+        if "torch" not in sys.modules:
+            return lines
+        from . import torch_errors
+
+        return [*lines, *torch_errors.at_home(error)]
 
     def exit_functions(self):
         self.jedi.give_up(PATIENCE)  # what it is writing to its cache on disk must be whole

@@ -36,6 +36,7 @@ from . import (
     reloads,
     rendezvous,
     seeds,
+    torch_errors,
     torchenv,
 )
 from .follow import Follower
@@ -132,14 +133,14 @@ class Rank(Worker):
         if check is not None:
             check.close()  # otherwise the port of an unfinished check stays open
         cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & _link.RUN_STDIN))
-        cell.flags, cell.limit = flags, fields["limit"]
+        names = loads(fields["names"])
+        cell.flags, cell.limit, cell.lost = flags, fields["limit"], names.get("lost", "")
         cell.blob = blob + self.rank if flags & _link.RUN_RESULT_EACH else blob
         if fields["load"]:
             cell.instead = lambda: self._call(cell, fields["load"])
         self.quiet = bool(flags & _link.RUN_NO_DISPLAY)
         if fields["env"]:
             self._world.env = loads(fields["env"])
-        names = loads(fields["names"])
         self._origins.watch(names.get("watch", ()), names.get("doubtful", ()))
         cell.before = lambda: self._set_up(fields, names)
         self.begin(cell, fields)
@@ -219,7 +220,7 @@ class Rank(Worker):
         if cell.error is not None:
             if not post_mortem.is_meant(cell.code):
                 self.failed_cell = cell
-            self._explain(cell.error)
+            self._explain(cell, cell.error)
             self._tell_held(cell)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
@@ -236,15 +237,12 @@ class Rank(Worker):
         self._send_done(cell.number, fields, cell.blob, fd, size)
         self.quiet, self.shown_before = False, cell.bundle
 
-    def _explain(self, error):
-        """Adds a reason to an error: a name is missing because home has deleted it, or torch's process group because it belongs to
-        another world."""
+    def _explain(self, cell, error):
+        """Adds a reason to an error: a name is missing because home has deleted it; or what to do about an error of torch's."""
         missing = UNDEFINED.search(error["evalue"]) if error["ename"] == "NameError" else None
         if missing and missing.group(1) in self._origins.deleted:
             _add(error, self._origins.deleted[missing.group(1)])
-        group = torchenv.explained(error["evalue"])
-        if group:
-            _add(error, group)
+        torch_errors.explain(error, cell, self.PASSES)
 
     def _send_done(self, number, fields, blob, fd, size):
         fields["flags"] |= self._unbound

@@ -32,9 +32,6 @@ _size = None  # WORLD_SIZE of the cells that made them and that see them; see en
 _restarts = None  # TORCHELASTIC_RESTART_COUNT when torch.distributed was initialised; see look()
 _world = None  # the world for which torch.distributed was initialised: world_of()
 
-UNINITIALISED = "Default process group has not been initialized"  # torch's error texts
-TWICE = "trying to initialize the default process group twice"
-
 Place = namedtuple("Place", "node nodes local_rank local_world_size")
 
 
@@ -191,17 +188,6 @@ def _take_back(size):
     accelerate_state.enter_world(_size, size)
     _size = size
     _restarts, _world = groups.show(size) or (None, None)
-
-
-def explained(text):
-    """An explanation of an error with this text: torch.distributed is initialised already, or for another world; else ""."""
-    if TWICE in text:
-        return "the process group is there already: use it, or end it first by torch.distributed.destroy_process_group()"
-    if UNINITIALISED not in text or not groups.hidden:
-        return ""
-    sizes = " and ".join(sorted((str(size) for size in groups.hidden), key=lambda size: (len(size), size)))
-    theirs = "process groups belong to worlds" if len(groups.hidden) > 1 else "process group belongs to a world"
-    return f"the {theirs} of {sizes} ranks, and this cell's world has {os.environ.get('WORLD_SIZE')}: add --init"
 
 
 def world_of(environ=None):

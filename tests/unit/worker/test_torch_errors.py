@@ -1,0 +1,134 @@
+"""The table of texts of torch, gloo, NCCL and Accelerate, walked over with errors that the installed torch really raises. Those of NCCL,
+which needs GPUs, of older versions, and of Accelerate are given as text: they were copied from these versions."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cellspan._worker import torch_errors
+from fake_agent import free_port
+
+# (row, from, text)
+COPIED = [
+    ("closed", "torch 2.13, gloo", "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+     "[127.0.0.1]:45981. This is typically caused by a remote worker crashing. Check the logs of the remote worker before reporting an error."),
+    ("closed", "torch 2.4, gloo", "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:2131"),
+    ("closed", "torch 2.4, gloo", "[../third_party/gloo/gloo/transport/tcp/pair.cc:446] writev [127.0.0.1]:3232: Broken pipe"),
+    ("closed", "torch 2.4, gloo", "[../third_party/gloo/gloo/transport/tcp/pair.cc:525] Read error [127.0.0.1]:1729: Connection reset by peer"),
+    ("closed", "torch 2.4, NCCL", "NCCL communicator was aborted on rank 1. "),
+    ("closed", "torch 2.4, NCCL", "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, remote process exited or there was a "
+     "network error, NCCL version 2.20.5\nncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."),
+    ("closed", "torch 2.4, a store", "failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"),
+    ("gpu", "NCCL 2.20", "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"),
+    ("late", "torch 2.4, NCCL", "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE) ran for 60001 ms"),
+    ("late", "torch 2.4, gloo", "[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"),
+    ("differ", "torch 2.4, gloo", "[enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 16 vs 8"),
+    ("differ", "torch 2.4, TORCH_DISTRIBUTED_DEBUG=DETAIL", "Detected mismatch between collectives on ranks. Rank 0 is running collective: ..."),
+    ("store", "torch 2.4", "wait timeout after 300000ms, keys: /default_pg/0//cuda//0"),
+    ("store", "torch 1.13", "Timeout waiting for key: default_pg/0/0 after 1800000 ms"),
+    ("store", "torch 2.0", "Socket Timeout"),
+    ("port", "torch 2.4", "The server socket has failed to listen on any local network address. useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use"),
+    ("gone", "torch 2.4", "Could not resolve the process group registered under the name 0"),
+    ("launcher", "Accelerate 1.10", "To launch a multi-GPU training from your notebook, the `Accelerator` should only be initialized inside your training function. Restart"),
+    ("accelerate", "Accelerate 1.10", "Please make sure to properly initialize your accelerator via `accelerator = Accelerator()` before using any functionality"),
+    ("accelerate", "Accelerate 1.10", "`AcceleratorState` object has no attribute `device`. This happens if `AcceleratorState._reset_state()` was called and an `Accelerator` or `PartialState` was not reinitialized."),
+]  # fmt: skip
+
+# Two ranks raise the errors of the table. Each prints a list of [row, text, where the error is known to be raised].
+RAISES = """
+import json, os, socket, sys, time
+from datetime import timedelta
+import torch, torch.distributed as dist
+from cellspan._worker import groups, torch_errors
+rank, port, later, found = int(sys.argv[1]), sys.argv[2], sys.argv[3], []
+def raises(row, call):
+    try:
+        call()
+    except Exception as error:
+        found.append([row, str(error), torch_errors.explained(str(error), "cell", error=error)])
+    else:
+        found.append([row, "no error", ["", ""]])
+def init(**given):
+    dist.init_process_group("gloo", **given)
+t, few = torch.ones(4), timedelta(seconds=2)
+raises("uninitialised", lambda: dist.all_reduce(t))
+raises("environment", init)
+os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+if rank == 0:
+    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as taken:
+        raises("port", lambda: init(init_method="tcp://127.0.0.1:%d" % taken.getsockname()[1], rank=0, world_size=2))
+    raises("store", lambda: init(init_method="tcp://127.0.0.1:" + later, rank=0, world_size=2, timeout=few))
+groups.count_anew()  # a failed init_process_group() counts, too
+init()
+raises("twice", init)
+if rank == 0:
+    short = dist.new_group(timeout=few)
+    raises("late", lambda: dist.all_reduce(t, group=short))
+else:
+    dist.new_group(timeout=few)
+    time.sleep(4)
+other = dist.new_group()
+dist.barrier()
+if rank == 1:
+    os._exit(print(json.dumps(found), flush=True) or 0)
+time.sleep(1)
+raises("closed", lambda: dist.all_reduce(t))
+dist.destroy_process_group(other)
+raises("gone", lambda: dist.all_reduce(t, group=other))
+print(json.dumps(found), flush=True)
+os._exit(0)
+"""
+
+
+def test_the_rows_know_what_the_installed_torch_raises():
+    pytest.importorskip("torch")
+    ports = str(free_port()), str(free_port())
+    ranks = [subprocess.Popen([sys.executable, "-c", RAISES, str(r), *ports], stdout=subprocess.PIPE, text=True) for r in range(2)]
+    told = [json.loads(p.communicate(timeout=200)[0]) for p in ranks]
+    for row, text, (about, line) in [one for rank in told for one in rank]:
+        assert about == row and line, (row, text, about, line)
+    lines = {row: line for row, _, (_, line) in told[0]}
+    assert "add --init" in lines["uninitialised"] and "without -r" in lines["store"] and "MASTER_PORT" in lines["port"]
+    assert "rank 0 has waited in all_reduce of float32 (4,)" in lines["late"], lines["late"]
+    assert "make DistributedDataParallel again in a cell with --init" in lines["closed"]
+
+
+@pytest.mark.parametrize("row, source, text", COPIED, ids=[f"{row}-{source}" for row, source, _ in COPIED])
+def test_texts_of_other_versions_and_libraries_are_known(row, source, text):
+    about, line = torch_errors.explained(text, torch_errors.CELL, "cell 3 failed")
+    assert (about, bool(line)) == (row, True), (about, line)
+
+
+def test_each_row_is_tried():
+    raised = {"twice", "uninitialised", "environment"}
+    assert {row.about for row in torch_errors.ROWS} == raised | {row for row, _, _ in COPIED}
+
+
+def closed(begun, cause="cell 3 failed"):
+    return torch_errors.explained(COPIED[0][2], begun, cause)[1]
+
+
+def test_what_cut_the_connections_is_named_and_what_to_make_again():
+    line = closed(torch_errors.CELL)
+    assert line.startswith("cell 3 failed, which cut the connections between ranks: make DistributedDataParallel again in a cell with --init")
+    assert "its optimizer, for ranks may differ by one step" in line and "FSDP, DTensor and DeepSpeed" in line
+    assert "in a call with init=True" in closed(torch_errors.CALL)
+    assert closed(torch_errors.PASSING, "") == "", "the kernel says which ranks had returned"
+
+
+@pytest.mark.parametrize("text", ["[Errno 98] Address already in use", "Broken pipe", "[Errno 104] Connection reset by peer", "timed out", ""])
+def test_errors_of_others_get_no_line(text):
+    assert torch_errors.explained(text, torch_errors.CELL, "cell 3 failed") == ("", "")
+
+
+class Told(ValueError):
+    def _render_traceback_(self):
+        return ["of ranks"]
+
+
+def test_home_says_that_it_is_no_rank():
+    text = "Default process group has not been initialized, please make sure to call init_process_group."
+    assert "put %%distribute --init on top" in torch_errors.at_home(ValueError(text))[0]
+    assert torch_errors.at_home(Told(text)) == [] and torch_errors.at_home(ValueError("no")) == []

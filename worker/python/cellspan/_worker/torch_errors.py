@@ -1,0 +1,204 @@
+"""What to do about errors of torch.distributed, gloo, NCCL and Accelerate: the one place that knows their texts.
+
+Each library words an error by itself, often without the cause, which is in an earlier cell or on another rank. ROWS has a row for each
+kind of error. Its line is shown below the library's own text. A text that no row knows is shown as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import namedtuple
+
+from . import groups
+
+# cause: such as "cell 3 failed", if that cut the connections of this world's ranks; else "". begun: how the code was begun, of CELL, CALL
+# and PASSING, or HOME: it runs at home. error: the exception, or None. found: the match of the row's pattern.
+Facts = namedtuple("Facts", "cause begun error found")
+CELL, CALL, PASSING, HOME = "cell", "call", "passing", "home"
+
+# How the process group is made: by a cell's option, by that of a call, or in a process that ends with its function or script
+INIT = {CELL: "add --init", CALL: "add init=True", PASSING: "call torch.distributed.init_process_group() first"}
+ON_TOP = "this ran at home, which is one process: put %%distribute --init on top of the cell"
+ORDER = "all ranks must call the same collectives in the same order, with the same shapes and types"
+CLOSED = "closed"  # another rank is gone or has left: the kernel says which ranks had returned already
+SPAWNED = "the ranks are there already, one process each"  # begins the error of rendezvous.py, which needs no line more
+
+
+def _again(facts):
+    """What was made with a process group whose connections are cut."""
+    where = {CELL: "in a cell with --init", CALL: "in a call with init=True"}.get(facts.begun, "with a new process group")
+    return (
+        f"make DistributedDataParallel again {where}, and its optimizer, for ranks may differ by one step "
+        "(the same holds for FSDP, DTensor and DeepSpeed)"
+    )
+
+
+def _closed(facts):
+    if facts.cause:
+        return f"{facts.cause}, which cut the connections between ranks: {_again(facts)}"
+    if facts.begun == PASSING:
+        return ""
+    return f"another rank has left the process group, or its collective failed; {ORDER}. Then {_again(facts)}"
+
+
+def _gone(facts):
+    """An object has kept a group that torch does not know any more."""
+    why = f"{facts.cause}, which ended the process group" if facts.cause else "this object's process group has ended"
+    return f"{why}: {_again(facts)}"
+
+
+def _differ(facts):
+    call = _call(facts.error)
+    mine = f"rank {os.environ.get('RANK')} calls {call}; another rank calls" if call else "a rank calls"
+    return f"{mine} another collective, or one with another shape or type: {ORDER}. What other ranks have got from it may be wrong"
+
+
+def _uninitialised(facts):
+    if facts.begun == HOME:
+        return ON_TOP
+    init = INIT[facts.begun]
+    if groups.hidden:
+        sizes = " and ".join(sorted((str(size) for size in groups.hidden), key=lambda size: (len(size), size)))
+        theirs = "process groups belong to worlds" if len(groups.hidden) > 1 else "process group belongs to a world"
+        return f"the {theirs} of {sizes} ranks, and this cell's world has {os.environ.get('WORLD_SIZE')}: {init}"
+    if facts.cause:
+        return f"{facts.cause}, which ended the process group: {init}"
+    return f"no cell has made a process group for this world of {os.environ.get('WORLD_SIZE')}: {init}"
+
+
+def _no_rank(facts):
+    name = facts.found.group(1)
+    return ON_TOP if facts.begun == HOME else f"the code has removed {name} from os.environ: the next cell has it again"
+
+
+def _twice(facts):
+    return "the process group is there already: use it, or end it first by torch.distributed.destroy_process_group()"
+
+
+def _not_all(facts):
+    if facts.begun == HOME:
+        return ON_TOP
+    return (
+        f"not all {os.environ.get('WORLD_SIZE')} ranks of this world have come to make the process group: all of them must, in one cell "
+        f"without -r; {INIT[facts.begun]}" + ("" if facts.begun == PASSING else ", which does it on each")
+    )
+
+
+def _late(facts):
+    call = _call(facts.error)
+    mine = f"rank {os.environ.get('RANK')} has waited in {call}" if call else "a collective has waited"
+    return f"{mine} for other ranks, up to the time limit of the process group (init_process_group(timeout=...)): {ORDER}"
+
+
+def _port(facts):
+    if facts.begun == HOME:
+        return f"another process uses that port. {ON_TOP[0].upper()}{ON_TOP[1:]}, which finds a free one"
+    return (
+        f"another process uses that port: set no MASTER_PORT and no init_method, the ranks have a free port; {INIT[facts.begun]}. If "
+        f"processes that the cell has started want it, {SPAWNED}: call the function itself"
+    )
+
+
+def _shared_gpu(facts):
+    return "NCCL takes a GPU only once: --init gloo works with a shared GPU, and NCCL_MULTI_RANK_GPU_ENABLE=1 with NCCL 2.30"
+
+
+def _accelerator(facts):
+    return "Accelerate's state is that of another world, or was reset: make the Accelerator again in this cell" if facts.begun != HOME else ""
+
+
+def _launcher(facts):
+    return ON_TOP + ", and call the function itself" if facts.begun == HOME else f"{SPAWNED}: call the function itself, without notebook_launcher"
+
+
+# (what it is, the pattern of its texts, what to do). The first row whose pattern is found counts.
+Row = namedtuple("Row", "about pattern says")
+ROWS = [
+    Row(about, re.compile(pattern), says)
+    for about, pattern, says in (
+        ("twice", r"trying to initialize the default process group twice", _twice),
+        ("uninitialised", r"Default process group has not been initialized", _uninitialised),
+        ("environment", r"environment variable (\w+) expected, but not set", _no_rank),
+        (
+            "store",
+            r"Timed out after \d+ seconds waiting for clients|client socket has timed out after|wait timeout after \d+ms, keys"
+            r"|Timeout waiting for key|Socket Timeout|rank 0 has made no new process group",
+            _not_all,
+        ),
+        ("port", r"EADDRINUSE|server socket has failed to listen", _port),
+        ("differ", r"op\.preamble\.\w+|op\.getOpcode|Detected mismatch between collectives|gloo/.*\benforce fail\b", _differ),
+        ("late", r"Timed out waiting \d+ms for (?:recv|send|synchronization)|Application timeout caused pair closure|Watchdog caught collective", _late),
+        ("gpu", r"Duplicate GPU detected", _shared_gpu),
+        (
+            CLOSED,
+            r"gloo/\S*\] ?.*(?:[Cc]onnection (?:closed|reset) by peer|Broken pipe|Connection refused|Socket closed)"
+            r"|Remote peer closed the connection|Connection was likely closed\. Did the remote server"
+            r"|NCCL communicator was aborted|ncclRemoteError|remote process exited or there was a network error",
+            _closed,
+        ),
+        (
+            "gone",
+            r"Could not resolve the process group|Invalid process group specified|Group .* is not registered, please create group"
+            r"|is not initialized in the world group map",
+            _gone,
+        ),
+        ("launcher", r"should only be initialized inside your training function", _launcher),
+        ("accelerate", r"initialize your accelerator via|`PartialState` was not reinitialized", _accelerator),
+    )
+]
+
+
+def explained(text, begun, cause="", error=None):
+    """(what this error is, a line that says what to do) by its text; ("", ""): no row knows it. An error without a line may be known."""
+    for row in ROWS if SPAWNED not in text else ():
+        found = row.pattern.search(text)
+        if found:
+            return row.about, row.says(Facts(cause, begun, error, found))
+    return "", ""
+
+
+def explain(told, cell, passes):
+    """Adds to the error of a rank's cell, as DONE has it, what to do about it. passes: the process ends with the cell."""
+    begun = CELL if cell.instead is None else PASSING if passes else CALL
+    error = cell.result.error_in_exec if cell.result is not None else None
+    about, line = explained(told["evalue"], begun, getattr(cell, "lost", ""), error)
+    if about:
+        told["about"] = about
+    if line:
+        told["evalue"] += f" ({line})"
+        told["traceback"] = [*told["traceback"], line]
+
+
+def at_home(error):
+    """The line below an exception at home, as a list; [] if there is none. An error of ranks has its line already."""
+    if not isinstance(error, Exception) or hasattr(error, "_render_traceback_"):
+        return []
+    line = explained(str(error), HOME, error=error)[1] if type(error).__str__ in _STR else ""
+    return [line] if line else []
+
+
+_STR = {kind.__str__ for kind in (BaseException, OSError, KeyError, ImportError, SyntaxError)}  # not a user's, which may do anything
+
+
+def _call(error):
+    """The collective in which an exception was raised, such as "all_reduce of float32 (4,)", by the variables of torch's frame; or ""."""
+    trace, call = getattr(error, "__traceback__", None), ""
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_filename.endswith(os.path.join("torch", "distributed", "distributed_c10d.py")) and frame.f_code.co_name != "wrapper":
+            call = frame.f_code.co_name + _tensors(frame.f_locals)
+        trace = trace.tb_next
+    return call
+
+
+def _tensors(names):
+    """" of float32 (4,)": the first tensor, or list of tensors, among the arguments of a collective."""
+    kind = sys.modules["torch"].Tensor
+    for value in names.values():
+        first = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(first, kind):
+            many = f"{len(value)} tensors, the first " if first is not value else ""
+            return f" of {many}{str(first.dtype).replace('torch.', '')} {tuple(first.shape)}"
+    return ""
