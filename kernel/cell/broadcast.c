@@ -28,7 +28,8 @@ struct waiting {
 };
 
 struct broadcast {
-    struct waiting *of; /* owned: blobs of c->send.bundles.item[c->send.packed] and the next ones */
+    struct waiting
+        *of; /* owned: blobs of c->send.bundles.item[c->send.bundles.sent] and the next ones */
     size_t n, room;
     uint32_t asked;    /* the worker that was asked for an id; 0: none */
     struct ranks told; /* ranks that take part in broadcasts of this cell */
@@ -36,7 +37,7 @@ struct broadcast {
 
 static const struct vars_bundle *next_bundle(const struct cell *c)
 {
-    return &c->send.bundles.item[c->send.packed];
+    return &c->send.bundles.item[c->send.bundles.sent];
 }
 
 static struct broadcast *open_broadcast(struct cell *c)
@@ -116,7 +117,7 @@ static void send_first(struct cell *c, const char *text)
     cell_limit_step(c, NEVER);
     rows_remove(broadcast->of, &broadcast->n, sizeof first, 0);
     send_bind(c, first.blob, first.size, text);
-    c->send.packed++;
+    c->send.bundles.sent++;
 }
 
 /* BIND's `broadcast`. NULL: memory is out. */
@@ -186,7 +187,7 @@ void broadcast_packed(struct cell *c, const struct span *packed)
 {
     const struct waiting w = { packed->blob, packed->blob_size, packed->v[F_PACKED_GPU].u64 };
     struct broadcast *broadcast = open_broadcast(c);
-    const bool wanted = broadcast && c->send.packed + broadcast->n < c->send.bundles.n;
+    const bool wanted = broadcast && c->send.bundles.sent + broadcast->n < c->send.bundles.n;
     struct waiting *row =
         wanted ? rows_add(&broadcast->of, &broadcast->n, &broadcast->room, sizeof *row) : NULL;
 

@@ -92,6 +92,8 @@ struct cell_step {
 struct cell_now {
     const struct cell_step *step;
     uint64_t due_ns; /* see cell_limit_step() */
+    /* when the step began; NEVER: slow_answers.c has said that it waits for long */
+    uint64_t since_ns;
 };
 
 /* Where the cell comes from: a client's execute_request, or a CALL from home. */
@@ -143,7 +145,6 @@ struct cell_prep {
 /* compare.c, prepare.c and broadcast.c: home's variables that ranks lack */
 struct cell_send {
     struct vars_bundles bundles;
-    size_t packed; /* how many of them were sent */
     /* ranks that have not told yet whether they changed variables that home would overwrite */
     struct ranks comparing;
     bool compares;               /* some ranks were asked */

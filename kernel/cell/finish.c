@@ -94,7 +94,7 @@ static void stop_home(struct cell *c)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME, .cell = c->id };
 
-    if (c->prep.wants_capture || c->from.wants_line || c->send.packed < c->send.bundles.n ||
+    if (c->prep.wants_capture || c->from.wants_line || c->send.bundles.sent < c->send.bundles.n ||
         c->bind.waiting)
         notebook_send(c->nb, SPAN_WORKER_HOME, &m);
 }

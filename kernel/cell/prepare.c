@@ -241,7 +241,7 @@ static void prepare_send_begin(struct cell *c)
 
 static enum cell_outcome prepare_send_look(struct cell *c)
 {
-    return c->send.packed == c->send.bundles.n ? CELL_DONE : CELL_STAYS;
+    return c->send.bundles.sent == c->send.bundles.n ? CELL_DONE : CELL_STAYS;
 }
 
 /* ---- answers ---- */
@@ -289,7 +289,7 @@ void prepare_take_captured(struct cell *c, struct slice text, struct slice notes
 
 static void take_packed(struct cell *c, const struct span *m)
 {
-    if (c->send.packed == c->send.bundles.n) { /* nothing is waited for */
+    if (c->send.bundles.sent == c->send.bundles.n) { /* nothing is waited for */
         notebook_drop(c->nb, m->blob_size ? m->blob : 0);
         return;
     }

@@ -74,7 +74,7 @@ static const struct cell_step *next(const struct cell_step *from, enum cell_outc
 
 static void enter(struct cell *c, const struct cell_step *step)
 {
-    c->now = (struct cell_now){ step, NEVER };
+    c->now = (struct cell_now){ .step = step, .due_ns = NEVER, .since_ns = notebook_now(c->nb) };
     step->begin(c);
     if (c->bad && cell_runs(c)) /* nobody waits for ranks that were not told to run it */
         run_leave_out(c);
@@ -100,7 +100,7 @@ static bool step_once(struct cell *c)
 
 void cell_steps_init(struct cell *c)
 {
-    c->now = (struct cell_now){ &cell_expanding, NEVER };
+    c->now = (struct cell_now){ .step = &cell_expanding, .due_ns = NEVER };
 }
 
 void cell_steps_begin(struct cell *c)
@@ -165,6 +165,7 @@ static const struct {
     { step_due, step_tick, false, true },
     { room_due, room_tick, false, true },
     { live_due, live_tick, false, true },
+    { slow_answers_due, slow_answers_tick, false, false },
     { stop_callbacks_due, stop_callbacks_tick, true, false },
     { stop_due, stop_tick, false, false },
     { disconnect_due, disconnect_tick, false, false },

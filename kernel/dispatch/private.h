@@ -10,6 +10,7 @@
 #include "kernel/cell/error_text.h"
 #include "kernel/cell/live_status.h"
 #include "kernel/cell/prompts.h"
+#include "kernel/cell/slow_answers.h"
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/ranks/check.h"
 #include "kernel/ranks/ranks.h"

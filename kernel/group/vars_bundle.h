@@ -18,10 +18,10 @@ struct vars_bundle {
 
 struct vars_bundles {
     struct vars_bundle *item;
-    size_t n;
+    size_t n, sent; /* sent: how many of them */
 };
 
-#define VARS_BUNDLES_INIT { NULL, 0 }
+#define VARS_BUNDLES_INIT { NULL, 0, 0 }
 
 /* Is the name in this comma-separated list? names may be NULL. */
 bool names_hold(const char *names, struct slice name);

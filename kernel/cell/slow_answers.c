@@ -1,0 +1,60 @@
+/* A notice about a cell that waits for an answer of home, or of ranks that compare their variables,
+ * before or after ranks run it. Either they have much to do, or their processes are stopped. */
+#include "base/log.h"
+#include "kernel/cell/slow_answers.h"
+
+/* What home was asked; NULL: nothing. */
+static const char *asked_of_home(const struct cell *c)
+{
+    if (c->now.step->phase == CELL_RUNS || c->bad)
+        return NULL;
+    return c->from.wants_line                         ? "what {…} and $ on the first line mean"
+           : c->prep.wants_capture                    ? "which variables the cell reads"
+           : c->send.bundles.sent < c->send.bundles.n ? "that the variables are packed"
+           : c->bind.waiting                          ? "whether it has the result"
+                                                      : NULL;
+}
+
+static bool waits_for_ranks(const struct cell *c)
+{
+    return !c->bad && ranks_count(&c->send.comparing) > 0;
+}
+
+uint64_t slow_answers_due(const struct cell *c)
+{
+    const uint64_t ns = c->nb->config.hang_notice_ns;
+
+    if (!ns || c->now.since_ns == NEVER || (!asked_of_home(c) && !waits_for_ranks(c)))
+        return NEVER;
+    return c->now.since_ns + ns;
+}
+
+/* Before the options are known, the cell has no output of its own. */
+static void tell(struct cell *c, const char *who, const char *what)
+{
+    const double s = (double)c->nb->config.hang_notice_ns / 1e9;
+    struct buf line = BUF_INIT;
+
+    if (output_is_open(c))
+        output_note(c, SLOW_ANSWER, s, who, what);
+    else if (c->from.request && buf_addf(&line, "cellspan: " SLOW_ANSWER "\n", s, who, what) == 0)
+        publish_stream(c->nb, c->from.request, 2, buf_slice(&line));
+    buf_release(&line);
+}
+
+void slow_answers_tick(struct cell *c, uint64_t now)
+{
+    const char *what = asked_of_home(c);
+    struct buf who = BUF_INIT;
+
+    if (now < slow_answers_due(c))
+        return;
+    c->now.since_ns = NEVER;
+    if (what)
+        tell(c, "home", what);
+    else if (ranks_format_words(&c->send.comparing, &who) == 0)
+        tell(c, who.p, "whether they changed variables of home");
+    else
+        log_warn("cell", "out of memory");
+    buf_release(&who);
+}

@@ -1,0 +1,60 @@
+"""Cells say for what they wait when a process does not answer, and an interrupt ends them."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import processes
+import pytest
+
+STOPS_HOME = "%%%%distribute -n 2\nimport os, signal\nos.kill(%d, signal.SIGSTOP)\nlist(range(10000))"
+
+
+@pytest.fixture
+def notebook(fresh):
+    nb = fresh(env={"CELLSPAN_HANG_NOTICE": "1"})
+    nb.ok("x = 1\nbig = list(range(10))\n")
+    nb.ok("%%distribute -n 2\nx, big")
+    return nb
+
+
+def held(nb, pid, code, text):
+    """The cell waits for a stopped process, says so, and ends when it is interrupted."""
+    if not code.startswith("%%distribute -n 2\nimport os, signal\nos.kill"):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        cell = nb.start(code)
+        nb.wait(cell, until=lambda: text in cell.shown)
+        assert "SIGSTOP" in cell.shown and cell.shown.count("did not say") == 1, cell.shown
+        nb.control("interrupt_request")
+        nb.wait(cell).assert_error("KeyboardInterrupt")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert nb.ok("6 * 7").value == "42"
+    assert nb.ok("%%distribute -n 2 --gather\nx").value == "[1, 1]"
+
+
+def test_home_is_stopped_when_a_cell_begins(notebook):
+    nb = notebook
+    held(nb, nb.home_pid(), "%%distribute -n 2\nx", "for 1 s home did not say which variables the cell reads")
+    held(nb, nb.home_pid(), "%%distribute -n {1 + 1}\nx", "for 1 s home did not say what {…} and $ on the first line mean")
+
+
+def test_home_is_stopped_when_the_result_comes(notebook):
+    nb = notebook
+    home = nb.home_pid()
+    held(nb, home, STOPS_HOME % home, "for 1 s home did not say whether it has the result")
+
+
+def test_a_rank_is_stopped_that_compares(notebook):
+    nb = notebook
+    rank = nb.rank_pids(2)[1]
+    nb.ok("big.append(1)")
+    held(nb, rank, "%%distribute -n 2\nbig", "for 1 s rank 1 did not say whether they changed variables of home")
+
+
+def test_the_agent_is_stopped(notebook):
+    nb = notebook
+    (agent,) = processes.named(nb.marker, "cellspan-agent")
+    held(nb, agent, "%%distribute -n 2\nx", "for 1 s home did not say which variables")
