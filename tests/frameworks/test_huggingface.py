@@ -53,6 +53,22 @@ len(weights)
 """
 
 
+MADE_AT_HOME = TRAINER + """
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+net = torch.nn.Linear(1, 1)
+loader = torch.utils.data.DataLoader(torch.arange(8.0).reshape(8, 1), batch_size=2)
+net, optimizer, loader, schedule = accelerator.prepare(
+    net, torch.optim.SGD(net.parameters(), 0.1), loader, torch.optim.lr_scheduler.ConstantLR(torch.optim.SGD(net.parameters(), 0.1)))
+state = accelerator.state
+"""
+TRAINED = """
+trainer = Trainer(model=model, args=arguments, train_dataset=data)
+trainer.train()
+type(trainer.model_wrapped).__name__, arguments.process_index, arguments.world_size, round(sum(p.sum().item() for p in model.parameters()), 3)
+"""
+
+
 def of_ranks(nb, code, options="", limit=180):
     return ast.literal_eval(nb.ok("%%%%distribute %s --gather\n%s" % (options, code), limit=limit).value)
 
@@ -92,3 +108,24 @@ def test_transformers_trainer_and_lora(nb, tmp_path):
     assert int(nb.ok("%%distribute\n" + INTO_HOME).value) > 0
     nb.ok("%pull weights -r 0")
     assert int(nb.ok("sum('lora_B' in name for name in weights)").value) == 2
+
+
+@pytest.mark.limit(400)
+def test_what_was_made_at_home_does_not_train_alone(nb, tmp_path):
+    nb.ok("%ranks stop")
+    nb.ok(MADE_AT_HOME % str(tmp_path), limit=180)
+    for name in ("accelerator", "state", "optimizer", "loader", "schedule", "trainer"):
+        told = nb.run("%%%%distribute -n 2\n%s" % name, limit=180).assert_error("CaptureError").error["evalue"]
+        assert told.startswith(name + " was not sent: ") and told.endswith("make it in the distributed cell"), told
+    assert nb.ok("%%distribute -n 2 --gather\nimport cellspan\narguments.world_size, arguments.process_index == cellspan.rank()", limit=180).value == (
+        "[(2, True), (2, True)]"
+    ), "arguments find out where they are"
+    (first, *_), (second, *_) = found = of_ranks(nb, TRAINED, "-n 2")
+    assert first == second == "DistributedDataParallel" and found[0][2:] == found[1][2:], "also a model that home has trained"
+    assert [row[1:3] for row in found] == [(0, 2), (1, 2)]
+    nb.ok("arguments.learning_rate = 0.5")
+    assert nb.ok("%%distribute -n 2 --gather\narguments.learning_rate, arguments.world_size", limit=60).value == "[(0.5, 2), (0.5, 2)]", "no conflict"
+    code = "import accelerate\nmine = accelerate.Accelerator(cpu=True)\ntype(mine.prepare(net)).__name__"
+    assert of_ranks(nb, code, "-n 2") == ["DistributedDataParallel"] * 2, "what home has prepared is prepared again"
+    nb.ok("%pull arguments -r 1")
+    assert nb.ok("arguments.world_size, arguments.process_index").value == "(1, 0)"

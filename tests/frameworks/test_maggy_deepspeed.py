@@ -116,3 +116,21 @@ def test_deepspeed_torch_distributor_gives_deepspeed_its_configuration(nb, tmp_p
     lines = by_rank(nb.ok("two.run(%r)" % str(script), limit=300).stdout)
     assert "stage 1 4 2" in lines[0] and "stage 1 4 2" in lines[1], lines
     assert nb.ok("two.run(train)", limit=300).value == "(1, 4, 2)"
+
+
+ALONE = """
+import os, torch, torch.distributed as dist
+os.environ.update(DS_ACCELERATOR="cpu", LOCAL_RANK="0")
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+import deepspeed
+net = torch.nn.Linear(2, 1)
+engine, *_ = deepspeed.initialize(model=net, model_parameters=net.parameters(), optimizer=torch.optim.SGD(net.parameters(), 0.1),
+                                  config={"train_batch_size": 1}, dist_init_required=False)
+"""
+
+
+@pytest.mark.limit(300)
+def test_an_engine_that_home_has_made_is_no_engine_of_ranks(nb):
+    nb.ok(ALONE, limit=200)
+    told = nb.run("%%distribute -n 2\nengine.train()", limit=120).assert_error("CaptureError").error["evalue"]
+    assert told.startswith("engine was not sent: a DeepSpeedEngine knows only"), told

@@ -27,3 +27,12 @@ def test_streaming_datasets_shard_themselves(nb, tmp_path):
     for _ in range(2):
         shards = ast.literal_eval(nb.ok("%%distribute -n 2 --gather --init\n" + READ % where, limit=120).value)
         assert [len(shard) for shard in shards] == [1000, 1000] and sorted(shards[0] + shards[1]) == list(range(2000))
+
+
+@pytest.mark.limit(300)
+def test_a_dataset_that_home_has_made_would_not_shard_itself(nb, tmp_path):
+    where = str(tmp_path / "stream")
+    nb.ok(STREAM % where + READ % where + "\nloader = torch.utils.data.DataLoader(data)", limit=120)
+    for name in ("data", "loader"):
+        told = nb.run("%%%%distribute -n 2\nnext(iter(%s))" % name, limit=120).assert_error("CaptureError").error["evalue"]
+        assert told.startswith(name + " was not sent: ") and "a StreamingDataset" in told and told.endswith("make it in the distributed cell"), told

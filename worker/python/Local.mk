@@ -31,6 +31,8 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/__init__.py \
 	worker/python/cellspan/_capture/assigned.py \
 	worker/python/cellspan/_capture/blame.py \
+	worker/python/cellspan/_capture/by_type.py \
+	worker/python/cellspan/_capture/caches.py \
 	worker/python/cellspan/_capture/capture.py \
 	worker/python/cellspan/_capture/memory_users.py \
 	worker/python/cellspan/_capture/device_copies.py \
@@ -47,7 +49,8 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/sources.py \
 	worker/python/cellspan/_capture/tensors.py \
 	worker/python/cellspan/_capture/theirs.py \
-	worker/python/cellspan/_capture/unseen.py
+	worker/python/cellspan/_capture/unseen.py \
+	worker/python/cellspan/_capture/worlds.py
 
 # Modules with the names of other packages: cellspan.torch, ...
 cellspan_py_dropindir = $(cellspan_pydir)/_dropin

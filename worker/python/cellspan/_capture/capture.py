@@ -24,7 +24,7 @@ import sys
 import types
 
 from .. import _link
-from . import blame, reads, reducers, vars_bundle
+from . import blame, reads, reducers, vars_bundle, worlds
 from .assigned import Assigned, is_reset
 from .fingerprints import Known, Sent, fingerprint, found_in, hashed, proven, size_of, ties, unchanged
 from .parts import Parts, is_part
@@ -108,14 +108,14 @@ class Capture:
         explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
         seen, warnings = self._look(wanted, explicit, found.before if found is not None and explicit is None else {})
-        listed = [
-            self._row(n, k, wanted[n], explicit) for n, k in seen.items() if k.failed is None or explicit is not None
-        ]
+        never = {n for n, k in seen.items() if isinstance(k.failed, worlds.Reason) and explicit is None and n in own and n not in found.assigned}
+        shown = [(n, k) for n, k in seen.items() if k.failed is None or explicit is not None or n in never]
+        listed = [self._row(n, k, wanted[n], explicit) for n, k in shown]  # pack() fails if a rank needs one of `never`
         for name, known in seen.items():
             if known.failed is not None and name.startswith(EACH_TIME):
                 self.refused[name] = known.failed
                 raise CaptureError(f"a call was not sent: {known.failed}")
-            if known.failed is not None and explicit is None:
+            if known.failed is not None and explicit is None and name not in never:
                 self._note_unsent(name, known, wanted[name], name in own, warnings)
             elif push and known.failed is None:
                 known.via = "pushed"  # even if the ranks have the value, so that no bundle is made
@@ -362,7 +362,7 @@ class Capture:
             return self._note(name, same, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
         pickled, why = self._pickled(value, name)
         if pickled is None:
-            return self._note(name, same, None, failed=why), {}
+            return self._note(name, same, why if isinstance(why, worlds.Reason) else None, failed=why), {}
         if writes is not None:
             writes.update(pickled.writes)
         try:
@@ -379,7 +379,7 @@ class Capture:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return None, blame.reason(error, value, name, self.user_ns)
+            return None, worlds.reason(error, blame.reason(error, value, name, self.user_ns))
 
     def refusal(self, value):
         """Why a value can't be sent; None: it can."""
@@ -397,7 +397,7 @@ class Capture:
         return None
 
     def _note(self, name, old, digest, size=0, failed=None):
-        if old is not None and failed is None and old.digest == digest:
+        if old is not None and digest is not None and old.digest == digest:
             return old
         self._known[name] = Known(next(self._versions), digest, size=size, failed=failed)
         return self._known[name]
@@ -596,5 +596,4 @@ class Capture:
 
 def split_names(names):
     """A list of names, from a list or from comma-separated text, without duplicates."""
-    found = names.split(",") if isinstance(names, str) else names
-    return list(dict.fromkeys(n.strip() for n in found if n.strip()))
+    return list(dict.fromkeys(n.strip() for n in (names.split(",") if isinstance(names, str) else names) if n.strip()))

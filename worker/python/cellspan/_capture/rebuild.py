@@ -124,6 +124,25 @@ def make_delta_table(uri, version, options):
     return importlib.import_module("deltalake").DeltaTable(uri, version=version, storage_options=options)
 
 
+class _FoundOut:
+    """An attribute that transformers' TrainingArguments set when they first look for their device."""
+
+    def __get__(self, arguments, kind=None):
+        if arguments is not None:
+            arguments._setup_devices
+            return arguments.__dict__.get("distributed_state")
+        return self
+
+
+def make_arguments(kind):
+    """transformers' TrainingArguments, still empty. They find out their device and their world here, when they are asked for it: that
+    may make a process group."""
+    base = importlib.import_module("transformers.training_args").TrainingArguments
+    if not hasattr(base, "distributed_state"):
+        base.distributed_state = _FoundOut()
+    return object.__new__(kind)
+
+
 class _Gone:
     """A class whose instances are used for dead references."""
 

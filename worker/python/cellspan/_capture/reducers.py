@@ -21,7 +21,7 @@ import weakref
 
 import cloudpickle
 
-from . import rebuild, sources, tensors
+from . import by_type, rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
@@ -206,10 +206,9 @@ class Pickler(cloudpickle.Pickler, Found):
         self._tensor = tensors.tensor_type()
         self._array = getattr(sys.modules.get("numpy"), "ndarray", None)
         self._delta_table = getattr(sys.modules.get("deltalake"), "DeltaTable", None)
-        self._parallel = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
         shell = sys.modules.get("IPython.core.interactiveshell")
         self._shell = getattr(shell, "InteractiveShell", ())
-        self._with_cache = getattr(sys.modules.get("pandas.core.arrays.base"), "ExtensionArray", None)
+        self._rules = {}  # {class: its rule_of()}
 
     def reducer_override(self, obj):
         kind = type(obj)
@@ -222,8 +221,9 @@ class Pickler(cloudpickle.Pickler, Found):
             return own(self, obj)
         if kind is self._delta_table:
             return rebuild.make_delta_table, (obj.table_uri, obj.version(), obj._storage_options)
-        if kind is self._parallel:  # torch would pickle it, and fail in a process without the group
-            raise TypeError("a DistributedDataParallel belongs to its process group: send model.module.state_dict() instead")
+        rule = self._rules[kind] if kind in self._rules else self._rules.setdefault(kind, by_type.rule_of(kind))
+        if rule is not None and (reduced := rule(obj)) is not NotImplemented:
+            return reduced
         if obj is sys.stdout or obj is sys.stderr:
             return getattr, (sys, "stdout" if obj is sys.stdout else "stderr")
         if getattr(kind, "__module__", None) == "mpi4py.MPI" and isinstance(reduced := obj.__reduce__(), str):  # COMM_WORLD: pickle may not find its module
@@ -237,8 +237,6 @@ class Pickler(cloudpickle.Pickler, Found):
             state = (_attributes(obj, attributes), *more)
             args = (make, rebuild.TRACKED[make.__name__], *_with_slots(obj, args))
             return rebuild.make_class, args, (setter, state, obj.__qualname__), None, None, rebuild.set_class
-        if self._with_cache and isinstance(obj, self._with_cache):
-            return _without_cache(reduced if isinstance(reduced, tuple) else obj.__reduce_ex__(5))
         return reduced
 
     def _reduce_tensor(self, tensor):
@@ -376,17 +374,6 @@ def _with_slots(cls, args):
     if not isinstance(slots, (str, tuple, list, dict)) or named or issubclass(cls, enum.Enum):
         return args
     return (*args[:3], {**args[3], "__slots__": slots}, *args[4:])
-
-
-def _without_cache(reduced):
-    """What pandas pickles of an array, without the cache that it fills when somebody looks at the array."""
-    state = reduced[2] if len(reduced) > 2 else None
-    if isinstance(state, dict):
-        return (*reduced[:2], {name: value for name, value in state.items() if name != "_cache"}, *reduced[3:])
-    if not isinstance(state, tuple) or not 2 <= len(state) <= 3 or not all(isinstance(more, dict) for more in state[2:]):
-        return reduced
-    attributes = {name: value for name, value in (state[2] if len(state) > 2 else {}).items() if name != "_cache"}
-    return (*reduced[:2], (*state[:2], attributes), *reduced[3:])  # pandas 2 loads no state without these
 
 
 class GradPickler(Pickler):

@@ -1,0 +1,36 @@
+"""Objects that keep what they have computed about themselves. Such an attribute is not pickled: it would look as if somebody who has only
+read the object had changed it. Each one is known by its class and its name, since a name alone proves nothing.
+"""
+
+from __future__ import annotations
+
+
+def without(*names):
+    """The rule for objects that are pickled without these attributes, which their class computes again when it needs them."""
+    return lambda obj: less(obj.__reduce_ex__(5), names)
+
+
+def less(reduced, names):
+    """The reduction without these attributes: in its state, or in the dicts of a state that is a tuple."""
+    if not isinstance(reduced, tuple) or len(reduced) < 3:
+        return reduced
+    make, args, state, *more = reduced
+    if isinstance(state, tuple):
+        return (make, args, tuple(_without(part, names) for part in state), *more)
+    return (make, args, _without(state, names), *more)
+
+
+def _without(part, names):
+    return {name: value for name, value in part.items() if name not in names} if isinstance(part, dict) else part
+
+
+def _reduce_extension_array(array):
+    make, args, state, *more = less(array.__reduce_ex__(5), ("_cache",))
+    # pandas 2 loads no state of two parts
+    return (make, args, (*state, {}) if isinstance(state, tuple) and len(state) == 2 else state, *more)
+
+
+RULES = {
+    ("pandas.core.arrays.base", "ExtensionArray"): _reduce_extension_array,
+    ("pandas.api.extensions", "ExtensionArray"): _reduce_extension_array,  # its name since pandas 3
+}
