@@ -158,7 +158,7 @@ static void environments_are_made(void)
     ok(env_for_worker(&e, "/pkg", NULL, 7, &err) == 0, "and ours");
     is_text(env_get(&e, "PATH"), "/x", "what was there is replaced");
     is_text(env_get(&e, "PYTHONPATH"), "/mine:/pkg", "the package is last on the path");
-    ok(!env_get(&e, "PYTHONUNBUFFERED"), "stdout is buffered");
+    is_text(env_get(&e, "PYTHONUNBUFFERED"), "1", "what is for the user's processes stays");
     ok(env_set_json(&e, slice_text("{\"A=B\": \"1\"}"), &err) < 0 && err.text[0],
        "a name with = is refused: %s", err.text);
     ok(env_set_json(&e, slice_text("[1]"), NULL) < 0 && env_set_json(&e, slice_text("{"), NULL) < 0,

@@ -144,8 +144,7 @@ int env_for_worker(struct env *e, const char *package, const char *folder, int s
     char number[16];
 
     snprintf(number, sizeof number, "%d", stack_fd);
-    if (env_set(e, "PYTHONUNBUFFERED", NULL, err) < 0 ||
-        env_set(e, "CELLSPAN_RUNTIME", folder, err) < 0 ||
+    if (env_set(e, "CELLSPAN_RUNTIME", folder, err) < 0 ||
         env_set(e, "CELLSPAN_STACK_FD", number, err) < 0)
         return -1;
     if (!package || !package[0])

@@ -22,7 +22,7 @@ MUST_USE int env_set(struct env *e, const char *name, const char *value, struct 
 const char *env_get(const struct env *e, const char *name); /* borrowed; NULL: not there */
 /* Sets all names of a JSON object of strings. */
 MUST_USE int env_set_json(struct env *e, struct slice json, struct err *err);
-/* Sets what every worker needs: buffered stdout, the cellspan package on its path (package NULL: it
+/* Sets what every worker needs: the cellspan package on its path (package NULL: it
  * is there already), and the folder for its files (NULL: none). */
 MUST_USE int env_for_worker(struct env *e, const char *package, const char *folder, int stack_fd,
                             struct err *err);

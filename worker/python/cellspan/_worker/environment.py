@@ -30,17 +30,16 @@ def tidy():
     _runtime = env.pop("CELLSPAN_RUNTIME", "")
     own = env.pop("CELLSPAN_PYTHONPATH", "")
     if own:
-        rest = [p for p in env.get("PYTHONPATH", "").split(os.pathsep) if p and p != own]
-        if rest:
-            env["PYTHONPATH"] = os.pathsep.join(rest)
-        else:
+        theirs, _, last = env.get("PYTHONPATH", "").rpartition(os.pathsep)
+        if last == own and theirs:
+            env["PYTHONPATH"] = theirs
+        elif last == own:
             env.pop("PYTHONPATH", None)
         sys.path[:] = [p for p in sys.path if p != own] + [own]
     try:
         traits[:] = [str(text) for text in json.loads(env.pop(TRAITS, "[]"))]
     except ValueError:
         pass
-    env.pop("PYTHONUNBUFFERED", None)
     for name in ("PAGER", "GIT_PAGER"):
         env[name] = "cat"
     env.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
