@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import pickle
 import time
 
 from . import _api, _map
@@ -80,7 +81,7 @@ def _apply(home, ranks, f, args, kwargs):
 def _execute(home, ranks, code):
     """A cell on each of the ranks; the list of pxrank.captured()."""
     __tracebackhide__ = True
-    return Aside(home, {"ranks": ranks, "no-capture": True}, lambda of: f"{_PX}.captured({of}, {code!r})")
+    return Cells(home, {"ranks": ranks, "no-capture": True}, lambda of: f"{_PX}.captured({of}, {code!r})")
 
 
 def _mapped(home, items, ranks, f, length, chunksize, there):
@@ -145,6 +146,31 @@ def _state_of_reads(home, call):
 
 
 _KINDS = {"apply": _apply, "own": _own, "execute": _execute, "map": _mapped, "task": _task}
+
+
+class Cells(Aside):
+    """A cell on ranks. What ranks have shown comes before its end, and is there if the cell fails on others."""
+
+    def __init__(self, *args):
+        __tracebackhide__ = True
+        self._shown = {}
+        super().__init__(*args)
+
+    def take(self, cell, rank, head, data):
+        __tracebackhide__ = True
+        super().take(cell, rank, head, data)
+        if "shown" in head:
+            self._shown[rank] = pickle.loads(data)
+
+    def shown(self):
+        """{rank: what it has shown}, for those that have ended well and have shown something."""
+        return self._shown
+
+    def result(self):
+        """The list of the ranks' {"stdout", "stderr", "outputs", "result", "seconds"}."""
+        __tracebackhide__ = True
+        nothing = {"stdout": "", "stderr": "", "outputs": []}
+        return [{**nothing, **self._shown.get(value["rank"], {}), **value} for value in super().result()]
 
 
 class Now:

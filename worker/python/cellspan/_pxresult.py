@@ -187,7 +187,23 @@ class AsyncResult(_Result):
             raise ValueError(f"groupby={groupby!r}: use {', '.join(map(repr, GROUPS))}")
         if not self._cells:
             raise TypeError("display_outputs() is for results of execute() and %%px")
-        rows = list(zip(self._targets, self._values()))
+        try:
+            rows = list(zip(self._targets, self._values()))
+        except TimeoutError:
+            raise
+        except BaseException:
+            self._show_rows(self._of_others(), groupby)
+            raise
+        self._show_rows(rows, groupby)
+
+    def _of_others(self):
+        """The rows of ranks that have ended well, though others have failed. (What these have shown is on the page already.)"""
+        __tracebackhide__ = True
+        shown = self._later.shown()
+        return [(rank, {**shown[rank], "result": None}) for rank in self._targets if rank in shown]
+
+    @staticmethod
+    def _show_rows(rows, groupby):
         if groupby == "engine":
             for rank, value in rows:
                 for kind in _KINDS:

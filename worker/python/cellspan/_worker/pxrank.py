@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import time
 
@@ -17,22 +18,38 @@ def tell(of):
 
 
 def captured(of, code):
-    """Runs a cell and keeps what it shows: {"stdout", "stderr", "outputs": [{"data", "metadata"}, ...], "result": data or None,
-    "seconds"}. Its exception is raised."""
+    """Runs a cell and keeps what it shows: {"stdout", "stderr", "outputs": [{"data", "metadata"}, ...]} is handed to home, which has
+    it also if another rank fails; {"rank", "result": data or None, "seconds"} is the value. If the cell fails, what it has shown is
+    shown, and its exception is raised."""
     __tracebackhide__ = True
     from IPython.utils.capture import capture_output
 
     if of:
         tell(of)
-    shell = hands.this_rank().shell
+    worker = hands.this_rank()
+    shell, number = worker.shell, worker.cell.number
     outer, last, began = shell.displayhook.exec_result, _Last(shell), time.perf_counter()
     with capture_output() as kept:
         sys.displayhook = last
         done = shell.run_cell(code, store_history=False)
     shell.displayhook.exec_result = outer  # the inner cell has taken its place; else this one would have no value
+    if not done.success:
+        _show(kept)
     done.raise_error()
     outputs = [{"data": one.data, "metadata": one.metadata or {}} for one in kept.outputs]
-    return {"stdout": kept.stdout, "stderr": kept.stderr, "outputs": outputs, "result": last.data, "seconds": time.perf_counter() - began}
+    if of and (kept.stdout or kept.stderr or outputs):
+        shown = pickle.dumps({"stdout": kept.stdout, "stderr": kept.stderr, "outputs": outputs})
+        hands.hand(worker, number, 0, {"of": of, "shown": 1}, shown)
+    return {"rank": worker.rank, "result": last.data, "seconds": time.perf_counter() - began}
+
+
+def _show(kept):
+    """Shows what was kept, so that it is logged, too."""
+    for text, stream in ((kept.stdout, sys.stdout), (kept.stderr, sys.stderr)):
+        stream.write(text)
+        stream.flush()
+    for one in kept.outputs:
+        one.display()
 
 
 class _Last:
@@ -65,7 +82,7 @@ def worked(of, fn, _):
     hands.work(*fn, of)
 
 
-calls.CODES |= {called.__code__, worked.__code__, hands.CALL_CODE}
+calls.CODES |= {called.__code__, captured.__code__, worked.__code__, hands.CALL_CODE}
 
 
 def tasks(of, *_):
