@@ -306,6 +306,7 @@ static int watch_parent(struct kernel *k, struct err *err)
     if (pid <= 1)
         return 0;
     k->parent_pid = (pid_t)pid;
+    channels_client(k->channels, pid);
     if ((k->parent_fd = process_pidfd(k->parent_pid)) >= 0)
         k->parent = loop_fd(k->loop, k->parent_fd, LOOP_READ, parent_ended, k, err);
     else

@@ -47,6 +47,7 @@ struct channels {
     struct incoming incoming[INCOMING];
     struct refusals refusals;
     struct iopub *iopub;
+    struct late *late;
     struct usage *usage;
     enum occupied (*occupied)(void *arg); /* NULL: never */
     void *occupied_arg;
@@ -106,15 +107,32 @@ static int outbound_route(struct outbound *o, struct channels *ch, enum channel 
                              rc > 0 ? "the client takes nothing" : zmq_strerror(errno));
 }
 
-/* Sends the frames. 1: as above. */
-static int route(struct channels *ch, enum channel channel, const struct frames *fs,
+/* Sends the frames, or keeps them until clients have read the cell's output. */
+static int route(struct channels *ch, enum channel channel, bool of_cell, const struct frames *fs,
                  struct err *err)
 {
     struct outbound *o = outbound_create(fs->all, fs->n, err);
-    const int rc = o ? outbound_route(o, ch, channel, err) : -1;
+    int rc;
 
+    if (o && of_cell && late_keep(ch->late, o))
+        return 0;
+    rc = o ? outbound_route(o, ch, channel, err) : -1;
     outbound_destroy(o);
     return rc;
+}
+
+static void send_late(void *arg, struct outbound *o)
+{
+    struct err err = { "" };
+
+    if (outbound_route(o, arg, CHANNEL_SHELL, &err) < 0)
+        log_error("jupyter", "execute_reply: %s", err.text);
+    outbound_destroy(o);
+}
+
+void channels_client(struct channels *ch, long pid)
+{
+    late_client(ch->late, pid);
 }
 
 /* Appends the reply's metadata (an object, or empty) with `started` added as the first member. */
@@ -142,7 +160,9 @@ int channels_reply(struct channels *ch, struct request *r, const char *type,
     if (rc < 0) {
         err_set(err, "out of memory");
     } else if ((rc = frames_collect(&fs, ch, r, type, identity, n_identity, &whole, err)) == 0) {
-        rc = route(ch, request_channel(r), &fs, err);
+        rc = route(ch, request_channel(r),
+                   request_channel(r) == CHANNEL_SHELL && strcmp(type, "execute_reply") == 0, &fs,
+                   err);
         frames_release(&fs);
     }
     buf_release(&metadata);
@@ -438,7 +458,9 @@ static int incoming_open(struct channels *ch, struct err *err)
         !(ch->ask_again = loop_timer(ch->loop, LOOP_OFF, 0, ask_again, ch, err)))
         return -1;
     ch->iopub = iopub_create(ch->loop, ch->sockets.socket[PORT_IOPUB], marks, welcome, ch, err);
-    return ch->iopub && (ch->usage = usage_create(ch->loop, usage_answer, ch, err)) ? 0 : -1;
+    if (!ch->iopub || !(ch->late = late_create(ch->loop, ch->iopub, send_late, ch, err)))
+        return -1;
+    return (ch->usage = usage_create(ch->loop, usage_answer, ch, err)) ? 0 : -1;
 }
 
 /* Call it before the first thread starts. ZeroMQ's threads share one arena, which takes less memory
@@ -484,6 +506,7 @@ void channels_destroy(struct channels *ch)
     if (!ch)
         return;
     usage_destroy(ch->usage);
+    late_destroy(ch->late);
     watch_stop(ch->busy_again);
     watch_stop(ch->ask_again);
     outbound_destroy(ch->question);

@@ -66,6 +66,10 @@ MUST_USE int channels_ask(struct channels *ch, const struct request *r, struct s
 size_t channels_waiting(const struct channels *ch);
 /* `drained` is called when channels_waiting() was above HIGH and falls below LOW. */
 void channels_on_drained(struct channels *ch, loop_f drained, void *arg);
+/* The program that started the kernel, which is its client: the reply of a cell that has printed
+ * much waits until that program has read the output, since it may drop what comes long after the
+ * reply. */
+void channels_client(struct channels *ch, long pid);
 /* Reads and passes on every message that has already arrived on shell. Call it before queued cells
  * are aborted, so that these are aborted too. */
 void channels_drain_shell(struct channels *ch);

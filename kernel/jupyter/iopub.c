@@ -23,9 +23,13 @@
 #define REST_MAX ((size_t)64 << 20) /* the same of all other messages */
 #define TICK_NS  (2 * NS_PER_MS)
 /* while the queues are empty and libzmq's bytes must fall below `low` */
-#define SLOW_TICK_NS           (20 * NS_PER_MS)
-#define STUCK_NS               (10 * NS_PER_S)
-#define MESSAGES_PER_TURN      256u
+#define SLOW_TICK_NS      (20 * NS_PER_MS)
+#define STUCK_NS          (10 * NS_PER_S)
+#define MESSAGES_PER_TURN 256u
+/* what a message costs a client besides its bytes, as bytes; and what the slowest client reads in a
+ * second */
+#define MESSAGE_COST           4096u
+#define SLOW_READER            ((size_t)1 << 20)
 #define SUBSCRIPTIONS_PER_TURN 32
 #define TOPIC_MAX              512u
 
@@ -37,6 +41,7 @@ struct subscriber {
     size_t topic_n, own_n;
     struct outbound *first, **last;
     size_t queued, bulk;  /* bytes; bulk: only streams and displays */
+    size_t total, marked; /* bytes that were ever for it, and those before the mark */
     size_t held_before;   /* bytes in libzmq at the last check */
     uint64_t progress_ns; /* when data last moved */
     bool stuck, gone;
@@ -57,6 +62,8 @@ struct iopub {
     unsigned long long number;
     bool over;
     enum { TICK_OFF, TICK_SLOW, TICK_FAST } pace;
+    size_t unread; /* see iopub_unread() */
+    uint64_t unread_ns;
 };
 
 static size_t waiting_for(const struct subscriber *s)
@@ -120,6 +127,7 @@ static void put(struct subscriber *s, struct outbound *o)
     *s->last = o;
     s->last = &o->next;
     s->queued += o->size;
+    s->total += o->size;
     s->bulk += o->bulk ? o->size : 0;
     if (s->stuck)
         trim(s);
@@ -163,6 +171,43 @@ static void watch_progress(struct iopub *p, struct subscriber *s)
             (unsigned long long)(STUCK_NS / NS_PER_S));
         trim(s);
     }
+}
+
+/* ---- what clients have read ---- */
+
+/* What the slowest client would have read since the last message counts no more. */
+size_t iopub_unread(struct iopub *p)
+{
+    const uint64_t now = clock_now(loop_clock(p->loop)), passed = now - p->unread_ns;
+    const size_t read = passed < NS_PER_S ? (size_t)(passed * SLOW_READER / NS_PER_S)
+                                          : (size_t)(passed / NS_PER_S) * SLOW_READER;
+
+    p->unread_ns = now;
+    p->unread = p->unread > read ? p->unread - read : 0;
+    return p->unread;
+}
+
+void iopub_set_read(struct iopub *p)
+{
+    p->unread = 0;
+}
+
+void iopub_mark(struct iopub *p)
+{
+    for (struct subscriber *s = p->all; s; s = s->next)
+        s->marked = s->total;
+}
+
+size_t iopub_behind(const struct iopub *p)
+{
+    size_t all = 0;
+
+    for (const struct subscriber *s = p->all; s; s = s->next) {
+        const size_t left = s->total - waiting_for(s);
+
+        all += s->stuck || s->gone || left >= s->marked ? 0 : s->marked - left;
+    }
+    return all;
 }
 
 /* ---- who is there ---- */
@@ -367,6 +412,8 @@ int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bool bulk, 
         rc = send_one(p, s, bare ? slice_of("", 0) : frame[0], rest, bulk) < 0 ? -1 : rc;
         wait = wait || s->first;
     }
+    if (bulk && p->all)
+        p->unread = iopub_unread(p) + rest->size + MESSAGE_COST;
     outbound_destroy(rest);
     sweep(p);
     if (wait && p->pace != TICK_FAST)

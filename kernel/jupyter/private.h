@@ -29,6 +29,10 @@ MUST_USE int proc_tree(long pid, struct proc_process **list, size_t *n);
 MUST_USE int proc_memory(struct proc_memory *m);
 MUST_USE int proc_cpu(struct proc_cpu *c);
 
+/* Do all threads of the process sleep, and what CPU time has it used? A stopped one does not sleep.
+ */
+MUST_USE int proc_rests(long pid, struct proc_process *p, bool *rests);
+
 /* ---- usage.c ---- */
 /* Answers usage_request (jupyter-resource-usage): CPU and memory of the kernel with all its workers
  * on this machine, and of the machine. */
@@ -125,6 +129,32 @@ MUST_USE int iopub_send(struct iopub *p, const struct slice *frame, size_t n, bo
 /* Sends waiting messages until none is left or the time is over. Blocks. */
 void iopub_flush(struct iopub *p, uint64_t limit_ns);
 size_t iopub_waiting(const struct iopub *p); /* bytes */
+/* Bytes of streams and displays that a very slow client might still have to read, here or in its
+ * own memory. Each message counts a little besides its size. */
+size_t iopub_unread(struct iopub *p);
+void iopub_set_read(struct iopub *p); /* the clients have read everything */
+/* Remembers what every subscriber has to get until now. */
+void iopub_mark(struct iopub *p);
+/* How many bytes before that mark have not left for the subscribers that still read? */
+size_t iopub_behind(const struct iopub *p);
 void iopub_on_drained(struct iopub *p, loop_f drained, void *arg);
+
+/* ---- late.c ---- */
+/* Keeps the replies of cells that have printed much, until clients have read their output. */
+
+struct late;
+struct outbound;
+
+/* Sends and destroys the reply. */
+typedef void (*late_send_f)(void *arg, struct outbound *o);
+
+/* iopub: borrowed. */
+struct late *late_create(struct loop *loop, struct iopub *iopub, late_send_f send, void *arg,
+                         struct err *err);
+/* Sends the replies that it has. NULL is fine. */
+void late_destroy(struct late *l);
+void late_client(struct late *l, long pid); /* the program that started the kernel */
+/* Takes the reply, or returns false: nothing to wait for, the caller sends it. */
+MUST_USE bool late_keep(struct late *l, struct outbound *o);
 
 #endif

@@ -41,6 +41,34 @@ static int process_read(long pid, struct proc_process *p)
     return 0;
 }
 
+/* The letter of a thread's state, or 'S' if it has ended meanwhile. */
+static char thread_state(long pid, const char *thread)
+{
+    char path[96], text[1024];
+    const char *rest;
+
+    snprintf(path, sizeof path, "/proc/%ld/task/%.32s/stat", pid, thread);
+    if (file_read(path, text, sizeof text) < 0 || !(rest = strrchr(text, ')')) || !rest[1])
+        return 'S';
+    return rest[2];
+}
+
+int proc_rests(long pid, struct proc_process *p, bool *rests)
+{
+    char path[64];
+    DIR *dir;
+
+    snprintf(path, sizeof path, "/proc/%ld/task", pid);
+    if (process_read(pid, p) < 0 || !(dir = opendir(path)))
+        return -1;
+    *rests = true;
+    for (const struct dirent *e; *rests && (e = readdir(dir));)
+        if (e->d_name[0] != '.') /* a thread that runs, waits for a disk, or is stopped */
+            *rests = !strchr("RDTt", thread_state(pid, e->d_name));
+    closedir(dir);
+    return 0;
+}
+
 static int processes(struct proc_process **list, size_t *n)
 {
     DIR *dir = opendir("/proc");
