@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from client import rank_values
 
@@ -60,3 +62,60 @@ def test_torchs_own_words_get_ours(nb):
     for code in ("dist.barrier()", "dist.init_process_group('gloo')"):
         error = nb.run(code, limit=60).assert_error("ValueError").error
         assert error["traceback"][-1] == "this ran at home, which is one process: put %%distribute --init on top of the cell"
+
+
+# ---- processes that ranks start -------------------------------------------------------------------------------------
+
+HERE = "the ranks are there already, one process each"
+SPAWN = (
+    "import os, torch, torch.multiprocessing as mp\nimport torch.distributed as dist\n"
+    "def train(i, n, port):\n    if port:\n        os.environ['MASTER_PORT'] = port\n"
+    "    dist.init_process_group('gloo', rank=i, world_size=n)\n    t = torch.ones(1)\n    dist.all_reduce(t)\n    assert t.item() == n\n"
+    "def plain(i, path):\n    open(path + str(i), 'w').close()\n"
+)
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_processes_of_ranks_do_not_meet_where_the_ranks_meet(nb, tmp_path, method):
+    nb.ok("%ranks stop")
+    nb.ok(SPAWN)
+    start = "%%%%distribute -n 2\nmp.start_processes(%s, nprocs=2, start_method='" + method + "')"
+    told = nb.run(start % "train, args=(2, '')", limit=100)
+    assert told.reply["status"] == "error" and HERE in told.error["evalue"] and 'strategy="ddp"' in told.error["evalue"], told.error
+    nb.ok("path = %r\nimport cellspan" % str(tmp_path / "done"))
+    nb.ok(start % "plain, args=(path + str(cellspan.rank()),)", limit=100)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["done00", "done01", "done10", "done11"], "other processes are started"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    nb.ok("%%%%distribute -r 0\nmp.start_processes(train, args=(2, '%d'), nprocs=2, start_method='%s')" % (port, method), limit=100)
+
+
+@pytest.mark.limit(300)
+def test_lightnings_ddp_notebook_says_that_the_ranks_are_there(nb):
+    pytest.importorskip("lightning")
+    nb.ok("%ranks stop")
+    told = nb.run(
+        "%%distribute -n 2\nimport lightning as L\nfrom lightning.pytorch.demos.boring_classes import BoringModel\n"
+        "L.Trainer(strategy='ddp_notebook', devices=2, accelerator='cpu', max_steps=1, logger=False, enable_checkpointing=False,\n"
+        "    enable_progress_bar=False, enable_model_summary=False).fit(BoringModel())",
+        limit=200,
+    )
+    assert told.reply["status"] == "error" and HERE in told.error["evalue"] and 'strategy="ddp"' in told.error["evalue"], told.error
+
+
+# ---- who had returned -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.limit(300)
+def test_uneven_numbers_of_collectives_name_who_had_returned(nb):
+    nb.ok("import torch, cellspan\nfrom cellspan.torch import TorchDistributor\nfrom cellspan.horovod import HorovodRunner\n"
+          "def train():\n    import torch.distributed as dist\n    dist.init_process_group('gloo')\n"
+          "    for step in range(3 if dist.get_rank() else 2):\n        dist.all_reduce(torch.ones(1))\n"
+          "def hvd_train():\n    import horovod.torch as hvd\n    hvd.init()\n"
+          "    for step in range(3 if hvd.rank() else 2):\n        hvd.allreduce(torch.ones(1), name=str(step))\n")  # fmt: skip
+    nb.ok("import cellspan.horovod\ncellspan.horovod.install()")
+    for call in ("TorchDistributor(num_processes=2, local_mode=True, use_gpu=False).run(train)", "HorovodRunner(np=-2).run(hvd_train)"):
+        cell = nb.run(call, limit=120)
+        assert cell.reply["status"] == "error", call
+        assert "rank 0 had returned already, without that collective. Usually the ranks had unequal numbers of batches" in cell.shown, cell.shown

@@ -9,7 +9,7 @@ from collections import ChainMap
 
 from .._base import versions
 from .._base.imports import when_imported
-from . import accelerate_state, cpp_builds, mpi, spawned
+from . import accelerate_state, cpp_builds, mpi, rendezvous, spawned
 
 
 def meet():
@@ -18,6 +18,7 @@ def meet():
     versions.watch()
     when_imported("jax._src.clusters.cluster", _join_jax)
     mpi.watch()
+    when_imported("accelerate.launchers", _refuse_launcher)
     for package in ("lightning.pytorch", "pytorch_lightning"):
         module = package + ".trainer.trainer"
         when_imported(module, functools.partial(_watch_lightning, module, "Trainer", "fit"))
@@ -76,6 +77,24 @@ def _join_jax():
     if isinstance(known, list) and CellspanCluster in known:  # another version of JAX may keep them elsewhere
         known.remove(CellspanCluster)
         known.insert(0, CellspanCluster)
+
+
+def _refuse_launcher():
+    """Accelerate's notebook_launcher: each rank would start processes of its own, all at one port."""
+    module = sys.modules["accelerate.launchers"]
+    launch = getattr(module, "notebook_launcher", None)
+    if launch is None:
+        return
+
+    @functools.wraps(launch)
+    def notebook_launcher(function, args=(), num_processes=None, *rest, **given):
+        __tracebackhide__ = True
+        if os.environ.get("WORLD_SIZE", "1") != "1" and (num_processes or 1) > 1:
+            name = getattr(function, "__name__", "the function")
+            raise RuntimeError(f"notebook_launcher(num_processes={num_processes}): {rendezvous.ALREADY}: call {name}() itself in the cell")
+        return launch(function, args, num_processes, *rest, **given)
+
+    module.notebook_launcher = notebook_launcher
 
 
 def _watch_lightning(module, name, method):

@@ -6,6 +6,9 @@ store, where the addresses of the last group still stand.
 
 So rank 0 numbers the groups of a store, and says which of them have ended. Another rank takes the next one that has not, and waits
 for it, or for another store. A store's first group, and all else that uses the store (RPC), is left as torch makes it.
+
+Processes that a rank has started must not meet there: launchers for one process, such as mp.spawn or Lightning's ddp_notebook, would
+wait for ever, since each rank starts some, all with the same numbers. Such a process gets an error at once. Others meet where they like.
 """
 
 from __future__ import annotations
@@ -32,10 +35,12 @@ CONNECT_S = 10  # for one connection
 BREAKS_MAX = 40  # connections that may break before it is an error
 LIMIT = timedelta(minutes=30)  # torch's, if none is given
 MET_MAX = 256  # addresses
+ALREADY = "the ranks are there already, one process each"
 
 _met = {}  # {(process, host, port): (NAME, number, made) of the last group that this process made there, or tried to}, the last one last
 _own = {}  # {(process, id of a default group): (store, number)} of rank 0's groups
 _making = threading.local()  # .group: the _Group that this thread makes
+_parent = None  # in a process that a rank has started: that rank's number, and its MASTER_ADDR and MASTER_PORT then
 
 
 class _Group:
@@ -84,6 +89,8 @@ def watch(own):
     """Call it in a rank, before the user's code runs. own: its number. Groups that give the process another number are left alone:
     their rank 0 is another process, which may not number them."""
     when_imported("torch.distributed.rendezvous", lambda: _wrap(own))
+    when_imported("torch.multiprocessing.spawn", lambda: _wrap_spawn(own))
+    os.register_at_fork(after_in_child=lambda: _started_by(_parent or _self(own)))
 
 
 def making(make):
@@ -123,6 +130,7 @@ def _wrap(own):
         return
 
     def meet(url, *args, **given):
+        _refuse(os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
         group = getattr(_making, "group", None)
         if group is None or _number(url) != own:
             yield from real(url, *args, **given)
@@ -133,6 +141,73 @@ def _wrap(own):
             yield _found(group, lambda: next(iter(real(url, *args, **given))), given.get("timeout") or LIMIT)
 
     handlers["env"] = meet
+    _wrap_tcp(handlers)
+
+
+def _wrap_tcp(handlers):
+    tcp = handlers.get("tcp")
+
+    def meet(url, *args, **given):
+        place = urllib.parse.urlparse(url)
+        _refuse(place.hostname, str(place.port))
+        yield from tcp(url, *args, **given)
+
+    if tcp is not None:
+        handlers["tcp"] = meet
+
+
+# ---- processes that a rank starts -----------------------------------------------------------------------------------
+
+
+def _self(own):
+    """What _parent is in processes that this rank starts now; None: the rank is alone in its world."""
+    return None if os.environ.get("WORLD_SIZE", "1") == "1" else (own, os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
+
+
+def _started_by(parent):
+    global _parent
+    _parent = parent
+
+
+def _refuse(host, port):
+    """Raises RuntimeError in a process that a rank has started, if this is where the ranks meet."""
+    if _parent is not None and port == _parent[2] and host in (_parent[1], "localhost", "127.0.0.1", "::1"):
+        raise RuntimeError(
+            f"{ALREADY}: this process, which rank {_parent[0]} has started, can't make a process group at their address "
+            f"{host}:{port}. In place of mp.spawn or a launcher, call the function itself in the cell; in Lightning, use "
+            'strategy="ddp"'
+        )
+
+
+class _Started:
+    """Calls a function in a process that a rank has started as a new Python."""
+
+    def __init__(self, function, parent):
+        self.function, self.parent = function, parent
+
+    def __call__(self, *args):
+        _started_by(self.parent)
+        when_imported("torch.distributed.rendezvous", lambda: _wrap(None))
+        return self.function(*args)
+
+
+def _wrap_spawn(own):
+    """torch.multiprocessing.spawn() and all that is made of it."""
+    module = sys.modules["torch.multiprocessing.spawn"]
+    start = getattr(module, "start_processes", None)
+    if start is None:
+        return
+
+    @functools.wraps(start)
+    def start_processes(fn, *args, **given):
+        __tracebackhide__ = True
+        parent = _parent or _self(own)
+        return start(fn if parent is None else _Started(fn, parent), *args, **given)
+
+    module.start_processes = start_processes
+    outer = sys.modules.get("torch.multiprocessing")
+    if getattr(outer, "start_processes", None) is start:
+        outer.start_processes = start_processes
 
 
 def _number(url):

@@ -11,7 +11,7 @@ import re
 import sys
 from collections import namedtuple
 
-from . import groups
+from . import groups, rendezvous
 
 # cause: such as "cell 3 failed", if that cut the connections of this world's ranks; else "". begun: how the code was begun, of CELL, CALL
 # and PASSING, or HOME: it runs at home. error: the exception, or None. found: the match of the row's pattern.
@@ -23,7 +23,6 @@ INIT = {CELL: "add --init", CALL: "add init=True", PASSING: "call torch.distribu
 ON_TOP = "this ran at home, which is one process: put %%distribute --init on top of the cell"
 ORDER = "all ranks must call the same collectives in the same order, with the same shapes and types"
 CLOSED = "closed"  # another rank is gone or has left: the kernel says which ranks had returned already
-SPAWNED = "the ranks are there already, one process each"  # begins the error of rendezvous.py, which needs no line more
 
 
 def _again(facts):
@@ -97,7 +96,7 @@ def _port(facts):
         return f"another process uses that port. {ON_TOP[0].upper()}{ON_TOP[1:]}, which finds a free one"
     return (
         f"another process uses that port: set no MASTER_PORT and no init_method, the ranks have a free port; {INIT[facts.begun]}. If "
-        f"processes that the cell has started want it, {SPAWNED}: call the function itself"
+        f"processes that the cell has started want it, {rendezvous.ALREADY}: call the function itself"
     )
 
 
@@ -110,7 +109,7 @@ def _accelerator(facts):
 
 
 def _launcher(facts):
-    return ON_TOP + ", and call the function itself" if facts.begun == HOME else f"{SPAWNED}: call the function itself, without notebook_launcher"
+    return ON_TOP + ", and call the function itself" if facts.begun == HOME else f"{rendezvous.ALREADY}: call the function itself, without notebook_launcher"
 
 
 # (what it is, the pattern of its texts, what to do). The first row whose pattern is found counts.
@@ -152,7 +151,7 @@ ROWS = [
 
 def explained(text, begun, cause="", error=None):
     """(what this error is, a line that says what to do) by its text; ("", ""): no row knows it. An error without a line may be known."""
-    for row in ROWS if SPAWNED not in text else ():
+    for row in ROWS if rendezvous.ALREADY not in text else ():  # its error needs no line more
         found = row.pattern.search(text)
         if found:
             return row.about, row.says(Facts(cause, begun, error, found))
