@@ -18,6 +18,7 @@ base_libbase_a_SOURCES = \
 	base/clock.h base/clock.c \
 	base/duration.h base/duration.c \
 	base/log.h base/log.c \
+	base/seed.h \
 	base/settings.h base/settings.c \
 	base/random.h base/random.c \
 	base/orphans.c \

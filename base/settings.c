@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/log.h"
+#include "base/seed.h"
 #include "base/suggest.h"
 
 #define PREFIX "CELLSPAN_"
@@ -22,6 +23,10 @@ const struct setting_row setting_rows[N_SETTINGS] = {
     [SETTING_PRELOAD] = { "CELLSPAN_PRELOAD",
                           "modules, with commas between, that are imported before ranks are forked",
                           .standard = "none", .hosts = true },
+    [SETTING_SEED] = { "CELLSPAN_SEED",
+                       "the seed from which the random numbers of ranks that start are derived",
+                       .standard = "none", .kind = SETTING_NUMBER, .words = { "none" },
+                       .hosts = true },
     [SETTING_HOROVOD] = { "CELLSPAN_HOROVOD",
                           "real: cellspan.horovod uses the Horovod that is installed",
                           .standard = "none", .kind = SETTING_CHOICE, .words = { "none", "real" } },
@@ -131,6 +136,14 @@ static int read_bytes(const char *text, uint64_t *bytes)
     return 0;
 }
 
+static int read_number(const char *text, uint64_t *number)
+{
+    if (!seed_is(text))
+        return -1;
+    *number = strtoull(text, NULL, 10);
+    return 0;
+}
+
 /* Finds the row's word that equals the first n bytes of text. */
 static int read_word(const struct setting_row *row, const char *text, size_t n, uint64_t *word)
 {
@@ -149,6 +162,8 @@ static int read_value(const struct setting_row *row, const char *text, uint64_t 
         return read_word(row, text, strlen(text), value) < 0 ? read_seconds(row, text, value) : 0;
     case SETTING_BYTES:
         return read_bytes(text, value);
+    case SETTING_NUMBER:
+        return read_word(row, text, strlen(text), value) < 0 ? read_number(text, value) : 0;
     case SETTING_CHOICE:
         return read_word(row, text, strlen(text), value);
     case SETTING_LEVEL:
@@ -170,6 +185,8 @@ static int describe(const struct setting_row *row, const char *text, struct buf 
                       row->least, row->most, row->words[0] ? ", or " : "");
     else if (rc == 0 && row->kind == SETTING_BYTES)
         rc = buf_add_text(out, "a size is wanted: bytes, or as 64M, 8G");
+    else if (rc == 0 && row->kind == SETTING_NUMBER)
+        rc = buf_add_text(out, "a whole number is wanted, from 0 to " SEED_MOST ", or ");
     for (size_t i = 0; rc == 0 && row->words[i]; i++)
         rc = buf_addf(out, "%s%s", i == 0 ? "" : row->words[i + 1] ? ", " : " or ", row->words[i]);
     return rc < 0 ? -1

@@ -9,6 +9,7 @@
 enum setting {
     SETTING_CAPTURE_LIMIT,
     SETTING_PRELOAD,
+    SETTING_SEED,
     SETTING_HOROVOD,
     SETTING_STATUS,
     SETTING_MERGE,
@@ -38,6 +39,7 @@ enum setting_kind {
     SETTING_TEXT,    /* the code that uses it checks it */
     SETTING_SECONDS, /* least to most, or one of words, which stands for 0 */
     SETTING_BYTES,   /* "128M", "1.5 GiB" */
+    SETTING_NUMBER,  /* as seed_is() takes it, or one of words, for which setting_value() is 0 */
     SETTING_CHOICE,  /* one of words */
     SETTING_LEVEL    /* one of words; ":FILE" may follow */
 };

@@ -92,6 +92,7 @@ static int offer_values(struct offers *o, const struct option *row, unsigned wor
         offer_words(o, row->words);
         return 1;
     case OPTION_NUMBER:
+    case OPTION_SEED:
     case OPTION_TIME:
     case OPTION_ENV:
         return 1; /* nothing to offer, but not a Python name either */

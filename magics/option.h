@@ -45,6 +45,7 @@ enum option_kind {
     OPTION_NAMES,  /* char **: comma-separated identifiers; a repeated option adds more */
     OPTION_ENV,    /* char **: K=V; a repeated option adds more */
     OPTION_PATH,   /* char *: any text that is not empty */
+    OPTION_SEED,   /* char *: a number, as seed_is() takes it */
     OPTION_TIME,   /* uint64_t, nanoseconds: min to max milliseconds */
     OPTION_MODULE, /* ends the options: the module and its arguments follow */
     OPTION_HELP,   /* ends the options: shows the help */

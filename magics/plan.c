@@ -109,6 +109,7 @@ void plan_release(struct plan *plan)
     free(plan->ranks);
     free(plan->into);
     free(plan->init);
+    free(plan->seed);
     free(plan->cwd);
     free(plan->on);
     free(plan->body);

@@ -51,6 +51,7 @@ struct plan {
     char *init;     /* "nccl", "gloo" or "auto" (--init without a value); NULL: off */
     char **env;     /* NULL-terminated "K=V" */
     char *cwd;
+    char *seed;          /* as seed_is() takes it */
     uint64_t timeout_ns; /* 0: none */
     uint64_t grace_ns;   /* 0: not given */
     bool fresh;

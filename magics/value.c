@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/ranks.h"
+#include "base/seed.h"
 #include "base/suggest.h"
 
 #define WORDS_MAX 16u
@@ -267,6 +268,13 @@ static int time_set(const struct option *o, const char *as, const char *text, ui
     return 0;
 }
 
+static int seed_set(const char *as, const char *text, char **to, struct err *err)
+{
+    if (!seed_is(text))
+        return wrong(err, as, text, "a seed is a whole number from 0 to " SEED_MOST);
+    return text_set(to, text, err);
+}
+
 static int ranks_set(const char *as, const char *text, char **to, struct err *err)
 {
     struct ranks any = RANKS_INIT;
@@ -384,6 +392,8 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
         return env_set(as, text, to, err);
     case OPTION_PATH:
         return *text ? text_set(to, text, err) : err_set(err, "%s: a folder is missing", as);
+    case OPTION_SEED:
+        return seed_set(as, text, to, err);
     case OPTION_TIME:
         return time_set(o, as, text, to, err);
     case OPTION_MODULE:

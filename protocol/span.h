@@ -8,7 +8,7 @@
 #include "base/buf.h"
 
 #define SPAN_VERSION     2u
-#define SPAN_FIELDS_MAX  12u
+#define SPAN_FIELDS_MAX  13u
 #define SPAN_HEADER_SIZE 32u
 #define SPAN_ITEMS_MAX   65536u /* of a list */
 /* bytes of a blob in one CHUNK; smaller chunks would wake threads more often */

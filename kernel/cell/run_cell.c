@@ -228,6 +228,7 @@ static int run(struct cell *c)
         m.v[F_RUN_LAYOUT].s = buf_slice(&layout);
         m.v[F_RUN_NAMES].s = buf_slice(&names);
         m.v[F_RUN_LOAD].s = slice_of(c->from.load, c->from.load_size);
+        m.v[F_RUN_SEED].s = slice_text(c->plan.seed);
         if (!c->from.is_call && c->plan.kind != PLAN_SCRIPT)
             debugger_cell(c->nb, c->group, &c->to, c->id,
                           slice_of(c->from.text, c->from.text_size));

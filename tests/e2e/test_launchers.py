@@ -243,7 +243,7 @@ def test_ssh_starts_at_home_where_the_folder_is_missing(launch, hosts, tmp_path)
 
 def test_ssh_takes_the_settings_of_the_notebook_along(launch, hosts):
     """What names a file or a device of this machine stays here."""
-    there = {"CELLSPAN_REMOTE_PYTHON": "/opt/my python/bin/python", "OMP_NUM_THREADS": "3", "CELLSPAN_PRELOAD": "a,b"}
+    there = {"CELLSPAN_REMOTE_PYTHON": "/opt/my python/bin/python", "OMP_NUM_THREADS": "3", "CELLSPAN_PRELOAD": "a,b", "CELLSPAN_SEED": "7"}
     here = {"CUDA_VISIBLE_DEVICES": "5", "CELLSPAN_PYTHONPATH": "/only/here"}
     one = launch("ssh", spec="h1", env=dict(hosts.variables(), **there, **here), command="/usr/bin/env")
     assert one.wait() == 0

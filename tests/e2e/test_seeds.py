@@ -141,3 +141,97 @@ def test_the_numbers_of_processes_are_as_torchruns(script, jupyter_env):
         assert len(drew) == 4
         all_differ(drew)
     assert len(equal) == 8 and all(one == equal[0] for one in equal), equal
+
+
+# ---- seeds ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_option_seeds_before_its_cell_each_time(book, script):
+    first = cell(book, "-n 2 --fresh --seed 5")
+    all_differ(first)
+    on = cell(book)
+    assert cell(book, "--seed 5") == first and cell(book) == on
+    assert cell(book, "-n 3 --seed 5")[:2] == first == cell(book, "-n 3 --fresh --seed 5")[:2]
+    assert cell(book, "-r 1 --seed 5") == first[1:]
+    assert cell(book, "-n 2 --beside --seed 5") == first
+    all_differ(first + cell(book, "-n 2 --seed 6"))
+    book.ok("import cellspan")
+    for call in ("cellspan.run(drawn, n=2, gather=True, seed=5)", "cellspan.call(drawn, n=2, gather=True, seed=numpy.int64(5))"):
+        assert values(book.ok(call)) == first
+    for call in ("%distribute -n 2 --merge raw --seed 5 " + str(script), "cellspan.run(%r, n=2, merge='raw', seed=5)" % str(script)):
+        assert sorted(printed(book.ok(call).stdout)) == sorted(first)
+    assert cell(book, "-n 2 --seed 5", "worked()") == cell(book, "-n 2 --seed 5", "worked()")
+
+
+HIDES = """
+import sys
+class Hides:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("numpy", "torch"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Hides())
+"""
+IMPORTS = "import sys\nsys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != 'Hides']\n"
+
+
+def test_a_seed_counts_for_what_is_imported_later(book, fresh, tmp_path):
+    """The ranks are forked from a process that has not imported numpy and torch."""
+    (tmp_path / "sitecustomize.py").write_text(HIDES)
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    nb = fresh(env={"PYTHONPATH": path})
+    body = "import numpy, torch\n[float(numpy.random.rand()), torch.rand(()).item(), torch.initial_seed()]"
+    assert cell(nb, "-n 2", "import sys\n[name for name in ('numpy', 'torch') if name in sys.modules]") == [[]] * 2
+    found = cell(nb, "--seed 9", IMPORTS + body)
+    assert found == cell(book, "-n 2 --seed 9", body)
+    all_differ(cell(nb, "--fresh", IMPORTS + body) + found)
+
+
+def test_each_item_of_a_map_has_its_own(book):
+    book.ok("import cellspan, time\ndef slow(k):\n    time.sleep(k % 3 / 100)\n    return [k, cellspan.rank(), random.random(), float(numpy.random.rand()), torch.rand(()).item()]")
+    cell(book, "-n 3 --fresh --seed 1")
+    on = cell(book)
+    cell(book, "--seed 1")
+    runs = [values(book.ok("cellspan.map(slow, range(12), chunksize=1, seed=4, n=%d)" % n)) for n in (3, 2, 1)]
+    by_item = [[one[:1] + one[2:] for one in run] for run in runs]
+    assert by_item[0] == by_item[1] == by_item[2]
+    all_differ(by_item[0])
+    assert cell(book, "-n 3") == on  # the ranks' own numbers go on
+    all_differ([one[2:] for one in values(book.ok("cellspan.map(slow, range(6), chunksize=1)"))])
+    assert "seed='x': a seed is a whole number" in book.run("cellspan.map(slow, [1], seed='x')").assert_error("ValueError").reply["evalue"]
+
+
+@pytest.mark.limit(600)
+def test_a_setting_counts_when_a_rank_starts(fresh, script, jupyter_env):
+    nb = fresh(env={"CELLSPAN_SEED": "5"})
+    nb.ok(DRAWN + WORKED + "import cellspan\nfrom cellspan.torch import TorchDistributor", limit=120)
+    first = cell(nb, "-n 2")
+    all_differ(first)
+    on = cell(nb)
+    all_differ([one[:3] + one[4:] for one in first + on])
+    grown = cell(nb, "-n 3")  # ranks that stay are left alone
+    assert grown[:2] != first and grown[2] == cell(nb, "-n 3 --fresh")[2]
+    assert cell(nb, "-n 2 --fresh") == first == cell(nb, "-n 2 --beside")
+    assert cell(nb, "-n 2") == on
+    nb.ok("%ranks restart -r 1")
+    assert cell(nb, "-r 1") == first[1:]
+    assert values(nb.ok("TorchDistributor(num_processes=2, use_gpu=False).run(drawn)")) == first[0]
+    nb.ok("def pick(k):\n    return random.random(), torch.rand(()).item()")
+    assert nb.ok("cellspan.map(pick, range(5), n=2) == cellspan.map(pick, range(5), n=1)").value == "True"
+    all_differ(values(nb.ok("[drawn(), drawn()]"))[:1] + first)  # home has numbers of its own
+    assert cell(nb, "-n 2 --seed 5") == first and cell(nb, "-n 2 --seed 6") != first
+    for options, seed, want in ([], "5", first), ([], "6", None), (["--seed=5"], "6", first):
+        run = subprocess.run(["cellspan", "run", "-n", "2", "--merge", "raw", *options, str(script)], env=dict(jupyter_env, CELLSPAN_SEED=seed),
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=170)
+        assert run.returncode == 0 and (sorted(printed(run.stdout)) == sorted(first)) == (want is first), run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("seed", ["ten", "-1", "18446744073709551616"])
+def test_a_wrong_seed_is_named_with_what_is_possible(nb, fresh, seed):
+    told = "a seed is a whole number from 0 to 18446744073709551615"
+    assert nb.run("%%%%distribute --seed %s\npass" % seed).assert_error("UsageError").reply["evalue"] == "--seed %s: %s" % (seed, told)
+    nb.ok("import cellspan")
+    assert "seed=%r: %s" % (seed, told) in nb.run("cellspan.run(print, seed=%r)" % seed).assert_error("ValueError").reply["evalue"]
+    if seed == "ten":
+        book = fresh(env={"CELLSPAN_SEED": seed})
+        assert "CELLSPAN_SEED=ten: a whole number is wanted, from 0 to 18446744073709551615, or none; none is used" in book.ok("1").stderr
+        all_differ([[one] for one in values(book.ok("%%distribute -n 2 --gather --fresh\n__import__('random').random()"))])

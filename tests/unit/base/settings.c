@@ -84,6 +84,27 @@ static void sizes_are_read(void)
                    "a size is wanted: bytes, or as 64M, 8G; 128 MiB is used");
 }
 
+static void numbers_are_read(void)
+{
+    static const char *const bad[] = { "ten",
+                                       "-1",
+                                       "+1",
+                                       "1.5",
+                                       " 1",
+                                       "1e3",
+                                       "0x10",
+                                       "18446744073709551616",
+                                       "000000000000000000001" };
+
+    is_int((int64_t)value(SETTING_SEED, "0"), 0, "the least");
+    is_int((int64_t)value(SETTING_SEED, "42"), 42, "a number");
+    ok(value(SETTING_SEED, "18446744073709551615") == UINT64_MAX, "the most");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        is_refused(
+            SETTING_SEED, bad[i],
+            "a whole number is wanted, from 0 to 18446744073709551615, or none; none is used");
+}
+
 static void words_are_read(void)
 {
     is_int((int64_t)value(SETTING_STATUS, "off"), 0, "off");
@@ -147,6 +168,7 @@ int main(int argc, char **argv)
         unsetenv(setting_rows[i].name);
     seconds_are_read();
     sizes_are_read();
+    numbers_are_read();
     words_are_read();
     names_are_checked();
     every_row_has_a_default_that_can_be_read();

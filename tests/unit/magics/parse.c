@@ -65,6 +65,16 @@ static const struct bad {
     { "%%distribute --grace 9000h\n1", "--grace 9000h: too long (at most 365 days)" },
     { "%%distribute --timeout -1\n1",
       "--timeout -1: not a duration (write 10, 10s, 1.5m, 2h or 500ms)" },
+    { "%%distribute --seed x\n1",
+      "--seed x: a seed is a whole number from 0 to 18446744073709551615" },
+    { "%%distribute --seed -1\n1",
+      "--seed -1: a seed is a whole number from 0 to 18446744073709551615" },
+    { "%%distribute --seed 1.5\n1",
+      "--seed 1.5: a seed is a whole number from 0 to 18446744073709551615" },
+    { "%%distribute --seed ''\n1",
+      "--seed : a seed is a whole number from 0 to 18446744073709551615" },
+    { "%%distribute --seed 18446744073709551616\n1",
+      "--seed 18446744073709551616: a seed is a whole number from 0 to 18446744073709551615" },
     { "%%distribute --fresh=1\n1", "--fresh: takes no value" },
     { "%%distribute --nprc 4\n1", "--nprc: unknown option; did you mean --nproc?" },
     { "%%distribute --gr=4\n1", "--gr: unknown option; did you mean --grace?" },
@@ -171,7 +181,7 @@ static void every_option_fills_its_field(void)
     is_int(
         parse(
             "%%distribute -n 4 --ranks 1,3 --merge prefix --into loss --gather --capture a,b --capture c --init gloo "
-            "--env A=1 --env 'B=x y' --cwd \"/a b\" --timeout 1.5m --grace 500ms --fresh\nprint(1)\n",
+            "--env A=1 --env 'B=x y' --cwd \"/a b\" --timeout 1.5m --grace 500ms --fresh --seed 0\nprint(1)\n",
             &p, &err),
         0, "all options at once parse: %s", err.text);
     is_int(p.kind, PLAN_DISTRIBUTE, "the kind is distribute");
@@ -187,6 +197,7 @@ static void every_option_fills_its_field(void)
     ok(p.env && !strcmp(p.env[0], "A=1") && !strcmp(p.env[1], "B=x y") && !p.env[2],
        "--env adds up, quotes are gone");
     is_text(p.cwd, "/a b", "--cwd");
+    is_text(p.seed, "0", "--seed");
     ok(p.timeout_ns == 90 * UINT64_C(1000000000), "--timeout");
     ok(p.grace_ns == 500 * UINT64_C(1000000), "--grace");
     is_text(p.body, "\nprint(1)\n", "the body keeps its line number");
@@ -256,8 +267,8 @@ static void defaults_are_unset(void)
 
     is_int(parse("%%distribute\n1", &p, &err), 0, "no option is needed");
     ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.into && !p.capture &&
-           !p.init && !p.env && !p.cwd && !p.timeout_ns && !p.grace_ns && !p.on && !p.gpus &&
-           !p.no_gpu && !p.share,
+           !p.init && !p.env && !p.cwd && !p.seed && !p.timeout_ns && !p.grace_ns && !p.on &&
+           !p.gpus && !p.no_gpu && !p.share,
        "what is not given is unset");
     plan_release(&p);
 }

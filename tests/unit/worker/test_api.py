@@ -122,12 +122,33 @@ def test_calls_within_calls_have_names_of_their_own(home):
 
 
 def test_options_stand_on_the_line_quoted(home):
-    options = dict(n=4, ranks=[0, -1], merge="raw", init=True, env={"A": "b c", "D": "it's"}, cwd="/a b", timeout=1.5, grace="10s")
+    options = dict(n=4, ranks=[0, -1], merge="raw", init=True, env={"A": "b c", "D": "it's"}, cwd="/a b", timeout=1.5, grace="10s", seed=0)
     cellspan.run(abs, 1, fresh=True, gather=True, **options)
     assert home.lines[0] == (
         "%%distribute --nproc='4' --ranks='0,-1' --merge='raw' --init --env 'A=b c' --env \"D=it's\" --cwd='/a b'"
-        " --timeout='1.5' --grace='10s' --fresh --gather"
+        " --timeout='1.5' --grace='10s' --fresh --gather --seed='0'"
     )
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 64, 1.0, "1", True, False])
+def test_a_seed_is_a_number(home, seed):
+    for call in (lambda: cellspan.run(abs, 1, seed=seed), lambda: cellspan.call(abs, (1,), seed=seed), lambda: cellspan.map(abs, [1], seed=seed)):
+        with pytest.raises(ValueError, match=f"seed={seed!r}: a seed is a whole number from 0 to 18446744073709551615"):
+            call()
+    assert not home.lines
+
+
+def test_a_seed_that_may_be_meant_for_the_function_is_an_error_that_names_both_ways(home):
+    def train(seed=0):
+        """"""
+
+    for function in (train, lambda **hyperparameters: 1):
+        with pytest.raises(TypeError, match="kwargs={'seed': 3}.* seed=3. for the ranks"):
+            cellspan.run(function, seed=3)
+    assert not home.lines
+    cellspan.call(train, kwargs={"seed": 3})
+    cellspan.call(train, seed=3)
+    assert ["--seed" in line for line in home.lines] == [False, True]
 
 
 def test_an_option_with_a_line_break_is_refused(home):

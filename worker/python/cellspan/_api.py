@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -45,6 +46,7 @@ def run(
     grace=None,
     fresh=False,
     gather=False,
+    seed=None,
     **kw,
 ):
     """Calls fn(*args, **kw) on every rank, and returns rank 0's value (with gather=True the list of all ranks' values).
@@ -52,7 +54,8 @@ def run(
     n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
     number or a list; merge: "fold", "prefix", "rank0", "panel", "raw"; init: True, "nccl" or "gloo"; gpus: for each rank;
     no_gpu: ranks see none; share: GPUs that others hold may be used; env: {name: text}; cwd: the ranks' folder; timeout, grace:
-    seconds, or text such as "1.5m"; fresh: first start new ranks. If fn has arguments with these names, use call().
+    seconds, or text such as "1.5m"; fresh: first start new ranks; seed: a number, from which the ranks' random numbers are seeded
+    before the call. If fn has arguments with these names, use call().
 
     fn may be the path of a script. Then args are its arguments, as in %distribute script.py, and nothing is returned.
 
@@ -76,7 +79,9 @@ def run(
         "grace": grace,
         "fresh": fresh,
         "gather": bool(gather),
+        "seed": seed_of(seed),
     }
+    _check_seed(fn, seed)
     try:
         with InPython(options):
             return _run(_place(), fn, args, kw, options)
@@ -94,6 +99,33 @@ def _hint_at_call(error, fn, given):
                       f"{given[name]!r}}}) passes it on)",)
 
 
+def seed_of(seed):
+    """The seed as an int; it may have been numpy's. None stays. ValueError: it is none."""
+    __tracebackhide__ = True
+    number = operator.index(seed) if hasattr(seed, "__index__") and not isinstance(seed, bool) else None
+    if seed is not None and (number is None or not 0 <= number < 1 << 64):
+        raise ValueError(f"seed={seed!r}: a seed is a whole number from 0 to {(1 << 64) - 1}")
+    return number
+
+
+def _check_seed(fn, seed):
+    """TypeError: nobody can tell whether fn's own argument is meant."""
+    __tracebackhide__ = True
+    if seed is None or not _takes_seed(fn):
+        return
+    name = getattr(fn, "__name__", "f")
+    raise TypeError(f"seed={seed!r} is an option of run(), and {name}() takes such an argument, too: cellspan.call({name}, kwargs={{'seed': "
+                    f"{seed!r}}}) is for the function, cellspan.call({name}, seed={seed!r}) for the ranks' random numbers")
+
+
+def _takes_seed(fn):
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):  # it is a script, or has no signature
+        return False
+    return "seed" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
 def call(fn, args=(), kwargs=None, **options):
     """As run(), but the arguments of fn may have the names of options, since they are passed in args and kwargs."""
     __tracebackhide__ = True
@@ -103,6 +135,7 @@ def call(fn, args=(), kwargs=None, **options):
             raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
     given = {name: value for name, value in {**run.__kwdefaults__, **options}.items()}
     given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
+    given["seed"] = seed_of(given["seed"])
     with InPython(given):
         return _run(_place(), fn, tuple(args), dict(kwargs or {}), given)
 

@@ -47,24 +47,27 @@ def map(
     timeout=None,
     grace=None,
     fresh=False,
+    seed=None,
 ):
     """[fn(x) for x in xs], computed on the ranks: the results in order. With several iterables, fn gets an item of each, until the
     shortest ends.
 
     Each rank takes the next items when it is free. The iterables may be generators: items are taken when ranks need them soon. (In a
     program that is no notebook, all are taken at first.)
-    chunksize: items that a rank takes at once (None: chosen by the time that they take). Other options: as in run(). If fn has
+    chunksize: items that a rank takes at once (None: chosen by the time that they take). seed: before each call, random numbers are
+    seeded from it and from the number of the item; None: from CELLSPAN_SEED, if that is set. Other options: as in run(). If fn has
     keyword arguments, use functools.partial.
 
     Raises the exception of the first item that fails, as run() does. Its attribute `item` is the number of the item, from 0, and the
     traceback names it. TypeError: fn does not take so many arguments, or the function, an item or a result can't be sent.
-    ValueError: chunksize is no whole number from 1 on. An exception of an iterable is raised unchanged.
+    ValueError: chunksize is no whole number from 1 on, or seed none from 0 to 2**64 - 1. An exception of an iterable is raised unchanged.
 
     See the built-in map(), and LoadBalancedView.map_sync of ipyparallel.
     """
     __tracebackhide__ = True
     home = _api._place()
     length, items = checked(fn, iterables, chunksize)
+    seed = _api.seed_of(seed)
     if items is None:
         return []
     options = {
@@ -73,8 +76,8 @@ def map(
     }
     with InPython(options):
         if _api._is_far(home):
-            return far(home, fn, list(items), "_map", "at_home", fn, chunksize, options)
-        return call(home, fn, items, length, chunksize, options)
+            return far(home, fn, list(items), "_map", "at_home", fn, chunksize, options, seed)
+        return call(home, fn, items, length, chunksize, options, seed)
 
 
 def checked(fn, iterables, chunksize):
@@ -117,19 +120,19 @@ def _unsent(refusal, fn, items, why):
     return f"map(): it can't be sent to the ranks: {why}"
 
 
-def at_home(items, fn, chunksize, options):
+def at_home(items, fn, chunksize, options, seed):
     """map() at home, for a program that is no notebook."""
     __tracebackhide__ = True
-    return call(_api._home(), fn, iter(items), len(items), chunksize, options)
+    return call(_api._home(), fn, iter(items), len(items), chunksize, options, seed)
 
 
-def call(home, fn, items, length, chunksize, options):
+def call(home, fn, items, length, chunksize, options, seed):
     """map() after its checks. items: an iterator of tuples of arguments; length: how many there are, or None."""
     __tracebackhide__ = True
     tasks = _Tasks(home, items, length, chunksize)
     with serving(home, tasks) as of:
         try:
-            _api._run(home, hands.work, (fn, of), {}, options)
+            _api._run(home, hands.work, (fn, of, seed), {}, options)
         except Exception as error:
             raise reason(home, fn, tasks, error) from None
     return tasks.results()

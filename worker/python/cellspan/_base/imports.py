@@ -11,7 +11,7 @@ class _Watcher:
     """An entry of sys.meta_path that sees the names of all imports; the other entries find the modules."""
 
     def __init__(self):
-        self.wanted = {}
+        self.wanted = {}  # {name: [(call before its code runs or None, call after it)]}
         self.before = {}
         self._looking = threading.local()  # .names: those that this thread looks for; another entry may ask for one, too
 
@@ -48,16 +48,17 @@ class _Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         module.__spec__.loader = module.__loader__ = self._loader
-        before, after = around = _watcher.wanted.pop(name, (None, None))
+        calls = _watcher.wanted.pop(name, [])
         try:
-            if before is not None:
-                before()
+            for before, _ in calls:
+                if before is not None:
+                    before()
             self._loader.exec_module(module)
         except BaseException:  # the next import begins anew
-            if after is not None:
-                _watcher.wanted[name] = around
+            if calls:
+                _watcher.wanted[name] = calls
             raise
-        if after is not None:
+        for _, after in calls:
             after()
 
 
@@ -71,11 +72,14 @@ _watcher = _Watcher()
 
 
 def when_imported(name, call, before=None):
-    """Calls call() when `name` is imported; at once if it already is. before() is called when its code is about to run."""
+    """Calls call() when `name` is imported; at once if it already is. before() is called when its code is about to run. Several calls may
+    be wanted for one name; each is made once."""
     if name in sys.modules:
         call()
         return
-    _watcher.wanted[name] = before, call
+    calls = _watcher.wanted.setdefault(name, [])
+    if (before, call) not in calls:
+        calls.append((before, call))
     if _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)
 

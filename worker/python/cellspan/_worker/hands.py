@@ -19,7 +19,7 @@ import time
 from .. import _link
 from .._base.errors import text_of
 from .._capture import vars_bundle
-from . import gpu_placement
+from . import gpu_placement, seeds
 from .worker import Waiting
 
 PIECE = 64 << 20  # bytes of a load in one message
@@ -156,12 +156,13 @@ def this_rank():
     return rank.current
 
 
-def work(fn, of):
-    """Runs on each rank for cellspan.map: takes chunks of items from home, calls fn on each, and hands the results back."""
+def work(fn, of, seed=None):
+    """Runs on each rank for cellspan.map: takes chunks of items from home, calls fn on each, and hands the results back. seed: see
+    seeds.of_items."""
     __tracebackhide__ = True
     worker = this_rank()
     ns = worker.shell.user_ns
-    with Hands(worker, of) as hands:
+    with Hands(worker, of) as hands, seeds.of_items(seed) as begin_item:
         hands.send(ready=1, ahead=1)
         while True:
             load = hands.receive()
@@ -172,6 +173,7 @@ def work(fn, of):
             del load, data
             began, results = time.perf_counter(), []
             for at, item in enumerate(items, head["first"]):
+                begin_item(at)
                 results.append(_call(hands, fn, at, item))
             seconds = time.perf_counter() - began
             ahead = 2 if seconds < QUICK_S else 1

@@ -101,7 +101,6 @@ class Rank(Worker):
         self.failed_cell = None  # the last cell if it failed: what its frames hold stays for %debug until the next one begins
         self._folder = environment.own_folder()
         self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
-        seeds.begin()
 
     def run(self):
         """Sends READY, then runs cells until the process ends."""
@@ -176,6 +175,7 @@ class Rank(Worker):
                     print(f"cellspan: --init {fields['init']}: the process group of this world exists already, and uses {used} "
                           "(--fresh makes another)", file=sys.stderr)
             self._follower.before_cell()
+            seeds.again(fields["seed"], self.rank)
         except (OSError, torchenv.TorchError) as error:
             from IPython.core.error import UsageError
 

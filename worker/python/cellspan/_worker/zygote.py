@@ -19,7 +19,7 @@ import time
 
 from .. import _link
 from .._base.errors import attempt
-from . import after_fork, environment, reloads, stacks
+from . import after_fork, environment, reloads, seeds, stacks
 from .message import decoded
 from .worker import begin_process, begin_within_limits, say_limit
 
@@ -219,6 +219,7 @@ def become(order, sock, batch):
     made = {_link.START_SCRIPT: scripts.ScriptRank, _link.START_BESIDE: scripts.BesideRank}.get(order.role, ranks.Rank)
     rank = begin_within_limits(made, link, order.rank, order.group, order.env)
     ranks.current = rank
+    seeds.begin(order.rank)
     wait_for_agent(order)
     rank.run()
 
