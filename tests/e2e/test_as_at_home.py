@@ -33,3 +33,35 @@ def test_a_rank_whose_traceback_takes_its_time_is_told_too(nb):
 def test_what_a_question_mark_shows_is_printed(nb):
     cell = nb.ok("%%distribute -n 2\nlen?")
     assert "Return the number of items in a container" in cell.stdout and "[0-1]" in cell.stdout, cell.shown
+
+
+REDIRECTED = ("import contextlib, io\ntaken = io.StringIO()\nwith contextlib.redirect_stdout(taken):\n    print('before')\n    !echo from a command\n"
+              "    print('after')\ntaken.getvalue()")
+
+
+def test_what_a_command_writes_goes_where_print_writes(nb):
+    for where, value in (("", "%s"), ("%%distribute -n 2\n", "[0-1] %s")):
+        nb.run(where + "%%capture cap\nprint('one')\n!echo two; echo three >&2\n%pip --version", LIMIT).assert_ok()
+        cell = nb.ok(where + "assert cap.stdout.startswith('one\\ntwo\\npip '), cap.stdout\ncap.stderr", LIMIT)
+        assert cell.value == r"'three\n'" and cell.stdout == "", cell.shown
+        cell = nb.ok(where + REDIRECTED, LIMIT)
+        assert cell.value == r"'before\nfrom a command\nafter\n'" and "command" not in cell.stdout, cell.shown
+        assert value % "seen" in nb.ok(where + "!echo seen", LIMIT).stdout  # what is not redirected goes the direct way
+
+
+def test_a_captured_command_can_be_interrupted(nb, tmp_path):
+    begun = tmp_path / "begun"
+    cell = nb.start("%%%%capture cap\n!touch %s; sleep 1000 & wait" % begun)
+    nb.wait(cell, LIMIT, begun.exists)
+    nb.km.interrupt_kernel()
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+
+
+def test_a_command_that_fails_raises_if_the_user_wants_it(nb):
+    assert nb.ok("!exit 3\n_exit_code").value == "3"
+    try:
+        if "True" in nb.ok("hasattr(get_ipython(), 'system_raise_on_error')").value:
+            nb.ok("get_ipython().system_raise_on_error = True")
+            nb.run("!exit 3").assert_error("CalledProcessError")
+    finally:
+        nb.ok("get_ipython().system_raise_on_error = False")

@@ -128,6 +128,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/calls.py \
 	worker/python/cellspan/_worker/broadcast.py \
 	worker/python/cellspan/_worker/check.py \
+	worker/python/cellspan/_worker/commands.py \
 	worker/python/cellspan/_worker/cpp_builds.py \
 	worker/python/cellspan/_worker/debugger.py \
 	worker/python/cellspan/_worker/environment.py \

@@ -1,7 +1,7 @@
 """ipywidgets' Output on a rank. It asks the page to capture what belongs to the running cell, but that cell is all ranks'. So here
 it takes what its own rank prints and shows in its block, and sets its trait `outputs`.
 
-Text that C code or a command writes to descriptor 1 or 2 is not captured."""
+Text that C code or a child process writes to descriptor 1 or 2 is not captured, except that of `!command`."""
 
 from __future__ import annotations
 

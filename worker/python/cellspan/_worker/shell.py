@@ -24,13 +24,13 @@ from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
 from .._jupyter.magics import CELL, HOMES, NO_CLIENTS
 from . import environment, tracebacks
+from .commands import run_command
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
 from .tracebacks import end_at_theirs, left_by_interrupt
 
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
 TEXT_LIMIT = 2.0  # seconds of these for str() of an exception
-INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 
 
 class _Nothing:
@@ -357,8 +357,10 @@ class ZMQInteractiveShell(InteractiveShell):
     # ---- commands --------------------------------------------------------------------------------------------------
 
     def system_piped(self, cmd):
-        """`!cmd`: it writes to descriptors 1 and 2 directly. An interrupt reaches it and all its child processes."""
-        self.user_ns["_exit_code"] = run_command(self.var_expand(cmd, depth=1), self.worker.streams)
+        """`!cmd`. An interrupt reaches it and all its child processes."""
+        code = self.user_ns["_exit_code"] = run_command(self.var_expand(cmd, depth=1), self.worker.streams)
+        if code and getattr(self, "system_raise_on_error", False):
+            raise subprocess.CalledProcessError(code, cmd)
 
     system_raw = system_piped
     system = system_piped
@@ -417,39 +419,6 @@ def _is_inside(frame):
     return name.startswith(("IPython.", "cellspan."))
 
 
-def run_command(command, streams):
-    """Runs a shell command in a process group of its own. Returns its exit code; for a signal, minus its number."""
-    sink = streams.sink() if streams.sinks else None
-    streams.flush()
-    streams.claim()
-    shell = os.environ.get("SHELL") or "/bin/sh"
-    if not os.path.exists(shell):
-        shell = "/bin/sh"
-    group = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
-    if sink is not None:
-        group.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    process = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL, **group)
-    try:
-        if sink is not None:
-            sink.copy(process)
-        return process.wait()
-    except KeyboardInterrupt:
-        _end(process)
-        raise
-
-
-def _end(process):
-    """Interrupts, then kills, all of a command's processes."""
-    for signo, seconds in ((signal.SIGINT, INTERRUPT_WAIT), (signal.SIGTERM, 0.5), (signal.SIGKILL, None)):
-        try:
-            os.killpg(process.pid, signo)
-        except ProcessLookupError:
-            pass
-        try:
-            process.wait(seconds)
-            return
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            continue
 
 
 def shell_config(role):

@@ -8,11 +8,9 @@ next step in Python.
 from __future__ import annotations
 
 import _thread
-import codecs
 import itertools
 import os
 import queue
-import selectors
 import signal
 import sys
 import threading
@@ -32,7 +30,6 @@ FULL = 1 << 16  # bytes of text that wait at most
 PATIENCE = 2.0  # seconds that the reply to a deletion waits for the thread's end
 MAGICS = tuple("%%" + name for name in CELL)
 SOON = 10  # steps of Python, in which an exception that another thread has sent is raised
-LOOK = 0.2  # seconds: how often a wait for a command looks whether there is an interrupt
 
 
 class Subshells:
@@ -362,20 +359,6 @@ class Sink:
                 text = "".join(text for _, text in some).encode("utf-8", "backslashreplace").decode()
                 content = to_json({"name": name, "text": text})
                 self._home.send("PUBLISH", self._number, {"type": "stream", "content": content, "metadata": "{}"})
-
-    def copy(self, process):
-        """Takes what a command writes, until it has closed both pipes."""
-        with selectors.DefaultSelector() as waits:
-            for name in ("stdout", "stderr"):
-                decoder = codecs.getincrementaldecoder("utf-8")("replace")
-                waits.register(getattr(process, name), selectors.EVENT_READ, (name, decoder))
-            while waits.get_map():
-                for key, _ in waits.select(LOOK):
-                    data = os.read(key.fd, FULL)
-                    self.add(key.data[0], key.data[1].decode(data, not data))
-                    if not data:
-                        waits.unregister(key.fileobj)
-                        key.fileobj.close()
 
 
 def failed(error):

@@ -1,0 +1,82 @@
+"""Shell commands of `!cmd`, %pip and the like: what they write goes where print() writes at that moment."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import selectors
+import signal
+import subprocess
+import sys
+
+INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
+LOOK = 0.2  # seconds: how often a wait for a command's text looks whether there is an interrupt
+SIZE = 1 << 16  # bytes that are read at once
+
+
+def run_command(command, streams):
+    """Runs a shell command in a process group of its own. Returns its exit code; for a signal, minus its number.
+
+    Usually the command writes to our descriptors itself. If sys.stdout or sys.stderr is another stream, as in %%capture, or if a
+    subshell's cell runs it, its text is copied to there."""
+    takers = _takers(streams)
+    streams.flush()
+    streams.claim()
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    if not os.path.exists(shell):
+        shell = "/bin/sh"
+    options = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+    options.update({name: subprocess.PIPE for name in takers})
+    process = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL, **options)
+    try:
+        if takers:
+            _copy(process, takers)
+        return process.wait()
+    except BaseException:  # an interrupt, or the other stream takes no text
+        _end(process)
+        raise
+    finally:
+        for name in takers:
+            getattr(process, name).close()
+
+
+def _takers(streams):
+    """{"stdout" or "stderr": the function that takes its text}, for those whose text must be copied."""
+    sink = streams.sink() if streams.sinks else None
+    takers = {}
+    for name, now, own in (("stdout", sys.stdout, streams.out), ("stderr", sys.stderr, streams.err)):
+        if now is not own and now is not None:
+            takers[name] = now.write
+        elif sink is not None:
+            takers[name] = own.write
+    return takers
+
+
+def _copy(process, takers):
+    """Takes what a command writes, until it and its children have closed the pipes."""
+    with selectors.DefaultSelector() as waits:
+        for name, take in takers.items():
+            waits.register(getattr(process, name), selectors.EVENT_READ, (take, codecs.getincrementaldecoder("utf-8")("replace")))
+        while waits.get_map():
+            for key, _ in waits.select(LOOK):
+                take, decoder = key.data
+                data = os.read(key.fd, SIZE)
+                text = decoder.decode(data, not data)
+                if text:
+                    take(text)
+                if not data:
+                    waits.unregister(key.fileobj)
+
+
+def _end(process):
+    """Interrupts, then kills, all of a command's processes."""
+    for signo, seconds in ((signal.SIGINT, INTERRUPT_WAIT), (signal.SIGTERM, 0.5), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, signo)
+        except ProcessLookupError:
+            pass
+        try:
+            process.wait(seconds)
+            return
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            continue
