@@ -110,7 +110,9 @@ dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/comms.py \
 	worker/python/cellspan/_jupyter/history.py \
 	worker/python/cellspan/_jupyter/magics.py \
+	worker/python/cellspan/_jupyter/pagemagics.py \
 	worker/python/cellspan/_jupyter/partmagics.py \
+	worker/python/cellspan/_jupyter/real_ipykernel.py \
 	worker/python/cellspan/_jupyter/requests.py \
 	worker/python/cellspan/_jupyter/fake_ipykernel.py \
 	worker/python/cellspan/_jupyter/fake_zmqshell.py \
@@ -157,6 +159,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/scripts.py \
 	worker/python/cellspan/_worker/seeds.py \
 	worker/python/cellspan/_worker/shell.py \
+	worker/python/cellspan/_worker/startup.py \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/spawned.py \
 	worker/python/cellspan/_worker/stacks.py \

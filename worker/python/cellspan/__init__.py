@@ -36,5 +36,15 @@ def __getattr__(name):
     raise AttributeError(f"module 'cellspan' has no attribute {name!r}")
 
 
+def load_ipython_extension(ipython):
+    """%load_ext cellspan: says whether this kernel has cellspan's magics. They belong to the kernel, so there is nothing to load."""
+    import sys
+
+    if "cellspan._worker.worker" in sys.modules:
+        print("cellspan: the kernel has it already: %%distribute works without %load_ext")
+    else:
+        print("cellspan: its magics need its own kernel: choose the kernel cellspan for this notebook", file=sys.stderr)
+
+
 def __dir__():
     return [*__all__, "__version__"]

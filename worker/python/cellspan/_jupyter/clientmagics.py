@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shlex
+import subprocess
+import sys
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from .._link import CALL_SHOWN
 from . import post_mortem
+from .pagemagics import PageMagics
 
 CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/arguments.h
 DEBUG = (
@@ -23,44 +28,6 @@ class ClientMagics(Magics):
     """See the module."""
 
     @line_magic
-    def clear(self, line):
-        """Clears the output of this cell, and a terminal's screen."""
-        if os.environ.get("TERM"):
-            self.shell.system("clear 2>/dev/null")
-        self.shell.display_pub.clear_output()
-
-    @line_magic
-    def less(self, line):
-        """%less FILE: shows a file in the pager."""
-        path = line.strip().strip("\"'")
-        if not path:
-            raise UsageError("%less FILE: the file's name is missing")
-        try:
-            with open(os.path.expanduser(path), encoding="utf-8", errors="replace") as file:
-                self._page(file.read())
-        except OSError as error:
-            raise UsageError(f"%less {path}: {error.strerror}") from None
-
-    more = line_magic("more")(less)
-
-    @line_magic
-    def man(self, line):
-        """%man PAGE: shows a manual page in the pager."""
-        import shlex
-        import subprocess
-
-        try:
-            done = subprocess.run(["man", *shlex.split(line)], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"%man {line}: {error}") from None
-        if done.returncode:
-            raise UsageError(f"%man {line}: {(done.stderr or done.stdout).strip() or 'it is not there'}")
-        self._page(_without_overstrikes(done.stdout))
-
-    def _page(self, text):
-        self.shell.payload_manager.write_payload({"source": "page", "data": {"text/plain": text}, "start": 0})
-
-    @line_magic
     def connect_info(self, line):
         """%connect_info: how another client can connect to this kernel."""
         path = os.environ.get(CONNECTION, "")
@@ -70,6 +37,15 @@ class ClientMagics(Magics):
         except (OSError, ValueError) as error:
             raise UsageError(f"%connect_info: the connection file {path!r} can't be read: {error}") from None
         print(f"\nThe file is {path}. On this machine, for instance:\n    jupyter console --existing {path}")
+
+    @line_magic
+    def qtconsole(self, line):
+        """%qtconsole [OPTIONS]: opens a Qt console on this kernel, on the machine where the kernel runs."""
+        if importlib.util.find_spec("qtconsole") is None:
+            raise UsageError("%qtconsole: this Python has none (pip install qtconsole); %connect_info says how other clients connect")
+        start = "from qtconsole import qtconsoleapp; qtconsoleapp.main()"
+        command = [sys.executable, "-c", start, "--existing", os.environ.get(CONNECTION, ""), *shlex.split(line)]
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
     @line_magic
     def edit(self, line, last_call=["", ""]):  # noqa: B006 - IPython keeps the last call there
@@ -109,17 +85,11 @@ class ClientMagics(Magics):
         print("The page saves notebooks, as its own settings say: the kernel can't change how often.")
 
 
-def _without_overstrikes(text):
-    """Removes the backspaces with which man writes bold and underlined characters."""
-    import re
-
-    return re.sub(".\b", "", text)
-
-
 def register(home):
     """Registers the magics with home's shell."""
     shell = home.shell
-    shell.register_magics(ClientMagics)
+    shell.register_magics(ClientMagics, PageMagics)
+    shell.magics_manager.register_alias("ed", "edit")
     debug = shell.find_line_magic("debug")
 
     def checked(line, cell=None):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 
 class Session:
     """Sends messages to clients, as jupyter_client's Session does. The kernel signs and numbers them."""
@@ -40,10 +42,43 @@ class Kernel:
     def __init__(self, home):
         self._home = home
         self.implementation = "cellspan"
+        self.eventloop = None  # no window system's
         self.shell = home.shell
         self.comm_manager = home.comms.manager
         self.session = Session(home)
         self.iopub_socket = object()  # an argument for Session.send()
+
+    @property
+    def execution_count(self):
+        return self._home.count
+
+    @property
+    def log(self):
+        from traitlets.log import get_logger
+
+        return get_logger()
+
+    @property
+    def user_ns(self):
+        return self.shell.user_ns
+
+    @property
+    def user_module(self):
+        return self.shell.user_module
+
+    def raw_input(self, prompt=""):
+        """A line that the user types."""
+        return builtins.input(prompt)
+
+    def getpass(self, prompt="", stream=None):
+        """As raw_input(), but the client hides what is typed."""
+        import getpass
+
+        return getpass.getpass(prompt)
+
+    def send_response(self, stream, msg_or_type, content=None, ident=None, buffers=None, track=False, header=None, metadata=None, channel=None):
+        """Publishes a message as output of the running cell."""
+        return self.session.send(stream, msg_or_type, content, buffers=buffers, header=header, metadata=metadata)
 
     @property
     def _parent_header(self):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .._base.imports import when_imported
+
 
 class Comms:
     """The manager for the package `comm`, and the messages about comms. Without the package, every comm is refused.
@@ -28,8 +30,13 @@ class Comms:
                 worker.publish(msg_type, content, metadata, buffers or ())
 
         manager = CommManager()
-        comm.create_comm = lambda *args, **kwargs: Comm(*args, **kwargs)
-        comm.get_comm_manager = lambda: manager
+
+        def ours():
+            comm.create_comm = lambda *args, **kwargs: Comm(*args, **kwargs)
+            comm.get_comm_manager = lambda: manager
+
+        ours()
+        when_imported("ipykernel.ipkernel", ours)  # the import puts ipykernel's own there, which reach no page
         return manager
 
     def handle(self, kind, content, metadata, buffers, header):

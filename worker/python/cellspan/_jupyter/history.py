@@ -6,6 +6,7 @@ The file is opened when something asks for earlier sessions, or after the reply 
 from __future__ import annotations
 
 import atexit
+import fnmatch
 import os
 import threading
 import time
@@ -105,13 +106,32 @@ class History(HistoryManager):
 
     def _run_sql(self, *args, **kwargs):
         self.writeout_cache()
+        if not self.enabled:
+            return iter(())
         with self._writing:
             found = super()._run_sql(*args, **kwargs)
             return iter(list(found))
 
-    def get_tail(self, *args, **kwargs):
+    def get_tail(self, n=10, raw=True, output=False, include_latest=False):
         self.open()
-        return super().get_tail(*args, **kwargs)
+        if self.enabled:
+            return super().get_tail(n, raw=raw, output=output, include_latest=include_latest)
+        lines = self._here(raw, output)
+        return _last(lines if include_latest else lines[:-1], 10 if n is None else n)
+
+    def search(self, pattern="*", raw=True, search_raw=True, output=False, n=None, unique=False):
+        self.open()
+        if self.enabled:
+            return super().search(pattern, raw=raw, search_raw=search_raw, output=output, n=n, unique=unique)
+        texts = self.input_hist_raw if search_raw else self.input_hist_parsed
+        found = [line for line in self._here(raw, output) if fnmatch.fnmatchcase(texts[line[1]], pattern)]
+        if unique:
+            found = list({line[2]: line for line in found}.values())
+        return iter(_last(found, len(found) if n is None else n))
+
+    def _here(self, raw, output):
+        """The lines of this session, for a process that has no file: a rank, or home without a place to write."""
+        return [line for line in super().get_range(0, 1, None, raw=raw, output=output) if self.input_hist_raw[line[1]]]
 
     def get_range(self, *args, **kwargs):
         self.open()
@@ -137,3 +157,7 @@ class History(HistoryManager):
         """In the child of a fork: the file belongs to the parent, so write nothing."""
         self._wanted = self.enabled = False
         self._opened = True
+
+
+def _last(lines, n):
+    return lines[max(0, len(lines) - n) :]

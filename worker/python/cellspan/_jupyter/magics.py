@@ -7,7 +7,10 @@ from .._link import CALL_SHOWN, CALL_VALUE
 LINE = ("distribute", "push", "pull", "ranks")
 CELL = ("distribute",)
 NO_CLIENTS = "a rank has no clients of its own: %%distribute -r 0 runs cells on one rank, %ranks where shows its stack"
-HOMES = (*LINE, "scatter", "gather")  # line magics that only home has
+HOMES = (*LINE, "scatter", "gather", "store")  # line magics that only home has
+PAGE = ("clear", "less", "man", "more")  # line magics of pagemagics.py
+# What a rank could only do for a client: put text into its next cell, open its editor, connect to it.
+NEED_CLIENT = frozenset("load loadpy recall rep edit ed autosave connect_info qtconsole subshell".split())
 
 
 def register(home):

@@ -42,7 +42,8 @@ def tidy():
         pass
     for name in ("PAGER", "GIT_PAGER"):
         env[name] = "cat"
-    env.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    if not env.get("MPLBACKEND"):
+        env["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
 
 
 def raw():

@@ -16,6 +16,7 @@ LARGEST = 1 << 20  # bytes that a FOLLOW can have
 MACHINES_OWN = ("PATH", "LD_LIBRARY_PATH", *torchenv.INTERFACES, *torchenv.JAX_GPUS)
 # Settings about home's process as a program, its history and its start.
 HOMES_OWN = ("Application", "App", "HistoryManager", "HistoryAccessor", "ProfileDir")
+NOT_FOLLOWED = frozenset(("storemagic", "IPython.extensions.storemagic", "cellspan"))  # extensions that are home's alone
 TEXT = "%text"  # marks a setting that is still text and that its trait must parse
 
 
@@ -35,7 +36,7 @@ class Lead:
     def text(self):
         """(FOLLOW's text, lines for the user)."""
         environ, run = environment.raw(), mlflow_run.of_home()
-        seen = environ, run, self._options(), set(self._shell.extension_manager.loaded), dict(self._watch.reloaded), self._watch.autoreload()
+        seen = environ, run, self._options(), self._shell.extension_manager.loaded - NOT_FOLLOWED, dict(self._watch.reloaded), self._watch.autoreload()
         if seen == self._seen:
             return self._text, []
         parts = {

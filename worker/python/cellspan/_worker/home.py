@@ -17,7 +17,7 @@ from .._base import versions
 from .._base.errors import in_words, text_of
 from .._base.imports import when_imported
 from .._capture.reads import refuse_what_is_no_python
-from .._jupyter import fake_ipykernel, fake_zmqshell, requests
+from .._jupyter import fake_ipykernel, fake_zmqshell, real_ipykernel, requests
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
@@ -25,7 +25,8 @@ from . import cpp_builds, environment, idle_questions, spawned
 from .follow import Lead
 from .home_calls import Calls
 from .publish import to_json
-from .shell import ZMQInteractiveShell, run_startup, shell_config
+from .shell import ZMQInteractiveShell
+from .startup import run_startup, shell_config
 from .worker import Cell, Waiting, _current, begin_process, begin_within_limits, loads, parent_of
 
 _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
@@ -62,6 +63,7 @@ class Home(Calls):
         self.comms = Comms(self)
         self.shell.kernel = Kernel(self)
         spawned.watch(self.shell.user_ns)
+        real_ipykernel.watch(self)
         self._gathered = {}  # values of BINDs of one cell, until the last; None: one of them could not be taken
         self._lead = Lead(self.shell)
         self.jedi = Jedi(self.shell)

@@ -42,7 +42,8 @@ from . import (
 from .follow import Follower
 from .publish import to_json
 from .remote import described
-from .shell import RankShell, shell_config
+from .shell import RankShell
+from .startup import shell_config
 from .worker import Cell, Worker, _current, loads
 from .world_env import RankWorld
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import importlib.util
 import os
 import signal
 import subprocess
@@ -17,13 +17,12 @@ from IPython.core.autocall import ZMQExitAutocall
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Bool, Instance, Type, default
-from traitlets.config import Config
 
-from .._base.errors import attempt, text_of
+from .._base.errors import text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
-from .._jupyter.magics import CELL, HOMES, NO_CLIENTS
-from . import environment, tracebacks
+from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, PAGE
+from . import tracebacks
 from .commands import run_command
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
@@ -31,6 +30,7 @@ from .tracebacks import end_at_theirs, left_by_interrupt
 
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
 TEXT_LIMIT = 2.0  # seconds of these for str() of an exception
+WITHOUT_WINDOWS = (None, "inline", "agg", "asyncio", "ipympl", "widget", "webagg", "nbagg", "notebook")  # for %gui and %matplotlib
 
 
 class _Nothing:
@@ -90,7 +90,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def init_hooks(self):
         super().init_hooks()
-        self.set_hook("show_in_pager", page.as_hook(self._page), 99)
+        self.set_hook("show_in_pager", page.as_hook(self.payloadpage_page), 99)
 
     def init_data_pub(self):
         self.data_pub = None
@@ -99,9 +99,18 @@ class ZMQInteractiveShell(InteractiveShell):
         return _Nothing()
 
     def enable_gui(self, gui=None):
-        """Refuses window systems, which would need the main thread; that serves messages. Inline figures work without."""
-        if gui not in (None, "inline", "agg"):
+        """Refuses window systems, which would need the main thread; that serves messages. What runs in asyncio or draws for a page
+        works without."""
+        if gui not in WITHOUT_WINDOWS:
             raise UsageError(f"%gui {gui}: cellspan runs no window system's event loop; use %matplotlib inline")
+
+    def enable_matplotlib(self, gui=None):
+        """As IPython's. The figures of `notebook` need the page of the classic notebook, which draws them by a script."""
+        if gui in ("notebook", "nbagg"):
+            other = "widget" if importlib.util.find_spec("ipympl") else "inline"
+            print(f"cellspan: %matplotlib {gui} is only for the classic notebook's page: %matplotlib {other} is used", file=sys.stderr)
+            gui = other
+        return super().enable_matplotlib(gui)
 
     # ---- text transformed to Python --------------------------------------------------------------------------------
 
@@ -115,6 +124,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def transform_cell(self, raw_cell):
         """As IPython's, but skips the analysis if the cell is certainly plain Python."""
+        __tracebackhide__ = True
         if not self._plain_python(raw_cell):
             return super().transform_cell(raw_cell)
         return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
@@ -150,16 +160,13 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def run_line_magic(self, magic_name, line, _stack_depth=1):
         """As IPython's. For a cell magic in the middle of a cell, which IPython takes as a line magic, and for home's magics on a rank,
-        raises an error that says where to put it. ipyparallel's notebooks go on after %qtconsole and %connect_info on ranks."""
+        raises an error that says where to put it. A rank goes on after those that are for a client."""
         __tracebackhide__ = True
         name = magic_name[1:]
         if magic_name[:1] == "%" and name in CELL:
             raise UsageError(f"%%{name} must be the first line of a cell: move it, and the code that it runs, to a new cell")
         if magic_name in HOMES and self.find_line_magic(magic_name) is None:
             raise UsageError(f"%{magic_name} is for the notebook's own cells: ranks run this one")
-        if magic_name in ("qtconsole", "connect_info") and self.find_line_magic(magic_name) is None:
-            print(f"cellspan: %{magic_name}: {NO_CLIENTS}", file=sys.stderr)
-            return None
         return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
 
     # ---- errors ----------------------------------------------------------------------------------------------------
@@ -342,7 +349,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     # ---- payloads --------------------------------------------------------------------------------------------------
 
-    def _page(self, strg, start=0, screen_lines=0, pager_cmd=None):
+    def payloadpage_page(self, strg, start=0, screen_lines=0, pager_cmd=None):
         data = strg if isinstance(strg, dict) else {"text/plain": strg}
         self.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
 
@@ -398,12 +405,34 @@ class RankShell(ZMQInteractiveShell):
 
     def transform_cell(self, raw_cell):
         """The kernel replaces its magics by empty lines; a cell magic after them must be the first line."""
+        __tracebackhide__ = True
         body = raw_cell.lstrip("\n")
         return super().transform_cell(body if body.startswith("%%") else raw_cell)
 
-    def _page(self, strg, start=0, screen_lines=0, pager_cmd=None):
+    def payloadpage_page(self, strg, start=0, screen_lines=0, pager_cmd=None):
         """What `len?` shows is printed: a client has one pager, and each rank may show something."""
         print(strg.get("text/plain", "") if isinstance(strg, dict) else strg)
+
+    def run_line_magic(self, magic_name, line, _stack_depth=1):
+        """As IPython's. For those that need a client of the process's own, prints one line. Those that show a file are registered when
+        one is first used."""
+        __tracebackhide__ = True
+        found = self.find_line_magic(magic_name) if magic_name in NEED_CLIENT or magic_name in PAGE else None
+        if magic_name in NEED_CLIENT and (found is None or found.__module__.startswith("IPython.")):
+            return self._say_no_client(f"%{magic_name}")
+        if magic_name in PAGE and found is None:
+            from .._jupyter.pagemagics import PageMagics
+
+            self.register_magics(PageMagics)
+        return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
+
+    def set_next_input(self, text, replace=False):
+        """Ranks have no next cell."""
+        self._say_no_client("set_next_input()")
+
+    @staticmethod
+    def _say_no_client(what):
+        print(f"cellspan: {what} does nothing here: {NO_CLIENTS}", file=sys.stderr)
 
     def show_usage_error(self, exc):
         """Makes it the cell's error, shown once, instead of text that each rank prints."""
@@ -412,109 +441,11 @@ class RankShell(ZMQInteractiveShell):
 
 def _is_inside(frame):
     """Is it code of IPython's or ours, rather than a cell's or a library's? For formatters: if one representation of a value fails,
-    IPython continues with the others and so does the cell; but without its text there is nothing to show."""
+    IPython continues with the others and so does the cell; but without its text there is nothing to show. If a callback of an event
+    fails, such as post_run_cell, the cell continues, too."""
     name = frame.f_globals.get("__name__", "")
+    if name == "IPython.core.events":
+        return False
     if name == "IPython.core.formatters":
         return getattr(frame.f_locals.get("self"), "format_type", "") == "text/plain"
     return name.startswith(("IPython.", "cellspan."))
-
-
-
-
-def shell_config(role):
-    """The user's settings for IPython kernels: ipython_config.py and ipython_kernel_config.py, if they exist. Ranks
-    get home's settings; see follow.py."""
-    config = Config()
-    config.InteractiveShell.colors = "neutral" if _modern() else "Neutral"
-    if role != "home":
-        return config
-    config.IPKernelApp.cellspan = True  # tqdm and others look for the section's name
-    directory = profile_directory()
-    for name in ("ipython_config.py", "ipython_kernel_config.py"):
-        if os.path.isfile(os.path.join(directory, name)):
-            config.merge(_load(name, directory))
-    _add_traits(config, environment.traits)
-    return config
-
-
-def _add_traits(config, given):
-    """Adds the settings of the kernel's command line, which override the files: `--Class.trait=value`, or the value as the next
-    argument. A trait that is given several times is a list."""
-    from traitlets.config.loader import DeferredConfigList, DeferredConfigString
-
-    rest, values = list(given), {}
-    while rest:
-        name, equals, value = rest.pop(0)[2:].partition("=")
-        if not equals:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "True"
-        values.setdefault(name, []).append(value)
-    for name, texts in values.items():
-        *sections, trait = name.split(".")
-        if not all(part.isidentifier() for part in (*sections, trait)):
-            print(f"--{name}: no setting of IPython's, ignored; --Class.trait=value is one", file=sys.stderr)
-            continue
-        there = config
-        for section in sections:
-            there = there[section]
-        there[trait] = DeferredConfigString(texts[0]) if len(texts) == 1 else DeferredConfigList(texts)
-
-
-def profile_directory():
-    """The folder of IPython's default profile."""
-    base = os.environ.get("IPYTHONDIR") or os.path.join(os.path.expanduser("~"), ".ipython")
-    return os.path.join(base, "profile_default")
-
-
-def _modern():
-    from IPython.core import release
-
-    return release.version_info[0] >= 9
-
-
-def _load(name, directory):
-    from traitlets.config.loader import PyFileConfigLoader
-
-    return attempt(os.path.join(directory, name), PyFileConfigLoader(name, path=directory).load_config) or Config()
-
-
-def run_startup(shell):
-    """Runs the start-up of the profile, in IPython's order: extensions, the files of its startup folder, exec_lines,
-    exec_files."""
-    for extension in _startup_list(shell, "extensions"):
-        attempt(f"%load_ext {extension}", shell.extension_manager.load_extension, extension)
-    folder = os.path.join(profile_directory(), "startup")
-    files = [os.environ.get("PYTHONSTARTUP", "")]
-    if os.path.isdir(folder):
-        files += sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith((".py", ".ipy")))
-    for path in files:
-        if path and os.path.isfile(path):
-            _run_file(shell, path)
-    for line in _startup_list(shell, "exec_lines"):
-        attempt(line, lambda text=line: shell.run_cell(text, store_history=False))
-    for name in _startup_list(shell, "exec_files"):
-        path = os.path.expanduser(str(name))
-        places = (path, os.path.join(os.path.dirname(profile_directory()), path))  # the same places as in IPython
-        found = next((place for place in places if os.path.isfile(place)), None)
-        if found:
-            _run_file(shell, found)
-        else:
-            print(f"exec_files: there is no {' or '.join(places)}", file=sys.stderr)
-
-
-def _run_file(shell, path):
-    if path.endswith((".ipy", ".ipynb")):
-        attempt(path, shell.safe_execfile_ipy, path)
-    else:
-        attempt(path, shell.safe_execfile, path, shell.user_ns)
-
-
-def _startup_list(shell, name):
-    """A list setting of the application. On the command line it is the text of a Python list, or a single line."""
-    value = {**shell.config.get("InteractiveShellApp", {}), **shell.config.get("IPKernelApp", {})}.get(name, [])
-    if not isinstance(value, str):
-        return attempt(f"c.InteractiveShellApp.{name} is a list", list, value) or []
-    try:
-        listed = ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        listed = None
-    return list(listed) if isinstance(listed, (list, tuple)) else [str(value)]

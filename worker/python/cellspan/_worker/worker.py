@@ -446,6 +446,7 @@ class Worker:
         return False
 
     def _prepare(self, cell):
+        __tracebackhide__ = True
         shell, failed = self.shell, None
         try:
             transformed = shell.transform_cell(cell.code)
@@ -518,6 +519,7 @@ class Worker:
 
     def _after(self, cell):
         """Triggers IPython's events at a cell's end; one of their handlers shows figures."""
+        __tracebackhide__ = True
         if cell.debugged:  # stepping ends with the user's code
             sys.modules["cellspan._worker.debugger"].cell_ends()
         events = self.shell.events

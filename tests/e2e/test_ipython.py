@@ -1,0 +1,127 @@
+"""What users of IPython and ipykernel expect of a cell: extensions, events, magics for clients, and settings of a start."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+from client import by_rank
+
+LIMIT = 90  # seconds, far off
+BOOM = "def boom(*args):\n    raise ValueError('boom')\n"
+NO_CLIENT = "a rank has no clients of its own"
+
+
+def test_stored_variables_are_there_for_another_kernel(fresh):
+    fresh().ok("kept_for_later = [1, 2]\n%store kept_for_later")
+    other = fresh()
+    assert other.ok("%store -r kept_for_later\nkept_for_later").value == "[1, 2]"
+    cell = other.run("%%distribute -n 2\n%store kept_for_later", LIMIT).assert_error("UsageError")
+    assert "for the notebook's own cells" in cell.shown
+
+
+@pytest.mark.parametrize("event", ["pre_execute", "pre_run_cell", "post_execute", "post_run_cell"])
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+def test_a_callback_that_raises_is_shown_and_the_cell_goes_on(nb, where, event):
+    nb.run(where + BOOM + "get_ipython().events.register(%r, boom)" % event, LIMIT).assert_ok()
+    try:
+        cell = nb.run(where + "after = 6 * 7\nprint('printed')", LIMIT).assert_ok()
+        assert "ValueError: boom" in cell.shown and "printed" in cell.stdout, cell.shown
+        nb.run(where + "1 / 0", LIMIT).assert_error("ZeroDivisionError")
+    finally:
+        nb.ok(where + "get_ipython().events.unregister(%r, boom)\nassert after == 42" % event, LIMIT)
+
+
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+def test_a_transformer_that_raises_fails_the_cell_at_the_users_line(nb, where):
+    nb.ok(where + "def once(lines):\n    get_ipython().input_transformers_cleanup.remove(once)\n    raise ValueError('once')\n"
+          "get_ipython().input_transformers_cleanup.append(once)", LIMIT)
+    cell = nb.run(where + "5", LIMIT).assert_error("ValueError")
+    assert "raise ValueError('once')" in cell.traceback and "shell.py" not in cell.traceback, cell.traceback
+    nb.ok(where + "5", LIMIT)
+
+
+@pytest.mark.parametrize("magic", ["%load {0}", "%recall 1", "%edit {0}", "get_ipython().set_next_input('x')", "%autosave 5", "%qtconsole"])
+def test_what_needs_a_client_says_so_on_ranks(nb, magic, tmp_path):
+    path = tmp_path / "file.py"
+    path.write_text("1\n")
+    cell = nb.ok("%%distribute -n 2\n" + magic.format(path) + "\nprint('on')", LIMIT)
+    assert NO_CLIENT in cell.stderr and "on" in cell.stdout, cell.shown
+
+
+def test_files_and_history_are_printed_on_ranks(nb, tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("its text\n")
+    for magic in ("%less", "%more"):
+        assert "its text" in nb.ok("%%%%distribute -n 2\n%s %s" % (magic, path), LIMIT).stdout
+    nb.ok("%%distribute -n 2 -r 0-1\nlooked_for = 1", LIMIT)
+    for line in ("%history -l 2", "%history -g looked_for", "%history"):
+        cell = nb.ok("%%distribute -n 2\n" + line, LIMIT)
+        assert all("looked_for = 1" in "\n".join(lines) for lines in by_rank(cell.stdout).values()), cell.shown
+
+
+def test_loops_without_windows_are_accepted(nb):
+    for where in ("", "%%distribute -n 2\n"):
+        for line in ("%gui asyncio", "%gui"):
+            cell = nb.run(where + line, LIMIT).assert_ok()
+            assert cell.shown == "", cell.shown
+        assert "no window system" in nb.run(where + "%gui tk", LIMIT).shown
+
+
+def test_figures_of_the_classic_notebook_become_others_with_a_line(nb):
+    pytest.importorskip("matplotlib")
+    cell = nb.ok("%matplotlib notebook", LIMIT)
+    assert "only for the classic notebook's page" in cell.stderr, cell.shown
+    nb.ok("%matplotlib inline", LIMIT)
+
+
+def test_the_real_ipykernel_finds_this_kernel_and_comms_still_reach_the_page(fresh):
+    pytest.importorskip("ipykernel")
+    nb = fresh()
+    path = nb.km.connection_file
+    assert nb.ok("import ipykernel\nipykernel.get_connection_file()", LIMIT).value == repr(path)
+    assert nb.ok("import json\njson.loads(ipykernel.get_connection_info())['key']", LIMIT).value == repr(nb.km.get_connection_info()["key"].decode())
+    assert nb.ok("get_ipython().config['IPKernelApp']['connection_file']").value == repr(path)
+    assert nb.ok("import comm\nx = comm.create_comm(target_name='t')").of("comm_open")
+
+
+def test_the_kernels_object_has_what_libraries_ask_for(nb):
+    assert nb.ok("kernel = get_ipython().kernel\n(kernel.execution_count, kernel.user_ns is globals())").value.endswith(", True)")
+    cell = nb.ok("kernel.send_response(kernel.iopub_socket, 'stream', {'name': 'stdout', 'text': 'sent'})\nkernel.log.debug('')")
+    assert "sent" in cell.stdout
+    cell = nb.run("kernel.raw_input('? ')", answer="typed").assert_ok()
+    assert cell.value == "'typed'"
+
+
+def test_load_ext_says_that_the_kernel_has_it_already(nb):
+    for where in ("", "%%distribute -n 2\n"):
+        assert "the kernel has it already" in nb.ok(where + "%load_ext cellspan", LIMIT).stdout
+    assert "already" not in nb.ok("%%distribute -n 2\nprint(1)", LIMIT).stdout  # ranks don't load it because home has
+
+
+def test_a_qt_console_is_started_on_this_kernel(fresh, tmp_path):
+    (tmp_path / "qtconsole").mkdir()
+    (tmp_path / "qtconsole" / "__init__.py").write_text("")
+    (tmp_path / "qtconsole" / "qtconsoleapp.py").write_text("def main():\n    import json, sys\n    open(%r, 'w').write(json.dumps(sys.argv[1:]))\n" % str(tmp_path / "args"))
+    nb = fresh(env={"PYTHONPATH": str(tmp_path)})
+    nb.ok("%qtconsole --style monokai")
+    args = nb.until(lambda: (tmp_path / "args").exists() and (tmp_path / "args").read_text(), LIMIT)
+    assert json.loads(args) == ["--existing", nb.km.connection_file, "--style", "monokai"]
+
+
+def test_a_start_heeds_the_settings_of_the_application(fresh, tmp_path):
+    profile = tmp_path / "profile_default"
+    (profile / "startup").mkdir(parents=True)
+    (profile / "startup" / "first.py").write_text("of_startup = 1\n")
+    (tmp_path / "typed.py").write_text("typed = 1\n")
+    (profile / "ipython_kernel_config.py").write_text(
+        "c = get_config()\nc.IPKernelApp.matplotlib = 'agg'\nc.InteractiveShellApp.extra_extensions = ['autoreload']\n"
+        "c.InteractiveShellApp.exec_PYTHONSTARTUP = False\n")
+    nb = fresh(env={"IPYTHONDIR": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "typed.py")})
+    assert nb.ok("'autoreload' in str(get_ipython().extension_manager.loaded), 'typed' in globals(), of_startup").value == "(True, False, 1)"
+    nb.ok("mine = 1")
+    assert nb.ok("%who_ls").value == "['mine']"
+    if importlib.util.find_spec("matplotlib"):
+        assert nb.ok("import matplotlib\nmatplotlib.get_backend()").value == "'agg'"
+    assert nb.ok("%%distribute -n 1 --gather\nof_startup", LIMIT).value == "[1]"  # what a start-up file bound is sent as any name
