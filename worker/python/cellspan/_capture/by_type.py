@@ -6,9 +6,10 @@ nothing. Subclasses are treated as their base is.
 
 from __future__ import annotations
 
-from . import caches, worlds
+from . import caches, tensors, worlds
 
-RULES = {**caches.RULES, **worlds.RULES}  # {(module, qualified name): a function that reduces an object, or returns NotImplemented}
+# {(module, qualified name): a function that reduces an object, or returns NotImplemented}
+RULES = {**caches.RULES, **worlds.RULES, ("torch", "Tensor"): tensors.reduce_subclass}
 
 
 def rule_of(kind):

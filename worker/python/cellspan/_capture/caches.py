@@ -30,7 +30,21 @@ def _reduce_extension_array(array):
     return (make, args, (*state, {}) if isinstance(state, tuple) and len(state) == 2 else state, *more)
 
 
+def _reduce_coo(matrix):
+    """The mark says that the entries are in order, which any of scipy's functions may find out: without it they sort them again."""
+    make, args, state, *more = matrix.__reduce_ex__(5)
+    return (make, args, {**state, "has_canonical_format": False} if isinstance(state, dict) else state, *more)
+
+
+GRAPH = ("adj", "succ", "pred", "nodes", "edges", "out_edges", "in_edges", "degree", "in_degree", "out_degree", "__networkx_cache__")
+
 RULES = {
+    ("scipy.sparse._compressed", "_cs_matrix"): without("_has_canonical_format", "_has_sorted_indices"),
+    ("scipy.sparse._coo", "_coo_base"): _reduce_coo,
+    ("pandas.core.base", "SelectionMixin"): without("_cache"),  # groupby, rolling, resample
+    ("pandas.core.groupby.ops", "BaseGrouper"): without("_cache"),
+    ("pandas.core.groupby.grouper", "Grouping"): without("_cache"),
+    ("networkx.classes.graph", "Graph"): without(*GRAPH),
     ("pandas.core.arrays.base", "ExtensionArray"): _reduce_extension_array,
     ("pandas.api.extensions", "ExtensionArray"): _reduce_extension_array,  # its name since pandas 3
 }

@@ -241,7 +241,9 @@ class Pickler(cloudpickle.Pickler, Found):
 
     def _reduce_tensor(self, tensor):
         reduced = tensors.reduce_tensor(tensor, self.storages)
-        if reduced is not NotImplemented and reduced[1][0] is not None:
+        if reduced is NotImplemented:
+            return tensors.reduce_odd(tensor)
+        if reduced[1][0] is not None:
             self.arrays.add(self.storages.items[reduced[1][0]].key)
         return reduced
 

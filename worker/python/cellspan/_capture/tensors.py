@@ -171,6 +171,89 @@ def reduce_tensor(tensor, storages):
     )
 
 
+def reduce_odd(tensor):
+    """The reduction of a tensor that reduce_tensor() does not do, by a plain one on the same storage; or NotImplemented. torch's own
+    would put the bytes into the pickle, with numbers that are other ones each time."""
+    torch = sys.modules["torch"]
+    state = dict(getattr(tensor, "__dict__", None) or {}) or None
+    try:
+        if tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
+            return NotImplemented
+        if tensor.is_quantized:
+            return _reduce_quantized(torch, tensor, state)
+        conjugated, negative = tensor.is_conj(), tensor.is_neg()
+        if not (conjugated or negative):
+            return NotImplemented
+        plain = tensor.detach()
+        plain = plain.conj() if conjugated else plain
+        plain = plain._neg_view() if negative else plain
+    except (RuntimeError, NotImplementedError):
+        return NotImplemented
+    return rebuild_flagged, (plain, conjugated, negative, tensor.requires_grad, state)
+
+
+def _reduce_quantized(torch, tensor, state):
+    whole = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}.get(tensor.dtype)
+    scheme = tensor.qscheme()
+    if whole is None or scheme not in (torch.per_tensor_affine, torch.per_channel_affine, torch.per_channel_affine_float_qparams):
+        return NotImplemented
+    plain = torch.empty(0, dtype=whole, device=tensor.device)
+    plain.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+    if scheme == torch.per_tensor_affine:
+        how = (tensor.q_scale(), tensor.q_zero_point())
+    else:
+        how = (tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points(), tensor.q_per_channel_axis())
+    return rebuild_quantized, (plain, tensor.dtype, how, state)
+
+
+def reduce_subclass(tensor):
+    """The reduction of an object of a subclass of Tensor that only adds methods and attributes; or NotImplemented."""
+    torch = sys.modules["torch"]
+    kind, base = type(tensor), torch.Tensor
+    if any(getattr(kind, name) is not getattr(base, name) for name in ("__reduce_ex__", "__torch_dispatch__")) or hasattr(kind, "__tensor_flatten__"):
+        return NotImplemented
+    if any("__slots__" in cls.__dict__ for cls in kind.__mro__ if cls is not object) or "__getstate__" in kind.__dict__:
+        return NotImplemented
+    with torch._C.DisableTorchFunctionSubclass():
+        plain = tensor.detach().as_subclass(base)
+        if plain.layout is not torch.strided or plain.device.type == "meta":
+            return NotImplemented
+        return rebuild_subclass, (kind, plain, tensor.requires_grad), dict(tensor.__dict__) or None, None, None, set_attributes
+
+
+def rebuild_flagged(plain, conjugated, negative, requires_grad, state):
+    """A tensor that is read as the conjugate or the negative of what is in its storage."""
+    tensor = plain._neg_view() if negative else plain
+    tensor = tensor.conj() if conjugated else tensor
+    if state:
+        tensor.__dict__.update(state)
+    return tensor.requires_grad_(True) if requires_grad else tensor
+
+
+def rebuild_quantized(plain, dtype, how, state):
+    """A quantized tensor over the storage of these whole numbers."""
+    torch = importlib.import_module("torch")
+    if len(how) == 2:
+        tensor = torch._empty_affine_quantized([0], scale=how[0], zero_point=how[1], dtype=dtype, device=plain.device)
+        tensor.set_(plain.untyped_storage(), plain.storage_offset(), plain.size(), plain.stride())
+    else:  # torch can't put it over a storage
+        tensor = torch._make_per_channel_quantized_tensor(plain, *how)
+    if state:
+        tensor.__dict__.update(state)
+    return tensor
+
+
+def rebuild_subclass(kind, plain, requires_grad):
+    """A tensor of a subclass, still without its attributes."""
+    tensor = plain.as_subclass(kind)
+    return tensor.requires_grad_(True) if requires_grad else tensor
+
+
+def set_attributes(tensor, attributes):
+    """A step of its own, since the attributes may hold the tensor."""
+    tensor.__dict__.update(attributes)
+
+
 def rebuild_tensor(number, dtype, first, size, stride, requires_grad, state):
     """Rebuilds the tensor on the storage with this number in the bundle that is being loaded: on the CPU, unless the storage has
     already been put on a GPU."""

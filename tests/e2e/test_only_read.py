@@ -1,0 +1,57 @@
+"""What ranks only read is not changed by them, also where reading fills a cache, or where a pickle of the same value differs. A real change
+beside the cache is one."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+MAKES = """
+import networkx, numpy, pandas, scipy.sparse, torch, warnings
+warnings.simplefilter("ignore")
+class Tagged(torch.Tensor):
+    pass
+def table():
+    return pandas.DataFrame({"a": [1, 1, 2], "b": [1.0, 2.0, 3.0]})
+csr = scipy.sparse.csr_array([[1.0, 0.0], [2.0, 3.0]])
+coo = scipy.sparse.coo_array(([1.0, 2.0], ([0, 1], [1, 0])))
+groups = table().groupby("a")
+rolling = table().b.rolling(2)
+masked = pandas.array([1, None, 3], dtype="Int64")
+graph = networkx.path_graph(3)
+conj = torch.tensor([1 + 1j]).conj()
+whole = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 0.5, 0, torch.qint8)
+tagged = torch.zeros(2).as_subclass(Tagged)
+tagged.note = ["new"]
+"""
+# name: (how ranks read it, how home changes it, how a rank does, what a rank reads then, and what that is after home's change)
+VALUES = {
+    "csr": ("csr.sum(), csr.has_sorted_indices", "csr.data[0] += 4", "csr.data[1] += 1", "float(csr.sum())", 10),
+    "coo": ("coo.sum()", "coo.data[0] += 4", "coo.data[1] += 1", "float(coo.sum())", 7),
+    "groups": ("groups.b.sum(), groups.mean(), list(groups), groups.ngroups", "groups.obj.loc[0, 'b'] = 5.0", "groups.obj.loc[0, 'b'] = 6.0",
+               "groups.b.sum().tolist()", [7, 3]),
+    "rolling": ("rolling.sum()", "rolling.window = 3", "rolling.window = 1", "rolling.window", 3),
+    "masked": ("masked.sum(), masked.isna()", "masked[0] = 5", "masked[0] = 6", "int(masked.sum())", 8),
+    "graph": ("graph.nodes, graph.edges, graph.degree, graph.adj", "graph.add_edge(7, 8)", "graph.add_edge(8, 9)", "len(graph.nodes)", 5),
+    "conj": ("conj.sum()", "conj[0] = 2 - 3j", "conj[0] = 5j", "(conj[0].item().imag, conj.is_conj())", (-3, True)),
+    "whole": ("whole.dequantize()", "whole[0] = 1.5", "whole[0] = 0.5", "whole.dequantize().tolist()", [1.5, 2]),
+    "tagged": ("tagged.sum()", "tagged.note.append(1)", "tagged.note.append(2)", "(tagged.note, type(tagged).__name__)", (["new", 1], "Tagged")),
+}
+
+
+@pytest.mark.limit(400)
+def test_reading_is_no_change_and_a_change_beside_a_cache_is_one(nb):
+    pytest.importorskip("torch")
+    nb.ok("%ranks stop")
+    nb.ok(MAKES, limit=120)
+    reads, at_home, there, shown, wanted = zip(*VALUES.values())
+    nb.ok("%%distribute -n 2\n" + "\n".join(reads), limit=120)
+    nb.ok("\n".join(at_home))
+    seen = nb.ok("%%distribute -n 2 --gather\n[" + ", ".join(map(str, shown)) + "]", limit=60).value
+    assert ast.literal_eval(seen) == [list(wanted)] * 2
+    nb.ok("%%distribute -n 2 -r 1\n" + "\n".join(reads + there))
+    nb.ok("\n".join(reads + there) + "\ngraph.add_edge(9, 10)")
+    for name in VALUES:
+        told = nb.run("%%%%distribute -n 2\n%s" % name, limit=60).assert_error("VariableConflict").error["evalue"]
+        assert told.startswith(name + " was changed in place at home and by rank"), told
