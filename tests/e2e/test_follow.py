@@ -212,6 +212,19 @@ def test_ranks_follow_homes_autoreload(fresh, module, tmp_path):
     assert nb.ok("%%distribute\nanswer()").value == "55555"
 
 
+def test_ranks_own_autoreload_needs_no_line_about_homes(fresh, module, tmp_path):
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("%%distribute -n 2\n%load_ext autoreload\n%autoreload 2\nimport mine")
+    for answer in (22, 333):
+        module.write(f"def answer():\n    return {answer}\n")
+        cell = nb.ok("%%distribute --gather\nmine.answer()")
+        assert cell.value == f"[{answer}, {answer}]" and cell.stderr == "", cell.shown
+    nb.ok("%%distribute -r 1\n%aimport -mine")
+    module.write("def answer():\n    return 4444\n")
+    cell = nb.ok("%%distribute --gather\nmine.answer()")
+    assert cell.value == "[4444, 333]" and newer(cell) == {1: 1}, "rank 1's leaves it out"
+
+
 # ---- IPython's options and extensions ------------------------------------------------------------------------------------
 
 EXTENSION = """

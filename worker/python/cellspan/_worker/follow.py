@@ -138,7 +138,7 @@ class Follower:
         if self._autoreload is not None:
             lines += reloads.imported.look(self._autoreload, self._shell)
         else:
-            lines += reloads.imported.unsaid()
+            lines += reloads.imported.unsaid(self._shell)
         for line in lines:
             print(f"cellspan: {line}", file=sys.stderr)
 

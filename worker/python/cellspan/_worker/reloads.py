@@ -37,16 +37,26 @@ class Watch:
         importlib.reload = reload
 
     def autoreload(self):
-        """None: it is off. Else which modules it must check, for `Imported.look`."""
-        magics = self._shell.magics_manager.registry.get("AutoreloadMagics")
-        reloader = getattr(magics, "_reloader", None)
-        if reloader is None or not reloader.enabled:
-            return None
-        return {
-            "only": None if reloader.check_all else sorted(reloader.modules),
-            "skip": sorted(reloader.skip_modules),
-            "objects": bool(getattr(reloader, "autoload_obj", False)),
-        }
+        """Which modules home's `%autoreload` must check; None: it is off."""
+        return autoreload_of(self._shell)
+
+
+def autoreload_of(shell):
+    """None: this shell's `%autoreload` is off. Else which modules it must check, for `Imported.look`."""
+    magics = shell.magics_manager.registry.get("AutoreloadMagics")
+    reloader = getattr(magics, "_reloader", None)
+    if reloader is None or not reloader.enabled:
+        return None
+    return {
+        "only": None if reloader.check_all else sorted(reloader.modules),
+        "skip": sorted(reloader.skip_modules),
+        "objects": bool(getattr(reloader, "autoload_obj", False)),
+    }
+
+
+def _checks(how, name):
+    """how: of autoreload_of(). Does it check this module?"""
+    return (how["only"] is None or name in how["only"]) and name not in how["skip"]
 
 
 # ---- on a rank -------------------------------------------------------------------------------------------------------
@@ -96,7 +106,7 @@ class Imported:
         """Does what `%autoreload` does before a cell. Returns lines for the user about failures."""
         told = []
         for name in self.newer():
-            if (how["only"] is not None and name not in how["only"]) or name in how["skip"]:
+            if not _checks(how, name):
                 continue
             spec, path, _ = self._own[name]
             self._own[name] = spec, path, _time_of(path)  # so that it is tried only once, even if it fails
@@ -116,10 +126,13 @@ class Imported:
         else:
             superreload(module, _reload, self._old_objects, shell)
 
-    def unsaid(self):
-        """A line for each module whose file has changed since it was imported, once for each change."""
-        lines = []
+    def unsaid(self, shell):
+        """A line for each module whose file has changed since it was imported, once for each change. None for those that this rank's own
+        `%autoreload` loads again, as the cell begins."""
+        lines, own = [], autoreload_of(shell)
         for name in self.newer():
+            if own is not None and _checks(own, name):
+                continue
             path = self._own[name][1]
             time = _time_of(path)
             if self._told.get(name) != time:
