@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from processes import wait_until
 
@@ -240,3 +242,20 @@ def test_while_ranks_end_so_that_they_are_restarted(fresh, tmp_path):
     told = cells[-1].assert_error("KeyboardInterrupt").error["evalue"]
     assert "started by the next cell" in told, told
     assert nb.ok("%%distribute -n 2\n'kept' in globals()", limit=LIMIT).value == "False"
+
+
+@pytest.mark.soak
+@pytest.mark.limit(3000)
+def test_an_interrupt_at_any_moment_of_a_fresh_homes_first_cell(fresh):
+    """Home imports much in its first cell, and the interrupt may come in any line of it."""
+    moments = random.Random(1)
+    for k in range(100):
+        nb = fresh()
+        cell = nb.start("import asyncio\nawait asyncio.sleep(600)")
+        after = 2 * moments.random()
+        nb.until(lambda: cell.ended, after)
+        nb.km.interrupt_kernel()
+        nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+        assert len(cell.of("error")) == 1, "kernel %d, after %.3f s: %s" % (k, after, cell.shown)
+        assert nb.ok("1 + 1").value == "2"
+        nb.close()

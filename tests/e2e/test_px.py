@@ -1,5 +1,4 @@
 """cellspan.px: ipyparallel's magics and views, and a notebook of the shape of its examples."""
-
 from __future__ import annotations
 
 import nbclient

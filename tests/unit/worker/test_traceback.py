@@ -1,6 +1,8 @@
 """Which part of a traceback is from the user's code."""
 
+import asyncio
 import os
+import signal
 import sys
 import types
 
@@ -123,3 +125,25 @@ def test_an_interrupt_before_the_cell_had_begun_has_no_traceback(idle, depth):
 def test_an_interrupt_of_the_users_code_is_shown_from_there_on(idle, depth):
     interrupt(idle, *[OURS] * depth, THEIRS, OURS)
     assert idle.shell.shown == [(KeyboardInterrupt, [THEIRS, OURS])]
+
+
+def test_an_interrupt_before_the_first_step_of_a_cell_that_awaits_ends_it(idle, monkeypatch):
+    loop, ran, over = asyncio.new_event_loop(), [], []
+    monkeypatch.setattr(idle, "_after", lambda cell: None)
+    monkeypatch.setattr(idle, "_finish", lambda cell, done: done(cell))
+    idle.loop = types.SimpleNamespace(need=lambda: loop, later=lambda: None)
+    idle.awaits = lambda cell: os.kill(os.getpid(), signal.SIGINT)
+
+    async def code():
+        ran.append(1)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        idle._start_task(idle.cell, code(), over.append)
+        os.kill(os.getpid(), signal.SIGINT)
+        loop.run_until_complete(idle.cell.task)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        loop.close()
+    assert over == [idle.cell] and ran == [] and idle.cell.interrupted
+    assert idle.cell.error == {"ename": "KeyboardInterrupt", "evalue": "", "traceback": ["KeyboardInterrupt"]}

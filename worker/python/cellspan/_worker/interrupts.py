@@ -27,14 +27,17 @@ def take_back():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def aim(loop, task, cell):
-    """From now on SIGINT is for this task: KeyboardInterrupt while it computes, a cancellation while it waits."""
+def aim(loop, cell):
+    """From now on SIGINT is for the task of this cell: KeyboardInterrupt while it computes, a cancellation while it waits. Before its
+    first step it is only noted: a task that is cancelled then never runs, so nobody would answer the cell."""
     global _aimed
     import asyncio
 
     def handler(signo, frame):
         cell.interrupted = True
-        served = _served(frame)
+        if not cell.began:
+            return
+        task, served = cell.task, _served(frame)
         if asyncio.current_task(loop) is task or served == MESSAGE:
             raise KeyboardInterrupt
         loop.call_soon_threadsafe(task.cancel)

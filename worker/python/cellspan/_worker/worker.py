@@ -60,6 +60,8 @@ class Cell:
         self.before = None  # a function that is called first; its exception is the cell's error
         self.instead = None  # a function that is called in place of the code; its exception is the cell's error
         self.interrupted = False
+        self.task = None  # of a cell that awaits
+        self.began = False  # has it made a step?
         self.debugged = False  # a debugger may be attached
 
 
@@ -483,8 +485,8 @@ class Worker:
     def _start_task(self, cell, coroutine, done):
         """Starts a cell with await: while it waits, other messages are served, but no executions."""
         loop = self.loop.need()
-        task = cell.task = loop.create_task(self._await(cell, coroutine, done))
-        interrupts.aim(loop, task, cell)
+        interrupts.aim(loop, cell)  # first: an interrupt that ends this function would leave the task running
+        cell.task = loop.create_task(self._await(cell, coroutine, done))
         self.running = cell
         self.awaits(cell)
 
@@ -495,6 +497,10 @@ class Worker:
         import asyncio
 
         try:
+            cell.began = True
+            if cell.interrupted:
+                coroutine.close()
+                raise KeyboardInterrupt
             cell.result = await coroutine
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._broken(cell)
