@@ -8,6 +8,7 @@
 
 /* kernel/notebook/debugger.c names cells so while a debugger is attached */
 #define DEBUGGED "\"/tmp/cellspan_"
+#define C_FRAMES 10u
 
 bool error_in_cell(struct slice frame)
 {
@@ -87,6 +88,31 @@ static bool waits_for_aborts(struct slice thread)
     return strstr(frame, "/cellspan/_worker/aborts.py\"") != NULL;
 }
 
+/* Of the C stack, the innermost frames: the others are the interpreter's. */
+static void add_c_stack(json_t *to, struct slice text)
+{
+    unsigned n = 0;
+
+    while (text.n) {
+        struct slice one = text;
+        const struct slice line = slice_line(&text);
+        const bool frame = slice_holds(line, "[0x");
+
+        one.n -= text.n;
+        if (!frame || n++ < C_FRAMES)
+            add_lines(to, one);
+    }
+    if (n > C_FRAMES)
+        json_array_append_new(to, json_sprintf("  [... %u more; %%ranks logs shows all of it]",
+                                               n - C_FRAMES));
+}
+
+static bool has_frames(struct slice thread)
+{
+    slice_line(&thread);
+    return !slice_begins(thread, "  <no Python frame>");
+}
+
 /* faulthandler lists the threads from the youngest to the main one. The one that crashed comes
  * first here; the thread that every worker has for aborts is left out. */
 static void add_stack(json_t *to, struct slice text)
@@ -107,10 +133,10 @@ static void add_stack(json_t *to, struct slice text)
     while (thread_begins(all)) {
         const struct slice thread = cut_thread(&all);
 
-        if (!slice_begins(thread, "Current") && !waits_for_aborts(thread))
+        if (!slice_begins(thread, "Current") && !waits_for_aborts(thread) && has_frames(thread))
             add_lines(to, thread);
     }
-    add_lines(to, rest);
+    add_c_stack(to, rest);
 }
 
 /* How a process ended, to follow its name in a sentence. The agent's own text comes first. */

@@ -134,3 +134,14 @@ def test_ranks_that_a_limit_keeps_from_starting_name_it(fresh):
     resource.prlimit(zygote, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     nb.ok("%ranks stop")
     nb.ok("%%distribute -n 2\n1")
+
+
+def test_a_crash_shows_the_users_lines_and_few_of_c(nb):
+    cell = nb.run("%%distribute -n 2\nimport ctypes\ndef crashes():\n    return ctypes.string_at(0)\ncrashes()", LIMIT).assert_error("RankDied")
+    lines = cell.traceback.splitlines()
+    user = next(k for k, line in enumerate(lines) if "in crashes" in line)
+    frames = [k for k, line in enumerate(lines) if "[0x" in line]
+    assert user < frames[0] and len(frames) == 10 and "%ranks logs shows all of it" in cell.traceback, cell.traceback
+    assert "gsignal" not in cell.traceback and "_link.abi3.so" not in cell.traceback, cell.traceback
+    logged = nb.ok("%ranks logs -r 0").shown
+    assert "in crashes" in logged and logged.count("[0x") > 10, logged

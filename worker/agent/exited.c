@@ -153,6 +153,8 @@ static void end_worker(struct worker *w, const struct death *d)
     pipes_drain(&w->pipes);
     pipes_flush(&w->pipes);
     stacks_rest(w);
+    if (w->role != WORKER_ZYGOTE)
+        pipes_log(&w->pipes, buf_slice(&w->stacks.text));
     if (w->role == WORKER_ZYGOTE)
         end_zygote(w, d);
     else

@@ -12,7 +12,8 @@
 #define HAVE_BACKTRACE 1
 #endif
 
-#define FRAMES_MAX 24 /* deeper frames are the interpreter's */
+#define FRAMES_MAX   32 /* deeper frames are the interpreter's */
+#define HANDLERS_MAX 8  /* frames that handlers of signals may have */
 
 /* A signal handler has no argument of ours, so this must be a global variable. */
 static volatile sig_atomic_t stack_fd = -1;
@@ -32,9 +33,16 @@ static void on_fatal(int signo)
 
 #ifdef HAVE_BACKTRACE
     void *frame[FRAMES_MAX];
+    const int n = backtrace(frame, FRAMES_MAX);
+    int first = 0;
 
+    /* Frame 1 is the system's call of a handler. faulthandler's handler has raised the signal
+     * again, so it may be there twice. What is above belongs to the handlers. */
+    for (int i = 1; i < n && i < HANDLERS_MAX; i++)
+        if (frame[i] == frame[1])
+            first = i + 1;
     say("\nC stack (most recent call first):\n");
-    backtrace_symbols_fd(frame, backtrace(frame, FRAMES_MAX), (int)stack_fd);
+    backtrace_symbols_fd(frame + first, n - first, (int)stack_fd);
 #else
     say("\nNo C stack: this platform has no backtrace().\n");
 #endif

@@ -77,6 +77,32 @@ static void the_thread_that_crashed_comes_first(void)
     world_close(&w);
 }
 
+static void of_a_c_stack_the_innermost_frames_are_shown(void)
+{
+    struct clock clock;
+    struct world w;
+    struct buf text = BUF_INIT;
+    int rc = buf_add_text(&text, "Fatal Python error: Segmentation fault\n\n"
+                                 "Thread 0x2 (most recent call first):\n  <no Python frame>\n\n"
+                                 "Current thread 0x1 (most recent call first):\n"
+                                 "  File \"<ipython-input-1-a>\", line 1 in <module>\n\n"
+                                 "C stack (most recent call first):\n");
+
+    for (unsigned i = 0; i < 12 && rc == 0; i++)
+        rc = buf_addf(&text, "/lib/frame%u.so(+0x1)[0x%u]\n", i, i);
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    run(&w, "crash()");
+    if (rc == 0)
+        crashed(&w, SPAN_WORKER_HOME, text.p);
+    ok(logged(&w, "frame0.so") && logged(&w, "frame9.so") && !logged(&w, "frame10.so"),
+       "ten frames");
+    ok(logged(&w, "2 more; %ranks logs"), "and where the others are");
+    ok(!logged(&w, "no Python frame"), "a thread that runs no Python is left out");
+    world_close(&w);
+    buf_release(&text);
+}
+
 static void a_cell_on_ranks(void)
 {
     struct clock clock;
@@ -259,6 +285,7 @@ int main(void)
     home_cells();
     home_dies();
     the_thread_that_crashed_comes_first();
+    of_a_c_stack_the_innermost_frames_are_shown();
     a_cell_on_ranks();
     usage_errors();
     failures();

@@ -29,6 +29,12 @@ static int put(void *stream, struct slice data, unsigned flags)
     return 0;
 }
 
+void pipes_log(struct pipes *p, struct slice text)
+{
+    if (text.n)
+        spool_add(p->io->spool, p->cell, p->how == PIPES_RAW ? SPOOL_HOME : p->rank, 2, 0, text);
+}
+
 void pipes_init(struct pipes *p, const struct pipes_io *io, enum pipes_how how, uint32_t worker,
                 uint32_t rank)
 {

@@ -70,7 +70,9 @@ void pipes_release(struct pipes *p); /* frees; the pipes are closed */
 void pipes_begin(struct pipes *p, uint64_t cell, bool fresh);
 bool pipes_may_send(const struct pipes *p); /* Is credit left to send more to the kernel? */
 void pipes_take(struct stream *s, struct slice data); /* sends bytes that were read */
-void pipes_flush(struct pipes *p);                    /* Sends unfinished lines that are held. */
+/* Keeps text that is no output with the cell's output, for %ranks logs. */
+void pipes_log(struct pipes *p, struct slice text);
+void pipes_flush(struct pipes *p);            /* Sends unfinished lines that are held. */
 uint64_t pipes_due_ns(const struct pipes *p); /* when pipes_tick() is; UINT64_MAX: not at all */
 /* Sends held lines that have waited long enough. more: more bytes wait in the pipe. */
 void pipes_tick(struct stream *s, bool more);
