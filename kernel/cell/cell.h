@@ -172,9 +172,10 @@ struct cell_stop {
 
 /* live_status.c */
 struct cell_live {
-    bool shown, off;
+    bool shown;
     uint64_t due_ns;    /* time of the next update; NEVER: off */
     uint64_t gauges_ns; /* when it asks nodes again; 0: it has not asked yet */
+    uint64_t opened_ns; /* when it had its plan */
     uint64_t began_ns;  /* when ranks began to run the cell; 0: they have not begun */
 };
 

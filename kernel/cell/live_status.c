@@ -17,7 +17,7 @@
 
 static bool is_wanted(const struct cell *c)
 {
-    return c->nb->config.status && !c->live.off && cell_is_shown(c) &&
+    return c->nb->config.status && cell_is_shown(c) &&
            (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
            !json_is_true(json_object_get(request_content(c->from.request), "silent"));
 }
@@ -27,19 +27,21 @@ void live_init(struct cell *c)
     c->live.due_ns = NEVER;
 }
 
+void live_open(struct cell *c)
+{
+    c->live.opened_ns = notebook_now(c->nb);
+    if (c->from.request && is_wanted(c))
+        c->live.due_ns = c->live.opened_ns + AFTER_NS;
+}
+
 void live_begin(struct cell *c)
 {
-    const uint64_t now = notebook_now(c->nb);
-
-    c->live.began_ns = now;
-    if (c->from.request && is_wanted(c))
-        c->live.due_ns = now + AFTER_NS;
+    c->live.began_ns = notebook_now(c->nb);
 }
 
 /* The rank has cleared the output, and the status with it. An update would show it again. */
 void live_cleared(struct cell *c)
 {
-    c->live.off = true;
     c->live.shown = false;
     c->live.due_ns = NEVER;
 }
@@ -135,18 +137,78 @@ static void local_time(const struct clock *clock, char out[static 32])
         out[0] = '\0';
 }
 
+/* "ranks 0-2 of 4 are up", with the same as a bar. */
+static int ranks_are_up(const struct cell *c, char *text, size_t size, struct status_cell *s)
+{
+    struct ranks up = RANKS_INIT;
+    struct buf list = BUF_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        if (c->group->rank[c->member[k].rank].state != RANK_STARTING)
+            rc = ranks_add(&up, c->member[k].rank);
+    s->done = (unsigned)ranks_count(&up);
+    s->of = (unsigned)c->n;
+    if (rc == 0)
+        rc = text_ranks(&up, &list) ? 0 : -1;
+    snprintf(text, size, "rank%s %s of %zu %s up", s->done == 1 ? "" : "s", rc == 0 ? list.p : "?",
+             c->n, s->done == 1 ? "is" : "are");
+    ranks_release(&up);
+    buf_release(&list);
+    return rc;
+}
+
+static bool some_are_up(const struct cell *c, bool *all)
+{
+    bool some = false;
+
+    *all = true;
+    for (size_t k = 0; k < c->n; k++) {
+        const bool up = c->group->rank[c->member[k].rank].state != RANK_STARTING;
+
+        some = some || up;
+        *all = *all && up;
+    }
+    return some;
+}
+
+/* What is done before ranks run the cell. The first ranks are forked when their zygote has imported
+ * what they share. */
+static void describe_preparation(const struct cell *c, char *text, size_t size,
+                                 struct status_cell *s)
+{
+    bool all;
+
+    if (c->engine.wanted || !c->n) {
+        snprintf(text, size, c->engine.wanted ? "waiting for machines" : "preparing");
+    } else if (!some_are_up(c, &all)) {
+        snprintf(text, size, c->nb->home.warmed ? "importing torch" : "starting Python");
+    } else if (!all) {
+        (void)ranks_are_up(c, text, size, s);
+    } else if (c->send.bundles.n) {
+        snprintf(text, size, "packing variables");
+    } else {
+        snprintf(text, size, "looking for variables");
+    }
+    s->doing = text;
+}
+
 static void show(struct cell *c, bool over)
 {
     struct row_text *text = calloc(c->n + 1, sizeof *text);
     struct status_rank *row = calloc(c->n + 1, sizeof *row);
-    char clock[32];
-    const struct status_cell s = { .rows = row,
-                                   .n = c->n,
-                                   .elapsed_ns = notebook_now(c->nb) - c->live.began_ns,
-                                   .as_of = clock,
-                                   .over = over };
+    char clock[32], doing[128] = "";
+    struct status_cell s = { .rows = row,
+                             .n = c->n,
+                             .elapsed_ns = notebook_now(c->nb) - (c->live.began_ns
+                                                                      ? c->live.began_ns
+                                                                      : c->live.opened_ns),
+                             .as_of = clock,
+                             .over = over };
 
     local_time(c->nb->ops.clock, clock);
+    if (!over && c->now.step->phase == CELL_BEFORE)
+        describe_preparation(c, doing, sizeof doing, &s);
     if (text && row) {
         fill(c, over, text, row);
         publish_status(c, &s);
@@ -174,9 +236,10 @@ uint64_t live_due(const struct cell *c)
 
 void live_tick(struct cell *c, uint64_t now)
 {
-    if (now < c->live.due_ns || !cell_runs(c))
+    if (now < c->live.due_ns)
         return;
-    poll_gauges(c, now);
+    if (cell_runs(c))
+        poll_gauges(c, now);
     show(c, false);
     c->live.due_ns = now + EVERY_NS;
 }

@@ -6,6 +6,7 @@
 
 /* ---- live_status.c ---- */
 void live_init(struct cell *c);
+void live_open(struct cell *c);  /* the cell has a plan, and is prepared */
 void live_begin(struct cell *c); /* the ranks begin to run the cell */
 uint64_t live_due(const struct cell *c);
 void live_tick(struct cell *c, uint64_t now);

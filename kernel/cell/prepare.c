@@ -5,6 +5,7 @@
 
 #include "kernel/cell/cell_before.h"
 #include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/live_status.h"
 
 #define NOTES "notes" /* a key of c->prep.captured: lines to show when its names are sent */
 
@@ -123,6 +124,7 @@ static void refuse_without_world(struct cell *c)
 
 static void prepare_choose_begin(struct cell *c)
 {
+    live_open(c);
     if (c->plan.kind == PLAN_RANKS)
         c->world = c->nb->group->asked;
     if (c->plan.kind != PLAN_RANKS)

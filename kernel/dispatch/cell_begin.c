@@ -92,6 +92,15 @@ void cell_destroy(struct cell *c)
     free(c);
 }
 
+struct cell *cell_of_request(struct notebook *nb, struct request *r, unsigned count)
+{
+    struct cell *c = cell_create(nb, r, text_slice(request_content(r), "code"));
+
+    if (c)
+        c->from.count = count;
+    return c;
+}
+
 void cell_enter(struct notebook *nb, struct cell *c)
 {
     c->from.overlaps = nb->cells != NULL;

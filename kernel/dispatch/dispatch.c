@@ -240,7 +240,7 @@ static void take_execute(struct notebook *nb, struct request *r)
 {
     struct subshell *s = notebook_subshell(nb, r);
 
-    if (!where_request(nb, r) && !debug_rank_request(nb, r))
+    if (!where_request(nb, r) && !debug_rank_request(nb, r) && !table_request(nb, r))
         queue_add(s ? &s->queue : &nb->queue, r);
     take_next(nb);
 }
@@ -550,6 +550,7 @@ void dispatch_destroy(struct notebook *nb)
     if (!nb)
         return;
     calls_drop(nb);
+    calls_free(nb->meanwhile.tables);
     calls_free(nb->cells);
     request_unref(nb->rank_parent);
     queue_release(&nb->queue);

@@ -31,6 +31,8 @@ bool cell_is_ours(struct request *r);
 /* The --ranks of a cell that takes the group as it is, and its -n (0: not given). The caller frees
  * them. NULL: another cell, it names none, or memory is out. */
 char *cell_named_ranks(struct slice text, unsigned *n);
+/* A client's cell, which has not begun. The caller owns it. NULL: memory is out. */
+struct cell *cell_of_request(struct notebook *nb, struct request *r, unsigned count);
 void cell_begin(struct notebook *nb, struct request *r, unsigned count);
 void cell_enter(struct notebook *nb, struct cell *c); /* it runs from now on */
 /* The cell of a CALL; it does not begin. The caller owns it. NULL: memory is out. */
@@ -66,6 +68,8 @@ bool aside_interrupt(struct notebook *nb);
 struct request *aside_take_waiting(struct notebook *nb);
 
 /* ---- table_calls.c ---- */
+/* Answers a client's `%ranks` if a cell runs on ranks and no other cell waits. */
+bool table_request(struct notebook *nb, struct request *r);
 /* Takes ownership of the call if it is `%ranks` and another cell runs, and answers it beside that
  * cell. false: it must wait for its turn. */
 bool table_calls_take(struct notebook *nb, struct cell *c);

@@ -1,19 +1,57 @@
-/* table_calls.c - answers calls of `%ranks` while another cell runs, such as those of subshells and
- * threads (declared in private.h). */
+/* table_calls.c - answers `%ranks` while another cell runs on ranks: a client's, and the calls of
+ * subshells and threads (declared in private.h). */
 #include "kernel/dispatch/private.h"
+#include "kernel/ranks/ranks.h"
 
-bool table_calls_take(struct notebook *nb, struct cell *c)
+static bool is_table(const struct notebook *nb, struct slice text)
 {
     struct plan plan;
 
-    if (!nb->cells ||
-        !plan_is_ranks(slice_of(c->from.text, c->from.text_size), PLAN_RANKS_TABLE, &plan))
+    if (!nb->cells || !plan_is_ranks(text, PLAN_RANKS_TABLE, &plan))
         return false;
     plan_release(&plan);
+    return true;
+}
+
+static void take(struct notebook *nb, struct cell *c)
+{
     rank_table_begin(c);
     cell_append(&nb->meanwhile.tables, c);
     table_calls_tick(nb);
+}
+
+/* A cell that waits in the queue may change the ranks: the table that comes after it shows that. */
+bool table_request(struct notebook *nb, struct request *r)
+{
+    const struct slice code = text_slice(request_content(r), "code");
+    const bool store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
+    struct cell *c;
+
+    if (nb->queue.aborting || queue_first(&nb->queue) || !is_table(nb, code) ||
+        !(c = cell_of_request(nb, r, nb->count + store)))
+        return false;
+    nb->count += store;
+    notebook_announce(nb, r, nb->count);
+    if (store)
+        notebook_record(nb, c->id, nb->count, code);
+    take(nb, c);
     return true;
+}
+
+bool table_calls_take(struct notebook *nb, struct cell *c)
+{
+    if (!is_table(nb, slice_of(c->from.text, c->from.text_size)))
+        return false;
+    take(nb, c);
+    return true;
+}
+
+static void answer(struct notebook *nb, struct cell *c)
+{
+    if (c->from.is_call)
+        finish_return(c);
+    else
+        ranks_answer(nb, c->from.request, c->from.count, NULL, NULL);
 }
 
 void table_calls_tick(struct notebook *nb)
@@ -27,7 +65,7 @@ void table_calls_tick(struct notebook *nb)
             at = &c->from.next;
             continue;
         }
-        finish_return(cell_take_out(at));
+        answer(nb, cell_take_out(at));
         cell_destroy(c);
     }
 }
@@ -43,6 +81,9 @@ uint64_t table_calls_due(const struct notebook *nb)
 
 void table_calls_drop(struct notebook *nb)
 {
-    calls_free(nb->meanwhile.tables);
-    nb->meanwhile.tables = NULL;
+    for (struct cell **at = &nb->meanwhile.tables; *at;)
+        if ((*at)->from.is_call)
+            cell_destroy(cell_take_out(at));
+        else
+            at = &(*at)->from.next;
 }

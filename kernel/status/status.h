@@ -38,6 +38,9 @@ struct status_cell {
     uint64_t elapsed_ns; /* since it began */
     const char *as_of;   /* the local time, as text; NULL: unknown */
     bool over;           /* nothing runs any more: write only one line */
+    /* what is done before ranks run it, in place of the ranks; NULL: they run it */
+    const char *doing;
+    unsigned done, of; /* how much of that is done; of 0: unknown */
 };
 
 /* Ranks in the same state share a line, but ranks with GPUs have a table. Where the page supports

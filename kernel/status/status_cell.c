@@ -223,7 +223,7 @@ static int add_lines(const struct status_cell *s, struct buf *out)
 /* Each rank has a row of its own if some have GPUs, unless there are too many ranks. */
 static bool is_table(const struct status_cell *s)
 {
-    if (s->over || s->n > STATUS_ROWS)
+    if (s->over || s->doing || s->n > STATUS_ROWS)
         return false;
     for (size_t i = 0; i < s->n; i++)
         if (s->rows[i].gpu)
@@ -231,11 +231,24 @@ static bool is_table(const struct status_cell *s)
     return false;
 }
 
+/* "importing torch (0:12), as of 2026-11-21 14:03:07" */
+static int add_doing(const struct status_cell *s, struct buf *out)
+{
+    char time[TABLE_CELL];
+
+    write_time(time, s->elapsed_ns);
+    return buf_addf(out, "%s (%s)", s->doing, time) < 0 || add_time(s, out) < 0
+               ? -1
+               : buf_add_text(out, "\n");
+}
+
 /* The text before the table, or the whole text if there is no table. */
 static int add_words(const struct status_cell *s, struct buf *out)
 {
     if (s->over)
-        return add_end(s, out);
+        return s->n ? add_end(s, out) : buf_add_text(out, "not begun");
+    if (s->doing)
+        return add_doing(s, out);
     if (!is_table(s))
         return add_lines(s, out);
     return add_heading(s, out) < 0 || add_time(s, out) < 0 ? -1 : buf_add_text(out, "\n");
@@ -254,6 +267,8 @@ int status_cell_html(const struct status_cell *s, struct buf *out)
     int rc = buf_add_text(
         out, "<div class=\"cellspan-status\" style=\"opacity:0.8;white-space:pre-line\">" ON_TOP);
 
+    if (rc == 0 && s->doing && s->of)
+        rc = buf_addf(out, "<progress value=\"%u\" max=\"%u\"></progress> ", s->done, s->of);
     if (rc == 0)
         rc = add_words(s, &text);
     while (text.n && text.p[text.n - 1] == '\n')

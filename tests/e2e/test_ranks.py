@@ -100,7 +100,7 @@ def test_a_stored_notebook_has_the_last_status_alone(gate):
         """Lets the cell go on when its status was updated."""
 
         def process_message(self, message, cell, cell_index):
-            if message["msg_type"] == "update_display_data":
+            if message["msg_type"] == "update_display_data" and cell_index == 1:
                 gate.open()
             return super().process_message(message, cell, cell_index)
 
@@ -117,6 +117,16 @@ def test_a_stored_notebook_has_the_last_status_alone(gate):
     assert [o.output_type for o in outputs] == ["display_data"], outputs
     assert re.fullmatch(r"ranks 0-1 done in \d+:\d\d", outputs[0].data["text/plain"]), outputs
     nbformat.validate(notebook)
+
+
+def test_the_table_comes_while_ranks_run_a_cell(nb, gate):
+    nb.ok("%%distribute -n 2\npass")
+    cell = nb.start("%%distribute\n" + gate.code)
+    table = nb.ok("%ranks")
+    assert not cell.ended and re.search(r"group default: 2 ranks", table.shown), table.shown
+    gate.open()
+    nb.wait(cell)
+    assert cell.reply["status"] == "ok" and cell.reply["execution_count"] + 1 == table.reply["execution_count"]
 
 
 def test_the_status_can_be_switched_off():

@@ -212,6 +212,30 @@ static void a_cell_that_waits_for_variables_says_so(void)
     world_close(&w);
 }
 
+/* ranks: how many are up */
+static void starting_shows(struct world *w, uint32_t first, const char *up)
+{
+    pass(w, 2 * NS_PER_S);
+    ok(logged(w, "starting Python (0:02), as of 2") && times(w, "publish display_data") == 1,
+       "in the third second of the cell, a status says what is awaited");
+    ready(w, first);
+    pass(w, NS_PER_S);
+    ok(logged(w, up) && logged(w, "max="), "which ranks are up, also as a bar");
+}
+
+static void a_cell_whose_ranks_start_says_so(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    run(&w, "%%distribute -n 2\nx");
+    starting_shows(&w, 2, "rank 0 of 2 is up (0:03)");
+    dispatch_interrupt(w.nb);
+    ok(logged(&w, "ranks 0-1 not begun in 0:03"), "a cell that ends meanwhile leaves one line");
+    world_close(&w);
+}
+
 static void without_gpus_nobody_is_asked_again(void)
 {
     struct clock clock;
@@ -407,6 +431,7 @@ int main(void)
     a_long_cell_shows_its_ranks();
     a_cell_that_waits_for_variables_says_so();
     without_gpus_nobody_is_asked_again();
+    a_cell_whose_ranks_start_says_so();
     a_failure_stays_in_the_status();
     what_switches_it_off();
     where_is_answered_while_a_cell_runs();
