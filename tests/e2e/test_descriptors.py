@@ -1,6 +1,8 @@
-"""Cells that close the descriptors of their own output."""
+"""Cells that close the descriptors of their own output, and how many descriptors stay open after many cells."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
@@ -38,3 +40,46 @@ def test_a_descriptor_that_leads_elsewhere_stays_so(nb, where, tmp_path):
     nb.ok(where + "_ = os.dup2(kept, 1)")
     assert "back" in nb.ok(where + "print('back')").stdout
     assert all(path.read_text() == "away\n" for path in tmp_path.iterdir())
+
+
+def held(pids):
+    """{pid: (open descriptors, mappings of bundles)}"""
+    found = {}
+    for pid in pids:
+        with open("/proc/%d/maps" % pid) as maps:
+            found[pid] = len(os.listdir("/proc/%d/fd" % pid)), maps.read().count("memfd:cellspan")
+    return found
+
+
+def processes(nb):
+    """The pids of home, of the agent, and of two ranks."""
+    return [int(nb.ok("import os\nos.%s()" % name).value) for name in ("getpid", "getppid")] + nb.rank_pids(2)
+
+
+@pytest.mark.limit(400)
+def test_results_and_views_take_no_descriptors(nb):
+    nb.ok("%ranks stop\nimport numpy as np\nrows = np.ones((4, 50_000))", LIMIT)
+    pids = processes(nb)
+    nb.ok("%%distribute -n 2\nrows[:1]", LIMIT)
+    before = held(pids)
+    for _ in range(100):
+        nb.ok("%%distribute -n 2\nrows[:1]")
+        nb.ok("%%distribute -n 2\nrows[0, :10]")
+    after = held(pids)
+    home, _, *ranks = pids
+    assert all(after[pid][0] < before[pid][0] + 20 for pid in pids), (before, after)
+    assert all(after[rank][1] == before[rank][1] for rank in ranks), "a rank's views share one mapping"
+    assert after[home][1] == before[home][1] + 100, "home's Out has each result, and a mapping is where its bytes are"
+    nb.ok("%reset -f out")
+    assert held([home])[home][1] < 5
+
+
+@pytest.mark.limit(400)
+def test_many_variables_take_a_bounded_number_of_descriptors(nb):
+    nb.ok("%ranks stop\nimport numpy as np\nfor k in range(300):\n    globals()[f'v{k}'] = np.zeros(40_000)", LIMIT)
+    pids = processes(nb)
+    for k in range(300):
+        nb.ok("%%%%distribute -n 2\nv%d[0]" % k)
+    assert all(count < 400 for count, _ in held(pids).values()), held(pids)
+    nb.ok("v0[0] = 5\nv200[0] = 6")
+    assert nb.ok("%%distribute -n 2 --gather\nfloat(v0[0]), float(v1[0]), float(v200[0])").value == "[(5.0, 0.0, 6.0), (5.0, 0.0, 6.0)]"

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* /proc/self/pagemap has a number for each page; Documentation/admin-guide/mm/pagemap.rst of Linux
@@ -54,6 +55,27 @@ static PyObject *address(PyObject *Py_UNUSED(module), PyObject *buffer)
     if (bytes_of(buffer, &p, &n) < 0)
         return NULL;
     return PyLong_FromVoidPtr((void *)(uintptr_t)p);
+}
+
+/* Python's mmap keeps a descriptor for each mapping of a file (before 3.13, always). So it makes an
+ * empty mapping, and this puts the file's pages there. */
+static PyObject *map_over(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *mapping;
+    const void *p;
+    Py_ssize_t n;
+    int fd;
+
+    if (!PyArg_ParseTuple(args, "Oi", &mapping, &fd) || bytes_of(mapping, &p, &n) < 0)
+        return NULL;
+    if ((uintptr_t)p % (uintptr_t)sysconf(_SC_PAGESIZE) != 0) {
+        PyErr_SetString(PyExc_ValueError, "this is no mapping");
+        return NULL;
+    }
+    if (mmap((void *)(uintptr_t)p, (size_t)n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd,
+             0) == MAP_FAILED)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
 }
 
 /* Has this process written the page? If not, it is still the file's page, or was never touched. */
@@ -133,6 +155,8 @@ static PyObject *written(PyObject *Py_UNUSED(module), PyObject *buffer)
 PyMethodDef memory_methods[] = {
     { "equal", equal, METH_VARARGS, "equal(a, b): do two buffers hold the same bytes?" },
     { "address", address, METH_O, "address(buffer) -> of its first byte." },
+    { "map_over", map_over, METH_VARARGS,
+      "map_over(mapping, fd): maps a file, private and writable, where Python has made a mapping of memory. It takes no descriptor." },
     { "written", written, METH_O,
       "written(buffer) -> [(start, length), ...] in bytes: what of a private mapping of a file this process has written, in whole pages;"
       " None: the system does not tell (Linux alone does)." },

@@ -26,7 +26,7 @@ import types
 from .. import _link
 from . import blame, reads, reducers, vars_bundle, worlds
 from .assigned import Assigned, is_reset
-from .fingerprints import Known, Sent, fingerprint, found_in, hashed, proven, size_of, ties, unchanged
+from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, ties, unchanged
 from .parts import Parts, is_part
 from .theirs import Theirs
 from .unseen import Unseen
@@ -544,13 +544,13 @@ class Capture:
         self._release_thin()
 
     def _release_thin(self):
-        """Closes bundles of which most bytes are not needed for comparison any more; keeps a digest of the other bytes."""
+        """Closes bundles of which most bytes are not needed for comparison any more, and those over SENT_MAX; keeps a digest of the rest."""
         live, everything = {}, [*self._known.values(), *self._parts.known.values()]
         for known in everything:
             for row in known.large:
                 if isinstance(row[2], Sent):
                     live.setdefault(row[2], {})[row[3]] = row[1]
-        thin = {sent for sent, parts in live.items() if sum(parts.values()) < sent.size // 4}
+        thin = {sent for sent, parts in live.items() if sum(parts.values()) < sent.size // 4} | {*list(live)[: max(0, len(live) - SENT_MAX)]}
         for known in everything if thin else ():
             for row in known.large:
                 if row[2] in thin:

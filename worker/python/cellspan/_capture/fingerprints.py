@@ -10,6 +10,7 @@ from . import mappings
 
 LARGE = 64 << 10  # bytes; buffers from this size are compared with the last bundle instead of being hashed
 ON_DEVICE = -1  # instead of an offset: compared by Storage.digest(), because it is or was on a GPU
+SENT_MAX = 256  # number of bundles that are kept for comparison; each takes a descriptor
 STEP = 256 << 10  # bytes compared at a time, so that they stay in the CPU's cache
 
 

@@ -27,6 +27,7 @@ import struct
 import sys
 import tempfile
 
+from .. import _link
 from .._base.errors import text_of
 from . import mappings, rebuild, reducers
 
@@ -37,7 +38,7 @@ ENTRY = struct.Struct("<QQ")
 ALIGN = 64
 AT_ONCE = 1 << 28  # bytes in one write
 META_KEPT = 8 << 10  # bytes of a description; shorter ones are kept, to be compared instead of read
-MAP_MIN = 256 << 10  # bytes; a bundle with smaller buffers is read instead of mapped, which saves a mapping and a descriptor
+MAP_MIN = 256 << 10  # bytes; a bundle with smaller buffers is read instead of mapped, which saves a mapping
 
 _SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, SHRINK, GROW, WRITE
 _F_ADD_SEALS = getattr(fcntl, "F_ADD_SEALS", 1033)
@@ -359,8 +360,8 @@ def _memory(fd, size, buffers):
                 raise BundleError("the bundle became shorter while it was read")
             at += n
         return memory
-    options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-    mapped = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE, **options)
+    mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    _link.map_over(mapped, fd)
     mappings.note(mapped, fd)
     return memoryview(mapped)
 
