@@ -145,3 +145,15 @@ def test_a_crash_shows_the_users_lines_and_few_of_c(nb):
     assert "gsignal" not in cell.traceback and "_link.abi3.so" not in cell.traceback, cell.traceback
     logged = nb.ok("%ranks logs -r 0").shown
     assert "in crashes" in logged and logged.count("[0x") > 10, logged
+
+
+def test_the_last_error_is_there_in_the_next_cell(nb):
+    """But not what the functions that failed had in their variables."""
+    nb.run("%%distribute -n 2\nimport weakref\nclass Large:\n    pass\ndef fails():\n    large = Large()\n    global ref\n"
+           "    ref = weakref.ref(large)\n    raise ValueError('mine')\nfails()", LIMIT).assert_error("ValueError")
+    cell = nb.ok("%%distribute -n 2\nimport sys, traceback\n"
+                 "print(sys.last_type.__name__, sys.last_value, traceback.extract_tb(sys.last_traceback)[-1].name, ref(),\n"
+                 "      getattr(sys, 'last_exc', sys.last_value) is sys.last_value)")
+    assert "ValueError mine fails None True" in cell.stdout, cell.stdout
+    nb.ok("%ranks free")
+    assert "False" in nb.ok("%%distribute -n 2\nprint(hasattr(sys, 'last_value'))").stdout

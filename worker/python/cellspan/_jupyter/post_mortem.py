@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
+import traceback
 
 CODE = "__import__('cellspan._jupyter.post_mortem')._jupyter.post_mortem.debug()"
 RANK = re.compile(r"\s*(?:-r(?![a-z])|--ranks\b)\s*=?\s*(.*?)\s*$")
@@ -45,3 +48,38 @@ def _error_of(cell):
     result = cell.result if cell is not None else None
     error = None if result is None else result.error_before_exec or result.error_in_exec
     return error if isinstance(error, BaseException) else None
+
+
+def forget(shell, cell, whole):
+    """Frees the variables of the functions in which a rank's cell has failed; cell: may be None. whole: all that refers to the error,
+    too; else sys.last_value and its siblings stay, for the next cell."""
+    result = cell.result if cell is not None else None
+    errors = [result.error_in_exec, result.error_before_exec] if result is not None else []
+    errors.append(getattr(sys, "last_value", None))
+    for error in errors:
+        seen = set()
+        while isinstance(error, BaseException) and id(error) not in seen:
+            seen.add(id(error))
+            _clear(error.__traceback__)
+            if whole:
+                error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        if whole and hasattr(sys, name):
+            delattr(sys, name)
+    shell.last_execution_result = None
+    shell.InteractiveTB.tb = None
+    for name in ("etype", "evalue"):
+        if hasattr(shell.InteractiveTB, name):
+            setattr(shell.InteractiveTB, name, None)
+    gc.collect()  # the code that renders tracebacks leaves reference cycles with the frames
+
+
+def _clear(tb):
+    """Clears the variables of a traceback's functions. Their names and lines stay."""
+    for frame, _ in traceback.walk_tb(tb):
+        try:
+            frame.clear()
+        except RuntimeError:  # it still runs
+            continue
+        frame.f_locals  # noqa: B018 - before Python 3.13, this brings a copy that was made for the traceback up to date

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import gc
 import getpass
 import inspect
 import os
@@ -305,32 +304,12 @@ class Rank(Worker):
                 return True
         return False
 
-    def let_go(self):
-        """Drops all our references to the frames of the cell that has failed, so that the memory of their variables is freed."""
+    def let_go(self, whole=False):
+        """Frees the variables of the functions in which the last cell has failed. whole: all that refers to its error, too; else
+        sys.last_value and its siblings stay, for the next cell."""
         cell, self.failed_cell = self.failed_cell, None
-        if cell is not None:
-            self.attempt(cell.number, self._let_go, cell)
-
-    def _let_go(self, cell):
-        result = cell.result
-        errors = [result.error_in_exec, result.error_before_exec] if result is not None else []
-        errors.append(getattr(sys, "last_value", None))
-        for error in errors:
-            seen = set()
-            while isinstance(error, BaseException) and id(error) not in seen:
-                seen.add(id(error))
-                traceback.clear_frames(error.__traceback__)
-                error.__traceback__ = None
-                error = error.__cause__ or error.__context__
-        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
-            if hasattr(sys, name):
-                delattr(sys, name)
-        self.shell.last_execution_result = None
-        self.shell.InteractiveTB.tb = None
-        for name in ("etype", "evalue"):
-            if hasattr(self.shell.InteractiveTB, name):
-                setattr(self.shell.InteractiveTB, name, None)
-        gc.collect()  # the code that renders tracebacks leaves reference cycles with the frames
+        if cell is not None or whole:
+            self.attempt(cell.number if cell is not None else 0, post_mortem.forget, self.shell, cell, whole)
 
     # ---- output and input ----------------------------------------------------------------------------------------------
 
@@ -522,7 +501,7 @@ class Rank(Worker):
             self._compare(number, fields["content"])
             return
         if fields["what"] == "let_go":
-            self.let_go()
+            self.let_go(whole=True)
             self._probed(number, "ok", "{}")
             return
         if fields["what"] in idle_questions.SERVED:
