@@ -288,6 +288,8 @@ void output_display(struct cell *c, const struct member *member, const char *typ
                     const struct content *p);
 /* a line of the kernel's own, on stderr */
 void output_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);
+/* the same for what is no warning: on stdout where a page shows it, since pages colour stderr */
+void output_news(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);
 void output_flush(struct cell *c);
 void output_tick(struct cell *c, uint64_t now);
 uint64_t output_due(const struct cell *c);

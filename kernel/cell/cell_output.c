@@ -305,19 +305,34 @@ void output_display(struct cell *c, const struct member *member, const char *typ
     show_display(c, labelled ? (long)member->rank : -1, type, p);
 }
 
-void output_note(struct cell *c, const char *format, ...)
+static void note(struct cell *c, unsigned stream, const char *format, va_list args)
 {
     struct buf line = BUF_INIT;
     char text[4096];
+
+    vsnprintf(text, sizeof text, format, args);
+    text_trim(text);
+    if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.path)
+        (void)paced(c, stream, buf_slice(&line));
+    buf_release(&line);
+}
+
+void output_note(struct cell *c, const char *format, ...)
+{
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    note(c, 2, format, args);
     va_end(args);
-    text_trim(text);
-    if (buf_addf(&line, "cellspan: %s\n", text) == 0 && c->out.path)
-        (void)paced(c, 2, buf_slice(&line));
-    buf_release(&line);
+}
+
+void output_news(struct cell *c, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    note(c, c->nb->page ? 1 : 2, format, args);
+    va_end(args);
 }
 
 void output_flush(struct cell *c)

@@ -52,7 +52,7 @@ static void note_ranks(struct cell *c, const char *what, const struct ranks *whi
 
     if (ranks_count(which) && ranks_format_words(which, &text) == 0 &&
         text_shorten(&text, ranks_count(which)) == 0)
-        output_note(c, "%s: %s", text.p, what);
+        output_news(c, "%s: %s", text.p, what);
     buf_release(&text);
 }
 
@@ -70,7 +70,7 @@ static enum cell_outcome end_ranks_look(struct cell *c)
         return CELL_DONE;
     note_ranks(c, "stopped", &c->to);
     if (!ranks_count(&c->to) && !g->on)
-        output_note(c, "there are no ranks to stop");
+        output_news(c, "there are no ranks to stop");
     if (!c->plan.ranks) {
         g->asked = 0;
         engine_end(c->nb);

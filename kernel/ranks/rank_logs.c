@@ -92,7 +92,7 @@ static void finish(struct cell *c)
             "lines of cell %u are missing: a node keeps as much as CELLSPAN_SPOOL_LIMIT says, or 128M, and less if its TMPDIR is full",
             l->count);
     if (!l->known)
-        output_note(c, "no cell has run yet");
+        output_news(c, "no cell has run yet");
     else if (!l->found)
         output_note(
             c,

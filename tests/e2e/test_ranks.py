@@ -129,6 +129,18 @@ def test_the_table_comes_while_ranks_run_a_cell(nb, gate):
     assert cell.reply["status"] == "ok" and cell.reply["execution_count"] + 1 == table.reply["execution_count"]
 
 
+@pytest.mark.parametrize("page", [True, False])
+def test_good_news_is_not_red_on_a_page(page):
+    notebook = Notebook(env={"JPY_SESSION_NAME": "x.ipynb"} if page else {})
+    try:
+        for news in ("there are no ranks to stop", "ranks 0-1: stopped"):
+            cell = notebook.ok("%ranks stop")
+            assert (cell.stdout, cell.stderr) == (("", "cellspan: %s\n" % news)[:: -1 if page else 1]), news
+            notebook.ok("%%distribute -n 2\npass")
+    finally:
+        notebook.close()
+
+
 def test_the_status_can_be_switched_off():
     notebook = Notebook(env={"CELLSPAN_STATUS": "off"})
     try:
