@@ -25,15 +25,17 @@ enum look_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the ce
 
 /* What a rank has answered when it was last asked where it is (hang.c). */
 struct look {
-    bool answered;              /* the last question */
-    enum member_state state;    /* that it had when it answered */
-    char *place;                /* owned: where it was, or NULL */
-    uint64_t place_ns;          /* since when it has been there */
-    enum look_waits waits;      /* what it waits for there */
-    bool in_collective;         /* it certainly waits for a collective of torch's */
-    char *launched;             /* owned: the lines about its process groups, or NULL */
-    bool counts;                /* the answer had these lines, and they can't change any more */
-    enum look_ahead ahead;      /* when all had answered */
+    bool answered;           /* the last question */
+    enum member_state state; /* that it had when it answered */
+    char *place;             /* owned: where it was, or NULL */
+    uint64_t place_ns;       /* since when it has been there */
+    enum look_waits waits;   /* what it waits for there */
+    bool in_collective;      /* it certainly waits for a collective of torch's */
+    unsigned operation;      /* which, if in_collective: a bit for each that it may be */
+    bool alone;            /* only its main thread launches collectives, all of them of one group */
+    char *launched;        /* owned: the lines about its process groups, or NULL */
+    bool counts;           /* the answer had these lines, and they can't change any more */
+    enum look_ahead ahead; /* when all had answered */
     uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
 };
 

@@ -1,6 +1,7 @@
 /* collectives.c - which ranks wait in a collective of torch's that others have not launched. A rank
  * that has launched the 17th of its process group waits for those that have launched 16. Each
- * rank's answer to STACKS has a line "launched GROUP N" for each of its groups. */
+ * rank's answer to STACKS has a line "launched GROUP N" for each of its groups. A line "alone" says
+ * that there is one group, and nothing but collectives was launched in it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,35 +20,53 @@ struct launches {
     uint64_t least_ended; /* of those that have ended it; UINT64_MAX: none has */
 };
 
-/* Is the main thread in a function of torch's that waits for a collective? backward() may also
- * compute, so the thread must have rested. */
-static bool is_collective(const char *stack, bool rested)
+/* What a function may be waiting for. Two ranks with no bit in common wait for different things. */
+enum operation {
+    ALL_GATHER = 1,
+    ALL_REDUCE = 2,
+    ALL_TO_ALL = 4,
+    BARRIER = 8,
+    BROADCAST = 16,
+    GATHER = 32,
+    REDUCE = 64,
+    REDUCE_SCATTER = 128,
+    SCATTER = 256,
+    OF_DDP = ALL_GATHER | ALL_REDUCE | BROADCAST,
+    UNKNOWN = 511
+};
+
+/* The operation for which the main thread waits, by its innermost function; 0: it may not be in a
+ * collective. backward() may also compute, so the thread must have rested. */
+static unsigned operation_of(const char *stack, bool rested)
 {
+#define C10D "/torch/distributed/distributed_c10d.py"
     static const struct {
         const char *file, *function; /* NULL: any */
+        unsigned operation;
     } frames[] = {
-        { "/torch/autograd/graph.py",
-          "_engine_run_backward" }, /* DDP's hooks; it must be the first */
-        { "/torch/nn/parallel/distributed.py", NULL },
-        { "/cellspan/_dropin/horovod/_works.py", "wait" },
-        { "/torch/distributed/utils.py", "_sync_params_and_buffers" },
-        { "/torch/distributed/distributed_c10d.py", "all_gather" },
-        { "/torch/distributed/distributed_c10d.py", "all_gather_coalesced" },
-        { "/torch/distributed/distributed_c10d.py", "all_gather_into_tensor" },
-        { "/torch/distributed/distributed_c10d.py", "all_gather_single" },
-        { "/torch/distributed/distributed_c10d.py", "all_reduce" },
-        { "/torch/distributed/distributed_c10d.py", "all_reduce_coalesced" },
-        { "/torch/distributed/distributed_c10d.py", "all_to_all" },
-        { "/torch/distributed/distributed_c10d.py", "all_to_all_single" },
-        { "/torch/distributed/distributed_c10d.py", "barrier" },
-        { "/torch/distributed/distributed_c10d.py", "broadcast" },
-        { "/torch/distributed/distributed_c10d.py", "gather" },
-        { "/torch/distributed/distributed_c10d.py", "reduce" },
-        { "/torch/distributed/distributed_c10d.py", "reduce_scatter" },
-        { "/torch/distributed/distributed_c10d.py", "reduce_scatter_single" },
-        { "/torch/distributed/distributed_c10d.py", "reduce_scatter_tensor" },
-        { "/torch/distributed/distributed_c10d.py", "scatter" },
+        { "/torch/autograd/graph.py", "_engine_run_backward",
+          OF_DDP }, /* DDP's hooks; it must be the first */
+        { "/torch/nn/parallel/distributed.py", NULL, OF_DDP },
+        { "/cellspan/_dropin/horovod/_works.py", "wait", UNKNOWN },
+        { "/torch/distributed/utils.py", "_sync_params_and_buffers", OF_DDP },
+        { C10D, "all_gather", ALL_GATHER },
+        { C10D, "all_gather_coalesced", ALL_GATHER },
+        { C10D, "all_gather_into_tensor", ALL_GATHER },
+        { C10D, "all_gather_single", ALL_GATHER },
+        { C10D, "all_reduce", ALL_REDUCE },
+        { C10D, "all_reduce_coalesced", ALL_REDUCE },
+        { C10D, "all_to_all", ALL_TO_ALL },
+        { C10D, "all_to_all_single", ALL_TO_ALL },
+        { C10D, "barrier", BARRIER },
+        { C10D, "broadcast", BROADCAST },
+        { C10D, "gather", GATHER },
+        { C10D, "reduce", REDUCE },
+        { C10D, "reduce_scatter", REDUCE_SCATTER },
+        { C10D, "reduce_scatter_single", REDUCE_SCATTER },
+        { C10D, "reduce_scatter_tensor", REDUCE_SCATTER },
+        { C10D, "scatter", SCATTER },
     };
+#undef C10D
     struct slice text = slice_text(error_main_thread(stack)), line;
     char file[512], name[256], frame[800];
 
@@ -55,15 +74,15 @@ static bool is_collective(const char *stack, bool rested)
     line = slice_line(&text);
     snprintf(frame, sizeof frame, "%.*s", SLICE_ARG(line));
     if (sscanf(frame, "  File \"%511[^\"]\", line %*u in %255[^\n]", file, name) != 2)
-        return false;
+        return 0;
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
         const size_t n = strlen(file), tail = strlen(frames[i].file);
 
         if (n >= tail && strcmp(file + n - tail, frames[i].file) == 0 &&
             (!frames[i].function || strcmp(name, frames[i].function) == 0))
-            return i > 0 || rested;
+            return i > 0 || rested ? frames[i].operation : 0;
     }
-    return false;
+    return 0;
 }
 
 /* The lines of the groups, which follow the main thread's stack: nothing, if the rank has none. */
@@ -103,7 +122,10 @@ bool collectives_take(struct member *m, const char *stack, uint64_t now)
     const bool rested = has_rested(m, stack, now);
 
     m->look.state = m->state;
-    m->look.in_collective = is_collective(stack, rested);
+    m->look.operation = operation_of(stack, rested);
+    m->look.in_collective = m->look.operation != 0;
+    m->look.alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
+                    !strstr(error_main_thread(stack), "\nbackground\n");
     m->look.counts = false;
     if (lines.n) {
         free(m->look.launched);
@@ -176,6 +198,52 @@ static size_t collect(const struct cell *c, struct launches all[static COMPARED_
         }
     }
     return count;
+}
+
+/* Does it certainly wait in a collective of its only group, of which this line tells? */
+static bool is_certain(const struct member *m, struct slice *group, uint64_t *n)
+{
+    struct slice text = slice_text(m->look.launched ? m->look.launched : "");
+
+    return m->state == MEMBER_RUNNING && counts(m) && m->look.operation && m->look.alone &&
+           next_group(&text, group, n) && !text.n;
+}
+
+/* Has this group, such as 0/4/2a3070ce, this size? */
+static bool has_size(struct slice group, size_t size)
+{
+    char number[24];
+
+    (void)slice_cut(&group, '/');
+    snprintf(number, sizeof number, "%.*s", SLICE_ARG(group));
+    return strtoull(number, NULL, 10) == size;
+}
+
+/* Collectives of a group end in their order. If all ranks have launched the same number, each waits
+ * for the last one, and these must be the same operation. If some have launched fewer and wait in a
+ * barrier, the others have left it or have not entered it. They can't have left it: a barrier that
+ * has ended on one rank has begun on all, and moves no data for which it could wait. */
+bool collectives_differ(const struct cell *c)
+{
+    unsigned common = UNKNOWN, of_least = 0, of_others = 0;
+    uint64_t least = UINT64_MAX, n;
+    struct slice group, first;
+
+    if (c->n < 2 || !is_certain(&c->member[0], &first, &least) || !has_size(first, c->n))
+        return false;
+    for (size_t k = 0; k < c->n; k++) {
+        if (!is_certain(&c->member[k], &group, &n) || !slice_equal(group, first))
+            return false;
+        least = n < least ? n : least;
+    }
+    for (size_t k = 0; k < c->n; k++) {
+        const unsigned operation = c->member[k].look.operation;
+
+        (void)is_certain(&c->member[k], &group, &n);
+        common &= operation;
+        *(n == least ? &of_least : &of_others) |= operation;
+    }
+    return of_others ? of_least == BARRIER && !(of_others & BARRIER) : !common;
 }
 
 void collectives_compare(struct cell *c)

@@ -5,7 +5,8 @@
  * process group of another world may wait for them.
  *
  * A wait has no end if each rank that runs the cell is in a collective that a rank which has ended
- * the cell has not launched. A notice says so, and the cell fails later. */
+ * the cell has not launched, or if all ranks are in collectives that don't fit together. A notice
+ * says so, and the cell fails later. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,14 @@
 
 /* times the wait before the notice: how long ranks wait until the cell fails */
 #define FAILS_AFTER 5u
+
+#define UNLIKE                                                                                     \
+    "These ranks have launched as many collectives as the others, so probably one called another " \
+    "collective, or one with another shape or type, and what it got is wrong"
+
+#define DIFFERENT                                                                                  \
+    "All ranks must call the same collectives in the same order. A model in "                      \
+    "DistributedDataParallel calls some, so one rank alone must call model.module"
 
 struct cell_hang {
     uint64_t due_ns;       /* the next look, without the time at breakpoints; NEVER: off */
@@ -275,13 +284,18 @@ static const struct member *first_running(const struct cell *c)
 }
 
 /* true: each rank that runs waits for one that has ended the cell. */
-static bool has_no_end(const struct cell *c)
+static bool waits_for_ended(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING &&
             (!c->member[k].look.in_collective || c->member[k].look.ahead != AHEAD_OF_ENDED))
             return false;
     return first_running(c) != NULL;
+}
+
+static bool has_no_end(const struct cell *c)
+{
+    return waits_for_ended(c) || collectives_differ(c);
 }
 
 /* Has a notice about this wait said that the cell fails? */
@@ -299,9 +313,23 @@ static double seconds_to_failure(const struct cell *c)
     return (double)(FAILS_AFTER * c->hang->limit_ns) / 1e9;
 }
 
+/* Has each rank told its counts, and has no one that ended launched fewer than those that wait? */
+static bool launched_as_many(const struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (!c->member[k].look.answered || !c->member[k].look.counts || c->member[k].look.ahead)
+            return false;
+    return true;
+}
+
 /* What follows if all ranks that are elsewhere have ended the cell. */
 static int add_outcome(const struct cell *c, const struct member *waiting, struct buf *out)
 {
+    if (collectives_differ(c))
+        return buf_addf(out,
+                        ". These are different collectives of one process group, and none of them "
+                        "can end: the cell fails when the ranks have waited for %.0f s. " DIFFERENT,
+                        seconds_to_failure(c));
     if (!has_no_end(c) && !(waiting->look.in_collective && all_others_ended(c, waiting)))
         return buf_add_text(out, "");
     if (buf_add_text(out,
@@ -310,7 +338,8 @@ static int add_outcome(const struct cell *c, const struct member *waiting, struc
     return has_no_end(c)
                ? buf_addf(out, "the cell fails when they have waited for %.0f s. " ERROR_UNEQUAL,
                           seconds_to_failure(c))
-               : buf_add_text(out, "interrupt the cell. " ERROR_UNEQUAL);
+               : buf_addf(out, "interrupt the cell. %s",
+                          launched_as_many(c) ? UNLIKE : ERROR_UNEQUAL);
 }
 
 /* elsewhere NULL: all ranks are at the same place. */
@@ -375,7 +404,24 @@ static int add_ranks_that(const struct cell *c, bool run, struct buf *out)
     return rc;
 }
 
-static void fail(struct cell *c)
+/* Ranks wait in collectives that don't fit together. */
+static void fail_of_different(struct cell *c)
+{
+    const struct member *waiting = find_waiting(c),
+                        *other = waiting ? find_elsewhere(c, waiting) : NULL;
+    struct buf who = BUF_INIT, others = BUF_INIT;
+
+    if (!other || add_ranks(c, waiting, true, &who) < 0 ||
+        add_ranks(c, waiting, false, &others) < 0)
+        cell_fail(c, "TimeoutError", "the ranks waited in different collectives. " DIFFERENT);
+    else
+        cell_fail(c, "TimeoutError", "for %.0f s %s waited in %s, and %s in %s. " DIFFERENT,
+                  seconds_to_failure(c), who.p, waiting->look.place, others.p, other->look.place);
+    buf_release(&who);
+    buf_release(&others);
+}
+
+static void fail_of_ended(struct cell *c)
 {
     const struct member *waiting = first_running(c);
     struct buf who = BUF_INIT, ended = BUF_INIT;
@@ -404,7 +450,7 @@ static void look_at_all(struct cell *c)
         notice(c);
     } else if (has_no_end(c) && none_has_moved(c, FAILS_AFTER * c->hang->limit_ns) &&
                now_of(c) - c->hang->announced_ns >= c->hang->limit_ns) {
-        fail(c);
+        (collectives_differ(c) ? fail_of_different : fail_of_ended)(c);
     }
 }
 

@@ -42,6 +42,8 @@ void hang_put_off(struct cell *c);
  * collective. true: it has launched collectives since the last answer. */
 bool collectives_take(struct member *m, const char *stack, uint64_t now);
 void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run, for one look */
+/* Do all ranks of the one process group certainly wait in collectives that don't fit together? */
+bool collectives_differ(const struct cell *c);
 
 /* ---- rank_logs.c ---- */
 struct rank_logs;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
-from client import rank_values
+from client import Notebook, rank_values
 
 pytest.importorskip("torch")
 
@@ -119,3 +119,32 @@ def test_uneven_numbers_of_collectives_name_who_had_returned(nb):
         cell = nb.run(call, limit=120)
         assert cell.reply["status"] == "error", call
         assert "rank 0 had returned already, without that collective. Usually the ranks had unequal numbers of batches" in cell.shown, cell.shown
+
+
+# ---- collectives that don't fit together ----------------------------------------------------------------------------
+
+
+@pytest.mark.limit(400)
+def test_a_rank_that_validates_alone_through_ddp_fails_with_the_others():
+    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
+    make = "net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2))\nddp = torch.nn.parallel.DistributedDataParallel(net)\n"
+    alone = "if dist.get_rank() == 0:\n    with torch.no_grad():\n        ddp(torch.rand(5, 4))\ndist.barrier()"
+    try:
+        notebook.ok("%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\n" + make, limit=120)
+        cell = notebook.run("%%distribute\n" + alone, limit=100).assert_error("TimeoutError")
+        assert "one rank alone must call model.module" in cell.error["evalue"] and "in barrier" in cell.error["evalue"], cell.error
+        assert "the cell fails when the ranks have waited for 10 s" in cell.stderr, cell.stderr
+        notebook.ok("%%distribute --init\n" + make + alone.replace("ddp(", "ddp.module("), limit=60)
+        sub = "half = dist.new_group([0])\nif dist.get_rank() == 0:\n    dist.all_reduce(torch.ones(1))\nelse:\n    dist.barrier()"
+        cell = notebook.start("%%distribute\n" + sub)
+        notebook.wait(cell, 100, lambda: "%ranks where shows" in cell.stderr)
+        assert "the cell fails" not in cell.stderr, "who knows what the ranks do in a subgroup"
+        notebook.control("interrupt_request")
+        notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
+        cell = notebook.start("%%distribute --init\ndist.all_reduce(torch.ones(4 if dist.get_rank() else 2))")
+        notebook.wait(cell, 100, lambda: "%ranks where shows" in cell.stderr)
+        assert "launched as many collectives as the others" in cell.stderr and "batches" not in cell.stderr, cell.stderr
+        notebook.control("interrupt_request")
+        notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
+    finally:
+        notebook.close()

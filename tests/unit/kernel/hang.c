@@ -78,6 +78,24 @@ static void who_is_waited_for_is_told_once(void)
     world_close(&w);
 }
 
+/* all_reduce() of two elements beside one of four may end on the first rank, with a wrong value. */
+static void unlike_collectives_are_told(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    done(&w, 2, "ok", "", "");
+    looks(&w, 75, AT_REST COUNTS("15", "3"),
+          MAIN FRAME("distributed/distributed_c10d.py", "all_reduce") CELL COUNTS("15", "3"));
+    ok(logged(&w,
+              "interrupt the cell. These ranks have launched as many collectives as the others") &&
+           !logged(&w, "unequal numbers of batches"),
+       "ranks that have launched equally many had no unequal numbers of batches");
+    world_close(&w);
+}
+
 static void begin_and_end_one(struct world *w, struct clock *clock)
 {
     world_open(w, clock);
@@ -241,6 +259,61 @@ static void what_may_end_does_not_fail(void)
     world_close(&w);
 }
 
+/* Both ranks run, each alone in its only group; see collectives_differ(). */
+#define ALONE(n)          ALONE_IN("2", n)
+#define ALONE_IN(size, n) "launched 0/" size "/0000aaaa " n "\nalone\ncpu 5000\n"
+#define IN(function)      MAIN FRAME("distributed/distributed_c10d.py", function) CELL
+#define IN_DDP            MAIN FRAME("nn/parallel/distributed.py", "_pre_forward") CELL
+
+static void fails_of(const char *two, const char *three, const char *name)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    looks(&w, 285, two, three);
+    ok(!logged(&w, "INTERRUPT") && logged(&w, "different collectives of one process group"),
+       "%s: it is told first", name);
+    looks(&w, 60, two, three);
+    ok(logged(&w, "INTERRUPT"), "%s: the cell fails", name);
+    done(&w, 2, "error", "{\"ename\": \"KeyboardInterrupt\", \"evalue\": \"\", \"traceback\": []}",
+         "");
+    done(&w, 3, "error", "{\"ename\": \"KeyboardInterrupt\", \"evalue\": \"\", \"traceback\": []}",
+         "");
+    ok(logged(&w, "TimeoutError") && logged(&w, "one rank alone must call model.module"),
+       "%s: the error says what to call", name);
+    world_close(&w);
+}
+
+static void ranks_in_different_collectives_fail(void)
+{
+    fails_of(IN_DDP ALONE("8"), IN("barrier") ALONE("8"), "DDP and a barrier");
+    fails_of(IN("all_reduce") ALONE("8"), IN("broadcast") ALONE("8"), "two operations");
+    fails_of(IN_DDP ALONE("9"), IN("barrier") ALONE("8"), "DDP, which launches several");
+    goes_on(false, IN_DDP ALONE("8"), IN("all_reduce") ALONE("8"),
+            "the cell goes on if it may be the same operation");
+    goes_on(false, IN("barrier") ALONE("8"), IN("barrier") ALONE("8"), "and if it is the same");
+    goes_on(false, IN("barrier") ALONE("9"), IN("all_reduce") ALONE("8"),
+            "and if data may still move");
+    goes_on(false, IN("all_reduce") ALONE("9"), IN("broadcast") ALONE("8"),
+            "and if the counts differ otherwise");
+    goes_on(false, IN_DDP COUNTS("8", "3"), IN("barrier") COUNTS("8", "3"),
+            "and if there are subgroups");
+    goes_on(false, MAIN CELL ALONE("8"), IN("barrier") ALONE("8"),
+            "and if a rank waits for async work, or computes");
+    goes_on(false, IN("recv") ALONE("8"), IN("barrier") ALONE("8"), "and if a rank receives");
+    goes_on(false, IN("all_reduce") "launched 0/2/0000aaaa 8\ncpu 5000\n", IN("barrier") ALONE("8"),
+            "and if a rank has sent or received before");
+    goes_on(false, IN("all_reduce") "background\n" ALONE("8"), IN("barrier") ALONE("8"),
+            "and if threads or tasks may launch some");
+    goes_on(false, IN("all_reduce") "launched 0/2/0000aaaa 8\nalone\ncpu 0\n",
+            IN("barrier") ALONE("8"), "and if a GPU may compute");
+    goes_on(false, IN("all_reduce") ALONE_IN("3", "8"), IN("barrier") ALONE_IN("3", "8"),
+            "and if a rank of the group does not run the cell");
+    goes_on(true, AT_REST ALONE("8"), IN("barrier") ALONE("8"), "and if a rank has ended the cell");
+}
+
 /* An answer from before its rank ended the cell says nothing of what it has launched since. */
 static void an_old_answer_does_not_count(void)
 {
@@ -391,6 +464,8 @@ int main(void)
     each_wait_is_announced();
     what_may_end_does_not_fail();
     an_old_answer_does_not_count();
+    ranks_in_different_collectives_fail();
+    unlike_collectives_are_told();
     nccl_tells_who_is_behind();
     what_is_no_hang();
     return plan_done();

@@ -24,6 +24,7 @@ hidden = {}  # {world: Aside}
 _made = {}  # {world size: the id of its default group, the world and the arguments with which it was made}
 GROUPS_MAX = 16  # of which launched() tells
 STORE = 6  # init_process_group() with so many arguments has a store
+_sent = []  # not empty: counts prove little: this process has sent to a rank or received from one, or has not waited for a barrier
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 
 
@@ -117,7 +118,7 @@ def _emptied(table):
 
 def launched():
     """How many collectives this process has launched in each group that torch sees: lines "launched GROUP N" for the kernel, and a line
-    "cpu MS" with the main thread's CPU time.
+    "cpu MS" with the main thread's CPU time. A line "alone": there is only one group, and counts prove where it is.
 
     GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch. Ranks that have sent from rank
     to rank may have other counts than the rest: torch counts that, too.
@@ -133,7 +134,8 @@ def launched():
         except Exception:  # noqa: BLE001 - a backend that does not count, or a group that is being destroyed
             continue
         lines.append("launched %s/%d/%08x %d\n" % ("_".join(str(name).split()), len(ranks), zlib.crc32(repr(ranks).encode()), number))
-    return "".join([*lines, f"cpu {_cpu_ms()}\n"]) if lines else ""
+    alone = "alone\n" if len(lines) == 1 and len(c10d._world.pg_map) == 1 and not hidden and not _sent else ""
+    return "".join([*lines, alone, f"cpu {_cpu_ms()}\n"]) if lines else ""
 
 
 def _cpu_ms():
@@ -178,6 +180,34 @@ def _wrap(stays):
         outer = sys.modules.get("torch.distributed")
         if getattr(outer, name, None) is real:
             setattr(outer, name, wrapped)
+
+
+    for name in ("send", "recv", "isend", "irecv", "barrier"):
+        real = getattr(c10d, name, None)
+        if real is not None:
+            wrapped = _noting_async(real) if name == "barrier" else _preceded(real, _note_sent)
+            setattr(c10d, name, wrapped)
+            if getattr(sys.modules.get("torch.distributed"), name, None) is real:
+                setattr(sys.modules["torch.distributed"], name, wrapped)
+
+
+def _note_sent():
+    if not _sent:
+        _sent.append(True)
+
+
+def _noting_async(barrier):
+    """barrier(): a rank that goes on before it has ended tells nothing by its counts."""
+
+    @functools.wraps(barrier)
+    def noting(*args, **given):
+        __tracebackhide__ = True
+        work = barrier(*args, **given)
+        if work is not None:
+            _note_sent()
+        return work
+
+    return noting
 
 
 def _keep():
