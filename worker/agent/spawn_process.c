@@ -30,12 +30,19 @@ char *spawn_package(void)
     return runtime_near("../../lib/cellspan/python");
 }
 
+/* As `python -m`, but the current folder is not on the path before: a user's cellspan.py there must
+ * not be taken for the package. (The option -P is new in Python 3.11.) */
+#define AS_MODULE                                                                                  \
+    "import sys; sys.path[:1] == [''] and sys.path.pop(0); "                                       \
+    "import runpy; runpy._run_module_as_main(sys.argv.pop(1))"
+
 static pid_t execute(const struct worker *w, const char *cwd, const struct worker_ends *ends,
                      const struct env *env, struct err *err)
 {
     char link[16];
     const char *const argv[] = {
-        w->python, "-m", "cellspan._worker", w->role == WORKER_HOME ? "home" : "zygote", link, NULL
+        w->python, "-c", AS_MODULE, "cellspan._worker", w->role == WORKER_HOME ? "home" : "zygote",
+        link,      NULL
     };
     const int keep[] = { ends->link, ends->stack };
     struct process_spec spec = PROCESS_SPEC_INIT;

@@ -37,7 +37,7 @@ static volatile sig_atomic_t stacks_written;
 
 bool fake_is_wanted(int argc, char **argv)
 {
-    return argc == 5 && strcmp(argv[1], "-m") == 0 && strcmp(argv[2], "cellspan._worker") == 0;
+    return argc == 6 && strcmp(argv[1], "-c") == 0 && strcmp(argv[3], "cellspan._worker") == 0;
 }
 
 static void die(const char *what)
@@ -463,10 +463,10 @@ static int serve_zygote(int link)
 
 int fake_main(int argc, char **argv)
 {
-    struct fake f = { .link = atoi(argv[4]), .id = 1, .blob_fd = -1 };
+    struct fake f = { .link = atoi(argv[5]), .id = 1, .blob_fd = -1 };
 
     (void)argc;
-    if (strcmp(argv[3], "zygote") == 0)
+    if (strcmp(argv[4], "zygote") == 0)
         return serve_zygote(f.link);
     stack_fd = getenv("CELLSPAN_STACK_FD") ? atoi(getenv("CELLSPAN_STACK_FD")) : -1;
     if (getenv("FAKE_HOME_DIES")) {

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Was the program called as `PYTHON -m cellspan._worker ROLE FD`? */
+/* Was the program called as `PYTHON -c CODE cellspan._worker ROLE FD`? */
 bool fake_is_wanted(int argc, char **argv);
 /* Serves until the socket ends. What it is told to do (content of REQUEST, code of RUN) are
  * commands, one a line:

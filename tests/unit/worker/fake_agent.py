@@ -18,6 +18,8 @@ from cellspan import _link
 from cellspan._capture import vars_bundle
 from cellspan._worker.message import decoded
 
+# as in worker/agent/spawn_process.c
+AS_MODULE = "import sys; sys.path[:1] == [''] and sys.path.pop(0); import runpy; runpy._run_module_as_main(sys.argv.pop(1))"
 PACKET = 65536
 PR_SET_CHILD_SUBREAPER = 36
 LIMIT = 60.0  # seconds that anything may take here
@@ -200,7 +202,7 @@ class Home(End):
         full = dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package, CELLSPAN_STACK_FD=str(stack_w))
         full.update(env or {})
         self.process = subprocess.Popen(
-            [python, "-m", "cellspan._worker", "home", str(theirs.fileno())],
+            [python, "-c", AS_MODULE, "cellspan._worker", "home", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=out_w,
             stderr=err_w,
@@ -276,7 +278,7 @@ class Zygote(End):
         full = dict(os.environ, PYTHONPATH=package, CELLSPAN_PYTHONPATH=package)
         full.update(env or {})
         self.process = subprocess.Popen(
-            [python, "-m", "cellspan._worker", "zygote", str(theirs.fileno())],
+            [python, "-c", AS_MODULE, "cellspan._worker", "zygote", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=out_w,
             stderr=err_w,

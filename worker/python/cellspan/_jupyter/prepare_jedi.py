@@ -14,8 +14,10 @@ import os
 import sys
 import threading
 
+from .._base import shadows
 from . import requests
 
+PACKAGES = ("jedi", "parso")  # if a file of the notebook's folder has such a name, the user can import it, and Tab continues without jedi
 IDLE = 2.0  # seconds without a message, before it is prepared
 PATIENCE = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
 A_MOMENT = 0.002  # seconds that a cell waits for the thread at most; the thread ends also if that is too short
@@ -68,7 +70,7 @@ class Jedi:
 
     def nothing_runs(self, tab=False):
         """Starts the thread, if it is wanted. It begins later, unless there was a Tab."""
-        if self._typing and not self.warm and self._shell.Completer.use_jedi:
+        if self._typing and not self.warm and self._shell.Completer.use_jedi and not any(map(shadows.hiding, PACKAGES)):
             self._get_ready(0 if tab else IDLE)
 
     def give_up(self, patience):
@@ -126,7 +128,7 @@ def _give_up(frame):
     """Raises GivenUp, unless this frame or one around it must not be broken off. Generators and code that is not jedi's may run
     because an object is freed, where an exception has no effect but a message."""
     package = frame.f_globals.get("__name__", "").partition(".")[0]
-    if package not in ("jedi", "parso") or frame.f_code.co_flags & inspect.CO_GENERATOR:
+    if package not in PACKAGES or frame.f_code.co_flags & inspect.CO_GENERATOR:
         return
     while frame is not None:
         if frame.f_globals.get("__name__") in ("parso.cache", "importlib._bootstrap", "importlib._bootstrap_external"):

@@ -1,4 +1,5 @@
-"""`python -m cellspan._worker home|zygote FD`: started by agents. FD is the socket to the agent."""
+"""`python -m cellspan._worker home|zygote FD`: started by agents. FD is the socket to the agent. Agents start it so that the current
+folder is not on the search path: see spawn_process.c. It is added when all our modules are imported."""
 
 from __future__ import annotations
 
@@ -6,18 +7,8 @@ import os
 import sys
 
 
-def folder():
-    """The current folder; None if it was deleted."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
-
-
 def main(argv):
     """Runs until the agent ends it."""
-    if sys.path and sys.path[0] in ("", folder()):  # it is added again when all our modules are imported
-        del sys.path[0]
     if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
     if os.environ.pop("CELLSPAN_NO_BYTECODE", ""):  # the agent sets both; other modules' bytecode may be written

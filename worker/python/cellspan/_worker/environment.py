@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 from .. import _link
+from .._base import shadows
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # the prefix of our own files' paths
 TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
@@ -158,6 +159,7 @@ def search_path():
     a user's logging.py must not replace Python's; see __main__.py."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, "")
+        shadows.watch("")
 
 
 def script_text(path):

@@ -20,6 +20,7 @@ import threading
 import types
 
 from .. import _link
+from .._base import shadows
 from .rank import Rank, told
 from .worker import loads
 
@@ -107,6 +108,7 @@ def find(argv):
         raise UsageError(f"{argv[0]}: no such file (the ranks are in {os.getcwd()})")
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, os.getcwd() if module else os.path.dirname(os.path.realpath(argv[0])))
+        shadows.watch(sys.path[0])
     if not module:
         return
     try:

@@ -32,7 +32,8 @@ kept = list(sys.path), sys.dont_write_bytecode
 sys.path[:] = [p for p in sys.path if p not in ("", {folder!r}) or p == {own!r}]
 sys.dont_write_bytecode = True
 try:
-    import cellspan._worker.spawned
+    import cellspan._base.shadows, cellspan._capture.vars_bundle, cellspan._worker.spawned
+    cellspan._base.shadows.watch({folder!r} or "")
 finally:
     sys.path[:], sys.dont_write_bytecode = kept
 """

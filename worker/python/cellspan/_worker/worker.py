@@ -16,6 +16,7 @@ import sys
 import threading
 
 from .. import _link
+from .._base import shadows
 from .._base.errors import give_up, text_of
 from . import environment, interrupts, spawned, stacks
 from .loops import Loop
@@ -348,7 +349,7 @@ class Worker:
 
     def hints(self, error):
         """Lines to show after an exception's traceback."""
-        return spawned.hints(error)
+        return spawned.hints(error) or shadows.hints(error)
 
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
         """Shows an exception that ended the cell or, if not `ends`, that the user's code shows. error: the exception."""
