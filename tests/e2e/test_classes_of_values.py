@@ -166,3 +166,49 @@ def test_a_class_whose_making_needs_more_than_its_bases(nb, tmp_path):
     assert rank_values(nb, "k.n, n.n", 2) == [(1, 1)] * 2
     nb.ok("class Root:\n    kinds = []\n    def __init_subclass__(cls):\n        Root.kinds.append(cls)\nclass Leaf(Root):\n    pass\nleaf = Leaf()")
     assert rank_values(nb, "type(leaf).__name__", 2) == ["Leaf"] * 2
+
+
+# What makes x and y, which share a class; a change of that class; what ranks read of x, of y; what the change makes of it
+SHARED = {
+    "an instance and its class": ("class C:\n    at = 1\nx, y = C(), C", "C.at = 3", "x.at", "y.at", 3),
+    "a bound method": ("class C:\n    at = 1\n    def get(self):\n        return self.at\nx = C(); y = x.get", "C.at = 3", "x.at", "y()", 3),
+    "a configuration class": ("class Cfg:\n    at = 1\ndef y():\n    return Cfg.at\nx = [Cfg]", "Cfg.at = 3", "x[0].at", "y()", 3),
+    "a base": ("class Base:\n    at = 1\nclass C(Base):\n    pass\nx, y = C(), Base", "Base.at = 3", "x.at", "y.at", 3),
+    "an inner class": ("class C:\n    class In:\n        at = 1\nx, y = C(), [C.In]", "C.In.at = 3", "x.In.at", "y[0].at", 3),
+    "a method": ("class C:\n    def at(self):\n        return 1\nx, y = C(), [C()]", "C.at = lambda self: 3", "x.at()", "y[0].at()", 3),
+    "an argument of a call": ("import cellspan\nclass C:\n    at = 1\nx, y = C, [C()]", "C.at = 3", "%r", "y[0].at", 3),
+}
+
+
+@pytest.mark.parametrize("what", SHARED)
+def test_a_class_that_came_under_one_name_is_in_step_under_all(nb, what):
+    make, change, first, second, then = SHARED[what]
+    nb.ok(make)
+    assert rank_values(nb, "x is None, " + second, 2) == [(False, 1)] * 2
+
+    def read(expression):
+        if expression != "%r":
+            return rank_values(nb, expression, 2)
+        return values(nb.ok("cellspan.run(lambda one: one.at, C(), n=2, gather=True)"))
+
+    nb.ok(change)
+    for expression in (first, second, first):
+        assert read(expression) == [then] * 2
+    nb.ok(change.replace("3", "4"))
+    for expression in (second, first):
+        assert read(expression) == [4] * 2
+    if what != "a method":  # what ranks change is still seen
+        nb.ok("%%distribute -n 2\n" + change.replace("3", "9"))
+        nb.ok(change.replace("3", "5"))
+        nb.run("%%distribute -n 2\n" + second).assert_error("VariableConflict")
+        nb.run("%%distribute -n 2\nx is None").assert_error("VariableConflict")
+
+
+def test_a_class_of_ranks_that_they_change_after_a_pull_is_a_conflict(nb):
+    nb.ok("%%distribute -n 2\nclass Mine:\n    at = 1\nmine = Mine()")
+    nb.ok("%pull mine -r 0")
+    nb.ok("mine.n = 1")
+    assert rank_values(nb, "mine.n", 1) == [1]
+    nb.ok("%%distribute -n 2\nMine.at = 5")
+    nb.ok("mine.n = 2")
+    nb.run("%%distribute -n 1\nmine.n").assert_error("VariableConflict")

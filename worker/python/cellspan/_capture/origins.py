@@ -22,7 +22,7 @@ import weakref
 
 from .. import _link
 from .._base.limit import Limit, TooSlow
-from . import mappings, rebuild, reducers, tensors, vars_bundle
+from . import class_states, mappings, rebuild, reducers, tensors, vars_bundle
 from .fingerprints import fingerprint, is_on_device
 from .memory_users import holders
 
@@ -139,6 +139,7 @@ class Origins:
         self.user_ns = user_ns
         self.deleted = {}  # names that were deleted because of home -> why
         self._of = {}  # name -> Origin
+        self._classes = class_states.ClassStates(user_ns, lambda: _Chunks(BODY_MAX))
         self._watched = set()  # names that the rank has bound itself and that home has, too
         self._bound = set()  # names that the rank's cells have bound by any means; home may have them, too
         self._before = None  # marks of the names' values when the cell began; None: it has not begun
@@ -186,7 +187,7 @@ class Origins:
 
     def _add_arrival(self, found, name, value):
         try:
-            pickled = reducers.Pickled(value, self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler)
+            pickled, _ = class_states.pickled(value, self.user_ns, _Chunks(BODY_MAX))
             if any(map(is_on_device, pickled.storages)):
                 found[name] = Arrived(pickled)
         except TooSlow:
@@ -320,28 +321,32 @@ class Origins:
             return vars_bundle.reason(error)
 
     def _is_same(self, name, origin, loaded):
-        size, digest, large = self._theirs(name, origin, loaded)
+        size, digest, large, copies = self._theirs(name, origin, loaded)
         try:
             most = 2 * size + MORE
-            ours = reducers.Pickled(self.user_ns[name], self.user_ns, chunks=_Chunks(most), make=reducers.GradPickler)
+            ours, classes = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(most))
         except _Longer:
             return False
         own, buffers = fingerprint(ours, again=True)
         same = own == digest and len(buffers) == len(large) and all(map(origin.has_seen, ours.grads))
-        return same and all(map(_equal, buffers, large))
+        return same and all(map(_equal, buffers, large)) and self._classes.are_as_sent(classes, copies, origin.pulled)
 
     def _theirs(self, name, origin, loaded):
-        """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU]) of the value that home sent."""
+        """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU], {id of a class: its copy}) of the value
+        that home sent."""
         arrived, kept = origin.arrived, origin.kept
         if arrived and arrived.is_complete():
-            return arrived.size, arrived.digest, arrived.large
+            return arrived.size, arrived.digest, arrived.large, {}
         if id(kept) not in loaded:
-            loaded[id(kept)] = kept.unpack(self.user_ns, lambda body, buffers: _Again(body, buffers).load())
-        theirs = reducers.Pickled(loaded[id(kept)][name], self.user_ns, chunks=_Chunks(BODY_MAX), make=reducers.GradPickler)
+            made = []
+            values = kept.unpack(self.user_ns, lambda body, buffers: made.append(_Again(body, buffers)) or made[0].load())
+            loaded[id(kept)] = values, made[0].twins
+        values, copies = loaded[id(kept)]
+        theirs, _ = class_states.pickled(values[name], self.user_ns, _Chunks(BODY_MAX))
         digest, large = fingerprint(theirs, again=True)
         if arrived and len(arrived.large) == len(large):
             large = [there or here for there, here in zip(arrived.large, large)]
-        return theirs.chunks.size, digest, large
+        return theirs.chunks.size, digest, large, copies
 
 
 class _Longer(Unknown):
@@ -381,7 +386,7 @@ class _Again(pickle.Unpickler):
 
     def __init__(self, body, buffers):
         super().__init__(_Body(body), buffers=buffers)
-        self._twins = {}  # id of a class: its twin. Classes that refer to each other are made more than once
+        self.twins = {}  # id of a class: its twin. Classes that refer to each other are made more than once
 
     def find_class(self, module, name):
         found = super().find_class(module, name)
@@ -390,9 +395,9 @@ class _Again(pickle.Unpickler):
     def _make_twin(self, make, at, *args):
         from cloudpickle import cloudpickle
 
-        twin = self._twins.get(args[at])
+        twin = self.twins.get(args[at])
         if twin is None:
-            twin = self._twins[args[at]] = rebuild.made_quietly(make, (*args[:at], None, *args[at + 1 :]))
+            twin = self.twins[args[at]] = rebuild.made_quietly(make, (*args[:at], None, *args[at + 1 :]))
             cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[twin] = args[at]
         return twin
 

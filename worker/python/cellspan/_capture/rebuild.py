@@ -13,6 +13,7 @@ import weakref
 from . import sources, tensors
 
 _local = threading.local()
+on_filled = None  # on a rank, a function that is called with the classes that a bundle has filled, once it is loaded
 
 
 class Loading:
@@ -43,6 +44,9 @@ class load_into:
 
     def __exit__(self, *error):
         _local.loading = self._before
+        filled, _local.filled = getattr(_local, "filled", None), None
+        if filled and on_filled is not None and not any(error):
+            on_filled(filled)
 
 
 def loading():
@@ -217,6 +221,7 @@ def set_class(cls, state):
         return
     _received.add(cls)
     setter(cls, inner)
+    _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
     if cls.__qualname__ != name:  # else it stays the same object, so that the class's next pickle has the same bytes
         type.__dict__["__qualname__"].__set__(cls, name)
 
