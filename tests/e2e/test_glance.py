@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from client import ANSI
+from client import ANSI, values
 
 SCORE = "%%distribute -n 4\nimport cellspan\nscore = cellspan.rank() / 2"
 
@@ -156,6 +156,56 @@ TYPES = {"output": False, "raw": True, "hist_access_type": "tail", "n": 1}  # a 
 
 def appears(nb, path):
     assert nb.until(path.exists, 60), "%s never came" % path.name
+
+
+ONLY_JEDI = "import os; os.path.isab"  # IPython alone finds nothing here
+
+
+def test_the_first_tabs_wait_for_jedi_if_there_is_nothing_without(fresh):
+    nb = fresh()
+    tabs = [nb.send("complete_request", {"code": ONLY_JEDI, "cursor_pos": len(ONLY_JEDI)}) for _ in range(3)]
+    for tab in tabs:
+        nb.wait(tab, 60, lambda tab=tab: tab.reply_message is not None)
+        assert names(tab.reply) == ["isabs"]
+
+
+def test_a_cell_and_an_interrupt_end_the_wait_of_a_tab(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("1" + STUCK % (str(tmp_path / "begun"), "jedi.cache.clear_time_caches(True)") + "sys.modules['cellspan._jupyter.prepare_jedi'].FIRST_TAB = 1000")
+    for end in (lambda: nb.start("'at once'"), nb.km.interrupt_kernel):
+        tab = nb.send("complete_request", {"code": "import posixpath; posixpath.isab", "cursor_pos": 32})
+        appears(nb, tmp_path / "begun")
+        (tmp_path / "begun").unlink()
+        cell = end()
+        nb.wait(tab, 30, lambda: tab.reply_message is not None)
+        assert tab.reply["status"] == "ok" and tab.reply["matches"] == []
+        assert cell is None or nb.wait(cell, 30).value == "'at once'"
+    nb.ok("jedi.Interpreter.__init__, over = kept, True", limit=30)
+
+
+PAUSED = """
+prepare = sys.modules['cellspan._jupyter.prepare_jedi']
+prepare.PAUSE, ticks, seen = 1000, [0], []
+def tick():
+    ticks[0] += 1
+class Slow:
+    def __dir__(self):
+        before = ticks[0]
+        time.sleep(0.5)
+        seen.append(ticks[0] - before)
+        return ['attribute']
+slow = Slow()
+"""
+
+
+def test_jedi_is_not_prepared_while_a_request_is_served(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("1" + STUCK % (str(tmp_path / "begun"), "tick()") + PAUSED)
+    complete(nb, "slow.")
+    appears(nb, tmp_path / "begun")
+    assert nb.until(lambda: complete(nb, "slow.")["matches"])
+    assert max(values(nb.ok("seen"))) <= 2, "a call may be under way when the request comes"
+    nb.ok("jedi.Interpreter.__init__, over = kept, True", limit=30)
 
 
 def test_the_first_tab_does_not_wait_for_jedi_and_a_cell_does_not_either(fresh, tmp_path):

@@ -1,6 +1,9 @@
 """IPython completes names with jedi, whose first use takes seconds, longer than clients wait for a Tab. So a thread prepares jedi
-while nothing runs: some seconds after somebody has connected who may press Tab, or after the first Tab. Until it is ready, Tab is
-answered without jedi. Clients that only run cells never send what an editor sends, so their notebooks don't pay for jedi's memory.
+while nothing runs: some seconds after somebody has connected who may press Tab, or at the first Tab. Until it is ready, Tab is
+answered without jedi; if that finds nothing, Tab waits for jedi, until anything but Tab wants the main thread. Clients that only run
+cells never send what an editor sends, so their notebooks don't pay for jedi's memory.
+
+While a request is served, and shortly after it, the thread pauses, because both need Python's lock.
 
 When a cell comes, the thread gives up: it ends by an exception at its next call of a function of jedi. What jedi has imported and
 loaded so far is kept. No exception is raised while jedi writes to its cache on disk, which it could not read then, and while a
@@ -13,6 +16,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 
 from .._base import shadows
 from . import requests
@@ -20,9 +24,12 @@ from . import requests
 PACKAGES = ("jedi", "parso")  # if a file of the notebook's folder has such a name, the user can import it, and Tab continues without jedi
 IDLE = 2.0  # seconds without a message, before it is prepared
 PATIENCE = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
+FIRST_TAB = 10.0  # seconds that a Tab waits for jedi at most
+PAUSE = 0.05  # seconds that the thread pauses for a request at most: it may hold the lock of a module that the request imports
+REST = 0.1  # seconds that the thread pauses after a request: more may come
+RESTS = 5.0  # seconds after the thread's begin from when it does so no more, as they may never end
 A_MOMENT = 0.002  # seconds that a cell waits for the thread at most; the thread ends also if that is too short
 TYPING = frozenset("history_request comm_info_request is_complete_request complete_request inspect_request".split())
-TAB = frozenset(("complete_request", "inspect_request"))
 SWITCH = 0.0005  # seconds: how long a cell waits for its turn while the thread still runs (Python's default is ten times that)
 SAMPLES = ("import os\nos.path.jo", "[].app")
 
@@ -34,8 +41,14 @@ class GivenUp(BaseException):
 class Jedi:
     """Completion with jedi once it is ready (warm). The shell's `use_jedi` says whether the user wants it at all."""
 
-    def __init__(self, shell):
+    def __init__(self, shell, wait):
+        """wait(done, seconds): waits on the main thread until done(), unless something else has to be done there."""
         self._shell = shell
+        self._wait = wait
+        self._go = threading.Event()  # not set: the thread pauses
+        self._go.set()
+        self._serving = False
+        self._rest_end = self._rests_end = 0.0
         self._typing = False  # is there a client that may press Tab?
         self._thread = None
         self._over = None  # an Event: the thread must give up
@@ -47,11 +60,29 @@ class Jedi:
         """complete_request. If jedi finds nothing, asks IPython without jedi."""
         completer = self._shell.Completer
         wanted = completer.use_jedi
-        if self.warm or not wanted:
-            found = requests.complete(self._shell, content)
-            if found["matches"] or not wanted:
+        if not wanted:
+            return requests.complete(self._shell, content)
+        if not self.warm:
+            found = self._plainly(content)
+            if found["matches"] or not self._await():
                 return found
-        completer.use_jedi = False
+        found = requests.complete(self._shell, content)
+        return found if found["matches"] else self._plainly(content)
+
+    def _await(self):
+        """A Tab waits until jedi is ready. False: it is not."""
+        self._typing = True
+        self._go.set()
+        self._get_ready(0)
+        try:
+            self._wait(lambda: self.warm, FIRST_TAB)
+        except KeyboardInterrupt:  # the Tab is answered without jedi
+            pass
+        return self.warm
+
+    def _plainly(self, content):
+        completer = self._shell.Completer
+        wanted, completer.use_jedi = completer.use_jedi, False
         try:
             return requests.complete(self._shell, content)
         finally:
@@ -59,14 +90,20 @@ class Jedi:
 
     def before(self, kind):
         """A message or request of this kind comes."""
-        if self._thread is not None and kind not in TYPING:
+        if self._thread is None:
+            return
+        if kind in TYPING:
+            self._serving = True
+            self._go.clear()
+        else:
             self.give_up(A_MOMENT)
 
     def after(self, kind):
         """It was served, and no cell runs."""
+        self._serving, self._rest_end = False, time.monotonic() + REST
         if kind in TYPING:
             self._typing = True
-            self.nothing_runs(tab=kind in TAB)
+            self.nothing_runs(tab=kind == "complete_request")
 
     def nothing_runs(self, tab=False):
         """Starts the thread, if it is wanted. It begins later, unless there was a Tab."""
@@ -79,9 +116,20 @@ class Jedi:
         if thread is None or threading.current_thread() is thread:
             return
         self._over.set()
+        self._go.set()
         thread.join(patience)
         if not thread.is_alive():
             self._thread = None
+
+    def _pause(self):
+        """In the thread, while it must not go on."""
+        if self._serving:
+            if not self._go.wait(PAUSE):  # the request may wait for this thread
+                self._go.set()
+            return
+        end = min(self._rest_end, self._rests_end)
+        if not self._go.wait(max(0.0, end - time.monotonic())) and not self._serving and time.monotonic() >= end:
+            self._go.set()
 
     def _get_ready(self, delay):
         thread = self._thread
@@ -105,10 +153,18 @@ class Jedi:
             before.join()
         if over.wait(delay):
             return
-        self._begun = True
+        self._begun, self._rests_end = True, time.monotonic() + RESTS
         switch = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH)
-        sys.setprofile(lambda frame, event, arg: over.is_set() and event == "call" and _give_up(frame))
+        go = self._go
+
+        def step(frame, event, arg):
+            if event == "call" and over.is_set():
+                _give_up(frame)
+            elif event == "call" and not go.is_set():
+                self._pause()
+
+        sys.setprofile(step)
         try:
             import jedi
 

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 import threading
+import time
 import weakref
 
 from .. import _link
@@ -32,6 +33,8 @@ from .worker import Cell, Waiting, _current, begin_process, begin_within_limits,
 _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell
 VERSION = ".".join(map(str, sys.version_info[:3]))
+TAB = ("complete_request", "inspect_request")
+A_MOMENT = 0.02  # seconds: how often a Tab that waits looks
 RECENT = 64  # number of requests to which late output may still belong: kernel/notebook/notebook.h
 GATHERED = (_link.BIND_MORE, _link.BIND_LAST, _link.BIND_LISTS)  # BINDs of values that become lists
 
@@ -66,7 +69,7 @@ class Home(Calls):
         real_ipykernel.watch(self)
         self._gathered = {}  # values of BINDs of one cell, until the last; None: one of them could not be taken
         self._lead = Lead(self.shell)
-        self.jedi = Jedi(self.shell)
+        self.jedi = Jedi(self.shell, self._wait_idle)
         self._stopped = ()  # the last distributed cells of which a step here was interrupted
         self.streams.owners(self.number, self._tell_owner)
         self._tag_threads()
@@ -140,6 +143,17 @@ class Home(Calls):
         super()._handle(message)
         if self.running is None:
             self.jedi.after(kind)
+
+    def _wait_idle(self, done, seconds):
+        """Waits until done(), at most so long. A message that is not about Tab ends the wait, and so does an interrupt."""
+        end = time.monotonic() + seconds
+        if self.cell is not None or threading.current_thread() is not self.main_thread:
+            return
+        while not done() and time.monotonic() < end:
+            self._collect()
+            if any(message.kind != "REQUEST" or message.fields["type"] not in TAB for message in tuple(self._queue)):
+                return
+            _link.wait(A_MOMENT)
 
     def _request(self, message):
         number, fields = message.cell, message.fields
