@@ -141,8 +141,17 @@ static bool is_code(const char *word)
     return strpbrk(word, "()") && !(n > 3 && strcmp(word + n - 3, ".py") == 0);
 }
 
+static bool is_notebook(const char *word)
+{
+    const size_t n = strlen(word);
+
+    return n > 6 && strcmp(word + n - 6, ".ipynb") == 0;
+}
+
 static int argv_set(const struct call *call, struct plan *plan, struct err *err)
 {
+    char shown[TOKEN_SHOWN];
+
     if (!call->words_n)
         return call->module
                    ? err_set(err, "-m: needs a value (-m MODULE)")
@@ -159,6 +168,11 @@ static int argv_set(const struct call *call, struct plan *plan, struct err *err)
             return err_set(
                 err,
                 "%%distribute runs a script; code runs below %%%%distribute, on top of the cell");
+        if (i == 0 && !call->module && is_notebook(word))
+            return err_set(
+                err,
+                "%s is a notebook, not a script: papermill %s out.ipynb, or jupyter execute %s, runs it, and its cells on ranks",
+                token_shown(shown, word), shown, shown);
         if (i == 0 && !*word)
             return err_set(err, "%%distribute: the name of the %s is empty",
                            call->module ? "module" : "script");

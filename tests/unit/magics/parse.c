@@ -102,6 +102,8 @@ static const struct bad {
     { "%distribute",
       "%distribute: which script? (%distribute [options] script.py, or -m module; %%distribute runs the cell)" },
     { "%distribute -m", "-m: needs a value (-m MODULE)" },
+    { "%distribute a.ipynb",
+      "a.ipynb is a notebook, not a script: papermill a.ipynb out.ipynb, or jupyter execute a.ipynb, runs it, and its cells on ranks" },
     { "%distribute ''", "%distribute: the name of the script is empty" },
     { "%distribute --into x a.py", "--into: only with %%distribute" },
     { "%distribute --nprc 4 a.py", "--nprc: unknown option; did you mean --nproc?" },
