@@ -5,6 +5,7 @@ noinst_LIBRARIES += cli/libcli.a
 cli_libcli_a_SOURCES = \
 	cli/interpreter.c \
 	cli/kernelspec.h cli/kernelspec.c \
+	cli/jupyter_path.h cli/jupyter_path.c \
 	cli/logo.c
 
 cellspan_SOURCES = \
@@ -12,6 +13,8 @@ cellspan_SOURCES = \
 	cli/shell_complete.c \
 	cli/parts.h cli/install.c \
 	cli/cli_job.c \
+	cli/kernels.h cli/kernels.c cli/kernel_question.c cli/ps.c \
+	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c cli/doctor_kernels.c \
 	cli/line.c \
 	cli/input.c \
 	cli/run.c \

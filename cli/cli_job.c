@@ -78,7 +78,6 @@ static void ask(struct cli_job *j)
     struct buf content = BUF_INIT;
     struct err err = { "" };
 
-    unlink(j->file); /* it was read; should we be killed, no key stays behind */
     j->asked = true;
     loop_timer_off(j->limit);
     if (buf_add_text(&content, "{\"code\":") < 0 || jupyter_quote(&content, j->code) < 0 ||

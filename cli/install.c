@@ -4,8 +4,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/runtime.h"
+#include "cli/jupyter_path.h"
 #include "cli/kernelspec.h"
 
 struct install {
@@ -59,20 +61,60 @@ static int check(struct install *o, struct err *err)
     return kernelspec_check_name(o->name, err);
 }
 
+/* Do both kernelspecs start the same? */
+static bool same_start(const char *a, const char *b)
+{
+    json_t *x = json_load_file(a, 0, NULL), *y = json_load_file(b, 0, NULL);
+    const bool same = x && y && json_equal(json_object_get(x, "argv"), json_object_get(y, "argv"));
+
+    json_decref(x);
+    json_decref(y);
+    return same;
+}
+
+/* Says which kernelspec of this name Jupyter takes, if it looks into data, but into another folder
+ * first, where one starts something else than that in dir. */
+static int warn_if_hidden(const char *name, const char *prefix, const char *data, const char *dir,
+                          struct err *err)
+{
+    struct jupyter_path path;
+    struct buf written = BUF_INIT;
+    char *first;
+
+    if (jupyter_path_find(&path, prefix, err) < 0)
+        return -1;
+    first = jupyter_path_has(&path, data) ? jupyter_path_spec(&path, name) : NULL;
+    if (first && buf_addf(&written, "%s/kernel.json", dir) == 0 && strcmp(first, written.p) != 0 &&
+        !same_start(first, written.p))
+        fprintf(
+            stderr,
+            "cellspan install: but %s takes another kernel of that name first: %s\n"
+            "Remove that one, install in its place (--sys-prefix or --prefix DIR), or give this one another name (--name NAME)\n",
+            path.program ? path.program : "Jupyter", first);
+    buf_release(&written);
+    free(first);
+    jupyter_path_release(&path);
+    return 0;
+}
+
 /* Writes the spec for an interpreter that was found good. */
 static int install_for(const struct install *o, const struct python_interpreter *python,
                        struct err *err)
 {
     char *kernel = runtime_find("cellspan-kernel", err);
-    char *dir = kernel ? kernelspec_dir(o->sys_prefix ? python->prefix : o->prefix, o->name, err)
-                       : NULL;
+    const char *prefix = o->sys_prefix ? python->prefix : o->prefix;
+    char *data = kernel ? kernelspec_data_dir(prefix, err) : NULL;
+    char *dir = data ? kernelspec_dir(prefix, o->name, err) : NULL;
     const struct kernelspec spec = { kernel, python->path, python->version, o->display_name };
     int rc = dir ? kernelspec_write(dir, &spec, err) : -1;
 
     if (!rc)
         printf("%s is in %s\nits notebooks run %s (Python %s)\n", o->display_name, dir,
                python->path, python->version);
+    if (!rc && (rc = fflush(stdout) ? err_set(err, "stdout can't be written") : 0) == 0)
+        rc = warn_if_hidden(o->name, python->prefix, data, dir, err);
     free(dir);
+    free(data);
     free(kernel);
     return rc;
 }

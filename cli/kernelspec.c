@@ -45,16 +45,28 @@ static int add_user_dir(struct buf *path, struct err *err)
     return buf_addf(path, "%s/%s", home, below);
 }
 
-char *kernelspec_dir(const char *prefix, const char *name, struct err *err)
+char *kernelspec_data_dir(const char *prefix, struct err *err)
 {
     struct buf path = BUF_INIT;
 
-    if ((prefix ? buf_addf(&path, "%s/share/jupyter", prefix) : add_user_dir(&path, err)) ||
-        buf_addf(&path, "/kernels/%s", name)) {
+    if (prefix ? buf_addf(&path, "%s/share/jupyter", prefix) : add_user_dir(&path, err)) {
         buf_release(&path);
         return err_null(err, "out of memory");
     }
     return buf_take(&path);
+}
+
+char *kernelspec_dir(const char *prefix, const char *name, struct err *err)
+{
+    char *data = kernelspec_data_dir(prefix, err);
+    struct buf path = BUF_INIT;
+    int rc = data ? buf_addf(&path, "%s/kernels/%s", data, name) : -1;
+
+    free(data);
+    if (rc == 0)
+        return buf_take(&path);
+    buf_release(&path);
+    return err_null(err, "out of memory");
 }
 
 int kernelspec_check_name(const char *name, struct err *err)

@@ -16,6 +16,8 @@ struct kernelspec {
  * it: $JUPYTER_DATA_DIR, $XDG_DATA_HOME/jupyter, ~/.local/share/jupyter; ~/Library/Jupyter on
  * macOS. The caller frees the path. NULL: *err says why. */
 char *kernelspec_dir(const char *prefix, const char *name, struct err *err);
+/* The data folder alone, without kernels/NAME. */
+char *kernelspec_data_dir(const char *prefix, struct err *err);
 /* Jupyter takes letters, digits, '.', '_' and '-'. */
 MUST_USE int kernelspec_check_name(const char *name, struct err *err);
 /* Makes the folder and writes the files, each whole or not at all. What else lies there stays. -1

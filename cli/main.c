@@ -12,6 +12,12 @@ static const struct subcommand subcommands[] = {
     { "install", command_install, "make the kernel known to Jupyter", install_rows, false },
     { "uninstall", command_uninstall, "remove what install has written", uninstall_rows, true },
     { "run", command_run, "run a script on several ranks, as torchrun does", NULL, false },
+    { "ps", command_ps, "list what runs as this user: notebooks, their ranks, GPUs", ps_rows,
+      false },
+    { "logs", command_logs, "print what the ranks of a notebook have printed", logs_rows, false },
+    { "stop", command_stop, "end a kernel of this user, with all its ranks", stop_rows, true },
+    { "doctor", command_doctor, "say what is wrong with this machine's set-up, and the fix",
+      doctor_rows, false },
 };
 
 #define COUNT (sizeof subcommands / sizeof subcommands[0])

@@ -40,6 +40,22 @@ int command_uninstall(int argc, char **argv);
  * or 1; 2 if the options are wrong; 130 after an interrupt; 128 + n if signal n ended a rank. */
 int command_run(int argc, char **argv);
 
+/* ---- ps.c: `cellspan ps`, `cellspan logs`, `cellspan stop` ---- */
+extern const struct cmdline_row ps_rows[], logs_rows[], stop_rows[];
+
+/* argv[0] is the subcommand's name. Returns the exit status: 0; 1 it failed, or there is no such
+ * kernel; 2 the options are wrong. */
+int command_ps(int argc, char **argv);
+int command_logs(int argc, char **argv);
+int command_stop(int argc, char **argv);
+
+/* ---- doctor.c: `cellspan doctor` ---- */
+extern const struct cmdline_row doctor_rows[];
+
+/* argv[0] is the subcommand's name. Returns the exit status: 1 something is to be mended, 2 the
+ * options are wrong. */
+int command_doctor(int argc, char **argv);
+
 /* ---- line.c: words back to the option line of a magic that splits into them. Pure ---- */
 /* Appends "%magic word word…": quoted, and written so that home's expansion of `{name}` and `$name`
  * leaves each word as it is. -1: a word holds a line break. */

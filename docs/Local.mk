@@ -1,9 +1,13 @@
 # docs: man pages, and what is read in the source tree.
 dist_man_MANS += \
 	docs/man/cellspan.1 \
+	docs/man/cellspan-doctor.1 \
 	docs/man/cellspan-install.1 \
 	docs/man/cellspan-kernel.1 \
+	docs/man/cellspan-logs.1 \
+	docs/man/cellspan-ps.1 \
 	docs/man/cellspan-run.1 \
+	docs/man/cellspan-stop.1 \
 	docs/man/cellspan-uninstall.1
 # kernel/ and worker/ have several folders; these files describe them.
 EXTRA_DIST += kernel/README.md worker/README.md

@@ -108,18 +108,34 @@ static int publish_tables(struct cell *c, const struct rows *group, const struct
     return rc;
 }
 
+static struct rows rows_beside(struct notebook *nb)
+{
+    const struct group *beside = notebook_shown(nb);
+
+    return beside == nb->group ? (struct rows){ .n = 0 } : rows_of(nb, beside);
+}
+
+json_t *rank_table_json(struct notebook *nb)
+{
+    struct rows rows = rows_of(nb, nb->group), more = rows_beside(nb);
+    json_t *table = NULL;
+
+    if (rows.of && rows.text)
+        table = json_pack("{s:o, s:o, s:s?}", "ranks", table_of(rows.of, rows.n), "beside",
+                          table_of(more.of, more.of && more.text ? more.n : 0), "on",
+                          nb->group->on);
+    rows_free(&rows);
+    rows_free(&more);
+    return table;
+}
+
 /* Shows the table, or keeps it for the RETURN of a call. */
 static void show_table(struct cell *c)
 {
-    const struct group *beside = notebook_shown(c->nb);
-    struct rows rows = rows_of(c->nb, c->nb->group), more = { .n = 0 };
+    struct rows rows = rows_of(c->nb, c->nb->group), more = rows_beside(c->nb);
 
-    if (beside != c->nb->group)
-        more = rows_of(c->nb, beside);
-    if (c->from.is_call && rows.of && rows.text)
-        c->magic.table = json_pack("{s:o, s:o, s:s?}", "ranks", table_of(rows.of, rows.n), "beside",
-                                   table_of(more.of, more.of && more.text ? more.n : 0), "on",
-                                   c->nb->group->on);
+    if (c->from.is_call)
+        c->magic.table = rank_table_json(c->nb);
     if (!rows.of || !rows.text || (cell_is_shown(c) && publish_tables(c, &rows, &more) < 0))
         log_error("cell", "out of memory: no table of ranks");
     rows_free(&rows);

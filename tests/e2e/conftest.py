@@ -27,6 +27,7 @@ if os.environ.get("CELLSPAN_TEST_PREFIX"):
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [SHARE, os.environ.get("JUPYTER_PATH")]))
 
 from client import KERNEL, Notebook  # noqa: E402  (after the environment that it reads)
+from commands import cellspan  # noqa: E402, F401
 from engines import hosts, slurm, slurm_on_hosts  # noqa: E402, F401  (fixtures)
 from launches import launch  # noqa: E402, F401
 

@@ -20,49 +20,14 @@ import venv
 import processes
 import pytest
 from client import KERNEL, by_rank, rank_values, values
+from commands import one_line
 from jupyter_client.kernelspec import KernelSpecManager
-
-
-@pytest.fixture
-def cellspan(tmp_path):
-    """Runs the command `cellspan` that belongs to the installed kernel, with an empty HOME."""
-    spec = KernelSpecManager().get_kernel_spec(KERNEL)
-    program = os.path.join(os.path.dirname(spec.argv[0]), "cellspan")
-    if not os.path.exists(program):
-        program = shutil.which("cellspan")
-    home = tmp_path / "home"
-    home.mkdir()
-    marker = uuid.uuid4().hex
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "XDG"))}
-    # In a virtual environment Jupyter looks there first, where a kernel of that name may be.
-    env.update({"HOME": str(home), processes.MARKER: marker, "JUPYTER_PREFER_ENV_PATH": "0"})
-
-    def run(*words, start=False, given=None, **changes):
-        options = dict(cwd=tmp_path, env=dict(env, **changes))
-        options.update({"stdin": subprocess.DEVNULL} if given is None else {"input": given})
-        if start:
-            return subprocess.Popen([program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
-        done = subprocess.run([program, *map(str, words)], capture_output=True, timeout=100, **options)
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-    run.home, run.env, run.marker = home, env, marker
-    yield run
-    left = processes.gone(marker)
-    processes.kill_all(marker)
-    assert not left, left
-
-
-def one_line(outcome, *words):
-    code, out, err = outcome
-    assert code > 0 and out == "" and len(err.splitlines()) == 1, outcome
-    for word in words:
-        assert word in err, err
 
 
 def test_version_and_help_are_told(cellspan):
     code, out, _ = cellspan("--version")
     assert code == 0 and re.fullmatch(r"cellspan \d+\.\d+\.\d+\S*\n", out)
-    for words in (["--help"], ["install", "--help"], ["run", "--help"]):
+    for words in (["--help"], *([name, "--help"] for name in ("install", "uninstall", "run", "ps", "logs", "stop", "doctor"))):
         code, out, err = cellspan(*words)
         assert code == 0 and "usage" in out.lower() and err == ""
 
@@ -309,7 +274,7 @@ def tab(cellspan, line, **changes):
 def test_bash_completes_commands_options_values_and_files(cellspan):
     (cellspan.home / "train.py").write_text("")
     (cellspan.home / "my data").mkdir()
-    assert tab(cellspan, "cellspan ''") == ["install", "uninstall", "run", "--help", "--settings", "--version"]
+    assert tab(cellspan, "cellspan ''") == ["install", "uninstall", "run", "ps", "logs", "stop", "doctor", "--help", "--settings", "--version"]
     assert tab(cellspan, "cellspan un") == ["uninstall"]
     assert tab(cellspan, "cellspan install --p") == ["--prefix", "--python"]
     assert tab(cellspan, "cellspan install --prefix ''") == ["my data"]

@@ -1,0 +1,28 @@
+/* jupyter_path.h - where Jupyter looks for kernelspecs, and which of those of one name it takes. */
+#ifndef CLI_JUPYTER_PATH_H
+#define CLI_JUPYTER_PATH_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+#define JUPYTER_DIRS_MAX 32u
+
+struct jupyter_path {
+    char *dir[JUPYTER_DIRS_MAX]; /* owned: data folders, the first one wins */
+    unsigned n;
+    char *program; /* owned: the `jupyter` that was asked; NULL: none is on PATH */
+};
+
+/* Asks the `jupyter` on PATH for its data folders. Without one they are those of jupyter_core's
+ * documentation: $JUPYTER_PATH, the user's, those of `prefix` (may be NULL), /usr/local, /usr.
+ * -1: memory is out. */
+MUST_USE int jupyter_path_find(struct jupyter_path *p, const char *prefix, struct err *err);
+void jupyter_path_release(struct jupyter_path *p);
+/* Does Jupyter look into this data folder? */
+bool jupyter_path_has(const struct jupyter_path *p, const char *dir);
+/* The first kernels/NAME/kernel.json of the path; for the caller to free(). NULL: there is none, or
+ * memory is out. */
+char *jupyter_path_spec(const struct jupyter_path *p, const char *name);
+
+#endif

@@ -1,0 +1,287 @@
+#include "cli/kernels.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/path.h"
+#include "base/process.h"
+
+#define PROGRAM   "cellspan-kernel"
+#define WORDS_MAX 65536u /* bytes of a command line or an environment that are read */
+
+static void kernel_release(struct running_kernel *k)
+{
+    free(k->notebook);
+    free(k->file);
+}
+
+void kernels_release(struct kernels *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        kernel_release(&k->of[i]);
+    free(k->of);
+    *k = (struct kernels)KERNELS_INIT;
+}
+
+/* The words of /proc/PID/NAME, each ended by a NUL, and one NUL more. The caller's; NULL: it can't
+ * be read. *n: bytes without the last NUL. */
+static char *words_of(pid_t pid, const char *name, size_t *n)
+{
+    char path[64], *words = malloc(WORDS_MAX + 2);
+
+    *n = 0;
+    if (!words)
+        return NULL;
+    snprintf(path, sizeof path, "/proc/%ld/%s", (long)pid, name);
+    *n = file_start(path, words, WORDS_MAX).n;
+    words[*n] = words[*n + 1] = '\0';
+    if (*n)
+        return words;
+    free(words);
+    return NULL;
+}
+
+static const char *word_after(const char *words, size_t n, const char *name)
+{
+    for (const char *w = words; w < words + n; w += strlen(w) + 1)
+        if (strcmp(w, name) == 0 && w + strlen(w) + 1 < words + n)
+            return w + strlen(w) + 1;
+    return NULL;
+}
+
+/* The value of a variable in the words of an environment. */
+static const char *value_of(const char *words, size_t n, const char *name)
+{
+    const size_t size = strlen(name);
+
+    for (const char *w = words; w < words + n; w += strlen(w) + 1)
+        if (strncmp(w, name, size) == 0 && w[size] == '=')
+            return w + size + 1;
+    return NULL;
+}
+
+/* The words of a command with blanks between them; the program without its folder. */
+static char *command_text(const char *words, size_t n)
+{
+    struct buf text = BUF_INIT;
+    int rc = buf_add_text(&text, path_name(words));
+
+    for (const char *w = words + strlen(words) + 1; rc == 0 && w < words + n; w += strlen(w) + 1)
+        rc = buf_addf(&text, " %s", w);
+    if (rc == 0)
+        return buf_take(&text);
+    buf_release(&text);
+    return NULL;
+}
+
+/* What started the kernel: `cellspan run`, whose command names it better than a notebook could, or
+ * a Jupyter server. */
+static void look_at_parent(struct running_kernel *k)
+{
+    const pid_t parent = orphans_parent(k->pid);
+    size_t n;
+    char *words = parent > 1 ? words_of(parent, "cmdline", &n) : NULL;
+
+    if (!words)
+        return;
+    if (strcmp(path_name(words), "cellspan") == 0) {
+        free(k->notebook);
+        k->notebook = command_text(words, n);
+        k->job = true;
+    }
+    for (const char *w = words; w < words + n && !k->job; w += strlen(w) + 1)
+        k->served = k->served || strstr(path_name(w), "jupyter") != NULL;
+    free(words);
+}
+
+/* The state and the start (clock ticks after boot) of /proc/PID/stat: the first and the 20th field
+ * after the name, which may hold anything but a NUL. false: there is no such process. */
+static bool stat_of(pid_t pid, char *state, unsigned long long *start)
+{
+    char path[64], text[1024], *at;
+    size_t n;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    n = file_start(path, text, sizeof text - 1).n;
+    text[n] = '\0';
+    if (!(at = strrchr(text, ')')) || sscanf(at + 1, " %c", state) != 1)
+        return false;
+    for (unsigned field = 0; field < 20 && at; field++)
+        at = strchr(at + 1, ' ');
+    *start = at ? strtoull(at, NULL, 10) : 0;
+    return true;
+}
+
+bool process_runs(pid_t pid)
+{
+    unsigned long long start;
+    char state;
+
+    return stat_of(pid, &state, &start) && state != 'Z' && state != 'X';
+}
+
+static uint64_t age_of(pid_t pid)
+{
+    char text[64] = "", state;
+    const uint64_t up = file_number(file_start("/proc/uptime", text, sizeof text), 0);
+    unsigned long long start;
+    const long ticks = sysconf(_SC_CLK_TCK);
+
+    if (ticks <= 0 || !stat_of(pid, &state, &start) || start / (unsigned long)ticks > up)
+        return 0;
+    return up - start / (unsigned long)ticks;
+}
+
+static char *absolute(pid_t pid, const char *file)
+{
+    char path[64], cwd[4096];
+    struct buf whole = BUF_INIT;
+    ssize_t n;
+
+    if (*file == '/')
+        return strdup(file);
+    snprintf(path, sizeof path, "/proc/%ld/cwd", (long)pid);
+    n = readlink(path, cwd, sizeof cwd);
+    if (n > 0 && buf_addf(&whole, "%.*s/%s", (int)n, cwd, file) == 0)
+        return buf_take(&whole);
+    buf_release(&whole);
+    return NULL;
+}
+
+/* The notebook's path as the server gave it; else the connection file's name says something. */
+static char *notebook_of(pid_t pid, const char *file)
+{
+    size_t n;
+    char *words = words_of(pid, "environ", &n), *found = NULL;
+    const char *path = words ? value_of(words, n, "JPY_SESSION_NAME") : NULL;
+
+    if (path && *path)
+        found = strdup(path);
+    free(words);
+    return found ? found : strdup(file ? path_name(file) : "?");
+}
+
+static bool is_mine(pid_t pid)
+{
+    char path[64];
+    struct stat st;
+
+    snprintf(path, sizeof path, "/proc/%ld", (long)pid);
+    return stat(path, &st) == 0 && st.st_uid == geteuid();
+}
+
+/* 1: *k is a kernel; 0: the process is something else; -1: memory is out. */
+static int look_at(pid_t pid, struct running_kernel *k)
+{
+    size_t n;
+    char *words = is_mine(pid) ? words_of(pid, "cmdline", &n) : NULL;
+    const char *file;
+
+    *k = (struct running_kernel){ .pid = pid };
+    if (!words || strcmp(path_name(words), PROGRAM) != 0) {
+        free(words);
+        return 0;
+    }
+    file = word_after(words, n, "-f");
+    k->file = file ? absolute(pid, file) : NULL;
+    k->notebook = notebook_of(pid, file);
+    k->seconds = age_of(pid);
+    look_at_parent(k);
+    free(words);
+    if (k->notebook)
+        return 1;
+    kernel_release(k);
+    return -1;
+}
+
+static int add(struct kernels *k, const struct running_kernel *one)
+{
+    const size_t room = k->room ? 2 * k->room : 8;
+    struct running_kernel *more;
+
+    if (k->n == k->room) {
+        if (!(more = realloc(k->of, room * sizeof *more)))
+            return -1;
+        k->of = more;
+        k->room = room;
+    }
+    k->of[k->n++] = *one;
+    return 0;
+}
+
+static int older_first(const void *a, const void *b)
+{
+    const struct running_kernel *x = a, *y = b;
+
+    if (x->seconds != y->seconds)
+        return x->seconds > y->seconds ? -1 : 1;
+    return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+int kernels_find(struct kernels *k, struct err *err)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    int rc = 0;
+
+    if (!dir)
+        return err_set(err, "/proc: %s (it has the list of processes)", strerror(errno));
+    while (rc == 0 && (entry = readdir(dir))) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+        struct running_kernel one;
+        const int found = pid > 0 ? look_at((pid_t)pid, &one) : 0;
+
+        rc = found < 0 ? -1 : 0;
+        if (found > 0 && (rc = add(k, &one)) < 0)
+            kernel_release(&one);
+    }
+    closedir(dir);
+    if (rc < 0)
+        return err_set(err, "out of memory");
+    if (k->n)
+        qsort(k->of, k->n, sizeof *k->of, older_first);
+    return 0;
+}
+
+static bool is_number(const char *word)
+{
+    return *word && word[strspn(word, "0123456789")] == '\0';
+}
+
+static bool is_meant(const struct running_kernel *k, const char *word)
+{
+    if (is_number(word))
+        return strtol(word, NULL, 10) == (long)k->pid;
+    return strcmp(k->notebook, word) == 0 || strcmp(path_name(k->notebook), word) == 0;
+}
+
+const struct running_kernel *kernels_named(const struct kernels *k, const char *word,
+                                           struct err *err)
+{
+    const struct running_kernel *found = NULL;
+    char path[64];
+
+    for (size_t i = 0; i < k->n; i++) {
+        if (!is_meant(&k->of[i], word))
+            continue;
+        if (found)
+            return err_null(err, "%s: kernels %ld and %ld have that notebook; give the pid", word,
+                            (long)found->pid, (long)k->of[i].pid);
+        found = &k->of[i];
+    }
+    if (found)
+        return found;
+    snprintf(path, sizeof path, "/proc/%.20s", word);
+    if (is_number(word) && access(path, F_OK) == 0)
+        return err_null(err, "%s: that process is no kernel of yours (cellspan ps lists them)",
+                        word);
+    return err_null(err,
+                    "%s: no such kernel or notebook runs as this user (cellspan ps lists them)",
+                    word);
+}

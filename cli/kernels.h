@@ -1,0 +1,50 @@
+/* kernels.h - the kernels of this user that run on this machine, and questions to one of them. */
+#ifndef CLI_KERNELS_H
+#define CLI_KERNELS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "kernel/jupyter/connection.h"
+
+/* ---- kernels.c ---- */
+struct running_kernel {
+    pid_t pid;
+    char *notebook;   /* owned: the notebook's path, or the command of `cellspan run`; never NULL */
+    char *file;       /* owned: its connection file; NULL: none was given */
+    uint64_t seconds; /* since it was started */
+    bool job;         /* it belongs to a `cellspan run` */
+    bool served;      /* a Jupyter server has started it */
+};
+
+struct kernels {
+    struct running_kernel *of; /* owned, n of them, the oldest first */
+    size_t n, room;
+};
+
+#define KERNELS_INIT { NULL, 0, 0 }
+
+/* Fills *k from /proc. Processes of other users, and programs that are no kernel of cellspan's, are
+ * left out. -1: there is no /proc, or memory is out. */
+MUST_USE int kernels_find(struct kernels *k, struct err *err);
+void kernels_release(struct kernels *k);
+/* The kernel that a word means: a pid, the notebook's path, or its file name, if only one kernel
+ * has it. NULL: *err says what there is. Borrowed from k. */
+const struct running_kernel *kernels_named(const struct kernels *k, const char *word,
+                                           struct err *err);
+/* Is there such a process that has not ended? (One that has may wait for its parent.) */
+bool process_runs(pid_t pid);
+
+/* ---- kernel_question.c ---- */
+/* Sends a request on the control channel and waits for the reply of this type, at most so long.
+ * The content of the reply, for the caller to json_decref. NULL: *err says why there is none. */
+json_t *kernel_question(const struct running_kernel *k, const char *type, const char *content,
+                        const char *reply, uint64_t limit_ns, struct err *err);
+/* Runs a magic in the kernel and prints what it shows. Returns an exit status: 0 it did, 1 it
+ * failed; the err says why, unless the kernel has printed it. */
+int kernel_show(const struct running_kernel *k, const char *line, struct err *err);
+
+#endif

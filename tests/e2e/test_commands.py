@@ -1,0 +1,192 @@
+"""The commands cellspan ps, logs, stop and doctor, beside kernels that run. Other kernels of this user may run meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from commands import one_line
+
+NOTEBOOK = "/somewhere/my train-%d.ipynb"
+
+
+@pytest.fixture
+def named(fresh):
+    """A kernel that a server started for a notebook, and the notebook's path."""
+    path = NOTEBOOK % os.getpid()
+    return fresh(env={"JPY_SESSION_NAME": path}), path
+
+
+def listed(cellspan, pid):
+    """What `cellspan ps --json` says of a kernel; None: it is not there."""
+    code, out, err = cellspan("ps", "--json")
+    assert code == 0 and err == "", err
+    return next((one for one in json.loads(out) if one["pid"] == pid), None)
+
+
+def row_of(cellspan, pid):
+    code, out, err = cellspan("ps")
+    assert code == 0 and err == "", err
+    return next((line for line in out.splitlines() if line.startswith(f"{pid} ")), None)
+
+
+def test_ps_shows_a_notebook_its_ranks_and_the_cell_that_runs(cellspan, named, gate):
+    nb, path = named
+    pid = nb.pid
+    assert listed(cellspan, pid)["table"]["ranks"] == []
+    nb.ok("%%distribute -n 2\n1")
+    one = listed(cellspan, pid)
+    assert one["notebook"] == path and one["cell"] is None and [rank["state"] for rank in one["table"]["ranks"]] == ["idle"] * 2
+    assert all(rank["memory"] > 1 << 20 for rank in one["table"]["ranks"])
+    cell = nb.start("%%distribute\n" + gate.code)
+    assert nb.until(lambda: (row_of(cellspan, pid) or "").find("(2 busy)") > 0)
+    row = row_of(cellspan, pid)
+    assert re.search(r"my train-\d+\.ipynb +2 \(2 busy\) +this machine +In \[\d+\] 0:\d\d ", row), row
+    gate.open()
+    nb.wait(cell)
+    assert listed(cellspan, pid)["cell"] is None
+
+
+def test_ps_shows_what_home_runs_and_a_kernel_that_does_not_answer(cellspan, named, gate):
+    nb, path = named
+    pid = nb.pid
+    nb.ok("1")
+    cell = nb.start(gate.code)
+    assert nb.until(lambda: listed(cellspan, pid)["home_runs"])
+    assert " at home " in row_of(cellspan, pid)
+    gate.open()
+    nb.wait(cell)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert " no answer " in row_of(cellspan, pid)
+        code, out, _ = cellspan("doctor")
+        assert code == 1 and re.search(rf"^bad +kernels +{pid} \(.*does not answer", out, re.M), out
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert listed(cellspan, pid)["status"] == "ok"
+
+
+def test_logs_prints_what_ranks_printed_for_a_pid_a_path_and_a_name(cellspan, named):
+    nb, path = named
+    nb.ok("%%distribute -n 2\nimport os\nprint('hello from', os.environ['RANK'])")
+    for word in (nb.pid, path, os.path.basename(path)):
+        code, out, err = cellspan("logs", word)
+        assert (code, err) == (0, "") and sorted(re.findall(r"hello from \d", out)) == ["hello from 0", "hello from 1"], (out, err)
+    code, out, _ = cellspan("logs", "-r", 1, path)
+    assert code == 0 and "hello from 1" in out and "hello from 0" not in out
+    code, out, err = cellspan("logs", "-r", 7, path)
+    assert code == 1 and "there are 2 ranks" in err, (out, err)
+
+
+def test_stop_ends_a_kernel_with_its_ranks(cellspan, named):
+    nb, path = named
+    nb.ok("%%distribute -n 2\n1")
+    pid = nb.pid
+    code, out, err = cellspan("stop", os.path.basename(path))
+    assert code == 0 and out.startswith(f"{path}: kernel {pid} has ended"), (out, err)
+    assert listed(cellspan, pid) is None
+    nb.close()
+    assert nb.left == []
+
+
+def test_stop_ends_a_kernel_that_does_not_answer(cellspan, named):
+    nb, path = named
+    nb.ok("%%distribute -n 2\n1")
+    pid = nb.pid
+    os.kill(pid, signal.SIGSTOP)
+    code, out, err = cellspan("stop", pid)
+    assert code == 0 and "has ended" in out, (out, err)
+    nb.close()
+    assert nb.left == []
+
+
+def test_a_process_that_is_no_kernel_is_not_ended(cellspan):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        for command in ("stop", "logs"):
+            one_line(cellspan(command, child.pid), str(child.pid), "no kernel of yours")
+            one_line(cellspan(command, 1), "1: that process is no kernel of yours")
+            one_line(cellspan(command, "no such.ipynb"), "no such.ipynb", "cellspan ps")
+            one_line(cellspan(command, 2**31 - 2), "cellspan ps")
+        one_line(cellspan("stop"), "which kernel")
+        one_line(cellspan("stop", "--all"), "--all")
+        assert child.poll() is None
+    finally:
+        child.communicate(b"\n")
+
+
+def test_a_run_is_listed_by_its_command_and_can_be_stopped(cellspan, tmp_path):
+    (tmp_path / "waits.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
+    job = cellspan("run", "-n", 2, "waits.py", start=True)
+    assert b"up" in job.stdout.readline()
+    code, out, _ = cellspan("ps")
+    row = next(line for line in out.splitlines() if "cellspan run -n 2 waits.py" in line and " 2 (2 busy) " in line)
+    code, out, err = cellspan("stop", row.split()[0])
+    assert code == 0, err
+    job.communicate(timeout=60)
+    assert job.returncode != 0
+
+
+def findings(outcome, mark):
+    return {line.split()[1]: line for line in outcome[1].splitlines() if line.startswith(mark + " ")}
+
+
+def test_doctor_finds_nothing_where_all_is_well_and_names_what_is_wrong(cellspan, tmp_path):
+    code, out, err = cellspan("install", "--python", sys.executable)
+    assert code == 0, err
+    well = cellspan("doctor", "--python", sys.executable)
+    assert well[2] == "" and {"Python", "torch", "kernelspec", "programs", "/dev/shm"} <= set(findings(well, "ok")), well
+    assert "kernelspec" not in findings(well, "bad")
+    spec = cellspan.home / ".local" / "share" / "jupyter" / "kernels" / "cellspan" / "kernel.json"
+    told = json.loads(spec.read_text())
+    told["argv"][told["argv"].index("--python") + 1] = "/no/such/python"
+    spec.write_text(json.dumps(told))
+    code, out, err = cellspan("doctor", "--python", "/bin/ls", CELLSPAN_HANG_NOTICE="often", TMPDIR="/no/such/folder")
+    bad = findings((code, out), "bad")
+    assert code == 1 and err == "", err
+    assert "/bin/ls" in bad["Python"] and "often" in bad["setting"] and "/no/such/folder" in bad["temporary"], bad
+    assert "/no/such/python" in bad["kernelspec"]
+    assert out.count(" -> ") >= len(bad) - 1 and re.match(r"\d things to mend", out.splitlines()[-1]), out
+
+
+def test_doctor_says_where_there_is_no_kernelspec(cellspan):
+    code, out, err = cellspan("doctor", "--python", "/bin/ls", PATH="/usr/bin:/bin")
+    assert code == 1 and "Jupyter finds no kernel of cellspan's" in out and "-> cellspan install" in out, out
+
+
+def test_doctor_on_a_full_disk_says_so(cellspan, tmp_path):
+    code, out, err = cellspan("doctor", "--python", sys.executable, TMPDIR="/dev/full")
+    assert code == 1 and "/dev/full can't be written" in out, out
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(["cellspan", "doctor"], stdout=full, stderr=subprocess.PIPE, text=True, env=cellspan.env)
+    assert done.returncode == 1 and "the output can't be written: No space left on device" in done.stderr
+
+
+def test_doctor_on_another_place_compares_it_with_here(cellspan):
+    code, out, err = cellspan("doctor", "--python", sys.executable, "--on", "local")
+    assert re.search(r"^ok +--on +local: ranks came up there$", out, re.M) and re.search(r"^ok +\S+ +as here: Python 3", out, re.M), (out, err)
+    code, out, err = cellspan("doctor", "--python", sys.executable, "--on", "nosuch:h1")
+    assert code == 1 and "nosuch" in err + out and "there is no such engine" in err + out, (out, err)
+
+
+def test_a_notebook_is_no_script(cellspan, nb, tmp_path):
+    (tmp_path / "work.ipynb").write_text("{}")
+    one_line(cellspan("run", "-n", 2, "work.ipynb"), "work.ipynb is a notebook", "papermill work.ipynb", "jupyter execute work.ipynb")
+    assert "papermill" in nb.run("%distribute work.ipynb").assert_error("UsageError").error["evalue"]
+
+
+def test_install_says_that_another_kernelspec_of_that_name_wins(cellspan, tmp_path):
+    first = tmp_path / "first" / "kernels" / "cellspan"
+    first.mkdir(parents=True)
+    (first / "kernel.json").write_text(json.dumps({"argv": ["cellspan-kernel", "--python", "/old/python"], "display_name": "x", "language": "python"}))
+    code, out, err = cellspan("install", "--python", sys.executable, JUPYTER_PATH=str(tmp_path / "first"))
+    assert code == 0 and f"takes another kernel of that name first: {first}" in err and "--name" in err, err
+    code, out, err = cellspan("install", "--python", sys.executable, "--name", "other", JUPYTER_PATH=str(tmp_path / "first"))
+    assert (code, err) == (0, "")
+    code, out, err = cellspan("install", "--python", sys.executable, "--prefix", tmp_path / "staged", JUPYTER_PATH=str(tmp_path / "first"))
+    assert (code, err) == (0, ""), "a place where this Jupyter does not look"
