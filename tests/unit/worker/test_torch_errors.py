@@ -31,6 +31,7 @@ COPIED = [
     ("store", "torch 2.0", "Socket Timeout"),
     ("port", "torch 2.4", "The server socket has failed to listen on any local network address. useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use"),
     ("gone", "torch 2.4", "Could not resolve the process group registered under the name 0"),
+    ("gone", "torch 2.4, a destroyed group", "Invariant encountered: value was None when it should not be"),
     ("launcher", "Accelerate 1.10", "To launch a multi-GPU training from your notebook, the `Accelerator` should only be initialized inside your training function. Restart"),
     ("accelerate", "Accelerate 1.10", "Please make sure to properly initialize your accelerator via `accelerator = Accelerator()` before using any functionality"),
     ("accelerate", "Accelerate 1.10", "`AcceleratorState` object has no attribute `device`. This happens if `AcceleratorState._reset_state()` was called and an `Accelerator` or `PartialState` was not reinitialized."),

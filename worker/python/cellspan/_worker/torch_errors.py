@@ -140,7 +140,7 @@ ROWS = [
         (
             "gone",
             r"Could not resolve the process group|Invalid process group specified|Group .* is not registered, please create group"
-            r"|is not initialized in the world group map",
+            r"|is not initialized in the world group map|Invariant encountered: value was None when it should not be",
             _gone,
         ),
         ("launcher", r"should only be initialized inside your training function", _launcher),
