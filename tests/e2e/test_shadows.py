@@ -49,7 +49,10 @@ def test_a_file_named_jedi_is_the_user_s(fresh, tmp_path):
 
 
 def test_a_file_that_hides_a_module_from_others_is_named(fresh, tmp_path):
-    write(tmp_path, "wave", "sndhdr")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    write(elsewhere, "wave")
+    (tmp_path / "wave.py").symlink_to(elsewhere / "wave.py")
     nb = fresh(cwd=tmp_path)
     cell = nb.run("from wave import open")
     line = cell.traceback.splitlines()[-1]

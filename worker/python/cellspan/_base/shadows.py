@@ -86,7 +86,7 @@ def hints(error):
         loaded = getattr(sys.modules.get(name), "__file__", None) or ""
         if path is None or name not in sys.modules:
             continue
-        if os.path.realpath(loaded) != path:
+        if os.path.realpath(loaded) != os.path.realpath(path):
             return [f"{path} is not imported: another module {name} is loaded already. Rename the file to import it"]
         if _elsewhere(name) is not None:
             return [f"{path} hides another module {name}, which others import: rename the file, and restart the kernel"]
