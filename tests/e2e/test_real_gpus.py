@@ -375,3 +375,22 @@ def test_a_cast_onto_a_full_gpu_is_a_clear_error(book):
     nb.ok("import torch\nbig = torch.zeros(64 << 20, dtype=torch.uint8)\nbig = big.cuda() if torch.cuda.is_available() else big")
     cell = nb.run("%%distribute\nbig.device")
     assert cell.status == "error" and "memory" in cell.shown.lower(), cell.shown
+
+
+# ---- random numbers
+
+
+@needs(2)
+def test_what_ranks_draw_on_their_gpus_is_their_own(book):  # noqa: F811
+    nb = book()
+
+    def drawn(options=""):
+        return values(nb.ok("%%%%distribute --gather %s\nimport torch\ntorch.rand((), device='cuda').item()" % options))
+
+    assert values(nb.ok("%%distribute -n 2 --gather --seed 3\nimport torch\ntorch.cuda.is_initialized()")) == [False] * 2
+    found = drawn()
+    assert drawn("--seed 3") == found  # now CUDA is there already
+    for _ in range(2):
+        nb.ok("%ranks restart")
+        found += drawn()
+    assert len(set(found)) == 6, found

@@ -75,18 +75,22 @@ def test_each_process_has_random_numbers_of_its_own(book, script):
     found += cell(book)
     book.ok("%ranks restart -r 1")
     found += cell(book, "-r 1")
+    book.run("%%distribute -r 1\n__import__('os')._exit(3)").assert_error("RankDied")
+    found += cell(book, "-r 1")
     found += cell(book, "-n 2 --beside") + cell(book, "-n 2 --beside")
     found += values(book.ok("cellspan.run(drawn, n=2, gather=True)"))
+    found.append(values(book.ok("TorchDistributor(num_processes=2, use_gpu=False, reuse=True).run(drawn)")))
     for _ in range(2):
+        found += values(book.ok("cellspan.distributed(n=2)(drawn).distributed()"))
         cells = [book.ok("%%distribute -n 2 --merge raw %s" % script), book.ok("cellspan.run(%r, n=2)" % str(script))]
         found += [one for shown in cells for one in printed(shown.stdout)]
         for call in ("TorchDistributor(num_processes=2, use_gpu=False).run(drawn)", "HorovodRunner(np=2).run(drawn)"):
             found.append(values(book.ok(call)))
     # The seed of torch, fourth, stays while a process does; so what one process drew is compared without it.
-    assert len(found) == 2 * 6 + 1 + 2 * (2 * 2 + 2)
+    assert len(found) == 2 * 6 + 3 + 2 * (3 * 2 + 2)
     all_differ([one[:3] + one[4:] for one in found])
     seeds = [one[3] for one in found]
-    assert seeds[:2] == seeds[2:4] and len(set(seeds)) == len(seeds) - 4, seeds
+    assert seeds[:2] == seeds[2:4] and len(set(seeds)) == len(seeds) - 5, seeds
 
 
 def test_what_workers_of_loaders_draw_differs(book):
