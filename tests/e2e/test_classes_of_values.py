@@ -212,3 +212,11 @@ def test_a_class_of_ranks_that_they_change_after_a_pull_is_a_conflict(nb):
     nb.ok("%%distribute -n 2\nMine.at = 5")
     nb.ok("mine.n = 2")
     nb.run("%%distribute -n 1\nmine.n").assert_error("VariableConflict")
+
+
+def test_a_class_of_the_cell_reads_homes_variable_with_two_underscores(nb):
+    nb.ok("_A__x, _B__y = 5, 6")
+    cell = "%%distribute -n 2\nclass _A:\n    def m(self):\n        return __x\n    class B:\n        y = __y\n_A().m(), _A.B.y"
+    assert nb.ok(cell).value == "(5, 6)"
+    nb.ok("class A:\n    def m(self):\n        return __x\na = A()")
+    assert rank_values(nb, "a.m()", 2) == [5, 5]

@@ -183,3 +183,28 @@ def test_deep_nesting_is_given_up_quietly():
 )
 def test_what_a_text_gives_a_value_of_its_own(code, fresh):
     assert analyse(code).bound.get("x") is fresh
+
+
+@pytest.mark.parametrize(
+    "code, reads",
+    [
+        ("class A:\n    def m(self): return __x", "_A__x"),
+        ("class __A:\n    def m(self): return __x", "_A__x"),
+        ("class _:\n    def m(self): return __x", "__x"),
+        ("class A:\n    def m(self): return __x__, _x, self.__x", "__x__ _x"),
+        ("class A:\n    class _B:\n        def m(self): return __x\n    y = __z", "_B__x _A__z"),
+        ("class A:\n    y: __T = 1\n    def m(self, a: __U = __d) -> __R: pass", "_A__T _A__U _A__d _A__R"),
+        ("class A:\n    def m(self):\n        global __x\n        __x = 1\nA().m()", ""),
+        ("class A:\n    def m(self):\n        global __x\n        __x += 1", "_A__x"),
+        ("class A:\n    y = [__v for __v in __xs if __c]", "_A__xs _A__c"),
+        ("class A:\n    @__deco\n    def m(self): pass", "_A__deco"),
+        ("@__deco\nclass A(__Base, metaclass=__Meta): pass", "__deco __Base __Meta"),
+        ("class A:\n    __x = 1\n    y = __x", ""),
+        ("class A:\n    import __m\n    from n import __o, p as __q\n    y = __m, __o, __q", ""),
+        ("class A:\n    def m(self, __p):\n        try: __p()\n        except E as __e: __e\n        def __f(): return __f\n        return lambda __k: __k", "E"),
+        ("def f(): return __x\nf()", "__x"),
+        ("_A__x = 1\nclass A:\n    def m(self): return __x\nA().m()", ""),
+    ],
+)
+def test_names_with_two_underscores_in_a_class_are_read_under_the_names_that_the_compiler_gives_them(code, reads):
+    assert set(analyse(code).reads) == set(reads.split())

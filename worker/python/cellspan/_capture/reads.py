@@ -15,6 +15,7 @@ import ast
 import re
 import string
 
+from .mangling import mangle
 from .scopes import Binds, Scope, captured, import_names
 
 PYTHON_MAGICS = {"time", "timeit", "prun", "lprun", "mprun", "memit", "capture", "debug", "pdb", "pinfo"}
@@ -82,7 +83,10 @@ def refuse_what_is_no_python(code, transform):
 
 def parse(text):
     """The ast of a text; `await` is allowed at the top level."""
-    return compile(text, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    tree = compile(text, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    if "__" in text and "class" in text:
+        mangle(tree)
+    return tree
 
 
 class Walker:
