@@ -32,9 +32,9 @@ struct merge {
     struct line_queue queues[2]; /* by stream */
     struct source **sources;     /* 2 * rank + stream - 1; NULL until it prints */
     size_t sources_n;
-    struct source *first, *last; /* sources whose partial or frame waits, oldest first */
-    size_t partial_bytes;        /* of partials and frames */
-    unsigned starts;             /* flags of the start of a line that is shown; 0: none is */
+    struct source_queue waits; /* sources whose partial or frame waits */
+    size_t partial_bytes;      /* of partials and frames */
+    unsigned starts;           /* flags of the start of a line that is shown; 0: none is */
     /* of one call: repaired text, or the bars; text without a terminal's modes */
     struct buf room, bare;
     bool bars_changed, bars_shown;      /* since the last report; it was not empty */
@@ -114,27 +114,6 @@ static struct source *source_get(struct merge *m, unsigned rank, unsigned stream
 
 /* ---- the start of a line waits for its end ---- */
 
-static void unqueue(struct merge *m, struct source *s)
-{
-    if (!s->queued)
-        return;
-    *(s->prev ? &s->prev->next : &m->first) = s->next;
-    *(s->next ? &s->next->prev : &m->last) = s->prev;
-    s->prev = s->next = NULL;
-    s->queued = false;
-}
-
-static void queue(struct merge *m, struct source *s, uint64_t now)
-{
-    if (s->queued)
-        return;
-    s->since_ns = now;
-    s->prev = m->last;
-    *(m->last ? &m->last->next : &m->first) = s;
-    m->last = s;
-    s->queued = true;
-}
-
 static void partial_clear(struct merge *m, struct source *s)
 {
     m->partial_bytes -= s->partial.n;
@@ -142,7 +121,7 @@ static void partial_clear(struct merge *m, struct source *s)
         buf_release(&s->partial);
     buf_clear(&s->partial);
     if (!s->frame.n)
-        unqueue(m, s);
+        source_unqueue(&m->waits, s);
 }
 
 static uint64_t equal_due_ns(const struct merge *m, uint64_t now)
@@ -165,7 +144,7 @@ static int put_frame(struct merge *m, struct source *s, uint64_t now)
         buf_release(&s->frame);
     buf_clear(&s->frame);
     if (!s->partial.n || !m->starts)
-        unqueue(m, s);
+        source_unqueue(&m->waits, s);
     return rc;
 }
 
@@ -195,7 +174,7 @@ static int put_line(struct merge *m, struct source *s, struct slice text, uint64
     m->partial_bytes += text.n + (s->frame.n > 0);
     if ((s->frame.n && buf_add_text(&s->frame, "\n") < 0) || buf_add_slice(&s->frame, text) < 0)
         return -1;
-    queue(m, s, now);
+    source_queue(&m->waits, s, now);
     return row == FRAME_LAST || s->frame.n > FRAME_MAX ? put_frame(m, s, now) : 0;
 }
 
@@ -224,7 +203,7 @@ static int partial_add(struct merge *m, struct source *s, struct slice text, uin
     if (screen_colours(buf_slice(&s->partial)))
         return 0; /* it is invisible, so it can wait for what follows */
     if (m->starts)
-        queue(m, s, now);
+        source_queue(&m->waits, s, now);
     if ((m->starts ? s->partial.n > PARTIAL_MAX : m->partial_bytes > SHARED_MAX) ||
         (s->open && show_is_open(&m->show, s->stream, s->rank)))
         return put_partial(m, s, now);
@@ -460,6 +439,19 @@ static int end_passthrough(struct merge *m)
     return 0;
 }
 
+/* What the rank prints on the other stream comes below its bars that have ended. */
+static int end_bars(struct merge *m, unsigned rank, unsigned stream, uint64_t now)
+{
+    const unsigned other = 3 - stream;
+    struct source *s = m->sources[2 * rank + other - 1];
+
+    if (!s || !source_waits(s))
+        return 0;
+    if (release_rows(m, s, s->climb, now) < 0)
+        return -1;
+    return line_queue_drain(&m->queues[other - 1], DRAIN_RANK, rank, now);
+}
+
 int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags, struct slice data,
                 struct err *err)
 {
@@ -478,7 +470,8 @@ int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
         return err_set(err, "rank %u prints, but is not of the world that the cell runs in", rank);
     if (!(s = source_get(m, rank, stream)))
         return no_memory(err);
-    return settle(m, rank_lines(m, s, flags, data, now), now, err);
+    return settle(m, end_bars(m, rank, stream, now) < 0 ? -1 : rank_lines(m, s, flags, data, now),
+                  now, err);
 }
 
 /* Passes on what the source holds, without waiting for the rest of a line. over: the rank is over,
@@ -535,8 +528,8 @@ int merge_tick(struct merge *m, struct err *err)
     const uint64_t now = clock_now(m->clock);
     int rc = 0;
 
-    while (rc == 0 && m->first && m->first->since_ns + PARTIAL_NS <= now)
-        rc = m->starts ? put_partial(m, m->first, now) : put_frame(m, m->first, now);
+    while (rc == 0 && m->waits.first && m->waits.first->since_ns + PARTIAL_NS <= now)
+        rc = m->starts ? put_partial(m, m->waits.first, now) : put_frame(m, m->waits.first, now);
     if (rc == 0)
         rc = release_waiting(m, now);
     return settle(m, rc, now, err);
@@ -587,8 +580,8 @@ uint64_t merge_due_ns(const struct merge *m)
         return due;
     due = clock_earlier(line_queue_due_ns(&m->queues[0]), line_queue_due_ns(&m->queues[1]));
     due = clock_earlier(due, m->rows_due_ns);
-    if (m->first)
-        due = clock_earlier(due, m->first->since_ns + PARTIAL_NS);
+    if (m->waits.first)
+        due = clock_earlier(due, m->waits.first->since_ns + PARTIAL_NS);
     return m->bars_changed ? clock_earlier(due, m->bars_next_ns) : due;
 }
 

@@ -93,6 +93,13 @@ size_t source_way_down(const struct source *s, struct slice text);
 void source_shift(struct source *s);
 /* Have newlines ended more rows than the cursor ever went up? These rows wait to become lines. */
 bool source_waits(const struct source *s);
+
+/* Sources with waiting text, oldest first. Adding one that is there changes nothing. */
+struct source_queue {
+    struct source *first, *last;
+};
+void source_queue(struct source_queue *q, struct source *s, uint64_t now);
+void source_unqueue(struct source_queue *q, struct source *s);
 struct slice source_row(const struct source *s); /* The text of the cursor's row. */
 void source_bar_over(struct source *s);          /* The bar is over: clears all rows. */
 bool source_shows_bar(const struct source *s);   /* Is there a bar with visible text? */

@@ -302,3 +302,24 @@ size_t source_way_down(const struct source *s, struct slice text)
         n--; /* the first newline ends a line */
     return n < SOURCE_ROWS - 1 ? n : 0;
 }
+
+void source_unqueue(struct source_queue *q, struct source *s)
+{
+    if (!s->queued)
+        return;
+    *(s->prev ? &s->prev->next : &q->first) = s->next;
+    *(s->next ? &s->next->prev : &q->last) = s->prev;
+    s->prev = s->next = NULL;
+    s->queued = false;
+}
+
+void source_queue(struct source_queue *q, struct source *s, uint64_t now)
+{
+    if (s->queued)
+        return;
+    s->since_ns = now;
+    s->prev = q->last;
+    *(q->last ? &q->last->next : &q->first) = s;
+    q->last = s;
+    s->queued = true;
+}

@@ -43,6 +43,20 @@ static void a_newline_makes_a_line_of_a_bar(void)
     fixture_release(&f);
 }
 
+static void what_follows_a_bar_stands_below_it(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 2);
+    fixture_bar(&f, 0, "\r100%");
+    ok(fixture_feed(&f, 0, 2, 0, "\n") == 0 && !f.got[1].n, "a bar that has ended waits");
+    ok(fixture_feed(&f, 0, 1, 0, "done\n") == 0 && !f.got[0].n, "until its rank prints on stdout");
+    is_text(f.got[1].p, "[0] 100%\n", "then it comes first");
+    fixture_wait(&f, 100);
+    is_text(f.got[0].p, "[0] done\n", "and the line below it");
+    fixture_release(&f);
+}
+
 static void a_bar_that_is_wiped_leaves_nothing(void)
 {
     struct fixture f;
@@ -259,6 +273,7 @@ int main(void)
 {
     bars_are_one_line_for_each_rank();
     a_newline_makes_a_line_of_a_bar();
+    what_follows_a_bar_stands_below_it();
     a_bar_that_is_wiped_leaves_nothing();
     the_start_of_a_line_belongs_to_its_bar();
     carriage_return_newline_is_a_newline();
