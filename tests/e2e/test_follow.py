@@ -312,3 +312,40 @@ def test_an_extension_that_ranks_cannot_load_is_told_and_the_cell_runs(fresh, tm
     cell = nb.ok("%%distribute\n'ran'")
     assert cell.value == "'ran'" and f"%load_ext picky on ranks: {told}" in cell.stderr, cell.shown
     assert nb.ok("%%distribute\n'ran'").stderr == "", "once"
+
+
+# ---- the root logger -----------------------------------------------------------------------------------------------------
+
+LOGS = "import logging, os\nlogging.getLogger('mine').info('told by %s', os.environ['RANK'])\n"
+
+
+def told(cell):
+    return sorted(line for lines in by_rank(cell.stderr).values() for line in lines)
+
+
+def test_ranks_root_logger_follows_homes_until_a_rank_sets_up_its_own(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 2\nimport os")
+    nb.ok("import logging, os\nlogging.basicConfig(level=logging.INFO)")
+    assert told(nb.ok("%%distribute -n 2\n" + LOGS)) == ["INFO:mine:told by 0", "INFO:mine:told by 1"]
+    null = "import logging\nlogging.getLogger('mine').addHandler(logging.NullHandler())\n"
+    assert told(nb.ok("%%distribute -n 2\n" + null + LOGS)) == ["INFO:mine:told by 0", "INFO:mine:told by 1"], "once, as at home"
+    nb.ok("logging.basicConfig(level=logging.INFO, format='{name} says {message}', style='{', force=True)")
+    assert told(nb.ok("%%distribute -n 2\n" + LOGS)) == ["mine says told by 0", "mine says told by 1"]
+    nb.ok("logging.getLogger().setLevel(logging.WARNING)")
+    assert told(nb.ok("%%distribute -n 2\n" + LOGS)) == []
+    nb.ok("logging.getLogger().setLevel(logging.DEBUG)")
+    own = "import logging\nlogging.basicConfig(level=logging.INFO, format='own %(message)s')\n"
+    assert nb.ok("%%distribute -n 2 -r 1\n" + own + LOGS).stderr == "own told by 1\n", "no basicConfig does nothing"
+    assert told(nb.ok("%%distribute -n 2\n" + LOGS)) == ["mine says told by 0", "own told by 1"]
+    state = "import logging\nlogging.root.level, len(logging.root.handlers)"
+    assert nb.ok("%%distribute -n 2 --gather\n" + state).value == "[(10, 1), (20, 1)]"
+    add = "h = logging.StreamHandler()\nh.setFormatter(logging.Formatter('added %(message)s'))\nlogging.getLogger().addHandler(h)\n"
+    assert nb.ok("%%distribute -n 2 -r 0\n" + add + "logging.getLogger().setLevel(logging.INFO)\n" + LOGS).stderr == "added told by 0\n"
+
+
+def test_a_home_that_logs_into_a_file_leaves_ranks_alone(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("import logging\nlogging.getLogger().setLevel(logging.INFO)\nlogging.getLogger().addHandler(logging.FileHandler(%r))" % str(tmp_path / "log"))
+    cell = nb.ok("%%distribute -n 2 --gather\n" + LOGS + "logging.root.level, len(logging.root.handlers)")
+    assert cell.value == "[(30, 0), (30, 0)]" and cell.stderr == "", cell.shown

@@ -157,6 +157,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/pxrank.py \
 	worker/python/cellspan/_worker/rank.py \
 	worker/python/cellspan/_worker/reloads.py \
+	worker/python/cellspan/_worker/root_logging.py \
 	worker/python/cellspan/_worker/remote.py \
 	worker/python/cellspan/_worker/rendezvous.py \
 	worker/python/cellspan/_worker/scripts.py \

@@ -9,7 +9,7 @@ import os
 import sys
 
 from .._base.errors import in_words
-from . import environment, mlflow_run, reloads, torchenv
+from . import environment, mlflow_run, reloads, root_logging, torchenv
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
 # Variables that each machine, or its Slurm, sets itself. Ranks on home's own machine follow home in these, too.
@@ -36,7 +36,8 @@ class Lead:
     def text(self):
         """(FOLLOW's text, lines for the user)."""
         environ, run = environment.raw(), mlflow_run.of_home()
-        seen = environ, run, self._options(), self._shell.extension_manager.loaded - NOT_FOLLOWED, dict(self._watch.reloaded), self._watch.autoreload()
+        extensions = self._shell.extension_manager.loaded - NOT_FOLLOWED
+        seen = environ, run, self._options(), extensions, dict(self._watch.reloaded), self._watch.autoreload(), root_logging.of_home()
         if seen == self._seen:
             return self._text, []
         parts = {
@@ -45,6 +46,7 @@ class Lead:
             "extensions": sorted(seen[3]),
             "reloaded": seen[4],
             "autoreload": seen[5],
+            "logging": seen[6],
         }
         parts = {name: part for name, part in parts.items() if part}
         text = json.dumps(parts, sort_keys=True) if parts else ""
@@ -112,6 +114,7 @@ class Follower:
         self._extensions = set()
         self._reloaded = {}
         self._autoreload = None
+        self._logging = root_logging.RootLogging()
         self._failed = []  # lines for the user, with the next cell
 
     def take(self, text, near, world):
@@ -124,6 +127,7 @@ class Follower:
         if self._shell is None:
             return
         self._take_options(said.get("options", {}))
+        self._logging.take(said.get("logging"))
         self._take_extensions(set(said.get("extensions", ())))
         before, self._reloaded = self._reloaded, said.get("reloaded", {})
         reloads.imported.follow([name for name, times in self._reloaded.items() if before.get(name, 0) < times])

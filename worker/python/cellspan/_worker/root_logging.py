@@ -1,0 +1,89 @@
+"""Ranks' root logger follows home's: if home has set it up so that it writes to the notebook (logging.basicConfig), ranks' lines of that
+level are shown, too. Ours is on the root logger only until a rank sets it up itself: with any handler there, logging.basicConfig would do
+nothing, without a word.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+
+STYLES = {logging.PercentStyle: "%", logging.StrFormatStyle: "{", logging.StringTemplateStyle: "$"}
+
+
+def of_home():
+    """[level of the logger, level of its handler, format, format of dates, style]; None: it writes nothing to the notebook."""
+    for handler in logging.root.handlers:
+        if (isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)) or type(handler).__name__ == "RichHandler":
+            return [logging.root.level, handler.level, *_format_of(handler.formatter)]
+    return None
+
+
+def _format_of(formatter):
+    """Of another class than logging's own, a format may have fields that only that class knows."""
+    style = getattr(formatter, "_style", None)
+    if type(formatter) is logging.Formatter and type(style) in STYLES and not getattr(style, "_defaults", None):
+        return [formatter._fmt, formatter.datefmt, STYLES[type(style)]]
+    return [logging.BASIC_FORMAT, None, "%"]
+
+
+class _ToStderr(logging.StreamHandler):
+    """Writes to what is sys.stderr at that moment, which an Output or a redirection may have replaced."""
+
+    def __init__(self):
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self):
+        return sys.stderr
+
+
+class RootLogging:
+    """A rank's side."""
+
+    def __init__(self):
+        self._handler = None  # ours, while it is on the root logger
+        self._level = None  # the logger's before
+        self._watches = False
+
+    def take(self, said):
+        """said: what of_home() said, or None."""
+        root = logging.root
+        if self._handler is not None and self._handler not in root.handlers:
+            self._handler = None  # the rank has removed it
+        if said is None or any(handler is not self._handler for handler in root.handlers):
+            self.leave()
+            return
+        if self._handler is None:
+            self._watch()
+            self._level, self._handler = root.level, _ToStderr()
+            type(root).addHandler(root, self._handler)
+        level, least, *layout = said
+        root.setLevel(level)
+        self._handler.setLevel(least)
+        self._handler.setFormatter(logging.Formatter(layout[0], layout[1], layout[2]))
+
+    def leave(self):
+        """Takes ours away: the rank sets up its logging itself, or home's writes nothing any more."""
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            logging.root.removeHandler(handler)
+            logging.root.setLevel(self._level)
+
+    def _watch(self):
+        if self._watches:
+            return
+        self._watches, root, basic, add = True, logging.root, logging.basicConfig, logging.root.addHandler
+
+        @functools.wraps(basic)
+        def basicConfig(**given):
+            self.leave()
+            return basic(**given)
+
+        @functools.wraps(add)
+        def addHandler(handler):
+            self.leave()
+            return add(handler)
+
+        logging.basicConfig, root.addHandler = basicConfig, addHandler
