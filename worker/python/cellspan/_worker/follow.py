@@ -12,8 +12,9 @@ from .._base.errors import in_words
 from . import environment, mlflow_run, reloads, root_logging, torchenv
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
+WANDB = "WANDB_SERVICE"  # home's service of W&B, which ends with home: ranks need it for home's active run, and start their own for theirs
 # Variables that each machine, or its Slurm, sets itself. Ranks on home's own machine follow home in these, too.
-MACHINES_OWN = ("PATH", "LD_LIBRARY_PATH", *torchenv.INTERFACES, *torchenv.JAX_GPUS)
+MACHINES_OWN = (WANDB, "PATH", "LD_LIBRARY_PATH", *torchenv.INTERFACES, *torchenv.JAX_GPUS)
 # Settings about home's process as a program, its history and its start.
 HOMES_OWN = ("Application", "App", "HistoryManager", "HistoryAccessor", "ProfileDir")
 NOT_FOLLOWED = frozenset(("storemagic", "IPython.extensions.storemagic", "cellspan"))  # extensions that are home's alone
@@ -37,7 +38,7 @@ class Lead:
         """(FOLLOW's text, lines for the user)."""
         environ, run = environment.raw(), mlflow_run.of_home()
         extensions = self._shell.extension_manager.loaded - NOT_FOLLOWED
-        seen = environ, run, self._options(), extensions, dict(self._watch.reloaded), self._watch.autoreload(), root_logging.of_home()
+        seen = environ, run, self._options(), extensions, dict(self._watch.reloaded), self._watch.autoreload(), root_logging.of_home(), _has_wandb_run()
         if seen == self._seen:
             return self._text, []
         parts = {
@@ -60,6 +61,8 @@ class Lead:
         now = dict(os.environ)
         if run is not None:
             now[mlflow_run.VARIABLE] = run
+        if not _has_wandb_run():
+            now.pop(WANDB, None)
         names = {name for name in {*self._began, *now} if self._began.get(name) != now.get(name)}
         return {name: now.get(name) for name in names if not name.startswith("CELLSPAN_")}
 
@@ -92,6 +95,10 @@ def _plain(traits):
             continue
         found[name] = {TEXT: value} if type(value).__name__.startswith("Deferred") else value
     return found
+
+
+def _has_wandb_run():
+    return getattr(sys.modules.get("wandb"), "run", None) is not None
 
 
 def _deferred(value):
