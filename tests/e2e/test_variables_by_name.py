@@ -118,3 +118,16 @@ def test_pull_in_a_world_of_one_is_a_list(fresh):
     alone.ok("%pull x")
     assert alone.ok("x").value == "[5]"
     assert alone.ok("import cellspan; cellspan.group().pull('x'), cellspan.group().pull('x', ranks=0), cellspan.group().pull('x', ranks=[0])").value == "([5], 5, [5])"
+
+
+def test_a_module_that_only_ranks_have_imported_is_imported_and_not_pulled(nb):
+    nb.ok("%%distribute -n 2\nimport wave, xml.dom as dom")
+    for name, line in (("wave", "import wave"), ("dom", "import xml.dom as dom")):
+        cell = nb.run(name).assert_error("NameError")
+        assert line in cell.traceback and "%pull" not in cell.traceback, cell.shown
+
+
+def test_a_name_that_home_has_not_got_is_named_with_a_near_one(nb):
+    nb.ok("samples = [1, 2]")
+    cell = nb.run("%scatter sample").assert_error("NameError")
+    assert cell.error["evalue"] == "name 'sample' is not defined. Did you mean: 'samples'?"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from .._base.options import Option, parse, usage
 
 RANKS = Option(("-r", "--ranks"), "ranks", "SPEC", "only these ranks: 0,2-5")
@@ -28,7 +30,8 @@ def register(home):
             return
         options, name = given
         if name not in home.shell.user_ns:
-            raise NameError(f"name {name!r} is not defined")
+            near = difflib.get_close_matches(name, [own for own in home.shell.user_ns if own[:1] != "_"], 1)
+            raise NameError(f"name {name!r} is not defined" + (f". Did you mean: {near[0]!r}?" if near else ""))
         from .._api import group
 
         group().scatter(options.get("into", name), home.shell.user_ns[name], n=options.get("n"), ranks=options.get("ranks"),

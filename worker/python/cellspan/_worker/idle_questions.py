@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import types
 
 from .._base.errors import text_of
 from .._jupyter import requests
@@ -17,7 +18,9 @@ UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
 
 def _have(shell, asked):
-    return {"names": [name for name in asked["names"] if name in requests.own_names(shell, name)]}
+    names = [name for name in asked["names"] if name in requests.own_names(shell, name)]
+    values = {name: shell.user_ns.get(name) for name in names}
+    return {"names": names, "modules": {name: value.__name__ for name, value in values.items() if isinstance(value, types.ModuleType)}}
 
 
 def _names(shell, asked):
@@ -53,6 +56,9 @@ def hint(home, error):
     having = [rank for rank, answer in answers if answer["names"]]
     if not having:
         return []
+    module = next((answer["modules"][name] for _, answer in answers if name in answer["modules"]), None)
+    if module is not None:  # each process imports it by itself
+        return [f"ranks have imported it: import {module}" + (f" as {name}" if name != module else "")]
     who = f"ranks {ranges(having)} have" if len(having) > 1 else f"rank {having[0]} has"
     where = "" if len(having) == len(answers) else f" -r {ranges(having)}"
     return [f"{who} it: %pull {name}{where}"]
