@@ -165,7 +165,8 @@ def test_ranks_are_threads(nb):
     assert sorted(names[t] for t in threads) == ["rank 0", "rank 1", "rank 2", "rank 3"]
     for thread in threads:
         rank = int(names[thread][5:])
-        assert [(f["name"], f["line"], f["source"]["path"]) for f in nb.frames(thread)] == [("f", 7, path), ("<module>", 10, path)]
+        assert [(f["name"], f["line"], f["source"]["path"]) for f in nb.frames(thread)] == [
+            ("rank %d: f" % rank, 7, path), ("rank %d: <module>" % rank, 10, path)]
         assert nb.locals(thread) == {"a": str(rank), "b": str(10 * rank)}
     assert all(event["body"]["allThreadsStopped"] is False for event in nb.events("stopped"))
     two = next(t for t in threads if names[t] == "rank 2")

@@ -219,6 +219,9 @@ class Debugger:
         if self.pydevd is None:
             self._answer(request)
             return
+        from .pydevd import take_breakpoints
+
+        take_breakpoints(False)
         arguments = {"restart": False, "terminateDebuggee": False}
         self.pydevd.ask("disconnect", arguments, lambda answer: self._answer(request, **answer))
 
@@ -296,11 +299,14 @@ class Debugger:
             self.pydevd.ask("variables", request["arguments"], filtered)
 
     def _stackTrace(self, request):
-        """A cell's text is the client's, so nobody need ask us for it."""
+        """A cell's text is the client's, so nobody need ask us for it. JupyterLab shows no threads, so frames say whose they are."""
+        rank = getattr(self.worker, "rank", None)
 
         def cells(answer):
             for frame in (answer.get("body") or {}).get("stackFrames", ()):
                 source = frame.get("source") or {}
+                if rank is not None:
+                    frame["name"] = f"rank {rank}: {frame.get('name', '')}"
                 if self.prefix and source.get("path", "").startswith(self.prefix):
                     source["sourceReference"] = 0
             self._answer(request, **answer)

@@ -11,6 +11,7 @@ import os
 import queue
 import signal
 import socket
+import sys
 import threading
 
 from . import environment
@@ -19,8 +20,14 @@ PATIENCE = 5.0  # seconds for one answer
 OWN_IDS = 1 << 23  # numbers of an Explorer begin here; pydevd counts from 1
 
 
+_breakpointhook = None  # debugpy's, once it is imported
+_before = sys.__breakpointhook__  # what breakpoint() called before a client was attached
+
+
 def _load():
-    """Imports debugpy's copy of pydevd."""
+    """Imports debugpy's copy of pydevd. What breakpoint() calls stays as it is: see take_breakpoints()."""
+    global _breakpointhook
+    hook = sys.breakpointhook
     name = "PYDEVD_DISABLE_FILE_VALIDATION"  # else it prints a warning about Python's frozen modules
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -30,7 +37,20 @@ def _load():
     finally:
         if before is None:
             del os.environ[name]
+    if sys.breakpointhook is not hook:
+        _breakpointhook, sys.breakpointhook = sys.breakpointhook, hook
     return pydevd
+
+
+def take_breakpoints(attached):
+    """While a client is attached, breakpoint() stops in its debugger; else it asks in the cell, as it does without a debugger."""
+    global _before
+    if _breakpointhook is None:
+        return
+    if attached and sys.breakpointhook is not _breakpointhook:
+        _before, sys.breakpointhook = sys.breakpointhook, _breakpointhook
+    elif not attached and sys.breakpointhook is _breakpointhook:
+        sys.breakpointhook = _before
 
 
 class Pydevd:
@@ -176,6 +196,7 @@ class Pydevd:
 
     def attach(self, arguments, requests):
         """Begins a session. Returns the response to `attach`."""
+        take_breakpoints(True)
         if self._rests:
             self._rests = False
             debugger = self._debugger()
