@@ -303,7 +303,10 @@ class Debugger:
         rank = getattr(self.worker, "rank", None)
 
         def cells(answer):
-            for frame in (answer.get("body") or {}).get("stackFrames", ()):
+            frames = (answer.get("body") or {}).get("stackFrames", [])
+            if frames and (frames[-1].get("source") or {}).get("path") == "<string>":
+                frames.pop()  # what the agent gave to `python -c` to start this process
+            for frame in frames:
                 source = frame.get("source") or {}
                 if rank is not None:
                     frame["name"] = f"rank {rank}: {frame.get('name', '')}"
