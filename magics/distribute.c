@@ -54,7 +54,7 @@ static const struct option options[] = {
            .help = "the ranks' working directory; ~ and $NAME are theirs"),
     OPTION("seed", OPTION_SEED, seed, .value = "N",
            .standard = "CELLSPAN_SEED when a rank starts, else new numbers in each process",
-           .help = "seed the ranks' random numbers before the code runs; each rank gets its own"),
+           .help = "seed random numbers before the code runs; each rank gets its own"),
     OPTION("timeout", OPTION_TIME, timeout_ns, .value = "T", .min = 1, .max = NEVER_MS,
            .standard = "never", .help = "stop after T: 10, 10s, 1.5m, 2h, 500ms"),
     OPTION("grace", OPTION_TIME, grace_ns, .value = "T", .max = NEVER_MS, .standard = "10s",
