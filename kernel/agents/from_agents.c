@@ -117,6 +117,7 @@ static void welcome(struct agents *a, struct node_link *link)
                       .v[F_WELCOME_WINDOW].u64 = WINDOW,
                       .v[F_WELCOME_NUMBER].u64 = link->node.number };
 
+    log_info("link", "node %u (%s) is connected", link->node.number, link->node.name);
     if (link->node.number != NODE_HERE) /* this machine's agent sees the end of its stdin */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
     pulse_start(&link->pulse, clock_now(a->out.clock));

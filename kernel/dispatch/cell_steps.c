@@ -2,6 +2,7 @@
  * decides the next state. docs/architecture.md shows the same table. */
 #include <assert.h>
 
+#include "base/log.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
 
@@ -72,8 +73,39 @@ static const struct cell_step *next(const struct cell_step *from, enum cell_outc
     return &cell_over;
 }
 
+/* A state's name in docs/architecture.md. */
+static const char *name_of(const struct cell_step *step)
+{
+    static const struct {
+        const struct cell_step *step;
+        const char *name;
+    } names[] = {
+        { &cell_expanding, "EXPANDING" }, { &cell_choosing, "CHOOSING" },
+        { &cell_asking, "ASKING" },       { &cell_stopping, "STOPPING" },
+        { &cell_engine, "ENGINE" },       { &cell_starting, "STARTING" },
+        { &cell_comparing, "COMPARING" }, { &cell_sending, "SENDING" },
+        { &cell_running, "RUNNING" },     { &cell_table, "TABLE" },
+        { &cell_where, "WHERE" },         { &cell_logs, "LOGS" },
+        { &cell_checking, "CHECKING" },   { &cell_binding, "BINDING" },
+        { &cell_over, "OVER" },
+    };
+
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (names[k].step == step)
+            return names[k].name;
+    return "?";
+}
+
 static void enter(struct cell *c, const struct cell_step *step)
 {
+    log_debug("cell", "In [%u], cell %llu: %s", c->from.count, (unsigned long long)c->id,
+              name_of(step));
+    if (step == &cell_over)
+        log_info("cell", "In [%u] is over: %s", c->from.count,
+                 !c->bad          ? "ok"
+                 : c->fault.ename ? c->fault.ename
+                                  : "failed on ranks");
+
     c->now = (struct cell_now){ .step = step, .due_ns = NEVER, .since_ns = notebook_now(c->nb) };
     step->begin(c);
     if (c->bad && cell_runs(c)) /* nobody waits for ranks that were not told to run it */

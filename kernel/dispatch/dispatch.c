@@ -47,6 +47,7 @@ static void execute(struct notebook *nb, struct request *r)
 {
     const unsigned count = next_count(nb, r);
 
+    log_info("cell", "In [%u] begins %s", count, cell_is_ours(r) ? "for ranks" : "at home");
     question_over(nb);
     prompts_begin(nb);
     if (!cell_is_ours(r)) {
@@ -319,6 +320,7 @@ void dispatch_request(struct notebook *nb, struct request *r)
 
     if (nb->over)
         return;
+    log_debug("request", "%s", request_type(r));
     while (k < sizeof table / sizeof *table - 1 && strcmp(table[k].type, request_type(r)) != 0)
         k++;
     if (table[k].in_subshell && request_subshell(r) && !notebook_subshell(nb, r)) {
@@ -344,6 +346,11 @@ static void fail_home(struct notebook *nb, json_t *error)
 
 static void message_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
+    log_info("death", "%s (worker %u, process %llu) has ended: code %llu, status %llu",
+             worker == SPAN_WORKER_HOME ? "home" : "a rank", (unsigned)worker,
+             (unsigned long long)m->v[F_EXITED_PID].u64,
+             (unsigned long long)m->v[F_EXITED_CODE].u64,
+             (unsigned long long)m->v[F_EXITED_STATUS].u64);
     nb->ops.forget(nb->ops.arg, worker);
     if (worker == SPAN_WORKER_HOME) {
         stop_put_off(nb, debugger_gone(nb, worker));
@@ -372,6 +379,8 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
 {
     struct cell *c;
 
+    log_debug("message", "%s of node %u, worker %u, cell %llu", span_info((unsigned)m->kind)->name,
+              node, (unsigned)worker, (unsigned long long)m->cell);
     if (m->kind == SPAN_EXITED)
         message_exited(nb, worker, m);
     else if (m->kind == SPAN_DEBUGGED)
@@ -394,6 +403,7 @@ void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event eve
 {
     if (nb->over)
         return;
+    log_debug("engine", "engine %u: event %d", engine, (int)event);
     engine_event(nb, engine, event, text);
     take_next(nb);
 }
@@ -425,6 +435,7 @@ void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
 {
     if (nb->over)
         return;
+    log_info("link", "node %u (%s) is lost: %s", node, notebook_node_name(nb, node), why);
     if (node == NODE_HERE)
         lost_here(nb, why);
     else

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/path.h"
 #include "base/process.h"
 #include "base/runtime.h"
 #include "base/utf8.h"
@@ -169,6 +170,8 @@ static int start_process(struct engine_process *e, const struct engine_process_s
     spec.session = true;
     e->pid = process_start_streams(&spec, &e->in, &e->out, &e->errs, err);
     environment_free(env);
+    if (e->pid > 0)
+        log_info("child", "%s runs as process %ld", path_name(launcher), (long)e->pid);
     return e->pid < 0 ? -1 : 0;
 }
 

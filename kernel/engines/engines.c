@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
 #include "kernel/engines/private.h"
@@ -222,11 +223,13 @@ static void child_ended(void *arg)
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        log_info("child", "process %ld has ended: wait status %d", (long)pid, status);
         if (pid == e->local.pid)
             local_ended(e, status);
         else
             (void)run_ended(e, pid, status);
+    }
 }
 
 /* ---- made and destroyed ---- */

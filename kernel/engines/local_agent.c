@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/log.h"
 #include "base/descriptor.h"
 #include "base/process.h"
 #include "base/runtime.h"
@@ -35,6 +36,8 @@ int local_agent_start(struct local_agent *l, struct err *err)
     l->in = ends[1];
     fd_close(&ends[0]);
     fd_close(&null);
+    if (l->pid > 0)
+        log_info("child", "this machine's agent is started by process %ld", (long)l->pid);
     free(launcher);
     free(agent);
     if (l->pid > 0)

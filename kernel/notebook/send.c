@@ -73,6 +73,9 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
     if ((nb->away || is_asked_of_home(m)) && any_here(nb, workers, n) &&
         start_if_gone(nb, m, err) < 0)
         return -1;
+    log_debug("send", "%s to worker %u%s, cell %llu", span_info((unsigned)m->kind)->name,
+              n ? (unsigned)workers[0] : 0, n > 1 ? " and others" : "",
+              (unsigned long long)m->cell);
     return nb->ops.send(nb->ops.arg, workers, n, m, err);
 }
 
@@ -110,6 +113,8 @@ int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m,
         err = &spare;
     if (node == NODE_HERE && start_if_gone(nb, m, err) < 0)
         return -1;
+    log_debug("send", "%s to node %u, cell %llu", span_info((unsigned)m->kind)->name, node,
+              (unsigned long long)m->cell);
     return nb->ops.send_nodes(nb->ops.arg, &node, 1, m, err);
 }
 

@@ -147,7 +147,11 @@ static void end_worker(struct worker *w, const struct death *d)
     char name[48];
 
     w->pipes.ended = true;
-    log_debug("exited", "%s: end", worker_name(w, name));
+    log_info("death", "%s, process %ld, has ended: %s %d", worker_name(w, name), (long)w->state.pid,
+             !d->known                  ? "unknown"
+             : d->code == EXITED_SIGNAL ? "signal"
+                                        : "exit status",
+             d->status);
     if (w->role != WORKER_ZYGOTE)
         relay_read_rest(w);
     pipes_drain(&w->pipes);

@@ -180,6 +180,8 @@ void from_kernel_message(void *agent, struct slice workers, struct slice msg)
         log_error("agent", "from the kernel: %s", err.text[0] ? err.text : "a torn envelope");
         return;
     }
+    log_debug("message", "%s for %s, cell %llu", span_info((unsigned)m.kind)->name,
+              workers.n ? "workers" : "the agent", (unsigned long long)m.cell);
     if (m.kind >= SPAN_REQUEST) {
         if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_SUBSHELL))
             relay(a, &m, workers, msg);

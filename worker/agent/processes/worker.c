@@ -162,9 +162,11 @@ void worker_unlink(struct worker *w)
  * handling the worker's last message. */
 void worker_set_pid(struct worker *w, pid_t pid)
 {
+    char name[48];
     const int signo = worker_state_set_pid(&w->state, pid, strays_find(&w->all->strays, pid),
                                            now_ns(w->all));
 
+    log_info("child", "%s is process %ld", worker_name(w, name), (long)pid);
     w->zygote = NULL;
     gpu_bind(w->all->gpus, w->id, pid);
     if (signo)
