@@ -248,7 +248,7 @@ static void publish_display(struct cell *c, long rank, const char *type, const s
         page_count(c->nb->page, sizeof label);
     flush_pace(c);
     buf_clear(&c->out.path->kept.content);
-    c->nb->ops.publish(c->nb->ops.arg, c->from.request, type, p);
+    publish_content(c->nb, c->from.request, type, p);
 }
 
 /* Shows the last of the displays that were left out, since the last lines are shown too. */

@@ -34,11 +34,6 @@ void live_open(struct cell *c)
         c->live.due_ns = c->live.opened_ns + AFTER_NS;
 }
 
-void live_begin(struct cell *c)
-{
-    c->live.began_ns = notebook_now(c->nb);
-}
-
 /* The rank has cleared the output, and the status with it. An update would show it again. */
 void live_cleared(struct cell *c)
 {
@@ -112,6 +107,30 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
     }
 }
 
+static void put(struct cell *c, struct slice text, struct slice html)
+{
+    output_bundle(c, text, html, "status", &c->live.shown);
+    request_add_outputs(c->from.request, -1);
+}
+
+/* Nothing but the status stands under the cell. */
+static bool is_alone(const struct cell *c)
+{
+    return !c->from.is_call && request_outputs(c->from.request) == 0;
+}
+
+/* A display can't be removed, but all of a cell's output can; otherwise it gets empty. */
+static void withdraw(struct cell *c)
+{
+    if (is_alone(c)) {
+        publish(c->nb, c->from.request, "clear_output", slice_text("{\"wait\":false}"));
+        request_add_outputs(c->from.request, -1);
+        c->live.shown = false;
+    } else {
+        put(c, slice_text(""), slice_text(""));
+    }
+}
+
 /* Only updates have a text: a terminal such as jupyter console's ignores updates, and would keep
  * showing the first text. */
 static void publish_status(struct cell *c, const struct status_cell *s)
@@ -121,8 +140,7 @@ static void publish_status(struct cell *c, const struct status_cell *s)
     if (status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0)
         log_warn("live", "out of memory: the status of a cell is not shown");
     else
-        output_bundle(c, c->live.shown ? buf_slice(&text) : slice_of(NULL, 0), buf_slice(&html),
-                      "status", &c->live.shown);
+        put(c, c->live.shown ? buf_slice(&text) : slice_of(NULL, 0), buf_slice(&html));
     buf_release(&text);
     buf_release(&html);
 }
@@ -244,9 +262,26 @@ void live_tick(struct cell *c, uint64_t now)
     c->live.due_ns = now + EVERY_NS;
 }
 
+/* A status of the preparation alone is gone when ranks begin, so that a cell that they run in a
+ * short time keeps none. */
+void live_begin(struct cell *c)
+{
+    const uint64_t now = notebook_now(c->nb);
+
+    c->live.began_ns = now;
+    if (c->live.shown && is_alone(c)) {
+        withdraw(c);
+        c->live.due_ns = now + AFTER_NS;
+    } else if (!c->live.shown && c->live.due_ns != NEVER) {
+        c->live.due_ns = now + AFTER_NS;
+    }
+}
+
 void live_end(struct cell *c)
 {
-    if (c->live.shown)
+    if (c->live.shown && c->live.began_ns && notebook_now(c->nb) - c->live.began_ns >= AFTER_NS)
         show(c, true);
+    else if (c->live.shown)
+        withdraw(c);
     live_cleared(c);
 }

@@ -64,7 +64,7 @@ static void pass(struct cell *c, const char *type, const struct content *p)
 {
     if (c->nb->page)
         page_count(c->nb->page, p->content.n);
-    c->nb->ops.publish(c->nb->ops.arg, c->from.request, type, p);
+    publish_content(c->nb, c->from.request, type, p);
 }
 
 /* The rank's own HTML stays as it is, behind ours. */

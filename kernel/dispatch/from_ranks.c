@@ -103,7 +103,7 @@ static void show_of_callback(struct notebook *nb, struct comm_told *t, unsigned 
     comm_told_flush(t);
     if (nb->page)
         page_count_comm(nb->page);
-    nb->ops.publish(nb->ops.arg, t->r, p->type, &p->content);
+    publish_content(nb, t->r, p->type, &p->content);
 }
 
 /* Comm messages are shown under the cell, or the widget's message, that the rank served. */

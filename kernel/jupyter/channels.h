@@ -76,6 +76,9 @@ void channels_drain_shell(struct channels *ch);
 
 /* A request. It has a reference count; what these functions return is borrowed from it. */
 struct request *request_ref(struct request *r);
+/* How many outputs (streams, displays, errors) stand under its cell. */
+void request_add_outputs(struct request *r, int n);
+int request_outputs(const struct request *r);
 void request_unref(struct request *r); /* NULL is fine */
 enum channel request_channel(const struct request *r);
 const char *request_type(const struct request *r);      /* "execute_request" */

@@ -8,6 +8,7 @@ struct request {
     enum channel channel;
     struct jupyter_message message; /* borrows from the frames below */
     char begun[32];
+    int outputs;
     size_t n;
     struct slice *frame; /* n of them, after the parts in the same allocation */
     zmq_msg_t part[];
@@ -34,6 +35,7 @@ enum jupyter_fault request_create(enum channel channel, zmq_msg_t *part, size_t 
     r->refs = 1;
     r->channel = channel;
     r->begun[0] = '\0';
+    r->outputs = 0;
     r->n = n;
     r->frame = (struct slice *)(void *)(r->part + n);
     /* a small frame's bytes are inside the zmq_msg_t: take their address only after the move */
@@ -71,6 +73,16 @@ void request_begin(struct request *r)
 const char *request_begun(const struct request *r)
 {
     return r->begun;
+}
+
+void request_add_outputs(struct request *r, int n)
+{
+    r->outputs += n;
+}
+
+int request_outputs(const struct request *r)
+{
+    return r->outputs;
 }
 
 enum channel request_channel(const struct request *r)

@@ -291,7 +291,7 @@ void home_publish(struct notebook *nb, const struct span *m)
     } else if (!nb->home.omit || !strstr(p.type, "display_data") ||
                omit_display(nb->home.omit, p.content.content.n)) {
         home_flush(nb);
-        nb->ops.publish(nb->ops.arg, home_parent_of(nb, m->cell), p.type, &p.content);
+        publish_content(nb, home_parent_of(nb, m->cell), p.type, &p.content);
     }
     nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, p.size);
 }

@@ -282,6 +282,8 @@ int notebook_send_node(struct notebook *nb, unsigned node, const struct span *m,
 void notebook_record(struct notebook *nb, uint64_t cell, unsigned count, struct slice code);
 void notebook_drop(struct notebook *nb, uint64_t blob); /* 0: none */
 /* parent, here and below: clients show the message under this request; may be NULL */
+void publish_content(struct notebook *nb, const struct request *parent, const char *type,
+                     const struct content *p);
 void publish(struct notebook *nb, const struct request *parent, const char *type,
              struct slice content);
 /* takes content */

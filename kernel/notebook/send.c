@@ -2,6 +2,7 @@
 #include "kernel/notebook/notebook.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 
@@ -136,12 +137,20 @@ void notebook_drop(struct notebook *nb, uint64_t blob)
         nb->ops.drop(nb->ops.arg, blob);
 }
 
+void publish_content(struct notebook *nb, const struct request *parent, const char *type,
+                     const struct content *p)
+{
+    if (parent && strncmp(type, "comm_", 5) != 0 && strcmp(type, "execute_input") != 0)
+        request_add_outputs((struct request *)parent, 1);
+    nb->ops.publish(nb->ops.arg, parent, type, p);
+}
+
 void publish(struct notebook *nb, const struct request *parent, const char *type,
              struct slice content)
 {
     const struct content p = { .content = content };
 
-    nb->ops.publish(nb->ops.arg, parent, type, &p);
+    publish_content(nb, parent, type, &p);
 }
 
 void publish_json(struct notebook *nb, const struct request *parent, const char *type,

@@ -80,7 +80,7 @@ void subshell_text_publish(struct subshell *s, const struct published *p)
     if (s->omit && strstr(p->type, "display_data") && !omit_display(s->omit, p->content.content.n))
         return;
     subshell_text_flush(s);
-    s->nb->ops.publish(s->nb->ops.arg, s->parent, p->type, &p->content);
+    publish_content(s->nb, s->parent, p->type, &p->content);
 }
 
 void subshell_text_flush(struct subshell *s)

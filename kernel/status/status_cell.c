@@ -246,7 +246,7 @@ static int add_doing(const struct status_cell *s, struct buf *out)
 static int add_words(const struct status_cell *s, struct buf *out)
 {
     if (s->over)
-        return s->n ? add_end(s, out) : buf_add_text(out, "not begun");
+        return add_end(s, out);
     if (s->doing)
         return add_doing(s, out);
     if (!is_table(s))

@@ -55,6 +55,10 @@ class TooSlow(AssertionError):
     """Something did not happen within its limit; the text says what did."""
 
 
+def is_status(message):
+    return "cellspan-status" in message["content"].get("transient", {}).get("display_id", "")
+
+
 class Cell:
     """A request and all that came back for it."""
 
@@ -87,12 +91,23 @@ class Cell:
     def ename(self):
         return self.reply.get("ename")
 
+    @property
+    def kept(self):
+        """The messages, without the status of ranks that start: a slow start has one, and it is withdrawn before ranks run."""
+        for at, message in enumerate(self.messages):
+            if message["msg_type"] == "clear_output":
+                shown = [m for m in self.messages[:at] if m["msg_type"] != "execute_input"]
+                if shown and all(is_status(m) for m in shown):
+                    return [m for m in self.messages[:at] if m not in shown] + self.messages[at + 1 :]
+                break
+        return self.messages
+
     def of(self, *kinds):
-        return [m for m in self.messages if m["msg_type"] in kinds]
+        return [m for m in self.kept if m["msg_type"] in kinds]
 
     @property
     def kinds(self):
-        return [m["msg_type"] for m in self.messages]
+        return [m["msg_type"] for m in self.kept]
 
     def stream(self, name):
         return "".join(m["content"]["text"] for m in self.of("stream") if m["content"]["name"] == name)
@@ -119,7 +134,8 @@ class Cell:
 
     @property
     def displays(self):
-        """The mime bundles that are shown at the end: an updated display keeps its place and shows its last state."""
+        """The mime bundles that are shown at the end: an updated display keeps its place and shows its last state. Not a status
+        that was emptied."""
         shown, places = [], {}
         for message in self.of("display_data", "update_display_data"):
             content = message["content"]
@@ -131,7 +147,7 @@ class Cell:
                 places[place] = len(shown)
             if message["msg_type"] == "display_data":
                 shown.append(content["data"])
-        return shown
+        return [data for data in shown if data != {"text/plain": "", "text/html": ""}]
 
     @property
     def error(self):
@@ -148,7 +164,7 @@ class Cell:
     def shown(self):
         """All that a user reads under the cell, in order, without colours."""
         parts = []
-        for message in self.messages:
+        for message in self.kept:
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
                 parts.append(content["text"])

@@ -21,12 +21,12 @@ def execute():
     """Executes cells in a new notebook; nobody may be left."""
     markers = []
 
-    def run(*codes, timeout=100, **options):
+    def run(*codes, timeout=100, kind=NotebookClient, **options):
         marker = uuid.uuid4().hex
         markers.append(marker)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
         # What is shown may come a while after the reply: nbclient's own 4 s are few on a busy machine.
-        client = NotebookClient(notebook, kernel_name=KERNEL, timeout=timeout, iopub_timeout=60, **options)
+        client = kind(notebook, kernel_name=KERNEL, timeout=timeout, iopub_timeout=60, **options)
         client.execute(env=dict(os.environ, **{processes.MARKER: marker}))
         return notebook
 
@@ -131,3 +131,22 @@ def test_a_timeout_of_nbclient_interrupts_the_cell(execute):
             timeout_func=lambda cell: 2 if "sleep" in cell.source else 100,
             interrupt_on_timeout=True,
         )
+
+
+def test_a_slow_start_leaves_nothing_in_a_stored_notebook(execute, monkeypatch, tmp_path):
+    """The status of the start is seen, and withdrawn when ranks begin."""
+    (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(4)\n")
+    monkeypatch.setenv("CELLSPAN_PRELOAD", "imported_slowly")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
+    seen = []
+
+    class Watching(NotebookClient):
+        def process_message(self, message, cell, cell_index):
+            seen.extend(["status"] if "importing torch" in str(message["content"]) or "starting Python" in str(message["content"]) else [])
+            return super().process_message(message, cell, cell_index)
+
+    book = execute("%%distribute -n 2\nprint('from a rank')\n'result'", kind=Watching)
+    assert seen, "the start was too fast for a status"
+    kinds = [o.output_type for o in book.cells[0].outputs]
+    took = any("done in" in str(o) for o in book.cells[0].outputs)  # on a busy machine the cell itself takes long
+    assert kinds == ["display_data"] * took + ["stream", "execute_result"], book.cells[0].outputs

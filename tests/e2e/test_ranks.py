@@ -13,7 +13,7 @@ import uuid
 import nbformat
 import processes
 import pytest
-from client import KERNEL, Notebook, TooSlow, by_rank, values
+from client import KERNEL, Notebook, TooSlow, by_rank, is_status, values
 from nbclient import NotebookClient
 
 RANK = "import os, time\nrank = int(os.environ['RANK'])\n"
@@ -21,7 +21,7 @@ RANK = "import os, time\nrank = int(os.environ['RANK'])\n"
 
 def status_of(cell):
     """The messages of the cell's status display."""
-    return [m for m in cell.of("display_data", "update_display_data") if "cellspan-status" in m["content"].get("transient", {}).get("display_id", "")]
+    return [m for m in cell.of("display_data", "update_display_data") if is_status(m)]
 
 
 def until(nb, cell, hold, what, limit=60):

@@ -18,6 +18,7 @@ struct request {
     const char *type;
     char *text;
     json_t *content;
+    int outputs;
 };
 
 struct request *request_ref(struct request *r)
@@ -38,6 +39,16 @@ void request_unref(struct request *r)
 const char *request_type(const struct request *r)
 {
     return r->type;
+}
+
+void request_add_outputs(struct request *r, int n)
+{
+    r->outputs += n;
+}
+
+int request_outputs(const struct request *r)
+{
+    return r->outputs;
 }
 
 const char *request_subshell(const struct request *r)
@@ -72,7 +83,7 @@ void ask(struct world *w, const char *type, const char *content)
 {
     struct request *r = malloc(sizeof *r);
 
-    *r = (struct request){ 1, type, strdup(content), json_loads(content, 0, NULL) };
+    *r = (struct request){ 1, type, strdup(content), json_loads(content, 0, NULL), 0 };
     dispatch_request(w->nb, r);
     settle(w);
     request_unref(r);

@@ -231,8 +231,34 @@ static void a_cell_whose_ranks_start_says_so(void)
     home_open(&w, &clock);
     run(&w, "%%distribute -n 2\nx");
     starting_shows(&w, 2, "rank 0 of 2 is up (0:03)");
+    buf_clear(&w.log);
     dispatch_interrupt(w.nb);
-    ok(logged(&w, "ranks 0-1 not begun in 0:03"), "a cell that ends meanwhile leaves one line");
+    ok(in_order(&w, "publish clear_output", "execute_reply") && !strstr(w.log.p, "display_data"),
+       "a cell that ends meanwhile keeps no status");
+    world_close(&w);
+}
+
+/* With home's output under it, nothing may be cleared. */
+static void the_status_of_a_start_is_not_kept(bool printed)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    run(&w, "%%distribute -n 2\nx");
+    starting_shows(&w, 2, "rank 0 of 2 is up (0:03)");
+    if (printed)
+        publish_stream(w.nb, w.nb->cells->from.request, 1, slice_text("from home"));
+    buf_clear(&w.log);
+    provide(&w);
+    ready(&w, 3);
+    ok(times(&w, "publish clear_output") == !printed,
+       "when ranks begin, the status of their start is cleared%s",
+       printed ? " (not with output)" : "");
+    done(&w, 3, "ok", "", "");
+    done(&w, 2, "ok", "", "");
+    ok(times(&w, "publish update_display_data") == printed && !logged(&w, "done in"),
+       "a cell that runs for a short time keeps no status%s", printed ? " (an empty display)" : "");
     world_close(&w);
 }
 
@@ -432,6 +458,8 @@ int main(void)
     a_cell_that_waits_for_variables_says_so();
     without_gpus_nobody_is_asked_again();
     a_cell_whose_ranks_start_says_so();
+    the_status_of_a_start_is_not_kept(false);
+    the_status_of_a_start_is_not_kept(true);
     a_failure_stays_in_the_status();
     what_switches_it_off();
     where_is_answered_while_a_cell_runs();
