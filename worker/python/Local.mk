@@ -12,6 +12,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_option_errors.py \
 	worker/python/cellspan/_px.py \
 	worker/python/cellspan/_pxmagics.py \
+	worker/python/cellspan/_pxmissing.py \
 	worker/python/cellspan/_pxresult.py \
 	worker/python/cellspan/_scatter.py \
 	worker/python/cellspan/_world.py

@@ -11,6 +11,7 @@ import os
 import time
 
 from . import _api, _later, _map, _scatter
+from ._pxmissing import Names
 from ._pxresult import AsyncResult, TaskResult, in_order
 
 
@@ -81,7 +82,7 @@ class Cluster:
         self.stop_cluster_sync()
 
 
-class Client:
+class Client(Names):
     """The ranks of this notebook. n: how many (None: those that are there, else as many as %%distribute starts); on: where, as in
     cellspan.run(). client[:], client[0] and client[::2] are views of them. The first Client makes %px and the other magics work. See
     ipyparallel.Client."""
@@ -190,7 +191,7 @@ def resolved(what, ids):
 _CHANGEABLE = (list, dict, set)  # a map that home does not wait for has copies of these
 
 
-class _View:
+class _View(Names):
     """The part that both views have."""
 
     def __init__(self, client, block):
@@ -249,12 +250,6 @@ class _View:
         """Nothing to do: functions of the notebook are sent in any case."""
 
     use_cloudpickle = use_dill
-
-    def abort(self, *_, **__):
-        """Refused: what runs on ranks ends by an interrupt of the cell."""
-        raise NotImplementedError("abort(): interrupt the cell instead; `%ranks restart -r N` ends a rank")
-
-    queue_status = purge_results = abort
 
 
 class DirectView(_View):

@@ -6,6 +6,7 @@ import itertools
 import sys
 import time
 
+from ._pxmissing import Names, of_key
 from ._worker.remote import is_of_ranks
 
 
@@ -16,7 +17,7 @@ class TimeoutError(TimeoutError):  # noqa: A001 - the name that ipyparallel has
 _numbers = itertools.count(1)
 
 
-class _Result:
+class _Result(Names):
     """What both kinds have."""
 
     def __init__(self, later, name):
@@ -111,14 +112,12 @@ class _Result:
         while self._callbacks:
             self._callbacks.pop(0)(self)
 
-    def abort(self):
-        """Refused."""
-        raise NotImplementedError("abort(): interrupt the notebook while no cell runs: then the ranks are interrupted")
-
     def __iter__(self):
         return iter(self.get())
 
     def __getitem__(self, key):
+        if isinstance(key, str):
+            raise of_key(self, key)
         return self.get()[key]
 
 
