@@ -10,7 +10,17 @@
 #include "kernel/merge/merge.h"
 
 #define KEPT_MAX        ((size_t)4 << 20) /* bytes of the largest display that is kept */
+#define HELD_MAX        ((size_t)1 << 20) /* bytes of displays that wait for those of other ranks */
+#define HELD_NS         (150 * NS_PER_MS) /* they are shown so long after the last of them came, */
+#define HELD_MOST_NS    (500 * NS_PER_MS) /* or after the first */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* shortest time between two updates of the bars */
+
+/* Displays of several ranks come mixed. They wait a short time, and are shown by rank. */
+struct held_display {
+    struct held_display *next;
+    unsigned rank;
+    struct buf content, metadata;
+};
 
 struct output_path {
     struct merge *merge; /* owned; NULL until a rank has printed */
@@ -22,7 +32,13 @@ struct output_path {
         long rank;
         struct buf content;
     } kept;
+    struct {
+        struct held_display *first; /* owned, by rank, then as they came */
+        size_t bytes;
+        uint64_t since_ns, due_ns; /* due_ns: NEVER if there are none */
+    } held;
     bool labelled; /* a display with a rank's label was shown */
+    long under;    /* the rank whose display is the last output; -1: something else is */
     struct {       /* the current text of the progress bars */
         struct buf text;
         bool shown, due, done;
@@ -42,6 +58,7 @@ static int paced(void *arg, unsigned stream, struct slice text)
     struct err err = { "" };
     const int rc = pace_add(c->out.path->pace, stream, text, &err);
 
+    c->out.path->under = -1;
     log_failure(rc, &err);
     return rc;
 }
@@ -102,7 +119,8 @@ int output_open(struct cell *c, struct err *err)
 
     if (!(c->out.path = calloc(1, sizeof *c->out.path)))
         return err_set(err, "out of memory");
-    c->out.path->bars.due_ns = NEVER;
+    c->out.path->bars.due_ns = c->out.path->held.due_ns = NEVER;
+    c->out.path->under = -1;
     if (!(c->out.path->pace = pace_create(c->nb->ops.clock, out_stream, c, err))) {
         output_close(c);
         return -1;
@@ -141,6 +159,21 @@ static int merge_open(struct cell *c)
     return c->out.path->merge ? 0 : -1;
 }
 
+static struct held_display *held_take(struct output_path *o)
+{
+    struct held_display *h = o->held.first;
+
+    o->held.first = h->next;
+    return h;
+}
+
+static void held_free(struct held_display *h)
+{
+    buf_release(&h->content);
+    buf_release(&h->metadata);
+    free(h);
+}
+
 void output_close(struct cell *c)
 {
     struct output_path *o = c->out.path;
@@ -148,6 +181,8 @@ void output_close(struct cell *c)
     if (!o)
         return;
     merge_destroy(o->merge);
+    while (o->held.first)
+        held_free(held_take(o));
     cell_panel_close(c);
     omit_destroy(o->omit);
     pace_destroy(o->pace);
@@ -163,6 +198,8 @@ void output_bundle(struct cell *c, struct slice text, struct slice html, const c
     struct buf content = BUF_INIT;
     char id[128];
 
+    if (c->out.path)
+        c->out.path->under = -1;
     if (name)
         snprintf(id, sizeof id, "cellspan-%s-%s-%llu", name, c->nb->config.run_id,
                  (unsigned long long)c->id);
@@ -197,6 +234,14 @@ static void flush_pace(struct cell *c)
     log_failure(pace_flush(c->out.path->pace, &err), &err);
 }
 
+static bool is_held(const struct cell *c, unsigned rank)
+{
+    for (const struct held_display *h = c->out.path->held.first; h; h = h->next)
+        if (h->rank == rank)
+            return true;
+    return false;
+}
+
 static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
                       struct slice data)
 {
@@ -204,6 +249,8 @@ static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned f
 
     if (!c->out.path || merge_open(c) < 0)
         return;
+    if (is_held(c, rank))
+        output_held(c);
     if (c->out.tabs && ranks_has(&c->out.tabs->clearing, rank))
         panel_displays_clear(c, rank);
     log_failure(merge_lines(c->out.path->merge, rank, stream, flags, data, &err), &err);
@@ -239,13 +286,16 @@ void output_text(struct cell *c, unsigned stream, struct slice text)
 
 static void publish_display(struct cell *c, long rank, const char *type, const struct content *p)
 {
+    const bool labelled = rank >= 0 && rank != c->out.path->under;
     char label[24];
 
     snprintf(label, sizeof label, "[%ld]\n", rank);
-    if (rank >= 0)
+    if (labelled)
         (void)paced(c, 1, slice_text(label));
-    if (rank >= 0 && c->nb->page)
+    if (labelled && c->nb->page)
         page_count(c->nb->page, sizeof label);
+    if (rank >= 0 && !cell_is_of_thread(c)) /* calls of other threads show something between */
+        c->out.path->under = rank;
     flush_pace(c);
     buf_clear(&c->out.path->kept.content);
     publish_content(c->nb, c->from.request, type, p);
@@ -283,26 +333,80 @@ static void show_display(struct cell *c, long rank, const char *type, const stru
 
 /* The first rank's displays need a label only after a display of another rank, because a page shows
  * a display without a label under the label before it; and if other calls show something, too. */
-static bool is_labelled(const struct cell *c, const struct member *member, const char *type)
+static bool is_labelled(const struct cell *c, unsigned rank, const char *type)
 {
     return strcmp(type, "display_data") == 0 && c->plan.merge != PLAN_RAW &&
-           (member != &c->member[0] || c->out.path->labelled ||
+           (rank != c->member[0].rank || c->out.path->labelled ||
             (cell_is_of_thread(c) && c->plan.merge != PLAN_RANK0));
+}
+
+static void show_of_rank(struct cell *c, unsigned rank, const char *type, const struct content *p)
+{
+    const bool labelled = is_labelled(c, rank, type);
+
+    c->out.path->labelled = c->out.path->labelled || labelled;
+    show_display(c, labelled ? (long)rank : -1, type, p);
+}
+
+void output_held(struct cell *c)
+{
+    struct output_path *o = c->out.path;
+
+    if (!o)
+        return;
+    while (o->held.first) {
+        struct held_display *h = held_take(o);
+        const struct content p = { .content = buf_slice(&h->content),
+                                   .metadata = buf_slice(&h->metadata) };
+
+        show_of_rank(c, h->rank, "display_data", &p);
+        held_free(h);
+    }
+    o->held.bytes = 0;
+    o->held.due_ns = NEVER;
+}
+
+/* false: it can't wait. */
+static bool hold(struct cell *c, unsigned rank, const char *type, const struct content *p)
+{
+    struct output_path *o = c->out.path;
+    struct held_display **at = &o->held.first, *h;
+    const uint64_t now = notebook_now(c->nb);
+
+    if (c->n == 1 || (c->plan.merge != PLAN_FOLD && c->plan.merge != PLAN_PREFIX) ||
+        strcmp(type, "display_data") != 0 || p->n ||
+        o->held.bytes + p->content.n + p->metadata.n > HELD_MAX || !(h = calloc(1, sizeof *h)))
+        return false;
+    h->rank = rank;
+    if (buf_add_slice(&h->content, p->content) < 0 ||
+        buf_add_slice(&h->metadata, p->metadata) < 0) {
+        held_free(h);
+        return false;
+    }
+    if (!*at)
+        o->held.since_ns = now;
+    while (*at && (*at)->rank <= rank)
+        at = &(*at)->next;
+    h->next = *at;
+    *at = h;
+    o->held.bytes += p->content.n + p->metadata.n;
+    o->held.due_ns = clock_earlier(now + HELD_NS, o->held.since_ns + HELD_MOST_NS);
+    return true;
 }
 
 void output_display(struct cell *c, const struct member *member, const char *type,
                     const struct content *p)
 {
     struct err err = { "" };
-    bool labelled;
 
     if (!c->out.path)
         return;
-    labelled = is_labelled(c, member, type);
     if (c->out.path->merge)
         log_failure(merge_flush_rank(c->out.path->merge, member->rank, &err), &err);
-    c->out.path->labelled = c->out.path->labelled || labelled;
-    show_display(c, labelled ? (long)member->rank : -1, type, p);
+    if (hold(c, member->rank, type, p))
+        return;
+    output_held(c);
+    show_of_rank(c, member->rank, type, p);
 }
 
 static void note(struct cell *c, unsigned stream, const char *format, va_list args)
@@ -341,6 +445,7 @@ void output_flush(struct cell *c)
 
     if (!c->out.path)
         return;
+    output_held(c);
     if (c->out.path->merge)
         log_failure(merge_flush(c->out.path->merge, &err), &err);
     if (c->out.path->omit && omit_flush(c->out.path->omit) < 0)
@@ -359,6 +464,8 @@ void output_tick(struct cell *c, uint64_t now)
 
     if (!c->out.path)
         return;
+    if (now >= c->out.path->held.due_ns)
+        output_held(c);
     if (c->out.path->merge)
         log_failure(merge_tick(c->out.path->merge, &err), &err);
     if (c->out.path->omit && omit_tick(c->out.path->omit) < 0)
@@ -381,6 +488,7 @@ uint64_t output_due(const struct cell *c)
     if (!o)
         return NEVER;
     first = clock_earlier(pace_due_ns(o->pace), o->bars.due ? o->bars.due_ns : NEVER);
+    first = clock_earlier(first, o->held.due_ns);
     if (o->merge)
         first = clock_earlier(first, merge_due_ns(o->merge));
     if (o->omit)

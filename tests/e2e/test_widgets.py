@@ -303,3 +303,18 @@ def test_an_anywidget_and_a_plotly_figure_of_ranks_are_alive(nb):
     many = nb.ok("%%distribute -n 2\nfor i in range(300):\n    figure.data[0].y = [i, i]")
     told = [m["content"]["comm_id"] for m in many.of("comm_msg") if m["content"]["data"].get("state", {}).get("_py2js_restyle")]
     assert sorted(map(told.count, figures)) == [300, 300]  # commands, which are reset to null at once, are not merged
+
+
+def test_widgets_of_a_rank_stand_together_in_order_of_rank(nb):
+    """A slider and an empty Output of each rank, and no label above an output that shows nothing."""
+    nb.rank_pids(4)
+    code = ("%%distribute -n 4\nimport cellspan, ipywidgets\nfrom IPython.display import display\n"
+            "rank = cellspan.rank()\ndisplay(ipywidgets.IntSlider(description='of %d' % rank), ipywidgets.Output())")
+
+    def in_order():
+        """On a busy machine a rank may be so late that others don't wait for it."""
+        cell = nb.ok(code)
+        assert len([d for d in cell.displays if VIEW in d]) == 8
+        return [line for line in cell.stdout.splitlines() if line.startswith("[")] == ["[1]", "[2]", "[3]"]
+
+    assert wait_until(in_order, 100), nb.ok(code).shown

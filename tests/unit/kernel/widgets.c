@@ -115,6 +115,43 @@ static void deaths(void)
     world_close(&w);
 }
 
+#define SHOWS(text) "{\"data\":{\"text/plain\":\"" text "\"},\"metadata\":{},\"transient\":{}}"
+
+/* Each rank shows two displays; those of the ranks come mixed. */
+static void displays_stand_by_rank(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    buf_clear(&w.log);
+    publishes(&w, 3, "display_data", SHOWS("slider of 1"));
+    publishes(&w, 2, "display_data", SHOWS("slider of 0"));
+    publishes(&w, 3, "display_data", SHOWS("output of 1"));
+    publishes(&w, 2, "display_data", SHOWS("output of 0"));
+    pass(&w, NS_PER_S);
+    ok(in_order(&w, "slider of 0", "output of 0") && in_order(&w, "output of 0", "slider of 1") &&
+           in_order(&w, "slider of 1", "output of 1"),
+       "displays that come mixed stand together, by rank");
+    ok(in_order(&w, "[1]", "slider of 1") && times(&w, "[1]") == 1 && times(&w, "[0]") == 0,
+       "those of a rank have one label, the first rank's none");
+    buf_clear(&w.log);
+    publishes(&w, 3, "display_data", SHOWS("third of 1"));
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "third of 1") && times(&w, "[1]") == 0,
+       "a later one stands under the same label");
+    publishes(&w, 3, "comm_open", OPEN("c", "1"));
+    publishes(&w, 3, "display_data", SHOWS("fourth of 1"));
+    publishes(&w, 3, "comm_close", "{\"comm_id\":\"c\",\"data\":{}}");
+    ok(in_order(&w, "fourth of 1", "publish comm_close"), "a widget is shown before it is closed");
+    buf_clear(&w.log);
+    publishes(&w, 3, "display_data", SHOWS("last of 1"));
+    all_done(&w, 2, 3);
+    ok(in_order(&w, "last of 1", "execute_reply"), "all are shown before the cell ends");
+    world_close(&w);
+}
+
 /* Callbacks of two ranks set values in loops, each under a request of its own. */
 static void alternating(void)
 {
@@ -314,6 +351,7 @@ int main(void)
     routes();
     control();
     deaths();
+    displays_stand_by_rank();
     many();
     alternating();
     merging();
