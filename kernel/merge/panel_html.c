@@ -31,7 +31,8 @@ static const char look[] =
     "background:var(--cellspan-state,var(--jp-brand-color1,#1976d2))}"
     ".cellspan-tabs input{position:absolute;inset:0;width:100%;height:100%;margin:0;opacity:0;"
     "cursor:pointer}"
-    ".cellspan-says{margin:0 0 2px!important;opacity:.8}"
+    ".cellspan-says{margin:0 0 2px!important;opacity:.8;font-size:var(--jp-ui-font-size1,13px)}"
+    ".cellspan-says~pre{font-size:var(--jp-code-font-size,13px)!important}"
     ".cellspan-err{display:block;background:var(--jp-rendermime-error-background,#fdd)}"
     ".cellspan-whose{font-family:var(--jp-code-font-family,monospace);"
     "font-size:var(--jp-code-font-size,13px);opacity:.8}" AREA

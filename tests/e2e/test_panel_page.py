@@ -239,3 +239,12 @@ def test_a_page_that_nbconvert_makes_has_the_choice_too(lab, opened, tmp_path):
     body = look(True)
     assert [t.split("\n")[0] for t in texts(lab, within=body)] == ["All ranks 0-3 done"] + ["rank %d done" % r for r in range(4)]
     assert "<label" not in body.text and "checked" not in body.text
+
+
+def test_the_text_of_a_tab_has_the_size_of_other_output(lab):
+    lab.run(0, PANEL % 2 + "print('line', rank)")
+    assert wait_until(lambda: lab.ready() and lab.all(".cellspan-says ~ pre", lab.cell(0)), 60)
+    sizes = lab.driver.execute_script(
+        "return [...arguments[0].querySelectorAll('.cellspan-says ~ pre')].map(e => getComputedStyle(e).fontSize)", lab.cell(0))
+    wanted = lab.driver.execute_script("return getComputedStyle(document.body).getPropertyValue('--jp-code-font-size').trim()")
+    assert set(sizes) == {wanted}, sizes
