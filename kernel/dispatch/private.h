@@ -68,7 +68,7 @@ bool aside_interrupt(struct notebook *nb);
 struct request *aside_take_waiting(struct notebook *nb);
 
 /* ---- table_calls.c ---- */
-/* Answers a client's `%ranks` if a cell runs on ranks and no other cell waits. */
+/* Answers a client's `%ranks` if a cell runs, at home or on ranks, and no other cell waits. */
 bool table_request(struct notebook *nb, struct request *r);
 /* Takes ownership of the call if it is `%ranks` and another cell runs, and answers it beside that
  * cell. false: it must wait for its turn. */

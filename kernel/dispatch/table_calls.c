@@ -1,13 +1,13 @@
-/* table_calls.c - answers `%ranks` while another cell runs on ranks: a client's, and the calls of
- * subshells and threads (declared in private.h). */
+/* table_calls.c - answers `%ranks` while another cell runs: a client's, and the calls of subshells
+ * and threads (declared in private.h). */
 #include "kernel/dispatch/private.h"
 #include "kernel/ranks/ranks.h"
 
-static bool is_table(const struct notebook *nb, struct slice text)
+static bool is_table(struct slice text)
 {
     struct plan plan;
 
-    if (!nb->cells || !plan_is_ranks(text, PLAN_RANKS_TABLE, &plan))
+    if (!plan_is_ranks(text, PLAN_RANKS_TABLE, &plan))
         return false;
     plan_release(&plan);
     return true;
@@ -20,15 +20,16 @@ static void take(struct notebook *nb, struct cell *c)
     table_calls_tick(nb);
 }
 
-/* A cell that waits in the queue may change the ranks: the table that comes after it shows that. */
+/* A cell at home counts, too: it may run for long. A cell that waits in the queue may change the
+ * ranks: the table that comes after it shows that. */
 bool table_request(struct notebook *nb, struct request *r)
 {
     const struct slice code = text_slice(request_content(r), "code");
     const bool store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
     struct cell *c;
 
-    if (nb->queue.aborting || queue_first(&nb->queue) || !is_table(nb, code) ||
-        !(c = cell_of_request(nb, r, nb->count + store)))
+    if ((!nb->cells && !nb->home.executing) || nb->queue.aborting || queue_first(&nb->queue) ||
+        !is_table(code) || !(c = cell_of_request(nb, r, nb->count + store)))
         return false;
     nb->count += store;
     notebook_announce(nb, r, nb->count);
@@ -40,7 +41,7 @@ bool table_request(struct notebook *nb, struct request *r)
 
 bool table_calls_take(struct notebook *nb, struct cell *c)
 {
-    if (!is_table(nb, slice_of(c->from.text, c->from.text_size)))
+    if (!nb->cells || !is_table(slice_of(c->from.text, c->from.text_size)))
         return false;
     take(nb, c);
     return true;

@@ -129,6 +129,16 @@ def test_the_table_comes_while_ranks_run_a_cell(nb, gate):
     assert cell.reply["status"] == "ok" and cell.reply["execution_count"] + 1 == table.reply["execution_count"]
 
 
+def test_the_table_comes_while_home_runs_a_cell(nb, gate):
+    nb.ok("%%distribute -n 2\npass")
+    cell = nb.start(gate.code)
+    table = nb.ok("%ranks")
+    assert not cell.ended and re.search(r"group default: 2 ranks", table.shown), table.shown
+    gate.open()
+    nb.wait(cell)
+    assert cell.reply["status"] == "ok" and cell.reply["execution_count"] + 1 == table.reply["execution_count"]
+
+
 @pytest.mark.parametrize("page", [True, False])
 def test_good_news_is_not_red_on_a_page(page):
     notebook = Notebook(env={"JPY_SESSION_NAME": "x.ipynb"} if page else {})
