@@ -10,6 +10,7 @@ import tempfile
 
 import processes
 import pytest
+from client import values
 from processes import wait_until
 
 
@@ -118,6 +119,19 @@ def test_completion_knows_variables_attributes_and_types(nb):
     assert [m.lstrip(".") for m in complete("[].app")["matches"]] == ["append"]
     assert nb.until(lambda: complete("[].app")["matches"] == ["append"]), "once jedi is ready it is as jedi says it"
     assert any("first_key" in m for m in complete("wonderful_value['fi")["matches"])
+
+
+def test_completion_offers_what_is_public_in_cellspan(nb):
+    def matches(code):
+        return [m.lstrip(".") for m in nb.request("complete_request", {"code": code, "cursor_pos": len(code)})["matches"]]
+
+    nb.ok("import cellspan")
+    modules = ["horovod", "maggy", "px", "tensorflow", "torch"]
+    assert matches("import cellspan.") == matches("x = 1\nfrom cellspan.") == modules
+    assert matches("from cellspan import ") == values(nb.ok(f"sorted([*cellspan.__all__, *{modules}])"))
+    assert matches("from cellspan import rank, lo") == ["local_rank"] and matches("from cellspan.to") == ["torch"]
+    assert matches("import cellspan.horovod.") == ["torch"] and "config" in matches("from cellspan.maggy.")
+    assert nb.until(lambda: matches("cellspan.") and not [m for m in matches("cellspan.") if m.startswith("_")])
 
 
 def test_completion_does_not_wait_for_a_busy_cell(nb, gate):

@@ -15,7 +15,8 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_pxmissing.py \
 	worker/python/cellspan/_pxresult.py \
 	worker/python/cellspan/_scatter.py \
-	worker/python/cellspan/_world.py
+	worker/python/cellspan/_world.py \
+	worker/python/cellspan/py.typed
 
 cellspan_py_basedir = $(cellspan_pydir)/_base
 dist_cellspan_py_base_DATA = \
@@ -178,6 +179,49 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/worker.py \
 	worker/python/cellspan/_worker/world_env.py \
 	worker/python/cellspan/_worker/zygote.py
+
+# The types of the interface, where type checkers look for those of a package (PEP 561).
+cellspan_stubsdir = $(cellspan_pydir)-stubs
+dist_cellspan_stubs_DATA = \
+	worker/python/cellspan-stubs/__init__.pyi \
+	worker/python/cellspan-stubs/_api.pyi \
+	worker/python/cellspan-stubs/_distributed.pyi \
+	worker/python/cellspan-stubs/_map.pyi \
+	worker/python/cellspan-stubs/_px.pyi \
+	worker/python/cellspan-stubs/_pxresult.pyi \
+	worker/python/cellspan-stubs/_world.pyi \
+	worker/python/cellspan-stubs/px.pyi \
+	worker/python/cellspan-stubs/py.typed \
+	worker/python/cellspan-stubs/tensorflow.pyi \
+	worker/python/cellspan-stubs/torch.pyi
+
+cellspan_stubs_workerdir = $(cellspan_stubsdir)/_worker
+dist_cellspan_stubs_worker_DATA = \
+	worker/python/cellspan-stubs/_worker/remote.pyi
+
+cellspan_stubs_horovoddir = $(cellspan_stubsdir)/horovod
+dist_cellspan_stubs_horovod_DATA = \
+	worker/python/cellspan-stubs/horovod/__init__.pyi \
+	worker/python/cellspan-stubs/horovod/_compression.pyi \
+	worker/python/cellspan-stubs/horovod/_ops.pyi \
+	worker/python/cellspan-stubs/horovod/torch.pyi
+
+cellspan_stubs_maggydir = $(cellspan_stubsdir)/maggy
+dist_cellspan_stubs_maggy_DATA = \
+	worker/python/cellspan-stubs/maggy/__init__.pyi \
+	worker/python/cellspan-stubs/maggy/callbacks.pyi \
+	worker/python/cellspan-stubs/maggy/config.pyi \
+	worker/python/cellspan-stubs/maggy/experiment_config.pyi
+
+cellspan_stubs_maggy_coredir = $(cellspan_stubsdir)/maggy/core
+dist_cellspan_stubs_maggy_core_DATA = \
+	worker/python/cellspan-stubs/maggy/core/__init__.pyi \
+	worker/python/cellspan-stubs/maggy/core/exceptions.pyi
+
+cellspan_stubs_maggy_experimentdir = $(cellspan_stubsdir)/maggy/experiment
+dist_cellspan_stubs_maggy_experiment_DATA = \
+	worker/python/cellspan-stubs/maggy/experiment/__init__.pyi \
+	worker/python/cellspan-stubs/maggy/experiment/experiment.pyi
 
 # Without bytecode, a kernel that may not write into its folder would compile the whole package each time it starts. BYTECODE=no
 # stores none, for packages: whoever installs those makes it.

@@ -10,7 +10,11 @@ import os as _os
 # one that runs a file of it, still imports the real packages.
 __path__.append(_os.path.join(__path__[0], "_dropin"))
 
-_FROM = {  # the module of each name; imported on first use, since most workers never need them
+# The module of each name; imported on first use, since most workers never need them. The stub in ../cellspan-stubs has them, too: type
+# checkers and editors see neither this table nor _dropin/.
+_FROM = {
+    "Group": "_api",
+    "Handle": "_api",
     "RemoteError": "_worker.remote",
     "call": "_api",
     "distributed": "_distributed",

@@ -8,6 +8,8 @@ import re
 # The line of a magic up to the cursor, where one of home's names is typed. (IPython would offer names of magics there.)
 NAME = re.compile(r"[ \t]*(%(?:push|pull)\b(?:.*[\s,])?|%%?distribute\b.*--(?:into[ =]|capture[ =](?:[\w,]*,)?))(?P<name>\w*)$")
 PULLED = re.compile(r"[ \t]*%pull\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # the same for a name of the ranks
+# The same where a module of cellspan is imported: IPython looks only into its folder, where all modules are private.
+OURS = re.compile(r"[ \t]*(?:(?:import|from)[ \t]+cellspan(?P<below>(?:\.\w+)*)\.|from[ \t]+cellspan[ \t]+import[ \t]+(?:.*[\s,(])?)(?P<name>\w*)$")
 TYPES = "_jupyter_types_experimental"
 
 
@@ -16,9 +18,13 @@ def complete(shell, content):
     from IPython.core.completer import provisionalcompleter, rectify_completions
 
     code, at = cursor(content)
-    named = NAME.match(code[code.rfind("\n", 0, at) + 1 : at])
+    line = code[code.rfind("\n", 0, at) + 1 : at]
+    named = NAME.match(line)
     if named:
         return names_reply(own_names(shell, named.group("name")), named.group("name"), at)
+    ours = OURS.match(line)
+    if ours and not ours.group("name").startswith("_"):
+        return names_reply(public_names(ours.group("below"), ours.group("name")), ours.group("name"), at)
     with provisionalcompleter():
         try:
             found = list(rectify_completions(code, shell.Completer.completions(code, at)))
@@ -48,6 +54,18 @@ def own_names(shell, typed):
     hidden = shell.user_ns_hidden
     own = [n for n, value in shell.user_ns.items() if n not in hidden or value is not hidden[n]]
     return sorted(n for n in own if n.startswith(typed) and (typed or n[0] != "_"))
+
+
+def public_names(below, typed):
+    """The modules in cellspan, or in a package below it such as ".maggy", that begin with `typed`. below: None: and cellspan's names."""
+    import os
+    import pkgutil
+
+    import cellspan
+
+    folders = [os.path.join(folder, *(below or "").split(".")) for folder in cellspan.__path__]
+    names = {module.name for module in pkgutil.iter_modules(folders)}.union(cellspan.__all__ if below is None else ())
+    return sorted(name for name in names if name.startswith(typed) and name[0] != "_")
 
 
 def names_reply(names, typed, at):

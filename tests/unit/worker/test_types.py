@@ -1,0 +1,130 @@
+"""What type checkers know of the interface: the stubs are those of PEP 561, in cellspan-stubs beside the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import cellspan
+
+FOLDER = os.path.dirname(cellspan.__file__)
+STUBS = FOLDER + "-stubs"
+# stubtest takes positional names as part of an interface; map()'s stubs have names where the function has *iterables.
+ALLOWED = r"cellspan\._map\.map"
+
+RIGHT = """
+    import cellspan
+    import cellspan.horovod.torch as hvd
+    from cellspan import px
+    from cellspan.horovod import HorovodRunner
+    from cellspan.maggy import experiment
+    from cellspan.maggy.config import TorchDistributedConfig
+    from cellspan.tensorflow import MirroredStrategyRunner
+    from cellspan.torch import TorchDistributor
+
+
+    def square(x: int) -> float:
+        return x * 0.5
+
+
+    def train(rate: float, epochs: int = 1) -> dict[str, float]:
+        return {"loss": rate * cellspan.rank() / cellspan.world_size() + cellspan.local_rank()}
+
+
+    @cellspan.distributed(n=2)
+    def decorated(x: int) -> str:
+        return str(x)
+
+
+    one: dict[str, float] = cellspan.run(train, 0.1, n=2, epochs=3, timeout="1.5m", env={"A": "b"})
+    every: list[dict[str, float]] = cellspan.run(train, 0.1, n="gpu", gather=True, ranks=[0, 1])
+    cellspan.run("train.py", "--rate", 0.1, n=2)
+    called: list[float] = cellspan.call(square, (3,), gather=True)
+    halves: list[float] = cellspan.map(square, range(4), n=2)
+    sums: list[str] = cellspan.map(lambda a, b: a + b, ["a"], ["b"])
+    ranks: cellspan.Group = cellspan.group(on="ssh:host1")
+    ranks.push(a=1)
+    table: list[dict[str, object]] = ranks.ranks()
+    loss: float = ranks.run(square, 3)
+    texts: list[str] = decorated.distributed(3)
+    view: px.DirectView = px.Client(n=2)[:]
+    result: px.AsyncResult = view.apply_async(square, 3)
+    loss = TorchDistributor(num_processes=2, use_gpu=False).run(square, 3)
+    loss = HorovodRunner(np=2).run(square, x=3)
+    loss = MirroredStrategyRunner(num_slots=2).run(square, x=3)
+    found = experiment.lagom(train, TorchDistributedConfig(module=dict), n=2)
+    hvd.init()
+    try:
+        cellspan.run(square, 1)
+    except cellspan.RemoteError as error:
+        print(error.traceback, hvd.rank() + 1, cellspan.__version__)
+"""
+WRONG = """
+    import cellspan
+    from cellspan.torch import TorchDistributor
+
+
+    def square(x: int) -> float:
+        return x * 0.5
+
+
+    cellspan.rnu(square, 1)
+    cellspan.run(square, 1, n=2.5)
+    text: str = cellspan.run(square, 1)
+    cellspan.run(3)
+    cellspan.run(square, 1, merge="fould")
+    cellspan.call(square, 1)
+    cellspan.call(square, (1,), x=2)
+    cellspan.map(square, ["a"])
+    cellspan.map(square, range(3), chunk=2)
+    cellspan.rank(1)
+    cellspan.distributed(n=2)(square).distributed("a")
+    cellspan.group().size()
+    TorchDistributor(processes=2)
+"""
+
+
+def checked(folder, *command):
+    """What a type checker says, for a Python that has the package in its path."""
+    environment = dict(os.environ, PYTHONPATH=os.path.dirname(FOLDER), MYPY_CACHE_DIR=str(folder / "cache"))
+    return subprocess.run([sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_mypy_finds_wrong_calls_and_no_others(tmp_path):
+    (tmp_path / "right.py").write_text(textwrap.dedent(RIGHT))
+    (tmp_path / "wrong.py").write_text(textwrap.dedent(WRONG))
+    said = checked(tmp_path, "mypy", "--strict", "right.py", "wrong.py").stdout
+    found = {(name, int(line)) for name, line in re.findall(r"^(\w+)\.py:(\d+): error", said, re.M)}
+    lines = textwrap.dedent(WRONG).split("\n")
+    first = next(at for at, line in enumerate(lines, 1) if line.startswith("cellspan."))
+    assert found == {("wrong", at) for at in range(first, len(lines))}, said
+
+
+def test_the_stubs_are_as_the_functions(tmp_path):
+    stems = {name.partition(".")[0] for name in os.listdir(STUBS)} - {"__init__", "_worker", "py"}
+    modules = ["cellspan." + stem for stem in sorted(stems)]  # with a package stubtest takes those in it
+    assert len(modules) >= 9, modules
+    (tmp_path / "allowed").write_text(ALLOWED + "\n")
+    done = checked(tmp_path, "mypy.stubtest", "--concise", "--ignore-missing-stub", "--allowlist", "allowed", *modules)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_stub_of_the_package_has_its_names():
+    with open(os.path.join(STUBS, "__init__.pyi"), encoding="utf-8") as file:
+        text = file.read()
+    names = set(re.findall(r"^from \S+ import (\w+) as \1$", text, re.M))
+    assert names == set(cellspan.__all__)
+    assert set(re.findall(r'"(\w+)"', text)) == names
+
+
+def test_each_dropin_module_has_a_stub():
+    dropin = os.path.join(FOLDER, "_dropin")
+    for at, folders, files in os.walk(dropin):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for file in files:
+            if not file.startswith("_") or file == "__init__.py":
+                stub = os.path.join(STUBS, os.path.relpath(os.path.join(at, file), dropin)) + "i"
+                assert os.path.exists(stub), stub

@@ -1,0 +1,30 @@
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, overload
+
+from ._api import _Merge, _Path, _Ranks, _Time
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+_T = TypeVar("_T")
+
+@overload
+def map(
+    fn: Callable[[_A], _T], xs: Iterable[_A], /, *, n: int | str | None = None, chunksize: int | None = None, on: str | None = None,
+    ranks: _Ranks | None = None, merge: _Merge | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False,
+    env: Mapping[str, object] | None = None, cwd: _Path | None = None, timeout: _Time | None = None, grace: _Time | None = None,
+    fresh: bool = False, seed: int | None = None,
+) -> list[_T]: ...
+@overload
+def map(
+    fn: Callable[[_A, _B], _T], xs: Iterable[_A], ys: Iterable[_B], /, *, n: int | str | None = None, chunksize: int | None = None,
+    on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, gpus: int | str | None = None, no_gpu: bool = False,
+    share: bool = False, env: Mapping[str, object] | None = None, cwd: _Path | None = None, timeout: _Time | None = None,
+    grace: _Time | None = None, fresh: bool = False, seed: int | None = None,
+) -> list[_T]: ...
+@overload
+def map(
+    fn: Callable[..., _T], xs: Iterable[Any], ys: Iterable[Any], zs: Iterable[Any], /, *more: Iterable[Any], n: int | str | None = None,
+    chunksize: int | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
+    gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, env: Mapping[str, object] | None = None,
+    cwd: _Path | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, seed: int | None = None,
+) -> list[_T]: ...

@@ -1,0 +1,3 @@
+from .config import Searchspace as Searchspace
+
+__all__ = ["Searchspace"]

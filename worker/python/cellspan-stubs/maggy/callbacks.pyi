@@ -1,0 +1,9 @@
+from typing import Any
+
+__all__ = ["KerasBatchEnd", "KerasEpochEnd"]
+
+class _Refused:
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+class KerasBatchEnd(_Refused): ...
+class KerasEpochEnd(_Refused): ...

@@ -1,0 +1,4 @@
+from . import experiment as experiment
+from .experiment import lagom as lagom
+
+__all__ = ["experiment", "lagom"]

@@ -1,0 +1,2 @@
+from .config import *
+from .config import __all__ as __all__
