@@ -45,6 +45,8 @@ def test_python_has_the_flags_of_the_readme():
     numbers = {name: value for name, value in vars(_link).items() if type(value) is int and not name.startswith("ZYGOTE_")}
     for part, name in enumerate(("ALL", "ANSWERS", "CALLS", "SUBSHELLS")):
         assert numbers.pop(name) == part
+    for bit, name in enumerate(("INTERRUPT", "LATE", "OVER")):  # of why()
+        assert numbers.pop(name) == 1 << bit
     del numbers["STACKS_SIGNAL"]  # a signal's number, which the system chooses
     assert numbers == wanted
 

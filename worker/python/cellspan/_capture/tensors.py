@@ -200,10 +200,10 @@ def _reduce_quantized(torch, tensor, state):
     plain = torch.empty(0, dtype=whole, device=tensor.device)
     plain.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
     if scheme == torch.per_tensor_affine:
-        how = (tensor.q_scale(), tensor.q_zero_point())
+        scheme = (tensor.q_scale(), tensor.q_zero_point())
     else:
-        how = (tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points(), tensor.q_per_channel_axis())
-    return rebuild_quantized, (plain, tensor.dtype, how, state)
+        scheme = (tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points(), tensor.q_per_channel_axis())
+    return rebuild_quantized, (plain, tensor.dtype, scheme, state)
 
 
 def reduce_subclass(tensor):
@@ -230,14 +230,14 @@ def rebuild_flagged(plain, conjugated, negative, requires_grad, state):
     return tensor.requires_grad_(True) if requires_grad else tensor
 
 
-def rebuild_quantized(plain, dtype, how, state):
+def rebuild_quantized(plain, dtype, scheme, state):
     """A quantized tensor over the storage of these whole numbers."""
     torch = importlib.import_module("torch")
-    if len(how) == 2:
-        tensor = torch._empty_affine_quantized([0], scale=how[0], zero_point=how[1], dtype=dtype, device=plain.device)
+    if len(scheme) == 2:
+        tensor = torch._empty_affine_quantized([0], scale=scheme[0], zero_point=scheme[1], dtype=dtype, device=plain.device)
         tensor.set_(plain.untyped_storage(), plain.storage_offset(), plain.size(), plain.stride())
     else:  # torch can't put it over a storage
-        tensor = torch._make_per_channel_quantized_tensor(plain, *how)
+        tensor = torch._make_per_channel_quantized_tensor(plain, *scheme)
     if state:
         tensor.__dict__.update(state)
     return tensor
