@@ -1,5 +1,6 @@
-/* Lines at the end of a rank's error: what to do when it lacks a name, which is a NameError; and
- * which ranks had returned already when a collective of torch's failed. */
+/* Lines at the end of a rank's error: what to do when it lacks a name, which is a NameError, or
+ * when its machine lacks a module; and which ranks had returned already when a collective of
+ * torch's failed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -104,12 +105,47 @@ static void hint_returned(const struct cell *c, json_t *traceback)
     ranks_release(&ended);
 }
 
+/* The module in "No module named 'helper.part'"; "": it is another error. */
+static struct slice missing_module(const json_t *error)
+{
+    static const char before[] = "No module named '";
+    struct slice said = text_slice(error, "evalue");
+    size_t n = 0;
+
+    if (strcmp(text_field(error, "ename"), "ModuleNotFoundError") != 0 ||
+        !slice_begins(said, before))
+        return slice_text("");
+    said = slice_of(said.p + sizeof before - 1, said.n - (sizeof before - 1));
+    while (n < said.n && said.p[n] != '\'' && said.p[n] != '.')
+        n++;
+    return slice_of(said.p, n);
+}
+
+/* Home may have it: what lies in the notebook's folder is not on other machines. */
+static void hint_module(const struct cell *c, const struct member *m, json_t *traceback)
+{
+    const struct slice module = missing_module(m->error);
+    const unsigned node = c->group->rank[m->rank].node;
+    struct buf line = BUF_INIT;
+
+    if (!module.n || node == NODE_HERE)
+        return;
+    if (buf_addf(
+            &line,
+            "%s has no %.*s: ranks there import what is installed there, and files of the folder "
+            "in which they run (--cwd DIR)",
+            notebook_node_name(c->nb, node), SLICE_ARG(module)) < 0)
+        buf_clear(&line);
+    add_line(traceback, &line);
+}
+
 void error_add_hints(const struct cell *c, const struct member *m, json_t *traceback)
 {
     const struct slice name = missing_name(m->error);
 
     if (strcmp(text_field(m->error, "about"), "closed") == 0)
         hint_returned(c, traceback);
+    hint_module(c, m, traceback);
     if (!name.n)
         return;
     if (c->plan.kind == PLAN_PULL)

@@ -101,6 +101,13 @@ def test_values_travel_between_here_and_there(nb):
     assert nb.ok("import cellspan\ncellspan.run(sum, [1, 2], on='pair:2', gather=True)").value == "[3, 3, 3, 3]"
 
 
+def test_a_module_that_another_machine_lacks_is_named_with_the_machine(nb):
+    cell = nb.run("%%distribute -n 2 --on pair:2\nimport no_such_helper.part").assert_error("ModuleNotFoundError")
+    assert re.search(r"m\d has no no_such_helper: ranks there import what is installed there", cell.traceback), cell.traceback
+    here = nb.run("import no_such_helper").assert_error("ModuleNotFoundError")
+    assert "ranks there" not in here.traceback
+
+
 def test_lines_of_all_machines_are_merged(nb):
     nb.ok_folded("%%distribute -n 4 --on pair:2\nprint('hello')", "[0-3] hello\n")
 
