@@ -79,3 +79,44 @@ def test_what_can_no_longer_be_sent_is_deleted_on_ranks_with_home(nb):
     nb.ok("del gone")
     ran = nb.run("%%distribute -n 2\ngone").assert_error("NameError")
     assert "gone was deleted at home" in ran.traceback
+
+
+FAILS = "class Half:\n    def __reduce__(self): return int, ('x',)\n"
+NOT_LOADED = {
+    "a part": ("v = [1, {'a': Half()}]", "v[1]['a']", ""),
+    "an attribute": ("class Net: pass\nv = Net(); v.parts = (Half(),)", "v.parts[0]", ""),
+    "by an error of its own": ("class Own:\n    def __getstate__(self): return {}\n    def __setstate__(self, state): raise ValueError('no')\nv = Own()", "v",
+                               "in __setstate__"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_LOADED)
+def test_a_value_that_does_not_load_is_named_without_frames_of_ours(nb, what):
+    make, part, frame = NOT_LOADED[what]
+    nb.ok(FAILS + make)
+    ran = nb.run("%%distribute -n 2\nprint('ran')\nv").assert_error("LoadError")
+    assert ran.error["evalue"].startswith(part + " can't be loaded here: ValueError: "), ran.error
+    assert "cellspan/_" not in ran.shown and frame in ran.shown and "ran" not in ran.stdout, ran.shown
+    nb.ok("v = 5")
+    assert rank_values(nb, "v", 2) == [5, 5]
+
+
+def test_what_does_not_load_of_a_call_is_named(nb):
+    nb.ok(FAILS + "import cellspan\nv = {'a': Half()}")
+    for call, part in (("cellspan.run(abs, v, n=2)", "['a'] of argument 0"), ("cellspan.run(dict, n=2, args=v)", "['a'] of argument args"),
+                       ("cellspan.map(abs, [1, v], n=2)", "map(): ['a'] of item 1")):
+        ran = nb.run(call).assert_error("TypeError")
+        assert ran.error["evalue"].startswith(part + " can't be loaded here: ValueError: invalid literal"), ran.error
+        assert "cellspan/_" not in ran.shown, ran.shown
+
+
+def test_a_module_that_ranks_lack_is_named_without_frames_of_ours(nb):
+    nb.ok("import importlib.machinery, sys, types\nm = types.ModuleType('only_at_home')\nm.__spec__ = importlib.machinery.ModuleSpec('only_at_home', None)\n"
+          "class K: pass\nK.__module__ = 'only_at_home'; m.K = K; sys.modules['only_at_home'] = m\nk = K()\ndel m, K")
+    ran = nb.run("%%distribute -n 2\nk").assert_error("ModuleNotFoundError")
+    assert ran.error["evalue"] == "No module named 'only_at_home'" and "cellspan/_" not in ran.shown, ran.shown
+
+
+def test_arrays_of_ctypes_travel(nb):
+    nb.ok("import ctypes\nc = (ctypes.c_int * 3)(1, 2, 3)")
+    assert rank_values(nb, "(list(c), type(c) is ctypes.c_int * 3)", 2) == [([1, 2, 3], True)] * 2

@@ -28,7 +28,7 @@ import sys
 import tempfile
 
 from .. import _link
-from .._base.errors import text_of
+from .._base.errors import in_words, text_of
 from . import mappings, rebuild, reducers
 
 MAGIC = b"CSPARCEL"
@@ -38,6 +38,7 @@ ENTRY = struct.Struct("<QQ")
 ALIGN = 64
 AT_ONCE = 1 << 28  # bytes in one write
 META_KEPT = 8 << 10  # bytes of a description; shorter ones are kept, to be compared instead of read
+OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # what the names of our files begin with
 MAP_MIN = 256 << 10  # bytes; a bundle with smaller buffers is read instead of mapped, which saves a mapping
 
 _SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, SHRINK, GROW, WRITE
@@ -54,6 +55,18 @@ class BundleTooLarge(BundleError):
     def __init__(self, size, limit, at_least=False):
         self.size, self.limit, self.at_least = size, limit, at_least
         super().__init__(f"{'more than ' if at_least else ''}{human(size)}, over the limit of {human(limit)}")
+
+
+class LoadError(BundleError):
+    """A value can't be loaded here. labels: as of unloaded.labels_of(). original: the exception of its code."""
+
+    def __init__(self, labels, original):
+        self.labels, self.original = labels, original
+        super().__init__(self.about("".join(labels) or "a value"))
+
+    def about(self, what):
+        """The text, if the part is called so."""
+        return f"{what} can't be loaded here: {in_words(self.original)}"
 
 
 def human(size):
@@ -220,14 +233,16 @@ def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
     user_ns: the namespace for the notebook's functions (default: __main__'s). placed: {number of a storage: the torch storage
     that already has its bytes}, for storages on a GPU; land(views, meta) makes this dict if some were on a GPU at home.
     loads(body, buffers=...): used instead of pickle's. Raises BundleError if the bytes are not a bundle. Other exceptions
-    come from rebuilding the objects (for example a missing module).
+    come from rebuilding the objects: ImportError, for example for a missing module; else LoadError, which names the part.
     """
+    __tracebackhide__ = True
     return _rebuilt(*read(fd, size), user_ns, placed, land, loads)
 
 
 def unpack_bytes(data, user_ns=None, land=None, fill=None):
     """As unpack(), for a bundle in bytes. fill(views, parts): puts the buffers that are not in the bundle into its views."""
     memory = memoryview(bytearray(data))
+    __tracebackhide__ = True
     views, meta, body = _parts(memory, *_checked(memory, len(memory)))
     if "parts" in meta:
         fill(views, meta["parts"])
@@ -235,6 +250,7 @@ def unpack_bytes(data, user_ns=None, land=None, fill=None):
 
 
 def _rebuilt(views, meta, body, user_ns, placed, land, loads):
+    __tracebackhide__ = True
     count = meta["buffers"]
     storages = [(views[index], base) for index, base in meta["storages"]]
     if land is not None and "cuda" in meta["devices"]:
@@ -247,10 +263,30 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads):
             return (loads or pickle.loads)(body, buffers=views[:count])
     except Exception as error:
         if same_python(meta):
-            raise
+            if loads is not None or isinstance(error, (ImportError, MemoryError)):
+                raise
+            raise _not_loaded(error, body, views[:count], rebuild.Loading(namespace, storages, placed)) from _of_theirs(error)
         theirs = ".".join(map(str, meta["python"]))
         ours = ".".join(map(str, sys.version_info[:2]))
         raise BundleError(f"pickled by Python {theirs}, loaded by Python {ours}: {reason(error)}") from error
+
+
+def _not_loaded(error, body, buffers, context):
+    from . import unloaded
+
+    def load(make):
+        with rebuild.load_into(context):
+            make(buffers)
+
+    return LoadError(unloaded.labels_of(body, load), error)
+
+
+def _of_theirs(error):
+    """The exception of a pickle's code, without frames of ours; None: it has no others, so its text is all that there is to show."""
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code.co_filename.startswith(OURS):
+        at = at.tb_next
+    return error.with_traceback(at) if at is not None else None
 
 
 def read(fd, size):

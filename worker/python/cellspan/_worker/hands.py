@@ -169,7 +169,7 @@ def work(fn, of, seed=None):
             if load is None:
                 return
             head, data = load
-            items = vars_bundle.unpack_bytes(data, ns, gpu_placement.copied)
+            items = _items(hands, data, head["first"], ns)
             del load, data
             began, results = time.perf_counter(), []
             for at, item in enumerate(items, head["first"]):
@@ -178,6 +178,21 @@ def work(fn, of, seed=None):
             seconds = time.perf_counter() - began
             ahead = 2 if seconds < QUICK_S else 1
             hands.send(_results(hands, results, head["first"], ns), ahead, finished=True, first=head["first"], seconds=seconds)
+
+
+def _items(hands, data, first, ns):
+    """The items of a load. TypeError: one of them can't be loaded; its text names the item."""
+    __tracebackhide__ = True
+    try:
+        return vars_bundle.unpack_bytes(data, ns, gpu_placement.copied)
+    except vars_bundle.LoadError as error:
+        from .._capture import unloaded
+
+        number = first + unloaded.number_of(error)
+        hands.send(failed=number)
+        told = TypeError(f"map(): {unloaded.of_item(error, number)}")
+        note_item(told, number)
+        raise told from error.__cause__
 
 
 def _call(hands, fn, at, item):

@@ -453,6 +453,8 @@ class Home(Calls):
         number, fields = message.cell, message.fields
         content, error = self._step(message, self._take, message)
         if error is not None:
+            if fields["how"] != _link.BIND_DICT:
+                error = getattr(error, "original", error)  # of a LoadError, which names a variable only where several come
             content = failure(type(error).__name__, text_of(error))
             if fields["how"] == _link.BIND_MORE:
                 self._gathered[number] = None

@@ -282,6 +282,7 @@ class Calls(Worker):
         except Exception as error:
             from .remote import remote_error
 
+            error = getattr(error, "original", error)  # of a LoadError: there is no name to tell
             why = f"home could not load the value: {text_of(error)}"
             raise remote_error({"ename": type(error).__name__, "evalue": why, "traceback": []}) from None
 

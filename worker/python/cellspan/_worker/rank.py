@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import getpass
 import inspect
 import os
@@ -19,7 +20,7 @@ from .._base.errors import in_words, text_of
 from .._base.limit import Limit, TooSlow
 from .._capture.origins import Origins
 from .._capture.parts import Received
-from .._capture.vars_bundle import BundleTooLarge, contents, pack, reason, unpack, unpack_bytes
+from .._capture.vars_bundle import BundleTooLarge, LoadError, contents, pack, reason, unpack, unpack_bytes
 from .._jupyter import post_mortem
 from .._jupyter.widgets import VIEW, Widgets
 from . import (
@@ -136,12 +137,12 @@ class Rank(Worker):
         cell.flags, cell.limit, cell.lost = flags, fields["limit"], names.get("lost", "")
         cell.blob = blob + self.rank if flags & _link.RUN_RESULT_EACH else blob
         if fields["load"]:
-            cell.instead = lambda: self._call(cell, fields["load"])
+            cell.instead = functools.partial(self._call, cell, fields["load"])
         self.quiet = bool(flags & _link.RUN_NO_DISPLAY)
         if fields["env"]:
             self._world.env = loads(fields["env"])
         self._origins.watch(names.get("watch", ()), names.get("doubtful", ()))
-        cell.before = lambda: self._set_up(fields, names)
+        cell.before = functools.partial(self._set_up, fields, names)
         self.begin(cell, fields)
         self.execute(cell, self._done)
 
@@ -194,11 +195,20 @@ class Rank(Worker):
         shell.events.trigger("pre_execute")
         shell.events.trigger("pre_run_cell", info)
         try:
-            fn, args, kwargs = unpack_bytes(load, shell.user_ns, gpu_placement.copied, self._parts.fill)
+            fn, args, kwargs = self._loaded(load)
             cell.result.result = (calls.once if self.PASSES else calls.call)(fn, args, kwargs)
         except BaseException as error:
             cell.result.error_in_exec = error
             raise
+
+    def _loaded(self, load):
+        __tracebackhide__ = True
+        try:
+            return unpack_bytes(load, self.shell.user_ns, gpu_placement.copied, self._parts.fill)
+        except LoadError as error:
+            from .._capture import unloaded
+
+            raise TypeError(unloaded.of_call(error)) from error.__cause__
 
     def _raise_bind_error(self):
         __tracebackhide__ = True
@@ -426,6 +436,7 @@ class Rank(Worker):
 
     def _take(self, broadcast, fd, size):
         """Binds the names in the blob, or in the bundle that another rank sends from GPU to GPU (broadcast)."""
+        __tracebackhide__ = True
         if not broadcast:
             self._bind_all(unpack(fd, size, self.shell.user_ns, land=gpu_placement.copied), fd, size)
             return

@@ -264,7 +264,10 @@ class ZMQInteractiveShell(InteractiveShell):
     def _format(self, etype, value, tb, called, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
         """Calls _showtraceback() with the lines of an error, as IPython would; but what fails raises an error. Returns whether the user
         wants the debugger."""
-        if called and (tb is None or issubclass(etype, (SyntaxError, SystemExit))):
+        if etype is not UsageError and tracebacks.has_no_line_of_theirs(tb):
+            lines = tracebacks.of_group(etype, value, None) if value.__cause__ else self.InteractiveTB.get_exception_only(etype, value)
+            self._showtraceback(etype, value, lines)
+        elif called and (tb is None or issubclass(etype, (SyntaxError, SystemExit))):
             self._show_short(etype, value, tb)
         elif not exception_only and tracebacks.holds_group(value):  # for which IPython only prints Python's own traceback
             self._showtraceback(etype, value, tracebacks.of_group(etype, value, tb))

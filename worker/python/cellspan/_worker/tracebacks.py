@@ -250,6 +250,17 @@ def end_at_theirs(error):
         error = error.__cause__ or error.__context__
 
 
+def has_no_line_of_theirs(tb):
+    """Are all frames of ours, up to hidden ones? IPython would show the last one nevertheless."""
+    hidden = False
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(environment.PACKAGE):
+            return False
+        hidden = _is_hidden(tb.tb_frame)
+        tb = tb.tb_next
+    return hidden
+
+
 def _is_hidden(frame, interrupted=False):
     name = frame.f_code.co_filename
     if name == "<stringsource>":  # what Cython makes for a compiled function; the frame's name tells whose it is

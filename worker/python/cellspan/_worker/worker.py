@@ -433,6 +433,7 @@ class Worker:
     def _around(self, call, script=False):
         """Calls a function that belongs to a cell but is not its code. False: it raised an exception, which is now the cell's error.
         For a script's exit, only the exit code is shown."""
+        __tracebackhide__ = True
         try:
             if call is not None:
                 call()
@@ -443,9 +444,7 @@ class Worker:
             if script and isinstance(error, SystemExit) and not left_by_interrupt(error):
                 self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"], error=error)
                 return False
-            self.shell.showtraceback(
-                (type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0
-            )
+            self.shell.showtraceback((type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0)
         return False
 
     def _prepare(self, cell):
