@@ -131,3 +131,14 @@ def test_a_name_that_home_has_not_got_is_named_with_a_near_one(nb):
     nb.ok("samples = [1, 2]")
     cell = nb.run("%scatter sample").assert_error("NameError")
     assert cell.error["evalue"] == "name 'sample' is not defined. Did you mean: 'samples'?"
+
+
+@pytest.mark.parametrize("text", ["__main__.limit", "xx", "sys.modules['__main__'].limit", "globals()['limit']",
+                                  "get_ipython().user_ns['limit']"])
+def test_a_name_of_the_notebooks_module_travels_as_a_plain_one(nb, text):
+    nb.ok("limit = 1")
+    nb.ok("%%distribute -n 2\nlimit")
+    nb.ok("limit = 2")
+    cell = nb.ok(f"%%distribute\nimport sys, __main__\nfrom __main__ import limit as xx\n{text}" if text == "xx"
+                 else f"%%distribute\nimport sys, __main__\n{text}")
+    assert cell.value == "2", cell.shown

@@ -7,6 +7,14 @@ import pytest
 from cellspan._capture.reads import analyse
 
 CASES = [
+    ("from __main__ import x as xx\nxx", "x"),
+    ("import __main__\n__main__.x + __main__.y.z", "x y"),
+    ("import __main__\n__main__.x = 1", ""),
+    ("import sys\nsys.modules['__main__'].x", "x"),
+    ("globals()['x'], get_ipython().user_ns['y']", "globals x get_ipython y"),
+    ("globals()['x'] = 1", "globals"),
+    ("x = 1\nglobals()['x']", "globals"),
+    ("def f(): return globals()['x']\nf()", "globals x"),
     ("x = 1\nx", ""),
     ("x = x + 1", "x"),
     ("x += 1", "x"),

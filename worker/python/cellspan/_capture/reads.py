@@ -25,6 +25,8 @@ TERMINATES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SWALLOWING = {"suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises", "assertRaisesRegex"}  # `with` these, the body may stop anywhere
+MODULE = {"__main__", "sys.modules['__main__']"}  # how a cell may write the notebook's module
+NAMESPACE = {"get_ipython().user_ns", "globals()", "vars(__main__)", "__main__.__dict__"}  # and its namespace
 FRESH = "fresh"  # in a state, in place of a scope: the name has a value that is not made from its old one
 TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 
@@ -309,7 +311,11 @@ class Walker:
         for name in sorted(import_names(node)):
             self.bind(name)
 
-    on_ImportFrom = on_Import
+    def on_ImportFrom(self, node):
+        if node.module == "__main__" and not node.level:
+            for name in sorted(each.name for each in node.names if each.name != "*"):
+                self.load_global(name, node.lineno)
+        self.on_Import(node)
 
     def on_Global(self, node):
         pass
@@ -422,6 +428,18 @@ class Walker:
             self.load(node.id, node.lineno)
         else:
             self.bind(node.id)
+
+    def on_Attribute(self, node):
+        if isinstance(node.ctx, ast.Load) and ast.unparse(node.value).replace('"', "'") in MODULE:
+            self.load_global(node.attr, node.lineno)
+        self.visit(node.value)
+
+    def on_Subscript(self, node):
+        key = getattr(node.slice, "value", None)
+        if isinstance(key, str) and isinstance(node.ctx, ast.Load) and ast.unparse(node.value) in NAMESPACE:
+            self.load_global(key, node.lineno)
+        self.visit(node.value)
+        self.visit(node.slice)
 
     def on_NamedExpr(self, node):
         self.assignment(node.value)
