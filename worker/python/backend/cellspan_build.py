@@ -16,10 +16,12 @@ config_settings (pip: -C NAME=VALUE):
     configure       more options for configure
     platform        the platform of the wheel's tag, instead of this machine's
     licenses        a folder with the licences of what is linked in; they go to dist-info/licenses
+    sbom            the list of what is linked in; it goes to dist-info/sboms
 """
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import io
@@ -68,16 +70,53 @@ def requirements():
         return [line.strip() for line in file if line.strip() and not line.startswith("#")]
 
 
-def metadata():
-    """The text of METADATA and PKG-INFO."""
-    lines = ["Metadata-Version: 2.1", "Name: " + NAME, "Version: " + version()]
-    lines.append("Summary: A Jupyter kernel in which one cell can span many ranks")
-    lines.append("License: BSD-3-Clause")
-    lines.append("Requires-Python: >=3.9")
+def project():
+    """{key: value} of [project] in pyproject.toml, and its addresses under "urls". Python 3.9 has no reader of TOML: what is written
+    there are strings, lists of strings, and one list of tables with names."""
+    with open(os.path.join(TOP, "pyproject.toml"), encoding="utf-8") as file:
+        sections = re.split(r"^\[([\w.-]+)\]$", re.sub(r"^#.*", "", file.read(), flags=re.M), flags=re.M)
+    tables = {}
+    for name, text in zip(sections[1::2], sections[2::2]):
+        text = re.sub(r"\{name = (\"[^\"]*\")\}", r"\1", text)
+        tables[name] = {key: ast.literal_eval(value) for key, value in re.findall(r"^\"?([\w-]+)\"? = (\"[^\"]*\"|\[[^]]*\])$", text, re.M)}
+    return {**tables["project"], "urls": tables.get("project.urls", {})}
+
+
+def description(readme, source):
+    """The README as an index shows it: what it links to in the project has an address, or, where none is known, is no link."""
+    def link(found):
+        picture, text, target = found.groups()
+        if re.match(r"[a-z]+:", target):
+            return found[0]
+        if not source:
+            return "" if picture else text
+        if target.startswith("#"):
+            target = readme + target
+        return "%s[%s](%s/%s/main/%s)" % (picture, text, source.rstrip("/"), "raw" if picture else "blob", target)
+
+    with open(os.path.join(TOP, readme), encoding="utf-8") as file:
+        return re.sub(r"(!?)\[([^]]*)\]\(([^)\s]+)\)", link, file.read())
+
+
+def metadata(settings=None):
+    """The text of METADATA and PKG-INFO; settings: also of what is linked in."""
+    ours, inside = project(), settings or {}
+    licenses, names = {}, list(ours["license-files"])
+    if inside.get("sbom"):
+        with open(inside["sbom"], encoding="utf-8") as file:
+            licenses = {part["licenses"][0]["expression"] for part in json.load(file)["components"]}
+    if inside.get("licenses"):
+        names += sorted(os.listdir(inside["licenses"]))
+    lines = ["Metadata-Version: 2.4", "Name: " + ours["name"], "Version: " + version(), "Summary: " + ours["description"]]
+    lines += ["Author: " + ", ".join(ours["authors"]), "Keywords: " + ",".join(ours["keywords"])]
+    lines += ["License-Expression: " + " AND ".join([ours["license"], *sorted(set(licenses) - {ours["license"]})])]
+    lines += ["License-File: " + name for name in names]
+    lines += ["Classifier: " + name for name in ours["classifiers"]]
+    lines += ["Project-URL: %s, %s" % url for url in ours["urls"].items()]
+    lines.append("Requires-Python: " + ours["requires-python"])
     lines += ["Requires-Dist: " + requirement for requirement in requirements()]
     lines.append("Description-Content-Type: text/markdown")
-    with open(os.path.join(TOP, "README.md"), encoding="utf-8") as file:
-        return "\n".join(lines) + "\n\n" + file.read()
+    return "\n".join(lines) + "\n\n" + description(ours["readme"], ours["urls"].get("Source"))
 
 
 def tag(settings):
@@ -117,7 +156,8 @@ def run(*command, cwd):
 
 
 def configure(build, settings):
-    """Configures in a folder of its own."""
+    """Configures in a folder of its own, from a copy of a checkout: nothing is left in the user's."""
+    source = TOP
     if not any(map(shutil.which, shlex.split(os.environ.get("CC", ""))[:1] or ["cc", "gcc"])):
         sys.exit("cellspan: there is no C compiler here. Install %s; docs/building.md names the packages%s" % (
             NEEDED, ". No wheel was taken: " + no_wheel_fitted() if os.path.exists(os.path.join(TOP, "PKG-INFO")) else ""))
@@ -127,10 +167,13 @@ def configure(build, settings):
     if not os.path.exists(os.path.join(TOP, "configure")):
         if not shutil.which("autoreconf"):
             sys.exit("cellspan: autoreconf is missing: install autoconf and automake")
-        run("autoreconf", "-fi", cwd=TOP)
+        source = os.path.join(build, "source")
+        shutil.copytree(TOP, source, symlinks=True, ignore=lambda at, names: [
+            name for name in names if name == "__pycache__" or at == TOP and name in (".git", ".build", "build", "dist", "autom4te.cache")])
+        run("autoreconf", "-fi", cwd=source)
     more = (settings or {}).get("configure", [])
     more = shlex.split(more) if isinstance(more, str) else more
-    run(os.path.join(TOP, "configure"), "--prefix=" + NOWHERE, "--with-python=" + sys.executable, *more, cwd=build)
+    run(os.path.join(source, "configure"), "--prefix=" + NOWHERE, "--with-python=" + sys.executable, *more, cwd=build)
 
 
 class Wheel:
@@ -184,12 +227,15 @@ def add_info(wheel, info, settings):
     """Adds the metadata files but RECORD."""
     licenses = (settings or {}).get("licenses")
     text = "Wheel-Version: 1.0\nGenerator: cellspan_build\nRoot-Is-Purelib: false\nTag: %s\n" % tag(settings)
-    wheel.add(info + "/METADATA", metadata().encode())
+    wheel.add(info + "/METADATA", metadata(settings).encode())
     wheel.add(info + "/WHEEL", text.encode())
     with open(os.path.join(TOP, "LICENSE"), "rb") as file:
         wheel.add(info + "/licenses/LICENSE", file.read())
     if licenses:
         wheel.add_tree(licenses, info + "/licenses")
+    if (settings or {}).get("sbom"):
+        with open(settings["sbom"], "rb") as file:
+            wheel.add(info + "/sboms/" + os.path.basename(settings["sbom"]), file.read())
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
