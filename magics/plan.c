@@ -107,6 +107,7 @@ static void list_free(char **list)
 void plan_release(struct plan *plan)
 {
     free(plan->ranks);
+    free(plan->go_on);
     free(plan->into);
     free(plan->init);
     free(plan->seed);

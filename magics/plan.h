@@ -37,6 +37,7 @@ enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_PANEL, PLAN_RAW };
 struct plan {
     enum plan_kind kind;
     enum plan_ranks ranks_do; /* of PLAN_RANKS */
+    char *go_on;              /* --continue of %ranks debug: "all"; NULL: not given */
     unsigned cell;            /* --cell of %ranks logs: In [cell]; 0: not given */
     unsigned n;               /* world size, PLAN_N_UNSET or PLAN_N_GPU */
     unsigned per_node;        /* ranks on each machine; 0: not given */

@@ -5,8 +5,12 @@
 
 #include "base/suggest.h"
 
+static const char *const everyone[] = { "all", NULL };
+
 static const struct option options[] = {
     OPTION_ROW_RANKS("only these"),
+    OPTION("continue", OPTION_WORD, go_on, .value = "all", .words = everyone, .words_are = "word",
+           .help = "of debug: whatever is stopped at a breakpoint goes on, home too"),
     OPTION("timeout", OPTION_TIME, timeout_ns, .value = "T", .min = 1,
            .max = UINT64_C(365) * 24 * 3600 * 1000, .standard = "never",
            .help = "of check: stop it after T: 10, 10s, 1.5m"),
@@ -27,7 +31,7 @@ static const struct command commands[] = {
       false },
     { "logs", PLAN_RANKS_LOGS, "all that was printed in a cell, also what its page left out",
       false },
-    { "debug", PLAN_RANKS_DEBUG, "the rank that the debugger shows", false },
+    { "debug", PLAN_RANKS_DEBUG, "the rank that the debugger shows; or lets all go on", false },
     { "free", PLAN_RANKS_FREE,
       "let go of what failed cells hold, such as GPU memory; the next distributed cell does so, too",
       false },
@@ -36,7 +40,9 @@ static const struct command commands[] = {
 
 static const char *const usage[] = { "%ranks                    show the table of the ranks",
                                      "%ranks stop|restart|where|check|free [-r SPEC]",
-                                     "%ranks logs [--cell N] [-r SPEC]", "%ranks debug -r RANK",
+                                     "%ranks logs [--cell N] [-r SPEC]",
+                                     "%ranks debug -r RANK",
+                                     "%ranks debug --continue all",
                                      NULL };
 
 static int command_set(const char *word, struct plan *plan, struct err *err)
@@ -70,6 +76,19 @@ static bool is_number(const char *text)
     return text && *text && text[strspn(text, "0123456789")] == '\0';
 }
 
+static int check_debug(const struct call *call, const struct plan *plan, struct err *err)
+{
+    const char *as, *go_on;
+
+    if (option_given(call, "continue", &go_on) && plan->ranks_do != PLAN_RANKS_DEBUG)
+        return err_set(err, "%s: only with %%ranks debug", go_on);
+    if (plan->go_on && option_given(call, "ranks", &as))
+        return err_set(err, "%s and %s can't be used together", as, go_on);
+    if (plan->ranks_do == PLAN_RANKS_DEBUG && !plan->go_on && !is_number(plan->ranks))
+        return err_set(err, "%%ranks debug: which rank? (%%ranks debug -r 2, or --continue all)");
+    return 0;
+}
+
 static int finish(const struct call *call, struct plan *plan, struct err *err)
 {
     char shown[TOKEN_SHOWN];
@@ -88,8 +107,8 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
             err,
             "%s %s: a command is missing (%%ranks stop %s %s, or restart, where, check, logs, debug, free)",
             as, token_shown(shown, plan->ranks), as, shown);
-    if (plan->ranks_do == PLAN_RANKS_DEBUG && !is_number(plan->ranks))
-        return err_set(err, "%%ranks debug: which rank? (%%ranks debug -r 2)");
+    if (check_debug(call, plan, err) < 0)
+        return -1;
     if (plan->ranks_do != PLAN_RANKS_CHECK && option_given(call, "timeout", &as))
         return err_set(err, "%s: only with %%ranks check", as);
     if (plan->ranks_do != PLAN_RANKS_LOGS && option_given(call, "cell", &as))

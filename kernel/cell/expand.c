@@ -134,7 +134,7 @@ static enum cell_outcome expand_look(struct cell *c)
     case PLAN_RANKS_LOGS:
         return CELL_IS_LOGS;
     case PLAN_RANKS_DEBUG:
-        if (debugger_choose(c->nb, c->plan.ranks, &err) < 0)
+        if (debugger_command(c->nb, c->plan.ranks, &err) < 0)
             cell_fail(c, "UsageError", "%s", err.text);
         return CELL_IS_OVER;
     case PLAN_RANKS_FREE:

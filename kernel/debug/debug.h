@@ -52,6 +52,9 @@ void debug_cell(struct debug *d, uint32_t worker, uint64_t cell, struct slice te
 /* If a worker is stopped, lets all workers continue, without breakpoints until the next cell.
  * Workers that have not answered `attach` are told, too, because they may stop soon. */
 void debug_release(struct debug *d);
+/* Each worker that is stopped continues, with all its threads, and stops at its next breakpoint.
+ * Returns how many were told so. */
+size_t debug_continue(struct debug *d);
 /* Clients see this rank first. -1: it is not there. */
 MUST_USE int debug_choose(struct debug *d, long rank);
 

@@ -114,6 +114,15 @@ void debug_release(struct debug *d)
             (void)session_ask(d, s, "release", json_object());
 }
 
+size_t debug_continue(struct debug *d)
+{
+    size_t n = 0;
+
+    for (struct session *s = d->sessions; s; s = s->next)
+        n += s->stopped && session_ask(d, s, "continue", json_pack("{s:s}", "threadId", "*")) != 0;
+    return n;
+}
+
 int debug_choose(struct debug *d, long rank)
 {
     for (struct session *s = d->sessions; s; s = s->next)

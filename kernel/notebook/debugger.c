@@ -187,12 +187,14 @@ uint64_t debugger_interrupt(struct notebook *nb)
     return look(nb);
 }
 
-int debugger_choose(struct notebook *nb, const char *spec, struct err *err)
+int debugger_command(struct notebook *nb, const char *rank, struct err *err)
 {
     if (!nb->debugger || !debug_is_attached(nb->debugger->front))
         return err_set(err, "%%ranks debug: no debugger is switched on");
-    if (debug_choose(nb->debugger->front, strtol(spec, NULL, 10)) < 0)
-        return err_set(err, "%%ranks debug: there is no rank %s that runs", spec);
+    if (!rank && debug_continue(nb->debugger->front) == 0)
+        return err_set(err, "%%ranks debug: neither a rank nor home is stopped at a breakpoint");
+    if (rank && debug_choose(nb->debugger->front, strtol(rank, NULL, 10)) < 0)
+        return err_set(err, "%%ranks debug: there is no rank %s that runs", rank);
     return 0;
 }
 

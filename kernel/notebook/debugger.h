@@ -30,8 +30,9 @@ bool debugger_stops(const struct notebook *nb);                   /* so limits s
 /* These ranks will get the RUN of this cell. */
 void debugger_cell(struct notebook *nb, const struct group *g, const struct ranks *to,
                    uint64_t cell, struct slice text);
-/* `%ranks debug -r 2`; spec: "2". -1: there is no debugger, or no such rank. */
-MUST_USE int debugger_choose(struct notebook *nb, const char *spec, struct err *err);
+/* `%ranks debug`; rank: "2" of `-r 2`, NULL for `--continue all`. -1: there is no debugger, no such
+ * rank, or nobody stands. */
+MUST_USE int debugger_command(struct notebook *nb, const char *rank, struct err *err);
 void debugger_release(struct notebook *nb);
 
 #endif

@@ -1,9 +1,9 @@
-/* debug_rank.c - answers `%ranks debug`, which chooses the rank that the debugger shows (declared
- * in ranks.h). */
+/* debug_rank.c - answers `%ranks debug`, which chooses the rank that the debugger shows, or lets
+ * all go on that stand at a breakpoint (declared in ranks.h). */
 #include "kernel/notebook/debugger.h"
 #include "kernel/ranks/ranks.h"
 
-static void answer(struct notebook *nb, struct request *r, const char *spec, struct slice code)
+static void answer(struct notebook *nb, struct request *r, const char *rank, struct slice code)
 {
     const bool store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
     struct err err = { "" };
@@ -11,7 +11,7 @@ static void answer(struct notebook *nb, struct request *r, const char *spec, str
 
     nb->count += store;
     notebook_announce(nb, r, nb->count);
-    rc = debugger_choose(nb, spec, &err);
+    rc = debugger_command(nb, rank, &err);
     ranks_answer(nb, r, nb->count, rc < 0 ? "UsageError" : NULL, err.text);
     if (store)
         notebook_record(nb, notebook_next_cell(nb), nb->count, code);

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from client import by_rank
+from processes import wait_until
 from test_debugger import nb  # noqa: F401 - a fixture
 
 LIMIT = 90  # seconds, far off
@@ -21,3 +23,39 @@ def test_breakpoint_asks_again_when_the_debugger_is_off(nb, head):  # noqa: F811
     nb.fine_ask("disconnect")
     asked = nb.run(code, LIMIT, answer="c").assert_ok()
     assert asked.prompts and "went on" in asked.stdout, asked.shown
+
+
+def test_all_that_stand_go_on_at_once_to_their_next_breakpoint(nb):  # noqa: F811
+    nb.run("%ranks debug --continue all").assert_error("UsageError")  # no debugger is switched on
+    nb.attach()
+    assert "neither a rank nor home is stopped" in nb.run("%ranks debug --continue all").assert_error("UsageError").shown
+    code = "%%distribute -n 3 --no-gpu\nfor i in range(2):\n    x = i\nprint('x', x)"
+    nb.breakpoints(code, 3)
+    cell = nb.start(code)
+    for turn in ("0", "1"):
+        assert wait_until(lambda: len(now := nb.state()["stoppedThreads"]) == 3 and {nb.locals(t)["i"] for t in now} == {turn}, LIMIT)
+        nb.ok("%ranks debug --continue all")
+    assert by_rank(nb.wait(cell, LIMIT).assert_ok().stdout) == {r: ["x 1"] for r in range(3)}
+    assert nb.nobody_stands()
+
+
+def test_home_goes_on_with_all(nb):  # noqa: F811
+    nb.attach()
+    code = "x = 1\nprint('went on')"
+    nb.breakpoints(code, 2)
+    cell = nb.start(code)
+    nb.wait_stopped()
+    nb.ok("%ranks debug --continue all")
+    assert nb.wait(cell, LIMIT).assert_ok().stdout == "went on\n"
+
+
+def test_an_interrupt_ends_a_loop_with_a_breakpoint_on_ranks(nb):  # noqa: F811
+    nb.attach()
+    code = "%%distribute -n 3 --no-gpu\nfor i in range(1000):\n    x = i"
+    nb.breakpoints(code, 3)
+    cell = nb.start(code)
+    nb.wait_stopped(3, LIMIT)
+    nb.ok("%ranks debug --continue all")
+    nb.control("interrupt_request")
+    nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+    assert nb.nobody_stands()

@@ -273,6 +273,29 @@ static void order(void)
     world_close(&w);
 }
 
+static void all_go_on(void)
+{
+    struct world w;
+
+    world_open(&w);
+    attach(&w);
+    world_clear(&w);
+    ok(debug_continue(w.d) == 0 && w.n_sent == 0, "nobody stands: nobody is told to go on");
+    event(&w, HOME, "stopped", 1, 0);
+    event(&w, RANK1, "stopped", 1, 0);
+    ok(debug_continue(w.d) == 2 && w.n_sent == 2, "all that stand are told to go on");
+    ok(w.to[0] == HOME && w.to[1] == RANK1 && is(w.sent[1], "command", "continue") &&
+           is(json_object_get(w.sent[1], "arguments"), "threadId", "*"),
+       "home too, with all their threads; breakpoints stay");
+    answer(&w, HOME, NULL);
+    answer(&w, RANK1, NULL);
+    ok(w.n_replies == 0, "no client gets the answers");
+    event(&w, HOME, "continued", 1, 0);
+    event(&w, RANK1, "continued", 1, 0);
+    ok(!debug_is_stopped(w.d) && w.n_events == 4, "clients are told that they have gone on");
+    world_close(&w);
+}
+
 static void silence(void)
 {
     struct world w;
@@ -469,6 +492,7 @@ int main(void)
     join();
     ids();
     order();
+    all_go_on();
     silence();
     late();
     refused();

@@ -120,8 +120,12 @@ static const struct bad {
     { "%ranks wehre",
       "wehre: unknown command; did you mean where? (stop, restart, where, check, logs, debug, free)" },
     { "%ranks where --timeout 3", "--timeout: only with %ranks check" },
-    { "%ranks debug", "%ranks debug: which rank? (%ranks debug -r 2)" },
-    { "%ranks debug -r 1-2", "%ranks debug: which rank? (%ranks debug -r 2)" },
+    { "%ranks debug", "%ranks debug: which rank? (%ranks debug -r 2, or --continue all)" },
+    { "%ranks debug -r 1-2", "%ranks debug: which rank? (%ranks debug -r 2, or --continue all)" },
+    { "%ranks debug --continue", "--continue: needs a value (--continue all)" },
+    { "%ranks debug --continue 2", "--continue 2: unknown word (all)" },
+    { "%ranks debug --continue all -r 2", "-r and --continue can't be used together" },
+    { "%ranks stop --continue all", "--continue: only with %ranks debug" },
     { "%ranks --timeout 3", "--timeout: only with %ranks check" },
     { "%%distribute --on\n1", "--on: needs a value (--on ENGINE[:SPEC])" },
     { "%%distribute --on ''\n1", "--on : the engine is missing (--on ENGINE[:SPEC])" },
@@ -258,7 +262,10 @@ static void placement_is_kept(void)
     ok(p.ranks_do == PLAN_RANKS_WHERE, "as what it is");
     plan_release(&p);
     is_int(parse("%ranks debug -r 2", &p, &err), 0, "%%ranks debug parses");
-    ok(p.ranks_do == PLAN_RANKS_DEBUG && strcmp(p.ranks, "2") == 0, "with its rank");
+    ok(p.ranks_do == PLAN_RANKS_DEBUG && strcmp(p.ranks, "2") == 0 && !p.go_on, "with its rank");
+    plan_release(&p);
+    is_int(parse("%ranks debug --continue all", &p, &err), 0, "or lets all go on");
+    ok(p.ranks_do == PLAN_RANKS_DEBUG && !p.ranks && p.go_on, "without a rank");
     plan_release(&p);
 }
 
