@@ -55,8 +55,11 @@ cli/logo-svg.inc: cli/logos/logo-svg.svg
 cli/logo.$(OBJEXT): $(LOGO_BYTES)
 
 check_PROGRAMS += \
+	tests/unit/cli/kernels.t \
 	tests/unit/cli/kernelspec.t \
 	tests/unit/cli/line.t
+tests_unit_cli_kernels_t_SOURCES = tests/unit/cli/kernels.c cli/kernels.c
+tests_unit_cli_kernels_t_LDADD = base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_kernelspec_t_SOURCES = tests/unit/cli/kernelspec.c
 tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_line_t_SOURCES = tests/unit/cli/line.c cli/line.c

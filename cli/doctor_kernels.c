@@ -23,7 +23,7 @@ void doctor_kernels(struct doctor *d)
                                        ANSWER_NS, &why);
 
         /* one without a connection file can't be asked, and another may have ended meanwhile */
-        if (told || !k.of[i].file || access(k.of[i].file, R_OK) < 0 || !process_runs(k.of[i].pid))
+        if (told || !k.of[i].file || access(k.of[i].file, R_OK) < 0 || !kernel_runs(&k.of[i]))
             fine++;
         else
             finding_say(d, BAD, "kernels", "cellspan stop PID ends it, if it does not go on",

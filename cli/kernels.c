@@ -102,7 +102,7 @@ static void look_at_parent(struct running_kernel *k)
 
 /* The state and the start (clock ticks after boot) of /proc/PID/stat: the first and the 20th field
  * after the name, which may hold anything but a NUL. false: there is no such process. */
-static bool stat_of(pid_t pid, char *state, unsigned long long *start)
+static bool stat_of(pid_t pid, char *state, uint64_t *start)
 {
     char path[64], text[1024], *at;
     size_t n;
@@ -118,24 +118,21 @@ static bool stat_of(pid_t pid, char *state, unsigned long long *start)
     return true;
 }
 
-bool process_runs(pid_t pid)
+bool kernel_runs(const struct running_kernel *k)
 {
-    unsigned long long start;
+    uint64_t start;
     char state;
 
-    return stat_of(pid, &state, &start) && state != 'Z' && state != 'X';
+    return stat_of(k->pid, &state, &start) && start == k->start && state != 'Z' && state != 'X';
 }
 
-static uint64_t age_of(pid_t pid)
+static uint64_t seconds_since(uint64_t start)
 {
-    char text[64] = "", state;
+    char text[64] = "";
     const uint64_t up = file_number(file_start("/proc/uptime", text, sizeof text), 0);
-    unsigned long long start;
     const long ticks = sysconf(_SC_CLK_TCK);
 
-    if (ticks <= 0 || !stat_of(pid, &state, &start) || start / (unsigned long)ticks > up)
-        return 0;
-    return up - start / (unsigned long)ticks;
+    return ticks <= 0 || start / (uint64_t)ticks > up ? 0 : up - start / (uint64_t)ticks;
 }
 
 static char *absolute(pid_t pid, const char *file)
@@ -182,16 +179,17 @@ static int look_at(pid_t pid, struct running_kernel *k)
     size_t n;
     char *words = is_mine(pid) ? words_of(pid, "cmdline", &n) : NULL;
     const char *file;
+    char state;
 
     *k = (struct running_kernel){ .pid = pid };
-    if (!words || strcmp(path_name(words), PROGRAM) != 0) {
+    if (!words || strcmp(path_name(words), PROGRAM) != 0 || !stat_of(pid, &state, &k->start)) {
         free(words);
         return 0;
     }
     file = word_after(words, n, "-f");
     k->file = file ? absolute(pid, file) : NULL;
     k->notebook = notebook_of(pid, file);
-    k->seconds = age_of(pid);
+    k->seconds = seconds_since(k->start);
     look_at_parent(k);
     free(words);
     if (k->notebook)

@@ -15,6 +15,7 @@ struct running_kernel {
     pid_t pid;
     char *notebook;   /* owned: the notebook's path, or the command of `cellspan run`; never NULL */
     char *file;       /* owned: its connection file; NULL: none was given */
+    uint64_t start;   /* when it was started: in ticks since the machine's */
     uint64_t seconds; /* since it was started */
     bool job;         /* it belongs to a `cellspan run` */
     bool served;      /* a Jupyter server has started it */
@@ -35,8 +36,8 @@ void kernels_release(struct kernels *k);
  * has it. NULL: *err says what there is. Borrowed from k. */
 const struct running_kernel *kernels_named(const struct kernels *k, const char *word,
                                            struct err *err);
-/* Is there such a process that has not ended? (One that has may wait for its parent.) */
-bool process_runs(pid_t pid);
+/* Has it not ended yet? (One that has may wait for its parent, or another process has its pid.) */
+bool kernel_runs(const struct running_kernel *k);
 
 /* ---- kernel_question.c ---- */
 /* Sends a request on the control channel and waits for the reply of this type, at most so long.

@@ -283,17 +283,25 @@ const struct cmdline_row stop_rows[] = {
     { NULL, NULL, NULL, 0 },
 };
 
-/* Does the process end within so many seconds? */
-static bool ends(pid_t pid, unsigned seconds)
+/* Does the kernel end within so many seconds? */
+static bool ends(const struct running_kernel *k, unsigned seconds)
 {
     const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
 
     for (unsigned i = 0; i < 20 * seconds; i++) {
-        if (!process_runs(pid))
+        if (!kernel_runs(k))
             return true;
         (void)nanosleep(&pause, NULL);
     }
     return false;
+}
+
+/* Sends it the signal, unless it has ended. true: it has, or does within KILL_S. */
+static bool ends_by(const struct running_kernel *k, int signo)
+{
+    if (!kernel_runs(k))
+        return true;
+    return (kill(k->pid, signo) == 0 || errno == ESRCH) && ends(k, KILL_S);
 }
 
 static int stop(const char *word, struct err *err)
@@ -310,8 +318,8 @@ static int stop(const char *word, struct err *err)
     json_decref(kernel_question(one, "shutdown_request", "{\"restart\":false}", "shutdown_reply",
                                 ANSWER_NS, &unanswered));
     /* the kernel ends its processes on all machines when it gets SIGTERM, too */
-    if ((unanswered.text[0] || !ends(one->pid, END_S)) && kill(one->pid, SIGTERM) == 0 &&
-        !ends(one->pid, KILL_S) && kill(one->pid, SIGKILL) == 0 && !ends(one->pid, KILL_S))
+    if ((unanswered.text[0] || !ends(one, END_S)) && !ends_by(one, SIGTERM) &&
+        !ends_by(one, SIGKILL))
         rc = err_set(err, "%s: kernel %ld does not end", word, (long)one->pid);
     if (rc == 0)
         printf("%s: kernel %ld has ended%s\n", one->notebook, (long)one->pid,
