@@ -4,6 +4,16 @@
 #include "worker/ext/link.h"
 #include "worker/ext/parts.h"
 
+#define LIMIT_MOST 86400.0 /* seconds */
+
+/* When so many seconds from now are over. */
+static uint64_t end_of(double seconds)
+{
+    const double bounded = seconds > 0 ? (seconds < LIMIT_MOST ? seconds : LIMIT_MOST) : 0;
+
+    return clock_now(&clock_system) + (uint64_t)(bounded * (double)NS_PER_S);
+}
+
 static PyObject *within(PyObject *module, PyObject *args)
 {
     struct worker_link *l = own_link(module);
@@ -15,7 +25,7 @@ static PyObject *within(PyObject *module, PyObject *args)
                           &named))
         return NULL;
     /* Python's handlers don't run between these steps, so what one raises is raised in the call. */
-    before = link_limit(l, clock_now(&clock_system) + (uint64_t)(seconds * (double)NS_PER_S));
+    before = link_limit(l, end_of(seconds));
     out = PyObject_Call(call, rest, named);
     (void)link_limit(l, before);
     return out;

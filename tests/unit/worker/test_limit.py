@@ -16,6 +16,18 @@ with Limit() as limit:
 """) == "ended False\n1\n"
 
 
+def test_a_time_that_is_over_already_or_endless():
+    assert run(BEGIN + """
+with Limit() as limit:
+    for seconds in (0, -1, -1e300, float('-inf'), float('nan')):
+        try:
+            limit.run(seconds, time.sleep, 600)
+        except TooSlow:
+            print('ended')
+    print(limit.run(1e300, max, 1, 2), limit.run(float('inf'), max, 1, 2))
+""") == "ended\n" * 5 + "2 2\n"
+
+
 def test_code_that_catches_everything_is_ended_at_last():
     assert run(BEGIN + """
 left = [3]
