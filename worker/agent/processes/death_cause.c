@@ -40,7 +40,7 @@ static bool is_foreign(struct slice said)
 }
 
 /* The limit that kept it from starting, which it has named (see begin_within_limits() of
- * worker.py); empty: none. */
+ * begin.py); empty: none. */
 static struct slice limit_in(struct slice said)
 {
     while (said.n) {

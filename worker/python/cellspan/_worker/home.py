@@ -23,12 +23,13 @@ from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
 from . import cpp_builds, environment, idle_questions, spawned
+from .begin import begin_process, begin_within_limits
 from .follow import Lead
 from .home_calls import Calls
 from .publish import to_json
 from .shell import ZMQInteractiveShell
 from .startup import run_startup, shell_config
-from .worker import Cell, Waiting, _current, begin_process, begin_within_limits, loads, parent_of
+from .worker import Cell, Waiting, _current, loads, parent_of
 
 _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell

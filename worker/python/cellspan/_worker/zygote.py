@@ -20,8 +20,8 @@ import time
 from .. import _link
 from .._base.errors import attempt
 from . import after_fork, environment, reloads, seeds, stacks
+from .begin import begin_process, begin_within_limits, say_limit
 from .message import decoded
-from .worker import begin_process, begin_within_limits, say_limit
 
 PACKET = 65536
 SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
