@@ -3,13 +3,23 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 SUITES = Path(__file__).parents[2] / "suites"
 spec = importlib.util.spec_from_file_location("judge", SUITES / "judge.py")
 judge = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(judge)
 
-README = "| nbclient | `TestExecute.test_words` | why |\n| papermill | `TestExecute.test_other` | why |\n"
+README = """| nbclient | v1 | all | 1 of 4 |
+| papermill | 2 | all | 1 of 1 |
+
+| nbclient | `TestExecute.test_words` | fails | `other words` | why |
+| nbclient | `TestExecute.test_luck` | may fail | `no luck` | why |
+| papermill | `TestExecute.test_other` | fails | `x` | why |
+"""
 CASE = '<testcase classname="tests.test_client.TestExecute" name="%s">%s</testcase>'
+WORDS = ("test_words", '<failure message="ValueError">assert: other words</failure>')
+LUCK = ("test_luck", "")
 
 
 def judged(folder, capsys, *cases):
@@ -19,12 +29,25 @@ def judged(folder, capsys, *cases):
     return status, capsys.readouterr().out
 
 
-def test_only_what_the_readme_names_may_fail(tmp_path, capsys):
-    status, said = judged(tmp_path, capsys, ("test_fine", ""), ("test_words", "<failure/>"), ("test_gone", "<skipped/>"))
-    assert status == 0 and "1 passed, 1 failed (1 of them named in README.md), 1 skipped" in said
-    status, said = judged(tmp_path, capsys, ("test_other", "<failure/>"), ("test_words", ""))
-    assert status == 1 and "FAILED TestExecute.test_other" in said
-    assert "passed, though README.md names it: TestExecute.test_words" in said
+def test_what_the_readme_names_fails_with_its_words(tmp_path, capsys):
+    status, said = judged(tmp_path, capsys, ("test_fine", ""), WORDS, LUCK, ("test_gone", "<skipped/>"))
+    assert status == 0 and "2 passed, 1 failed, 1 skipped" in said
+
+
+def test_what_may_fail_may_pass_too(tmp_path, capsys):
+    assert judged(tmp_path, capsys, ("test_fine", ""), WORDS, ("test_luck", '<failure message="no luck"/>'))[0] == 0
+
+
+@pytest.mark.parametrize("cases, line", [
+    ([("test_other", '<failure message="x"/>'), WORDS, LUCK], "FAILED TestExecute.test_other"),
+    ([("test_words", '<failure message="Segmentation fault"/>'), LUCK], "FAILED TestExecute.test_words: not with the words of README.md: other words"),
+    ([("test_words", ""), LUCK], "passed, though README.md says that it fails: TestExecute.test_words"),
+    ([WORDS, ("test_fine", "")], "did not run, though README.md names it: TestExecute.test_luck"),
+    ([WORDS, ("test_luck", "<skipped/>")], "only 0 tests passed: README.md says at least 1"),
+])
+def test_all_else_is_a_failure(tmp_path, capsys, cases, line):
+    status, said = judged(tmp_path, capsys, *cases)
+    assert status == 1 and line in said.splitlines()
 
 
 def test_a_suite_that_did_not_run_has_failed(tmp_path, capsys):
@@ -35,3 +58,6 @@ def test_a_suite_that_did_not_run_has_failed(tmp_path, capsys):
 def test_the_readme_names_tests_of_each_suite():
     text = (SUITES / "README.md").read_text()
     assert all(judge.named(text, suite) for suite in ("ipykernel", "nbclient", "papermill"))
+    assert all(judge.floor(text, suite) for suite in ("ipykernel", "nbclient", "papermill", "vscode-jupyter"))
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "| `Test" in line or "| `test_" in line and "fail" in line]
+    assert len([row for row in rows if judge.ROW.match(row)]) == sum(len(judge.named(text, s)) for s in ("ipykernel", "nbclient", "papermill"))
