@@ -12,6 +12,8 @@ CASES = [
     ("import __main__\n__main__.x = 1", ""),
     ("import sys\nsys.modules['__main__'].x", "x"),
     ("globals()['x'], get_ipython().user_ns['y']", "globals x get_ipython y"),
+    ("import __main__, sys\nvars(__main__)['x'], __main__.__dict__['y'], sys.modules['__main__'].__dict__['z']", "vars x y z"),
+    ("vars(a)['x'], vars()['x'], b.__dict__['x'], c.modules['__main__'].x, sys.modules['other'].x", "vars a b c sys"),
     ("globals()['x'] = 1", "globals"),
     ("x = 1\nglobals()['x']", "globals"),
     ("def f(): return globals()['x']\nf()", "globals x"),

@@ -25,8 +25,6 @@ TERMINATES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SWALLOWING = {"suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises", "assertRaisesRegex"}  # `with` these, the body may stop anywhere
-MODULE = {"__main__", "sys.modules['__main__']"}  # how a cell may write the notebook's module
-NAMESPACE = {"get_ipython().user_ns", "globals()", "vars(__main__)", "__main__.__dict__"}  # and its namespace
 FRESH = "fresh"  # in a state, in place of a scope: the name has a value that is not made from its old one
 TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 
@@ -430,13 +428,13 @@ class Walker:
             self.bind(node.id)
 
     def on_Attribute(self, node):
-        if isinstance(node.ctx, ast.Load) and ast.unparse(node.value).replace('"', "'") in MODULE:
+        if isinstance(node.ctx, ast.Load) and node.attr != "__dict__" and _is_main(node.value):
             self.load_global(node.attr, node.lineno)
         self.visit(node.value)
 
     def on_Subscript(self, node):
         key = getattr(node.slice, "value", None)
-        if isinstance(key, str) and isinstance(node.ctx, ast.Load) and ast.unparse(node.value) in NAMESPACE:
+        if isinstance(key, str) and isinstance(node.ctx, ast.Load) and _is_namespace(node.value):
             self.load_global(key, node.lineno)
         self.visit(node.value)
         self.visit(node.slice)
@@ -535,6 +533,31 @@ class Walker:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                     self.load(node.id, line)
+
+
+def _is_main(node):
+    """Is it the notebook's module: __main__, or sys.modules["__main__"]? (ast.unparse() would tell, too, but each attribute is asked.)"""
+    if isinstance(node, ast.Subscript):
+        modules = node.value
+        named = isinstance(node.slice, ast.Constant) and node.slice.value == "__main__"
+        return named and isinstance(modules, ast.Attribute) and modules.attr == "modules" and _is_name(modules.value, "sys")
+    return _is_name(node, "__main__")
+
+
+def _is_namespace(node):
+    """Is it the notebook's namespace: globals(), get_ipython().user_ns, or the dict of its module?"""
+    if isinstance(node, ast.Attribute):
+        shell = node.attr == "user_ns" and isinstance(node.value, ast.Call) and _is_name(node.value.func, "get_ipython")
+        return shell or (node.attr == "__dict__" and _is_main(node.value))
+    if not isinstance(node, ast.Call) or node.keywords:
+        return False
+    if _is_name(node.func, "vars"):
+        return len(node.args) == 1 and _is_main(node.args[0])
+    return not node.args and _is_name(node.func, "globals")
+
+
+def _is_name(node, name):
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def swallows(context):
