@@ -39,9 +39,9 @@ one = ranks(1, 1)[0]["out"]
 """
 
 
-@pytest.mark.limit(600)
+@pytest.mark.limit(1500)
 def test_two_ranks_learn_what_one_learns_at_each_stage(nb):
-    nb.ok(SETUP, limit=240)
+    nb.ok(SETUP, limit=800)  # DeepSpeed compiles deepspeed_shm_comm if the user's cache does not have it
     for level, stage in ((0, 2), (1, 1), (3, 3)):
         nb.ok("found = ranks(2, %d)" % level, limit=240)
         assert values(nb.ok("[(rank['stage'], rank['kind'], abs(rank['out'] - one) < 1e-4 * one) for rank in found]")) == [(stage, 1.0, True)] * 2
