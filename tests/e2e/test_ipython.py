@@ -73,6 +73,8 @@ def test_figures_of_the_classic_notebook_become_others_with_a_line(nb):
     pytest.importorskip("matplotlib")
     cell = nb.ok("%matplotlib notebook", LIMIT)
     assert "only for the classic notebook's page" in cell.stderr, cell.shown
+    cell = nb.run("%matplotlib nosuch", LIMIT)
+    assert "'nosuch'" in cell.error["evalue"] and "_worker" not in "".join(cell.error["traceback"]), cell.error
     nb.ok("%matplotlib inline", LIMIT)
 
 

@@ -36,6 +36,20 @@ def fails(nb, code, ename):
 
 
 @WHERE
+@pytest.mark.parametrize("code, ename", [("assert 1 == 2", "AssertionError"), ("raise KeyboardInterrupt", "KeyboardInterrupt")])
+def test_an_exception_without_text_has_none(nb, where, code, ename):
+    cell = fails(nb, where + code, ename)
+    assert cell.error["evalue"] == "" and "str() failed" not in "".join(cell.error["traceback"]), cell.error
+
+
+@WHERE
+def test_an_exception_without_text_whose_traceback_cannot_be_formatted(nb, where):
+    render = "class Odd(Exception):\n    def _render_traceback_(self):\n        1/0\nraise Odd"
+    cell = fails(nb, where + render, "Odd")
+    assert cell.error["evalue"] == "" and cell.error["traceback"][-1] == "Odd", cell.error
+
+
+@WHERE
 @pytest.mark.parametrize("depth", [200, 15000])
 def test_functions_that_call_each_other(fresh, where, depth):
     cell = fails(fresh(), where + IN_TURN % depth, "RecursionError")

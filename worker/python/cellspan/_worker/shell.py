@@ -106,6 +106,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def enable_matplotlib(self, gui=None):
         """As IPython's. The figures of `notebook` need the page of the classic notebook, which draws them by a script."""
+        __tracebackhide__ = True
         if gui in ("notebook", "nbagg"):
             other = "widget" if importlib.util.find_spec("ipympl") else "inline"
             print(f"cellspan: %matplotlib {gui} is only for the classic notebook's page: %matplotlib {other} is used", file=sys.stderr)
@@ -230,7 +231,8 @@ class ZMQInteractiveShell(InteractiveShell):
                 lines = short.plain(raised[0], raised[1], text, self.compile)
         self.InteractiveTB.tb = raised[2]
         if lines is not None:
-            self._deliver(raised[0], raised[1], text or tracebacks.NO_TEXT, [*lines, *self._hints_for(limit, until, raised[1])])
+            said = tracebacks.NO_TEXT if text is None else text
+            self._deliver(raised[0], raised[1], said, [*lines, *self._hints_for(limit, until, raised[1])])
         return asks
 
     def _text(self, limit, value):

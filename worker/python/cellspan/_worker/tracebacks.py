@@ -203,7 +203,7 @@ class Shortened:
                 lines.append("Traceback (most recent call last):")
                 lines += self._plain_frames(tb, compiler)
             name = name_of(etype if last else type(error))
-            said = (text or NO_TEXT) if last else _plain_text(error)
+            said = _plain_text(error) if not last else NO_TEXT if text is None else text
             lines.append(f"{name}: {said}" if said else name)
             if not last:
                 lines += ["", "This exception led to the following one:", ""]
