@@ -165,6 +165,22 @@ static void error(struct printer *s, const json_t *content)
     buf_release(&text);
 }
 
+/* Messages about ranks go to stderr, because they are not output of the ranks. */
+static bool is_status(const struct picture *p)
+{
+    static const char status[] = "cellspan-status-";
+
+    return strncmp(p->id, status, sizeof status - 1) == 0;
+}
+
+/* What was printed stays. A status is not printed yet: it told of ranks that did not run yet. */
+static void forget_statuses(struct printer *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (is_status(&s->picture[i]))
+            s->picture[i].text.n = 0;
+}
+
 void printer_message(struct printer *s, const char *type, const json_t *content)
 {
     if (strcmp(type, "stream") == 0)
@@ -175,6 +191,8 @@ void printer_message(struct printer *s, const char *type, const json_t *content)
         display(s, content, false);
     else if (strcmp(type, "update_display_data") == 0)
         display(s, content, true);
+    else if (strcmp(type, "clear_output") == 0)
+        forget_statuses(s);
 }
 
 void printer_prompt(struct printer *s, const json_t *content)
@@ -183,14 +201,6 @@ void printer_prompt(struct printer *s, const json_t *content)
 
     if (prompt)
         write_all(s, 1, prompt, strlen(prompt));
-}
-
-/* Messages about ranks go to stderr, because they are not output of the ranks. */
-static bool is_status(const struct picture *p)
-{
-    static const char status[] = "cellspan-status-";
-
-    return strncmp(p->id, status, sizeof status - 1) == 0;
 }
 
 void printer_finish(struct printer *s)

@@ -132,6 +132,14 @@ def test_a_run_is_listed_by_its_command_and_can_be_stopped(cellspan, tmp_path):
     assert job.returncode != 0
 
 
+def test_what_a_run_waited_for_is_no_status_of_its_end(cellspan, tmp_path):
+    (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(4)\n")
+    (tmp_path / "short.py").write_text("print('ran')\n")
+    code, out, err = cellspan("run", "-n", 1, "short.py", CELLSPAN_PRELOAD="imported_slowly", PYTHONPATH=str(tmp_path))
+    assert code == 0 and "ran" in out, err
+    assert "as of" not in err, err
+
+
 def findings(outcome, mark):
     return {line.split()[1]: line for line in outcome[1].splitlines() if line.startswith(mark + " ")}
 
@@ -171,7 +179,8 @@ def test_doctor_on_another_place_compares_it_with_here(cellspan):
     code, out, err = cellspan("doctor", "--python", sys.executable, "--on", "local")
     assert re.search(r"^ok +--on +local: ranks came up there$", out, re.M) and re.search(r"^ok +\S+ +as here: Python 3", out, re.M), (out, err)
     code, out, err = cellspan("doctor", "--python", sys.executable, "--on", "nosuch:h1")
-    assert code == 1 and "nosuch" in err + out and "there is no such engine" in err + out, (out, err)
+    assert code == 1 and re.search(r"^bad +--on +on='nosuch:h1': there is no such engine", out, re.M), (out, err)
+    assert "Traceback" not in err + out and "told" not in err + out, (out, err)
 
 
 def test_a_notebook_is_no_script(cellspan, nb, tmp_path):
