@@ -116,7 +116,7 @@ static void tab_offers_what_fits(void)
     check("%distribute -n 2 train.py --|", NULL, 0);
     check(
         "%ranks |",
-        "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"debug\",\"free\",\"--ranks\",\"--timeout\",\"--cell\",\"--help\"]",
+        "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"debug\",\"free\",\"--ranks\",\"--continue\",\"--timeout\",\"--cell\",\"--help\"]",
         1);
     check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);
