@@ -155,6 +155,11 @@ int rank_ended_well(struct rank *r, const json_t *captured)
             rc = json_object_set_new(r->own, json_string_value(json_array_get(row, 0)),
                                      json_true());
     }
+    json_array_foreach (json_object_get(captured, "unsent"), at, row) {
+        if (rc == 0 && !json_is_true(json_array_get(row, 2)))
+            rc = json_object_set_new(r->own, json_string_value(json_array_get(row, 0)),
+                                     json_true());
+    }
     return rc;
 }
 

@@ -35,7 +35,7 @@ int unsent_find(const struct group *g, const struct ranks *to, const json_t *cap
     return 0;
 }
 
-json_t *unsent_delete(struct group *g, const struct ranks *to, const json_t *captured)
+json_t *unsent_delete(const struct group *g, const struct ranks *to, const json_t *captured)
 {
     json_t *found = json_object(), *row;
     size_t at;
@@ -47,10 +47,8 @@ json_t *unsent_delete(struct group *g, const struct ranks *to, const json_t *cap
         if (!name || json_is_true(json_array_get(row, 2)))
             continue;
         RANKS_EACH (k, to)
-            if (rc == 0 && has_earlier(g, k, name) &&
-                (json_object_set(found, name, json_array_get(row, 1)) < 0 ||
-                 json_object_set_new(g->rank[k].own, name, json_true()) < 0))
-                rc = -1;
+            if (rc == 0 && has_earlier(g, k, name))
+                rc = json_object_set(found, name, json_array_get(row, 1));
     }
     if (rc == 0)
         return found;

@@ -92,7 +92,8 @@ MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_
 MUST_USE int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names,
                         struct buf *unknown);
 /* The rank's cell has ended without an error: it has bound the names of `captured` that it
- * certainly assigns, perhaps to the objects that they had. captured may be NULL. */
+ * certainly assigns, perhaps to the objects that they had, and what it keeps of the names of
+ * unsent_delete() is its own, for it has changed that. captured may be NULL. */
 MUST_USE int rank_ended_well(struct rank *r, const json_t *captured);
 /* CAPTURED says which versions home had of the names of NEWER: the ranks' values are newer. */
 MUST_USE int group_newer(struct group *g, const json_t *captured);
@@ -123,7 +124,7 @@ struct unsent_name {
 MUST_USE int unsent_find(const struct group *g, const struct ranks *to, const json_t *captured,
                          struct unsent_name *out);
 /* Those that only functions may read: an object, name -> why, or NULL if memory is out. Ranks
- * delete them with this cell. What a rank has changed and keeps counts as its own from then on. */
-json_t *unsent_delete(struct group *g, const struct ranks *to, const json_t *captured);
+ * delete them with this cell. See rank_ended_well() about those that a rank has changed. */
+json_t *unsent_delete(const struct group *g, const struct ranks *to, const json_t *captured);
 
 #endif

@@ -65,6 +65,19 @@ def test_a_name_that_only_a_function_reads_is_deleted_and_the_error_says_why(nb,
     assert rank_values(nb, "look()", 2) == [2, 2]
 
 
+def test_a_cell_fails_if_nobody_knows_whether_the_ranks_have_changed_it(nb):
+    """So much text is not compared."""
+    nb.ok("import threading\nlong = 'x' * (65 << 20)\ndef measured():\n    return len(long) >> 20")
+    assert rank_values(nb, "measured()", 2) == [65, 65]
+    nb.ok("long = threading.Lock()")
+    for _ in range(2):
+        ran = nb.run("%%distribute -n 2\nmeasured()").assert_error("CaptureError")
+        assert "home's long can't be sent" in ran.error["evalue"] and "is not known" in ran.error["evalue"], ran.error["evalue"]
+    assert rank_values(nb, "measured()", 2, "--no-capture") == [65, 65], "the way that the error names"
+    nb.ok("%%distribute -n 2\nlong = 'mine'")
+    assert rank_values(nb, "measured()", 2) == [0, 0]
+
+
 def test_what_ranks_never_had_is_not_sent_and_a_line_says_so(nb):
     nb.ok("import threading\nlock = [threading.Lock()]")
     ran = nb.ok("%%distribute -n 2\nprint('lock' in globals(), [None for _ in () if lock])")

@@ -442,7 +442,12 @@ static void what_home_can_not_send(void)
        "a name that only functions read goes where a rank has the earlier value");
     json_decref(gone);
     gone = unsent_delete(g, &all, captured);
-    ok(gone && json_object_size(gone) == 0, "ranks are told of it once");
+    ok(gone && json_object_size(gone) == 1, "ranks are told of it again after a cell that failed");
+    json_decref(gone);
+    if (rank_ended_well(&g->rank[0], captured) < 0)
+        abort();
+    gone = unsent_delete(g, &all, captured);
+    ok(gone && json_object_size(gone) == 0, "and not after one that ended well");
     json_decref(gone);
     json_decref(captured);
     captured = parse("{\"names\": [[\"x\", 5]], \"unsent\": [[\"x\", \"a lock\", true]]}");

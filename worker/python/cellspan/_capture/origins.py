@@ -258,11 +258,17 @@ class Origins:
 
     def home_cannot_send(self, names):
         """{name: why} of names of which home has a newer value that it can't send: deletes home's earlier values of these, if they are
-        unchanged. gone() reports them."""
+        unchanged. gone() reports them. An error's text, if it is not known whether one is unchanged: code that reads it may compute with
+        home's earlier value; else ""."""
+        unknown = ""
         for name, said in self.changed(list(names)).items():
             if said == "same" and name in self._of and not self._of[name].pulled:
                 self.deleted[name] = f"home's {name} can't be sent ({names[name]}), and its earlier value was deleted here"
                 del self.user_ns[name]
+            elif said not in ("same", "changed", "gone"):
+                unknown = (f"home's {name} can't be sent ({names[name]}), and whether this rank has changed the earlier value is not known: {said}. "
+                           f"Make it in a distributed cell, or --no-capture runs this one with what the ranks have")
+        return unknown
 
     # ---- what was changed
 

@@ -161,7 +161,11 @@ class Rank(Worker):
         __tracebackhide__ = True
         self._raise_bind_error()
         self._origins.home_deleted(names.get("deleted", ()))
-        self._origins.home_cannot_send(names.get("unsent", {}))
+        unknown = self._origins.home_cannot_send(names.get("unsent", {}))
+        if unknown:
+            from .._capture.capture import CaptureError
+
+            raise CaptureError(unknown)
         self._parts.forget(names.get("deleted", ()))
         self._world.enter(self._world.env, loads(fields["meets"]), fields["layout"], self.PASSES)
         mpi.cell_begins()
