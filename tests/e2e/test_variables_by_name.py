@@ -142,3 +142,14 @@ def test_a_name_of_the_notebooks_module_travels_as_a_plain_one(nb, text):
     cell = nb.ok(f"%%distribute\nimport sys, __main__\nfrom __main__ import limit as xx\n{text}" if text == "xx"
                  else f"%%distribute\nimport sys, __main__\n{text}")
     assert cell.value == "2", cell.shown
+
+
+@pytest.mark.parametrize("body", ["import __main__; return __main__.limit", "from __main__ import limit as xx; return xx", "return globals()['limit']",
+                                  "return globals().get('limit')", "import sys; return sys.modules['__main__'].limit",
+                                  "return get_ipython().user_ns['limit']", "return (lambda: vars(__main__)['limit'])()"])
+def test_what_a_function_reads_by_the_notebooks_module_travels_too(nb, body):
+    nb.ok(f"import __main__\nlimit = 1\ndef reads():\n    {body}")
+    assert rank_values(nb, "reads()", 2) == [1, 1]
+    nb.ok("limit = 2")
+    assert rank_values(nb, "reads()", 2) == [2, 2]
+    assert nb.ok("import cellspan\nlimit = 3\ncellspan.run(reads, n=2)").value == "3"

@@ -101,10 +101,22 @@ class Pieces:
         return False
 
 
+# With these a function reads variables of the notebook by their names: __main__.x, globals()["x"], get_ipython().user_ns["x"].
+BY_NAMESPACE = frozenset(("__main__", "globals", "vars", "get_ipython"))
+
+
+def _named_there(code):
+    """{name: None} of all that such a function may mean: its attributes, and its texts that are names."""
+    texts = [text for text in code.co_consts if isinstance(text, str) and text.isidentifier()]
+    return dict.fromkeys((*code.co_names, *texts))
+
+
 @functools.lru_cache(maxsize=4096)
 def code_globals(code):
     """({name: None}, {name: None}): the globals that a code object and those nested in it read, and assign, in order."""
     reads, writes = {}, {}
+    if not BY_NAMESPACE.isdisjoint(code.co_names) or "__main__" in code.co_consts:
+        reads.update(_named_there(code))
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
             reads[step.argval] = None
