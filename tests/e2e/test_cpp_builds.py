@@ -17,6 +17,7 @@ exec c++ "$@"
 LOAD = """
 import ctypes, os, sys
 os.environ["CXX"] = %(folder)r + "/compiler"
+os.environ["TORCH_NO_COMPILER_WRAPPER"] = "1"  # ccache would start the compiler twice
 from torch.utils.cpp_extension import load
 def twice():
     path = load(%(name)r, [%(folder)r + "/twice.cpp"], build_directory=%(folder)r + "/built", is_python_module=False, verbose=False)

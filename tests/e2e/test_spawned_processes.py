@@ -98,10 +98,11 @@ def test_a_large_array_is_there_without_another_copy_in_a_pipe(fresh):
     pytest.importorskip("numpy")
     nb = fresh()
     nb.ok(DEFINED + "import numpy as np\ntable = np.arange(4_000_000)\ndef total(queue):\n    queue.put(int(table.sum()))")
-    begin = "for _ in range(2):\n    process = context.Process(target=total, args=(queue,))\n    process.start()\n    print(queue.get(timeout=100) == table.sum())\n    process.join()\n    print(len(os.listdir('/proc/self/fd')))"
+    begin = "for _ in range(4):\n    process = context.Process(target=total, args=(queue,))\n    process.start()\n    print(queue.get(timeout=100) == table.sum())\n    process.join()\n    print(len(os.listdir('/proc/self/fd')))"
     nb.ok("context = mp.get_context('spawn')\nqueue = context.Queue()")
     lines = nb.ok(begin, limit=200).stdout.split()
-    assert lines[0] == lines[2] == "True" and lines[1] == lines[3]
+    open_files = [int(count) for count in lines[1::2]]
+    assert lines[::2] == ["True"] * 4 and open_files[-1] <= max(open_files[:2]), lines
 
 
 def test_what_cannot_travel_is_said(fresh):
