@@ -127,8 +127,10 @@ int kernel_show(const struct running_kernel *k, const char *line, struct err *er
     struct asked_kernel q = { .line = line, .reply = "" };
     int rc;
 
-    if (!(q.printer = printer_create()))
-        return err_set(err, "out of memory") ? 1 : 1;
+    if (!(q.printer = printer_create())) {
+        (void)err_set(err, "out of memory");
+        return 1;
+    }
     run(&q, k, NULL, NULL, WELCOME_NS);
     printer_finish(q.printer);
     rc = q.replied && !q.failed && printer_failed(q.printer, err) == 0 ? 0 : 1;
