@@ -38,7 +38,6 @@ static void lose(struct agents *a, struct node_link *link, const char *why)
 {
     reparent_cancel(&a->out, link);
     node_failures_lose_quietly(a, link);
-    log_info("agents", "node %u (%s) is lost: %s", link->node.number, link->node.name, why);
     reparent_parent_lost(&a->out, link);
     a->handler.lost(a->handler.arg, link->node.number, why);
 }

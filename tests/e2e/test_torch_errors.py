@@ -71,6 +71,7 @@ SPAWN = (
     "import os, torch, torch.multiprocessing as mp\nimport torch.distributed as dist\n"
     "def train(i, n, port):\n    if port:\n        os.environ['MASTER_PORT'] = port\n"
     "    dist.init_process_group('gloo', rank=i, world_size=n)\n    t = torch.ones(1)\n    dist.all_reduce(t)\n    assert t.item() == n\n"
+    "    dist.barrier()\n    dist.destroy_process_group()\n"  # at its end, a process with a group may abort in torch's threads
     "def plain(i, path):\n    open(path + str(i), 'w').close()\n"
 )
 
