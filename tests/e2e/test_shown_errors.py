@@ -67,6 +67,23 @@ def test_an_exception_whose_text_never_comes(nb, where):
 
 
 @WHERE
+@pytest.mark.parametrize("body, text", [
+    ("def __getattribute__(self, name):\n        raise RuntimeError('no ' + name)", "why"),
+    ("def __getattr__(self, name):\n        return getattr(self.inner, name)", "why"),
+    ("__traceback__ = __cause__ = __context__ = __notes__ = 5", "why"),
+    ("@property\n    def __class__(self):\n        raise ValueError", "why"),
+    ("def __str__(self):\n        raise ValueError", "<str() failed>"),
+    ("def __str__(self):\n        return 3", "<str() failed>"),
+], ids=["getattribute", "getattr", "parts", "class", "str", "number"])
+def test_an_exception_whose_class_is_broken(nb, where, body, text):
+    code = "class Odd(Exception):\n    %s\ndef thrower():\n    raise Odd('why')\n" % body
+    cell = fails(nb, where + code + "thrower()", "Odd")
+    assert cell.error["evalue"] == text and "Odd: " + text in cell.traceback and "in thrower" in cell.traceback, cell.error
+    cell = fails(nb, where + code + "try:\n    thrower()\nfinally:\n    1 / 0", "ZeroDivisionError")
+    assert "Odd" in cell.traceback and "in thrower" in cell.traceback, cell.traceback
+
+
+@WHERE
 def test_a_chain_of_many_exceptions(nb, where):
     code = ("error = None\nfor i in range(3000):\n    try:\n        try:\n            if error: raise error\n        finally:\n"
             "            raise ValueError(f'number {i}')\n    except ValueError as one:\n        error = one\nraise error")

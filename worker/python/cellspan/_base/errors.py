@@ -7,13 +7,21 @@ import sys
 
 from .. import _link
 
+# Parts of an exception. Its class may have a __getattribute__ that fails.
+tb_of, cause_of, context_of = (part.__get__ for part in (BaseException.__traceback__, BaseException.__cause__, BaseException.__context__))
+
+
+def is_a(error, kinds):
+    """isinstance(), which asks an exception of another class for its __class__, too: that may raise an error."""
+    return issubclass(type(error), kinds)
+
 
 def text_of(value):
     """str(value), for example of an exception. Safe even if the __str__ of a user's class fails."""
     try:
         return str(value)
     except BaseException:  # noqa: BLE001 - also an interrupt: this is only the text of an earlier error
-        return f"<{value.__class__.__name__}: its __str__ failed>"
+        return "<str() failed>"
 
 
 def in_words(error):

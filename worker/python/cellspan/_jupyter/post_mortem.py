@@ -7,6 +7,8 @@ import re
 import sys
 import traceback
 
+from .._base.errors import cause_of, context_of, tb_of
+
 CODE = "__import__('cellspan._jupyter.post_mortem')._jupyter.post_mortem.debug()"
 RANK = re.compile(r"\s*(?:-r(?![a-z])|--ranks\b)\s*=?\s*(.*?)\s*$")
 
@@ -36,12 +38,13 @@ def debug():
 
     shell = get_ipython()
     rank, error = shell.worker.rank, _error_of(shell.worker.failed_cell)
-    if error is None or error.__traceback__ is None:
+    tb = None if error is None else tb_of(error)
+    if tb is None:
         raise UsageError(f"rank {rank} has no error to look at: its last cell did not fail, or %ranks free has let go of it")
     pdb = shell.InteractiveTB.debugger_cls()
     pdb.prompt = f"rank {rank} ipdb> "
     pdb.reset()
-    pdb.interaction(None, error.__traceback__)
+    pdb.interaction(None, tb)
 
 
 def _error_of(cell):
@@ -60,10 +63,10 @@ def forget(shell, cell, whole):
         seen = set()
         while isinstance(error, BaseException) and id(error) not in seen:
             seen.add(id(error))
-            _clear(error.__traceback__)
+            _clear(tb_of(error))
             if whole:
-                error.__traceback__ = None
-            error = error.__cause__ or error.__context__
+                BaseException.__traceback__.__set__(error, None)
+            error = cause_of(error) or context_of(error)
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         if whole and hasattr(sys, name):
             delattr(sys, name)

@@ -15,7 +15,7 @@ import pickle
 import sys
 import types
 
-from .._base.errors import text_of
+from .._base.errors import is_a, text_of
 
 SIZE = 16 << 10  # bytes that the pickled arguments and attributes of one exception may have
 INSIDE = 64  # exceptions of a group that are described
@@ -169,7 +169,7 @@ def is_of_ranks(error):
 
 def interrupted_lines(error):
     """The lines of the ranks' traceback, if the error is an interrupt of what they ran; else None."""
-    told = error.__dict__.get(_TEXT) if isinstance(error, KeyboardInterrupt) else None
+    told = error.__dict__.get(_TEXT) if is_a(error, KeyboardInterrupt) else None
     return told.get("traceback") if told else None
 
 

@@ -18,7 +18,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Bool, Instance, Type, default
 
-from .._base.errors import text_of
+from .._base.errors import is_a, text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
 from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, PAGE
@@ -204,7 +204,7 @@ class ZMQInteractiveShell(InteractiveShell):
         except ValueError:
             print("No traceback available to show.", file=sys.stderr)
             return False
-        if isinstance(raised[1], RemoteError):
+        if is_a(raised[1], RemoteError):
             self._show_remote(*raised)
             return False
         told = interrupted_lines(raised[1])
@@ -219,7 +219,7 @@ class ZMQInteractiveShell(InteractiveShell):
             self._hide_hint()
             raised = (KeyboardInterrupt, KeyboardInterrupt().with_traceback(raised[2]), raised[2])
             kwargs["exception_only"] = False
-        elif isinstance(raised[1], SystemExit) and not self.keep_history:  # on a rank, which nobody leaves
+        elif is_a(raised[1], SystemExit) and not self.keep_history:  # on a rank, which nobody leaves
             self._hide_hint()
         raised = self._get_exc_info(raised)
         text, asks = self._text(limit, raised[1]), False
@@ -236,10 +236,10 @@ class ZMQInteractiveShell(InteractiveShell):
         return asks
 
     def _text(self, limit, value):
-        """str(value); None: it takes too long."""
+        """str(value); None: it fails, or takes too long."""
         begin = time.monotonic()
         try:
-            text = limit.run(TEXT_LIMIT, text_of, value)
+            text = limit.run(TEXT_LIMIT, str, value)
         except BaseException:  # noqa: BLE001 - of the user's class
             return None
         return None if time.monotonic() - begin > TEXT_LIMIT else tracebacks.clipped(text)

@@ -13,6 +13,7 @@ import types
 
 from IPython.core import page
 
+from .._base.errors import cause_of, context_of, is_a, tb_of
 from . import environment
 
 OUTER, INNER = 16, 24  # frames of a long traceback that are shown: the outermost and the innermost
@@ -63,13 +64,13 @@ def _after_ipython(tb):
     return tb
 
 
-def _cause_of(error):
+def _shown_cause(error):
     """(the exception that is shown above this one, or None; the attribute that has it)."""
-    if BaseException.__cause__.__get__(error) is not None:
-        return BaseException.__cause__.__get__(error), BaseException.__cause__
-    if error.__suppress_context__:
+    if cause_of(error) is not None:
+        return cause_of(error), BaseException.__cause__
+    if BaseException.__suppress_context__.__get__(error):
         return None, BaseException.__context__
-    return BaseException.__context__.__get__(error), BaseException.__context__
+    return context_of(error), BaseException.__context__
 
 
 def _chain(error):
@@ -78,7 +79,7 @@ def _chain(error):
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         chain.append(error)
-        error, _ = _cause_of(error)
+        error, _ = _shown_cause(error)
     return chain
 
 
@@ -132,11 +133,11 @@ class Shortened:
         waiting, seen = _chain(self.error), 0
         while waiting and seen < MEMBERS:
             error, seen = waiting.pop(), seen + 1
-            whole = BaseException.__traceback__.__get__(error)
+            whole = tb_of(error)
             made = self.tb if whole is self._given else self._cut(whole)
             if made is not whole:
                 self._set(BaseException.__traceback__, error, made)
-            if isinstance(error, GROUP):
+            if is_a(error, GROUP):
                 waiting.extend(error.exceptions[:MEMBERS])
         return self
 
@@ -158,7 +159,7 @@ class Shortened:
         chain = _chain(self.error)
         self._causes = len(chain) - 2 * CAUSES
         if self._causes > 1:
-            _, attribute = _cause_of(chain[CAUSES - 1])
+            _, attribute = _shown_cause(chain[CAUSES - 1])
             self._set(attribute, chain[CAUSES - 1], chain[-CAUSES])
 
     @contextlib.contextmanager
@@ -198,7 +199,7 @@ class Shortened:
         lines, chain = [], _chain(value)
         for error in reversed(chain):
             last = error is value
-            tb = _after_ipython(self.tb if last else BaseException.__traceback__.__get__(error))
+            tb = _after_ipython(self.tb if last else tb_of(error))
             if tb is not None:
                 lines.append("Traceback (most recent call last):")
                 lines += self._plain_frames(tb, compiler)
@@ -226,9 +227,10 @@ class Shortened:
 
 def _plain_text(error):
     """The text of an exception whose class is no user's; else NO_TEXT."""
-    if len(error.args) == 1 and type(error.args[0]) is str and type(error).__str__ is BaseException.__str__:
-        return clipped(error.args[0], 2000)
-    return NO_TEXT if error.args else ""
+    args = BaseException.args.__get__(error)
+    if len(args) == 1 and type(args[0]) is str and type(error).__str__ is BaseException.__str__:
+        return clipped(args[0], 2000)
+    return NO_TEXT if args else ""
 
 
 def end_at_theirs(error):
@@ -237,7 +239,7 @@ def end_at_theirs(error):
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        tb, last, interrupted = error.__traceback__, None, isinstance(error, KeyboardInterrupt)
+        tb, last, interrupted = tb_of(error), None, is_a(error, KeyboardInterrupt)
         inside = False
         while tb is not None:
             unseen = (IPYTHON, STDLIB) if interrupted else IPYTHON
@@ -247,7 +249,7 @@ def end_at_theirs(error):
             tb = tb.tb_next
         if last is not None:
             last.tb_next = None
-        error = error.__cause__ or error.__context__
+        error = cause_of(error) or context_of(error)
 
 
 def has_no_line_of_theirs(tb):
@@ -273,21 +275,21 @@ def holds_group(value):
     """Is an exception, or one of its causes, an exception group?"""
     seen = set()
     while value is not None and id(value) not in seen:
-        if isinstance(value, GROUP):
+        if is_a(value, GROUP):
             return True
         seen.add(id(value))
-        value = value.__context__
+        value = context_of(value)
     return False
 
 
 def left_by_interrupt(error):
     """Did code react to an interrupt with sys.exit(), as Lightning's trainer does?"""
-    if not isinstance(error, SystemExit):
+    if not is_a(error, SystemExit):
         return False
     seen = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, KeyboardInterrupt):
+        if is_a(error, KeyboardInterrupt):
             return True
         seen.add(id(error))
-        error = error.__context__
+        error = context_of(error)
     return False
