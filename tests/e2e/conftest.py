@@ -7,6 +7,7 @@ The kernelspec `cellspan` is found as Jupyter finds it. CELLSPAN_TEST_PREFIX nam
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import signal
 import sys
@@ -93,6 +94,18 @@ class Shared:
         if self.notebook is not None:
             notebook, self.notebook = self.notebook, None
             notebook.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def zygote_without_torch(request):
+    """Kernels of files that never name torch don't import it beforehand: that is a second or two of a processor for each of them.
+    Tests of what starts with every rank (torch is imported anyway) are in files that name it."""
+    if "torch" in pathlib.Path(request.path).read_text():
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CELLSPAN_PRELOAD", "-torch")
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -269,6 +269,16 @@ def test_a_script_or_module_that_is_not_there_is_one_line(script, argv):
     assert content["traceback"] == ["UsageError: " + content["evalue"]]
 
 
+@pytest.mark.parametrize("setting, there", [("", True), ("-numpy", False), ("-torch,-numpy", False), (" json.tool , -nosuch", True)])
+def test_a_package_may_be_left_out_of_the_zygote(setting, there):
+    from cellspan._worker import zygote
+
+    wanted = zygote._wanted(setting)
+    assert ("numpy" in wanted) == ("numpy.random" in wanted) == there and "cloudpickle" in wanted
+    assert ("torch" in wanted) == ("torch.distributed" in wanted) == ("-torch" not in setting)
+    assert ("json.tool" in wanted) == ("json" in setting) and not any(name.startswith("-") or not name for name in wanted)
+
+
 def test_what_the_zygote_was_to_do_at_its_end_is_not_done_by_ranks(tmp_path):
     (tmp_path / "heir.py").write_text(
         "import logging, logging.handlers, multiprocessing.util, tempfile, weakref\n"

@@ -47,9 +47,16 @@ class Order:
             os.close(fd)
 
 
+def _wanted(setting):
+    """The modules to import. A name with "-" before it takes that package out."""
+    names = [name.strip() for name in setting.split(",")]
+    without = {name[1:] for name in names if name.startswith("-")}
+    return [name for name in (*PRELOAD, *names) if name and not name.startswith("-") and name.partition(".")[0] not in without]
+
+
 def preload():
     """Imports packages. If one is missing or broken, this is ignored: the user's import of it will fail."""
-    wanted = PRELOAD + tuple(filter(None, _link.setting("CELLSPAN_PRELOAD").split(",")))
+    wanted = _wanted(_link.setting("CELLSPAN_PRELOAD"))
     before = os.environ.get(COUNT_WITHOUT_CUDA)
     os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
     held = gpu_files()
