@@ -132,8 +132,8 @@ static enum action action_of_answer(const struct bundle_row *row, const char *sa
         return ACTION_NONE;
     if (strcmp(said, "same") == 0)
         return current && !tied_sent ? ACTION_NONE : ACTION_SEND;
-    /* the cell assigns it, so it does not need home's value */
-    if (row->how == CAPTURED_SPARE || row->how == CAPTURED_MAYBE)
+    /* the cell assigns it, so it does not need home's value; or only may mean it */
+    if (row->how == CAPTURED_SPARE || row->how == CAPTURED_MAYBE || row->how == CAPTURED_MEANT)
         return ACTION_NONE;
     return row->how == CAPTURED_NAMED || row->how == CAPTURED_PUSHED ? ACTION_SEND
                                                                      : ACTION_CONFLICT;
@@ -156,6 +156,8 @@ static enum action action_alone(const struct rank *r, const struct bundle_row *r
 
     if (row->how == CAPTURED_TIED &&
         (!tied_sent || !has_value(r, row->name))) /* the cell does not need it */
+        return ACTION_NONE;
+    if (row->how == CAPTURED_MEANT && !has_value(r, row->name))
         return ACTION_NONE;
     if (row->how == CAPTURED_PULLED && keeps && !current && !tied_sent && !said)
         return ACTION_NONE; /* it was asked before an earlier cell */

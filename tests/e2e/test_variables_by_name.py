@@ -134,7 +134,10 @@ def test_a_name_that_home_has_not_got_is_named_with_a_near_one(nb):
 
 
 @pytest.mark.parametrize("text", ["__main__.limit", "xx", "sys.modules['__main__'].limit", "globals()['limit']",
-                                  "get_ipython().user_ns['limit']"])
+                                  "get_ipython().user_ns['limit']", "globals().get('limit')", "vars()['limit']", "locals()['limit']",
+                                  "import __main__ as m; m.limit", "m = sys.modules['__main__']; m.limit", "globals()['li' + 'mit']",
+                                  "ip = get_ipython(); ip.user_ns.get('limit')", "(lambda names: names['li' 'mit'])(globals())",
+                                  "eval('limit + 0')", "get_ipython().ev('lim' + 'it')", "getattr(__main__, 'limit')"])
 def test_a_name_of_the_notebooks_module_travels_as_a_plain_one(nb, text):
     nb.ok("limit = 1")
     nb.ok("%%distribute -n 2\nlimit")
@@ -153,3 +156,29 @@ def test_what_a_function_reads_by_the_notebooks_module_travels_too(nb, body):
     nb.ok("limit = 2")
     assert rank_values(nb, "reads()", 2) == [2, 2]
     assert nb.ok("import cellspan\nlimit = 3\ncellspan.run(reads, n=2)").value == "3"
+
+
+def test_what_an_earlier_cell_took_of_the_namespace_gives_todays_values(nb):
+    nb.ok("limit, more = 1, [1]")
+    nb.ok("%%distribute -n 2\nimport __main__ as where\nnames = globals()\nlimit, more")
+    nb.ok("limit = 2; more.append(2)")
+    assert nb.ok("%%distribute\nwhere.limit, names['more']").value == "(2, [1, 2])"
+    nb.ok("import __main__ as here\nlimit = 3")
+    assert nb.ok("%%distribute\nhere.limit").value == "3"
+    nb.ok("def reads():\n    return here.limit\nlimit = 4")
+    assert nb.ok("%%distribute\nreads()").value == "4"
+
+
+def test_a_computed_name_takes_nothing_from_ranks_that_they_have_changed(nb):
+    nb.ok("counts, unread, other = [0], object(), [0]\ndef of(name):\n    return globals().get(name)")
+    nb.ok("%%distribute -n 2\ncounts.append(rank)\nother")
+    nb.ok("counts.append('home'); other.append('home')")
+    assert nb.ok("%%distribute\nof('coun' + 'ts'), of('oth' + 'er'), of('unr' + 'ead')").value == "([0, 0], [0, 'home'], None)"
+    assert nb.ok("%%distribute\nglobals()['oth' + 'er']").value == "[0, 'home']"
+
+
+def test_a_text_of_pandas_reads_the_names_that_it_has(nb):
+    nb.ok("import pandas as pd\nlimit = 1\ndf = pd.DataFrame({'a': [1, 2, 3]})")
+    assert nb.ok("%%distribute -n 2\nlen(df.query('a > @limit'))").value == "2"
+    nb.ok("limit = 2")
+    assert nb.ok("%%distribute\nlen(df.query('a > @limit'))").value == "1"

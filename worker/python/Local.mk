@@ -34,6 +34,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/__init__.py \
 	worker/python/cellspan/_capture/assigned.py \
 	worker/python/cellspan/_capture/blame.py \
+	worker/python/cellspan/_capture/by_name.py \
 	worker/python/cellspan/_capture/by_type.py \
 	worker/python/cellspan/_capture/caches.py \
 	worker/python/cellspan/_capture/capture.py \
@@ -51,6 +52,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/rebuild.py \
 	worker/python/cellspan/_capture/reducers.py \
 	worker/python/cellspan/_capture/scopes.py \
+	worker/python/cellspan/_capture/sharing.py \
 	worker/python/cellspan/_capture/sources.py \
 	worker/python/cellspan/_capture/tensors.py \
 	worker/python/cellspan/_capture/theirs.py \

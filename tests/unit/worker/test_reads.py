@@ -4,7 +4,9 @@ import sys
 
 import pytest
 
+from cellspan._capture import by_name
 from cellspan._capture.reads import analyse
+from cellspan._capture.reducers import code_globals
 
 CASES = [
     ("from __main__ import x as xx\nxx", "x"),
@@ -13,7 +15,25 @@ CASES = [
     ("import sys\nsys.modules['__main__'].x", "x"),
     ("globals()['x'], get_ipython().user_ns['y']", "globals x get_ipython y"),
     ("import __main__, sys\nvars(__main__)['x'], __main__.__dict__['y'], sys.modules['__main__'].__dict__['z']", "vars x y z"),
-    ("vars(a)['x'], vars()['x'], b.__dict__['x'], c.modules['__main__'].x, sys.modules['other'].x", "vars a b c sys"),
+    ("vars(a)['x'], b.__dict__['x'], sys.modules['other'].x", "vars a b sys"),
+    ("vars()['x'], locals()['y'], globals().get('z', 0)", "vars x locals y globals z"),
+    ("def f(): return vars()['x'], locals()['y']", "vars locals"),
+    ("import __main__ as m\nm.x, m.y.z", "* x y"),
+    ("m = sys.modules['__main__']\nm.x, n.y", "* sys x n"),
+    ("import importlib\nm = importlib.import_module('__main__')\ngetattr(m, 'x')", "* getattr x"),
+    ("import __main__\ngetattr(__main__, 'x'), hasattr(__main__, 'y')", "getattr hasattr x"),
+    ("ns = globals()\nns['x'], a.y", "* globals x a"),
+    ("globals()[name]", "* globals name"),
+    ("for n in ('x', 'y'): globals()[n]", "* globals x y"),
+    ("globals()[name] = 1; globals().update(a=1); 'x' in globals()", "globals name"),
+    ("globals()['x'] += 1", "globals x"),
+    ("ip = get_ipython()\nip.user_ns.get('x')", "* get_ipython x"),
+    ("x = 1\nns = globals()\nns['x']", "* globals"),
+    ("__name__ == '__main__' and f('x')", "__name__ f"),
+    ("eval('x + y'), exec('z'), model.eval()", "eval x y exec z model"),
+    ("eval(text), eval(other, {})", "* eval text other"),
+    ("df.query('a > @x and b < @y'), df.b", "df x y"),
+    ("from __main__ import *\nx", "* x"),
     ("globals()['x'] = 1", "globals"),
     ("x = 1\nglobals()['x']", "globals"),
     ("def f(): return globals()['x']\nf()", "globals x"),
@@ -123,7 +143,8 @@ def transform():
         ("%%writefile x.py\nprint(nope)", ""),
         ("?x", "x"),
         ("!echo ${HOME} {", ""),
-        ("%matplotlib inline\nx", "x"),
+        ("%matplotlib inline\nx, f('y')", "x f"),
+        ("%time globals()['x']", "globals x"),
     ],
 )
 def test_ipythons_syntax_reads(transform, code, wanted):
@@ -218,3 +239,37 @@ def test_what_a_text_gives_a_value_of_its_own(code, fresh):
 )
 def test_names_with_two_underscores_in_a_class_are_read_under_the_names_that_the_compiler_gives_them(code, reads):
     assert set(analyse(code).reads) == set(reads.split())
+
+
+def test_a_variable_that_is_the_notebooks_module_reads_its_attributes():
+    assert set(analyse("m.x, m.y.z, n.w", modules=["m"]).reads) == {"m", "x", "y", "n"}
+
+
+def test_a_name_that_may_lead_to_the_namespace_means_any_name_when_a_later_cell_uses_it():
+    found = analyse("import __main__ as m\nns = globals()\nx = globals()['y']\nk = 1")
+    assert {name for name, reads in found.functions.items() if "*" in reads} == {"m", "ns"}
+
+
+def test_a_cell_without_such_words_is_not_looked_at_twice(monkeypatch, transform):
+    monkeypatch.setattr(by_name, "_Finder", None)
+    code = "%time f(x)\nmodel.eval()\ndb.execute('x', y.values)\nout = !ls\n@jit\ndef g(): return q"
+    assert set(analyse(code, transform).reads) - {"get_ipython"} == {"f", "x", "model", "db", "y", "jit", "q"}
+
+
+def functions_reads(text):
+    names = {}
+    exec(text, names)
+    return set(code_globals(names["f"].__code__)[0])
+
+
+@pytest.mark.parametrize("body, wanted", [
+    ("return globals()['x']", "globals x *"),
+    ("import __main__; return (lambda: __main__.x)()", "__main__ x *"),
+    ("m = sys.modules['__main__']; return [m.x for _ in r][0]", "sys modules x r __main__ *"),
+    ("return get_ipython().user_ns.get('x')", "get_ipython x *"),
+    ("return eval('x + y')", "eval x y *"),
+    ("return vars(a)['x'], locals()['y'], a.eval()", "vars a locals"),
+    ("return a.query('b > @x')", "a x"),
+])
+def test_functions_have_the_same_rule(body, wanted):
+    assert functions_reads(f"def f():\n    {body}") - {"<listcomp>"} == set(wanted.split())

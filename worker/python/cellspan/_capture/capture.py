@@ -24,10 +24,11 @@ import sys
 import types
 
 from .. import _link
-from . import blame, reads, reducers, vars_bundle, worlds
+from . import blame, reads, reducers, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
-from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, ties, unchanged
-from .parts import Parts, is_part
+from .by_name import ANY
+from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
+from .parts import EACH_TIME, Parts, is_part
 from .theirs import Theirs
 from .unseen import Unseen
 
@@ -40,7 +41,7 @@ OWN = frozenset(
     " __name__ __doc__ __package__ __loader__ __spec__ __builtin__ __builtins__ __annotations__ __session__".split()
 )
 NUMBERED = re.compile(r"_i\d+$")
-EACH_TIME = "_cellspan_"  # ranks delete names that begin so after their use, so these are sent each time
+MAY = "may be read"  # why a name is sent that no text tells: see by_name.py
 SIMPLE = (int, float, complex, bool, type(None))
 
 
@@ -102,6 +103,8 @@ class Capture:
         """
         self._begin(transform, push)
         found = reads.analyse(code, transform)
+        modules = [name for name in found.reads if self._is_module(name)] if found is not None else ()
+        found = reads.analyse(code, transform, modules) if modules else found
         own = set(found.reads) if found is not None else ()
         if found is not None:
             self._theirs.meet(found)
@@ -141,6 +144,7 @@ class Capture:
         self._writes.update(pickled.writes)
         reads = self._theirs.beside(pickled.reads)
         wanted = {n: f"read by {by}" for n, by in reads.items() if self._is_ours(n) and not self._is_list_of_ranks(n)}
+        wanted.update(self._meant(reads, wanted))
         seen, warnings = self._look(wanted, None, {})
         listed = [self._row(n, k, wanted[n], None) for n, k in seen.items() if k.failed is None]
         for name, known in seen.items():
@@ -165,9 +169,9 @@ class Capture:
 
     def _tie(self, seen):
         """Notes which of these names share memory. Returns rows for others that share it with them."""
-        sharing = self._sharing(seen)
-        self._tied = ties({**seen, **sharing})
-        return [[n, k.version, k.size, "shares memory", k.since, _link.CAPTURED_TIED] for n, k in sharing.items()]
+        others = sharing.others(seen, self._known, self.user_ns)
+        self._tied = sharing.ties({**seen, **others})
+        return [[n, k.version, k.size, "shares memory", k.since, _link.CAPTURED_TIED] for n, k in others.items()]
 
     def _note_unsent(self, name, known, why, in_text, warnings):
         """The name can't be sent. in_text: the cell's own text reads it. What was pulled from a rank is not sent by itself anyway."""
@@ -175,27 +179,19 @@ class Capture:
         if known.since and not why.startswith("shares"):
             self.unsent.append([name, known.failed, in_text])
 
-    def _sharing(self, seen):
-        """{name: Known} of other names that were sent before and that share memory with these: a rank that lacks one of these
-        needs the others, too."""
-        arrays = set().union(*(k.arrays for k in seen.values()))
-        return {
-            n: k
-            for n, k in self._known.items()
-            if arrays and n not in seen and n in self.user_ns and k.via is not None and arrays.intersection(k.arrays)
-        }
-
     def _row(self, name, known, why, explicit):
         how = _link.CAPTURED_READ
         if explicit is not None and not why.startswith("read by"):
             how = _link.CAPTURED_PUSHED if self._pushing else _link.CAPTURED_NAMED
         elif known.pulled == known.version:
             how = _link.CAPTURED_PULLED
+        elif why == MAY:
+            how = _link.CAPTURED_MEANT
         return [name, known.version, known.size, why, known.since, how] + ([known.assigned] if known.assigned else [])
 
     def refuse(self, listed):
         """Raises CaptureError if a name that names() listed can't be sent to new ranks, or all of them together are too large."""
-        listed = [row for row in listed if row[5] != _link.CAPTURED_TIED]  # these go only to ranks that have them
+        listed = [row for row in listed if row[5] not in (_link.CAPTURED_TIED, _link.CAPTURED_MEANT)]  # these go only to ranks that have them
         names = [row[0] for row in listed]
         for name in names:
             failed = self._known[name].failed if name in self._known else None
@@ -271,12 +267,25 @@ class Capture:
             for n, line in found.reads.items()
             if self._is_ours(n) and not self._is_list_of_ranks(n)
         }
+        wanted.update(self._meant(found.reads, wanted))
         for name in wanted:
             if reducers.is_package(self.user_ns[name]):
                 module = self.user_ns[name].__name__
                 subs = reducers.imported_submodules(module, found.mentioned)
                 self._submodules.setdefault(module, set()).update(subs)
         return wanted
+
+    def _is_module(self, name):
+        """Is it a variable that is the notebook's module?"""
+        value = self.user_ns.get(name)
+        return isinstance(value, types.ModuleType) and vars(value) is self.user_ns
+
+    def _meant(self, reads, wanted):
+        """{name: why} of what ranks have from home, if code that has these reads may mean any name."""
+        if ANY not in reads:
+            return {}
+        sent = [n for n, k in self._known.items() if k.via in ("captured", "pushed") and n not in wanted and not n.startswith(EACH_TIME)]
+        return {n: MAY for n in sent if self._is_ours(n) and not self._is_list_of_ranks(n)}
 
     def _is_ours(self, name):
         if name not in self.user_ns or name in self.hidden or NUMBERED.match(name) or self._unseen.hides(name):
@@ -316,11 +325,14 @@ class Capture:
                     wanted.setdefault(reader, f"read by {function}")
                     bound[reader] = bound.get(reader, own) & own
                     queue.append(reader)
+            if not only_code and (more := self._meant(inner[name], wanted)):
+                wanted.update(more)
+                queue.extend(more)
             if not queue:
-                more = self._partners(seen, before, wanted, only_code)
+                more = sharing.partners(seen, self._known, self.user_ns, before, wanted, only_code)
                 partners.update(more)
                 queue.extend(more)
-        warnings = self._keep_together(seen, before)
+        warnings = sharing.keep_together(seen, before)
         named = set().union(*(seen[n].arrays for n in explicit or () if n in seen))
         for name in partners:
             arrays = set(seen[name].arrays)
@@ -461,41 +473,6 @@ class Capture:
             known, _ = self._look_at(name)
             known.version = now.version
             known.via = "pushed"
-
-    # ---- what shares memory
-
-    def _partners(self, seen, before, wanted, all_of_them):
-        """Names that were sent before and that share memory with one that changed (all_of_them: with any that is checked), so that
-        they must be sent again with it."""
-        changed = [n for n, k in seen.items() if all_of_them or k.version != before.get(n)]
-        arrays = set().union(*(seen[n].arrays for n in changed))
-        more = []
-        for name, known in self._known.items():
-            if name not in seen and name in self.user_ns and arrays.intersection(known.arrays):
-                other = next(n for n in changed if seen[n].arrays & known.arrays)
-                wanted[name] = f"shares memory with {other}"
-                more.append(name)
-        return more
-
-    def _keep_together(self, seen, before):
-        """Warnings for names that share memory with a name that changed: they are sent to each rank that gets that one. Their version
-        stays, since for other ranks they have not changed."""
-        warnings, again = [], True
-        changed = dict.fromkeys(n for n, k in seen.items() if k.version != before.get(n))  # those that changed come first
-        while again:
-            again = False
-            for name, known in seen.items():
-                if name in changed or not known.arrays:
-                    continue
-                other = next((n for n in changed if seen[n].arrays and known.arrays & seen[n].arrays), None)
-                if other is not None:
-                    changed[name] = None
-                    assigned = seen[other].since == seen[other].version
-                    why = "is new to the ranks" if other not in before else "home has assigned" if assigned else "changed"
-                    if not other.startswith(EACH_TIME):
-                        warnings.append(f"{name} is sent again with {other}, which {why}: they share memory")
-                    again = True
-        return warnings
 
     # ---- the bundle
 

@@ -73,20 +73,6 @@ class Known:
                 row[2], row[3] = (sent, offset) if size == row[1] else (None, 0)
 
 
-def ties(seen):
-    """[[name, ...], ...]: groups of the names in {name: Known} that share memory."""
-    groups = []
-    for name, known in seen.items():
-        arrays, names = set(known.arrays), [name]
-        if not arrays:
-            continue
-        for group in [g for g in groups if g[0] & arrays]:
-            groups.remove(group)
-            arrays, names = arrays | group[0], group[1] + names
-        groups.append((arrays, names))
-    return [names for _, names in groups if len(names) > 1]
-
-
 def size_of(buffer):
     """The number of bytes of a piece or a storage that are sent."""
     return buffer.span()[1] if hasattr(buffer, "span") else buffer.nbytes

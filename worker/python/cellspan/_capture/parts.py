@@ -16,7 +16,8 @@ from .. import _link
 from . import reducers, vars_bundle
 from .fingerprints import LARGE, Known, size_of, unchanged
 
-NAME = "_cellspan_part"  # a number is added
+EACH_TIME = "_cellspan_"  # ranks delete names that begin so after their use, so these are sent each time
+NAME = EACH_TIME + "part"  # a number is added
 ALONE = 8  # so many buffers of a call are parts of their own: usually the arrays among its arguments, and not all layers of a model
 TOLD = 8  # messages that tell ranks that a part is gone; a rank that has missed them frees it when its name is used again
 

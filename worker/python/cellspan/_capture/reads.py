@@ -5,6 +5,8 @@ is assigned if all branches assign it; a loop may not run; the body of `try` may
 the cell reads counts when the function's name is first used (or at the cell's end). In doubt a name counts as read: to send
 one too many costs time, one too few is a NameError.
 
+What reads variables by their names, as globals()["x"] does, is found in by_name.py.
+
 IPython's syntax is analysed after IPython's transform: `{x}` and `$x` in the arguments of magics and shell commands, and
 the Python inside %time, %timeit, %prun, %%time, %%capture and similar magics.
 """
@@ -15,6 +17,7 @@ import ast
 import re
 import string
 
+from .by_name import ANY, magic_of, names_in
 from .mangling import mangle
 from .scopes import Binds, Scope, captured, import_names
 
@@ -45,10 +48,11 @@ class Read:
         self.mentioned = set()
 
 
-def analyse(code, transform=None):
+def analyse(code, transform=None, modules=()):
     """The Read of a cell's text; None if it is not valid Python (the ranks will raise the error).
 
-    transform: IPython's transform_cell, or None for plain Python. Lines count from 1 in the text as given.
+    transform: IPython's transform_cell, or None for plain Python. Lines count from 1 in the text as given. modules: variables
+    that are the notebook's module.
     """
     body = code.lstrip("\n") if transform else code
     above = len(code) - len(body)
@@ -58,9 +62,9 @@ def analyse(code, transform=None):
         tree = parse(body)
     except Exception:  # SyntaxError, ValueError (NUL bytes), RecursionError, any exception of a user's transformer
         return None
-    walker = Walker(transform, above)
+    walker = Walker(transform, above, modules)
     try:
-        walker.module(tree)
+        walker.module(tree, body)
     except RecursionError:
         return None
     return walker.found
@@ -92,10 +96,12 @@ def parse(text):
 class Walker:
     """Follows a module's statements. `state` is the set of names that are certainly assigned: (scope or None, name)."""
 
-    def __init__(self, transform, above=0):
+    def __init__(self, transform, above=0, modules=()):
         self.found = Read()
         self.transform = transform
         self.above = above
+        self.modules = modules
+        self.by_name, self.trees = {}, []  # what names_in() has found, and the trees whose nodes it names
         self.scope = None
         self.state = set()
         self.deferred = {}  # function or class of the cell -> {name: line} that its code reads
@@ -104,8 +110,8 @@ class Walker:
         self.sink = None  # collects reads while the body of a function is walked
         self.sources = set()  # the names that are read by the value that is being assigned
 
-    def module(self, tree):
-        self.mention(tree)
+    def module(self, tree, text):
+        self.mention(tree, text)
         self.block(tree.body)
         for name in list(self.deferred):
             self.fire(name)
@@ -114,7 +120,9 @@ class Walker:
         for name in self.found.bound:
             self.found.bound[name] = (FRESH, name) in self.state
 
-    def mention(self, tree):
+    def mention(self, tree, text):
+        self.by_name.update(names_in(tree, text, self.modules))
+        self.trees.append(tree)
         for node in ast.walk(tree):
             if isinstance(node, (ast.Name, ast.Attribute)):
                 self.found.mentioned.add(node.id if isinstance(node, ast.Name) else node.attr)
@@ -146,6 +154,10 @@ class Walker:
             self.found.before[name] = self.found.before.get(name, bound) & bound
         self.fire(name)
 
+    def load_by_name(self, node):
+        for name in self.by_name.get(id(node), ()):
+            self.load_global(name, node.lineno)
+
     def fire(self, name):
         """A function of the cell is used: the names that its code reads count as read now. (If it was used before, with the same
         names bound or fewer, they have been counted.)"""
@@ -169,6 +181,8 @@ class Walker:
                 self.found.bound[name] = False
                 if name not in self.sources:
                     self.state.add((FRESH, name))
+                if ANY in self.sources:  # it may lead to the notebook's namespace, in later cells too
+                    self.found.functions.setdefault(name, {ANY: 0})
             self.found.assigned.setdefault(name, False)
         elif scope.is_class:
             self.state.add((scope, name))
@@ -191,6 +205,8 @@ class Walker:
         return False
 
     def statement(self, node):
+        if self.by_name:
+            self.load_by_name(node)
         method = getattr(self, "on_" + type(node).__name__, None)
         if method:
             return method(node)
@@ -309,11 +325,7 @@ class Walker:
         for name in sorted(import_names(node)):
             self.bind(name)
 
-    def on_ImportFrom(self, node):
-        if node.module == "__main__" and not node.level:
-            for name in sorted(each.name for each in node.names if each.name != "*"):
-                self.load_global(name, node.lineno)
-        self.on_Import(node)
+    on_ImportFrom = on_Import
 
     def on_Global(self, node):
         pass
@@ -412,6 +424,8 @@ class Walker:
     # ---- expressions
 
     def visit(self, node):
+        if self.by_name:
+            self.load_by_name(node)
         method = getattr(self, "on_" + type(node).__name__, None)
         if method:
             method(node)
@@ -426,18 +440,6 @@ class Walker:
             self.load(node.id, node.lineno)
         else:
             self.bind(node.id)
-
-    def on_Attribute(self, node):
-        if isinstance(node.ctx, ast.Load) and node.attr != "__dict__" and _is_main(node.value):
-            self.load_global(node.attr, node.lineno)
-        self.visit(node.value)
-
-    def on_Subscript(self, node):
-        key = getattr(node.slice, "value", None)
-        if isinstance(key, str) and isinstance(node.ctx, ast.Load) and _is_namespace(node.value):
-            self.load_global(key, node.lineno)
-        self.visit(node.value)
-        self.visit(node.slice)
 
     def on_NamedExpr(self, node):
         self.assignment(node.value)
@@ -513,7 +515,7 @@ class Walker:
         except Exception:
             return
         ast.increment_lineno(tree, line - 1)
-        self.mention(tree)
+        self.mention(tree, text)
         self.block(tree.body)
 
     def expansions(self, text, line):
@@ -535,43 +537,9 @@ class Walker:
                     self.load(node.id, line)
 
 
-def _is_main(node):
-    """Is it the notebook's module: __main__, or sys.modules["__main__"]? (ast.unparse() would tell, too, but each attribute is asked.)"""
-    if isinstance(node, ast.Subscript):
-        modules = node.value
-        named = isinstance(node.slice, ast.Constant) and node.slice.value == "__main__"
-        return named and isinstance(modules, ast.Attribute) and modules.attr == "modules" and _is_name(modules.value, "sys")
-    return _is_name(node, "__main__")
-
-
-def _is_namespace(node):
-    """Is it the notebook's namespace: globals(), get_ipython().user_ns, or the dict of its module?"""
-    if isinstance(node, ast.Attribute):
-        shell = node.attr == "user_ns" and isinstance(node.value, ast.Call) and _is_name(node.value.func, "get_ipython")
-        return shell or (node.attr == "__dict__" and _is_main(node.value))
-    if not isinstance(node, ast.Call) or node.keywords:
-        return False
-    if _is_name(node.func, "vars"):
-        return len(node.args) == 1 and _is_main(node.args[0])
-    return not node.args and _is_name(node.func, "globals")
-
-
-def _is_name(node, name):
-    return isinstance(node, ast.Name) and node.id == name
-
-
 def swallows(context):
     """May a `with` of this context suppress an exception? Knows only the usual names."""
     return any(getattr(n, "attr", getattr(n, "id", None)) in SWALLOWING for n in ast.walk(context))
-
-
-def magic_of(node):
-    """The method's name if the call is get_ipython().method(...), else None."""
-    function = node.func
-    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Call):
-        return None
-    inner = function.value.func
-    return function.attr if isinstance(inner, ast.Name) and inner.id == "get_ipython" else None
 
 
 def without_options(text):

@@ -21,7 +21,7 @@ import weakref
 
 import cloudpickle
 
-from . import by_type, rebuild, sources, tensors
+from . import by_name, by_type, rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
@@ -101,22 +101,10 @@ class Pieces:
         return False
 
 
-# With these a function reads variables of the notebook by their names: __main__.x, globals()["x"], get_ipython().user_ns["x"].
-BY_NAMESPACE = frozenset(("__main__", "globals", "vars", "get_ipython"))
-
-
-def _named_there(code):
-    """{name: None} of all that such a function may mean: its attributes, and its texts that are names."""
-    texts = [text for text in code.co_consts if isinstance(text, str) and text.isidentifier()]
-    return dict.fromkeys((*code.co_names, *texts))
-
-
 @functools.lru_cache(maxsize=4096)
 def code_globals(code):
     """({name: None}, {name: None}): the globals that a code object and those nested in it read, and assign, in order."""
     reads, writes = {}, {}
-    if not BY_NAMESPACE.isdisjoint(code.co_names) or "__main__" in code.co_consts:
-        reads.update(_named_there(code))
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
             reads[step.argval] = None
@@ -127,6 +115,7 @@ def code_globals(code):
             inner_reads, inner_writes = code_globals(const)
             reads.update(inner_reads)
             writes.update(inner_writes)
+    reads.update(by_name.names_of(code, reads))
     return reads, writes
 
 
@@ -314,7 +303,9 @@ class Pickler(cloudpickle.Pickler, Found):
             if name not in self._user_ns:
                 continue
             value = self._user_ns[name]
-            if self.SUBMODULES and is_package(value):
+            if isinstance(value, types.ModuleType) and vars(value) is self._user_ns:
+                self.reads.update((read, function.__qualname__) for read in by_name.names_by_module(function.__code__) if read not in self.reads)
+            elif self.SUBMODULES and is_package(value):
                 mentioned = mentioned or code_attributes(function.__code__)
                 imports += imported_submodules(value.__name__, mentioned)
         return imports
