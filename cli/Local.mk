@@ -37,11 +37,23 @@ install-data-hook:
 uninstall-hook:
 	rm -f "$(DESTDIR)$(bash_completiondir)/cellspan"
 
-# The logos' bytes as C wants them.
-EXTRA_DIST += \
+# The Jupyter of the same prefix knows the kernel at once. The kernelspec names the kernel from where it lies, so that the tree may
+# move, unless the folders are in no usual places.
+kernelspecdir = $(datadir)/jupyter/kernels/cellspan
+dist_kernelspec_DATA = \
 	cli/logos/logo-32x32.png \
 	cli/logos/logo-64x64.png \
 	cli/logos/logo-svg.svg
+nodist_kernelspec_DATA = cli/kernel.json
+EXTRA_DIST += cli/kernel.json.in
+CLEANFILES += cli/kernel.json
+cli/kernel.json: cli/kernel.json.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) cli && bin='$(bindir)' && \
+	case '$(bindir) $(datadir)' in '$(prefix)/bin $(prefix)/share') bin='{resource_dir}/../../../../bin' ;; esac && \
+	$(SED) $(if $(default_python),,-e '/"--python/d' -e '/"@python/d') -e "s,@bin@,$$bin," -e 's,@python@,$(default_python),' \
+	  -e 's,@python_version@,$(PYTHON_VERSION),' $(srcdir)/cli/kernel.json.in >$@-t && mv $@-t $@
+
+# The logos' bytes as C wants them.
 LOGO_BYTES = cli/logo-32x32.inc cli/logo-64x64.inc cli/logo-svg.inc
 CLEANFILES += $(LOGO_BYTES)
 logo_bytes = $(AM_V_GEN)$(MKDIR_P) cli && od -An -v -tx1

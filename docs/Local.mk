@@ -11,6 +11,16 @@ dist_man_MANS += \
 	docs/man/cellspan-uninstall.1
 # kernel/ and worker/ have several folders; these files describe them.
 EXTRA_DIST += kernel/README.md worker/README.md
-dist_doc_DATA += docs/guide.md docs/machines.md docs/failures.md docs/limits.md docs/compare.md docs/names.md docs/frameworks.md docs/migrating.md docs/architecture.md docs/security.md docs/launchers.md docs/tutorial.md docs/troubleshooting.md
-EXTRA_DIST += docs/building.md docs/images/jupyterlab.png docs/images/lab-two-hosts.png docs/images/two_hosts.py docs/images/lab-widgets.png docs/images/widgets.py docs/images/lab-panel.png docs/images/panel.py docs/images/lab-debugger.png docs/images/debugger.py
-EXTRA_DIST += docs/site docs/mkdocs.yml docs/requirements.txt docs/reference.md docs/howto/ddp.md docs/howto/sweep.md docs/howto/resume.md docs/howto/second_machine.md docs/howto/unattended.md docs/howto/script.md
+# The pages keep their folders when they are installed, so that their links lead somewhere there, too.
+nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff protocol/README.md \
+	docs/architecture.md docs/building.md docs/compare.md docs/failures.md docs/frameworks.md docs/guide.md docs/launchers.md \
+	docs/limits.md docs/machines.md docs/migrating.md docs/names.md docs/reference.md docs/security.md docs/troubleshooting.md \
+	docs/tutorial.md \
+	docs/howto/ddp.md docs/howto/resume.md docs/howto/script.md docs/howto/second_machine.md docs/howto/sweep.md \
+	docs/howto/unattended.md \
+	docs/images/jupyterlab.png docs/images/lab-debugger.png docs/images/lab-panel.png docs/images/lab-two-hosts.png \
+	docs/images/lab-widgets.png \
+	examples/horovod_digits.ipynb examples/lightning_delta_mlflow.ipynb examples/maggy_scalar_field.ipynb \
+	examples/torch_distributor.ipynb
+EXTRA_DIST += docs/images/two_hosts.py docs/images/widgets.py docs/images/panel.py docs/images/debugger.py
+EXTRA_DIST += docs/site docs/mkdocs.yml docs/requirements.txt

@@ -3,6 +3,12 @@ AC_DEFUN([CELLSPAN_HARDENING], [
   AC_ARG_ENABLE([hardening], [AS_HELP_STRING([--disable-hardening], [no hardening flags])], [], [enable_hardening=yes])
   PIC_CFLAGS= PIE_LDFLAGS= HARDEN_CPPFLAGS= HARDEN_CFLAGS= HARDEN_LDFLAGS=
   CELLSPAN_CC_FLAG([PIC_CFLAGS], [-fPIC -fvisibility=hidden])
+  dnl Programs don't name the folder in which they were built, whoever builds them gets the same ones.
+  cellspan_mapped=
+  CELLSPAN_CC_FLAG([cellspan_mapped], [-ffile-prefix-map=/from=/to])
+  MAP_CFLAGS=
+  AS_IF([test -n "$cellspan_mapped"], [MAP_CFLAGS='-ffile-prefix-map=$(abs_top_srcdir)=. -ffile-prefix-map=$(abs_top_builddir)=.'])
+  AC_SUBST([MAP_CFLAGS])
   AS_IF([test "$enable_hardening" != no], [
     dnl Fortified calls need an optimizer, and get in the way of the sanitizers.
     AS_IF([test "$enable_sanitizers" = no], [CELLSPAN_FORTIFY])

@@ -7,7 +7,7 @@
 # ZEROMQ, SODIUM, JANSSON, UTIL: folders with the sources
 
 PREFIX = $(CURDIR)/libraries
-FLAGS = -O2 -g0 -fPIC -fvisibility=hidden -fstack-protector-strong -Wno-everything
+FLAGS = -O2 -g0 -ffile-prefix-map=$(abspath $(ZEROMQ)/..)=. -fPIC -fvisibility=hidden -fstack-protector-strong -Wno-everything
 
 libs = $(PREFIX)/lib/libzmq.a $(PREFIX)/lib/libsodium.a $(PREFIX)/lib/libjansson.a $(PREFIX)/lib/libuuid.a
 all: $(libs) $(PREFIX)/headers

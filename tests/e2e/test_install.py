@@ -74,6 +74,20 @@ def test_install_takes_name_display_name_prefix_and_python(cellspan, tmp_path):
     assert not (cellspan.home / ".local").exists()
 
 
+def test_make_install_makes_the_kernel_that_install_makes(cellspan):
+    """Jupyter finds it in the same prefix. It names the kernel from there, so that the tree may be moved."""
+    spec = json.loads((share(cellspan) / "jupyter" / "kernels" / "cellspan" / "kernel.json").read_text())
+    assert spec["argv"][0] == "{resource_dir}/../../../../bin/cellspan-kernel"
+    found = KernelSpecManager(kernel_dirs=[str(share(cellspan) / "jupyter" / "kernels")]).get_kernel_spec("cellspan")
+    kernel = found.argv[0].format(resource_dir=found.resource_dir)
+    assert subprocess.run([kernel, "--version"], capture_output=True, text=True, check=True).stdout.startswith("cellspan-kernel ")
+    assert cellspan("install", "--prefix", cellspan.home, "--python", spec["argv"][2])[0] == 0
+    folder = cellspan.home / "share" / "jupyter" / "kernels" / "cellspan"
+    made = json.loads((folder / "kernel.json").read_text())
+    assert made.pop("argv")[1:] == spec.pop("argv")[1:] and made == spec
+    assert {path.name for path in folder.iterdir()} == {path.name for path in pathlib.Path(found.resource_dir).iterdir()}
+
+
 def test_install_twice_replaces(cellspan):
     for name in ("One", "Two"):
         assert cellspan("install", "--python", sys.executable, "--display-name", name)[0] == 0

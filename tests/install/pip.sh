@@ -15,7 +15,12 @@ mkdir -p "$dir"
 "$env/bin/python" -m pip install --disable-pip-version-check "$3"
 [ "$("$env/bin/cellspan" --version)" = "cellspan $("$env/bin/python" -c \
     'import importlib.metadata as m; print(m.version("cellspan"))')" ]
-"$env/bin/python" -c 'import cellspan'
+[ "$("$env/bin/python" -c 'import cellspan; print("cellspan", cellspan.__version__)')" = "$("$env/bin/cellspan" --version)" ]
+"$env/bin/python" -c 'import cellspan, cellspan.torch, importlib; importlib.reload(cellspan).run'
+# The package is there once, and nothing that was built names the folder of the build.
+[ "$(find "$env" -path '*cellspan*' -name _api.py | wc -l)" = 1 ]
+if grep -laF -e "$top" -e /tmp/cellspan-build- "$env"/bin/cellspan{,-kernel} "$env"/libexec/cellspan/* "$env"/lib/cellspan/python/cellspan/_link.abi3.so; then exit 1; fi
+[ -s "$env/share/doc/cellspan/README.md" ] && [ -s "$env/share/doc/cellspan/LICENSE" ]
 case $3 in
 *.whl)
     [ "$(ldd "$env"/bin/cellspan{,-kernel} "$env"/libexec/cellspan/* | grep -cE 'not found|zmq|sodium|jansson|uuid|stdc')" = 0 ]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a release says of itself is the same everywhere: its version, the libraries inside the wheel, and pip's metadata. Prints TAP."""
+"""What a release says of itself is the same everywhere: its version, the libraries inside the wheel, and pip's metadata. Links of the
+documents that are installed lead to others that are. Prints TAP."""
 import hashlib
 import json
 import os
@@ -7,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 TOP = pathlib.Path(os.environ.get("top_srcdir", ".")).resolve()
 sys.path.insert(0, str(TOP / "worker" / "python" / "backend"))
@@ -47,6 +49,21 @@ ok("\nVersion: %s\n" % version in text, "pip's metadata have the version")
 ok(project["urls"] or not re.search(r"\]\((?![a-z]+:)", text), "pip's description has no link that leads nowhere")
 ok("](https://a.b/c/raw/main/docs/images/" in cellspan_build.description("README.md", "https://a.b/c/"),
    "with the project's address, its pictures are absolute")
+
+with tempfile.TemporaryDirectory() as folder:
+    info = pathlib.Path(folder, cellspan_build.prepare_metadata_for_build_wheel(folder))
+    ok((info / "METADATA").read_text(encoding="utf-8") == text and (info / "licenses" / "LICENSE").exists(), "pip gets them without a build")
+for name, key in ("PACKAGE_BUGREPORT", "Issues"), ("PACKAGE_URL", "Source"):
+    ok(first("^%s='(.*)'$" % name, "configure") == project["urls"].get(key, ""), "configure's %s is that of pyproject.toml" % name)
+
+variable = re.search(r"^nobase_dist_doc_DATA \+= ((?:.*\\\n)*.*)$", (TOP / "docs" / "Local.mk").read_text(encoding="utf-8"), re.M)[1]
+installed = variable.replace("\\\n", " ").split()
+dead = []
+for page in installed:
+    if page.endswith(".md"):
+        links = re.findall(r"\]\((?![a-z]+:)([^)#\s]+)", (TOP / page).read_text(encoding="utf-8"))
+        dead += ["%s: %s" % (page, to) for to in links if os.path.normpath(os.path.join(os.path.dirname(page), to)) not in installed]
+ok({"README.md", "LICENSE", "CHANGELOG.md"} < set(installed) and not dead, "no link of a page that is installed is dead %s" % " ".join(dead))
 
 lines = [line.split() for line in (TOP / "packaging" / "sources").read_text().splitlines() if not line.startswith("#")]
 table = (TOP / "docs" / "building.md").read_text(encoding="utf-8")

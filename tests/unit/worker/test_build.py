@@ -88,7 +88,7 @@ def shelf(tmp_path):
             wheel.writestr("cellspan-1.2.3.dist-info/METADATA", info)
             wheel.writestr("cellspan-1.2.3.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp39-abi3-manylinux_2_28_%s\n" % arch)
             wheel.writestr("cellspan-1.2.3.dist-info/RECORD", "")
-    for name in "pyproject.toml", "README.md", "worker/python/requirements.txt", "worker/python/backend/cellspan_build.py":
+    for name in "pyproject.toml", "README.md", "LICENSE", "worker/python/requirements.txt", "worker/python/backend/cellspan_build.py":
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(os.path.join(TOP, name), source / name)
     (source / "PKG-INFO").write_text(info)
@@ -98,12 +98,12 @@ def shelf(tmp_path):
     return shelf
 
 
-def pip(shelf, folder, modules):
+def pip(shelf, folder, modules, *how):
     """What pip says that is to install cellspan from there, on a machine without a compiler on which Python has these modules."""
     for name, text in modules.items():
         (folder / (name + ".py")).write_text(text)
     env = dict(os.environ, PYTHONPATH=str(folder), CC="no-such-compiler")
-    command = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--dry-run", "--no-build-isolation", "--disable-pip-version-check",
+    command = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", *how, "--no-build-isolation", "--disable-pip-version-check",
                "--find-links", str(shelf), "--ignore-installed", "cellspan"]
     return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=200)
 
@@ -111,7 +111,7 @@ def pip(shelf, folder, modules):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_pip_refuses_the_wheels_and_the_sdist_says_why_and_what_to_do(shelf, tmp_path, machine):
     modules, why = MACHINES[machine]
-    done = pip(shelf, tmp_path, modules)
+    done = pip(shelf, tmp_path, modules, "--target", str(tmp_path / "there"))
     said = done.stdout + done.stderr
     assert done.returncode != 0 and ".whl" not in said, said
     lines = [line.strip() for line in said.splitlines() if "no wheel of cellspan was taken" in line]
@@ -119,8 +119,13 @@ def test_pip_refuses_the_wheels_and_the_sdist_says_why_and_what_to_do(shelf, tmp
     assert "cellspan: there is no C compiler here. Install a C compiler" in said
 
 
+def test_pip_knows_what_an_sdist_needs_without_a_compiler(shelf, tmp_path):
+    done = pip(shelf, tmp_path, {}, "--dry-run", "--no-binary", "cellspan")
+    assert done.returncode == 0 and "Would install cellspan-1.2.3" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="no wheel is for this machine")
 def test_pip_takes_the_wheel_where_it_fits(shelf, tmp_path):
-    done = pip(shelf, tmp_path, {})
+    done = pip(shelf, tmp_path, {}, "--dry-run")
     assert done.returncode == 0 and "Would install cellspan-1.2.3" in done.stdout, done.stdout + done.stderr
     assert "manylinux_2_28_%s.whl" % os.uname().machine in done.stdout

@@ -6,11 +6,9 @@ platform that the wheel is for then. Both lay out an environment as `make instal
 
     bin/            cellspan, cellspan-kernel; cellspan-python, in which pip writes the Python that it installs for
     libexec/        cellspan/cellspan-agent, cellspan/cellspan-launch-*
-    site-packages/  cellspan/, for scripts that import it
-    lib/            cellspan/python/cellspan/, the same once more: workers of another Python get this folder, which has
-                    nothing else in it, at the end of their path
-    share/man/
-    share/jupyter/  the kernelspec, which names the kernel relative to itself
+    lib/            cellspan/python/cellspan/, the package: workers get this folder, which has nothing else in it, on their path
+    site-packages/  cellspan/, which loads that package for scripts; cellspan-stubs/, its types
+    share/          man pages, the documents, and the kernelspec, which names the kernel relative to itself
 
 config_settings (pip: -C NAME=VALUE):
     configure       more options for configure
@@ -42,7 +40,6 @@ TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 NOWHERE = "/nonexistent/cellspan"  # the prefix of the build: nothing compiled in may be found by accident
 NAME = "cellspan"
 NEEDED = "a C compiler, make, pkg-config, and libzmq, jansson, libsodium, libuuid and Python with their headers"
-KERNELSPEC = os.path.join("share", "jupyter", "kernels", NAME)
 
 # pip puts the path of its Python into the first line, as it does in every script of a wheel. The kernel asks it for that path.
 ASKED = b"""#!python
@@ -53,6 +50,28 @@ import sys
 os.execv(sys.executable, [sys.executable] + sys.argv[1:])
 """
 
+
+# The package lies in one place only. This loads it from there for programs that find this one in site-packages.
+LOADER = b'''"""Loads cellspan, which is in lib/cellspan/python of this environment: workers of another Python find it there, too."""
+
+
+def _load():
+    import importlib.util
+    import os
+    import sys
+
+    folder = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "lib", "cellspan", "python", "cellspan"))
+    path = os.path.join(folder, "__init__.py")
+    if not os.path.exists(path):
+        raise ImportError("cellspan is incomplete: there is no %s. Install it in an environment of its own: `pip install --target` leaves "
+                          "that folder out, and so does a copy of site-packages" % folder, name=__name__)
+    spec = importlib.util.spec_from_file_location(__name__, path, submodule_search_locations=[folder])
+    sys.modules[__name__] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+_load()
+'''
 
 # Workers look whether this file is there.
 UNWRITTEN = b"python/ is the package for workers. They write no bytecode into it: pip would not remove it.\n"
@@ -209,33 +228,29 @@ class Wheel:
         self.zip.close()
 
 
-def add_kernelspec(wheel, to):
-    """Adds what `cellspan install` would write, but with the kernel where it is seen from there, so that the tree may move."""
-    spec = {
-        "argv": ["{resource_dir}/../../../../bin/cellspan-kernel", "-f", "{connection_file}"],
-        "display_name": "Python (cellspan)",
-        "language": "python",
-        "interrupt_mode": "message",
-        "kernel_protocol_version": "5.5",
-        "metadata": {"supported_encryption": ["curve"], "debugger": True},
-    }
-    wheel.add(to + "/kernel.json", (json.dumps(spec, indent=1) + "\n").encode())
-    wheel.add_tree(os.path.join(TOP, "cli", "logos"), to)
+def info_files(settings):
+    """The files of dist-info, but RECORD: (name there, content)."""
+    yield "METADATA", metadata(settings).encode()
+    yield "WHEEL", ("Wheel-Version: 1.0\nGenerator: cellspan_build\nRoot-Is-Purelib: false\nTag: %s\n" % tag(settings)).encode()
+    paths = [("licenses", os.path.join(TOP, "LICENSE"))]
+    if settings.get("licenses"):
+        paths += [("licenses", os.path.join(settings["licenses"], name)) for name in sorted(os.listdir(settings["licenses"]))]
+    if settings.get("sbom"):
+        paths.append(("sboms", settings["sbom"]))
+    for folder, path in paths:
+        with open(path, "rb") as file:
+            yield folder + "/" + os.path.basename(path), file.read()
 
 
-def add_info(wheel, info, settings):
-    """Adds the metadata files but RECORD."""
-    licenses = (settings or {}).get("licenses")
-    text = "Wheel-Version: 1.0\nGenerator: cellspan_build\nRoot-Is-Purelib: false\nTag: %s\n" % tag(settings)
-    wheel.add(info + "/METADATA", metadata(settings).encode())
-    wheel.add(info + "/WHEEL", text.encode())
-    with open(os.path.join(TOP, "LICENSE"), "rb") as file:
-        wheel.add(info + "/licenses/LICENSE", file.read())
-    if licenses:
-        wheel.add_tree(licenses, info + "/licenses")
-    if (settings or {}).get("sbom"):
-        with open(settings["sbom"], "rb") as file:
-            wheel.add(info + "/sboms/" + os.path.basename(settings["sbom"]), file.read())
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """PEP 517's hook: the name of the dist-info. Who only asks what the package needs waits for no build, and needs no compiler."""
+    info = "%s-%s.dist-info" % (NAME, version())
+    for name, content in info_files(config_settings or {}):
+        path = os.path.join(metadata_directory, info, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+    return info
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -246,18 +261,21 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory(prefix="cellspan-build-") as build:
         root = os.path.join(build, "root")
         configure(build, config_settings)
-        run("make", "-j%d" % (os.cpu_count() or 1), cwd=build)
-        run("make", "install-strip", "DESTDIR=" + root, "BYTECODE=no", cwd=build)
+        run("make", "-j%d" % (os.cpu_count() or 1), "default_python=", cwd=build)  # that of cellspan-python
+        run("make", "install-strip", "default_python=", "DESTDIR=" + root, "BYTECODE=no", cwd=build)
         root += NOWHERE
         wheel = Wheel(os.path.join(wheel_directory, file))
-        wheel.add_tree(os.path.join(root, "lib", "cellspan", "python"), ".")
+        package = os.path.join(root, "lib", "cellspan", "python")
+        shutil.move(os.path.join(package, NAME + "-stubs"), os.path.join(build, "types", NAME + "-stubs"))
+        wheel.add_tree(os.path.join(build, "types"), ".")
+        wheel.add(NAME + "/__init__.py", LOADER)
         for folder in ("libexec", "lib", "share"):
             wheel.add_tree(os.path.join(root, folder), "%s.data/data/%s" % (stem, folder))
         wheel.add("%s.data/data/lib/cellspan/no-bytecode" % stem, UNWRITTEN)
         wheel.add_tree(os.path.join(root, "bin"), stem + ".data/scripts")
         wheel.add(stem + ".data/scripts/cellspan-python", ASKED, 0o755)
-        add_kernelspec(wheel, "%s.data/data/%s" % (stem, KERNELSPEC))
-        add_info(wheel, stem + ".dist-info", config_settings)
+        for name, content in info_files(config_settings or {}):
+            wheel.add(stem + ".dist-info/" + name, content)
         wheel.close(stem + ".dist-info")
     return file
 
