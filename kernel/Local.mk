@@ -31,7 +31,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/hang.t \
-	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/calls.t tests/unit/kernel/at_once.t tests/unit/kernel/prompts.t \
+	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/calls.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t tests/unit/kernel/room.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -52,8 +52,11 @@ tests_unit_kernel_hand_t_SOURCES = tests/unit/kernel/hand.c $(kernel_double)
 tests_unit_kernel_calls_t_SOURCES = tests/unit/kernel/calls.c $(kernel_double)
 tests_unit_kernel_hand_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_calls_t_LDADD = $(kernel_test_libs)
-tests_unit_kernel_at_once_t_SOURCES = tests/unit/kernel/at_once.c $(kernel_double)
+kernel_thread_calls = tests/unit/kernel/thread_calls.h tests/unit/kernel/thread_calls.c $(kernel_double)
+tests_unit_kernel_at_once_t_SOURCES = tests/unit/kernel/at_once.c $(kernel_thread_calls)
 tests_unit_kernel_at_once_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_at_once_ends_t_SOURCES = tests/unit/kernel/at_once_ends.c $(kernel_thread_calls)
+tests_unit_kernel_at_once_ends_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_question_t_SOURCES = tests/unit/kernel/question.c $(kernel_double)
 tests_unit_kernel_question_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_prompts_t_SOURCES = tests/unit/kernel/prompts.c $(kernel_double)
