@@ -69,11 +69,14 @@ cli/logo.$(OBJEXT): $(LOGO_BYTES)
 check_PROGRAMS += \
 	tests/unit/cli/kernels.t \
 	tests/unit/cli/kernelspec.t \
+	tests/unit/cli/show.t \
 	tests/unit/cli/line.t
 tests_unit_cli_kernels_t_SOURCES = tests/unit/cli/kernels.c cli/kernels.c
 tests_unit_cli_kernels_t_LDADD = base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_kernelspec_t_SOURCES = tests/unit/cli/kernelspec.c
 tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a base/libbase.a $(JANSSON_LIBS)
+tests_unit_cli_show_t_SOURCES = tests/unit/cli/show.c cli/client.c cli/kernel_question.c cli/printer.c
+tests_unit_cli_show_t_LDADD = kernel/jupyter/libjupyter.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_cli_line_t_SOURCES = tests/unit/cli/line.c cli/line.c
 tests_unit_cli_line_t_LDADD = base/libbase.a
 tap_scripts += tests/unit/cli/install.sh

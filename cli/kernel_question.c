@@ -19,6 +19,7 @@ struct asked_kernel {
     struct printer *printer; /* of kernel_show() */
     const char *reply;       /* the type that is waited for */
     const char *line;        /* of kernel_show(): what is sent once iopub is connected */
+    uint64_t silence_ns;     /* of kernel_show(): how long it may say nothing after that */
     bool asked, replied, idle, failed;
     json_t *content; /* owned: what came */
     struct err err;
@@ -33,7 +34,11 @@ static void late(void *arg)
 {
     struct asked_kernel *q = arg;
 
-    err_set(&q->err, "it does not answer");
+    if (q->asked)
+        err_set(&q->err, "it stopped answering: it has said nothing for %u s",
+                (unsigned)(q->silence_ns / NS_PER_S));
+    else
+        err_set(&q->err, "it does not answer");
     over(q);
 }
 
@@ -43,7 +48,7 @@ static void ask_for_line(struct asked_kernel *q)
     int rc = -1;
 
     q->asked = true;
-    loop_timer_off(q->limit); /* the answer may take as long as the kernel is busy */
+    loop_timer_again(q->limit, q->silence_ns);
     if (buf_add_text(&content, "{\"code\":") < 0 ||
         jupyter_quote(&content, slice_text(q->line)) < 0 ||
         buf_add_text(&content, ",\"silent\":false,\"store_history\":false,\"user_expressions\":{},"
@@ -70,6 +75,7 @@ static void show(struct asked_kernel *q, enum client_channel channel, const char
     } else if (channel == CLIENT_IOPUB) {
         printer_message(q->printer, type, content);
     }
+    loop_timer_again(q->limit, q->silence_ns); /* the reader of our output may have been slow */
     if ((q->replied && q->idle) || printer_broken(q->printer))
         over(q);
 }
@@ -122,9 +128,10 @@ json_t *kernel_question(const struct running_kernel *k, const char *type, const 
     return q.content;
 }
 
-int kernel_show(const struct running_kernel *k, const char *line, struct err *err)
+int kernel_show(const struct running_kernel *k, const char *line, uint64_t silence_ns,
+                struct err *err)
 {
-    struct asked_kernel q = { .line = line, .reply = "" };
+    struct asked_kernel q = { .line = line, .reply = "", .silence_ns = silence_ns };
     int rc;
 
     if (!(q.printer = printer_create())) {

@@ -44,8 +44,10 @@ bool kernel_runs(const struct running_kernel *k);
  * The content of the reply, for the caller to json_decref. NULL: *err says why there is none. */
 json_t *kernel_question(const struct running_kernel *k, const char *type, const char *content,
                         const char *reply, uint64_t limit_ns, struct err *err);
-/* Runs a magic in the kernel and prints what it shows. Returns an exit status: 0 it did, 1 it
- * failed; the err says why, unless the kernel has printed it. */
-int kernel_show(const struct running_kernel *k, const char *line, struct err *err);
+/* Runs a magic in the kernel and prints what it shows. silence_ns: it fails if the kernel says
+ * nothing for so long. Returns an exit status: 0 it did, 1 it failed; the err says why, unless the
+ * kernel has printed it. */
+int kernel_show(const struct running_kernel *k, const char *line, uint64_t silence_ns,
+                struct err *err);
 
 #endif

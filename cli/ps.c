@@ -15,9 +15,11 @@
 #include "cli/kernels.h"
 
 #define ANSWER_NS (3 * NS_PER_S) /* until a kernel has said what runs */
-#define END_S     15             /* seconds until a kernel has ended by itself */
-#define KILL_S    5              /* seconds until one that got SIGTERM has */
-#define SHOWN     44             /* characters of a notebook's path in the table */
+/* while a kernel shows what was printed: it waits 10 s for a node that does not answer */
+#define SILENCE_NS (30 * NS_PER_S)
+#define END_S      15 /* seconds until a kernel has ended by itself */
+#define KILL_S     5  /* seconds until one that got SIGTERM has */
+#define SHOWN      44 /* characters of a notebook's path in the table */
 
 /* ---- ps ---- */
 
@@ -248,7 +250,7 @@ static int logs(const struct logs *o, struct err *err)
     if (line_write(&line, "ranks", some, n, err) == 0 && kernels_find(&k, err) == 0)
         one = chosen(&k, o->word, err);
     if (one)
-        rc = kernel_show(one, line.p, err);
+        rc = kernel_show(one, line.p, SILENCE_NS, err);
     buf_release(&line);
     kernels_release(&k);
     return rc;

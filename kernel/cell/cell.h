@@ -271,7 +271,9 @@ bool cell_unfinished(struct cell *c);    /* a member waits or runs */
 bool cell_lingers(const struct cell *c); /* some processes of its script have not ended */
 
 /* ---- finish.c ---- */
-void finish_return(struct cell *c); /* of a call: sends home its RETURN, for which home waits */
+/* Shows the end of a cell that ran beside others, and sends the client its reply, or home its
+ * RETURN. */
+void finish_beside(struct cell *c);
 
 /* ---- cell_output.c ---- */
 /* Shows a MIME bundle as a display of the cell; see jupyter_display(). name, shown: for a display

@@ -4,6 +4,10 @@
 
 #include "kernel/cell/cell.h"
 
+/* ---- expand.c ---- */
+/* Makes the plan of a cell whose option line home need not expand. */
+void expand_as_it_is(struct cell *c);
+
 /* ---- prepare.c ---- */
 /* a CAPTURED, PACKED or PORT */
 void prepare_message(struct cell *c, unsigned node, const struct span *m);

@@ -71,6 +71,14 @@ static bool wants_expansion(struct slice line)
     return slice_has(line, '{') || slice_has(line, '$');
 }
 
+void expand_as_it_is(struct cell *c)
+{
+    struct slice line = { NULL, 0 };
+
+    if (plan_peek(slice_of(c->from.text, c->from.text_size), &line) == 1)
+        parse(c, line);
+}
+
 static void expand_begin(struct cell *c)
 {
     struct slice line = { NULL, 0 };

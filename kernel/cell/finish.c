@@ -44,7 +44,7 @@ static int values_of_return(const struct cell *c, struct slice **items, struct s
 }
 
 /* If memory is out or the content is too long, it has an error only. */
-void finish_return(struct cell *c)
+static void finish_return(struct cell *c)
 {
     const uint32_t home = SPAN_WORKER_HOME;
     struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = c->from.asker };
@@ -87,6 +87,19 @@ static void send_reply(struct cell *c)
     page_reset(c->nb->page);
     if (aborts)
         queue_abort(c->nb, &c->nb->queue);
+}
+
+void finish_beside(struct cell *c)
+{
+    output_flush(c);
+    if (c->fault.said)
+        error_show(c, error_of_cell(c));
+    if (c->from.is_call) {
+        finish_return(c);
+    } else {
+        reply_json(c->nb, c->from.request, "execute_reply", reply_content(c));
+        c->nb->ops.status(c->nb->ops.arg, c->from.request, "idle");
+    }
 }
 
 /* Interrupts home if it still works for this failed cell. */

@@ -33,7 +33,7 @@ void calls_add(struct notebook *nb, const struct span *m)
     if (!c)
         refuse_call(nb, m->cell, m->v[F_CALL_CALL].u64, "RuntimeError",
                     "the kernel is out of memory");
-    else if (!table_calls_take(nb, c))
+    else if (!meanwhile_take(nb, c))
         cell_append(&nb->calls.first, c);
 }
 
@@ -250,7 +250,7 @@ void calls_free(struct cell *list)
 
 void calls_drop(struct notebook *nb)
 {
-    table_calls_drop(nb);
+    meanwhile_drop(nb);
     calls_free(nb->calls.first);
     nb->calls.first = NULL;
     cell_drop_returns(nb);

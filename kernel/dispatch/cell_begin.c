@@ -96,8 +96,10 @@ struct cell *cell_of_request(struct notebook *nb, struct request *r, unsigned co
 {
     struct cell *c = cell_create(nb, r, text_slice(request_content(r), "code"));
 
-    if (c)
-        c->from.count = count;
+    if (!c)
+        return NULL;
+    c->from.count = count;
+    c->from.silent = request_flag(r, "silent", false);
     return c;
 }
 
@@ -110,7 +112,7 @@ void cell_enter(struct notebook *nb, struct cell *c)
 
 void cell_begin(struct notebook *nb, struct request *r, unsigned count)
 {
-    struct cell *c = cell_create(nb, r, text_slice(request_content(r), "code"));
+    struct cell *c = cell_of_request(nb, r, count);
 
     if (!c) {
         nb->ops.reply(nb->ops.arg, r, "execute_reply",
@@ -118,10 +120,8 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
         nb->ops.status(nb->ops.arg, r, "idle");
         return;
     }
-    c->from.count = count;
     c->from.stdin_allowed = request_flag(r, "allow_stdin", true);
     c->from.stop_on_error = request_flag(r, "stop_on_error", true);
-    c->from.silent = request_flag(r, "silent", false);
     c->from.store = !c->from.silent && request_flag(r, "store_history", true);
     cell_enter(nb, c);
 }

@@ -15,7 +15,7 @@ static void set_timer(struct notebook *nb)
 {
     const uint64_t due[] = {
         pace_due_ns(nb->home.pace), where_due(nb),
-        table_calls_due(nb),        calls_due(nb),
+        meanwhile_due(nb),          calls_due(nb),
         question_due(nb),           prompts_due(nb),
         comm_routes_due(nb),        comm_told_due(nb),
         debugger_due(nb),           nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER
@@ -241,7 +241,7 @@ static void take_execute(struct notebook *nb, struct request *r)
 {
     struct subshell *s = notebook_subshell(nb, r);
 
-    if (!where_request(nb, r) && !debug_rank_request(nb, r) && !table_request(nb, r))
+    if (!where_request(nb, r) && !debug_rank_request(nb, r) && !meanwhile_request(nb, r))
         queue_add(s ? &s->queue : &nb->queue, r);
     take_next(nb);
 }
@@ -362,7 +362,7 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
 static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
 {
     rank_usage_take(nb, node, m);
-    table_calls_tick(nb);
+    meanwhile_tick(nb);
 }
 
 static void message_for_cell(struct cell *c, unsigned node, const struct span *m)
@@ -395,6 +395,8 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
         placement_gpus(nb, node, m);
     else if ((c = cell_find(nb, m->cell)))
         message_for_cell(c, node, m);
+    else if (m->kind == SPAN_LOGS)
+        meanwhile_logs(nb, node, m);
     take_next(nb);
 }
 
@@ -443,6 +445,7 @@ void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
     CELLS_EACH (c, nb)
         if (!c->bad)
             rank_logs_lost(c, node);
+    meanwhile_lost(nb, node);
     take_next(nb);
 }
 
@@ -457,7 +460,7 @@ void dispatch_tick(struct notebook *nb)
     for (struct subshell *s = nb->home.subshells.first; s; s = s->next)
         subshell_text_tick(s);
     where_tick(nb);
-    table_calls_tick(nb);
+    meanwhile_tick(nb);
     question_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);
@@ -475,7 +478,7 @@ enum occupied dispatch_is_occupied(const struct notebook *nb)
 
 size_t dispatch_waiting(const struct notebook *nb)
 {
-    size_t n = pace_waiting(nb->home.pace);
+    size_t n = pace_waiting(nb->home.pace) + meanwhile_waiting(nb);
 
     CELLS_EACH (c, nb)
         n += output_waiting(c);
@@ -562,7 +565,7 @@ void dispatch_destroy(struct notebook *nb)
     if (!nb)
         return;
     calls_drop(nb);
-    calls_free(nb->meanwhile.tables);
+    calls_free(nb->meanwhile.cells);
     calls_free(nb->cells);
     request_unref(nb->rank_parent);
     queue_release(&nb->queue);

@@ -133,7 +133,7 @@ struct call_list {
 /* What is answered while another cell runs. */
 struct meanwhile_list {
     struct where *where; /* owned: `%ranks where`, until ranks have sent their stacks */
-    struct cell *tables; /* owned: calls of `%ranks`, until nodes have told their use */
+    struct cell *cells;  /* owned: `%ranks` and `%ranks logs`, until nodes have answered */
 };
 
 /* Cells that have run, for %ranks logs; ranks 0: the cell ran at home. */

@@ -7,7 +7,7 @@
 #include "protocol/bytes.h"
 
 #define ANSWER_NS (10 * NS_PER_S) /* time limit for a node, which may have much to read */
-#define PIECE     (600u << 10)    /* about the bytes of one answer as text */
+#define PIECE     (560u << 10)    /* about the bytes of one answer as text */
 #define HOME_RANK UINT32_MAX
 
 struct rank_logs {
@@ -18,6 +18,7 @@ struct rank_logs {
     size_t nodes, at_node;
     struct buf bits; /* the ranks to show, as in LOGS */
     uint64_t place;  /* LOGS' `at` */
+    uint64_t end;    /* LOGS' `end` of the node's first answer */
     bool waiting, lost, found, over;
     bool known; /* a cell with this number has run */
 };
@@ -82,6 +83,18 @@ static int find_ranks(struct cell *c, struct rank_logs *l, struct err *err)
 
 /* ---- asking ---- */
 
+/* Does a cell with this number still run? What it prints from now on is not shown. */
+static bool still_runs(const struct cell *c)
+{
+    const struct rank_logs *l = c->magic.logs;
+    const struct asked *a = c->nb->home.executing;
+
+    for (size_t k = 0; k < l->n; k++)
+        if (cell_find(c->nb, l->ran[k].id) || (a && a->cell == l->ran[k].id))
+            return true;
+    return false;
+}
+
 static void finish(struct cell *c)
 {
     struct rank_logs *l = c->magic.logs;
@@ -93,6 +106,11 @@ static void finish(struct cell *c)
             l->count);
     if (!l->known)
         output_news(c, "no cell has run yet");
+    else if (still_runs(c))
+        output_note(c,
+                    l->found ? "cell %u still runs"
+                             : "cell %u still runs: it has printed nothing yet",
+                    l->count);
     else if (!l->found)
         output_note(
             c,
@@ -125,11 +143,14 @@ static void ask(struct cell *c)
     finish(c);
 }
 
-/* Asks for the next piece, when Jupyter's server will let it through. */
+/* Asks for the next piece, when Jupyter's server will let it through. A cell that runs may use all
+ * that is for text. */
 static void go_on(struct cell *c)
 {
+    const enum page_for what = cell_find(c->nb, c->id) ? PAGE_TEXT : PAGE_REST;
+
     c->magic.logs->waiting = false;
-    if (c->nb->page && !page_fits(c->nb->page, PAGE_TEXT, PIECE))
+    if (c->nb->page && !page_fits(c->nb->page, what, PIECE))
         cell_limit_step(c, page_due_ns(c->nb->page));
     else
         ask(c);
@@ -144,7 +165,7 @@ static void skip_node(struct cell *c)
     go_on(c);
 }
 
-static void rank_logs_begin(struct cell *c)
+void rank_logs_begin(struct cell *c)
 {
     struct rank_logs *l = c->magic.logs = calloc(1, sizeof *l);
     struct err err = { "" };
@@ -166,7 +187,7 @@ static void rank_logs_begin(struct cell *c)
     }
 }
 
-static enum cell_outcome rank_logs_look(struct cell *c)
+enum cell_outcome rank_logs_look(struct cell *c)
 {
     return c->magic.logs->over ? CELL_DONE : CELL_STAYS;
 }
@@ -201,8 +222,10 @@ void rank_logs_take(struct cell *c, unsigned node, const struct span *m)
     while (reader_left(&r) && !r.bad)
         take_record(c, &r);
     l->lost = l->lost || m->v[F_LOGS_FLAGS].u64 & LOGS_LOST;
+    if (!l->place)
+        l->end = m->v[F_LOGS_END].u64;
     l->place = m->v[F_LOGS_AT].u64;
-    if (!(m->v[F_LOGS_FLAGS].u64 & LOGS_MORE)) {
+    if (!(m->v[F_LOGS_FLAGS].u64 & LOGS_MORE) || l->place >= l->end) {
         l->at_node++;
         l->place = 0;
     }
@@ -216,7 +239,7 @@ void rank_logs_lost(struct cell *c, unsigned node)
         skip_node(c);
 }
 
-static void rank_logs_late(struct cell *c)
+void rank_logs_late(struct cell *c)
 {
     if (c->magic.logs->waiting)
         skip_node(c);

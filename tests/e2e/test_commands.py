@@ -83,6 +83,24 @@ def test_logs_prints_what_ranks_printed_for_a_pid_a_path_and_a_name(cellspan, na
     assert code == 1 and "there are 2 ranks" in err, (out, err)
 
 
+def test_logs_answers_while_a_cell_runs_and_others_wait(cellspan, named, gate):
+    nb, path = named
+    nb.ok("%%distribute -n 2\nprint('earlier')")
+    cell = nb.start("%%distribute\nimport os\nprint('hello from', os.environ['RANK'])\n" + gate.code)
+    nb.wait(cell, until=lambda: "hello from 0" in cell.shown and "hello from 1" in cell.shown)
+    logs = nb.ok("%ranks logs")
+    assert sorted(logs.stdout.splitlines()) == ["[0] hello from 0", "[1] hello from 1"] and "still runs" in logs.stderr, logs.shown
+    queued = nb.start("%%distribute\nprint('later')")
+    code, out, err = cellspan("logs", nb.pid)
+    assert code == 0 and "later" not in out and "earlier" not in out, out
+    assert re.search(r"cell \d+ still runs", err), err
+    gate.open()
+    nb.wait(cell)
+    nb.wait(queued)
+    code, out, err = cellspan("logs", nb.pid)
+    assert code == 0 and "later" in out and err == "", (out, err)
+
+
 def test_stop_ends_a_kernel_with_its_ranks(cellspan, named):
     nb, path = named
     nb.ok("%%distribute -n 2\n1")

@@ -76,6 +76,7 @@ static void on_logs(struct agent *a, const struct span *m)
     answer.v[F_LOGS_AT].u64 = at;
     answer.v[F_LOGS_FLAGS].u64 = (more ? LOGS_MORE : 0) | (lost ? LOGS_LOST : 0);
     answer.v[F_LOGS_DATA].s = buf_slice(&data);
+    answer.v[F_LOGS_END].u64 = a->spool.end;
     kernel_link_send(&a->kernel, &answer);
     buf_release(&data);
     ranks_release(&ranks);

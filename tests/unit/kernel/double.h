@@ -31,6 +31,7 @@ struct world {
     bool no_engine;       /* engines can't be started */
     enum span_kind stuck; /* messages of this kind don't leave any more; 0: all do */
     unsigned leave;       /* but for so many first */
+    const char *client;   /* who asks; NULL: always the same one */
     const char *arrives;  /* code of a cell that arrives while the shell is drained; once */
     const char *deletes;  /* id of a subshell whose deletion arrives then; once */
     void (*own)(bool on); /* told when what allocates is the double itself; or NULL */

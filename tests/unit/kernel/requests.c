@@ -14,7 +14,9 @@ void ask_in(struct world *w, const char *subshell, const char *type, const char 
 {
     static unsigned number;
     char header[256];
-    const char *const text[] = { "client", "<IDS|MSG>", "", header, "{}", "{}", content };
+    const char *const text[] = {
+        w->client ? w->client : "client", "<IDS|MSG>", "", header, "{}", "{}", content
+    };
     zmq_msg_t part[7];
     struct request *r = NULL;
 

@@ -440,7 +440,7 @@ static void calls(void)
     dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 6 7") && times(&w, "send INTERRUPT 1") == 1,
        "a call that runs is interrupted on its ranks, and home is not");
-    called(&w, w.nb->home.executing->cell, "%ranks logs");
+    called(&w, w.nb->home.executing->cell, "%ranks stop");
     ok(times(&w, "send RETURN 1") == 1 && w.nb->cells && w.nb->calls.first,
        "a second call waits for the end of the first one");
     exited(&w, SPAN_WORKER_HOME, 1, 9);

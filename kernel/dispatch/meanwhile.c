@@ -1,0 +1,143 @@
+/* meanwhile.c - answers `%ranks` and `%ranks logs` while another cell runs: a client's, and the
+ * calls of subshells and threads (declared in private.h). Such a cell has no state: it stays in a
+ * list of its own until nodes have answered. */
+#include "kernel/dispatch/private.h"
+#include "kernel/ranks/ranks.h"
+
+static const enum plan_ranks commands[] = { PLAN_RANKS_TABLE, PLAN_RANKS_LOGS };
+
+static bool is_ours(struct slice text)
+{
+    struct plan plan;
+
+    for (size_t k = 0; k < sizeof commands / sizeof *commands; k++)
+        if (plan_is_ranks(text, commands[k], &plan)) {
+            plan_release(&plan);
+            return true;
+        }
+    return false;
+}
+
+static void begin(struct notebook *nb, struct cell *c)
+{
+    expand_as_it_is(c);
+    if (c->planned && !c->bad && c->plan.ranks_do == PLAN_RANKS_TABLE)
+        rank_table_begin(c);
+    else if (c->planned && !c->bad)
+        rank_logs_begin(c);
+    cell_append(&nb->meanwhile.cells, c);
+    meanwhile_tick(nb);
+}
+
+/* A cell that waits may change the ranks, so its client sees what comes after it in its turn. */
+static bool waits_behind(const struct notebook *nb, const struct request *r)
+{
+    for (size_t k = 0; k < nb->queue.n; k++)
+        if (request_same_client(nb->queue.item[k], r))
+            return true;
+    return false;
+}
+
+/* A cell at home counts, too: it may run for long. */
+bool meanwhile_request(struct notebook *nb, struct request *r)
+{
+    const struct slice code = text_slice(request_content(r), "code");
+    const bool store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
+    struct cell *c;
+
+    if ((!nb->cells && !nb->home.executing) || nb->queue.aborting || waits_behind(nb, r) ||
+        !is_ours(code) || !(c = cell_of_request(nb, r, nb->count + store)))
+        return false;
+    nb->count += store;
+    notebook_announce(nb, r, nb->count);
+    if (store)
+        notebook_record(nb, c->id, nb->count, code);
+    begin(nb, c);
+    return true;
+}
+
+bool meanwhile_take(struct notebook *nb, struct cell *c)
+{
+    if (!nb->cells || !is_ours(slice_of(c->from.text, c->from.text_size)))
+        return false;
+    begin(nb, c);
+    return true;
+}
+
+static bool is_over(struct cell *c)
+{
+    return c->bad || (c->plan.ranks_do == PLAN_RANKS_TABLE ? rank_table_look(c)
+                                                           : rank_logs_look(c)) == CELL_DONE;
+}
+
+static void step_late(struct cell *c)
+{
+    cell_limit_step(c, NEVER);
+    if (c->plan.ranks_do == PLAN_RANKS_LOGS)
+        rank_logs_late(c);
+}
+
+void meanwhile_tick(struct notebook *nb)
+{
+    const uint64_t now = notebook_now(nb);
+
+    for (struct cell **at = &nb->meanwhile.cells; *at;) {
+        struct cell *c = *at;
+
+        output_tick(c, now);
+        if (!c->bad && now >= c->now.due_ns)
+            step_late(c);
+        if (!is_over(c)) {
+            at = &c->from.next;
+            continue;
+        }
+        (void)cell_take_out(at);
+        finish_beside(c);
+        cell_destroy(c);
+    }
+}
+
+uint64_t meanwhile_due(const struct notebook *nb)
+{
+    uint64_t due = NEVER;
+
+    for (const struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+        due = clock_earlier(due, clock_earlier(c->now.due_ns, output_due(c)));
+    return due;
+}
+
+size_t meanwhile_waiting(const struct notebook *nb)
+{
+    size_t n = 0;
+
+    for (const struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+        n += output_waiting(c);
+    return n;
+}
+
+void meanwhile_logs(struct notebook *nb, unsigned node, const struct span *m)
+{
+    for (struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+        if (c->id == m->cell) {
+            rank_logs_take(c, node, m);
+            meanwhile_tick(nb);
+            return;
+        }
+}
+
+void meanwhile_lost(struct notebook *nb, unsigned node)
+{
+    for (struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+        if (!c->bad)
+            rank_logs_lost(c, node);
+    meanwhile_tick(nb);
+}
+
+void meanwhile_drop(struct notebook *nb)
+{
+    for (struct cell **at = &nb->meanwhile.cells; *at;)
+        if ((*at)->from.is_call)
+            cell_destroy(cell_take_out(at));
+        else
+            at = &(*at)->from.next;
+}

@@ -1,0 +1,135 @@
+/* %ranks logs, alone and while another cell runs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/bytes.h"
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+/* One record of LOGS. */
+static void add(struct buf *data, uint32_t rank, const char *text)
+{
+    struct writer w = writer_of(data);
+
+    writer_u32(&w, rank);
+    writer_u32(&w, 1);
+    writer_u32(&w, 0);
+    writer_u32(&w, (uint32_t)strlen(text));
+    writer_bytes(&w, slice_text(text));
+    if (writer_end(&w) < 0)
+        abort();
+}
+
+/* The node's answer about the cell `of`; at, end: what it has told so far, and stored. */
+static void tells(struct world *w, uint64_t of, const char *text, uint64_t at, uint64_t end)
+{
+    const struct cell *c = w->nb->meanwhile.cells;
+    struct span m = { .kind = SPAN_LOGS, .cell = c ? c->id : 0 };
+    struct buf data = BUF_INIT;
+
+    if (text)
+        add(&data, 0, text);
+    m.v[F_LOGS_OF].u64 = of;
+    m.v[F_LOGS_AT].u64 = at;
+    m.v[F_LOGS_END].u64 = end;
+    m.v[F_LOGS_FLAGS].u64 = at < end ? LOGS_MORE : 0;
+    m.v[F_LOGS_DATA].s = buf_slice(&data);
+    say(w, SPAN_WORKER_NONE, m);
+    buf_release(&data);
+}
+
+static void shows_while_ranks_run(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t of;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    of = w.nb->cells->id;
+    buf_clear(&w.log);
+    run(&w, "%ranks logs");
+    ok(times(&w, "send LOGS") == 1 && w.nb->cells && !w.nb->queue.n,
+       "%%ranks logs does not wait for the cell that runs: the node is asked");
+    tells(&w, of, "one\n", 100, 200);
+    tells(&w, of, "two\n", 220, 300);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "[0] one") && logged(&w, "[0] two"), "what was printed so far is shown");
+    ok(times(&w, "send LOGS") == 2 && times(&w, "execute_reply") == 1,
+       "and not what is printed meanwhile, which might never end");
+    ok(logged(&w, "still runs") && in_order(&w, "still runs", "execute_reply"),
+       "a line says that it is not all");
+    buf_clear(&w.log);
+    run(&w, "%ranks logs -r 1");
+    tells(&w, of, NULL, 0, 0);
+    ok(logged(&w, "it has printed nothing yet") && times(&w, "execute_reply") == 1,
+       "also that there is nothing yet");
+    buf_clear(&w.log);
+    run(&w, "%ranks logs --cell 99");
+    ok(logged(&w, "no such cell ran here") && logged(&w, "publish error") &&
+           logged(&w, "\"status\":\"error\"") && !w.nb->meanwhile.cells,
+       "a number that never ran is an error");
+    end_two(&w);
+    ok(!w.nb->cells, "the cell ends as usual");
+    world_close(&w);
+}
+
+static void who_waits(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    run(&w, "%%distribute\npass");
+    buf_clear(&w.log);
+    run(&w, "%ranks logs");
+    run(&w, "%ranks");
+    ok(!times(&w, "send LOGS") && !times(&w, "send GAUGES") && w.nb->queue.n == 3,
+       "behind another cell of its client it waits for its turn");
+    w.client = "another";
+    run(&w, "%ranks logs");
+    run(&w, "%ranks");
+    ok(times(&w, "send LOGS") == 1 && times(&w, "send GAUGES") == 1 && w.nb->queue.n == 3,
+       "other clients are answered at once, such as the command in a shell");
+    run(&w, "%ranks logs --cell {n}");
+    ok(w.nb->queue.n == 4, "a line that home has to expand waits");
+    world_close(&w); /* what waits is freed */
+}
+
+static void nodes_fall_silent(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks logs");
+    pass(&w, 10 * NS_PER_S);
+    ok(logged(&w, "does not answer") && times(&w, "execute_reply") == 1 && w.nb->cells,
+       "a node that does not answer is left out after a while");
+    world_close(&w);
+    home_open(&w, &clock);
+    run(&w, "import time; time.sleep(60)");
+    buf_clear(&w.log);
+    run(&w, "%ranks logs");
+    tells(&w, w.nb->home.executing->cell, NULL, 0, 0);
+    ok(logged(&w, "it has printed nothing yet") && times(&w, "execute_reply") == 1,
+       "home's cell is no obstacle either");
+    called(&w, w.nb->home.executing->cell, "%%distribute -n 2\nf()");
+    called(&w, w.nb->home.executing->cell, "%ranks logs");
+    exited(&w, SPAN_WORKER_HOME, 1, 9);
+    pass(&w, 20 * NS_PER_S);
+    ok(!w.nb->meanwhile.cells && !times(&w, "send RETURN"),
+       "when home ends, nobody waits for what its threads have asked");
+    world_close(&w);
+}
+
+int main(void)
+{
+    shows_while_ranks_run();
+    who_waits();
+    nodes_fall_silent();
+    return plan_done();
+}
