@@ -73,6 +73,7 @@ check_PROGRAMS += \
 	tests/unit/cli/line.t
 tests_unit_cli_kernels_t_SOURCES = tests/unit/cli/kernels.c cli/kernels.c
 tests_unit_cli_kernels_t_LDADD = base/libbase.a $(JANSSON_LIBS)
+tests_unit_cli_kernels_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_cli_kernelspec_t_SOURCES = tests/unit/cli/kernelspec.c
 tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_show_t_SOURCES = tests/unit/cli/show.c cli/client.c cli/kernel_question.c cli/printer.c

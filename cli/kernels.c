@@ -29,22 +29,23 @@ void kernels_release(struct kernels *k)
     *k = (struct kernels)KERNELS_INIT;
 }
 
-/* The words of /proc/PID/NAME, each ended by a NUL, and one NUL more. The caller's; NULL: it can't
- * be read. *n: bytes without the last NUL. */
-static char *words_of(pid_t pid, const char *name, size_t *n)
+/* The words of /proc/PID/NAME, each ended by a NUL, and one NUL more. *words: the caller's; NULL:
+ * it can't be read. *n: bytes without the last NUL. -1: memory is out. */
+static int words_of(pid_t pid, const char *name, char **words, size_t *n)
 {
-    char path[64], *words = malloc(WORDS_MAX + 2);
+    char path[64];
 
     *n = 0;
-    if (!words)
-        return NULL;
+    if (!(*words = malloc(WORDS_MAX + 2)))
+        return -1;
     snprintf(path, sizeof path, "/proc/%ld/%s", (long)pid, name);
-    *n = file_start(path, words, WORDS_MAX).n;
-    words[*n] = words[*n + 1] = '\0';
+    *n = file_start(path, *words, WORDS_MAX).n;
+    (*words)[*n] = (*words)[*n + 1] = '\0';
     if (*n)
-        return words;
-    free(words);
-    return NULL;
+        return 0;
+    free(*words);
+    *words = NULL;
+    return 0;
 }
 
 static const char *word_after(const char *words, size_t n, const char *name)
@@ -81,15 +82,17 @@ static char *command_text(const char *words, size_t n)
 }
 
 /* What started the kernel: `cellspan run`, whose command names it better than a notebook could, or
- * a Jupyter server. */
-static void look_at_parent(struct running_kernel *k)
+ * a Jupyter server. -1: memory is out. */
+static int look_at_parent(struct running_kernel *k)
 {
     const pid_t parent = orphans_parent(k->pid);
     size_t n;
-    char *words = parent > 1 ? words_of(parent, "cmdline", &n) : NULL;
+    char *words = NULL;
 
+    if (parent > 1 && words_of(parent, "cmdline", &words, &n) < 0)
+        return -1;
     if (!words)
-        return;
+        return 0;
     if (strcmp(path_name(words), "cellspan") == 0) {
         free(k->notebook);
         k->notebook = command_text(words, n);
@@ -98,6 +101,7 @@ static void look_at_parent(struct running_kernel *k)
     for (const char *w = words; w < words + n && !k->job; w += strlen(w) + 1)
         k->served = k->served || strstr(path_name(w), "jupyter") != NULL;
     free(words);
+    return k->notebook ? 0 : -1;
 }
 
 /* The state and the start (clock ticks after boot) of /proc/PID/stat: the first and the 20th field
@@ -135,6 +139,7 @@ static uint64_t seconds_since(uint64_t start)
     return ticks <= 0 || start / (uint64_t)ticks > up ? 0 : up - start / (uint64_t)ticks;
 }
 
+/* NULL: memory is out. If the process has ended, the name is as it was given. */
 static char *absolute(pid_t pid, const char *file)
 {
     char path[64], cwd[4096];
@@ -144,24 +149,28 @@ static char *absolute(pid_t pid, const char *file)
     if (*file == '/')
         return strdup(file);
     snprintf(path, sizeof path, "/proc/%ld/cwd", (long)pid);
-    n = readlink(path, cwd, sizeof cwd);
-    if (n > 0 && buf_addf(&whole, "%.*s/%s", (int)n, cwd, file) == 0)
+    if ((n = readlink(path, cwd, sizeof cwd)) <= 0)
+        return strdup(file);
+    if (buf_addf(&whole, "%.*s/%s", (int)n, cwd, file) == 0)
         return buf_take(&whole);
     buf_release(&whole);
     return NULL;
 }
 
-/* The notebook's path as the server gave it; else the connection file's name says something. */
+/* The notebook's path as the server gave it; else the connection file's name says something. NULL:
+ * memory is out. */
 static char *notebook_of(pid_t pid, const char *file)
 {
     size_t n;
-    char *words = words_of(pid, "environ", &n), *found = NULL;
-    const char *path = words ? value_of(words, n, "JPY_SESSION_NAME") : NULL;
+    char *words, *found;
+    const char *path;
 
-    if (path && *path)
-        found = strdup(path);
+    if (words_of(pid, "environ", &words, &n) < 0)
+        return NULL;
+    path = words ? value_of(words, n, "JPY_SESSION_NAME") : NULL;
+    found = strdup(path && *path ? path : file ? path_name(file) : "?");
     free(words);
-    return found ? found : strdup(file ? path_name(file) : "?");
+    return found;
 }
 
 static bool is_mine(pid_t pid)
@@ -177,22 +186,26 @@ static bool is_mine(pid_t pid)
 static int look_at(pid_t pid, struct running_kernel *k)
 {
     size_t n;
-    char *words = is_mine(pid) ? words_of(pid, "cmdline", &n) : NULL;
+    char *words = NULL;
     const char *file;
     char state;
+    int rc = 0;
 
     *k = (struct running_kernel){ .pid = pid };
+    if (is_mine(pid) && words_of(pid, "cmdline", &words, &n) < 0)
+        return -1;
     if (!words || strcmp(path_name(words), PROGRAM) != 0 || !stat_of(pid, &state, &k->start)) {
         free(words);
         return 0;
     }
     file = word_after(words, n, "-f");
-    k->file = file ? absolute(pid, file) : NULL;
-    k->notebook = notebook_of(pid, file);
+    if ((file && !(k->file = absolute(pid, file))) || !(k->notebook = notebook_of(pid, file)))
+        rc = -1;
     k->seconds = seconds_since(k->start);
-    look_at_parent(k);
+    if (rc == 0)
+        rc = look_at_parent(k);
     free(words);
-    if (k->notebook)
+    if (rc == 0)
         return 1;
     kernel_release(k);
     return -1;

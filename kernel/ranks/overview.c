@@ -8,15 +8,17 @@ static double seconds_since(const struct notebook *nb, uint64_t ns)
     return (double)(notebook_now(nb) - ns) / (double)NS_PER_S;
 }
 
-/* When the first of the cell's ranks began it; 0: none has. */
+/* When the first of the cell's ranks that still run it began; 0: none runs it. */
 static uint64_t cell_since(const struct cell *c)
 {
-    const struct group *g = notebook_shown(c->nb);
     uint64_t since = 0;
 
-    for (unsigned k = 0; k < g->size; k++)
-        if (g->rank[k].state == RANK_BUSY && (!since || g->rank[k].since_ns < since))
-            since = g->rank[k].since_ns;
+    for (size_t k = 0; k < c->n; k++) {
+        const struct rank *r = &c->group->rank[c->member[k].rank];
+
+        if (c->member[k].state == MEMBER_RUNNING && (!since || r->since_ns < since))
+            since = r->since_ns;
+    }
     return since;
 }
 

@@ -1,4 +1,5 @@
-/* kernels.c - a kernel that has ended is not taken for another process that has got its pid. */
+/* kernels.c - a kernel that has ended is not taken for another process that has got its pid. A list
+ * of kernels is whole, or there is none. */
 #include "cli/kernels.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 
 /* The start of this process, as /proc has it. */
@@ -28,6 +30,58 @@ static uint64_t own_start(void)
     return start;
 }
 
+/* A process that looks like a kernel, and ends with the pipe. */
+static pid_t start_kernel(const int *ends)
+{
+    const pid_t pid = fork();
+
+    if (pid != 0)
+        return pid;
+    dup2(ends[0], 0);
+    close(ends[1]);
+    execl("/bin/sh", "cellspan-kernel", "-f", "-", (char *)NULL);
+    _exit(1);
+}
+
+static bool is_listed(const struct kernels *k, pid_t pid)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (k->of[i].pid == pid && strstr(k->of[i].file, "/-"))
+            return true;
+    return false;
+}
+
+static void without_memory(void)
+{
+    struct kernels k = KERNELS_INIT;
+    struct err err = { "" };
+    unsigned silent = 0;
+    bool failed = true, there = false;
+    int ends[2];
+    pid_t pid;
+
+    if (pipe(ends) < 0 || (pid = start_kernel(ends)) < 0)
+        abort();
+    /* until it has become that program */
+    while (!there && waitpid(pid, NULL, WNOHANG) == 0 && kernels_find(&k, &err) == 0) {
+        there = is_listed(&k, pid);
+        kernels_release(&k);
+    }
+    ok(there, "a kernel is found by its program%s", err.text);
+    for (long nth = 0; failed; nth++) {
+        alloc_fail_at(nth);
+        there = kernels_find(&k, &err) < 0 || is_listed(&k, pid);
+        failed = alloc_failed();
+        alloc_fail_at(-1);
+        silent += !there;
+        kernels_release(&k);
+    }
+    ok(silent == 0, "where memory is out, the list fails: no kernel is left out silently");
+    close(ends[0]);
+    close(ends[1]);
+    (void)waitpid(pid, NULL, 0);
+}
+
 int main(void)
 {
     struct running_kernel k = { .pid = getpid(), .start = own_start() };
@@ -43,5 +97,6 @@ int main(void)
     ok(!kernel_runs(&k), "one that has ended and waits for its parent");
     (void)waitpid(k.pid, NULL, 0);
     ok(!kernel_runs(&k), "one that is gone");
+    without_memory();
     return plan_done();
 }
