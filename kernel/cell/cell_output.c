@@ -14,6 +14,8 @@
 #define HELD_NS         (150 * NS_PER_MS) /* they are shown so long after the last of them came, */
 #define HELD_MOST_NS    (500 * NS_PER_MS) /* or after the first */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* shortest time between two updates of the bars */
+#define PROGRESS_MOST   20u /* displays of bars of a cell; pages fold more than 50 outputs */
+#define PROGRESS_EASY   8u  /* these are made whenever bars become lines */
 
 /* Displays of several ranks come mixed. They wait a short time, and are shown by rank. */
 struct held_display {
@@ -39,9 +41,12 @@ struct output_path {
     } held;
     bool labelled; /* a display with a rank's label was shown */
     long under;    /* the rank whose display is the last output; -1: something else is */
-    struct {       /* the current text of the progress bars */
+    struct {       /* the progress bars that are drawn */
         struct buf text;
-        bool shown, due, done;
+        bool shown, due; /* in a display; `text` is not shown yet */
+        bool below;      /* something else was shown after the display */
+        unsigned count;  /* of displays */
+        unsigned left;   /* how often bars have become lines since the last one */
         uint64_t due_ns;
     } bars;
 };
@@ -59,6 +64,7 @@ static int paced(void *arg, unsigned stream, struct slice text)
     const int rc = pace_add(c->out.path->pace, stream, text, &err);
 
     c->out.path->under = -1;
+    c->out.path->bars.below = true;
     log_failure(rc, &err);
     return rc;
 }
@@ -88,19 +94,79 @@ static int left_out(void *arg, size_t lines, size_t displays)
     return 0;
 }
 
-static int out_progress(void *arg, struct slice text, bool done)
+static void flush_pace(struct cell *c)
+{
+    struct err err = { "" };
+
+    log_failure(pace_flush(c->out.path->pace, &err), &err);
+}
+
+static void update_progress(struct cell *c, struct slice text)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "progress-%u", c->out.path->bars.count);
+    output_bundle(c, text, slice_of(NULL, 0), name, &c->out.path->bars.shown);
+}
+
+/* After bars have become lines, the next ones are drawn below these lines, in another display. The
+ * last one gets empty, since it can't be removed. There may be few of them, so that with many lines
+ * the bars move less and less often. Bars that go on move on pages only: a terminal would show a
+ * state of them each time. */
+static bool moves(const struct cell *c)
+{
+    const struct output_path *o = c->out.path;
+    const unsigned many = o->bars.count > PROGRESS_EASY ? o->bars.count - PROGRESS_EASY : 0;
+
+    if (!o->bars.shown || !o->bars.below || o->bars.count >= PROGRESS_MOST)
+        return false;
+    return !o->bars.text.n || (c->nb->page && o->bars.left >= 1u << many);
+}
+
+/* All bars are in one display, which is updated in place. */
+static void show_progress(struct cell *c)
+{
+    struct output_path *o = c->out.path;
+
+    o->bars.due = false;
+    o->bars.due_ns = notebook_now(c->nb) + PROGRESS_GAP_NS;
+    if (!cell_is_shown(c) || (!o->bars.shown && !o->bars.text.n))
+        return;
+    if (moves(c)) {
+        update_progress(c, slice_text(""));
+        o->bars.shown = false;
+        if (!o->bars.text.n)
+            return;
+    }
+    if (!o->bars.shown) {
+        o->bars.count++;
+        o->bars.left = 0;
+        o->bars.below = false;
+    }
+    update_progress(c, buf_slice(&o->bars.text));
+}
+
+/* Bars that leave are shown as lines at the same time. A bar that is wiped is often drawn again at
+ * once, so it does not vanish before that. */
+static int out_progress(void *arg, struct slice text, bool left)
 {
     struct cell *c = arg;
+    struct output_path *o = c->out.path;
+    const uint64_t now = notebook_now(c->nb);
 
     if (c->out.tabs)
-        return panel_bars(c->out.tabs->panel, text, done);
-    buf_clear(&c->out.path->bars.text);
-    if (buf_add_slice(&c->out.path->bars.text, text) < 0)
+        return panel_bars(c->out.tabs->panel, text);
+    buf_clear(&o->bars.text);
+    if (buf_add_slice(&o->bars.text, text) < 0)
         return -1;
-    c->out.path->bars.due = true;
-    c->out.path->bars.done = done;
-    if (c->out.path->bars.due_ns == NEVER)
-        c->out.path->bars.due_ns = notebook_now(c->nb);
+    o->bars.due = true;
+    if (left) {
+        o->bars.left++;
+        flush_pace(c);
+        show_progress(c);
+    } else if (o->bars.due_ns == NEVER || o->bars.due_ns < now) {
+        o->bars.due_ns = text.n ? now : now + PROGRESS_GAP_NS;
+    }
     return 0;
 }
 
@@ -148,7 +214,11 @@ size_t output_waiting(const struct cell *c)
 static int merge_open(struct cell *c)
 {
     const struct merge_out out = {
-        .text = out_text, .progress = out_progress, .arg = c, .shared = cell_is_of_thread(c)
+        .text = out_text,
+        .progress = out_progress,
+        .arg = c,
+        .plain_bars = c->nb->page || c->out.tabs,
+        .shared = cell_is_of_thread(c),
     };
     struct err err = { "" };
 
@@ -200,6 +270,8 @@ void output_bundle(struct cell *c, struct slice text, struct slice html, const c
 
     if (c->out.path)
         c->out.path->under = -1;
+    if (c->out.path && !(shown && *shown))
+        c->out.path->bars.below = c->out.path->bars.shown;
     if (name)
         snprintf(id, sizeof id, "cellspan-%s-%s-%llu", name, c->nb->config.run_id,
                  (unsigned long long)c->id);
@@ -212,26 +284,6 @@ void output_bundle(struct cell *c, struct slice text, struct slice html, const c
             *shown = true;
     }
     buf_release(&content);
-}
-
-/* All bars are in one display, which is updated in place. */
-static void show_progress(struct cell *c)
-{
-    c->out.path->bars.due = false;
-    if (!cell_is_shown(c))
-        return;
-    c->out.path->bars.due_ns = c->out.path->bars.done ? NEVER
-                                                      : notebook_now(c->nb) + PROGRESS_GAP_NS;
-    output_bundle(c, buf_slice(&c->out.path->bars.text), slice_of(NULL, 0), "progress",
-                  &c->out.path->bars.shown);
-    c->out.path->bars.shown = !c->out.path->bars.done;
-}
-
-static void flush_pace(struct cell *c)
-{
-    struct err err = { "" };
-
-    log_failure(pace_flush(c->out.path->pace, &err), &err);
 }
 
 static bool is_held(const struct cell *c, unsigned rank)
@@ -297,6 +349,7 @@ static void publish_display(struct cell *c, long rank, const char *type, const s
     if (rank >= 0 && !cell_is_of_thread(c)) /* calls of other threads show something between */
         c->out.path->under = rank;
     flush_pace(c);
+    c->out.path->bars.below = true;
     buf_clear(&c->out.path->kept.content);
     publish_content(c->nb, c->from.request, type, p);
 }
@@ -407,6 +460,10 @@ void output_display(struct cell *c, const struct member *member, const char *typ
         return;
     output_held(c);
     show_of_rank(c, member->rank, type, p);
+    if (strcmp(type, "clear_output") == 0) {
+        c->out.path->bars.shown = false; /* the bars are drawn again */
+        c->out.path->bars.due = c->out.path->bars.text.n > 0;
+    }
 }
 
 static void note(struct cell *c, unsigned stream, const char *format, va_list args)

@@ -173,7 +173,7 @@ static bool is_last_of_its_ranks(const struct fold *f, const struct line *l)
 static struct line *find_movable(const struct fold *f, unsigned rank, uint64_t hash,
                                  struct slice text, unsigned flags)
 {
-    struct line *l = flags & ~LINE_FRAME || !f->buckets_n
+    struct line *l = flags & ~(LINE_FRAME | LINE_ERR) || !f->buckets_n
                          ? NULL
                          : f->buckets[hash & (f->buckets_n - 1)].first;
 

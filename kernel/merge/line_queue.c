@@ -58,9 +58,15 @@ static bool same_ranks(const struct line *a, const struct line *b)
     return memcmp(a->who, b->who, a->words * sizeof a->who[0]) == 0;
 }
 
+static unsigned stream_of(const struct line_queue *q, unsigned flags)
+{
+    return flags & LINE_ERR ? 2 : q->stream;
+}
+
 static int show_one(struct line_queue *q, const struct line *line, uint64_t now)
 {
-    return show_line(q->show, q->stream, line->who, line_text(line), line->flags, now);
+    return show_line(q->show, stream_of(q, line->flags), line->who, line_text(line), line->flags,
+                     now);
 }
 
 /* Shows the first line of the batch and then, right after it, later lines of the same ranks. A line
@@ -165,7 +171,7 @@ int line_queue_put(struct line_queue *q, unsigned rank, struct slice text, unsig
         return fold_cost(q->fold) > COST_MAX ? line_queue_drain(q, DRAIN_DUE, 0, now) : 0;
     }
     q->one[rank / 64] |= UINT64_C(1) << rank % 64;
-    rc = show_line(q->show, q->stream, q->one, text, flags, now);
+    rc = show_line(q->show, stream_of(q, flags), q->one, text, flags, now);
     q->one[rank / 64] = 0;
     return rc;
 }

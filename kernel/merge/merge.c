@@ -13,33 +13,14 @@
 
 #include "kernel/merge/private.h"
 
-#define EQUAL_NS    (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
-#define PARTIAL_NS  (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
-#define PARTIAL_MAX 8192u             /* bytes; a longer start of a line does not wait */
-#define SHARED_MAX  65536u /* the same for all ranks together, if others show lines, too */
-#define BAR_MAX     65536u /* bytes; a longer row is not a progress bar */
-#define BARS_NS     (50 * NS_PER_MS)  /* between two reports of the progress bars */
-#define ROW_NS      (250 * NS_PER_MS) /* a bar's finished row waits so long for nested bars below */
-
-struct merge {
-    const struct clock *clock;
-    struct merge_out out;
-    enum plan_merge mode;
-    bool labelled;
-    struct passthrough passthrough;
-    unsigned words;
-    struct show show;            /* if only one rank is shown, only `refused` is used */
-    struct line_queue queues[2]; /* by stream */
-    struct source **sources;     /* 2 * rank + stream - 1; NULL until it prints */
-    size_t sources_n;
-    struct source_queue waits; /* sources whose partial or frame waits */
-    size_t partial_bytes;      /* of partials and frames */
-    unsigned starts;           /* flags of the start of a line that is shown; 0: none is */
-    /* of one call: repaired text, or the bars; text without a terminal's modes */
-    struct buf room, bare;
-    bool bars_changed, bars_shown;      /* since the last report; it was not empty */
-    uint64_t bars_next_ns, rows_due_ns; /* UINT64_MAX: no finished row of a bar waits */
-};
+#define PARTIAL_NS (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
+#define BAR_MAX    65536u            /* bytes; a longer row is not a progress bar */
+#define BARS_NS    (50 * NS_PER_MS)  /* between two reports of the progress bars */
+#define ROW_NS     (250 * NS_PER_MS) /* a bar's finished row waits so long for nested bars below */
+#define BEHIND_NS                                                                                  \
+    (150 * NS_PER_MS)     /* text waits so long for bars; agents send a state in 100 ms            \
+                           */
+#define BEHIND_MAX 65536u /* bytes */
 
 static int no_memory(struct err *err)
 {
@@ -74,7 +55,8 @@ struct merge *merge_create(enum plan_merge mode, const struct ranks *world,
                          .mode = mode,
                          .words = world->words,
                          .sources_n = (size_t)world->words * 128,
-                         .rows_due_ns = UINT64_MAX };
+                         .rows_due_ns = UINT64_MAX,
+                         .behind_due_ns = UINT64_MAX };
     m->passthrough.rank = -1;
     if (mode == PLAN_RANK0 || (mode != PLAN_PANEL && !out.shared && ranks_count(world) == 1))
         m->passthrough.rank = ranks_next(world, 0);
@@ -112,119 +94,6 @@ static struct source *source_get(struct merge *m, unsigned rank, unsigned stream
     return *s;
 }
 
-/* ---- the start of a line waits for its end ---- */
-
-static void partial_clear(struct merge *m, struct source *s)
-{
-    m->partial_bytes -= s->partial.n;
-    if (s->partial.cap > 4 * (size_t)PARTIAL_MAX)
-        buf_release(&s->partial);
-    buf_clear(&s->partial);
-    if (!s->frame.n)
-        source_unqueue(&m->waits, s);
-}
-
-static uint64_t equal_due_ns(const struct merge *m, uint64_t now)
-{
-    return m->mode == PLAN_FOLD ? now + EQUAL_NS : now;
-}
-
-/* Passes the rows of the frame on, as one line of the queue. */
-static int put_frame(struct merge *m, struct source *s, uint64_t now)
-{
-    const struct slice rows = buf_slice(&s->frame);
-    int rc;
-
-    if (!rows.n)
-        return 0;
-    rc = line_queue_put(&m->queues[s->stream - 1], s->rank, rows,
-                        memchr(rows.p, '\n', rows.n) ? LINE_FRAME : 0, equal_due_ns(m, now), now);
-    m->partial_bytes -= rows.n;
-    if (s->frame.cap > 4 * (size_t)PARTIAL_MAX)
-        buf_release(&s->frame);
-    buf_clear(&s->frame);
-    if (!s->partial.n || !m->starts)
-        source_unqueue(&m->waits, s);
-    return rc;
-}
-
-static int put(struct merge *m, struct source *s, struct slice text, unsigned flags,
-               uint64_t due_ns, uint64_t now)
-{
-    if (put_frame(m, s, now) < 0)
-        return -1;
-    if (s->open)
-        flags |= LINE_CONT;
-    s->open = flags & LINE_OPEN;
-    return line_queue_put(&m->queues[s->stream - 1], s->rank, text, flags, due_ns, now);
-}
-
-/* Passes a whole line on, unless it is a row of a frame: that waits for the frame's last row. */
-static int put_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
-{
-    const enum frame_row row = s->open || frame_is_text(text) ? FRAME_NONE
-                                                              : frame_row(text, s->frame.n > 0);
-
-    if (row == FRAME_NONE)
-        return put(m, s, text, 0, equal_due_ns(m, now), now);
-    if (row == FRAME_FIRST && put_frame(m, s, now) < 0)
-        return -1;
-    if (buf_reserve(&s->frame, text.n + 1) < 0)
-        return -1;
-    m->partial_bytes += text.n + (s->frame.n > 0);
-    if ((s->frame.n && buf_add_text(&s->frame, "\n") < 0) || buf_add_slice(&s->frame, text) < 0)
-        return -1;
-    source_queue(&m->waits, s, now);
-    return row == FRAME_LAST || s->frame.n > FRAME_MAX ? put_frame(m, s, now) : 0;
-}
-
-/* Passes on the start of a line, whose end did not come in time, or which is too long to wait. */
-static int put_partial(struct merge *m, struct source *s, uint64_t now)
-{
-    const bool small = s->partial.n <= PARTIAL_MAX && m->mode == PLAN_FOLD;
-    const bool bare = !s->open && screen_colours(buf_slice(&s->partial));
-    int rc;
-
-    if (!s->partial.n)
-        return put_frame(m, s, now);
-    rc = put(m, s, buf_slice(&s->partial), bare ? LINE_BARE : m->starts,
-             small ? s->since_ns + EQUAL_NS : now, now);
-    partial_clear(m, s);
-    return rc;
-}
-
-static int partial_add(struct merge *m, struct source *s, struct slice text, uint64_t now)
-{
-    if (!text.n)
-        return 0;
-    if (buf_add_slice(&s->partial, text) < 0)
-        return -1;
-    m->partial_bytes += text.n;
-    if (screen_colours(buf_slice(&s->partial)))
-        return 0; /* it is invisible, so it can wait for what follows */
-    if (m->starts)
-        source_queue(&m->waits, s, now);
-    if ((m->starts ? s->partial.n > PARTIAL_MAX : m->partial_bytes > SHARED_MAX) ||
-        (s->open && show_is_open(&m->show, s->stream, s->rank)))
-        return put_partial(m, s, now);
-    return 0;
-}
-
-/* Passes on a line of which the start may have waited. */
-static int whole_line(struct merge *m, struct source *s, struct slice text, uint64_t now)
-{
-    int rc;
-
-    if (!s->partial.n)
-        return put_line(m, s, text, now);
-    if (buf_add_slice(&s->partial, text) < 0)
-        return -1;
-    m->partial_bytes += text.n;
-    rc = put_line(m, s, buf_slice(&s->partial), now);
-    partial_clear(m, s);
-    return rc;
-}
-
 /* ---- progress bars ---- */
 
 /* The waiting start of the line becomes the first text of the bar. */
@@ -234,9 +103,18 @@ static int bar_begin(struct merge *m, struct source *s)
         return 0;
     if (s->partial.n && buf_add_slice(&s->rows[s->row].text, buf_slice(&s->partial)) < 0)
         return -1;
-    partial_clear(m, s);
+    put_clear(m, s);
     s->open = false; /* what is already on the screen stays; the bar is a line of its own */
     return 0;
+}
+
+/* A row becomes a line. It is drawn as a bar until the line is shown. */
+static int row_leaves(struct merge *m, struct source *s, struct slice text, uint64_t now)
+{
+    if (!m->bars_left)
+        m->bars_next_ns = now + (m->mode == PLAN_FOLD ? EQUAL_NS : 0);
+    m->bars_changed = m->bars_left = true;
+    return put_line(m, s, text, LINE_BAR, now);
 }
 
 /* Rows that a newline ended become lines, except the last `keep` of them. Nested bars that were
@@ -248,13 +126,27 @@ static int release_rows(struct merge *m, struct source *s, unsigned keep, uint64
     while (s->row > keep) {
         const struct slice text = buf_slice(&s->rows[0].text);
 
-        if ((text.n || !s->climb) && put_line(m, s, text, now) < 0)
+        if ((text.n || !s->climb) && row_leaves(m, s, text, now) < 0)
             return -1;
         source_shift(s);
-        m->bars_changed = true;
     }
     if (s->bar && (s->rows_n == 1 || !keep) && !source_shows_bar(s))
         source_bar_over(s);
+    return 0;
+}
+
+/* The bar is over: all its rows become lines. */
+static int release_all(struct merge *m, struct source *s, uint64_t now)
+{
+    if (release_rows(m, s, 0, now) < 0)
+        return -1;
+    for (unsigned i = 0; s->bar && i < s->rows_n; i++) {
+        const struct slice text = buf_slice(&s->rows[i].text);
+
+        if (text.n && row_leaves(m, s, text, now) < 0)
+            return -1;
+    }
+    source_bar_over(s);
     return 0;
 }
 
@@ -288,7 +180,7 @@ static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
 
     if (release_rows(m, s, 0, now) < 0)
         return -1;
-    rc = put(m, s, source_row(s), m->starts, now, now);
+    rc = put_piece(m, s, source_row(s), m->starts, now, now);
     source_bar_over(s);
     return rc;
 }
@@ -327,11 +219,11 @@ static int plain_lines(struct merge *m, struct source *s, struct slice text, uin
     while (text.n > down && (newline = memchr(text.p, '\n', text.n))) {
         const size_t n = (size_t)(newline - text.p);
 
-        if (whole_line(m, s, slice_of(text.p, n), now) < 0)
+        if (put_whole(m, s, slice_of(text.p, n), now) < 0)
             return -1;
         text = slice_of(newline + 1, text.n - n - 1);
     }
-    return down ? empty_rows(m, s, down, now) : partial_add(m, s, text, now);
+    return down ? empty_rows(m, s, down, now) : put_start(m, s, text, now);
 }
 
 /* Handles text that contains carriage returns, or that comes while a bar is shown. */
@@ -345,7 +237,7 @@ static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct s
         if (!row_draws(s, flags, part) && release_rows(m, s, 0, now) < 0)
             return -1;
         if (!s->bar && !row_draws(s, flags, part)) {
-            if (newline ? whole_line(m, s, part, now) < 0 : partial_add(m, s, part, now) < 0)
+            if (newline ? put_whole(m, s, part, now) < 0 : put_start(m, s, part, now) < 0)
                 return -1;
         } else if (bar_text(m, s, part, newline != NULL, now) < 0)
             return -1;
@@ -354,19 +246,51 @@ static int bar_lines(struct merge *m, struct source *s, unsigned flags, struct s
     return 0;
 }
 
-/* Turns rows that waited long enough into lines. */
+/* Until when the source's finished rows wait. */
+static uint64_t rows_wait_ns(const struct source *s)
+{
+    if (s->over)
+        return 0;
+    return source_waits(s) || source_ended(s) ? s->ended_ns + ROW_NS : UINT64_MAX;
+}
+
+/* Is a bar of some rank drawn, or has ended a moment ago? */
+static bool some_are_drawn(const struct merge *m, uint64_t now)
+{
+    for (size_t i = 0; i < m->sources_n; i++) {
+        const struct source *s = m->sources[i];
+
+        if (s && source_shows_bar(s) && (!source_ended(s) || rows_wait_ns(s) > now))
+            return true;
+    }
+    return false;
+}
+
+/* Turns rows that waited long enough into lines. Bars that have ended stay beside those that are
+ * still drawn, so that in the end all stand together, by rank. */
 static int release_waiting(struct merge *m, uint64_t now)
 {
+    bool drawn;
+
     if (now < m->rows_due_ns)
         return 0;
     m->rows_due_ns = UINT64_MAX;
+    drawn = some_are_drawn(m, now);
     for (size_t i = 0; i < m->sources_n; i++) {
         struct source *s = m->sources[i];
-        const uint64_t due = s && source_waits(s) ? s->ended_ns + ROW_NS : UINT64_MAX;
+        uint64_t due;
+        int rc = 0;
 
-        if (s && s->erased)
+        if (!s)
+            continue;
+        if (s->erased)
             m->bars_changed |= source_erase(s);
-        if (due <= now && release_rows(m, s, s->climb, now) < 0)
+        due = rows_wait_ns(s);
+        if (due <= now && source_ended(s) && drawn)
+            due = now + BARS_NS;
+        else if (due <= now)
+            rc = source_ended(s) ? release_all(m, s, now) : release_rows(m, s, s->climb, now);
+        if (rc < 0)
             return -1;
         if (due > now && due < m->rows_due_ns)
             m->rows_due_ns = due;
@@ -374,22 +298,22 @@ static int release_waiting(struct merge *m, uint64_t now)
     return 0;
 }
 
-/* Shows the current state of the bars, at most once in BARS_NS. done: it is their final state. */
-static int report_bars(struct merge *m, bool done, uint64_t now)
+/* Shows the current state of the bars, at most once in BARS_NS. */
+static int report_bars(struct merge *m, uint64_t now)
 {
     int rc = 0;
 
-    if (done ? !m->bars_changed && !m->bars_shown : !m->bars_changed || now < m->bars_next_ns)
+    if (!m->bars_changed || now < m->bars_next_ns)
         return 0;
     buf_clear(&m->room);
     if (bars_write(m->sources, m->sources_n, m->mode == PLAN_FOLD,
                    m->labelled ? &m->show.labels : NULL, &m->room) < 0)
         return -1;
     if (m->room.n || m->bars_shown)
-        rc = m->out.progress(m->out.arg, buf_slice(&m->room), done);
+        rc = m->out.progress(m->out.arg, buf_slice(&m->room), m->bars_left);
     m->show.refused = rc < 0;
-    m->bars_shown = m->room.n && !done;
-    m->bars_changed = false;
+    m->bars_shown = m->room.n;
+    m->bars_changed = m->bars_left = false;
     m->bars_next_ns = now + BARS_NS;
     return rc;
 }
@@ -422,7 +346,7 @@ static int settle(struct merge *m, int rc, uint64_t now, struct err *err)
         rc = line_queue_drain(&m->queues[k], DRAIN_DUE, 0, now);
     if (show_out(&m->show) < 0)
         rc = -1;
-    return result(m, rc == 0 ? report_bars(m, false, now) : rc, err);
+    return result(m, rc == 0 ? report_bars(m, now) : rc, err);
 }
 
 /* From now on the only rank's text takes all steps, as that of many ranks does. */
@@ -439,17 +363,72 @@ static int end_passthrough(struct merge *m)
     return 0;
 }
 
-/* What the rank prints on the other stream comes below its bars that have ended. */
-static int end_bars(struct merge *m, unsigned rank, unsigned stream, uint64_t now)
-{
-    const unsigned other = 3 - stream;
-    struct source *s = m->sources[2 * rank + other - 1];
+/* ---- the bars of a rank and its text on the other stream ---- */
 
-    if (!s || !source_waits(s))
+static struct source *other_stream(const struct merge *m, unsigned rank, unsigned stream)
+{
+    return m->sources[2 * rank + (3 - stream) - 1];
+}
+
+/* Passes on the text that waits for the bars of its rank's other stream. ended: they have ended, so
+ * they come first. */
+static int pass_behind(struct merge *m, struct source *s, bool ended, uint64_t now)
+{
+    struct source *bars = other_stream(m, s->rank, s->stream);
+    struct buf text = s->behind;
+    int rc = 0;
+
+    if (!text.n)
         return 0;
-    if (release_rows(m, s, s->climb, now) < 0)
+    s->behind = (struct buf)BUF_INIT;
+    m->partial_bytes -= text.n;
+    if (ended && bars)
+        rc = release_rows(m, bars, 0, now);
+    if (rc == 0 && s->stream == 2)
+        rc = line_queue_drain(&m->queues[0], DRAIN_RANK, s->rank, now);
+    if (rc == 0)
+        rc = rank_lines(m, s, 0, buf_slice(&text), now);
+    buf_release(&text);
+    return rc;
+}
+
+/* Bars whose cursor rests have ended, or a nested bar is about to be drawn below them. What the
+ * rank draws next tells; until then its text on the other stream waits. */
+static int rank_text(struct merge *m, struct source *s, unsigned flags, struct slice data,
+                     uint64_t now)
+{
+    struct source *other = other_stream(m, s->rank, s->stream);
+    const bool draws = flags & LINES_PROGRESS || source_draws(data);
+
+    if (other && pass_behind(m, other, !source_goes_up(data), now) < 0)
         return -1;
-    return line_queue_drain(&m->queues[other - 1], DRAIN_RANK, rank, now);
+    if (!s->behind.n && !(other && source_rests(other)))
+        return rank_lines(m, s, flags, data, now);
+    if (!s->behind.n)
+        s->behind_ns = now;
+    if (buf_add_slice(&s->behind, data) < 0)
+        return -1;
+    m->partial_bytes += data.n;
+    m->behind_due_ns = clock_earlier(m->behind_due_ns, s->behind_ns + BEHIND_NS);
+    return draws || s->behind.n > BEHIND_MAX ? pass_behind(m, s, true, now) : 0;
+}
+
+static int pass_due(struct merge *m, uint64_t now)
+{
+    if (now < m->behind_due_ns)
+        return 0;
+    m->behind_due_ns = UINT64_MAX;
+    for (size_t i = 0; i < m->sources_n; i++) {
+        struct source *s = m->sources[i];
+
+        if (!s || !s->behind.n)
+            continue;
+        if (s->behind_ns + BEHIND_NS > now)
+            m->behind_due_ns = clock_earlier(m->behind_due_ns, s->behind_ns + BEHIND_NS);
+        else if (pass_behind(m, s, true, now) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags, struct slice data,
@@ -470,13 +449,28 @@ int merge_lines(struct merge *m, unsigned rank, unsigned stream, unsigned flags,
         return err_set(err, "rank %u prints, but is not of the world that the cell runs in", rank);
     if (!(s = source_get(m, rank, stream)))
         return no_memory(err);
-    return settle(m, end_bars(m, rank, stream, now) < 0 ? -1 : rank_lines(m, s, flags, data, now),
-                  now, err);
+    return settle(m, rank_text(m, s, flags, data, now), now, err);
 }
 
-/* Passes on what the source holds, without waiting for the rest of a line. over: the rank is over,
- * so its bars are, too. */
-static int finish_source(struct merge *m, struct source *s, bool over, uint64_t now)
+/* The rank of the source prints nothing more. */
+static int end_source(struct merge *m, struct source *s, uint64_t now)
+{
+    if (!source_shows_bar(s))
+        return release_all(m, s, now);
+    m->bars_changed |= source_erase(s);
+    s->over = true;
+    m->rows_due_ns = now;
+    return 0;
+}
+
+enum finish {
+    FINISH_LINES, /* bars go on */
+    FINISH_RANK,  /* its rank is over */
+    FINISH_ALL,   /* all ranks are */
+};
+
+/* Passes on what the source holds, without waiting for the rest of a line. */
+static int finish_source(struct merge *m, struct source *s, enum finish how, uint64_t now)
 {
     struct buf rest = BUF_INIT;
     int rc = 0;
@@ -485,22 +479,26 @@ static int finish_source(struct merge *m, struct source *s, bool over, uint64_t 
         rc = utf8_stream_end(&s->utf8, &rest);
         if (rc == 0)
             rc = s->bar ? source_overwrite(s, buf_slice(&rest))
-                        : partial_add(m, s, buf_slice(&rest), now);
+                        : put_start(m, s, buf_slice(&rest), now);
         buf_release(&rest);
     }
     if (rc == 0)
-        rc = release_rows(m, s, over ? 0 : s->climb, now);
+        rc = how == FINISH_LINES  ? release_rows(m, s, s->climb, now)
+             : how == FINISH_RANK ? end_source(m, s, now)
+                                  : release_all(m, s, now);
     return rc < 0 ? -1 : put_partial(m, s, now);
 }
 
-static int finish_rank(struct merge *m, unsigned rank, bool over, uint64_t now)
+static int finish_rank(struct merge *m, unsigned rank, enum finish how, uint64_t now)
 {
-    for (unsigned k = 0; k < 2; k++) {
-        struct source *s = m->sources[2 * rank + k];
+    struct source *const *s = &m->sources[2 * rank];
 
-        if (s && finish_source(m, s, over, now) < 0)
+    for (unsigned k = 0; k < 2; k++)
+        if (s[k] && pass_behind(m, s[k], true, now) < 0)
             return -1;
-    }
+    for (unsigned k = 0; k < 2; k++)
+        if (s[k] && finish_source(m, s[k], how, now) < 0)
+            return -1;
     return 0;
 }
 
@@ -515,7 +513,7 @@ int merge_rank_over(struct merge *m, unsigned rank, struct err *err)
                    : 0;
     if (rank >= m->words * 64)
         return 0;
-    rc = finish_rank(m, rank, true, now);
+    rc = finish_rank(m, rank, FINISH_RANK, now);
     for (unsigned k = 0; k < 2; k++) {
         fold_rank_over(m->queues[k].fold, rank);
         show_rank_over(&m->show, k + 1, rank);
@@ -531,6 +529,8 @@ int merge_tick(struct merge *m, struct err *err)
     while (rc == 0 && m->waits.first && m->waits.first->since_ns + PARTIAL_NS <= now)
         rc = m->starts ? put_partial(m, m->waits.first, now) : put_frame(m, m->waits.first, now);
     if (rc == 0)
+        rc = pass_due(m, now);
+    if (rc == 0)
         rc = release_waiting(m, now);
     return settle(m, rc, now, err);
 }
@@ -542,7 +542,7 @@ int merge_flush_rank(struct merge *m, unsigned rank, struct err *err)
 
     if (passthrough_is_on(&m->passthrough) || rank >= m->words * 64)
         return 0;
-    rc = finish_rank(m, rank, false, now);
+    rc = finish_rank(m, rank, FINISH_LINES, now);
     for (unsigned k = 0; rc == 0 && k < 2; k++)
         rc = line_queue_drain(&m->queues[k], DRAIN_RANK, rank, now);
     m->bars_next_ns = now;
@@ -556,20 +556,15 @@ int merge_flush(struct merge *m, struct err *err)
 
     if (passthrough_is_on(&m->passthrough))
         return result(m, passthrough_end(&m->passthrough, &m->show, &m->room), err);
-    for (size_t i = 0; rc == 0 && i < m->sources_n; i++)
-        if (m->sources[i])
-            rc = finish_source(m, m->sources[i], true, now);
-    m->rows_due_ns = UINT64_MAX;
+    for (unsigned rank = 0; rc == 0 && rank < m->sources_n / 2; rank++)
+        rc = finish_rank(m, rank, FINISH_ALL, now);
+    m->rows_due_ns = m->behind_due_ns = UINT64_MAX;
     for (unsigned k = 0; rc == 0 && k < 2; k++)
         rc = line_queue_drain(&m->queues[k], DRAIN_ALL, 0, now);
     if (show_out(&m->show) < 0)
         rc = -1;
-    if (rc == 0)
-        rc = report_bars(m, true, now);
-    for (size_t i = 0; i < m->sources_n; i++)
-        if (m->sources[i])
-            source_bar_over(m->sources[i]);
-    return result(m, rc, err);
+    m->bars_next_ns = now;
+    return result(m, rc == 0 ? report_bars(m, now) : rc, err);
 }
 
 uint64_t merge_due_ns(const struct merge *m)
@@ -579,7 +574,7 @@ uint64_t merge_due_ns(const struct merge *m)
     if (passthrough_is_on(&m->passthrough))
         return due;
     due = clock_earlier(line_queue_due_ns(&m->queues[0]), line_queue_due_ns(&m->queues[1]));
-    due = clock_earlier(due, m->rows_due_ns);
+    due = clock_earlier(due, clock_earlier(m->rows_due_ns, m->behind_due_ns));
     if (m->waits.first)
         due = clock_earlier(due, m->waits.first->since_ns + PARTIAL_NS);
     return m->bars_changed ? clock_earlier(due, m->bars_next_ns) : due;

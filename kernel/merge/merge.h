@@ -25,10 +25,13 @@ struct merge;
  * and the others return the -1 of a failed call. */
 struct merge_out {
     int (*text)(void *arg, unsigned stream, struct slice text);
-    /* The progress bars of all ranks as lines, which replace the last ones. done: this is their
-     * final state. */
-    int (*progress)(void *arg, struct slice text, bool done);
+    /* The progress bars of all ranks as lines, which replace the last ones. left: some of the last
+     * ones have become lines of text. */
+    int (*progress)(void *arg, struct slice text, bool left);
     void *arg;
+    /* The last states of bars are text of stdout, also of those that were drawn on stderr, because
+     * a page colours stderr. */
+    bool plain_bars;
     /* Others show lines at the same place. So lines of fold and prefix have labels also if there is
      * only one rank, and no line is shown before its end. */
     bool shared;
@@ -49,7 +52,7 @@ MUST_USE int merge_rank_over(struct merge *m, unsigned rank, struct err *err);
 MUST_USE int merge_tick(struct merge *m, struct err *err);
 /* Shows everything of this rank (before its display is shown). */
 MUST_USE int merge_flush_rank(struct merge *m, unsigned rank, struct err *err);
-/* Shows everything (the cell is over), and the final state of progress bars. */
+/* Shows everything (the cell is over). Progress bars become lines. */
 MUST_USE int merge_flush(struct merge *m, struct err *err);
 uint64_t merge_due_ns(const struct merge *m); /* UINT64_MAX: nothing waits */
 size_t merge_waiting(const struct merge *m);  /* bytes that wait in here */

@@ -112,13 +112,14 @@ static int tab_text(void *arg, unsigned stream, struct slice text)
     return tab_lines_add(&t->tail, stream, text);
 }
 
-static int tab_bars(void *arg, struct slice text, bool done)
+static int tab_bars(void *arg, struct slice text, bool left)
 {
     struct panel_tab *t = arg;
 
+    (void)left;
     t->panel->changed = true;
     buf_clear(&t->bars);
-    return done ? tab_lines_add(&t->tail, 1, text) : buf_add_slice(&t->bars, text);
+    return buf_add_slice(&t->bars, text);
 }
 
 int panel_all(struct panel *p, unsigned stream, struct slice text)
@@ -126,16 +127,18 @@ int panel_all(struct panel *p, unsigned stream, struct slice text)
     return tab_text(&p->tab[0], stream, text);
 }
 
-int panel_bars(struct panel *p, struct slice text, bool done)
+int panel_bars(struct panel *p, struct slice text)
 {
-    return tab_bars(&p->tab[0], text, done);
+    return tab_bars(&p->tab[0], text, false);
 }
 
 int panel_lines(struct panel *p, unsigned rank, unsigned stream, unsigned flags, struct slice data,
                 struct err *err)
 {
     struct panel_tab *t = tab_of(p, rank);
-    const struct merge_out out = { .text = tab_text, .progress = tab_bars, .arg = t };
+    const struct merge_out out = {
+        .text = tab_text, .progress = tab_bars, .arg = t, .plain_bars = true
+    };
 
     if (!t)
         return 0;

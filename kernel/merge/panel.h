@@ -25,8 +25,7 @@ void panel_destroy(struct panel *p); /* NULL is fine */
 /* ---- what the tabs show. -1: memory is out ---- */
 /* Text of "All", which another merge has folded. */
 MUST_USE int panel_all(struct panel *p, unsigned stream, struct slice text);
-/* The progress bars of "All". done: their final state, which becomes lines. */
-MUST_USE int panel_bars(struct panel *p, struct slice text, bool done);
+MUST_USE int panel_bars(struct panel *p, struct slice text); /* The progress bars of "All". */
 /* Lines of a rank, as for merge_lines(). */
 MUST_USE int panel_lines(struct panel *p, unsigned rank, unsigned stream, unsigned flags,
                          struct slice data, struct err *err);

@@ -59,11 +59,16 @@ struct source {
     bool untouched; /* the cursor came to the row by a newline, and nothing followed */
     unsigned row;   /* where the cursor is; below rows_n, which is at least 1 */
     unsigned rows_n;
-    unsigned steps;    /* how many rows the cursor went up since the last newline */
-    unsigned climb;    /* the most that steps ever was; above 0 for nested bars */
-    bool blank;        /* the row was empty when the cursor came to it */
-    uint64_t ended_ns; /* when a newline last ended a row */
-    bool erased;       /* some row is erased, see below */
+    unsigned steps;     /* how many rows the cursor went up since the last newline */
+    unsigned climb;     /* the most that steps ever was; above 0 for nested bars */
+    bool blank;         /* the row was empty when the cursor came to it */
+    uint64_t ended_ns;  /* when a newline last ended a row */
+    bool erased;        /* some row is erased, see below */
+    bool over;          /* its rank prints nothing more: the rows wait to become lines */
+    bool framed;        /* the frame's rows were rows of a bar */
+    bool below;         /* what it passed on last is the last state of a bar */
+    struct buf behind;  /* text that waits for the bars of its rank's other stream */
+    uint64_t behind_ns; /* since when */
     struct source_row {
         struct buf text;
         /* the program erased the row while it moved up, to draw again. Its text is shown until new
@@ -93,6 +98,11 @@ size_t source_way_down(const struct source *s, struct slice text);
 void source_shift(struct source *s);
 /* Have newlines ended more rows than the cursor ever went up? These rows wait to become lines. */
 bool source_waits(const struct source *s);
+/* Does the cursor stand below all rows? Then the bars may have ended. */
+bool source_rests(const struct source *s);
+/* Is nothing drawn any more? The cursor rests, and is not expected to go up. */
+bool source_ended(const struct source *s);
+bool source_goes_up(struct slice text); /* Does the text move the cursor up? */
 
 /* Sources with waiting text, oldest first. Adding one that is there changes nothing. */
 struct source_queue {
@@ -142,10 +152,12 @@ MUST_USE int bars_write(struct source *const *sources, size_t n, bool fold, stru
  * 0.3", "epoch 1" of one rank and "loss 0.4", "epoch 1" of another become one "epoch 1" at the end.
  * The first line is settled when no rank can join it any more. */
 
-#define LINE_OPEN  1u /* no newline at its end (yet) */
-#define LINE_CONT  2u /* continues a LINE_OPEN of the same ranks */
-#define LINE_FRAME 4u /* several lines that stay together, separated by newlines */
-#define LINE_BARE  8u /* only colour codes: no label, no newline */
+#define LINE_OPEN  1u  /* no newline at its end (yet) */
+#define LINE_CONT  2u  /* continues a LINE_OPEN of the same ranks */
+#define LINE_FRAME 4u  /* several lines that stay together, separated by newlines */
+#define LINE_BARE  8u  /* only colour codes: no label, no newline */
+#define LINE_ERR   16u /* shown on stderr, though it is in the queue of stdout */
+#define LINE_BAR   32u /* only for put.c: the last state of a progress bar */
 
 struct line {
     struct line *next, *prev;
@@ -266,5 +278,51 @@ MUST_USE int line_queue_put(struct line_queue *q, unsigned rank, struct slice te
 MUST_USE int line_queue_drain(struct line_queue *q, enum line_queue_drain which, unsigned rank,
                               uint64_t now);
 uint64_t line_queue_due_ns(const struct line_queue *q); /* UINT64_MAX: nothing waits */
+
+/* ---- merge.c ---- */
+
+struct merge {
+    const struct clock *clock;
+    struct merge_out out;
+    enum plan_merge mode;
+    bool labelled;
+    struct passthrough passthrough;
+    unsigned words;
+    struct show show; /* if only one rank is shown, only `refused` is used */
+    /* by stream; the first one also has the last states of bars, whatever stream they are from */
+    struct line_queue queues[2];
+    struct source **sources; /* 2 * rank + stream - 1; NULL until it prints */
+    size_t sources_n;
+    struct source_queue waits; /* sources whose partial or frame waits */
+    size_t partial_bytes;      /* of partials and frames */
+    unsigned starts;           /* flags of the start of a line that is shown; 0: none is */
+    /* of one call: repaired text, or the bars; text without a terminal's modes */
+    struct buf room, bare;
+    /* since the last report; it was not empty; bars have become lines since then */
+    bool bars_changed, bars_shown, bars_left;
+    uint64_t bars_next_ns, rows_due_ns; /* UINT64_MAX: no finished row of a bar waits */
+    uint64_t behind_due_ns;             /* UINT64_MAX: no text waits for bars of its rank */
+};
+
+/* ---- put.c ---- */
+/* Passes text of a source on to the queues. The start of a line waits for its end, and the rows of
+ * a frame wait for its last row. All of them -1: memory is out, or out() failed. */
+
+#define EQUAL_NS (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
+
+/* A line or a piece of one, after the frame that waits. flags: LINE_… */
+MUST_USE int put_piece(struct merge *m, struct source *s, struct slice text, unsigned flags,
+                       uint64_t due_ns, uint64_t now);
+/* A whole line, which may be a row of a frame. flags: LINE_BAR or 0. */
+MUST_USE int put_line(struct merge *m, struct source *s, struct slice text, unsigned flags,
+                      uint64_t now);
+/* More of a line without its end. */
+MUST_USE int put_start(struct merge *m, struct source *s, struct slice text, uint64_t now);
+/* The rest of a line of which the start may have waited. */
+MUST_USE int put_whole(struct merge *m, struct source *s, struct slice text, uint64_t now);
+MUST_USE int put_frame(struct merge *m, struct source *s, uint64_t now); /* The frame that waits. */
+/* The start of a line, and the frame, that wait: the rest did not come in time. */
+MUST_USE int put_partial(struct merge *m, struct source *s, uint64_t now);
+void put_clear(struct merge *m, struct source *s); /* Drops the start of a line. */
 
 #endif

@@ -45,6 +45,7 @@ void source_destroy(struct source *s)
         return;
     buf_release(&s->partial);
     buf_release(&s->frame);
+    buf_release(&s->behind);
     for (unsigned i = 0; i < s->rows_room; i++)
         buf_release(&s->rows[i].text);
     free(s->rows);
@@ -242,6 +243,16 @@ bool source_draws(struct slice text)
     return false;
 }
 
+bool source_goes_up(struct slice text)
+{
+    unsigned count;
+
+    for (size_t i = 0; i < text.n; i++)
+        if (escape_size(slice_of(text.p + i, text.n - i), 'A', &count))
+            return true;
+    return false;
+}
+
 void source_shift(struct source *s)
 {
     struct source_row first = s->rows[0];
@@ -258,6 +269,19 @@ bool source_waits(const struct source *s)
     return s->bar && s->row > s->climb;
 }
 
+bool source_rests(const struct source *s)
+{
+    for (unsigned i = s->row; i < s->rows_n; i++)
+        if (s->rows[i].text.n)
+            return false;
+    return s->bar && s->row > 0;
+}
+
+bool source_ended(const struct source *s)
+{
+    return s->over || (source_rests(s) && !s->climb);
+}
+
 struct slice source_row(const struct source *s)
 {
     return buf_slice(&s->rows[s->row].text);
@@ -272,7 +296,7 @@ void source_bar_over(struct source *s)
     s->steps = 0;
     s->blank = true;
     s->bar = false;
-    s->returned = s->untouched = s->erased = false;
+    s->returned = s->untouched = s->erased = s->over = false;
 }
 
 bool source_shows_bar(const struct source *s)

@@ -15,11 +15,12 @@ static void bars_are_one_line_for_each_rank(void)
     fixture_bar(&f, 2, "\r30%|###");
     fixture_wait(&f, 50);
     is_text(f.bars.p, "[0,2] 30%|###\n", "equal ones fold");
-    ok(!f.done, "they are not done");
-    fixture_flush(&f);
-    ok(f.done, "the end of the cell leaves them");
-    is_text(f.bars.p, "[0,2] 30%|###\n", "as they were");
     is_text(f.got[1].p, "", "they are no text");
+    ok(!f.left, "and go on");
+    fixture_flush(&f);
+    is_text(f.got[1].p, "[0,2] 30%|###\n", "at the end of the cell they are");
+    ok(f.left, "this is told");
+    is_text(f.bars.p, "", "and nothing is drawn any more");
     fixture_flush(&f);
     is_int(f.reports, 4, "and are reported once");
     fixture_release(&f);
@@ -50,10 +51,92 @@ static void what_follows_a_bar_stands_below_it(void)
     fixture_init(&f, PLAN_FOLD, 2);
     fixture_bar(&f, 0, "\r100%");
     ok(fixture_feed(&f, 0, 2, 0, "\n") == 0 && !f.got[1].n, "a bar that has ended waits");
-    ok(fixture_feed(&f, 0, 1, 0, "done\n") == 0 && !f.got[0].n, "until its rank prints on stdout");
-    is_text(f.got[1].p, "[0] 100%\n", "then it comes first");
-    fixture_wait(&f, 100);
-    is_text(f.got[0].p, "[0] done\n", "and the line below it");
+    ok(fixture_feed(&f, 0, 1, 0, "done\n") == 0 && !f.page.n, "and what its rank prints then, too");
+    fixture_wait(&f, 250);
+    is_text(f.got[1].p, "[0] 100%\n", "on stderr, where it was drawn");
+    fixture_page(&f, "[0] 100%\n[0] done\n", "the bar comes first");
+    fixture_bar(&f, 1, "\r50%");
+    ok(fixture_feed(&f, 1, 1, 0, "loss\n") == 0, "a line comes before the end of a bar");
+    ok(fixture_feed(&f, 1, 2, 0, "\r100%\n") == 0 && fixture_feed(&f, 1, 1, 0, "next\n") == 0,
+       "and one after it");
+    ok(fixture_feed(&f, 1, 2, 0, "warning\n") == 0, "and one on stderr");
+    fixture_wait(&f, 250);
+    fixture_page(&f, "[1] loss\n[1] 100%\n[1] next\n[1] warning\n", "all keep their order");
+    fixture_bar(&f, 1, "\router 0\n\rinner\x1b[A");
+    ok(fixture_feed(&f, 1, 2, 0, "\router 1\n") == 0, "a bar with one below it has ended");
+    ok(fixture_feed(&f, 1, 2, 0, "\r     \r") == 0, "the other one was wiped");
+    ok(fixture_feed(&f, 1, 1, 0, "done\n") == 0, "a line follows");
+    fixture_wait(&f, 250);
+    fixture_page(&f, "[1] outer 1\n[1] done\n", "which stands below it, too");
+    fixture_release(&f);
+}
+
+/* The newline that leads to a nested bar comes before the bar's text, and a line between. */
+static void a_line_beside_a_nested_bar_ends_no_bar(void)
+{
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 2);
+    fixture_bar(&f, 0, "\router");
+    ok(fixture_feed(&f, 0, 2, 0, "\n") == 0 && fixture_feed(&f, 0, 1, 0, "loss\n") == 0, "a line");
+    fixture_bar(&f, 0, "\rinner\x1b[A");
+    fixture_wait(&f, 200);
+    fixture_page(&f, "[0] loss\n", "it is shown");
+    is_text(f.bars.p, "[0] outer\n[0] inner\n", "both bars are drawn");
+    fixture_release(&f);
+}
+
+static void bars_that_end_at_different_times_stand_together(void)
+{
+    struct fixture f;
+    struct err err = { "" };
+
+    fixture_init(&f, PLAN_FOLD, 4);
+    for (unsigned rank = 0; rank < 4; rank++)
+        fixture_bar(&f, rank,
+                    rank == 3   ? "\rthree"
+                    : rank == 2 ? "\rtwo"
+                    : rank      ? "\rone"
+                                : "\rzero");
+    ok(fixture_feed(&f, 2, 2, 0, "\n") == 0 && merge_rank_over(f.m, 2, &err) == 0, "rank 2 ends");
+    fixture_wait(&f, 1000);
+    ok(fixture_feed(&f, 3, 2, 0, "\n") == 0, "so does the bar of rank 3");
+    fixture_wait(&f, 1000);
+    is_text(f.bars.p, "[0] zero\n[1] one\n[2] two\n[3] three\n", "they stay beside the others");
+    ok(fixture_feed(&f, 3, 1, 0, "done\n") == 0, "rank 3 prints a line");
+    fixture_wait(&f, 300);
+    fixture_page(&f, "[3] three\n[3] done\n", "which stands below its bar");
+    is_text(f.bars.p, "[0] zero\n[1] one\n[2] two\n", "the others are drawn");
+    ok(fixture_feed(&f, 1, 2, 0, "\n") == 0 && fixture_feed(&f, 0, 2, 0, "\n") == 0, "they end");
+    fixture_wait(&f, 400);
+    fixture_page(&f, "[0] zero\n[1] one\n[2] two\n", "and stand in order of rank");
+    is_text(f.bars.p, "", "nothing is drawn any more");
+    fixture_release(&f);
+}
+
+static void on_a_page_bars_that_ended_are_on_stdout(void)
+{
+    struct ranks world = RANKS_INIT;
+    struct err err = { "" };
+    struct fixture f;
+
+    fixture_init(&f, PLAN_FOLD, 2);
+    merge_destroy(f.m);
+    ok(ranks_add_range(&world, 0, 1) == 0 &&
+           (f.m = merge_create(PLAN_FOLD, &world, &f.clock,
+                               (struct merge_out){ .text = fixture_text,
+                                                   .progress = fixture_progress,
+                                                   .arg = &f,
+                                                   .plain_bars = true },
+                               &err)) != NULL,
+       "a merge for a page");
+    ranks_release(&world);
+    fixture_bar(&f, 0, "\r100%");
+    ok(fixture_feed(&f, 0, 2, 0, "\nwarning\n") == 0, "a bar ends, and a line follows on stderr");
+    fixture_wait(&f, 200);
+    is_text(f.got[0].p, "[0] 100%\n", "the bar is on stdout");
+    is_text(f.got[1].p, "[0] warning\n", "the line is not");
+    fixture_page(&f, "[0] 100%\n[0] warning\n", "and stands below it");
     fixture_release(&f);
 }
 
@@ -151,7 +234,7 @@ static void rows_above_nested_bars_are_lines(void)
     is_text(f.got[1].p, "[0] inner done\n", "what is out of reach is a line");
     is_text(f.bars.p, "[0] outer 1\n[0] inner again\n", "the others are drawn");
     fixture_flush(&f);
-    is_text(f.bars.p, "[0] outer 1\n[0] inner again\n", "and stay as they were");
+    is_text(f.got[1].p, "[0] inner done\n[0] outer 1\n[0] inner again\n", "and become lines");
     fixture_bar(&f, 1, "a\nb\r\x1b[2K\x1b[1A\x1b[2Kc\nd");
     fixture_wait(&f, 200);
     is_text(f.bars.p, "[1] c\n[1] d\n", "rows are drawn anew, however the terminal is told");
@@ -160,7 +243,7 @@ static void rows_above_nested_bars_are_lines(void)
     is_text(f.bars.p, "[1] e\n[1] f\n", "and two rows are drawn from then on");
     fixture_bar(&f, 1, "\x1b[99999999999A\rg\x1b[");
     fixture_flush(&f);
-    ok(f.done, "whatever number is asked for");
+    ok(f.left, "whatever number is asked for");
     fixture_release(&f);
 }
 
@@ -203,8 +286,8 @@ static void bars_with_positions_are_one_line_for_each_rank(void)
     fixture_wait(&f, 400);
     is_text(f.bars.p, "[1] one: 100%\n[3] three: 50%\n", "and it is the same bar");
     fixture_flush(&f);
-    is_text(f.got[1].p, "[1] one: 100%\n", "what ended is a line");
-    is_text(f.bars.p, "[3] three: 50%\n", "what did not stays");
+    is_text(f.got[1].p, "[1] one: 100%\n[3] three: 50%\n", "they end as lines");
+    is_text(f.bars.p, "", "and nothing is drawn any more");
     fixture_release(&f);
 }
 
@@ -260,11 +343,13 @@ static void bars_that_come_again_move_above_the_first_row(void)
     fixture_init(&f, PLAN_PREFIX, 2);
     fixture_bar(&f, 0, "\rone\n\rtwo\n\rthree\x1b[A\x1b[A");
     fixture_flush(&f);
-    is_text(f.bars.p, "[0] two\n[0] three\n", "nested bars; the first row became a line");
+    fixture_page(&f, "[0] one\n[0] two\n[0] three\n", "nested bars become lines");
     for (int i = 0; i < 3; i++) {
         fixture_bar(&f, 0, "\rlow\x1b[A\rhigh\x1b[A\rtop");
-        fixture_flush(&f);
+        fixture_wait(&f, 100);
         is_text(f.bars.p, "[0] top\n[0] high\n[0] low\n", "others are drawn upwards");
+        fixture_flush(&f);
+        fixture_page(&f, "[0] top\n[0] high\n[0] low\n", "and become lines");
     }
     fixture_release(&f);
 }
@@ -274,6 +359,9 @@ int main(void)
     bars_are_one_line_for_each_rank();
     a_newline_makes_a_line_of_a_bar();
     what_follows_a_bar_stands_below_it();
+    a_line_beside_a_nested_bar_ends_no_bar();
+    bars_that_end_at_different_times_stand_together();
+    on_a_page_bars_that_ended_are_on_stdout();
     a_bar_that_is_wiped_leaves_nothing();
     the_start_of_a_line_belongs_to_its_bar();
     carriage_return_newline_is_a_newline();

@@ -48,7 +48,8 @@ static bool merge_survives(enum plan_merge mode, long nth)
 
     f.clock = (struct clock){ .now_ns = fixture_now, .arg = &f };
     if (ranks_add_range(&world, 0, 2) < 0 || buf_reserve(&f.got[0], 4096) < 0 ||
-        buf_reserve(&f.got[1], 4096) < 0 || buf_reserve(&f.bars, 4096) < 0)
+        buf_reserve(&f.got[1], 4096) < 0 || buf_reserve(&f.page, 8192) < 0 ||
+        buf_reserve(&f.bars, 4096) < 0)
         abort();
     alloc_fail_at(nth);
     f.m = merge_create(mode, &world, &f.clock,
@@ -116,7 +117,7 @@ static bool panel_survives(long nth)
         failed |= panel_lines(p, 2, 2, LINES_PROGRESS, slice_text("\r 10%"), &err) < 0;
         failed |= panel_all(p, 1, slice_text("[1] red\n")) < 0;
         failed |= panel_all(p, 2, slice_text("[1] err\n")) < 0;
-        failed |= panel_bars(p, slice_text("[2] 10%"), false) < 0;
+        failed |= panel_bars(p, slice_text("[2] 10%")) < 0;
         f.now += 60 * NS_PER_MS;
         failed |= panel_tick(p, &err) < 0;
         failed |= panel_rank_over(p, 1, &err) < 0;

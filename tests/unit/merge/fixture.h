@@ -13,10 +13,11 @@ struct fixture {
     struct clock clock;
     struct merge *m;
     struct buf got[2]; /* by stream */
+    struct buf page;   /* both, in the order in which they came */
     struct buf bars;   /* the last report */
     unsigned reports;
-    bool done;
-    int rc; /* what out gives back */
+    bool left; /* bars have become lines */
+    int rc;    /* what out gives back */
     size_t blocks;
 };
 
@@ -30,15 +31,17 @@ static int fixture_text(void *arg, unsigned stream, struct slice text)
     struct fixture *f = arg;
 
     f->blocks++;
+    if (buf_add_slice(&f->page, text) < 0)
+        return -1;
     return buf_add_slice(&f->got[stream - 1], text) < 0 ? -1 : f->rc;
 }
 
-static int fixture_progress(void *arg, struct slice text, bool done)
+static int fixture_progress(void *arg, struct slice text, bool left)
 {
     struct fixture *f = arg;
 
     f->reports++;
-    f->done = done;
+    f->left = f->left || left;
     buf_clear(&f->bars);
     return buf_add_slice(&f->bars, text);
 }
@@ -61,7 +64,7 @@ static inline void fixture_init_as(struct fixture *f, enum plan_merge mode, unsi
                         &err);
     ranks_release(&world);
     if (!f->m || buf_add_text(&f->got[0], "") < 0 || buf_add_text(&f->got[1], "") < 0 ||
-        buf_add_text(&f->bars, "") < 0)
+        buf_add_text(&f->bars, "") < 0 || buf_add_text(&f->page, "") < 0)
         abort();
 }
 
@@ -76,6 +79,7 @@ static inline void fixture_release(struct fixture *f)
     buf_release(&f->got[0]);
     buf_release(&f->got[1]);
     buf_release(&f->bars);
+    buf_release(&f->page);
 }
 
 static inline int fixture_feed(struct fixture *f, unsigned rank, unsigned stream, unsigned flags,
@@ -124,6 +128,13 @@ static inline void fixture_flush(struct fixture *f)
 
     if (merge_flush(f->m, &err) < 0)
         ok(false, "flushes");
+}
+
+/* What was shown on both streams since the last call. */
+static inline void fixture_page(struct fixture *f, const char *want, const char *sentence)
+{
+    is_text(f->page.p, want, "%s", sentence);
+    buf_clear(&f->page);
 }
 
 /* What was shown on stdout since the last call. */

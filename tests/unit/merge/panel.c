@@ -215,7 +215,7 @@ static void check_bars(void)
 
     print(p, 0, "before\n");
     if (panel_lines(p, 0, 2, LINES_PROGRESS, slice_text("\r 10%\r 50%"), &err) < 0 ||
-        panel_bars(p, slice_text("[0] 50%"), false) < 0 || panel_text(p, &plain, &html) < 0)
+        panel_bars(p, slice_text("[0] 50%")) < 0 || panel_text(p, &plain, &html) < 0)
         ok(false, "memory");
     has(&html, "<pre>before\n 50%", "a bar stands below the lines");
     has(&html, "[0] 50%", "and in All");
