@@ -6,18 +6,21 @@
 
 #include "kernel/cell/error_text.h"
 
-/* The name in "name 'loss' is not defined"; "": it is another error. */
+/* The name in "name 'loss' is not defined", behind which a near name may stand; "": it is another
+ * error. */
 static struct slice missing_name(const json_t *error)
 {
-    static const char before[] = "name '", after[] = "' is not defined";
-    const struct slice said = text_slice(error, "evalue");
-    const size_t ends = sizeof before - 1 + sizeof after - 1;
+    static const char before[] = "name '", after[] = "' is not defined", near[] = ". Did you mean";
+    struct slice rest = text_slice(error, "evalue"), name;
 
-    if (strcmp(text_field(error, "ename"), "NameError") != 0 || said.n <= ends ||
-        memcmp(said.p, before, sizeof before - 1) != 0 ||
-        memcmp(said.p + said.n - (sizeof after - 1), after, sizeof after - 1) != 0)
+    if (strcmp(text_field(error, "ename"), "NameError") != 0 || !slice_begins(rest, before))
         return slice_text("");
-    return slice_of(said.p + sizeof before - 1, said.n - ends);
+    rest = slice_of(rest.p + sizeof before - 1, rest.n - (sizeof before - 1));
+    name = slice_cut(&rest, '\'');
+    if (!slice_begins(rest, after + 1))
+        return slice_text("");
+    rest = slice_of(rest.p + sizeof after - 2, rest.n - (sizeof after - 2));
+    return rest.n == 0 || slice_begins(rest, near) ? name : slice_text("");
 }
 
 static void add_line(json_t *traceback, struct buf *line)

@@ -131,6 +131,23 @@ def test_a_name_that_home_has_not_got_is_named_with_a_near_one(nb):
     nb.ok("samples = [1, 2]")
     cell = nb.run("%scatter sample").assert_error("NameError")
     assert cell.error["evalue"] == "name 'sample' is not defined. Did you mean: 'samples'?"
+    for code in ("%push sample", "%%distribute --capture sample\n1"):
+        assert nb.run(code).assert_error("CaptureError").error["evalue"] == "home has no variable sample; did you mean samples?"
+    assert nb.run("%push quagga").assert_error("CaptureError").error["evalue"] == "home has no variable quagga"
+
+
+@pytest.mark.parametrize("code", ["%pull weight", "%gather weight", "import cellspan\ncellspan.group().pull('weight')",
+                                  "import cellspan.px as ipp\nipp.Client()[:].pull('weight').get()"])
+def test_a_name_that_ranks_have_not_got_is_named_with_a_near_one(nb, code):
+    nb.ok("%%distribute -n 2\nweights = 1")
+    assert "name 'weight' is not defined. Did you mean: 'weights'?" in nb.run(code).shown
+
+
+def test_ranks_that_have_a_name_are_told_also_where_others_have_a_near_one(nb):
+    nb.ok("%%distribute -n 2\nparts = 1\nif rank: part = 2")
+    cell = nb.run("%pull part").assert_error("NameError")
+    assert cell.error["evalue"].startswith("name 'part' is not defined. Did you mean: 'parts'?"), cell.shown
+    assert cell.reply["traceback"][-1] == "rank 1 has part: %pull -r 1 part", cell.shown
 
 
 @pytest.mark.parametrize("text", ["__main__.limit", "xx", "sys.modules['__main__'].limit", "globals()['limit']",

@@ -29,6 +29,19 @@ def in_words(error):
     return f"{error.__class__.__name__}: {text_of(error)}"
 
 
+def near(name, names):
+    """The one of the names that is most like a name which does not exist; None: none is."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, names, 1)), None)
+
+
+def undefined(name, names):
+    """The NameError for a name that is not among these."""
+    other = near(name, names)
+    return NameError(f"name {name!r} is not defined" + (f". Did you mean: {other!r}?" if other else ""))
+
+
 def attempt(what, run, *args):
     """Runs the user's code before the first cell, such as start-up files. If it fails in any way, even by sys.exit(), prints an
     error that calls it `what`, and returns None. It must not end the process: that would end the next one, too, and no cell

@@ -24,6 +24,7 @@ import sys
 import types
 
 from .. import _link
+from .._base.errors import near
 from . import blame, reads, reducers, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
 from .by_name import ANY
@@ -293,6 +294,10 @@ class Capture:
         module = getattr(self.user_ns[name], "__module__", None)
         return not (name in ("open", "display") and isinstance(module, str) and module.split(".")[0] in ("io", "_io", "IPython"))
 
+    def _none(self, *names):
+        other = near(names[0], [name for name in self.user_ns if self._is_ours(name) and name[:1] != "_"])
+        return f"home has no variable {', '.join(names)}" + (f"; did you mean {other}?" if other and len(names) == 1 else "")
+
     def _is_list_of_ranks(self, name):
         """Was it pulled from all ranks, and is it still that list? Then it is not sent automatically."""
         known = self._known.get(name)
@@ -348,7 +353,7 @@ class Capture:
         compared."""
         old = None if name.startswith(EACH_TIME) else self._known.get(name)
         if name not in self.user_ns:
-            return self._note(name, old, None, failed=f"home has no variable {name}"), {}
+            return self._note(name, old, None, failed=self._none(name)), {}
         value = self.user_ns[name]
         assigned = old is None or old.pulled == 0 or self._changes.has(name, value, old.ident)
         if not assigned and old is not None and old.by_name is not None and old.by_name() is value and not reducers.is_by_name(value):
@@ -495,7 +500,7 @@ class Capture:
             raise CaptureError("the call that needs it is over")
         missing = [n for n in names if n not in self.user_ns and n not in parts]
         if missing:
-            raise CaptureError(f"home has no variable {', '.join(missing)}")
+            raise CaptureError(self._none(*missing))
         values = {name: parts[name][0] if name in parts else self.user_ns[name] for name in names}
         for name, value in values.items():
             if value is self.user_ns:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-
+from .._base.errors import undefined
 from .._base.options import Option, parse, usage
+from .requests import own_names
 
 RANKS = Option(("-r", "--ranks"), "ranks", "SPEC", "only these ranks: 0,2-5")
 INTO = Option(("--into",), "into", "NAME", "the name of the result (default: the same name)")
@@ -30,8 +30,7 @@ def register(home):
             return
         options, name = given
         if name not in home.shell.user_ns:
-            near = difflib.get_close_matches(name, [own for own in home.shell.user_ns if own[:1] != "_"], 1)
-            raise NameError(f"name {name!r} is not defined" + (f". Did you mean: {near[0]!r}?" if near else ""))
+            raise undefined(name, own_names(home.shell, ""))
         from .._api import group
 
         group().scatter(options.get("into", name), home.shell.user_ns[name], n=options.get("n"), ranks=options.get("ranks"),

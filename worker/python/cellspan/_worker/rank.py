@@ -16,12 +16,13 @@ import traceback
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
 from .. import _link
-from .._base.errors import in_words, text_of
+from .._base.errors import in_words, text_of, undefined
 from .._base.limit import Limit, TooSlow
 from .._capture.origins import Origins
 from .._capture.parts import Received
 from .._capture.vars_bundle import BundleTooLarge, LoadError, contents, pack, reason, unpack, unpack_bytes
 from .._jupyter import post_mortem
+from .._jupyter.requests import own_names
 from .._jupyter.widgets import VIEW, Widgets
 from . import (
     aborts,
@@ -503,7 +504,7 @@ class Rank(Worker):
         names = [name for name in names.split(",") if name]
         for name in names:
             if name not in self.shell.user_ns:
-                raise NameError(f"name '{name}' is not defined")
+                raise undefined(name, own_names(self.shell, ""))
         return {name: self.shell.user_ns[name] for name in names}
 
     # ---- questions of the kernel ----------------------------------------------------------------------------------------
