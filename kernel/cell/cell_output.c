@@ -7,22 +7,13 @@
 
 #include "base/log.h"
 #include "kernel/cell/cell_panel.h"
+#include "kernel/cell/held_parts.h"
 #include "kernel/merge/merge.h"
 
 #define KEPT_MAX        ((size_t)4 << 20) /* bytes of the largest display that is kept */
-#define HELD_MAX        ((size_t)1 << 20) /* bytes of displays that wait for those of other ranks */
-#define HELD_NS         (150 * NS_PER_MS) /* they are shown so long after the last of them came, */
-#define HELD_MOST_NS    (500 * NS_PER_MS) /* or after the first */
 #define PROGRESS_GAP_NS (250 * NS_PER_MS) /* shortest time between two updates of the bars */
 #define PROGRESS_MOST   20u /* displays of bars of a cell; pages fold more than 50 outputs */
 #define PROGRESS_EASY   8u  /* these are made whenever bars become lines */
-
-/* Displays of several ranks come mixed. They wait a short time, and are shown by rank. */
-struct held_display {
-    struct held_display *next;
-    unsigned rank;
-    struct buf content, metadata;
-};
 
 struct output_path {
     struct merge *merge; /* owned; NULL until a rank has printed */
@@ -34,14 +25,10 @@ struct output_path {
         long rank;
         struct buf content;
     } kept;
-    struct {
-        struct held_display *first; /* owned, by rank, then as they came */
-        size_t bytes;
-        uint64_t since_ns, due_ns; /* due_ns: NEVER if there are none */
-    } held;
-    bool labelled; /* a display with a rank's label was shown */
-    long under;    /* the rank whose display is the last output; -1: something else is */
-    struct {       /* the progress bars that are drawn */
+    struct held_parts held; /* displays, and what their ranks print after them */
+    bool labelled;          /* a display with a rank's label was shown */
+    long under;             /* the rank whose display is the last output; -1: something else is */
+    struct {                /* the progress bars that are drawn */
         struct buf text;
         bool shown, due; /* in a display; `text` is not shown yet */
         bool below;      /* something else was shown after the display */
@@ -185,7 +172,8 @@ int output_open(struct cell *c, struct err *err)
 
     if (!(c->out.path = calloc(1, sizeof *c->out.path)))
         return err_set(err, "out of memory");
-    c->out.path->bars.due_ns = c->out.path->held.due_ns = NEVER;
+    c->out.path->bars.due_ns = NEVER;
+    held_parts_init(&c->out.path->held);
     c->out.path->under = -1;
     if (!(c->out.path->pace = pace_create(c->nb->ops.clock, out_stream, c, err))) {
         output_close(c);
@@ -229,21 +217,6 @@ static int merge_open(struct cell *c)
     return c->out.path->merge ? 0 : -1;
 }
 
-static struct held_display *held_take(struct output_path *o)
-{
-    struct held_display *h = o->held.first;
-
-    o->held.first = h->next;
-    return h;
-}
-
-static void held_free(struct held_display *h)
-{
-    buf_release(&h->content);
-    buf_release(&h->metadata);
-    free(h);
-}
-
 void output_close(struct cell *c)
 {
     struct output_path *o = c->out.path;
@@ -251,8 +224,7 @@ void output_close(struct cell *c)
     if (!o)
         return;
     merge_destroy(o->merge);
-    while (o->held.first)
-        held_free(held_take(o));
+    held_parts_release(&o->held);
     cell_panel_close(c);
     omit_destroy(o->omit);
     pace_destroy(o->pace);
@@ -286,28 +258,42 @@ void output_bundle(struct cell *c, struct slice text, struct slice html, const c
     buf_release(&content);
 }
 
-static bool is_held(const struct cell *c, unsigned rank)
+static void pass_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
+                       struct slice data)
 {
-    for (const struct held_display *h = c->out.path->held.first; h; h = h->next)
-        if (h->rank == rank)
-            return true;
+    struct err err = { "" };
+
+    if (merge_open(c) < 0)
+        return;
+    if (c->out.tabs && ranks_has(&c->out.tabs->clearing, rank))
+        panel_displays_clear(c, rank);
+    log_failure(merge_lines(c->out.path->merge, rank, stream, flags, data, &err), &err);
+    if (c->out.tabs)
+        log_failure(panel_lines(c->out.tabs->panel, rank, stream, flags, data, &err), &err);
+}
+
+/* Holds text, or the end, of a rank whose display is held. false: nothing of it waits any more. */
+static bool hold_behind(struct cell *c, const struct held_part *what, struct slice text)
+{
+    struct held_parts *held = &c->out.path->held;
+
+    if (!held_parts_has(held, what->rank))
+        return false;
+    if (held_parts_add(held, what, text, slice_of(NULL, 0), notebook_now(c->nb)))
+        return true;
+    output_held(c);
     return false;
 }
 
 static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
                       struct slice data)
 {
-    struct err err = { "" };
+    const struct held_part what = {
+        .kind = HELD_TEXT, .rank = rank, .stream = stream, .flags = flags
+    };
 
-    if (!c->out.path || merge_open(c) < 0)
-        return;
-    if (is_held(c, rank))
-        output_held(c);
-    if (c->out.tabs && ranks_has(&c->out.tabs->clearing, rank))
-        panel_displays_clear(c, rank);
-    log_failure(merge_lines(c->out.path->merge, rank, stream, flags, data, &err), &err);
-    if (c->out.tabs)
-        log_failure(panel_lines(c->out.tabs->panel, rank, stream, flags, data, &err), &err);
+    if (c->out.path && !hold_behind(c, &what, data))
+        pass_lines(c, rank, stream, flags, data);
 }
 
 void output_lines(struct cell *c, unsigned rank, const struct span *m)
@@ -321,12 +307,20 @@ void output_rank_text(struct cell *c, unsigned rank, struct slice text)
     add_lines(c, rank, 1, 0, text);
 }
 
-void output_rank_over(struct cell *c, unsigned rank)
+static void rank_over(struct cell *c, unsigned rank)
 {
     struct err err = { "" };
 
-    if (c->out.path && c->out.path->merge)
+    if (c->out.path->merge)
         log_failure(merge_rank_over(c->out.path->merge, rank, &err), &err);
+}
+
+void output_rank_over(struct cell *c, unsigned rank)
+{
+    const struct held_part what = { .kind = HELD_OVER, .rank = rank };
+
+    if (c->out.path && !hold_behind(c, &what, slice_of(NULL, 0)))
+        rank_over(c, rank);
     cell_panel_rank_over(c, rank);
 }
 
@@ -401,64 +395,59 @@ static void show_of_rank(struct cell *c, unsigned rank, const char *type, const 
     show_display(c, labelled ? (long)rank : -1, type, p);
 }
 
+static void flush_rank(struct cell *c, unsigned rank)
+{
+    struct err err = { "" };
+
+    if (c->out.path->merge)
+        log_failure(merge_flush_rank(c->out.path->merge, rank, &err), &err);
+}
+
+static void pass_held(struct cell *c, const struct held_part *part)
+{
+    const struct content p = { .content = buf_slice(&part->content),
+                               .metadata = buf_slice(&part->metadata) };
+
+    if (part->kind == HELD_TEXT) {
+        pass_lines(c, part->rank, part->stream, part->flags, p.content);
+    } else if (part->kind == HELD_OVER) {
+        rank_over(c, part->rank);
+    } else {
+        flush_rank(c, part->rank);
+        show_of_rank(c, part->rank, "display_data", &p);
+    }
+}
+
 void output_held(struct cell *c)
 {
-    struct output_path *o = c->out.path;
+    struct held_part *part = c->out.path ? held_parts_take(&c->out.path->held) : NULL;
 
-    if (!o)
-        return;
-    while (o->held.first) {
-        struct held_display *h = held_take(o);
-        const struct content p = { .content = buf_slice(&h->content),
-                                   .metadata = buf_slice(&h->metadata) };
+    while (part) {
+        struct held_part *next = part->next;
 
-        show_of_rank(c, h->rank, "display_data", &p);
-        held_free(h);
+        pass_held(c, part);
+        held_part_free(part);
+        part = next;
     }
-    o->held.bytes = 0;
-    o->held.due_ns = NEVER;
 }
 
 /* false: it can't wait. */
 static bool hold(struct cell *c, unsigned rank, const char *type, const struct content *p)
 {
-    struct output_path *o = c->out.path;
-    struct held_display **at = &o->held.first, *h;
-    const uint64_t now = notebook_now(c->nb);
+    const struct held_part what = { .kind = HELD_DISPLAY, .rank = rank };
 
-    if (c->n == 1 || (c->plan.merge != PLAN_FOLD && c->plan.merge != PLAN_PREFIX) ||
-        strcmp(type, "display_data") != 0 || p->n ||
-        o->held.bytes + p->content.n + p->metadata.n > HELD_MAX || !(h = calloc(1, sizeof *h)))
-        return false;
-    h->rank = rank;
-    if (buf_add_slice(&h->content, p->content) < 0 ||
-        buf_add_slice(&h->metadata, p->metadata) < 0) {
-        held_free(h);
-        return false;
-    }
-    if (!*at)
-        o->held.since_ns = now;
-    while (*at && (*at)->rank <= rank)
-        at = &(*at)->next;
-    h->next = *at;
-    *at = h;
-    o->held.bytes += p->content.n + p->metadata.n;
-    o->held.due_ns = clock_earlier(now + HELD_NS, o->held.since_ns + HELD_MOST_NS);
-    return true;
+    return c->n > 1 && (c->plan.merge == PLAN_FOLD || c->plan.merge == PLAN_PREFIX) &&
+           strcmp(type, "display_data") == 0 && !p->n &&
+           held_parts_add(&c->out.path->held, &what, p->content, p->metadata, notebook_now(c->nb));
 }
 
 void output_display(struct cell *c, const struct member *member, const char *type,
                     const struct content *p)
 {
-    struct err err = { "" };
-
-    if (!c->out.path)
-        return;
-    if (c->out.path->merge)
-        log_failure(merge_flush_rank(c->out.path->merge, member->rank, &err), &err);
-    if (hold(c, member->rank, type, p))
+    if (!c->out.path || hold(c, member->rank, type, p))
         return;
     output_held(c);
+    flush_rank(c, member->rank);
     show_of_rank(c, member->rank, type, p);
     if (strcmp(type, "clear_output") == 0) {
         c->out.path->bars.shown = false; /* the bars are drawn again */

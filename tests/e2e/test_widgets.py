@@ -309,12 +309,12 @@ def test_widgets_of_a_rank_stand_together_in_order_of_rank(nb):
     """A slider and an empty Output of each rank, and no label above an output that shows nothing."""
     nb.rank_pids(4)
     code = ("%%distribute -n 4\nimport cellspan, ipywidgets\nfrom IPython.display import display\n"
-            "rank = cellspan.rank()\ndisplay(ipywidgets.IntSlider(description='of %d' % rank), ipywidgets.Output())")
+            "rank = cellspan.rank()\ndisplay(ipywidgets.IntSlider(description='of %d' % rank), ipywidgets.Output())\nprint('shown')")
 
     def in_order():
         """On a busy machine a rank may be so late that others don't wait for it."""
         cell = nb.ok(code)
         assert len([d for d in cell.displays if VIEW in d]) == 8
-        return [line for line in cell.stdout.splitlines() if line.startswith("[")] == ["[1]", "[2]", "[3]"]
+        return cell.stdout.splitlines() == ["[1]", "[2]", "[3]", "[0-3] shown"]
 
     assert wait_until(in_order, 100), nb.ok(code).shown

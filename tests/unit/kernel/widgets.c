@@ -152,6 +152,53 @@ static void displays_stand_by_rank(void)
     world_close(&w);
 }
 
+static void line_of(struct world *w, uint32_t worker, const char *line)
+{
+    say(w, worker,
+        (struct span){ .kind = SPAN_LINES,
+                       .v[F_LINES_STREAM].u64 = 1,
+                       .v[F_LINES_DATA].s = slice_text(line) });
+}
+
+/* Ranks show something, print a line, and show more. */
+static void lines_after_displays_wait(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    buf_clear(&w.log);
+    line_of(&w, 3, "before\n");
+    publishes(&w, 3, "display_data", SHOWS("first of 1"));
+    line_of(&w, 3, "between\n");
+    line_of(&w, 2, "before\n");
+    publishes(&w, 3, "display_data", SHOWS("second of 1"));
+    publishes(&w, 2, "display_data", SHOWS("first of 0"));
+    line_of(&w, 2, "between\n");
+    publishes(&w, 2, "display_data", SHOWS("second of 0"));
+    pass(&w, NS_PER_S);
+    ok(in_order(&w, "[0-1] before", "first of 0") && in_order(&w, "first of 0", "first of 1"),
+       "a line before displays is folded, and a line after one ends no wait");
+    ok(in_order(&w, "first of 1", "[0-1] between") && in_order(&w, "between", "second of 0") &&
+           in_order(&w, "second of 0", "second of 1"),
+       "lines stay between the displays of their ranks");
+    buf_clear(&w.log);
+    publishes(&w, 3, "display_data", SHOWS("third of 1"));
+    line_of(&w, 3, "last\n");
+    ok(!logged(&w, "last"), "a line waits");
+    for (int i = 0; i < 5; i++)
+        pass(&w, NS_PER_S / 10);
+    ok(in_order(&w, "third of 1", "last"), "not for long");
+    buf_clear(&w.log);
+    publishes(&w, 3, "display_data", SHOWS("fourth of 1"));
+    line_of(&w, 3, "the end\n");
+    all_done(&w, 2, 3);
+    ok(in_order(&w, "fourth of 1", "the end") && in_order(&w, "the end", "execute_reply"),
+       "all of it is shown before the cell ends");
+    world_close(&w);
+}
+
 /* Callbacks of two ranks set values in loops, each under a request of its own. */
 static void alternating(void)
 {
@@ -352,6 +399,7 @@ int main(void)
     control();
     deaths();
     displays_stand_by_rank();
+    lines_after_displays_wait();
     many();
     alternating();
     merging();
