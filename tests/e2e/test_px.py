@@ -571,30 +571,3 @@ def test_a_notebook_of_theirs_runs_headless():
     notebook = executed(NOTEBOOK)
     assert notebook.cells[-1].outputs[0]["text"] == "done\n"
     assert "Out[0]: [0, 3, 6, 9]" in str(notebook.cells[5].outputs)
-
-
-KEPT = "import sys\nimport cellspan\nprint('out of', cellspan.rank())\nprint('err', file=sys.stderr)\n"
-
-
-@pytest.mark.parametrize("options", ["--no-stream", "--group-outputs=engine", "--group-outputs=type"])
-def test_what_ranks_showed_before_they_failed_is_shown_and_logged(four, options):
-    cell = four.run("%%%%px %s\n%sdisplay('shown')\n1 / 0" % (options, KEPT)).assert_error("ZeroDivisionError")
-    assert {k: lines[0] for k, lines in by_rank(cell.stdout).items()} == {k: "out of %d" % k for k in range(4)}, cell.shown
-    assert "err" in cell.stderr and sum("shown" in data["text/plain"] for data in cell.displays) == 4, cell.shown
-    assert "1 / 0" in cell.traceback and "__import__" not in cell.traceback and "captured" not in cell.traceback, cell.traceback
-    assert "out of 2" in four.ok("%ranks logs -r 2").shown
-
-
-def test_what_ranks_showed_is_there_though_another_failed(four):
-    cell = four.run("%%px --no-stream\n" + KEPT + "import time\nif cellspan.rank() == 3:\n    time.sleep(1)\n    raise ValueError('three')")
-    cell.assert_error("ValueError")
-    for k in range(3):
-        assert "[stdout:%d] out of %d" % (k, k) in cell.stdout, cell.shown
-    assert "out of 3" in cell.stdout, cell.shown
-
-
-def test_a_result_that_failed_is_shown_later(four):
-    four.ok("%%px --noblock\n" + KEPT + "time = __import__('time')\nif cellspan.rank() == 3:\n    time.sleep(1)\n    raise ValueError('three')")
-    cell = four.run("%pxresult").assert_error("ValueError")
-    assert "[stdout:1] out of 1" in cell.stdout and "__import__('cellspan" not in cell.traceback, cell.shown
-    assert "out of 3" in four.ok("%ranks logs -r 3").shown
