@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -355,7 +356,7 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
     struct dispatch_config config = { .python = o->python,
                                       .python_version = o->python_version,
                                       .run_id = run_id,
-                                      .page = has_page(),
+                                      .server = has_page() ? getppid() : 0,
                                       .subshell_comms = setting_value(SETTING_COMMS),
                                       .nccl_shares = lets_nccl_share(),
                                       .status = setting_value(SETTING_STATUS),

@@ -131,6 +131,18 @@ bool cell_is_shown(const struct cell *c)
     return !c->from.is_call || (c->from.call_flags & CALL_SHOWN);
 }
 
+/* A client of jupyter_client puts its process's number into the ids of its messages:
+ * SESSION_PID_NUMBER. A page's ids are other ones. */
+bool cell_is_redrawn(const struct cell *c)
+{
+    char mark[32];
+
+    if (!c->nb->page || !c->from.request)
+        return true;
+    snprintf(mark, sizeof mark, "_%ld_", page_server(c->nb->page));
+    return !strstr(request_id(c->from.request), mark);
+}
+
 bool cell_is_piped(const struct cell *c)
 {
     return !c->from.is_call && request_flag(c->from.request, "cellspan_stdin", false);

@@ -245,6 +245,10 @@ bool cell_is_function(const struct cell *c); /* a call whose value is wanted, wh
 /* A thread of home calls a function. Calls of other threads may run at the same time, on other
  * ranks, and show their output beside this one's. */
 bool cell_is_of_thread(const struct cell *c);
+/* Updates of its displays reach who keeps its outputs. A server that runs cells itself
+ * (jupyter-server-nbmodel, jupyter-server-documents) drops them, or keeps each as another output.
+ */
+bool cell_is_redrawn(const struct cell *c);
 bool cell_is_piped(const struct cell *c); /* the client's lines are rank 0's standard input */
 bool cell_is_over(const struct cell *c);  /* its last step has begun */
 /* The time limit of the step that the cell is in: then cell_steps.c calls the step's late(). NEVER:

@@ -110,11 +110,16 @@ static bool moves(const struct cell *c)
     return !o->bars.text.n || (c->nb->page && o->bars.left >= 1u << many);
 }
 
-/* All bars are in one display, which is updated in place. */
+/* All bars are in one display, which is updated in place; where it can't be, what is left of them
+ * at the end is shown. */
 static void show_progress(struct cell *c)
 {
     struct output_path *o = c->out.path;
 
+    if (!cell_is_over(c) && !cell_is_redrawn(c)) {
+        o->bars.due_ns = NEVER;
+        return;
+    }
     o->bars.due = false;
     o->bars.due_ns = notebook_now(c->nb) + PROGRESS_GAP_NS;
     if (!cell_is_shown(c) || (!o->bars.shown && !o->bars.text.n))

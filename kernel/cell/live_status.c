@@ -17,7 +17,7 @@
 
 static bool is_wanted(const struct cell *c)
 {
-    return c->nb->config.status && cell_is_shown(c) &&
+    return c->nb->config.status && cell_is_shown(c) && cell_is_redrawn(c) &&
            (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
            !json_is_true(json_object_get(request_content(c->from.request), "silent"));
 }

@@ -509,11 +509,11 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
 }
 
 /* Jupyter's server lets only a limited amount of output through to the page. */
-static bool page_open(struct notebook *nb)
+static bool page_open(struct notebook *nb, long server)
 {
     const struct omit_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
 
-    return (nb->page = page_create(nb->ops.clock)) &&
+    return (nb->page = page_create(nb->ops.clock, server)) &&
            (nb->home.omit = omit_create(nb->ops.clock, nb->page, out));
 }
 
@@ -552,7 +552,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->comms.table = comms_create();
     if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
         nb->home.cwd && nb->node && nb->home.pace && nb->comms.table &&
-        (!config->page || page_open(nb))) {
+        (!config->server || page_open(nb, config->server))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
     }

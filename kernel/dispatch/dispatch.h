@@ -14,13 +14,15 @@ struct dispatch_config {
     const char *python_version; /* for kernel_info before home is ready; copied */
     const char *run_id;         /* the first part of TORCHELASTIC_RUN_ID; copied */
     unsigned char key[32];      /* random bytes; tokens that strangers must not know come from it */
-    bool page;                  /* Jupyter's server, which limits output, forwards our messages */
-    bool subshell_comms;        /* comm messages run in the subshell that they name */
-    bool nccl_shares;           /* see struct place_want; --env has the last word */
-    bool status;                /* long cells show the status of their ranks */
-    enum plan_merge merge;      /* where a cell has no --merge */
-    uint64_t hang_notice_ns;    /* how long ranks wait until hang.c says so; 0: it never looks */
-    const char *notice;         /* lines for the user, shown with the first cell; or "" */
+    /* the process id of Jupyter's server, which limits output, if it forwards our messages; else 0
+     */
+    long server;
+    bool subshell_comms;     /* comm messages run in the subshell that they name */
+    bool nccl_shares;        /* see struct place_want; --env has the last word */
+    bool status;             /* long cells show the status of their ranks */
+    enum plan_merge merge;   /* where a cell has no --merge */
+    uint64_t hang_notice_ns; /* how long ranks wait until hang.c says so; 0: it never looks */
+    const char *notice;      /* lines for the user, shown with the first cell; or "" */
 };
 
 /* ops is copied; its pointers are borrowed and must live longer than the notebook. */

@@ -82,6 +82,7 @@ int request_outputs(const struct request *r);
 void request_unref(struct request *r); /* NULL is fine */
 enum channel request_channel(const struct request *r);
 const char *request_type(const struct request *r);      /* "execute_request" */
+const char *request_id(const struct request *r);        /* the msg_id of its header */
 const char *request_subshell(const struct request *r);  /* its subshell_id; NULL: none */
 const json_t *request_content(const struct request *r); /* an object, always */
 /* The raw text of a part; that of JUPYTER_PARENT may be any bytes. */

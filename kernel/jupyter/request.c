@@ -95,6 +95,11 @@ const char *request_type(const struct request *r)
     return r->message.type;
 }
 
+const char *request_id(const struct request *r)
+{
+    return r->message.id;
+}
+
 const char *request_subshell(const struct request *r)
 {
     const char *id = json_string_value(json_object_get(r->message.header, "subshell_id"));

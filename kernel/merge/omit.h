@@ -14,8 +14,10 @@
 
 struct page;
 
-struct page *page_create(const struct clock *clock); /* NULL: memory is out */
-void page_destroy(struct page *p);                   /* NULL is fine */
+/* server: the process id of Jupyter's server. NULL: memory is out */
+struct page *page_create(const struct clock *clock, long server);
+long page_server(const struct page *p);
+void page_destroy(struct page *p); /* NULL is fine */
 
 /* What part of the server's limit to use. Text may use only PAGE_TEXT; the rest is kept for what
  * must follow, such as the line about lines left out. */

@@ -11,6 +11,7 @@
 
 struct page {
     const struct clock *clock;
+    long server;
     uint64_t slot; /* the last one that something was counted in */
     struct {
         size_t bytes, messages;
@@ -21,13 +22,20 @@ static const struct {
     size_t bytes, messages;
 } most[] = { [PAGE_TEXT] = { 2000000, 2000 }, [PAGE_REST] = { 2600000, 2600 } };
 
-struct page *page_create(const struct clock *clock)
+struct page *page_create(const struct clock *clock, long server)
 {
     struct page *p = calloc(1, sizeof *p);
 
-    if (p)
+    if (p) {
         p->clock = clock;
+        p->server = server;
+    }
     return p;
+}
+
+long page_server(const struct page *p)
+{
+    return p->server;
 }
 
 void page_destroy(struct page *p)

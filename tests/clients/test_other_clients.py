@@ -46,7 +46,7 @@ class Server:
             [BIN / "jupyter-server", "--no-browser", "--allow-root", f"--port={self.port}", "--ServerApp.port_retries=0",
              f"--IdentityProvider.token={self.token}",
              f"--ServerApp.root_dir={folder}", "--ServerApp.jpserver_extensions=" + repr({name: name in extensions for name in every})],
-            stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder)
         until(lambda: self.process.poll() is not None or self.answers(), "the server does not answer")
         assert self.process.poll() is None, Path(self.log.name).read_text()
 

@@ -214,9 +214,10 @@ class Client:
     # -- sending
 
     def send(self, kind, content=None, channel="shell", answer=None, header=None, metadata=None, buffers=None):
-        """Sends any message; what comes back for it gathers in the Cell that is returned."""
+        """Sends any message; what comes back for it gathers in the Cell that is returned. Its id is like a page's: jupyter_client
+        would put the number of this process into it, as a server does for the cells that it runs itself."""
         message = self.kc.session.msg(kind, content or {}, metadata=metadata)
-        message["header"].update(header or {})
+        message["header"].update({"msg_id": uuid.uuid4().hex, **(header or {})})
         cell = Cell(message["header"]["msg_id"], answer)
         self.cells[cell.msg_id] = cell
         self.kc.session.send(self.channels[channel].socket, message, buffers=buffers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 
+import os
 import re
 import subprocess
 
@@ -270,3 +271,22 @@ def test_nbconvert_writes_the_tabs_or_all_texts_under_headings(tmp_path, jupyter
     page = page[page.index("text of") :]  # behind the cell itself
     assert page.count("<b>rank 2</b> done") == 1 and "text of 2" in page and "<b>All</b> ranks 0-3 done" in page
     assert ("<form" in page) is not clean and "&lt;label" not in page and (":checked" in page) is not clean
+
+
+def test_tabs_and_the_status_are_displays_and_need_no_comm(fresh):
+    nb = fresh(env=SERVER)
+    cell = nb.ok(PANEL + "time.sleep(4)\nprint('end')")
+    assert not cell.of("comm_open", "comm_msg"), cell.kinds
+    kinds = {}
+    for message in cell.of("display_data", "update_display_data"):
+        kinds.setdefault(message["content"].get("transient", {}).get("display_id"), []).append(message["msg_type"])
+    kinds.pop(None)  # the bar of the tabs is never updated
+    assert len(kinds) == 2 and all(sent == ["display_data"] + ["update_display_data"] * (len(sent) - 1) for sent in kinds.values()), kinds
+
+
+def test_a_server_that_runs_the_cell_itself_gets_lines_for_it_may_not_update_a_display(fresh):
+    nb = fresh(env=SERVER)
+    content = {"code": PANEL + "time.sleep(4)\nprint('end')", "silent": False, "store_history": True, "allow_stdin": False}
+    cell = nb.send("execute_request", content, header={"msg_id": "session_%d_1" % os.getpid()})  # as jupyter_client makes it
+    nb.wait(cell).assert_ok()
+    assert cell.stdout == "[0-3] end\n" and not cell.of("display_data", "update_display_data"), cell.shown

@@ -12,7 +12,7 @@ void ask(struct world *w, const char *type, const char *content)
 
 void ask_in(struct world *w, const char *subshell, const char *type, const char *content)
 {
-    static unsigned number;
+    static unsigned number; /* in the id, behind the session and the client's process id */
     char header[256];
     const char *const text[] = {
         w->client ? w->client : "client", "<IDS|MSG>", "", header, "{}", "{}", content
@@ -21,7 +21,7 @@ void ask_in(struct world *w, const char *subshell, const char *type, const char 
     struct request *r = NULL;
 
     snprintf(header, sizeof header,
-             "{\"msg_id\":\"%u\",\"msg_type\":\"%s\",\"session\":\"s\",\"version\":\"5.5\","
+             "{\"msg_id\":\"s_7_%u\",\"msg_type\":\"%s\",\"session\":\"s\",\"version\":\"5.5\","
              "\"subshell_id\":\"%s\"}",
              number++, type, subshell);
     for (size_t k = 0; k < 7; k++) {

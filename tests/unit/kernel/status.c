@@ -325,6 +325,40 @@ static void what_switches_it_off(void)
     world_close(&w);
 }
 
+static void line(struct world *w, unsigned flags, const char *text)
+{
+    struct span m = { .kind = SPAN_LINES, .v[F_LINES_STREAM].u64 = 2 };
+
+    m.v[F_LINES_FLAGS].u64 = flags;
+    m.v[F_LINES_DATA].s = slice_text(text);
+    say(w, 2, m);
+    pass(w, 3 * NS_PER_S);
+}
+
+static void a_server_that_runs_cells_gets_no_update(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_config.server = 7; /* as requests.c has it in their ids */
+    world_open(&w, &clock);
+    begin_two(&w);
+    line(&w, LINES_PROGRESS, "\r 10%");
+    line(&w, LINES_PROGRESS, "\r 20%");
+    ok(!strstr(w.log.p, "display_data"), "no status, and no bar that goes on");
+    end_two(&w);
+    ok(logged(&w, "20%") && !strstr(w.log.p, "10%") && !strstr(w.log.p, "update_display"),
+       "at the end the last state of the bar");
+    buf_clear(&w.log);
+    run(&w, "%%distribute --merge panel\nprint(1)");
+    provide(&w);
+    line(&w, 0, "a line\n");
+    end_two(&w);
+    ok(!strstr(w.log.p, "display_data") && logged(&w, "a line"), "no tabs, but lines");
+    world_config.server = 0;
+    world_close(&w);
+}
+
 /* ---- where ---- */
 
 static const char in_reduce[] =
@@ -462,6 +496,7 @@ int main(void)
     the_status_of_a_start_is_not_kept(true);
     a_failure_stays_in_the_status();
     what_switches_it_off();
+    a_server_that_runs_cells_gets_no_update();
     where_is_answered_while_a_cell_runs();
     where_tells_the_cells_of_a_debugger();
     where_is_a_cell_when_nothing_runs();

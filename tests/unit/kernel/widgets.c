@@ -289,7 +289,7 @@ static void large(void)
     struct clock clock;
     struct world w;
 
-    world_config.page = true;
+    world_config.server = 1;
     one_widget(&w, &clock);
     page_count(w.nb->page, 100);
     m.cell = w.nb->cells->id;
@@ -308,7 +308,7 @@ static void large(void)
     publishes(&w, 3, "comm_msg", UPDATE("c", "7"));
     ok(!strstr(w.log.p, "\"value\":7"), "too many messages do");
     world_close(&w);
-    world_config.page = false;
+    world_config.server = 0;
 }
 
 static void callbacks(void)
