@@ -199,3 +199,5 @@ def test_a_text_of_pandas_reads_the_names_that_it_has(nb):
     assert nb.ok("%%distribute -n 2\nlen(df.query('a > @limit'))").value == "2"
     nb.ok("limit = 2")
     assert nb.ok("%%distribute\nlen(df.query('a > @limit'))").value == "1"
+    nb.ok("limit = 3")
+    assert nb.ok("%%distribute\nq = '(a >= 1) & (a < @limit)'\nlen(df.query(q)), len(df.query('(a >= 1) & (a < @limit)'))").value == "(2, 2)"

@@ -33,6 +33,12 @@ CASES = [
     ("eval('x + y'), exec('z'), model.eval()", "eval x y exec z model"),
     ("eval(text), eval(other, {})", "* eval text other"),
     ("df.query('a > @x and b < @y'), df.b", "df x y"),
+    ("df.query('(a > 1) & (b < @x)'), df.eval(expr='(a) + @y')", "df x y"),
+    ("q = '(a) > @x'\ndf.query(q), df.eval('b > @y')", "df x y"),
+    ("q = f'a > @x {n}'\ndf.query(q)", "df x n"),
+    ("df.query('a > 1'), send('me@there')", "df send"),
+    ("eval(' x')", "eval x"),
+    ("sys.modules[__name__].x, getattr(sys.modules[__name__], 'y')", "getattr sys __name__ x y"),
     ("from __main__ import *\nx", "* x"),
     ("globals()['x'] = 1", "globals"),
     ("x = 1\nglobals()['x']", "globals"),
@@ -270,6 +276,7 @@ def functions_reads(text):
     ("return eval('x + y')", "eval x y *"),
     ("return vars(a)['x'], locals()['y'], a.eval()", "vars a locals"),
     ("return a.query('b > @x')", "a x"),
+    ("return getattr(sys.modules[__name__], 'x')", "getattr sys modules __name__ x *"),
 ])
 def test_functions_have_the_same_rule(body, wanted):
     assert functions_reads(f"def f():\n    {body}") - {"<listcomp>"} == set(wanted.split())

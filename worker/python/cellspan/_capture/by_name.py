@@ -21,13 +21,12 @@ BY_KEY = frozenset(("get", "pop", "setdefault", "__getitem__"))
 NO_VALUE = frozenset(("keys", "update", "__contains__", "__setitem__"))  # methods of a namespace that take no value out of it
 AT = re.compile(r"@([^\W\d]\w*)")  # in a text of pandas' query() and eval()
 QUERIES = frozenset(("query", "eval"))
-SPELLED = ("__main__", "globals", "locals(", "vars(", "user_ns", "user_global_ns", "user_module", "f_locals")  # how words begin in a text
+# How words begin in a text.
+SPELLED = ("__main__", "[__name__]", "globals", "locals(", "vars(", "user_ns", "user_global_ns", "user_module", "f_locals")
 IN_PART = [
     re.compile(r"eval(?<![\w.]eval)\b"),
     re.compile(r"exec(?<![\w.]exec)\b"),
     re.compile(r"get_ipython\b(?!\(\)\.(?:%s)\()" % "|".join(MAGICS)),
-    re.compile(r"\.eval\([^)]*@"),
-    re.compile(r"\.query\([^)]*@"),
 ]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -45,7 +44,9 @@ def names_in(tree, text, modules=()):
 
 def _may(text):
     """Is it worth while to look? Quick, since each cell asks."""
-    return any(word in text for word in SPELLED) or any(part.search(text) for part in IN_PART)
+    if any(word in text for word in SPELLED) or any(part.search(text) for part in IN_PART):
+        return True
+    return "@" in text and any(f".{word}(" in text for word in QUERIES) and any("@" in line.lstrip()[1:] for line in text.split("\n"))
 
 
 class _Finder:
@@ -55,6 +56,8 @@ class _Finder:
         self.texts = {}  # {id(node): a text that is a name}
         self.quiet = set()  # ids of nodes that read nothing by themselves: a node around them tells what is read
         self.any = []  # nodes that may mean any name
+        self.at = {}  # {id(node): names behind an @ in its text}
+        self.queries = False  # does a query take its text from elsewhere?
 
     def leads_in(self, tree):
         """Notes which names the code gives to the notebook's module, or to what leads there."""
@@ -69,6 +72,8 @@ class _Finder:
         found = {**self.told, **{id(node): [*self.told.get(id(node), ()), ANY] for node in self.any}}
         for at, text in self.texts.items() if self.any else ():
             found.setdefault(at, []).append(text)
+        for at, names in self.at.items() if self.queries else ():
+            found.setdefault(at, []).extend(names)
         return found
 
     def look(self, node, top):
@@ -138,8 +143,7 @@ class _Finder:
                 self._hush(first)
                 self._named(node, node.args[1], function.id == "getattr")
         elif isinstance(function, ast.Attribute) and function.attr in QUERIES:
-            for part in ast.walk(first) if first is not None else ():
-                self.tell(node, *(AT.findall(_text(part) or "")))
+            self._queries(node, first)
         elif _is_name(function, *OF_THE_TOP) and top and not node.args and id(node) not in self.quiet:
             self.any.append(node)
 
@@ -155,11 +159,21 @@ class _Finder:
             self.any.append(node)
         elif node.value.isidentifier():
             self.texts[id(node)] = node.value
+        elif "@" in node.value:
+            self.at[id(node)] = AT.findall(node.value)
 
     def on_JoinedStr(self, node, top):
-        self.quiet.update(id(part) for part in node.values if isinstance(part, ast.Constant))
+        parts = [part for part in node.values if isinstance(part, ast.Constant)]
+        self.quiet.update(id(part) for part in parts)
+        self.at[id(node)] = [name for part in parts for name in AT.findall(part.value)]
 
     # ---- parts
+
+    def _queries(self, node, query):
+        query = next((word.value for word in node.keywords if word.arg == "expr"), query)
+        texts = [text for text in map(_text, ast.walk(query)) if text is not None] if query is not None else ()
+        self.tell(node, *(name for text in texts for name in AT.findall(text)))
+        self.queries = self.queries or (query is not None and not texts)
 
     def _evaluates(self, node, text, top):
         """eval() or exec(): with a namespace of its own, it reads nothing of the notebook."""
@@ -184,7 +198,8 @@ class _Finder:
     def _is_module(self, node):
         """Is it the notebook's module?"""
         if isinstance(node, ast.Subscript):
-            return _text(node.slice) == "__main__" and isinstance(node.value, ast.Attribute) and node.value.attr == "modules"
+            named = _text(node.slice) == "__main__" or _is_name(node.slice, "__name__")
+            return named and isinstance(node.value, ast.Attribute) and node.value.attr == "modules"
         return _is_name(node, *self.modules) or (isinstance(node, ast.Attribute) and node.attr == "user_module")
 
     def _is_namespace(self, node, top):
@@ -216,7 +231,7 @@ def _is_name(node, *names):
 def _names_of_text(text):
     """The names that Python in a text reads; None: it is no Python."""
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text.lstrip(" \t"))  # as eval() does
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)})
@@ -239,9 +254,10 @@ def names_of(code, reads):
     found = {}
     if not QUERIES.isdisjoint(names):
         found.update(dict.fromkeys(name for text in texts for name in AT.findall(text)))
-    if WORDS.isdisjoint(names) and "__main__" not in texts and EVALUATES.isdisjoint(reads):
+    module = not MODULES.isdisjoint((*names, *texts)) or ("__name__" in reads and "modules" in names)  # sys.modules[__name__]
+    if WORDS.isdisjoint(names) and not module and EVALUATES.isdisjoint(reads):
         return found
-    return {**found, **_meant(names, texts, not MODULES.isdisjoint((*names, *texts)), not EVALUATES.isdisjoint(reads))}
+    return {**found, **_meant(names, texts, module, not EVALUATES.isdisjoint(reads))}
 
 
 def names_by_module(code):
