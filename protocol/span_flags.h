@@ -60,11 +60,13 @@
     X(CALL, flags, CALL_ASIDE, 4)                                                                  \
     X(CALL, flags, CALL_FUNCTION, 8)                                                               \
     X(CALL, flags, CALL_INTERRUPT, 16)                                                             \
+    X(CALL, flags, CALL_OUTLIVES, 32)                                                              \
     X(HAND, flags, HAND_ANY, 1)                                                                    \
     X(HAND, flags, HAND_MORE, 2)                                                                   \
     X(HAND, flags, HAND_LAST, 4)                                                                   \
     X(HAND, flags, HAND_DROP, 8)                                                                   \
-    X(HAND, flags, HAND_FINISHED, 16)
+    X(HAND, flags, HAND_FINISHED, 16)                                                              \
+    X(HAND, flags, HAND_STOP, 32)
 
 #define SPAN_FLAG(kind, field, name, value) name = (value),
 enum { SPAN_FLAGS(SPAN_FLAG) };

@@ -97,7 +97,7 @@ static const struct span_info table[] = {
     { SPAN_FOLLOW, "FOLLOW", 2, { STR("home", 1 * MIB), U64("near") } },
     { SPAN_TOLD, "TOLD", 1, { STR("answers", 64 * MIB) } },
     { SPAN_NEWER, "NEWER", 1, { STR("names", 1 * MIB) } },
-    { SPAN_HANDED, "HANDED", 2, { U64("from"), LIST("parts", 256 * MIB) } },
+    { SPAN_HANDED, "HANDED", 3, { U64("from"), LIST("parts", 256 * MIB), STR("died", 64 * KIB) } },
     { SPAN_COMM,
       "COMM",
       5,
@@ -139,7 +139,11 @@ static const struct span_info table[] = {
     { SPAN_ASK, "ASK", 3, { STR("what", 256), STR("content", 16 * MIB), U64("all") } },
     { SPAN_OWNER, "OWNER", 1, { U64("keep") } },
     { SPAN_AWAITS, "AWAITS", 0, { NONE } },
-    { SPAN_HAND, "HAND", 4, { U64("to"), U64("flags"), U64("takes"), LIST("parts", 256 * MIB) } },
+    { SPAN_HAND,
+      "HAND",
+      7,
+      { U64("to"), U64("flags"), U64("takes"), LIST("parts", 256 * MIB), U64("items"),
+        U64("failed"), U64("again") } },
     { SPAN_DEBUGGED, "DEBUGGED", 1, { STR("message", 64 * MIB) } },
 };
 

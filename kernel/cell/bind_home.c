@@ -163,7 +163,7 @@ static void bind_begin(struct cell *c)
 {
     if (c->plan.kind == PLAN_PULL)
         bind_pulled(c);
-    else if (c->plan.kind != PLAN_PUSH)
+    else if (c->plan.kind != PLAN_PUSH && !(c->from.call_flags & CALL_OUTLIVES))
         bind_result(c);
     if (!c->bad)
         ask_expressions(c);

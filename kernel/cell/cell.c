@@ -198,7 +198,8 @@ void cell_send_running(struct cell *c, const struct span *m)
 
 bool cell_member_lives(const struct cell *c, const struct member *m)
 {
-    return m->state != MEMBER_DEAD && rank_alive(&c->group->rank[m->rank]);
+    return m->state != MEMBER_DEAD && m->state != MEMBER_OUTLIVED &&
+           rank_alive(&c->group->rank[m->rank]);
 }
 
 static bool lives(const struct rank *r, const void *cell)

@@ -12,7 +12,8 @@
 enum member_state {
     MEMBER_WAITING,
     MEMBER_RUNNING,
-    MEMBER_OK, /* what follows makes the cell fail */
+    MEMBER_OK,
+    MEMBER_OUTLIVED, /* it has died, and others do its work; what follows makes the cell fail */
     MEMBER_FAILED,
     MEMBER_INTERRUPTED,
     MEMBER_DEAD

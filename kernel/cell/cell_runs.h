@@ -3,6 +3,7 @@
 #define KERNEL_CELL_CELL_RUNS_H
 
 #include "kernel/cell/cell.h"
+#include "kernel/status/status.h"
 
 /* ---- run_cell.c ---- */
 /* %pull from one rank, given as a number: it pulls values, not lists by rank */
@@ -22,6 +23,10 @@ void hand_up(struct cell *c, const struct member *member, const struct span *m);
 /* Home's HAND: to a rank, or to whichever takes it. */
 void hand_down(struct cell *c, const struct span *m);
 void hand_interrupt(struct cell *c); /* home may be running the user's code for ranks */
+/* The rank has died: home is told which loads it had not finished. */
+void hand_died(struct cell *c, unsigned rank, struct slice why);
+/* How many items ranks have finished; false: they do not take any that are counted. */
+bool hand_counts(const struct cell *c, struct status_count *count);
 void hand_release(struct cell *c);
 
 /* ---- rank_ends.c ---- */

@@ -14,9 +14,17 @@ struct load {
     bool more;      /* the next one belongs to the same load */
 };
 
+/* The first part of a load that a rank got and has not finished. */
+struct hand_held {
+    struct hand_held *next;
+    struct buf head;
+};
+
 /* A rank that has taken a load, or asked for one. */
 struct hand_rank {
     struct hand_rank *next;
+    struct hand_held *held, **end; /* in their order, if others may have to do them */
+    uint64_t items, failed;        /* told of the load that it works on */
     unsigned rank;
     uint64_t takes; /* so many more loads */
     uint64_t has;   /* loads that it got and has not finished */
@@ -29,6 +37,8 @@ struct hands {
     bool last;    /* no more loads will come */
     struct hand_rank *rank;
     uint64_t asks;
+    bool counts;
+    struct status_count count;
 };
 
 /* From now on an interrupt is for home, too. NULL: memory is out. */
@@ -52,6 +62,16 @@ static void drop_first(struct hands *h)
     free(first);
 }
 
+static void drop_held(struct hand_rank *r)
+{
+    struct hand_held *first = r->held;
+
+    if (!(r->held = first->next))
+        r->end = &r->held;
+    buf_release(&first->head);
+    free(first);
+}
+
 static void drop_all(struct hands *h)
 {
     while (h->waiting)
@@ -68,6 +88,8 @@ void hand_release(struct cell *c)
     drop_all(h);
     for (struct hand_rank *r; (r = h->rank);) {
         h->rank = r->next;
+        while (r->held)
+            drop_held(r);
         free(r);
     }
     free(h);
@@ -96,8 +118,16 @@ static struct hand_rank *hand_rank_of(struct cell *c, unsigned rank)
         return NULL;
     }
     r->rank = rank;
+    r->end = &r->held;
     r->next = h->rank;
     return h->rank = r;
+}
+
+static const struct member *running(const struct cell *c, unsigned rank)
+{
+    const struct member *member = cell_member(c, rank);
+
+    return member && member->state == MEMBER_RUNNING ? member : NULL;
 }
 
 static void send_down(struct cell *c, const struct member *to, const struct span *m)
@@ -108,11 +138,28 @@ static void send_down(struct cell *c, const struct member *to, const struct span
     (void)cell_send(c, &to->worker, 1, &down);
 }
 
-/* Sends the first load that waits. */
-static void send_load(struct cell *c, const struct member *to)
+/* The rank holds the load from now on. */
+static void hold(struct cell *c, struct hand_rank *r, const struct span *m)
 {
+    struct hand_held *one = calloc(1, sizeof *one);
+
+    if (!one) {
+        no_memory(c);
+        return;
+    }
+    one->head = (struct buf)BUF_INIT;
+    *r->end = one;
+    r->end = &one->next;
+    if (buf_add_slice(&one->head, m->v[F_HAND_PARTS].list.item[0]) < 0)
+        no_memory(c);
+}
+
+/* Sends the first load that waits. */
+static void send_load(struct cell *c, struct hand_rank *r)
+{
+    const bool holds = c->from.call_flags & CALL_OUTLIVES;
     struct hands *h = c->from.hands;
-    bool more = true;
+    bool more = true, first = true;
 
     h->loads--;
     while (more && h->waiting) {
@@ -123,18 +170,14 @@ static void send_load(struct cell *c, const struct member *to)
         if (span_decode(&m, h->waiting->msg.p, h->waiting->msg.n, &err) < 0) {
             no_memory(c);
         } else {
-            send_down(c, to, &m);
+            if (holds && first)
+                hold(c, r, &m);
+            send_down(c, running(c, r->rank), &m);
             span_release(&m);
         }
+        first = false;
         drop_first(h);
     }
-}
-
-static const struct member *running(const struct cell *c, unsigned rank)
-{
-    const struct member *member = cell_member(c, rank);
-
-    return member && member->state == MEMBER_RUNNING ? member : NULL;
 }
 
 /* Of the ranks that take a load, the one with the fewest, and of these the one that has waited
@@ -175,7 +218,7 @@ static void hand_out(struct cell *c)
         r->takes--;
         if (h->loads) {
             r->has++;
-            send_load(c, running(c, r->rank));
+            send_load(c, r);
         } else {
             send_down(c, running(c, r->rank), &none);
         }
@@ -222,6 +265,12 @@ static void for_any(struct cell *c, const struct span *m)
         no_memory(c);
         return;
     }
+    if (m->v[F_HAND_ITEMS].u64)
+        h->count.of = m->v[F_HAND_ITEMS].u64;
+    h->counts = h->counts || m->v[F_HAND_ITEMS].u64;
+    h->count.again += m->v[F_HAND_AGAIN].u64;
+    h->count.failed += m->v[F_HAND_FAILED].u64;
+    h->count.done += m->v[F_HAND_FAILED].u64;
     if (flags & HAND_DROP)
         drop_all(h);
     if (m->v[F_HAND_PARTS].list.n)
@@ -235,7 +284,9 @@ void hand_down(struct cell *c, const struct span *m)
     const uint64_t to = m->v[F_HAND_TO].u64;
     const struct member *member = to <= UINT32_MAX ? running(c, (unsigned)to) : NULL;
 
-    if (cell_runs(c) && m->v[F_HAND_FLAGS].u64 & HAND_ANY)
+    if (cell_runs(c) && m->v[F_HAND_FLAGS].u64 & HAND_STOP)
+        cell_fail(c, "RuntimeError", "home has ended the call");
+    else if (cell_runs(c) && m->v[F_HAND_FLAGS].u64 & HAND_ANY)
         for_any(c, m);
     else if (member && cell_runs(c))
         for_one(c, member, m);
@@ -245,6 +296,20 @@ void hand_down(struct cell *c, const struct span *m)
 
 /* ---- to home ---- */
 
+static void count(struct hands *h, struct hand_rank *r, const struct span *m)
+{
+    const uint64_t items = m->v[F_HAND_ITEMS].u64, failed = m->v[F_HAND_FAILED].u64;
+
+    h->counts = h->counts || items;
+    h->count.done += items;
+    h->count.failed += failed;
+    h->count.again += m->v[F_HAND_AGAIN].u64;
+    r->items += items;
+    r->failed += failed;
+    if (m->v[F_HAND_FLAGS].u64 & HAND_FINISHED)
+        r->items = r->failed = 0;
+}
+
 static void note_rank(struct cell *c, unsigned rank, const struct span *m)
 {
     const uint64_t takes = m->v[F_HAND_TAKES].u64;
@@ -252,8 +317,12 @@ static void note_rank(struct cell *c, unsigned rank, const struct span *m)
 
     if (!r)
         return;
-    if (m->v[F_HAND_FLAGS].u64 & HAND_FINISHED && r->has)
+    count(c->from.hands, r, m);
+    if (m->v[F_HAND_FLAGS].u64 & HAND_FINISHED && r->has) {
         r->has--;
+        if (r->held)
+            drop_held(r);
+    }
     if (!takes)
         return;
     r->takes = takes < TAKES_MAX - r->takes ? r->takes + takes : TAKES_MAX;
@@ -273,6 +342,52 @@ void hand_up(struct cell *c, const struct member *member, const struct span *m)
     note_rank(c, member->rank, m);
     if (c->from.hands)
         hand_out(c);
+}
+
+static size_t held_by(const struct hand_rank *r)
+{
+    size_t n = 0;
+
+    for (const struct hand_held *one = r->held; one; one = one->next)
+        n++;
+    return n;
+}
+
+/* What it had told of the load that it worked on is lost. */
+void hand_died(struct cell *c, unsigned rank, struct slice why)
+{
+    struct span m = { .kind = SPAN_HANDED, .worker = SPAN_WORKER_HOME, .cell = c->id };
+    struct hand_rank *r = c->from.hands ? hand_rank_of(c, rank) : NULL;
+    const size_t n = r ? held_by(r) : 0;
+    struct slice *heads = n ? calloc(n, sizeof *heads) : NULL;
+    size_t k = 0;
+
+    if (n && !heads)
+        no_memory(c);
+    if (!heads)
+        return;
+    c->from.hands->count.done -= r->items;
+    c->from.hands->count.failed -= r->failed;
+    for (const struct hand_held *one = r->held; one; one = one->next)
+        heads[k++] = buf_slice(&one->head);
+    m.v[F_HANDED_FROM].u64 = rank;
+    m.v[F_HANDED_PARTS].list = (struct span_list){ heads, n };
+    m.v[F_HANDED_DIED].s = why;
+    (void)cell_send_home(c, &m);
+    free(heads);
+    while (r->held)
+        drop_held(r);
+    r->items = r->failed = r->takes = r->has = 0;
+}
+
+bool hand_counts(const struct cell *c, struct status_count *count)
+{
+    const struct hands *h = c->from.hands;
+
+    if (!h || !h->counts)
+        return false;
+    *count = h->count;
+    return true;
 }
 
 void hand_interrupt(struct cell *c)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_runs.h"
 #include "kernel/cell/live_status.h"
 #include "kernel/notebook/debugger.h"
 #include "kernel/status/status.h"
@@ -66,8 +67,10 @@ static bool is_receiving(const struct cell *c, const struct member *m, char *tex
 static const char *state_text(const struct member *m)
 {
     static const char *const texts[] = {
-        [MEMBER_WAITING] = "waiting", [MEMBER_RUNNING] = "running",         [MEMBER_OK] = "done",
-        [MEMBER_FAILED] = "failed",   [MEMBER_INTERRUPTED] = "interrupted", [MEMBER_DEAD] = "dead",
+        [MEMBER_WAITING] = "waiting", [MEMBER_RUNNING] = "running",
+        [MEMBER_OK] = "done",         [MEMBER_OUTLIVED] = "dead",
+        [MEMBER_FAILED] = "failed",   [MEMBER_INTERRUPTED] = "interrupted",
+        [MEMBER_DEAD] = "dead",
     };
 
     return texts[m->state];
@@ -225,6 +228,7 @@ static void show(struct cell *c, bool over)
                              .over = over };
 
     local_time(c->nb->ops.clock, clock);
+    s.counts = hand_counts(c, &s.count);
     if (!over && c->now.step->phase == CELL_BEFORE)
         describe_preparation(c, doing, sizeof doing, &s);
     if (text && row) {

@@ -100,12 +100,40 @@ static void note_idle_death(struct notebook *nb, const struct rank *r, const str
     json_decref(death);
 }
 
+/* A rank of a call that outlives ranks has died. Do the others go on, and do its work? */
+static bool is_outlived(struct cell *c)
+{
+    size_t well = 0, dead = 0;
+
+    if (c->bad || c->stop.stopping || c->stop.decided)
+        return false;
+    for (size_t k = 0; k < c->n; k++) {
+        well += c->member[k].state == MEMBER_RUNNING || c->member[k].state == MEMBER_OK;
+        dead += c->member[k].state == MEMBER_OUTLIVED;
+    }
+    for (size_t k = 0; k < c->n && dead == c->n; k++) { /* the error names all of them */
+        c->member[k].state = MEMBER_DEAD;
+        c->member[k].accused = true;
+    }
+    return well && well + dead == c->n;
+}
+
 static void member_died(struct cell *c, struct member *member, const struct span *m)
 {
+    const bool call = c->from.is_call && c->from.call_flags & CALL_OUTLIVES && cell_runs(c);
+
     json_decref(member->error);
     member->error = error_of_death(c->nb, &c->group->rank[member->rank], m);
     member->accused = !c->stop.stopping;
-    member->state = MEMBER_DEAD;
+    member->state = MEMBER_OUTLIVED;
+    if (call && !c->stop.stopping)
+        hand_died(c, member->rank, text_slice(member->error, "evalue"));
+    if (call && is_outlived(c)) {
+        member->accused = false;
+        output_note(c, "%s: other ranks do its work", text_field(member->error, "evalue"));
+    } else {
+        member->state = MEMBER_DEAD;
+    }
     member_over(c, member);
 }
 

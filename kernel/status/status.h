@@ -31,6 +31,12 @@ MUST_USE int status_html(const struct status_rank *rows, size_t n, const char *t
 
 #define STATUS_ROWS 32u /* with more ranks, those with GPUs have no table, but shared lines */
 
+/* Items that ranks work on. */
+struct status_count {
+    uint64_t done, of;      /* of 0: nobody knows how many there will be */
+    uint64_t failed, again; /* of those that are done; how often one was tried again */
+};
+
 /* The ranks of a cell, in the order of their numbers. */
 struct status_cell {
     const struct status_rank *rows;
@@ -41,6 +47,8 @@ struct status_cell {
     /* what is done before ranks run it, in place of the ranks; NULL: they run it */
     const char *doing;
     unsigned done, of; /* how much of that is done; of 0: unknown */
+    bool counts;       /* they work on items */
+    struct status_count count;
 };
 
 /* Ranks in the same state share a line, but ranks with GPUs have a table. Where the page supports

@@ -1,4 +1,6 @@
 /* The display of a running cell's ranks is short, since it is sent once a second. */
+#include <inttypes.h>
+
 #include "base/clock.h"
 #include "base/ranks.h"
 #include "kernel/status/table.h"
@@ -76,13 +78,27 @@ static int add_ranks(const struct ranks *found, struct buf *out)
     return rc;
 }
 
+/* "37 of 200, 2 failed, 1 tried again", or "37 so far" */
+static int add_count(const struct status_cell *s, struct buf *out)
+{
+    const struct status_count *n = &s->count;
+    int rc = n->of ? buf_addf(out, "%" PRIu64 " of %" PRIu64, n->done, n->of)
+                   : buf_addf(out, "%" PRIu64 "%s", n->done, s->over ? " items" : " so far");
+
+    if (rc == 0 && n->failed)
+        rc = buf_addf(out, ", %" PRIu64 " failed", n->failed);
+    if (rc == 0 && n->again)
+        rc = buf_addf(out, ", %" PRIu64 " tried again", n->again);
+    return rc;
+}
+
 /* The line of a cell that is over: "ranks 0-3 done in 0:12", "rank 0 interrupted, ranks 1-3 failed
- * in 0:12". */
+ * in 0:12". Before it is what they have done: "200 of 200: ". */
 static int add_end(const struct status_cell *s, struct buf *out)
 {
     struct ranks found = RANKS_INIT;
     char time[TABLE_CELL], state[TABLE_CELL];
-    int rc = 0;
+    int rc = s->counts && (add_count(s, out) < 0 || buf_add_text(out, ": ") < 0) ? -1 : 0;
 
     for (size_t i = 0; rc == 0 && i < s->n; i++) {
         const int news = alike(s, i, same_name, &found);
@@ -249,6 +265,8 @@ static int add_words(const struct status_cell *s, struct buf *out)
         return add_end(s, out);
     if (s->doing)
         return add_doing(s, out);
+    if (s->counts && (add_count(s, out) < 0 || buf_add_text(out, "\n") < 0))
+        return -1;
     if (!is_table(s))
         return add_lines(s, out);
     return add_heading(s, out) < 0 || add_time(s, out) < 0 ? -1 : buf_add_text(out, "\n");
@@ -261,14 +279,22 @@ int status_cell_text(const struct status_cell *s, struct buf *out)
     return is_table(s) ? table_text(s->rows, s->n, VIEW_CELL, out) : 0;
 }
 
+/* Without an end there is no bar. */
+static int add_bar(struct buf *out, uint64_t done, uint64_t of)
+{
+    return of ? buf_addf(out, "<progress value=\"%" PRIu64 "\" max=\"%" PRIu64 "\"></progress> ",
+                         done, of)
+              : 0;
+}
+
 int status_cell_html(const struct status_cell *s, struct buf *out)
 {
     struct buf text = BUF_INIT;
     int rc = buf_add_text(
         out, "<div class=\"cellspan-status\" style=\"opacity:0.8;white-space:pre-line\">" ON_TOP);
 
-    if (rc == 0 && s->doing && s->of)
-        rc = buf_addf(out, "<progress value=\"%u\" max=\"%u\"></progress> ", s->done, s->of);
+    if (rc == 0 && (s->doing || (s->counts && !s->over)))
+        rc = add_bar(out, s->doing ? s->done : s->count.done, s->doing ? s->of : s->count.of);
     if (rc == 0)
         rc = add_words(s, &text);
     while (text.n && text.p[text.n - 1] == '\n')

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
-from client import values
+from client import is_status, values
 
 
 @pytest.fixture
@@ -103,3 +104,113 @@ def test_a_rank_that_dies_ends_it(two):
 def test_it_says_where_it_works(two):
     cell = two.run("%%distribute\nimport cellspan\ncellspan.map(abs, [1])").assert_error("NotAtHomeError")
     assert "this is a rank" in cell.reply["evalue"]
+
+
+# ---- the count in the status --------------------------------------------------------------------------------------------------
+
+
+def statuses(cell):
+    """The texts of the status, one after the other, and its HTML."""
+    shown = [m["content"]["data"] for m in cell.messages if is_status(m)]
+    return [data["text/plain"] for data in shown if data.get("text/plain")], [data.get("text/html", "") for data in shown]
+
+
+def counted(cell, begins):
+    """The last text of the status, of which one text begins so."""
+    texts, _ = statuses(cell)
+    assert any(re.match(begins, text) for text in texts), (texts, begins)
+    return texts[-1]
+
+
+SLOW = "def slow(x):\n    time.sleep(0.15)\n    return 1 / (x % 10 - 3)\n"
+
+
+def test_a_long_map_counts_and_the_count_stays(two):
+    cell = two.ok(SLOW + "found = cellspan.map(slow, range(60), return_exceptions=True)\nsum(isinstance(x, ZeroDivisionError) for x in found)")
+    last = counted(cell, r"\d+ of 60(, \d failed)?\nranks 0-1 running ")
+    assert re.fullmatch(r"60 of 60, 6 failed: ranks 0-1 done in \d+:\d+", last) and values(cell) == 6
+    assert re.search(r'<progress value="\d+" max="60"></progress> \d+ of 60', "".join(statuses(cell)[1]))
+    assert values(two.ok("found[13].item, found[13].__class__.__name__, str(found[13])")) == (13, "ZeroDivisionError", "division by zero")
+
+
+def test_a_map_of_a_generator_counts_so_far_and_a_long_chunk_counts_meanwhile(two):
+    two.ok(SLOW + "def some():\n    for k in range(40):\n        yield k // 10 * 10")
+    cell = two.ok("len(cellspan.map(slow, some(), chunksize=20))")
+    last = counted(cell, r"[1-9]\d? of 40\n")  # each rank has one chunk alone, and the generator has ended
+    assert last.startswith("40 of 40: ranks 0-1 done in ") and values(cell) == 40
+    cell = two.ok("len(cellspan.map(slow, (k * 10 for k in range(80)), chunksize=1))")
+    counted(cell, r"\d+ so far\nranks 0-1 running ")
+
+
+def test_a_map_in_a_thread_and_in_a_group_count(two):
+    cell = two.ok(SLOW + "import threading\nt = threading.Thread(target=cellspan.group().map, args=(slow, [1] * 40)); t.start(); t.join()")
+    assert counted(cell, r"\d+ of 40\n").startswith("40 of 40: ")
+
+
+def test_a_short_map_has_no_status(two):
+    cell = two.ok("cellspan.map(abs, range(100)); cellspan.map(abs, (k for k in range(10)), chunksize=1)")
+    assert not [m for m in cell.messages if is_status(m)] or not statuses(cell)[0]  # a slow machine may show that ranks are called
+
+
+# ---- retries ------------------------------------------------------------------------------------------------------------------
+
+DIES = ("import signal\nplace = tempfile.mkdtemp()\n"
+        "def dies(k, times=1):\n    if k == 5 and len(os.listdir(place)) < times:\n"
+        "        open(os.path.join(place, str(os.getpid())), 'w').close()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    time.sleep(0.02)\n    return k\n")
+
+
+@pytest.fixture
+def three(nb):
+    nb.ok("import cellspan, os, tempfile, time\ncellspan.run(abs, 1, n=3)\n" + DIES)
+    return nb
+
+
+@pytest.mark.parametrize("chunksize", [None, 1, 4])
+def test_the_items_of_a_killed_rank_are_tried_on_others(three, chunksize):
+    cell = three.ok(f"cellspan.map(dies, range(40), retries=1, chunksize={chunksize}) == list(range(40)), len(os.listdir(place))")
+    assert values(cell) == (True, 1)
+    assert re.search(r"rank [0-2] was killed by SIGKILL .*: other ranks do its work\n", cell.stderr), cell.stderr
+    cell = three.ok("cellspan.map(abs, [-1, -2], n=3)")
+    assert values(cell) == [1, 2] and "its variables are gone" in cell.stderr
+
+
+def test_without_retries_a_killed_rank_ends_it(three):
+    assert "was killed by SIGKILL" in three.run("cellspan.map(dies, range(40))").assert_error("RankDied").reply["evalue"]
+    assert values(three.ok("len(os.listdir(place))")) == 1
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_an_item_that_kills_each_rank_is_named(three, n):
+    cell = three.run(f"cellspan.map(lambda k: dies(k, 9), range(40), n={n}, chunksize=2, retries=1)")
+    text = cell.assert_error("RankDied").reply["evalue"]
+    assert re.fullmatch(r"map\(\): item 5, \(5\): 2 ranks have died with it, and retries=1: rank (\d) was killed by SIGKILL .*, with items 4 to 5; "
+                        r"rank (?!\1)\d was killed by SIGKILL .*", text), text
+    assert values(three.ok("cellspan.map(dies, range(4))")) == [0, 1, 2, 3]
+
+
+def test_other_items_end_at_once_when_one_has_killed_too_many(three):
+    cell = three.run("cellspan.map(lambda k: time.sleep(600) if k == 0 else dies(k, 9), [0, 5], retries=1)", limit=60).assert_error("RankDied")
+    assert "item 1, (5): 2 ranks have died with it" in cell.reply["evalue"]
+
+
+def test_with_exceptions_as_results_the_others_go_on(three):
+    cell = three.ok("found = cellspan.map(lambda k: dies(k, 9), range(12), retries=1, return_exceptions=True)\n"
+                    "found[:5] + found[6:] == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11], type(found[5]).__name__, found[5].item")
+    assert values(cell) == (True, "RankDied", 5)
+
+
+def test_a_call_that_fails_is_made_again_with_its_item_as_it_was(two):
+    two.ok("import tempfile; place = tempfile.mkdtemp()\n"
+           "def once(k, seen):\n    seen.append(k)\n    path = os.path.join(place, str(k))\n"
+           "    if k % 3 == 0 and not os.path.exists(path):\n        open(path, 'w').close(); raise ValueError(k)\n    return seen\n")
+    assert values(two.ok("cellspan.map(once, range(7), [[] for _ in range(7)], retries=1) == [[k] for k in range(7)], len(os.listdir(place))")) == (True, 3)
+    cell = two.run("def never(k): return 1 / k\ncellspan.map(never, [1, 0], retries=2)").assert_error("ZeroDivisionError")
+    assert "item 1, (0), tried 3 times" in cell.traceback
+
+
+def test_a_wrong_number_of_retries_is_refused_at_the_users_line(two):
+    for wrong in ("-1", "1.5", "True", "'2'", "None"):
+        cell = two.run(f"cellspan.map(abs, [1], retries={wrong})").assert_error("ValueError")
+        assert cell.reply["evalue"] == f"retries={wrong}: it is how often an item is tried again, a whole number, 0 or more"
+        assert "_map.py" not in cell.traceback and "cellspan.map(abs" in cell.traceback

@@ -324,6 +324,129 @@ static void a_call_that_home_does_not_wait_for(void)
     world_close(&w);
 }
 
+/* ---- a call that outlives ranks ---- */
+
+static void begin_outliving(struct world *w, struct clock *clock)
+{
+    struct span call = { .kind = SPAN_CALL, .cell = 1 };
+
+    home_open(w, clock);
+    run(w, "cellspan.map(f, xs, retries=1)");
+    call.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\nwork()");
+    call.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION | CALL_OUTLIVES;
+    say(w, SPAN_WORKER_HOME, call);
+    provide(w);
+    all_ready(w, 2, 3);
+    for_any(w, 0, "first");
+    for_any(w, 0, "second");
+    for_any(w, 0, "third");
+    takes(w, 2, 2);
+    takes(w, 3, 1);
+    buf_clear(&w->log);
+}
+
+static void home_learns_what_a_dead_rank_had(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_outliving(&w, &clock);
+    finishes(&w, 2, 0);
+    exited(&w, 2, 1, 9);
+    ok(times(&w, "send HANDED 1") == 1 && sent(&w, "signal 9") && sent(&w, "second") &&
+           !sent(&w, "first") && !sent(&w, "third"),
+       "home is told how a rank died, and what it had not finished");
+    ok(logged(&w, "other ranks do its work") && !times(&w, "INTERRUPT"), "the others go on");
+    buf_clear(&w.log);
+    takes(&w, 3, 2);
+    for_any(&w, 0, "second");
+    for_any(&w, 0, "fourth");
+    ok(times(&w, "HANDED 3") >= 1 && !times(&w, "HANDED 2"), "loads go to those that live");
+    done(&w, 3, "ok", "", "");
+    ok(!w.nb->cells && logged(&w, "send RETURN 1") && sent(&w, "ok"), "and the call ends well");
+    world_close(&w);
+}
+
+static void the_last_death_ends_it(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_outliving(&w, &clock);
+    exited(&w, 2, 1, 9);
+    exited(&w, 3, 0, 7);
+    ok(times(&w, "send HANDED 1") == 2, "home is told of the last rank's death, too");
+    pass(&w, NS_PER_S);
+    ok(!w.nb->cells && sent(&w, "RankDied") && sent(&w, "signal 9") && sent(&w, "status 7"),
+       "a call whose ranks have all died fails, and names all of them");
+    world_close(&w);
+}
+
+static void other_failures_end_it(void)
+{
+    static const char wrong[] = "{\"ename\":\"ValueError\",\"evalue\":\"\",\"traceback\":[]}";
+    static const char stopped[] =
+        "{\"ename\":\"KeyboardInterrupt\",\"evalue\":\"\",\"traceback\":[]}";
+    struct span stop = { .kind = SPAN_HAND, .v[F_HAND_FLAGS].u64 = HAND_STOP };
+    struct clock clock;
+    struct world w;
+
+    begin_outliving(&w, &clock);
+    exited(&w, 2, 1, 9);
+    done(&w, 3, "error", wrong, "");
+    pass(&w, NS_PER_S);
+    ok(!w.nb->cells && sent(&w, "ValueError") && !sent(&w, "RankDied"),
+       "an exception ends it, and a death before is not its cause");
+    world_close(&w);
+    begin_outliving(&w, &clock);
+    stop.cell = w.nb->cells->id;
+    say(&w, SPAN_WORKER_HOME, stop);
+    ok(logged(&w, "send INTERRUPT 2 3"), "home can end it");
+    done(&w, 2, "error", stopped, "");
+    done(&w, 3, "error", stopped, "");
+    ok(!w.nb->cells && sent(&w, "home has ended the call"), "then it fails");
+    world_close(&w);
+}
+
+/* ---- the count ---- */
+
+static void items(struct world *w, uint32_t worker, uint64_t flags, uint64_t n, uint64_t failed)
+{
+    struct span m = { .kind = SPAN_HAND, .cell = w->nb->cells->id };
+
+    m.v[F_HAND_FLAGS].u64 = flags;
+    m.v[F_HAND_ITEMS].u64 = n;
+    m.v[F_HAND_FAILED].u64 = failed;
+    say(w, worker, m);
+}
+
+static void items_are_counted(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_outliving(&w, &clock);
+    pass(&w, 2 * NS_PER_S);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "running 0:03") && !strstr(w.log.p, "so far"), "nothing was counted yet");
+    items(&w, 2, HAND_FINISHED, 5, 0);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "5 so far\\nranks 0-1 running 0:04"), "the status has the items that are done");
+    items(&w, SPAN_WORKER_HOME, HAND_ANY, 40, 0);
+    items(&w, 2, 0, 3, 1);
+    items(&w, 3, HAND_FINISHED, 2, 1);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "10 of 40, 2 failed"), "home says how many there will be");
+    buf_clear(&w.log);
+    exited(&w, 2, 1, 9);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "7 of 40, 1 failed"),
+       "what a dead rank had done of a load that it had not finished is not done");
+    done(&w, 3, "ok", "", "");
+    ok(logged(&w, "7 of 40, 1 failed: rank 0 dead, rank 1 done in 0:06"), "the count stays");
+    world_close(&w);
+}
+
 int main(void)
 {
     each_gets_what_is_for_it();
@@ -338,5 +461,9 @@ int main(void)
     a_load_of_which_half_is_dropped();
     the_last_load_is_said();
     a_rank_that_has_ended_gets_none();
+    home_learns_what_a_dead_rank_had();
+    the_last_death_ends_it();
+    other_failures_end_it();
+    items_are_counted();
     return plan_done();
 }

@@ -157,6 +157,41 @@ static void ranks_in_one_state_share_a_line(void)
     buf_release(&html);
 }
 
+static void items_are_counted_above_the_ranks(void)
+{
+    struct status_rank two[] = {
+        { .rank = 0, .state = "running", .node = "vm", .in_cell_ns = 12 * NS_PER_S },
+        { .rank = 1, .state = "running", .node = "vm", .in_cell_ns = 12 * NS_PER_S },
+    };
+    struct status_cell s = { .rows = two,
+                             .n = 2,
+                             .elapsed_ns = 12 * NS_PER_S,
+                             .counts = true,
+                             .count = { .done = 37, .of = 200 } };
+    struct buf html = BUF_INIT;
+
+    check_cell(&s, "37 of 200\nranks 0-1 running 0:12 (vm)\n", "what is done stands first");
+    s.count.failed = 2;
+    s.count.again = 3;
+    check_cell(&s, "37 of 200, 2 failed, 3 tried again\nranks 0-1 running 0:12 (vm)\n",
+               "with what has failed, and what was tried again");
+    ok(status_cell_html(&s, &html) == 0 &&
+           strstr(html.p, "<progress value=\"37\" max=\"200\"></progress> 37 of 200, 2 failed"),
+       "and as a bar");
+    s.count = (struct status_count){ .done = 37 };
+    check_cell(&s, "37 so far\nranks 0-1 running 0:12 (vm)\n", "nobody knows how many will come");
+    buf_clear(&html);
+    ok(status_cell_html(&s, &html) == 0 && !strstr(html.p, "<progress"), "then there is no bar");
+    s.over = true;
+    two[0].state = two[1].state = "done";
+    s.count.of = 37;
+    s.count.failed = 1;
+    check_cell(&s, "37 of 37, 1 failed: ranks 0-1 done in 0:12", "it stays in the line at the end");
+    buf_clear(&html);
+    ok(status_cell_html(&s, &html) == 0 && !strstr(html.p, "<progress"), "without a bar");
+    buf_release(&html);
+}
+
 static void ranks_with_gpus_have_a_table(void)
 {
     const struct status_rank two[] = {
@@ -251,6 +286,7 @@ int main(void)
 {
     gpus_have_columns();
     ranks_in_one_state_share_a_line();
+    items_are_counted_above_the_ranks();
     ranks_with_gpus_have_a_table();
     many_ranks_share_lines();
     text_is_aligned();

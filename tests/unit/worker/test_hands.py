@@ -25,5 +25,13 @@ def test_pieces_make_a_load_and_those_for_a_server_that_is_gone_are_not_kept():
     assert not begun
 
 
+def test_of_a_rank_that_has_died_home_gets_the_heads_of_its_loads_and_no_half_one():
+    begun, servers = {}, {7: "a server"}
+    hands.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers)
+    heads = [{"of": 7, "first": 4}, {"of": 7, "first": 9, "more": 1}]
+    death = types.SimpleNamespace(fields={"from": 3, "parts": [json.dumps(head).encode() for head in heads], "died": "rank 3 was killed"})
+    assert hands.received(begun, death, servers) == ({"of": 7, "died": "rank 3 was killed", "loads": heads}, b"") and not begun
+
+
 def test_an_address_of_ipv6_is_set_apart_from_its_port():
     assert [tensorflow._endpoint(host, 50) for host in ("10.0.0.1", "fd00::1")] == ["10.0.0.1:50", "[fd00::1]:50"]

@@ -16,6 +16,8 @@ STUBS = FOLDER + "-stubs"
 ALLOWED = r"cellspan\._map\.map"
 
 RIGHT = """
+    from typing import Union
+
     import cellspan
     import cellspan.horovod.torch as hvd
     from cellspan import px
@@ -45,6 +47,8 @@ RIGHT = """
     called: list[float] = cellspan.call(square, (3,), gather=True)
     halves: list[float] = cellspan.map(square, range(4), n=2)
     sums: list[str] = cellspan.map(lambda a, b: a + b, ["a"], ["b"])
+    tried: list[float] = cellspan.map(square, range(4), retries=1)
+    kept: list[Union[float, Exception]] = cellspan.map(square, range(4), return_exceptions=True, retries=1)
     ranks: cellspan.Group = cellspan.group(on="ssh:host1")
     ranks.push(a=1)
     table: list[dict[str, object]] = ranks.ranks()
@@ -80,6 +84,8 @@ WRONG = """
     cellspan.call(square, (1,), x=2)
     cellspan.map(square, ["a"])
     cellspan.map(square, range(3), chunk=2)
+    cellspan.map(square, range(3), retries="2")
+    surely: list[float] = cellspan.map(square, range(3), return_exceptions=True)
     cellspan.rank(1)
     cellspan.distributed(n=2)(square).distributed("a")
     cellspan.group().size()

@@ -364,7 +364,8 @@ def _home():
     raise NotAtHomeError('this works only in a notebook on the kernel "Python (cellspan)"')
 
 
-def _run(home, fn, args, kw, options):
+def _run(home, fn, args, kw, options, flags=0):
+    """flags: further ones of CALL."""
     __tracebackhide__ = True
     if isinstance(fn, (str, os.PathLike)):
         _run_script(home, os.fspath(fn), args, kw, options)
@@ -375,7 +376,7 @@ def _run(home, fn, args, kw, options):
     from ._capture.capture import CaptureError
 
     home, gather, line = home or _home(), bool(options.get("gather")), _line("%distribute", options)
-    flags = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION
+    flags |= CALL_SHOWN | CALL_VALUE | CALL_FUNCTION
     try:
         # With fresh=True the kernel first asks home whether the cell can run; it does so only for a cell's text.
         function = None if options.get("fresh") or options.get("no-capture") else home.function(fn, args, kw)

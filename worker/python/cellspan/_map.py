@@ -5,20 +5,27 @@ a slow rank does not keep the others waiting, nor does home while it is busy. Th
 rank should work for about CHUNK_S on one.
 
 Items are taken from their iterators only when they are needed soon: at most AHEAD chunks for each rank are on their way.
+
+With retries, home keeps the chunks that are out, and the kernel tells it which of them a rank had when it died. Those that the rank had
+not begun are handed out again as they are. Of the one that it had begun, nobody knows at which item it died, so each of these items is
+handed out by itself.
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
+import operator
 import time
+from typing import NamedTuple
 
 from . import _api
 from ._base.errors import text_of
 from ._capture import vars_bundle
+from ._link import CALL_OUTLIVES
 from ._option_errors import InPython
 from ._worker import hands
-from ._worker.remote import as_of_ranks
+from ._worker.remote import as_of_ranks, remote_error
 
 CHUNK_S = 0.02  # seconds that a rank should work on a chunk
 FILL_S = 0.01  # seconds that home takes items for one chunk: other ranks wait meanwhile
@@ -48,6 +55,8 @@ def map(
     grace=None,
     fresh=False,
     seed=None,
+    retries=0,
+    return_exceptions=False,
 ):
     """[fn(x) for x in xs], computed on the ranks: the results in order. With several iterables, fn gets an item of each, until the
     shortest ends.
@@ -58,9 +67,14 @@ def map(
     seeded from it and from the number of the item; None: from CELLSPAN_SEED, if that is set. Other options: as in run(). If fn has
     keyword arguments, use functools.partial.
 
+    retries: how often an item is tried again: one whose call raises an exception, at once on its rank, and one whose rank dies (it was
+    killed, or is out of memory), on another rank. The items that the rank took together with it are tried again, too, also those that it
+    had finished, so fn should do no harm when it is called twice. An item of which retries + 1 ranks have died raises RankDied.
+    return_exceptions: the exception of an item is its result, and the map goes on.
+
     Raises the exception of the first item that fails, as run() does. Its attribute `item` is the number of the item, from 0, and the
     traceback names it. TypeError: fn does not take so many arguments, or the function, an item or a result can't be sent.
-    ValueError: chunksize is no whole number from 1 on, or seed none from 0 to 2**64 - 1. An exception of an iterable is raised unchanged.
+    ValueError: chunksize is no whole number from 1 on, retries none from 0 on, or seed none from 0 to 2**64 - 1. An exception of an iterable is raised unchanged.
 
     See the built-in map(), and LoadBalancedView.map_sync of ipyparallel.
     """
@@ -68,6 +82,7 @@ def map(
     home = _api._place()
     length, items = checked(fn, iterables, chunksize)
     seed = _api.seed_of(seed)
+    how = {"chunksize": chunksize, "retries": retries_of(retries), "keeps": bool(return_exceptions)}
     if items is None:
         return []
     options = {
@@ -76,8 +91,8 @@ def map(
     }
     with InPython(options):
         if _api._is_far(home):
-            return far(home, fn, list(items), "_map", "at_home", fn, chunksize, options, seed)
-        return call(home, fn, items, length, chunksize, options, seed)
+            return far(home, fn, list(items), "_map", "at_home", fn, how, options, seed)
+        return call(home, fn, items, length, how, options, seed)
 
 
 def checked(fn, iterables, chunksize):
@@ -95,6 +110,15 @@ def checked(fn, iterables, chunksize):
         return 0, None
     _check_takes(fn, len(iterables))
     return length, itertools.chain([first], items)
+
+
+def retries_of(retries):
+    """The number as an int; it may have been numpy's. ValueError: it is none."""
+    __tracebackhide__ = True
+    number = operator.index(retries) if hasattr(retries, "__index__") and not isinstance(retries, bool) else -1
+    if number < 0:
+        raise ValueError(f"retries={retries!r}: it is how often an item is tried again, a whole number, 0 or more")
+    return number
 
 
 def far(home, fn, items, module, name, *args):
@@ -120,19 +144,20 @@ def _unsent(refusal, fn, items, why):
     return f"map(): it can't be sent to the ranks: {why}"
 
 
-def at_home(items, fn, chunksize, options, seed):
+def at_home(items, fn, how, options, seed):
     """map() at home, for a program that is no notebook."""
     __tracebackhide__ = True
-    return call(_api._home(), fn, iter(items), len(items), chunksize, options, seed)
+    return call(_api._home(), fn, iter(items), len(items), how, options, seed)
 
 
-def call(home, fn, items, length, chunksize, options, seed):
-    """map() after its checks. items: an iterator of tuples of arguments; length: how many there are, or None."""
+def call(home, fn, items, length, how, options, seed):
+    """map() after its checks. items: an iterator of tuples of arguments; length: how many there are, or None; how: arguments of _Tasks."""
     __tracebackhide__ = True
-    tasks = _Tasks(home, items, length, chunksize)
-    with serving(home, tasks) as of:
+    tasks = _Tasks(home, items, length, **how)
+    with serving(home, tasks) as tasks.of:
+        args = (fn, tasks.of, seed, how["retries"], how["keeps"])
         try:
-            _api._run(home, hands.work, (fn, of, seed), {}, options)
+            _api._run(home, hands.work, args, {}, options, CALL_OUTLIVES if how["retries"] else 0)
         except Exception as error:
             raise reason(home, fn, tasks, error) from None
     return tasks.results()
@@ -182,12 +207,24 @@ class _Packed:
         return vars_bundle.unpack_bytes(self.data, ns)
 
 
+class _Out(NamedTuple):
+    """A chunk whose results have not come."""
+
+    count: int  # items
+    size: int  # bytes of the arguments
+    to: int  # for which rank
+    data: bytes = b""  # the arguments, if there are retries
+    deaths: tuple = ()  # texts: how ranks died that had begun it
+
+
 class _Tasks:
     """Hands out the items, and collects the results."""
 
-    def __init__(self, home, items, length, chunksize, lazy=False):
-        """lazy: results are unpickled when they are asked for, since an interrupt may end that."""
+    def __init__(self, home, items, length, chunksize, lazy=False, retries=0, keeps=False):
+        """lazy: results are unpickled when they are asked for, since an interrupt may end that. retries, keeps: as of hands.work()."""
         self.home = home
+        self.of = 0  # its number, among home's servers
+        self._retries, self._keeps = retries, keeps
         self._lazy = lazy
         self.error = None  # what ends the map: an exception of an iterable, or an item that can't be sent
         self.failed = None  # number of the item whose call failed
@@ -197,12 +234,12 @@ class _Tasks:
         self._taken = 0  # items taken from the iterator
         self._ended = False  # no more items are taken
         self._stopped = False  # what no rank has taken is dropped
+        self._told_last = False  # ranks end when no chunk is left
         self._item_s = self._item_bytes = None  # of one item: seconds, and bytes of arguments or result
         self._quick = False  # did the last chunk take less than hands.QUICK_S?
         self._proven = 1  # items of the largest chunk that was finished
         self._ranks = set()  # those that have begun
-        # number of the first item: (items, size of the arguments, for which rank), then the results, as a list or _Packed
-        self._chunks = {}
+        self._chunks = {}  # number of the first item: _Out, then the results, as a list or _Packed
         self._out = self._out_bytes = 0  # chunks that were handed out and whose results have not come
         self._cell = 0
 
@@ -212,15 +249,16 @@ class _Tasks:
         if self.error is not None:
             raise self.error
         for first, found in self._chunks.items():
-            if isinstance(found, tuple):
+            if isinstance(found, _Out):
                 raise RuntimeError(f"map(): the results of {found[0]} items from item {first} on have not come")
             if isinstance(found, _Packed):
                 self._chunks[first] = found.unpacked(self.home.shell.user_ns)
-        return [result for first in sorted(self._chunks) for result in self._chunks[first]]
+        found = [result for first in sorted(self._chunks) for result in self._chunks[first]]
+        return [_kept(at, result) for at, result in enumerate(found)] if self._keeps else found
 
     def come(self):
         """The number of results that have come."""
-        return sum(len(found) for found in self._chunks.values() if not isinstance(found, tuple))
+        return sum(len(found) for found in self._chunks.values() if not isinstance(found, _Out))
 
     def take(self, cell, rank, head, data):
         """A rank is ready, has results, or has failed."""
@@ -232,11 +270,16 @@ class _Tasks:
             self.failed = head["failed"] if self.failed is None else self.failed
             self._end()
             return
+        if "died" in head:
+            self._ranks.discard(rank)
+            self._lost(head["died"], [each["first"] for each in head["loads"]])
+            self._fill()
+            return
         if "first" in head:
-            count, size, to = self._chunks[head["first"]]
-            self._count(to, -1, -size)
+            out = self._chunks[head["first"]]
+            self._count(out.to, -1, -out.size)
             self._learn(head, len(data))
-            found = _Packed(count, data)
+            found = _Packed(out.count, data)
             self._chunks[head["first"]] = found if self._lazy else found.unpacked(self.home.shell.user_ns)
             del data
         self._ranks.add(rank)
@@ -250,16 +293,65 @@ class _Tasks:
 
     def _end(self):
         """Ranks end when they have finished what they have."""
-        self._ended = self._stopped = True
+        self._ended = self._stopped = self._told_last = True
         if self._cell:
             hands.last(self.home, self._cell, drop=True)
 
+    # ---- ranks that die ----
+
+    def _lost(self, how, firsts):
+        """A rank has died and had these chunks, the first of which it had begun."""
+        for at, first in enumerate(firsts):
+            out = self._chunks[first]
+            self._count(out.to, -1, -out.size)
+            if self._stopped:
+                continue
+            if at:
+                self._hand_bytes(first, out)
+                continue
+            of_many = f", with items {first} to {first + out.count - 1}" if out.count > 1 else ""
+            out = out._replace(deaths=(*out.deaths, how + of_many))
+            if len(out.deaths) > self._retries:
+                self._give_up(first, out)
+            elif out.count == 1:
+                self._hand_bytes(first, out, again=1)
+            else:
+                self._hand_each(first, out)
+
+    def _hand_each(self, first, out):
+        """Hands out the items of a chunk, each by itself."""
+        ns = self.home.shell.user_ns
+        items = self.home.interruptible(vars_bundle.unpack_bytes, out.data, ns)
+        del self._chunks[first]
+        for at, item in enumerate(items, first):
+            data = self._packed([item], at)
+            self._hand_bytes(at, _Out(1, len(data), out.to, data, out.deaths), again=1)
+
+    def _give_up(self, first, out):
+        """Too many ranks have died of this item."""
+        try:
+            item = ", " + hands.shown(vars_bundle.unpack_bytes(out.data, self.home.shell.user_ns)[0])
+        except Exception:  # noqa: BLE001 - the user's classes
+            item = ""
+        text = f"map(): item {first}{item}: {len(out.deaths)} ranks have died with it, and retries={self._retries}: {'; '.join(out.deaths)}"
+        error = remote_error({"ename": "RankDied", "evalue": text, "traceback": [f"RankDied: {text}"]})
+        hands.note_item(error, first)
+        hands.given_up(self.home, self._cell, out.count)
+        if self._keeps:
+            self._chunks[first] = [error]
+            return
+        self.error = error
+        self._ended = self._stopped = self._told_last = True
+        hands.stop(self.home, self._cell)  # what ranks work on may take long
+
+    # ---- the next chunks ----
+
     def _learn(self, head, size):
         """Notes what items of this chunk took."""
-        count, sent, _ = self._chunks[head["first"]]
-        self._proven = max(self._proven, count)
+        out = self._chunks[head["first"]]
+        self._proven = max(self._proven, out.count)
         self._quick = head["seconds"] < hands.QUICK_S
-        took, bytes_ = head["seconds"] / count, max(size, sent) / count
+        took, bytes_ = head["seconds"] / out.count, max(size, out.size) / out.count
         self._item_s = took if self._item_s is None else 0.6 * self._item_s + 0.4 * took
         self._item_bytes = bytes_ if self._item_bytes is None else max(bytes_, 0.9 * self._item_bytes)
 
@@ -270,19 +362,27 @@ class _Tasks:
             chunk = self._chunk(self._size())
             if chunk:
                 self._hand(chunk, hands.ANY)
-            if self._ended:
-                hands.last(self.home, self._cell)
             if not chunk:
                 break
+        if self._ended and not self._told_last and not (self._retries and self._out):  # else a rank may die, and others need its chunks
+            self._told_last = True
+            hands.last(self.home, self._cell, items=self._taken)
 
     def _hand(self, chunk, to, **head):
         """Hands out the items that were taken last."""
         __tracebackhide__ = True
         first = self._taken - len(chunk)
         data = self._packed(chunk, first)
-        self._chunks[first] = len(chunk), len(data), to
-        self._count(to, 1, len(data))
-        hands.hand(self.home, self._cell, to, dict(head, first=first), data)
+        self._hand_bytes(first, _Out(len(chunk), len(data), to, data if self._retries else b""), data, **head)
+
+    def _hand_bytes(self, first, out, data=None, again=0, **head):
+        """Hands out a chunk. data: the arguments; None: out has them. again: so many of the items had been begun before."""
+        self._chunks[first] = out
+        self._count(out.to, 1, out.size)
+        if self._retries:
+            head.update(of=self.of, tried=len(out.deaths))
+        head["first"] = first
+        hands.hand(self.home, self._cell, out.to, head, out.data if data is None else data, items=self._length or 0, again=again)
 
     def _count(self, to, chunks, size):
         """So many more are out."""
@@ -340,6 +440,17 @@ class _Tasks:
                 if why:
                     raise TypeError(f"map(): item {at}, {hands.shown(item)}, can't be sent to the ranks: {why}") from None
             raise TypeError(f"map(): items {first} to {first + len(chunk) - 1} can't be sent together: {vars_bundle.reason(error)}") from None
+
+
+def _kept(at, result):
+    """A result where exceptions are results."""
+    from ._worker.pxrank import Failure
+
+    if not isinstance(result, Failure):
+        return result
+    error = remote_error(result.content)
+    hands.note_item(error, at)
+    return error
 
 
 def _length(iterables):

@@ -82,7 +82,7 @@ def worked(of, fn, _):
     hands.work(*fn, of)
 
 
-calls.CODES |= {called.__code__, captured.__code__, worked.__code__, hands.CALL_CODE}
+calls.CODES |= {called.__code__, captured.__code__, worked.__code__, *hands.CALL_CODES}
 
 
 def tasks(of, *_):
@@ -98,7 +98,7 @@ class Failure:
         from .remote import described
 
         shell = hands.this_rank().shell
-        at = error.__traceback__.tb_next or error.__traceback__  # without the line of attempt()
+        at = error.__traceback__ and (error.__traceback__.tb_next or error.__traceback__)  # without the line of the function that called
         lines = shell.InteractiveTB.structured_traceback(type(error), error, at)
         self.content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": lines, "raised": described(error)}
 

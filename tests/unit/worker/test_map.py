@@ -1,0 +1,105 @@
+"""Home's part of cellspan.map, with a double for the kernel: which chunks are handed out again when a rank has died."""
+
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+from cellspan import _link, _map
+from cellspan._capture import vars_bundle
+
+
+class Home:
+    """A home that keeps what it sends."""
+
+    def __init__(self):
+        self.shell = types.SimpleNamespace(user_ns={})
+        self.sent = []
+
+    def interruptible(self, function, *args):
+        return function(*args)
+
+    def send(self, kind, cell, fields):
+        assert (kind, cell) == ("HAND", 5)
+        self.sent.append(fields)
+
+    def loads(self):
+        """[(number of the first item, [its items])] that were sent since the last call; what else was sent stays."""
+        found, others = [], []
+        for fields in self.sent:
+            if fields.get("parts"):
+                head, data = fields["parts"]
+                found.append((json.loads(head)["first"], [x for (x,) in vars_bundle.unpack_bytes(data, {})]))
+            else:
+                others.append(fields)
+        self.sent = others
+        return found
+
+
+def begun(count, ranks=2, **how):
+    home = Home()
+    tasks = _map._Tasks(home, iter([(x,) for x in range(count)]), count, **{"chunksize": 2, "retries": 1, **how})
+    tasks.of = 7
+    for rank in range(ranks):
+        tasks.take(5, rank, {"ready": 1}, b"")
+    return home, tasks
+
+
+def finish(tasks, rank, first, results):
+    tasks.take(5, rank, {"first": first, "seconds": 1.0}, vars_bundle.pack_bytes(results, {}))
+
+
+def die(tasks, rank, *firsts):
+    tasks.take(5, rank, {"died": f"rank {rank} was killed", "loads": [{"first": first} for first in firsts]}, b"")
+
+
+def is_told_last(home):
+    return any(fields["flags"] & _link.HAND_LAST for fields in home.sent)
+
+
+def test_of_a_chunk_that_had_begun_each_item_is_tried_by_itself_and_one_that_had_not_goes_out_as_it_was():
+    home, tasks = begun(8)
+    assert home.loads() == [(0, [0, 1]), (2, [2, 3]), (4, [4, 5]), (6, [6, 7])] and not is_told_last(home)
+    die(tasks, 0, 2, 4)
+    assert home.loads() == [(2, [2]), (3, [3]), (4, [4, 5])]
+    for first, results in ((0, "ab"), (2, "c"), (6, "gh"), (4, "ef")):
+        finish(tasks, 1, first, list(results))
+        assert not is_told_last(home)  # rank 1 may die, and then another must be there
+    finish(tasks, 1, 3, ["d"])
+    assert is_told_last(home) and not home.loads() and tasks.results() == list("abcdefgh")
+
+
+def test_an_item_of_which_too_many_ranks_have_died_ends_it_and_those_that_had_not_begun_do_not_count():
+    home, tasks = begun(8, ranks=4)
+    die(tasks, 0, 0, 2)
+    die(tasks, 1, 2, 0)  # item 0 waited there
+    assert tasks.error is None
+    die(tasks, 2, 0)
+    text = "map(): item 0, (0): 2 ranks have died with it, and retries=1: rank 0 was killed, with items 0 to 1; rank 2 was killed"
+    assert str(tasks.error) == text and tasks.error.item == 0 and type(tasks.error).__name__ == "RankDied"
+    assert home.sent[-1]["flags"] == _link.HAND_STOP
+    with pytest.raises(RuntimeError, match="item 0"):
+        tasks.results()
+
+
+def test_where_exceptions_are_results_such_an_item_is_given_up_and_the_others_go_on():
+    home, tasks = begun(2, ranks=3, chunksize=1, keeps=True)
+    die(tasks, 0, 1)
+    die(tasks, 1, 1)
+    assert [fields["failed"] for fields in home.sent if fields.get("failed")] == [1] and not is_told_last(home)
+    finish(tasks, 2, 0, ["a"])
+    first, second = tasks.results()
+    assert first == "a" and type(second).__name__ == "RankDied" and second.item == 1 and is_told_last(home)
+
+
+def test_without_retries_ranks_are_told_of_the_end_when_all_is_handed_out():
+    home, tasks = begun(2, retries=0)
+    assert is_told_last(home) and home.sent[-1]["items"] == 2
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5, True, "2", None, [1]])
+def test_a_wrong_number_of_retries_is_named(retries):
+    with pytest.raises(ValueError) as caught:
+        _map.retries_of(retries)
+    assert str(caught.value) == f"retries={retries!r}: it is how often an item is tried again, a whole number, 0 or more"
