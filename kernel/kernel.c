@@ -193,9 +193,9 @@ static const struct node *op_node(void *arg, unsigned node)
     return agents_node(((struct kernel *)arg)->agents, node);
 }
 
-static uint64_t op_expected(void *arg, unsigned node, uint64_t *had)
+static uint64_t op_expected(void *arg, unsigned node, uint64_t *had, uint64_t *whole)
 {
-    return agents_expected(((struct kernel *)arg)->agents, node, had);
+    return agents_expected(((struct kernel *)arg)->agents, node, had, whole);
 }
 
 static struct cell_ops ops_of(struct kernel *k)

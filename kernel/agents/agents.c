@@ -39,9 +39,9 @@ void agents_quit(struct agents *a)
 
 /* ---- blobs ---- */
 
-uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had)
+uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had, uint64_t *whole)
 {
-    return blob_schedule_expected(a->blobs.schedule, node, had);
+    return blob_schedule_expected(a->blobs.schedule, node, had, whole);
 }
 
 void agents_drop(struct agents *a, uint64_t blob)

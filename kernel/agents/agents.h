@@ -55,7 +55,7 @@ void agents_cancel(struct agents *a, uint64_t blob);
 /* NULL: there was never such a node. Borrowed. */
 const struct node *agents_node(const struct agents *a, unsigned node);
 /* Bytes of large variables that are on their way to that node, as blob_schedule_expected() says. */
-uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had);
+uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had, uint64_t *whole);
 
 /* ---- credit ---- */
 

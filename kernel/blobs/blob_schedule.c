@@ -304,16 +304,19 @@ static uint64_t known_of(const struct blob_entry *e, const struct replica *r)
     return r && !r->complete ? (r->in_stream ? blob_entry_least(e) : r->received) : UINT64_MAX;
 }
 
-uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, uint64_t *had)
+uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, uint64_t *had,
+                                uint64_t *whole)
 {
     uint64_t bytes = 0;
 
-    *had = 0;
+    *had = *whole = 0;
     for (size_t i = 0; s->busy && i < s->table.n; i++) {
         const struct blob_entry *e = &s->table.entry[i];
         const struct replica *r = e->size < BLOB_CHAIN_SIZE ? NULL : blob_entry_at(e, node);
         const uint64_t known = r && !r->complete ? known_of(e, r) : 0;
 
+        if (r && r->complete && r->received && blob_entry_is_moving(e)) /* 0: it came from there */
+            *whole += e->size;
         if (!r || r->complete)
             continue;
         bytes += e->size;

@@ -63,7 +63,9 @@ void blob_schedule_stop(struct blob_schedule *s);
 
 /* Bytes of large blobs that are on their way to that node; 0: there are none. *had: how many of
  * them have arrived, as far as the kernel knows; UINT64_MAX: it does not know. In a chain only
- * the first node reports; the others are close behind it. */
-uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, uint64_t *had);
+ * the first node reports; the others are close behind it. *whole: bytes of those that have arrived
+ * whole, and are still on their way to other nodes. */
+uint64_t blob_schedule_expected(const struct blob_schedule *s, unsigned node, uint64_t *had,
+                                uint64_t *whole);
 
 #endif

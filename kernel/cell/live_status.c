@@ -19,7 +19,8 @@
 static bool is_wanted(const struct cell *c)
 {
     return c->nb->config.status && cell_is_shown(c) && cell_is_redrawn(c) &&
-           (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT) &&
+           (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT ||
+            c->plan.kind == PLAN_PUSH) &&
            !json_is_true(json_object_get(request_content(c->from.request), "silent"));
 }
 
@@ -52,9 +53,10 @@ struct row_text {
 static bool is_receiving(const struct cell *c, const struct member *m, char *text, size_t size)
 {
     const unsigned node = c->group->rank[m->rank].node;
-    uint64_t had, bytes;
+    uint64_t had, whole, bytes;
 
-    if (m->state != MEMBER_RUNNING || !(bytes = c->nb->ops.expected(c->nb->ops.arg, node, &had)))
+    if (m->state != MEMBER_RUNNING ||
+        !(bytes = c->nb->ops.expected(c->nb->ops.arg, node, &had, &whole)))
         return false;
     if (had == UINT64_MAX)
         snprintf(text, size, "receiving %" PRIu64 " MiB", MIB_OF(bytes));
@@ -214,6 +216,51 @@ static void describe_preparation(const struct cell *c, char *text, size_t size,
     s->doing = text;
 }
 
+static bool is_first_on_node(const struct cell *c, size_t at)
+{
+    const struct rank *of = c->group->rank;
+
+    for (size_t k = at; k-- > 0;) /* ranks of a node are mostly neighbours */
+        if (of[c->member[k].rank].node == of[c->member[at].rank].node)
+            return false;
+    return true;
+}
+
+/* Variables that are on their way to nodes of the cell: what all of these get together. Nodes that
+ * have them already count until the others have them, too. */
+static bool is_sending(const struct cell *c, struct status_cell *s)
+{
+    uint64_t left = 0;
+
+    s->bytes = s->had = 0;
+    for (size_t k = 0; k < c->n; k++) {
+        const unsigned node = c->group->rank[c->member[k].rank].node;
+        uint64_t had, whole, bytes;
+
+        if (!is_first_on_node(c, k))
+            continue;
+        bytes = c->nb->ops.expected(c->nb->ops.arg, node, &had, &whole);
+        left += bytes;
+        s->bytes += bytes + whole;
+        s->had = s->had == UINT64_MAX || had == UINT64_MAX ? UINT64_MAX : s->had + had + whole;
+    }
+    if (!left)
+        s->bytes = 0;
+    return left > 0;
+}
+
+/* The same as a bar, in MiB. */
+static void describe_sending(const struct cell *c, struct status_cell *s)
+{
+    if (is_sending(c, s)) {
+        s->doing = "sending data";
+        s->done = s->had == UINT64_MAX ? 0 : (unsigned)MIB_OF(s->had);
+        s->of = s->had == UINT64_MAX ? 0 : (unsigned)MIB_OF(s->bytes);
+    } else if (c->plan.kind == PLAN_PUSH) {
+        s->doing = "loading variables";
+    }
+}
+
 static void show(struct cell *c, bool over)
 {
     struct row_text *text = calloc(c->n + 1, sizeof *text);
@@ -231,6 +278,8 @@ static void show(struct cell *c, bool over)
     s.counts = hand_counts(c, &s.count);
     if (!over && c->now.step->phase == CELL_BEFORE)
         describe_preparation(c, doing, sizeof doing, &s);
+    else if (!over)
+        describe_sending(c, &s);
     if (text && row) {
         fill(c, over, text, row);
         publish_status(c, &s);
@@ -267,13 +316,17 @@ void live_tick(struct cell *c, uint64_t now)
 }
 
 /* A status of the preparation alone is gone when ranks begin, so that a cell that they run in a
- * short time keeps none. */
+ * short time keeps none. If variables are on their way, it goes on. */
 void live_begin(struct cell *c)
 {
     const uint64_t now = notebook_now(c->nb);
+    struct status_cell s = { .n = 0 };
 
     c->live.began_ns = now;
-    if (c->live.shown && is_alone(c)) {
+    if (c->live.due_ns != NEVER && c->send.bundles.n && is_sending(c, &s)) {
+        if (c->live.due_ns < now)
+            c->live.due_ns = now;
+    } else if (c->live.shown && is_alone(c)) {
         withdraw(c);
         c->live.due_ns = now + AFTER_NS;
     } else if (!c->live.shown && c->live.due_ns != NEVER) {
@@ -283,7 +336,8 @@ void live_begin(struct cell *c)
 
 void live_end(struct cell *c)
 {
-    if (c->live.shown && c->live.began_ns && notebook_now(c->nb) - c->live.began_ns >= AFTER_NS)
+    if (c->live.shown && c->live.began_ns && c->plan.kind != PLAN_PUSH &&
+        notebook_now(c->nb) - c->live.began_ns >= AFTER_NS)
         show(c, true);
     else if (c->live.shown)
         withdraw(c);

@@ -50,8 +50,9 @@ struct cell_ops {
     void (*engine_nodes)(void *arg, unsigned engine, unsigned *first, unsigned *n);
     const struct node *(*node)(void *arg, unsigned node); /* NULL: none */
     /* Bytes of large variables that are being sent to this node; *had: how many of them have
-     * arrived (UINT64_MAX: unknown). */
-    uint64_t (*expected)(void *arg, unsigned node, uint64_t *had);
+     * arrived (UINT64_MAX: unknown); *whole: bytes of those that it has, and other nodes have not
+     * yet. */
+    uint64_t (*expected)(void *arg, unsigned node, uint64_t *had, uint64_t *whole);
     /* calls dispatch_tick() at this time; UINT64_MAX: never */
     void (*wake)(void *arg, uint64_t due_ns);
 };

@@ -49,6 +49,8 @@ struct status_cell {
     unsigned done, of; /* how much of that is done; of 0: unknown */
     bool counts;       /* they work on items */
     struct status_count count;
+    /* of data that is sent while ranks have the cell already: these are shown, too; 0: none is */
+    uint64_t bytes, had; /* had: how many have arrived; UINT64_MAX: unknown */
 };
 
 /* Ranks in the same state share a line, but ranks with GPUs have a table. Where the page supports

@@ -227,7 +227,7 @@ static int add_lines(const struct status_cell *s, struct buf *out)
         if ((rc = news < 0 ? -1 : 0) < 0 || news == 0)
             continue;
         rc = add_line(s, i, &found, out);
-        if (rc == 0 && i == 0)
+        if (rc == 0 && i == 0 && !s->doing)
             rc = add_time(s, out);
         if (rc == 0)
             rc = buf_add_text(out, "\n");
@@ -247,15 +247,32 @@ static bool is_table(const struct status_cell *s)
     return false;
 }
 
-/* "importing torch (0:12), as of 2026-11-21 14:03:07" */
+/* "1.2 of 4.0 GiB, ", "900 MiB of 4.0 GiB, ", or "4.0 GiB, " if it is not known how much is there
+ */
+static int add_amount(const struct status_cell *s, struct buf *out)
+{
+    char had[TABLE_CELL], all[TABLE_CELL];
+    char *unit;
+
+    write_size(all, s->bytes);
+    if (s->had == UINT64_MAX)
+        return buf_addf(out, "%s, ", all);
+    write_size(had, s->had);
+    unit = strchr(had, ' ');
+    if (unit && strcmp(unit, strchr(all, ' ')) == 0)
+        *unit = '\0';
+    return buf_addf(out, "%s of %s, ", had, all);
+}
+
+/* "importing torch (0:12), as of 2026-11-21 14:03:07", "sending data (1.2 of 4.0 GiB, 0:12)" */
 static int add_doing(const struct status_cell *s, struct buf *out)
 {
     char time[TABLE_CELL];
 
     write_time(time, s->elapsed_ns);
-    return buf_addf(out, "%s (%s)", s->doing, time) < 0 || add_time(s, out) < 0
-               ? -1
-               : buf_add_text(out, "\n");
+    if (buf_addf(out, "%s (", s->doing) < 0 || (s->bytes && add_amount(s, out) < 0))
+        return -1;
+    return buf_addf(out, "%s)", time) < 0 || add_time(s, out) < 0 ? -1 : buf_add_text(out, "\n");
 }
 
 /* The text before the table, or the whole text if there is no table. */
@@ -263,8 +280,10 @@ static int add_words(const struct status_cell *s, struct buf *out)
 {
     if (s->over)
         return add_end(s, out);
-    if (s->doing)
-        return add_doing(s, out);
+    if (s->doing && add_doing(s, out) < 0)
+        return -1;
+    if (s->doing && !s->bytes)
+        return 0;
     if (s->counts && (add_count(s, out) < 0 || buf_add_text(out, "\n") < 0))
         return -1;
     if (!is_table(s))

@@ -262,12 +262,17 @@ static const struct node *in_node(void *arg, unsigned node)
                                                                                    : NULL;
 }
 
-static uint64_t in_expected(void *arg, unsigned node, uint64_t *had)
+static uint64_t in_expected(void *arg, unsigned node, uint64_t *had, uint64_t *whole)
 {
     const struct world *w = arg;
 
-    (void)node;
+    if (node == w->has_all) {
+        *had = 0;
+        *whole = w->expected;
+        return 0;
+    }
     *had = w->had;
+    *whole = 0;
     return w->expected;
 }
 
@@ -306,7 +311,7 @@ void world_open(struct world *w, struct clock *clock)
     };
     struct err err = { "" };
 
-    *w = (struct world){ .now = NS_PER_S, .first = 1 };
+    *w = (struct world){ .now = NS_PER_S, .first = 1, .has_all = WORLD_NODES };
     w->node[0] =
         (struct node){ .state = NODE_UP, .name = "here", .address = "127.0.0.1", .cores = 8 };
     *clock = (struct clock){ set_clock, set_wall, w };

@@ -199,6 +199,9 @@ static void a_cell_that_waits_for_variables_says_so(void)
     pass(&w, 2 * NS_PER_S);
     ok(logged(&w, "ranks 0-1 receiving 25 % of 64 MiB (here)") && !logged(&w, "MiB 0:02"),
        "while variables are on their way, the status shows how much has come, and no running time");
+    ok(logged(&w, "sending data (16 of 64 MiB, 0:02), as of 2") &&
+           logged(&w, "value=\\\"16\\\" max=\\\"64\\\""),
+       "above that, how much has come to all nodes, also as a bar");
     w.had = UINT64_MAX;
     pass(&w, NS_PER_S);
     ok(logged(&w, "ranks 0-1 receiving 64 MiB (here)"),
@@ -259,6 +262,58 @@ static void the_status_of_a_start_is_not_kept(bool printed)
     done(&w, 2, "ok", "", "");
     ok(times(&w, "publish update_display_data") == printed && !logged(&w, "done in"),
        "a cell that runs for a short time keeps no status%s", printed ? " (an empty display)" : "");
+    world_close(&w);
+}
+
+static void what_has_come_to_some_nodes_counts(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, "%%distribute\nprint(x)");
+    captured(&w, CAPTURES_X);
+    port(&w);
+    w.expected = UINT64_C(3) << 30;
+    w.had = UINT64_C(1) << 30;
+    packed(&w, w.nb->cells->id, "");
+    pass(&w, 2 * NS_PER_S);
+    ok(logged(&w, "sending data (2.0 of 6.0 GiB, 0:02)"), "two nodes get twice the data");
+    w.has_all = 1;
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "sending data (4.0 of 6.0 GiB, 0:03)") &&
+           logged(&w, "ranks 0-1 running 0:03 (h1)\\nranks 2-3 receiving 33 % of 3072 MiB (h2)"),
+       "what one of them has already counts until the other one has it, too");
+    w.expected = w.had = 0;
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "ranks 0-3 running 0:04 (h1, h2)"), "then the ranks run");
+    world_close(&w);
+}
+
+static void a_push_shows_what_it_sends(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open_idle(&w, &clock);
+    run(&w, "%push x");
+    captured(&w, CAPTURES_X);
+    pass(&w, 2 * NS_PER_S);
+    ok(logged(&w, "packing variables (0:02)"), "%%push has a status, too: what home does");
+    w.expected = UINT64_C(10) << 30;
+    w.had = 0;
+    packed(&w, w.nb->cells->id, "");
+    ok(!times(&w, "clear_output"), "which goes on when data is sent");
+    w.had = UINT64_C(900) << 20;
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "sending data (900 MiB of 10 GiB, 0:01)"), "how much has come");
+    w.expected = w.had = 0;
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "loading variables (0:02)"), "and that ranks load it");
+    buf_clear(&w.log);
+    all_done(&w, 2, 3);
+    ok(!w.nb->cells && times(&w, "clear_output") == 1 && !logged(&w, "done in"),
+       "nothing of that stays");
     world_close(&w);
 }
 
@@ -490,6 +545,8 @@ int main(void)
     an_interrupt_ends_the_wait();
     a_long_cell_shows_its_ranks();
     a_cell_that_waits_for_variables_says_so();
+    what_has_come_to_some_nodes_counts();
+    a_push_shows_what_it_sends();
     without_gpus_nobody_is_asked_again();
     a_cell_whose_ranks_start_says_so();
     the_status_of_a_start_is_not_kept(false);

@@ -113,34 +113,42 @@ static void large_ones_go_along_a_chain(void)
 
 static void how_far_it_is(void)
 {
-    uint64_t had = 1;
+    uint64_t had = 1, whole = 1;
     struct yard y;
 
     yard_init(&y, 4, 3);
     yard_put(&y, 0, 7, SMALL);
     yard_need(&y, 7, SMALL, 1, 3);
-    ok(blob_schedule_expected(y.schedule, 1, &had) == 0 && had == 0,
+    ok(blob_schedule_expected(y.schedule, 1, &had, &whole) == 0 && had == 0,
        "a small one is not worth a word");
     yard_put(&y, 0, 1, LONGER);
     yard_need(&y, 1, LONGER, 1, 3);
-    ok(blob_schedule_expected(y.schedule, 1, &had) == LONGER && had == 0,
+    ok(blob_schedule_expected(y.schedule, 1, &had, &whole) == LONGER && had == 0,
        "a large one is expected");
-    ok(blob_schedule_expected(y.schedule, 0, &had) == 0 &&
-           blob_schedule_expected(y.schedule, 77, &had) == 0,
+    ok(blob_schedule_expected(y.schedule, 0, &had, &whole) == 0 &&
+           blob_schedule_expected(y.schedule, 77, &had, &whole) == 0,
        "where it is to go");
-    while (blob_schedule_expected(y.schedule, 1, &had) && had < LONGER / 2)
+    while (blob_schedule_expected(y.schedule, 1, &had, &whole) && had < LONGER / 2)
         if (!yard_run(&y, 1))
             break;
     ok(had >= LONGER / 2 && had < LONGER, "half of it has come");
-    ok(blob_schedule_expected(y.schedule, 3, &had) == LONGER && had >= LONGER / 2 && had < LONGER,
+    ok(blob_schedule_expected(y.schedule, 3, &had, &whole) == LONGER && had >= LONGER / 2 &&
+           had < LONGER,
        "and is soon there at the end of the chain");
     yard_put(&y, 2, 3, BIG);
     yard_need(&y, 3, BIG, 3, 3);
-    ok(blob_schedule_expected(y.schedule, 3, &had) == LONGER + BIG && had == UINT64_MAX,
+    ok(blob_schedule_expected(y.schedule, 3, &had, &whole) == LONGER + BIG && had == UINT64_MAX,
        "of what passes by other ways nobody knows");
+    while (blob_schedule_expected(y.schedule, 1, &had, &whole))
+        if (!yard_run(&y, 1))
+            break;
+    ok(whole == LONGER && blob_schedule_expected(y.schedule, 3, &had, &whole) && whole == 0,
+       "what has come whole is told while others wait for it");
+    (void)blob_schedule_expected(y.schedule, 0, &had, &whole);
+    ok(whole == 0, "but not of the node that sends it");
     yard_run(&y, ENOUGH);
-    ok(blob_schedule_expected(y.schedule, 1, &had) == 0 &&
-           blob_schedule_expected(y.schedule, 3, &had) == 0 && had == 0,
+    ok(blob_schedule_expected(y.schedule, 1, &had, &whole) == 0 &&
+           blob_schedule_expected(y.schedule, 3, &had, &whole) == 0 && had == 0,
        "at the end nothing is");
     yard_release(&y);
 }
