@@ -119,9 +119,11 @@ static json_t *ask(const char *python, struct err *err)
     buf_release(&said);
     return answer || status < 0
                ? answer
-               : err_null(err, "%s does not work as a Python: it ended with %s %d", python,
-                          WIFSIGNALED(status) ? "signal" : "exit code",
-                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+               : err_null(
+                     err,
+                     "%s does not work as a Python: it ended with %s %d; --python PATH names another",
+                     python, WIFSIGNALED(status) ? "signal" : "exit code",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 /* Says what is missing and the command that installs it. If the system manages this Python, the
@@ -160,7 +162,10 @@ static int check_answer(struct python_interpreter *p, json_t *answer, bool named
     if (json_unpack(answer, "{s:s, s:s, s:s, s:b, s:b, s:o}", "version", &version, "prefix",
                     &prefix, "executable", &executable, "old", &old, "managed", &managed, "lacks",
                     &lacks))
-        return err_set(err, "%s does not work as a Python: its answer is not understood", p->path);
+        return err_set(
+            err,
+            "%s does not work as a Python: its answer is not understood; --python PATH names another",
+            p->path);
     if (old)
         return err_set(err, "%s is Python %s; 3.9 or newer is needed: --python PATH", p->path,
                        version);
@@ -184,7 +189,8 @@ int interpreter_find(struct python_interpreter *p, const char *asked, struct err
     *p = (struct python_interpreter){ NULL, NULL, NULL };
     p->path = named ? absolute(asked) : asked ? runtime_on_path(asked) : default_python();
     if (!p->path && asked)
-        return err_set(err, "--python %s: there is no such program", asked);
+        return err_set(err, "--python %s: there is no such program; give the path of a Python",
+                       asked);
     if (!p->path)
         return err_set(err, "there is no python3 on PATH: --python PATH says where it is");
     answer = ask(p->path, err);

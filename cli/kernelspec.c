@@ -195,7 +195,7 @@ int kernelspec_write(const char *dir, const struct kernelspec *spec, struct err 
     if (!text)
         return err_set(
             err,
-            "the kernelspec can't be written as JSON: a path or the display name is not UTF-8");
+            "the kernelspec can't be written as JSON: a path or the display name is not UTF-8; give others");
     rc = may_write(dir, err) ? -1 : make_dirs(dir, err);
     for (const struct logo *logo = logos; !rc && logo->name; logo++)
         rc = put_file(dir, logo->name, logo->image, err);

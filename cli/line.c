@@ -67,7 +67,9 @@ int line_write(struct buf *out, const char *magic, char *const *word, size_t n, 
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (strpbrk(word[i], "\r\n")) {
             buf_release(&line);
-            return err_set(err, "argument %zu holds a line break, which can't be passed on", i + 1);
+            return err_set(err,
+                           "argument %zu holds a line break, which can't be passed on; take it out",
+                           i + 1);
         }
         if ((rc = buf_add(&line, " ", 1)) == 0)
             rc = word_quote(&line, word[i]);

@@ -96,7 +96,7 @@ static int stray_word(const struct call *call, struct err *err)
     if (at > 0 && strcmp(call->tokens.v[at - 1].text, "--init") == 0)
         return err_set(err, "--init %s: unknown backend (nccl, gloo)", shown);
     if (word[0] == '#')
-        return err_set(err, "%s: a comment can't stand on the option line", shown);
+        return err_set(err, "%s: a comment can't stand on the option line; put it below", shown);
     if (word[0] && strspn(word, "0123456789") == strlen(word))
         return err_set(err, "%s: unexpected word; did you mean -n %s?", shown, shown);
     if (strlen(word) > 3 && strcmp(word + strlen(word) - 3, ".py") == 0)
@@ -174,7 +174,7 @@ static int argv_set(const struct call *call, struct plan *plan, struct err *err)
                 "%s is a notebook, not a script: papermill %s out.ipynb, or jupyter execute %s, runs it, and its cells on ranks",
                 token_shown(shown, word), shown, shown);
         if (i == 0 && !*word)
-            return err_set(err, "%%distribute: the name of the %s is empty",
+            return err_set(err, "%%distribute: the name of the %s is empty; give one",
                            call->module ? "module" : "script");
         if (list_add(&plan->argv, word, strlen(word)) < 0)
             return err_set(err, "out of memory");

@@ -19,7 +19,7 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
     if (call_names(call, plan, err) < 0)
         return -1;
     if (plan->into && plan->names[1])
-        return err_set(err, "--into %s: holds one variable, %zu are pulled",
+        return err_set(err, "--into %s: holds one variable, %zu are pulled; name one",
                        token_shown(shown, plan->into), list_count(plan->names));
     return 0;
 }

@@ -85,15 +85,15 @@ static int word_read(struct splitter *s, struct err *err)
         const char c = s->line.p[s->at];
 
         if (c == '\0')
-            return err_set(err, "the option line holds a NUL character");
+            return err_set(err, "the option line holds a NUL character; take it out");
         rc = c == '"' || c == '\'' ? quoted(s) : plain(s);
     }
     if (rc < 0)
         return err_set(err, "out of memory");
     if (memchr(s->word.p, '\0', s->word.n))
-        return err_set(err, "the option line holds a NUL character");
-    return rc > 0 ? err_set(err, "%c%s: the quote is not closed", s->line.p[start],
-                            token_shown(shown, s->word.p))
+        return err_set(err, "the option line holds a NUL character; take it out");
+    return rc > 0 ? err_set(err, "%c%s: the quote is not closed; add %c", s->line.p[start],
+                            token_shown(shown, s->word.p), s->line.p[start])
                   : 0;
 }
 
@@ -117,7 +117,7 @@ int tokens_split(struct slice line, bool unfinished, struct tokens *t, struct er
         char *text;
 
         if (t->n == TOKENS_MAX) {
-            err_set(err, "the option line has more than %u words", TOKENS_MAX);
+            err_set(err, "the option line has more than %u words; give fewer", TOKENS_MAX);
             goto fail;
         }
         if (word_read(&s, err) < 0)

@@ -155,7 +155,7 @@ static int number_set(const struct option *o, const char *as, const char *text, 
     uint64_t n;
 
     if (number_parse(digits, &n) < 0)
-        return wrong(err, as, text, "not a number");
+        return wrong(err, as, text, "not a number; give a count");
     if ((text[0] == '-' || n < o->min || n > o->max) && o->kind == OPTION_GPUS)
         return wrong(err, as, text, "from %llu to %llu %s are possible", (unsigned long long)o->min,
                      (unsigned long long)o->max, o->words_are);
@@ -180,8 +180,8 @@ static int engine_set(const struct option *o, const char *as, const char *text, 
     if (n == 0)
         return wrong(err, as, text, "the %s is missing (%s %s)", o->words_are, as, o->value);
     if (n > ENGINE_MAX)
-        return wrong(err, as, text, "the %s's name has more than %u letters", o->words_are,
-                     ENGINE_MAX);
+        return wrong(err, as, text, "the %s's name has more than %u letters; give a shorter one",
+                     o->words_are, ENGINE_MAX);
     snprintf(name, sizeof name, "%.*s", (int)n, text);
     if (strspn(name, ENGINE_LETTERS) != n || name[0] == '-') {
         near = suggest_nearest(name, o->words, words_count(o));
@@ -210,13 +210,13 @@ static int check_identifier(const char *as, const char *text, struct err *err)
         const bool digit = *p >= '0' && *p <= '9';
 
         if (!letter && *p != '_' && !((unsigned char)*p & 0x80) && !(digit && p > text))
-            return wrong(err, as, text, "not a Python name");
+            return wrong(err, as, text, "not a Python name (letters, digits and _)");
     }
     if (!*text)
         return err_set(err, "%s: a name is missing", as);
     for (const char *const *k = keywords; *k; k++)
         if (strcmp(*k, text) == 0)
-            return wrong(err, as, text, "a Python keyword, not a name");
+            return wrong(err, as, text, "a Python keyword, not a name; choose another");
     return 0;
 }
 
@@ -230,7 +230,7 @@ int names_add(char ***list, const char *as, const char *text, struct err *err)
 
         if (n > 0) {
             if (list_count(*list) >= TOKENS_MAX)
-                return err_set(err, "%s: more than %u names", as, TOKENS_MAX);
+                return err_set(err, "%s: more than %u names; give fewer", as, TOKENS_MAX);
             if (list_add(list, text, n) < 0)
                 return no_memory(err);
             at = list_count(*list) - 1;

@@ -28,8 +28,8 @@ static void words_split_as_in_a_shell(void)
     check_split("a \\\n b", "a|b");
     check_split("a\\\nb", "a|b");
     check_split("a\\", "a\\");
-    check_split("'a", "error: 'a: the quote is not closed");
-    check_split("\"a\nb", "error: \"a?b: the quote is not closed");
+    check_split("'a", "error: 'a: the quote is not closed; add '");
+    check_split("\"a\nb", "error: \"a?b: the quote is not closed; add \"");
 }
 
 static void shown_words_are_short_and_on_one_line(void)

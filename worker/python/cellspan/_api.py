@@ -504,7 +504,7 @@ def _split(answer):
 def _check_name(name):
     __tracebackhide__ = True
     if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"{name!r} is not the name of a variable")
+        raise ValueError(f"{name!r} is not the name of a variable: write letters, digits and _")
 
 
 def _line(magic, options, *words):
@@ -540,7 +540,7 @@ def _quoted(text):
     __tracebackhide__ = True
     text = str(text)
     if "\n" in text or "\r" in text:
-        raise ValueError(f"{text!r}: an option can't hold a line break")
+        raise ValueError(f"{text!r}: an option can't hold a line break: take it out")
     if "'" not in text:
         return f"'{text}'"
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

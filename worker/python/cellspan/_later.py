@@ -460,5 +460,5 @@ def ask(number, method, args, dropped):
     for other in dropped:
         _kept.pop(other, None)
     if number not in _kept:
-        raise RuntimeError("the kernel that had this result has ended")
+        raise RuntimeError("the kernel that had this result has ended: run it again")
     return getattr(_kept[number], method)(*args)

@@ -56,9 +56,9 @@ class ClientMagics(Magics):
         try:
             filename, number, _ = CodeMagics._find_edit_target(self.shell, args, options, last_call)
         except MacroToEdit:
-            raise UsageError(f"%edit {line}: a macro can't be edited here") from None
+            raise UsageError(f"%edit {line}: a macro can't be edited here: define it again with %macro") from None
         if filename is None:
-            raise UsageError(f"%edit {line}: there is nothing of that name to edit")
+            raise UsageError(f"%edit {line}: there is nothing of that name to edit: give a variable, a file or the number of a cell")
         payload = {"source": "edit_magic", "filename": os.path.abspath(filename), "line_number": number}
         self.shell.payload_manager.write_payload(payload)
 
@@ -81,7 +81,7 @@ class ClientMagics(Magics):
         try:
             int(line)
         except ValueError:
-            raise UsageError(f"%autosave SECONDS: {line.strip() or 'nothing'} is no whole number") from None
+            raise UsageError(f"%autosave SECONDS: {line.strip() or 'nothing'} is no whole number: give one, as 60") from None
         print("The page saves notebooks, as its own settings say: the kernel can't change how often.")
 
 

@@ -231,7 +231,7 @@ class Calls(Worker):
         if not _link.alive():
             raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
         if getattr(self._works, "now", False):
-            raise RuntimeError("another cell is running on the ranks, and it waits for this code")
+            raise RuntimeError("another cell is running on the ranks, and it waits for this code: call it in a cell of its own")
 
     def serve_calls(self):
         """Serves what has come for calls."""

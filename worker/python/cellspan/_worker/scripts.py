@@ -118,7 +118,7 @@ def find(argv):
     except ValueError:
         return
     if found is None:
-        raise UsageError(f"-m {argv[1]}: no such module")
+        raise UsageError(f"-m {argv[1]}: no such module: install it, or give --cwd its folder")
 
 
 def run_file(argv):

@@ -68,7 +68,7 @@ def _init(real):
         real(self, dataset, batch_size, shuffle, sampler, batch_sampler, *rest, **more)
         if self.drop_last and isinstance(sampler, _OwnSampler) and batch_size and not len(self):
             raise ValueError(f"drop_last=True leaves no batch: a rank has {len(self.sampler)} samples, and batch_size, which is "
-                             f"that of one rank, is {batch_size}")
+                             f"that of one rank, is {batch_size}: give a smaller one, or leave out drop_last")
         self.__dict__[MARK] = True
 
     return __init__

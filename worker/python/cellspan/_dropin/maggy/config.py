@@ -76,7 +76,7 @@ class TorchDistributedConfig(LagomConfig):
         __tracebackhide__ = True
         modules = self.module if isinstance(self.module, (list, tuple)) else [self.module]
         if not modules:
-            raise TypeError(f"{NOT_A_CLASS}: module is an empty list")
+            raise TypeError(f"{NOT_A_CLASS}: module is an empty list: put the classes into it")
         for module in modules:
             _check_module(module)
         if self.dataset is not None and (self.train_set is not None or self.test_set is not None):
@@ -136,7 +136,7 @@ def _check_module(module):
     if not callable(module):
         raise TypeError(f"{NOT_A_CLASS}, not {module!r:.80}")
     if isinstance(module, type) and not any(base.__module__.startswith("torch.nn.") for base in module.__mro__):
-        raise TypeError(f"{NOT_A_CLASS}: {module.__name__} is no torch.nn.Module")
+        raise TypeError(f"{NOT_A_CLASS}: {module.__name__} is no torch.nn.Module: derive it from that")
 
 
 def _check_deepspeed(config):

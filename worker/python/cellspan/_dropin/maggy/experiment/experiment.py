@@ -100,7 +100,7 @@ def _mean(values):
     __tracebackhide__ = True
     kinds = {tuple(value) if isinstance(value, dict) else "a number" for value in values}
     if len(kinds) > 1:
-        raise ValueError(f"the ranks returned different things: {', '.join(map(str, kinds))}")
+        raise ValueError(f"the ranks returned different things: {', '.join(map(str, kinds))}; return the same keys on each")
     if not isinstance(values[0], dict):
         return sum(values) / len(values)
     return {key: sum(value[key] for value in values) / len(values) for key in values[0]}
