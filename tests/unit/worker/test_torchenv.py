@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from cellspan._worker import torchenv
+from cellspan._worker import rendezvous, torchenv
 from fake_agent import free_port
 
 
@@ -72,7 +72,7 @@ def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
 
 RANK = """
 import os, sys, json
-from cellspan._worker import torchenv
+from cellspan._worker import rendezvous, torchenv
 import torch, torch.distributed as dist
 for turn, (world, port) in enumerate(json.loads(sys.argv[2])):
     rank = int(sys.argv[1])
@@ -276,6 +276,28 @@ def test_a_jax_that_keeps_its_clusters_elsewhere_can_be_imported(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax._src.clusters.cluster", kept)
     library_fixes._join_jax()
     assert [kind.__name__ for kind in kept.ClusterEnv.__subclasses__()] == ["CellspanCluster"]
+
+
+def test_accelerates_launcher_says_on_ranks_that_they_are_there_already(monkeypatch):
+    """With the packages themselves it would start processes, which meet at the ranks' port and wait."""
+    from cellspan._worker import library_fixes
+
+    launchers = types.SimpleNamespace(notebook_launcher=lambda function, args=(), num_processes=None, **given: function(*args))
+    monkeypatch.setitem(sys.modules, "accelerate.launchers", launchers)
+    library_fixes._refuse_launcher()
+
+    def train(rate):
+        return rate
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for given in ({"num_processes": 2}, {"args": (1,), "num_processes": 3, "mixed_precision": "no"}):
+        with pytest.raises(RuntimeError) as raised:
+            launchers.notebook_launcher(train, **given)
+        said = str(raised.value)
+        assert said == f"notebook_launcher(num_processes={given['num_processes']}): {rendezvous.ALREADY}: call train() itself in the cell"
+    assert launchers.notebook_launcher(train, (1,), 1) == launchers.notebook_launcher(train, (1,)) == 1
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert launchers.notebook_launcher(train, (1,), 2) == 1
 
 
 SETTLE = """
