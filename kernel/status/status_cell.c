@@ -8,6 +8,11 @@
 #define LIST_MAX  40u /* bytes of ranks' numbers in a line */
 #define NODES_MAX 3u  /* names of nodes in a line */
 
+/* In JupyterLab and its like it has the size of text, and begins at the left edge of text. */
+#define STYLE                                                                                      \
+    "opacity:0.8;white-space:pre-line;font-size:var(--jp-ui-font-size1,inherit);"                  \
+    "padding-left:calc(1.6*var(--jp-code-padding,0px))"
+
 /* Shows the display above the cell's output, although it comes later: only after some time is it
  * known that a cell takes long. JupyterLab, Notebook 7 and pages made by nbconvert follow this;
  * elsewhere it has no effect. */
@@ -309,8 +314,7 @@ static int add_bar(struct buf *out, uint64_t done, uint64_t of)
 int status_cell_html(const struct status_cell *s, struct buf *out)
 {
     struct buf text = BUF_INIT;
-    int rc = buf_add_text(
-        out, "<div class=\"cellspan-status\" style=\"opacity:0.8;white-space:pre-line\">" ON_TOP);
+    int rc = buf_add_text(out, "<div class=\"cellspan-status\" style=\"" STYLE "\">" ON_TOP);
 
     if (rc == 0 && (s->doing || (s->counts && !s->over)))
         rc = add_bar(out, s->doing ? s->done : s->count.done, s->doing ? s->of : s->count.of);

@@ -297,6 +297,9 @@ def test_the_status_of_a_long_cell_stands_above_its_lines(lab, gate):
     lab.wait_output(0, "the result")
     status, first, *_, last, result = lab.seen(0)
     assert status.startswith("ranks 0-3 done in") and "first line" in first and "last line" in last and "result" in result
+    sizes = "return ['.cellspan-status', '.jp-OutputArea-output pre'].map(css => getComputedStyle(arguments[0].querySelector(css)).fontSize)"
+    shown = lab.driver.execute_script(sizes, lab.cell(0))
+    assert shown[0] == shown[1], shown
 
 
 def slide(lab, n, keys):
