@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 
 import pytest
 from client import by_rank
@@ -127,3 +128,19 @@ def test_a_start_heeds_the_settings_of_the_application(fresh, tmp_path):
     if importlib.util.find_spec("matplotlib"):
         assert nb.ok("import matplotlib\nmatplotlib.get_backend()").value == "'agg'"
     assert nb.ok("%%distribute -n 1 --gather\nof_startup", LIMIT).value == "[1]"  # what a start-up file bound is sent as any name
+
+
+@pytest.mark.parametrize("broken", ["folder", "profile"])
+def test_ipythons_folder_that_cannot_be_made_is_replaced(fresh, tmp_path, broken):
+    """As on a full disk: a folder that looks as if one could write there, but whose parts can't be made."""
+    folder = tmp_path / ("x" * 300 if broken == "folder" else "ipython")
+    if broken == "profile":
+        folder.mkdir()
+        (folder / "profile_default").symlink_to("nowhere/there")
+    nb = fresh(env={"IPYTHONDIR": str(folder)})
+    cell = nb.run("1 + 1", LIMIT)
+    assert cell.value == "2" and "IPython's folder can't be written" in cell.stderr and str(folder) in cell.stderr, cell.shown
+    instead = nb.ok("get_ipython().profile_dir.location").value.strip("'")
+    assert nb.ok("%%distribute -n 2 --gather\n3", LIMIT).value == "[3, 3]"
+    nb.km.shutdown_kernel()
+    assert not os.path.exists(instead)

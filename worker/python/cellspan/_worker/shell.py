@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -16,6 +19,7 @@ from IPython.core import page
 from IPython.core.autocall import ZMQExitAutocall
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.profiledir import ProfileDir
 from traitlets import Any, Bool, Instance, Type, default
 
 from .._base.errors import is_a, text_of
@@ -77,6 +81,26 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def init_environment(self):
         pass
+
+    def init_ipython_dir(self, ipython_dir):
+        try:
+            super().init_ipython_dir(ipython_dir)
+        except OSError as error:  # such as a full disk
+            self.ipython_dir = self._folder_in_place_of(error)
+
+    def init_profile_dir(self, profile_dir):
+        try:
+            super().init_profile_dir(profile_dir)
+        except OSError as error:
+            self.profile_dir = ProfileDir.create_profile_dir_by_name(self._folder_in_place_of(error), "default")
+
+    def _folder_in_place_of(self, error):
+        """A folder for IPython's files, since its own can't be written: the kernel works without them."""
+        made = tempfile.mkdtemp(prefix="ipython-")
+        atexit.register(shutil.rmtree, made, ignore_errors=True)
+        if self.keep_history:  # home's
+            print(f"cellspan: IPython's folder can't be written ({error}): {made} is used until the kernel ends", file=sys.stderr)
+        return made
 
     def init_history(self):
         settings = self.config.get("HistoryManager", {})
