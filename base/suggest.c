@@ -44,7 +44,8 @@ unsigned suggest_distance(const char *a, const char *b)
     return rows[n % 3][m];
 }
 
-/* At most half of the letters may be wrong. An unfinished word is nearer than any misspelt one. */
+/* At most a third of the letters may be wrong, or half of them if the first is right. An unfinished
+ * word is nearer than any misspelt one. */
 const char *suggest_nearest(const char *word, const char *const *valid, size_t n)
 {
     const char *nearest = NULL;
@@ -56,7 +57,8 @@ const char *suggest_nearest(const char *word, const char *const *valid, size_t n
 
         if (length(word) > 1 && strncmp(word, valid[i], length(word)) == 0)
             far = least(far, 1);
-        if (far <= longer / 2 && (!nearest || far < best)) {
+        if (far <= (lower(*word) == lower(*valid[i]) ? longer / 2 : (longer + 1) / 3) &&
+            (!nearest || far < best)) {
             nearest = valid[i];
             best = far;
         }

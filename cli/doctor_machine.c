@@ -60,7 +60,7 @@ static void look_at_shm(struct doctor *d)
 }
 
 /* A folder that cellspan or Jupyter must write to. */
-static void look_at_folder(struct doctor *d, const char *what, const char *dir)
+static void look_at_folder(struct doctor *d, const char *what, const char *dir, const char *fix)
 {
     uint64_t free_bytes, all;
     char path[512];
@@ -74,11 +74,10 @@ static void look_at_folder(struct doctor *d, const char *what, const char *dir)
         close(fd);
     }
     if (failed)
-        finding_say(d, BAD, what, "make room there, or name another folder in TMPDIR",
-                    "%s can't be written: %s", dir, strerror(failed));
+        finding_say(d, BAD, what, fix, "%s can't be written: %s", dir, strerror(failed));
     else if (space_of(dir, &free_bytes, &all) && free_bytes < DISK_LEAST)
-        finding_say(d, BAD, what, "make room there, or name another folder in TMPDIR",
-                    "%s has %llu MiB left", dir, (unsigned long long)(free_bytes / MIB));
+        finding_say(d, BAD, what, fix, "%s has %llu MiB left", dir,
+                    (unsigned long long)(free_bytes / MIB));
     else
         finding_say(d, FINE, what, NULL, "%s can be written", dir);
 }
@@ -188,9 +187,11 @@ void doctor_machine(struct doctor *d)
 
     look_at_own(d);
     look_at_shm(d);
-    look_at_folder(d, "temporary", tmp && *tmp ? tmp : "/tmp");
+    look_at_folder(d, "temporary", tmp && *tmp ? tmp : "/tmp",
+                   "make room there, or name another folder in TMPDIR");
     if (home && *home)
-        look_at_folder(d, "home folder", home);
+        look_at_folder(d, "home folder", home,
+                       "make room there, or name other folders in IPYTHONDIR and JUPYTER_DATA_DIR");
     look_at_limit(d, RLIMIT_NOFILE, "open files", FILES_LEAST,
                   "ulimit -n 65536, before Jupyter is started");
     look_at_limit(d, RLIMIT_NPROC, "processes", PROCESS_LEAST,

@@ -81,6 +81,8 @@ static const struct bad {
     { "%%distribute --frsh\n1", "--frsh: unknown option (%%distribute --help lists them)" },
     { "%%distribute --panel\n1", "--panel: unknown option; did you mean --merge panel?" },
     { "%%distribute --quiet\n1", "--quiet: unknown option; did you mean --merge rank0?" },
+    { "%%distribute --panels\n1", "--panels: unknown option (%%distribute --help lists them)" },
+    { "%ranks tops", "tops: unknown command (stop, restart, where, check, logs, debug, free)" },
     { "%%distribute --gloo\n1", "--gloo: unknown option; did you mean --init gloo?" },
     { "%%distribute --world_size 4\n1", "--world_size: unknown option; did you mean --nproc?" },
     { "%%distribute --bg\n1", "--bg: unknown option (%%distribute --help lists them)" },

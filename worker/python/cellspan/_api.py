@@ -182,7 +182,8 @@ class Group:
         if not values:
             if ranks is None:
                 return
-            raise TypeError(f"push({ranks!r}) names no variable: push(a=1), or push(a=1, ranks={ranks!r})")
+            on = f", or push(a=1, ranks={ranks!r})" if isinstance(ranks, (int, str, list, tuple, range)) else ""
+            raise TypeError(f"push({ranks!r}) names no variable: push({'**' + repr(ranks) if isinstance(ranks, dict) else 'a=1'}){on}")
         for name in values:
             _check_name(name)
         self._home.may_call()

@@ -10,6 +10,7 @@ from ._worker.remote import RemoteError
 _NAMES = {"nproc": "n"}  # where the argument's name is not the option's
 _FLAGS = ("no-gpu", "share", "fresh", "gather", "beside")
 _HEAD = re.compile(r"--([a-z][a-z-]*)(?:[ =].*?)?: ")  # "--nproc x: "
+_MISSING = re.compile(r"needs a value \(\S+ (.*)\)")  # True was given
 _RANK = re.compile(r"rank \S+: ")  # "rank 9: there are 2 ranks, 0 to 1"
 _WORD = re.compile(r"--([a-z][a-z-]*)(?: (local|nccl|gloo|fold|prefix|rank0|panel|raw)\b)?")
 
@@ -39,7 +40,8 @@ def in_python(error, options):
     text = str(error)
     head = _HEAD.match(text)
     if head and options.get(head.group(1)) is not None:
-        return _given(head.group(1), options) + ": " + _words(text[head.end():])
+        missing = _MISSING.match(text, head.end())
+        return _given(head.group(1), options) + ": " + (f"{missing.group(1)} is wanted" if missing else _words(text[head.end():]))
     rank = _RANK.match(text)
     if rank and options.get("ranks") is not None:
         return _given("ranks", options) + ": " + _words(text[rank.end():])

@@ -74,7 +74,8 @@ def _word(text):
 
 def _refuse(magic, flag, known):
     try:
-        near = _link.nearest(flag, list(known))
+        bare = {name.lstrip("-"): name for name in known}  # with their dashes, any two options would be near
+        near = bare.get(_link.nearest(flag.lstrip("-"), list(bare)))
     except ValueError:  # it has a NUL, or is no text
         near = None
     _fail(f"{magic}: {flag}: unknown option" + (f"; did you mean {near}?" if near else f"; {magic} --help lists them"))
