@@ -144,3 +144,12 @@ def test_ipythons_folder_that_cannot_be_made_is_replaced(fresh, tmp_path, broken
     assert nb.ok("%%distribute -n 2 --gather\n3", LIMIT).value == "[3, 3]"
     nb.km.shutdown_kernel()
     assert not os.path.exists(instead)
+
+
+@pytest.mark.parametrize("head", ["", "%%distribute -n 2\n"])
+@pytest.mark.parametrize("event", ["post_execute", "post_run_cell"])
+def test_a_callback_that_exits_shows_no_frame_of_ours(nb, head, event):
+    nb.ok(head + "import sys\ndef leaves(*_):\n    get_ipython().events.unregister('%s', leaves)\n    sys.exit(3)" % event)
+    cell = nb.run(head + "get_ipython().events.register('%s', leaves)" % event)
+    text = cell.shown
+    assert "SystemExit" in text and "leaves" in text and "cellspan/_" not in text, text

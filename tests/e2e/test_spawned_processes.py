@@ -116,3 +116,29 @@ def test_what_cannot_travel_is_said(fresh):
     assert cell.reply["ename"] == "NameError" and "big (20.0 MiB)" in last(cell) and "as an argument" in last(cell)
     cell = nb.run("with mp.get_context('spawn').Pool(1) as pool:\n    pool.map(lambda x: x, [1])")
     assert "cellspan.run(f, n=2)" in last(cell)
+
+
+def test_what_is_advised_helps(fresh):
+    nb = fresh()
+    nb.ok("import multiprocessing as mp, threading\nctx = mp.get_context('spawn')\nguard, shared = threading.Lock(), ctx.Lock()\n"
+          "def guarded(x):\n    with guard:\n        return x\ndef sharing(x):\n    with shared:\n        print('got', x, flush=True)\n"
+          "def started(f):\n    process = ctx.Process(target=f, args=(1,))\n    process.start()\n    process.join()")
+    advice = "processes share a lock of multiprocessing"
+    cell = nb.ok("started(guarded)")
+    assert advice in cell.stderr and "as an argument" not in cell.stderr, cell.shown
+    assert advice in last(nb.run("with ctx.Pool(1) as pool:\n    pool.map(guarded, [1])"))
+    assert "got 1" in nb.ok("started(sharing)").stdout
+    nb.ok("notes = open('/dev/null')\ndef noting(x):\n    return notes")
+    assert last(nb.run("with ctx.Pool(1) as pool:\n    pool.map(noting, [1])")).endswith("make it in the function that they run")
+    nb.ok("from torch.utils.data import DistributedSampler\nsampler = DistributedSampler([1, 2], num_replicas=1, rank=0)\ndef sampling(x):\n    return sampler")
+    cell = nb.ok("started(sampling)")
+    assert "the world in which it was made: make it in the function that it runs" in cell.stderr and "distributed cell" not in cell.stderr, cell.shown
+    assert "distributed cell" not in last(nb.run("with ctx.Pool(1) as pool:\n    pool.map(sampling, [1])"))
+
+
+def test_a_process_that_ends_while_it_loads_shows_no_frame_of_ours(fresh):
+    nb = fresh()
+    nb.ok("import multiprocessing as mp\nclass Bad:\n    def __reduce__(self):\n        return loads, ()\ndef loads():\n    raise KeyboardInterrupt\n"
+          "bad = Bad()\ndef reads():\n    return bad")
+    cell = nb.ok("process = mp.get_context('spawn').Process(target=reads)\nprocess.start()\nprocess.join()")
+    assert "in loads" in cell.stderr and "cellspan/_" not in cell.stderr, cell.shown

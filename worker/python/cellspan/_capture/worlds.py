@@ -14,7 +14,9 @@ from .caches import less
 
 
 class OtherWorld(TypeError):
-    """An object must not be sent, since it belongs to the world in which it was made. The text is for the user."""
+    """An object must not be sent, since it belongs to the world in which it was made. The text is for the user. what: its class, in words."""
+
+    what = ""
 
 
 class Reason(str):
@@ -35,7 +37,9 @@ def at_home():
 def _refuse(what, instead, obj):
     """The rule for objects that ranks can't take from home. instead: what ranks send home in place of it; None: home can have it."""
     if at_home():
-        raise OtherWorld(f"{what} knows only the world in which it was made, and that is home: make it in the distributed cell")
+        error = OtherWorld(f"{what} knows only the world in which it was made, and that is home: make it in the distributed cell")
+        error.what = what
+        raise error
     if instead is None:
         return NotImplemented
     raise OtherWorld(f"{what} belongs to its process group: send {instead} instead")

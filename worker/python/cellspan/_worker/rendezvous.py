@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import os
 import random
 import socket
 import sys
 import threading
 import time
+import types
 import urllib.parse
 from datetime import timedelta
 
@@ -130,7 +132,9 @@ def _wrap(own):
         return
 
     def meet(url, *args, **given):
-        _refuse(os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
+        return _refused(os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")) or found(url, *args, **given)
+
+    def found(url, *args, **given):
         group = getattr(_making, "group", None)
         if group is None or _number(url) != own:
             yield from real(url, *args, **given)
@@ -149,8 +153,7 @@ def _wrap_tcp(handlers):
 
     def meet(url, *args, **given):
         place = urllib.parse.urlparse(url)
-        _refuse(place.hostname, str(place.port))
-        yield from tcp(url, *args, **given)
+        return _refused(place.hostname, str(place.port)) or tcp(url, *args, **given)
 
     if tcp is not None:
         handlers["tcp"] = meet
@@ -169,26 +172,40 @@ def _started_by(parent):
     _parent = parent
 
 
-def _refuse(host, port):
-    """Raises RuntimeError in a process that a rank has started, if this is where the ranks meet."""
-    if _parent is not None and port == _parent[2] and host in (_parent[1], "localhost", "127.0.0.1", "::1"):
-        raise RuntimeError(
-            f"{ALREADY}: this process, which rank {_parent[0]} has started, can't make a process group at their address "
-            f"{host}:{port}. In place of mp.spawn or a launcher, call the function itself in the cell; in Lightning, use "
-            'strategy="ddp"'
-        )
+def _refused(host, port):
+    """In a process that a rank has started, if this is where the ranks meet: an iterator that raises RuntimeError. Else None."""
+    if _parent is None or port != _parent[2] or host not in (_parent[1], "localhost", "127.0.0.1", "::1"):
+        return None
+    return _raising(RuntimeError(
+        f"{ALREADY}: this process, which rank {_parent[0]} has started, can't make a process group at their address "
+        f"{host}:{port}. In place of mp.spawn or a launcher, call the function itself in the cell; in Lightning, use "
+        'strategy="ddp"'
+    ))
+
+
+def _raising(error):
+    """An iterator whose first step raises the error, from C: launchers print the whole traceback, in which no frame of ours is to stand."""
+    import asyncio
+
+    future = asyncio.Future(loop=types.SimpleNamespace(get_debug=bool))
+    future.set_exception(error)
+    return map(operator.methodcaller("result"), [future])
 
 
 class _Started:
-    """Calls a function in a process that a rank has started as a new Python."""
+    """A function for a process that a rank starts as a new Python. It arrives there as the function itself."""
 
     def __init__(self, function, parent):
-        self.function, self.parent = function, parent
+        self._arrives = function, parent
 
-    def __call__(self, *args):
-        _started_by(self.parent)
-        when_imported("torch.distributed.rendezvous", lambda: _wrap(None))
-        return self.function(*args)
+    def __reduce__(self):
+        return _arrived, self._arrives
+
+
+def _arrived(function, parent):
+    _started_by(parent)
+    when_imported("torch.distributed.rendezvous", lambda: _wrap(None))
+    return function
 
 
 def _wrap_spawn(own):
@@ -202,7 +219,8 @@ def _wrap_spawn(own):
     def start_processes(fn, *args, **given):
         __tracebackhide__ = True
         parent = _parent or _self(own)
-        return start(fn if parent is None else _Started(fn, parent), *args, **given)
+        forks = "fork" in (*args[4:5], given.get("start_method"))  # then the process has all from here
+        return start(fn if parent is None or forks else _Started(fn, parent), *args, **given)
 
     module.start_processes = start_processes
     outer = sys.modules.get("torch.multiprocessing")

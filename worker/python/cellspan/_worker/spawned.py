@@ -18,6 +18,7 @@ import os
 import pickle
 import re
 import sys
+import threading
 import types
 import typing
 
@@ -42,7 +43,13 @@ NOT_SENT = re.compile("(?i)can('t|not) (pickle|get local object)")
 NOT_THERE = re.compile(r"Can't get attribute '[^']*' on <module '__main__'")
 ADVICE = "multiprocessing can't send this to a process. Ranks can run it: cellspan.run(f, n=2), or a cell with %%distribute"
 
-_left = {}  # {name: why the processes do not have it}
+ARGUMENT = "give it to them as an argument"
+MAKE = "make it in the function that they run"
+SHARE = 'processes share a lock of multiprocessing: get_context("spawn").Lock() or RLock()'
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
+
+_left = {}  # {name: (why the processes do not have it, what to do)}
 _started = []  # the namespace of this process, once watch() was called
 
 
@@ -169,6 +176,7 @@ class _Definitions:
         self._used, self._pool = used, pool
         self._values, self.modules = {}, {}
         self._failed = {}  # {name: why it can't be sent}
+        self._advice = {}  # {name in it: what to do, if the process may get it in no other way}
         self._found = {}  # {name: the function that reads it, or ""}
 
     def packed(self):
@@ -184,7 +192,7 @@ class _Definitions:
         self._tell()
         self._take(dict.fromkeys(defined, ""), min(limit, SMALL))
         for name, why in self._failed.items():
-            _left[name] = why
+            _left[name] = why, self._advice.get(name, ARGUMENT)
         for name in self._values:
             _left.pop(name, None)
         made = self._bundles.pack(self._values, self._namespace, limit, small=SMALL)
@@ -208,10 +216,23 @@ class _Definitions:
             except self._reducers.Overflow as error:
                 self._failed[name] = f"more than {self._bundles.human(limit)}" if error.args[0] <= limit else self._bundles.human(error.args[0])
             except Exception as error:  # noqa: BLE001 - of any object's reducer
-                self._failed[name] = self._bundles.reason(error)
+                self._failed[name], self._advice[name] = self._why(error, value)
             else:
                 self._values[name] = value
                 names.update((read, by) for read, by in pickled.reads.items() if read not in self._found)
+
+    def _why(self, error, value):
+        """(why a value can't be sent, what to do)."""
+        from multiprocessing import reduction
+
+        from .._capture import worlds
+
+        if isinstance(error, worlds.OtherWorld) and error.what:
+            return f"{error.what} knows only the world in which it was made", MAKE
+        why = self._bundles.reason(error)
+        if isinstance(value, LOCKS):
+            return why, SHARE
+        return why, ARGUMENT if type(value) in reduction.ForkingPickler._extra_reducers else MAKE
 
     def _refuse(self, needed):
         __tracebackhide__ = True
@@ -224,8 +245,9 @@ class _Definitions:
     def _tell(self):
         """A line for each variable that the process's own functions lack, once."""
         for name, why in self._failed.items():
-            if _left.get(name) != why:
-                line = f"cellspan: {name}, which {self._found[name]} reads, was not sent to the process that multiprocessing starts: {why}"
+            if _left.get(name, ("",))[0] != why:
+                line = (f"cellspan: {name}, which {self._found[name]} reads, was not sent to the process that multiprocessing starts: {why}: "
+                        f"{self._advice.get(name, ARGUMENT).replace('them', 'it').replace('they run', 'it runs')}")
                 print(line, file=sys.stderr)
 
 
@@ -247,8 +269,31 @@ class _Bounded:
 # ---- in the process --------------------------------------------------------------------------------------------------
 
 
-def receive(sent, size, modules, body):
+def receive(*sent):
     """Sets the definitions in __main__, and loads the process object."""
+    try:
+        return _received(*sent)
+    except BaseException:
+        sys.excepthook = functools.partial(_show, sys.excepthook)
+        raise
+
+
+def _show(hook, kind, error, tb):
+    """As the hook, without the frames of this package."""
+    error.__traceback__ = theirs(tb)
+    hook(kind, error, error.__traceback__)
+
+
+def theirs(tb):
+    """A traceback without the frames of this package."""
+    while tb is not None and tb.tb_frame.f_code.co_filename.startswith(OURS):
+        tb = tb.tb_next
+    if tb is not None:
+        tb.tb_next = theirs(tb.tb_next)
+    return tb
+
+
+def _received(sent, size, modules, body):
     from .._capture import vars_bundle
 
     namespace = sys.modules["__main__"].__dict__
@@ -304,7 +349,7 @@ def hints(error):
         found = MISSING.search(text)
         if found and found.group(1) in _left and _started and found.group(1) in _started[0]:
             name = found.group(1)
-            return [f"the processes of multiprocessing do not have {name} ({_left[name]}): give it to them as an argument"]
+            return [f"the processes of multiprocessing do not have {name} ({_left[name][0]}): {_left[name][1]}"]
         if NOT_THERE.search(text):
             return ["define it before the pool or the process begins. " + ADVICE]
     return []

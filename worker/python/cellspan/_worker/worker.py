@@ -418,8 +418,8 @@ class Worker:
             self._after(cell)
         except KeyboardInterrupt:
             self._broken(cell)
-        except BaseException:  # noqa: BLE001 - of what is hooked into IPython
-            self._show_unshown(cell)
+        except BaseException as error:  # noqa: BLE001 - of what is hooked into IPython
+            self._show_unshown(cell, error)
         self._finish(cell, done)
 
     @staticmethod
@@ -444,7 +444,7 @@ class Worker:
             if script and isinstance(error, SystemExit) and not left_by_interrupt(error):
                 self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"], error=error)
                 return False
-            self.shell.showtraceback((type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0)
+            self._show(error)
         return False
 
     def _prepare(self, cell):
@@ -478,9 +478,13 @@ class Worker:
             coroutine.close()
             raise RuntimeError("the cell awaits, though it has no await")
 
-    def _show_unshown(self, cell):
+    def _show_unshown(self, cell, error):
         if cell.error is None:
-            self.shell.showtraceback()
+            self._show(error)
+
+    def _show(self, error):
+        """Shows an error from the first frame on that is not cellspan's."""
+        self.shell.showtraceback((type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0)
 
     def _start_task(self, cell, coroutine, done):
         """Starts a cell with await: while it waits, other messages are served, but no executions."""
@@ -504,8 +508,8 @@ class Worker:
             cell.result = await coroutine
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._broken(cell)
-        except BaseException:  # noqa: BLE001 - IPython, or a hook in it, failed
-            self._show_unshown(cell)
+        except BaseException as error:  # noqa: BLE001 - IPython, or a hook in it, failed
+            self._show_unshown(cell, error)
         finally:
             interrupts.rest()
         self.cell = cell
@@ -515,8 +519,8 @@ class Worker:
                 self._after(cell)
             except KeyboardInterrupt:
                 self._broken(cell)
-            except BaseException:  # noqa: BLE001 - of what is hooked into IPython
-                self._show_unshown(cell)
+            except BaseException as error:  # noqa: BLE001 - of what is hooked into IPython
+                self._show_unshown(cell, error)
             self.running = None
             self._finish(cell, done)
         finally:
