@@ -1,4 +1,5 @@
 /* distribute.c - %%distribute, and %distribute script.py. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "magics/option.h"
@@ -148,10 +149,30 @@ static bool is_notebook(const char *word)
     return n > 6 && strcmp(word + n - 6, ".ipynb") == 0;
 }
 
-static int argv_set(const struct call *call, struct plan *plan, struct err *err)
+/* A word as a shell takes it. */
+static const char *quoted(char out[static TOKEN_SHOWN + 2], const char *word)
 {
+    const char *quote;
     char shown[TOKEN_SHOWN];
 
+    token_shown(shown, word);
+    quote = strpbrk(shown, " \t$&;|<>()*?[]#~`\"\\") ? "'" : "";
+    snprintf(out, TOKEN_SHOWN + 2, "%s%s%s", quote, shown, quote);
+    return out;
+}
+
+static int refuse_notebook(const char *name, struct err *err)
+{
+    char shown[TOKEN_SHOWN + 2];
+
+    return err_set(
+        err,
+        "%s is a notebook, not a script: papermill %s out.ipynb, or jupyter execute %s, runs it, and its cells on ranks",
+        quoted(shown, name), shown, shown);
+}
+
+static int argv_set(const struct call *call, struct plan *plan, struct err *err)
+{
     if (!call->words_n)
         return call->module
                    ? err_set(err, "-m: needs a value (-m MODULE)")
@@ -169,10 +190,7 @@ static int argv_set(const struct call *call, struct plan *plan, struct err *err)
                 err,
                 "%%distribute runs a script; code runs below %%%%distribute, on top of the cell");
         if (i == 0 && !call->module && is_notebook(word))
-            return err_set(
-                err,
-                "%s is a notebook, not a script: papermill %s out.ipynb, or jupyter execute %s, runs it, and its cells on ranks",
-                token_shown(shown, word), shown, shown);
+            return refuse_notebook(word, err);
         if (i == 0 && !*word)
             return err_set(err, "%%distribute: the name of the %s is empty; give one",
                            call->module ? "module" : "script");

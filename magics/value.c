@@ -124,6 +124,16 @@ static int number_parse(const char *text, uint64_t *n)
     return 0;
 }
 
+/* Why a text is no count. */
+static const char *not_whole(const char *text)
+{
+    char *end;
+
+    (void)strtod(text, &end);
+    return isdigit((unsigned char)text[text[0] == '-']) && !*end ? "not a whole number"
+                                                                 : "not a number";
+}
+
 static int count_set(const struct option *o, const char *as, const char *text, unsigned *to,
                      struct err *err)
 {
@@ -138,7 +148,7 @@ static int count_set(const struct option *o, const char *as, const char *text, u
         if (suggest_nearest(text, o->words, 1))
             return wrong(err, as, text, "not a number; did you mean %s? (give a count, or %s)",
                          o->words[0], o->words[0]);
-        return wrong(err, as, text, "not a number (give a count, or %s)", o->words[0]);
+        return wrong(err, as, text, "%s (give a count, or %s)", not_whole(text), o->words[0]);
     }
     if (negative || n < o->min)
         return wrong(err, as, text, "a world needs at least one rank");
@@ -155,7 +165,7 @@ static int number_set(const struct option *o, const char *as, const char *text, 
     uint64_t n;
 
     if (number_parse(digits, &n) < 0)
-        return wrong(err, as, text, "not a number; give a count");
+        return wrong(err, as, text, "%s; give a count", not_whole(text));
     if ((text[0] == '-' || n < o->min || n > o->max) && o->kind == OPTION_GPUS)
         return wrong(err, as, text, "from %llu to %llu %s are possible", (unsigned long long)o->min,
                      (unsigned long long)o->max, o->words_are);

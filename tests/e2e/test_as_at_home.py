@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from processes import wait_until
+
 LIMIT = 90  # seconds, far off
 ODD = ("class Odd:\n    def __repr__(self): return 'odd'\n    def _repr_html_(self): raise ValueError('no page')\n"
        "    def _repr_latex_(self): return '$x$'\nOdd()")
@@ -55,6 +58,16 @@ def test_a_captured_command_can_be_interrupted(nb, tmp_path):
     nb.wait(cell, LIMIT, begun.exists)
     nb.km.interrupt_kernel()
     nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+
+
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+def test_a_captured_command_in_the_background_is_not_awaited(nb, tmp_path, where):
+    go, wrote = tmp_path / "go", tmp_path / "wrote"
+    command = f"!echo now; (while [ ! -e {go} ]; do sleep 0.1; done; echo late; echo x >> {wrote}) &"
+    nb.run(where + "import io, contextlib\ntaken = io.StringIO()\nwith contextlib.redirect_stdout(taken):\n    " + command + "\nprint('taken', [taken.getvalue()])",
+           LIMIT).assert_ok()
+    go.touch()
+    assert wait_until(wrote.exists, LIMIT), "its pipe was closed"
 
 
 def test_a_command_that_fails_raises_if_the_user_wants_it(nb):

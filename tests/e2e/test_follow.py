@@ -323,6 +323,16 @@ def told(cell):
     return sorted(line for lines in by_rank(cell.stderr).values() for line in lines)
 
 
+@pytest.mark.parametrize("layout, style", [("%(run)s %(message)s", "%"), ("{run:>3} {message}", "{"), ("$run $message", "$")])
+def test_a_format_with_a_field_that_ranks_lack_is_not_theirs(fresh, layout, style):
+    nb = fresh()
+    nb.ok("import logging, os\nlogging.basicConfig(level=logging.INFO, format=%r, style=%r)\nclass Adds(logging.Filter):\n"
+          "    def filter(self, record):\n        record.run = 7\n        return True\nlogging.getLogger().handlers[0].addFilter(Adds())" % (layout, style))
+    cell = nb.ok("%%distribute -n 2\n" + LOGS + "\nlogging.getLogger('mine').info('has it', extra={'run': 8})")
+    assert "Logging error" not in cell.stderr and "INFO:mine:told by 0" in told(cell), cell.shown
+    assert [line.strip() for line in told(cell)].count("8 has it") == 2, cell.shown
+
+
 def test_ranks_root_logger_follows_homes_until_a_rank_sets_up_its_own(fresh):
     nb = fresh()
     nb.ok("%%distribute -n 2\nimport os")

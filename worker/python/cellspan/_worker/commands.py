@@ -8,6 +8,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 LOOK = 0.2  # seconds: how often a wait for a command's text looks whether there is an interrupt
@@ -37,7 +38,9 @@ def run_command(command, streams):
         raise
     finally:
         for name in takers:
-            getattr(process, name).close()
+            pipe = getattr(process, name)
+            if pipe is not None:
+                pipe.close()
 
 
 def _takers(streams):
@@ -53,12 +56,19 @@ def _takers(streams):
 
 
 def _copy(process, takers):
-    """Takes what a command writes, until it and its children have closed the pipes."""
+    """Takes what a command writes until it has ended. What it left in the background (`cmd &`) may hold the pipes for ever: from then
+    on its text goes where it would go without us."""
     with selectors.DefaultSelector() as waits:
         for name, take in takers.items():
             waits.register(getattr(process, name), selectors.EVENT_READ, (take, codecs.getincrementaldecoder("utf-8")("replace")))
         while waits.get_map():
-            for key, _ in waits.select(LOOK):
+            over = process.poll() is not None
+            ready = waits.select(0 if over else LOOK)
+            if over and not ready:
+                for name in takers:
+                    _pass_on(process, name)
+                return
+            for key, _ in ready:
                 take, decoder = key.data
                 data = os.read(key.fd, SIZE)
                 text = decoder.decode(data, not data)
@@ -66,6 +76,21 @@ def _copy(process, takers):
                     take(text)
                 if not data:
                     waits.unregister(key.fileobj)
+
+
+def _pass_on(process, name):
+    """Copies the rest of a pipe to our descriptor, in a thread. Whose pipe is closed would end at its next write."""
+    pipe = getattr(process, name)
+    setattr(process, name, None)
+    to = {"stdout": 1, "stderr": 2}[name]
+
+    def copy():
+        with pipe:
+            while data := os.read(pipe.fileno(), SIZE):
+                while data:
+                    data = data[os.write(to, data):]
+
+    threading.Thread(target=copy, daemon=True, name="cellspan: a command's text").start()
 
 
 def _end(process):

@@ -39,6 +39,21 @@ class _ToStderr(logging.StreamHandler):
         return sys.stderr
 
 
+class _Formatter(logging.Formatter):
+    """Home's format. Its fields may come from what home has and ranks have not (a Filter, a factory of records), or from the `extra` of
+    some calls. A record without them is written as logging does by itself."""
+
+    def __init__(self, *layout):
+        super().__init__(*layout, validate=False)  # home's may have been made so
+        self._basic = logging.Formatter(logging.BASIC_FORMAT)
+
+    def format(self, record):
+        try:
+            return super().format(record)
+        except Exception:  # noqa: BLE001 - a field is missing, or is of another type
+            return self._basic.format(record)
+
+
 class RootLogging:
     """A rank's side."""
 
@@ -62,7 +77,7 @@ class RootLogging:
         level, least, *layout = said
         root.setLevel(level)
         self._handler.setLevel(least)
-        self._handler.setFormatter(logging.Formatter(layout[0], layout[1], layout[2]))
+        self._handler.setFormatter(_Formatter(*layout))
 
     def leave(self):
         """Takes ours away: the rank sets up its logging itself, or home's writes nothing any more."""
