@@ -85,6 +85,7 @@ CALLS = [
     ("cellspan.map(abs, [1], ranks=[4])", "ValueError", "ranks=[4]: there are 2 ranks"),
     ("cellspan.group().push(5)", "TypeError", "push(5) names no variable: push(a=1)"),
     ("cellspan.group().push({'a': 1})", "TypeError", "push({'a': 1}) names no variable: push(**{'a': 1})"),
+    ("cellspan.group().push({'a': 'x' * 999})", "TypeError", "push({'a': '" + 110 * "x" + "...) names no variable: push(**values)"),
     ("cellspan.group().push('a')", "TypeError", "push('a') names no variable: push(a=1)"),
     ("cellspan.group().push(ranks=[7], a=1)", "ValueError", "ranks=[7]: there are 2 ranks"),
     ("cellspan.group().pull('one', ranks=8)", "ValueError", "ranks=8: there are 2 ranks"),

@@ -182,8 +182,12 @@ class Group:
         if not values:
             if ranks is None:
                 return
-            on = f", or push(a=1, ranks={ranks!r})" if isinstance(ranks, (int, str, list, tuple, range)) else ""
-            raise TypeError(f"push({ranks!r}) names no variable: push({'**' + repr(ranks) if isinstance(ranks, dict) else 'a=1'}){on}")
+            from ._worker.hands import shown
+
+            given = shown((ranks,))
+            right = "push(a=1)" if not isinstance(ranks, dict) else f"push(**{given[1:-1]})" if not given.endswith("...)") else "push(**values)"
+            on = f", or push(a=1, ranks={given[1:-1]})" if isinstance(ranks, (int, str, list, tuple, range)) else ""
+            raise TypeError(f"push{given} names no variable: {right}{on}")
         for name in values:
             _check_name(name)
         self._home.may_call()
