@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
 	base/err.h base/err.c \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/beat.h"
 
 #define LOOK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* beat.h - which peer has been silent for too long. The time is an argument. If this host slept,
  * was frozen or is too busy, its own timers are late. That time does not count as silence. */
 #ifndef BASE_BEAT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where there are no memfds, it uses an unlinked file under $TMPDIR. That has no seals, but it can
  * be written and read like a memfd. (Some systems don't let write() fill POSIX shared memory.) */
 #ifdef __linux__

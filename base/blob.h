@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* blob.h - large bytes in a memory file (memfd), passed between processes as a descriptor beside a
  * message. Once the file is complete it is sealed: nobody can change it any more. */
 #ifndef BASE_BLOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Grows by half, so that n additions take linear time in total. */
 #include "base/buf.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* buf.h - a growing buffer of bytes. A failed call leaves it unchanged. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* child_lines.h - splits what a child process writes into lines. Lines come without their newline.
  * Empty lines and NUL bytes are left out. The output of ranks has its own splitter, which keeps
  * every byte: worker/agent/output/lines.h. */

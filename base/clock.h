@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* clock.h - the only way in which the program reads time, so that tests can set it. Pure code gets
  * a struct clock. */
 #ifndef BASE_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cmdline.h - the options of a command line as rows of a table. The parser and --help read the same
  * rows. */
 #ifndef BASE_CMDLINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* descriptor.h - passes file descriptors between processes of one machine: a pair of unix sockets
  * on which each packet brings one descriptor. */
 #ifndef BASE_DESCRIPTOR_H

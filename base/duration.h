@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* duration.h - reads the durations that users write: in options, and in settings. */
 #ifndef BASE_DURATION_H
 #define BASE_DURATION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* err.h - why a call failed, as a text for the user: what was asked, what is there, what to do. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* fd.c - helpers for file descriptors: flags, closing, pipes, and small files such as those of
  * /proc (declared in process.h). */
 #ifdef __linux__

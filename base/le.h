@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* le.h - reads and writes little-endian numbers at any address, as in messages and files. */
 #ifndef BASE_LE_H
 #define BASE_LE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* library.h - loads functions of an optional shared library, by a table of their names. */
 #ifndef BASE_LIBRARY_H
 #define BASE_LIBRARY_H

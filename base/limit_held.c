@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* limit_held.c - finds the limit that keeps a process from starting others or from getting memory
  * (declared in process.h). */
 #include <ctype.h>

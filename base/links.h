@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* links.h - measuring the network between pairs of ranks: the order of the pairs, and which of them
  * are slow or dead. */
 #ifndef BASE_LINKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A complete line is written by one write(2) to a descriptor opened with O_APPEND, so that several
  * processes can write to one file without mixing their lines. The log is global to the process,
  * like its stderr. */

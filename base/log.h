@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* log.h - the log. CELLSPAN_LOG turns it on (settings_open_log()). Each line has time, process,
  * level and the part of the program (`part`). Control characters are escaped. Never log secrets or
  * the content of users' messages. */

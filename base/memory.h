@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* memory.h - giving freed memory back to the system, which glibc does not always do by itself, and
  * wiping secrets before their memory is freed. */
 #ifndef BASE_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* meter.h - does any data arrive on a tcp connection? Parts of a message count too: a large message
  * over a slow link is not silence. So do retransmissions: the other side is alive. */
 #ifndef BASE_METER_H

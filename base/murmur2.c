@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/murmur2.h"
 
 #include "base/le.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* murmur2.h - MurmurHash2, the hash in the file names of cells, as ipykernel has them. */
 #ifndef BASE_MURMUR2_H
 #define BASE_MURMUR2_H

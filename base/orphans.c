@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads Linux's /proc. Other systems don't let us adopt orphans. */
 #include <dirent.h>
 #include <signal.h>

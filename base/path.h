@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* path.h - file names as text. */
 #ifndef BASE_PATH_H
 #define BASE_PATH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Between fork and exec the child calls only async-signal-safe functions. It reports a failure
  * through a close-on-exec pipe; if the pipe ends without a report, exec has succeeded. */
 #ifdef __linux__

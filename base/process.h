@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* process.h - helpers for descriptors, child processes and threads. Portable POSIX; Linux's own
  * calls are used where they exist. */
 #ifndef BASE_PROCESS_H

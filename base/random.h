@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* random.h - random numbers and unique names, by libsodium and libuuid. Nothing else in the program
  * makes random numbers. */
 #ifndef BASE_RANDOM_H

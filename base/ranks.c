@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One bit for each rank; the array is as long as the highest one needs. */
 #include "base/ranks.h"
 

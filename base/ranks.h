@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ranks.h - sets of rank numbers, written "0-2,5". Flux RFC 22 calls them idsets. */
 #ifndef BASE_RANKS_H
 #define BASE_RANKS_H

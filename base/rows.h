@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* rows.h - growing arrays of structs: insert and remove rows, and search in arrays that are sorted
  * by a number in each row. */
 #ifndef BASE_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* runtime.h - the folder for a process's sockets and secrets while it runs, and the paths of our
  * other programs. */
 #ifndef BASE_RUNTIME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* seed.h - seeds of random numbers, as users write them. They stay text until a rank uses them. */
 #ifndef BASE_SEED_H
 #define BASE_SEED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* settings.h - the settings by environment variables, one row each. Programs read them only here;
  * pure code gets the values as arguments. An invalid value is always reported, and the default is
  * used. docs/limits.md has the same rows; a test compares them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* slice.h - a pointer to borrowed bytes and their number. A slice need not end in a NUL. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* suggest.h - finds the valid word that a user probably meant. */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H

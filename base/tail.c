@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tail.c - keeps the last lines that a child wrote, for error texts (declared in child_lines.h). */
 #include "base/child_lines.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* unix_socket.h - stream sockets that have a path, and how to write to any unix socket without a
  * SIGPIPE. */
 #ifndef BASE_UNIX_SOCKET_H

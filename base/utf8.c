@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Follows table 3-7 of the Unicode standard, well-formed sequences. */
 #include "base/utf8.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* utf8.h - checks, repairs and cuts UTF-8: input from others may be invalid, but what we send must
  * be valid. U+FFFD replaces each maximal part of a character, as in Python's "replace" and
  * browsers. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # bench: nothing to build; see README.md.
 
 EXTRA_DIST += bench/README.md bench/RESULTS.md bench/run bench/arrays.py bench/calls.py bench/common.py \

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Arrays: 256 MiB from the notebook to four ranks, 64 MiB from rank 0 back."""
 
 from __future__ import annotations

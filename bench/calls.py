@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """A function on all ranks and their values back: cellspan.run(f, gather=True) beside Monarch's actor.f.call().get().
 
     bench/calls.py [--monarch PYTHON] [--repeat N] [--calls N] [--ranks 1,4,16]     prints rows of RESULTS.md

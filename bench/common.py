@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the measurements share: a kernel under its client, the processes that came of it, their memory, a quiet moment.
 
 Times are perf_counter's in the client, in seconds: from before a request is built until the awaited message is there,

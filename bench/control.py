@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Requests on the control channel while a cell of home runs C code that holds the interpreter lock."""
 
 from __future__ import annotations

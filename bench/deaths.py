@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Processes that die: home, one rank of four, the kernel."""
 
 from __future__ import annotations

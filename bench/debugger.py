@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The debugger: how long it takes until 8 ranks are attached, and what it costs while it is attached and has no breakpoints.
 
     python bench/debugger.py [-n RANKS] [--repeats N]

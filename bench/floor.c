@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* floor.c - the least that a kernel can do, in C: it checks a request's signature, signs and sends
  * all the messages that answer it, and executes nothing. The time that a client measures with it is
  * the client's own, ZeroMQ's and HMAC's; what another kernel takes beyond that is that kernel's

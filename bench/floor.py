@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The floor: a kernel that runs nothing. What it takes is the client's own work, the signatures and the sockets.
 
     python floor.py CONNECTION_FILE

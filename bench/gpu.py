@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks on GPUs: how soon a program runs there, and how fast a variable travels between GPUs of home and of ranks. Rows of RESULTS.md.
 
     bench/gpu.py [--prefix DIR] [--ranks N] [--repeat 3] [--device cuda]

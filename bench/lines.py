@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Text: 200,000 lines of one cell, 20,000 flushed lines through nbclient, 4 × 50,000 lines of ranks.
 
 "floor" is the kernel that runs nothing (floor.py); it sends the same text.

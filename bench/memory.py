@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the kernel and its agent hold in memory, each by itself: at rest, and after a cell that printed 200 MB."""
 
 from __future__ import annotations

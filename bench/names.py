@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs of functions on fresh processes: cellspan's TorchDistributor beside pyspark's, torchrun and notebook_launcher. Rows of RESULTS.md.
 
     bench/names.py [--prefix DIR] [--ranks 4] [--repeat 5] [--steps 300]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What a change costs: two kernels of an older and two of a newer installation in turns; the two older ones beside each other are the noise.
 
     bench/pairs.py OLD NEW [--pairs 30] [--only WORD]

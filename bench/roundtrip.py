@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """`1+1` beside the least that a kernel can do: floor.c, which executes nothing, and IPython's run_cell alone. Rows of RESULTS.md.
 
     bench/roundtrip.py [--prefix DIR] [--rounds 30] [--cells 50]

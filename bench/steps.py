@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Steps in a second of cellspan.horovod's DistributedOptimizer beside torch's DistributedDataParallel. Rows of RESULTS.md.
 
     bench/steps.py [--prefix DIR] [--ranks 2] [--turns 20] [--steps 20]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Subshells: from the request to make one until the reply and the idle of its first cell, `1+1`, while home's cell runs; then until those of a
 second cell; then until the reply to its deletion. ipykernel and cellspan.
 

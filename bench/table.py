@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """RESULTS.md from what bench/run measured: each figure beside its peer's, the ratio of medians, and whether it is met."""
 
 from __future__ import annotations

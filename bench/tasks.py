@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """1,000 small tasks on four ranks: cellspan.map, and cellspan.px, beside ipyparallel's load-balanced view.
 
     bench/tasks.py [--repeat N]        prints a table of its own: medians, and the spread of the repeats

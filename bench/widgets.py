@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """A widget's round trip: a page moves a slider, its callback sets a label, and the page has the label's new value and the kernel's idle.
 ipykernel, cellspan's home, and a rank of cellspan's. A page that is opened anew: the state of 1,000 widgets of 8 ranks that are busy.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The `cellspan` command.
 bin_PROGRAMS += cellspan
 noinst_LIBRARIES += cli/libcli.a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cli_job.c - the life of `cellspan run`:
  *
  *   start the kernel, wait for iopub's welcome -> execute_request -> output … reply and idle ->

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* client.c - a Jupyter client. It uses the kernel's own code to encode and read messages. */
 #include "cli/client.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* client.h - a client of one kernel: sends requests, and passes on what the kernel sends. */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* doctor.c - `cellspan doctor`: what of this machine would keep notebooks from running well, and
  * what to do about it (declared in parts.h). */
 #include "cli/doctor.h"

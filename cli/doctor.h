@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* doctor.h - what `cellspan doctor` looks at. Each check prints its lines by finding_say(). */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H

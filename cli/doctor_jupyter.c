@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* doctor_jupyter.c - which kernelspecs of cellspan's Jupyter finds, and which one wins (declared in
  * doctor.h). */
 #include "cli/doctor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* doctor_kernels.c - kernels of this user that run (declared in doctor.h). */
 #include <unistd.h>
 

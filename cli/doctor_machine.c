@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* doctor_machine.c - checks of memory, disk, limits, ports and programs (declared in doctor.h). */
 #include "cli/doctor.h"
 

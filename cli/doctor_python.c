@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* doctor_python.c - the notebook's Python, its packages, and GPUs; the same of the ranks of --on
  * (declared in doctor.h). */
 #include "cli/doctor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* finding.c - prints what a check has found (declared in doctor.h). */
 #include <stdarg.h>
 #include <stdio.h>

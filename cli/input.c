@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* input.c - reads standard input, one line for each request (declared in parts.h). */
 #include "cli/parts.h"
 

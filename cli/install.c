@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* install.c - `cellspan install` and `cellspan uninstall` (declared in parts.h). */
 #include "cli/parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* interpreter.c - finds the notebook's Python and checks its modules (declared in parts.h). */
 #include "cli/parts.h"
 

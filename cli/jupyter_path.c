@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "cli/jupyter_path.h"
 
 #include <fcntl.h>

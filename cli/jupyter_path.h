@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* jupyter_path.h - where Jupyter looks for kernelspecs, and which of those of one name it takes. */
 #ifndef CLI_JUPYTER_PATH_H
 #define CLI_JUPYTER_PATH_H

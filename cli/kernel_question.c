@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel_question.c - asks a kernel that runs already, as one more of its clients (declared in
  * kernels.h). */
 #include <stdlib.h>

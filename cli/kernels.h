@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels.h - the kernels of this user that run on this machine, and questions to one of them. */
 #ifndef CLI_KERNELS_H
 #define CLI_KERNELS_H

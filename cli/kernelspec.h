@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernelspec.h - what Jupyter reads to start a kernel: kernels/NAME/kernel.json and its logos. */
 #ifndef CLI_KERNELSPEC_H
 #define CLI_KERNELSPEC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* line.c - quotes words so that home's expansion leaves them unchanged.
  *
  * Home expands a line with a brace or a dollar by IPython's DollarFormatter: "{{" becomes "{";

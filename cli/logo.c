@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* logo.c - the files of logos/ as bytes, which the build makes (declared in kernelspec.h). */
 #include "cli/kernelspec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* main.c - the `cellspan` command: a table of subcommands. */
 #include <stddef.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* parts.h - the functions of the command `cellspan`, by file. client.h has what
  * talks to the kernel. */
 #ifndef CLI_PARTS_H

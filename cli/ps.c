@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ps.c - `cellspan ps`, `cellspan logs` and `cellspan stop` (declared in parts.h): what runs as
  * this user, what it has printed, and its end. */
 #include "cli/parts.h"

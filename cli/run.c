@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* run.c - `cellspan run`: the options of %distribute, then a script. The magic's parser reads the
  * options. This file takes --python and --help, and parses the line once to report mistakes
  * before anything starts. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* shell_complete.c - prints the completions for a shell (declared in parts.h). */
 #include "cli/parts.h"
 

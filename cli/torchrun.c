@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* torchrun.c - reads the options of torchrun for `cellspan run` (declared in parts.h). */
 #include "cli/parts.h"
 

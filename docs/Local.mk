@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # docs: man pages, and what is read in the source tree.
 dist_man_MANS += \
 	docs/man/cellspan.1 \

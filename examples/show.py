@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Prints the text outputs of an executed notebook: what a terminal can show of it."""
 
 import json

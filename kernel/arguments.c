@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* arguments.c - parses the kernel's command line (declared in kernel.h). */
 #include "kernel/kernel.h"
 

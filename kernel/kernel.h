@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel.h - creates all parts of the kernel and connects them. */
 #ifndef KERNEL_KERNEL_H
 #define KERNEL_KERNEL_H

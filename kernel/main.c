@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cellspan-kernel: reads the arguments, creates the kernel and runs the loop. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 pkglibexec_PROGRAMS += cellspan-launch-local cellspan-launch-ssh cellspan-launch-slurm
 cellspan_launch_local_SOURCES = launchers/local.c
 cellspan_launch_local_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* launch_arguments.c - parses a launcher's command line (declared in launcher.h). */
 #include "launchers/launcher.h"
 

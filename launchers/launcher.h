@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* launcher.h - what every launcher does: reads its command line, and sends lines to the kernel. */
 #ifndef LAUNCHERS_LAUNCHER_H
 #define LAUNCHERS_LAUNCHER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* local.c - the program cellspan-launch-local, the engine "local". This machine is the only node,
  * so the launcher executes the agent in its own place: the agent has its stdin, pid and parent.
  * docs/launchers.md says what every engine is told and must do. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* report.c - see launcher.h. Ignores errors: the kernel reads stdout to its end, and when the
  * kernel is gone nobody needs the lines. */
 #include "launchers/launcher.h"

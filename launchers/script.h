@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* script.h - the shell script that finds and starts the agent on a node, and says what it found. */
 #ifndef LAUNCHERS_SCRIPT_H
 #define LAUNCHERS_SCRIPT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* words.c - splits a command line into words as a shell does, and quotes words (declared in
  * launcher.h). */
 #include "launchers/launcher.h"

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl --with-cuda[=DIR]: headers only. The driver is loaded when a program runs, so one build serves hosts with and without GPUs.
 dnl worker/collective/nccl_headers.c compares our own declarations (cuda_driver.h) with them.
 AC_DEFUN([CELLSPAN_CUDA], [

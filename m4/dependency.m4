@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CELLSPAN_DEPENDENCY(VAR, MODULE >= VERSION, DEBIAN, FEDORA, CONDA, HOMEBREW)
 dnl Sets VAR_CFLAGS and VAR_LIBS from pkg-config; what is missing ends configure with the packages that bring it.
 AC_DEFUN([CELLSPAN_DEPENDENCY], [

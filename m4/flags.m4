@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl CELLSPAN_CC_FLAG(VAR, FLAG…): adds each flag that the compiler takes without a word to VAR.
 AC_DEFUN([CELLSPAN_CC_FLAG], [
   for cellspan_flag in $2; do

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl Hardening, on by default, each flag only where compiler and linker take it. All objects are position-independent.
 AC_DEFUN([CELLSPAN_HARDENING], [
   AC_ARG_ENABLE([hardening], [AS_HELP_STRING([--disable-hardening], [no hardening flags])], [], [enable_hardening=yes])

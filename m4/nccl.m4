@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl --with-nccl[=DIR]: headers only, from a system package, the CUDA toolkit, or the nvidia-nccl wheel that torch brings along.
 dnl The library is loaded when a check or a broadcast wants it, by declarations of ours: worker/collective/nccl_headers.c compares them
 dnl with NCCL's header where it is there. That one includes the CUDA toolkit's: where there is none, or not all of it (wheels),

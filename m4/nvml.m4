@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl --with-nvml[=DIR]: NVML's header only, from the CUDA toolkit or the nvidia-nvml-dev wheel. The library comes with the driver, and is
 dnl loaded when a program runs, by declarations of ours: worker/agent/gpu/nvml_headers.c compares them with the header where it is there.
 AC_DEFUN([CELLSPAN_NVML], [

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl --with-python[=PATH]: the interpreter whose headers the extension is built with, and the default of `cellspan install`.
 dnl The extension keeps to the stable ABI of 3.9, so that one file serves every later Python too.
 AC_DEFUN([CELLSPAN_PYTHON], [

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl --enable-sanitizers[=address,undefined|thread]: for the tests. The first finding ends the program.
 AC_DEFUN([CELLSPAN_SANITIZERS], [
   AC_ARG_ENABLE([sanitizers],

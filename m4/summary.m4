@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl What was found and what follows from it, as configure's last words.
 AC_DEFUN([CELLSPAN_SUMMARY], [
   AS_IF([test "$cellspan_cuda" = no], [cellspan_cuda_says="no headers: own declarations"], [cellspan_cuda_says="headers in $cellspan_cuda"])

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl libuuid, for message ids: uuid_generate_random() and uuid_unparse_lower() are in every version.
 dnl macOS has them in its C library and no uuid.pc.
 AC_DEFUN([CELLSPAN_UUID], [

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl libzmq 4.3.2: before it a stranger who reaches a CURVE socket could overrun its stack (CVE-2019-13132).
 dnl libzmq can be built without CURVE, and its header does not say so: the library itself is asked.
 AC_DEFUN([CELLSPAN_ZEROMQ], [

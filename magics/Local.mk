@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # magics: text in, a plan or a usage error out.
 noinst_LIBRARIES += magics/libmagics.a
 magics_libmagics_a_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* complete.c - Tab completion on a magic's line: names of magics, options, and values that are
  * known here. Home completes Python names and paths, so for these the answer is 0. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* distribute.c - %%distribute, and %distribute script.py. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* As in IPython, a cell magic must be on the first line that is neither blank nor a comment. */
 #include "magics/option.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* help.c - the help text of a magic, written from its table. */
 #include "magics/option.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Parses the words of a line by a magic's table. */
 #include "magics/option.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* option.h - the tables of options and words that a magic's line may have. Parser, help, completion
  * and tests read the same rows. */
 #ifndef MAGICS_OPTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds the magic, splits its line into words, and parses them by its table. */
 #include "magics/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* plan.h - parses a cell that starts with a cellspan magic into a plan: what the cell asks for.
  * Pure: text in, a plan or a usage error out. */
 #ifndef MAGICS_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pull.c - %pull: copies variables from the ranks to home. */
 #include "magics/option.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* push.c - %push: copies variables from home to the ranks. */
 #include "magics/option.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ranks.c - %ranks: shows the table of the ranks, stops them, restarts them, and more. */
 #include "magics/option.h"
 

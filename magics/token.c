@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* token.c - splits an option line into words (declared in option.h). */
 #include "magics/option.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Converts the text of an option's value into a field of the plan. */
 #include "magics/option.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* floor.c - linked into each program of the wheel, so that all of them need the same C library: a
  * function that came with glibc 2.28. Otherwise one would start on an older system, and find there
  * that another does not. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The libraries that the wheel's programs contain, as static ones in $(PREFIX): packaging/wheel calls this in a build folder.
 #
 # Their own build files are not used: they need libtool, and run some thousand tests of a compiler and of a C library that are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += protocol/libprotocol.a
 protocol_libprotocol_a_SOURCES = \
 	protocol/bytes.h protocol/bytes.c \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads byte by byte, because numbers in a message are not aligned. */
 #include "protocol/bytes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* bytes.h - reads little-endian numbers and bytes from a message, and appends them to one. After an
  * error a reader or writer is bad, and all later calls do nothing, so one check at the end is
  * enough. */

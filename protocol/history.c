@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* history.c - hash sets of signatures. A signature is the output of an HMAC, so its own bytes serve
  * as the hash. Only verified signatures get here: nobody without the key can cause collisions. */
 #include "protocol/jupyter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* hmac.c - HMAC-SHA256 by libsodium. Its one-call function takes only keys of 32 bytes; init,
  * update and final take any length. */
 #include "protocol/jupyter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The order of checks in jupyter_decode matters: counts, sizes, signature, history, and only then
  * JSON. So nobody without the key reaches the parser. */
 #include "protocol/jupyter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* jupyter.h - encodes and decodes Jupyter's messages (messaging protocol 5.5). Pure: touches only
  * the bytes it is given.
  *

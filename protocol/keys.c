@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "protocol/keys.h"
 
 #include <sodium.h>

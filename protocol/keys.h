@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* keys.h - the CURVE keys (ZeroMQ RFC 26) of the kernel and of its agents, and the secret that an
  * engine passes to the agents of one run. libsodium makes them. Every struct here holds secrets:
  * call keys_wipe() or secret_wipe() when done. */

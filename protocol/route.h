@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* route.h - the envelopes of messages between kernel and agents. Down: a route lists the workers
  * that a message is for. Up: a bundle holds many messages. README.md, "Envelopes", is the
  * specification. Pure. */

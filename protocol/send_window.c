@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "protocol/send_window.h"
 
 #include "protocol/span.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* send_window.h - the send window of a blob to one receiver: how many bytes may be unacknowledged.
  * At most SPAN_CHUNK_WINDOW on a fast link, less on a slow one, so that an interrupt on the same
  * link does not wait behind seconds of data. The answer to one chunk at a time is timed: an answer

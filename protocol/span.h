@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* span.h - encodes and decodes cellspan's own messages, between kernel, agents and workers.
  * README.md is the specification. Pure: touches only the bytes it is given. Encoding, decoding, the
  * names in Python, the log, the fuzzer's dictionary and the test against README.md all use one

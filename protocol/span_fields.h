@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* span_fields.h - the index of each field in span.v: F_<KIND>_<FIELD>, in the order of README.md's
  * table, and with span_flags.h the values of those that hold flags. A unit test compares the names
  * with span_table.c. */

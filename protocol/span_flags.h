@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* span_flags.h - the values of those fields that hold flags, which may be combined, or one of
  * several choices. README.md has the same table and says what each value means; a unit test
  * compares the two. In Python, each value is a constant of cellspan._link under the same name. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* span_table.c - README.md's table of kinds, row for row: the fields of each kind and the most
  * bytes that each may hold. */
 #include "protocol/span.h"

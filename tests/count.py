@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Prints how many tests of a JUnit file passed and failed, "N M". Skipped tests count as neither."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # setup.sh - functions of examples/run and tests/run: packages, an environment, the build. Source it from bash.
 #
 # Everything is made in .build/ of the checkout. Outside of it, only missing Debian packages are installed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Prints what each step of tests/run took, and the twenty slowest tests.
 
 Its argument is the folder of logs. NAME.times there is what `timed` in tests/run wrote: the two lines of bash's `times` (the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A turn sleeps in poll(2) until something happens or a timer is due. Then it serves signals, then
  * descriptors and ZeroMQ sockets in the order in which their watches were made, then the due
  * timers, earliest first, then the functions of loop_later. Finally it frees stopped watches. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* loop.h - the event loop: one for each process, created in main and passed down. It uses poll(2),
  * which every POSIX system has. A callback must do a bounded amount of work and return. A watch may
  * be stopped from any callback, even its own; it is freed at the end of the turn. A turn serves

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* message_stream.c - see message_stream.h. A message is n:u32 m:u32 n*OCTET m*OCTET. Small messages
  * are cut out of one buffer; a part that is longer than that is read to where it stays. */
 #ifdef __linux__

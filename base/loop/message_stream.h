@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* message_stream.h - messages on a connected unix socket: between the kernel and its own machine's
  * agent (protocol/README.md, "On one machine"). ZeroMQ would wake a thread of its own on each side
  * for every message; this reads and writes in the loop. */

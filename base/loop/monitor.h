@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* monitor.h - what happens to the connections of a ZeroMQ socket. */
 #ifndef BASE_LOOP_MONITOR_H
 #define BASE_LOOP_MONITOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The handler marks the signal in a table and writes one byte to a pipe. The byte only wakes up
  * poll(2), so nothing is lost if the pipe is full. */
 #include "base/loop/wake.h"

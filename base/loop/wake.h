@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* wake.h - makes signals visible to poll(2). For loop.c only. A signal handler has no argument, so
  * this module has global state; a process has one loop. */
 #ifndef BASE_LOOP_WAKE_H

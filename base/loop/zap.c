@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The socket is a ROUTER, so that questions can be answered in any order. */
 #include "base/loop/zap.h"
 

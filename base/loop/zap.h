@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* zap.h - decides who may connect to the CURVE sockets of a ZeroMQ context (ZAP, RFC 27). Before it
  * admits a connection, a ZeroMQ I/O thread sends a question over an inproc socket. Only that
  * connection waits for the answer. */

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures large variables on their way to ranks on other hosts, beside plain tcp on the same links and the cipher alone.
 
     python bench/remote/bulk.py [--repeat N] [--mib M] [--rate 1gbit] [--congestion NAME] [--cipher MBPS] [--prefix DIR] [--json FILE]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures cells on other hosts beside the same cells on this machine, and how soon a host without power is missed.
 
     python bench/remote/hosts.py [--repeat N] [--samples S] [--prefix DIR] [--json FILE]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """A kernel with 1, 10, 100 and 1,000 simulated agents of 8 ranks (tests/sim): a row of a table each, as RESULTS.md has it.
 
     bench/remote/scale.py BUILD [--agents 1,10,100,1000] [--cells 40] [--repeat 3]

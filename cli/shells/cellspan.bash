@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Completion of `cellspan` for bash. What there is to offer, the command itself knows: it is asked.
 _cellspan() {
     local line word=${COMP_WORDS[COMP_CWORD]}

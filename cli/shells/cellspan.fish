@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Completion of `cellspan` for fish. What there is to offer, the command itself knows: it is asked.
 function __cellspan_offers
     set -l words (commandline -opc) (commandline -ct)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Makes lab-debugger.png: JupyterLab's debugger in a headless Chromium, at a breakpoint on four ranks.
 
 Wants what tests/e2e/test_lab.py wants: Chromium with its driver, and in CELLSPAN_TEST_PREFIX the prefix into which the

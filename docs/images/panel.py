@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Makes lab-panel.png: the tabs of --merge panel in JupyterLab, in a headless Chromium. The cell is the guide's.
 
 Wants what tests/e2e/test_lab.py wants, and in CELLSPAN_TEST_PREFIX the prefix into which the kernelspec was installed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Makes lab-two-hosts.png: JupyterLab in a headless Chromium, with ranks on two hosts that tests/engines brings up.
 
 Wants what tests/e2e/test_lab.py and test_hosts.py want: root, sshd, Chromium with its driver, and in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Makes lab-widgets.png: JupyterLab in a headless Chromium, with widgets of four ranks.
 
 Wants what tests/e2e/test_lab.py wants: Chromium with its driver, and in CELLSPAN_TEST_PREFIX the prefix into which the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The kernel's side of the wire to its agents.
 noinst_LIBRARIES += kernel/agents/libagents.a
 kernel_agents_libagents_a_SOURCES = \

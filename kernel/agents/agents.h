@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* agents.h - the connections to the agents: a unix socket for this machine's agent, and a ROUTER on
  * tcp with CURVE for all others. Messages go to the agents that have the workers, blobs to the
  * nodes that need them; the handler is told what arrives, and which nodes are up or lost. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* agents_blobs.c - connects the schedule of blobs, and this machine's blobs, to the agents
  * (declared in private.h). */
 #include "kernel/agents/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* agents_nodes.c - adds the nodes of an engine, and ends them (declared in agents.h). */
 
 #include <stdio.h>

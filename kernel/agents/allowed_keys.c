@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Public keys look random, so their first bytes serve as hash. */
 #include "kernel/agents/listen.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows are sorted by worker, because thousands of ranks may wait for credit. */
 #include "kernel/agents/private.h"
 

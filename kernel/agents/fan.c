@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The time is linear in the number of receivers: a flag says which nodes and connections were met
  * before. */
 #include "kernel/agents/to_agents.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* from_agents.c - handles what arrives from agents: HELLO, and frames with messages (declared in
  * private.h). */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel/agents/listen.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* local_router.c - the unix socket that this machine's agent dials (declared in router.h). */
 #include "kernel/agents/router.h"
 

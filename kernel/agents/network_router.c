@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* There are no high-water marks, which would drop messages: the credit of the workers and the size
  * of cells limit what is on its way. */
 #include "kernel/agents/router.h"

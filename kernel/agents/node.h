@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* node.h - what the kernel knows about a node: a machine with one agent, on which ranks can run. */
 #ifndef KERNEL_AGENTS_NODE_H
 #define KERNEL_AGENTS_NODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel/agents/node_link.h"
 
 #include <stdlib.h>

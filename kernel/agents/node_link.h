@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* node_link.h - the connection to a node's agent: on which socket it is reached, directly or
  * through other agents, and which messages wait until it can be reached. Pure. */
 #ifndef KERNEL_AGENTS_NODE_LINK_H

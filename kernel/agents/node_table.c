@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* node_table.c - has all nodes by number, and the node of each worker (declared in node_link.h). */
 #include "kernel/agents/node_link.h"
 

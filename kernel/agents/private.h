@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* private.h - the state of the line to the agents, and what the files of this folder share. For
  * this folder and its tests only. */
 #ifndef KERNEL_AGENTS_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* reparent.c - gives a node a new parent in the tree of agents (declared in to_agents.h). */
 #include "kernel/agents/to_agents.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* router.h - a socket that agents dial: bytes in and out, with a limit for each turn of the loop.
  * There are two kinds: network_router.c has a ROUTER of ZeroMQ on tcp, for agents of other
  * machines; local_router.c has a unix socket, for this machine's. */

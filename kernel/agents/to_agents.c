@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel/agents/to_agents.h"
 
 #include <stdlib.h>

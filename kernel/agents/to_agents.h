@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* to_agents.h - sends messages to agents. A message is encoded once, and sent once on each
  * connection. What is for a node that can't be reached yet waits. */
 #ifndef KERNEL_AGENTS_TO_AGENTS_H

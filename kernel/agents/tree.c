@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Level 0 has TREE_FAN nodes. Each following level has TREE_FAN times as many as the one above.
  * Node p of a level is a child of node (p mod size of the level above). */
 #include "kernel/agents/to_agents.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Where large variables are, and how they get from node to node.
 noinst_LIBRARIES += kernel/blobs/libblobs.a
 kernel_blobs_libblobs_a_SOURCES = \

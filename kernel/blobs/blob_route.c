@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel/blobs/blob_route.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* blob_route.h - by which route a node gets a blob: through the kernel, alone or in one stream with
  * others, or over a direct link from another node; and builds the messages for it. Private to this
  * folder. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Each incomplete replica has a sender. If the sender, the link to it or the blob is lost, the
  * replica gets another sender, or its node gets DROP. */
 #include "kernel/blobs/blob_schedule.h"

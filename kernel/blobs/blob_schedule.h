@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* blob_schedule.h - decides how blobs get to the nodes that need them: from a node that has the
  * blob, through the kernel; or, if it is large and several nodes need it, along a chain of nodes,
  * each of which passes on what it receives. Pure: messages leave through blob_schedule_ops.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Two sorted arrays, searched by halves. Numbers of blobs grow, so that new ones go to the end. */
 #include "kernel/blobs/blob_route.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A chain has as many links as nodes: an array is enough. */
 #include "kernel/blobs/direct_links.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* direct_links.h - the connections over which nodes send blobs to each other, as the kernel knows
  * them. Pure. */
 #ifndef KERNEL_BLOBS_DIRECT_LINKS_H

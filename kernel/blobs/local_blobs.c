@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The agent sends a descriptor before the first chunk that needs it, so that it is there by then.
  */
 #include "kernel/blobs/local_blobs.h"

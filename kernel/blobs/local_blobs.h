@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* local_blobs.h - blobs of this machine that the kernel sends to other nodes. The local agent
  * shares their file descriptors, and the kernel reads the chunks from them: so the bytes pass
  * through no socket between the two. protocol/README.md, "Blobs between nodes". */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends home the result of a cell that succeeded: a value, a handle or pulled values. Shows clients
  * the result. */
 #include "kernel/cell/cell_runs.h"

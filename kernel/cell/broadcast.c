@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends large variables by ncclBroadcast if NCCL accepts the GPUs of the ranks that lack them. The
  * blob is sent only to the node of the lowest of these ranks, the root; the other ranks get it
  * from the root. On a single node all ranks can map the blob, which is fastest for host memory;

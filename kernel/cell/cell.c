@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions for all steps of a cell: its failure, its members, messages whose answer it needs. */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cell.h - the state of a cell that runs on ranks, and the functions that all its parts use. The
  * other headers of this folder have the functions of the parts, by file. Each step has two
  * functions: NAME_begin() starts its work; NAME_look() returns whether and how the step has ended.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_before.h - the steps of a cell before ranks run it (CELL_BEFORE). */
 #ifndef KERNEL_CELL_CELL_BEFORE_H
 #define KERNEL_CELL_CELL_BEFORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_nodes.h - where the ranks of a cell run: the nodes, the engine that starts them, and which
  * rank gets which node. */
 #ifndef KERNEL_CELL_CELL_NODES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The output of a cell on ranks. Lines pass through merge, which folds and labels them, then omit,
  * which limits them, then pace, which collects them into few messages for the client. */
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The two displays of a panel: the bar, which is sent once, and the texts, which are updated. */
 #include "kernel/cell/cell_panel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_panel.h - the output of a cell as tabs, with --merge panel. */
 #ifndef KERNEL_CELL_CELL_PANEL_H
 #define KERNEL_CELL_CELL_PANEL_H

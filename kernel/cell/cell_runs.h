@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_runs.h - the steps of a cell from RUN to its end (CELL_RUNS, CELL_AFTER). */
 #ifndef KERNEL_CELL_CELL_RUNS_H
 #define KERNEL_CELL_CELL_RUNS_H

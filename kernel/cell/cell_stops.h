@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_stops.h - how ranks are stopped after a failure, an interrupt or a time limit. */
 #ifndef KERNEL_CELL_CELL_STOPS_H
 #define KERNEL_CELL_CELL_STOPS_H

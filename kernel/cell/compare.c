@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds variables that both home and ranks have changed, before home's values overwrite the ranks'
  * values. Ranks are asked only about names that would be overwritten. All of them answer before any
  * of them gets a value. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Cuts connections between ranks, so that their collectives return. An agent finds both ends of a
  * connection within its own node. For several nodes, each agent first reports the connections
  * of its ranks; the kernel matches the two ends and tells each agent which connections to cut. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ends ranks before others start: all of them for --fresh, the chosen ones for %ranks stop and
  * %ranks restart. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the group's ranks run: on this machine, or on the nodes of an engine. Starts the engine's
  * run for a cell, handles lost nodes, and ends the run. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines at the end of a rank's error: what to do when it lacks a name, which is a NameError, or
  * when its machine lacks a module; and which ranks had returned already when a collective of
  * torch's failed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Texts of errors: one traceback for several ranks, the death of a process, where a rank hangs. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* error_text.h - the texts of errors and notices. */
 #ifndef KERNEL_CELL_ERROR_TEXT_H
 #define KERNEL_CELL_ERROR_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes the plan from the cell's text. Home expands {name} and $name on the option line first. */
 #include <string.h>
 

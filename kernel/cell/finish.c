@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a cell on ranks: its error, and the reply to the client or to home. */
 #include <stdlib.h>
 

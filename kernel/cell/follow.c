@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks follow home's environment, options and reloaded modules. CAPTURED describes them. A rank
  * for which they have changed gets FOLLOW before anything else of the cell. */
 #include <string.h>

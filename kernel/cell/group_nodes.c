@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The nodes on which the group's ranks may run: this machine, or the nodes of its engine. */
 #include <stdlib.h>
 #include <string.h>

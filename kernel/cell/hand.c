@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Passes on what home and ranks hand each other while ranks run a call of home, and hands out what
  * is for any rank: the items and results of cellspan.map. */
 #include <stdlib.h>

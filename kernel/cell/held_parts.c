@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* held_parts.c - displays that wait for those of other ranks (declared in held_parts.h). */
 #include "kernel/cell/held_parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* held_parts.h - displays of several ranks come mixed. They wait a short time, with what their
  * ranks print after them, and leave in order of rank: the first displays of all ranks, what these
  * print, the displays after that, and so on. Pure. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks that do not end although they were killed. */
 #include "kernel/cell/cell_runs.h"
 #include "kernel/cell/cell_stops.h"

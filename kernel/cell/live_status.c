@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The status display of a running cell: the state of each rank, updated in place. */
 #include <inttypes.h>
 #include <stdio.h>

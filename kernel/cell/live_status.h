@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* live_status.h - the status of a running cell, and the memory and GPUs that ranks use. */
 #ifndef KERNEL_CELL_LIVE_STATUS_H
 #define KERNEL_CELL_LIVE_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* If a node of the engine does not start, the cell fails. It waits a moment, since more nodes may
  * fail; the error names all of them, in order. */
 #include <stdio.h>

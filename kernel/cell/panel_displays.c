@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Each display of a rank is a separate output. A mark says to which tab it belongs. A display with
  * HTML has the mark in its HTML. Other displays, and those that the rank may update, get an extra
  * output with the mark before them. After clear_output, the next display replaces the rank's first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Asks nodes for their GPUs, and lists them for kernel/group/place.h. */
 #include <stdio.h>
 #include <stdlib.h>

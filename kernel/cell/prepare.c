@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Prepares a cell: its ranks, the variables that it reads from home, and a port for its world. All
  * three are asked for at once. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The queue of prompts (input(), getpass, debuggers). The client shows one prompt at a time, until
  * it is answered or its process takes it back. The others wait: home's first, then the ranks' in
  * order of rank. */

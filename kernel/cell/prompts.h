@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* prompts.h - input() in ranks and at home. */
 #ifndef KERNEL_CELL_PROMPTS_H
 #define KERNEL_CELL_PROMPTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How a rank ends its work in a cell: it sends DONE, its process ends, or its node is lost. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The ranks' use of memory, and of GPUs: their memory, load and processes of others. Agents are
  * asked when it is to be shown. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Chooses the address of a node at which the world's ranks meet: one whose family (IPv4, IPv6)
  * all nodes have. */
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Room on GPUs for ranks that end with their cell, where the group's ranks have the same GPUs: idle
  * ranks give back the memory that they do not use, and a line says what they keep. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends RUN and FETCH, and ends the step when all members have ended. */
 #include <signal.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A notice about a cell that waits for an answer of home, or of ranks that compare their variables,
  * before or after ranks run it. Either they have much to do, or their processes are stopped. */
 #include "base/log.h"

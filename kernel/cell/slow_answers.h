@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* slow_answers.h - a notice about answers for which a cell waits for long. */
 #ifndef KERNEL_CELL_SLOW_ANSWERS_H
 #define KERNEL_CELL_SLOW_ANSWERS_H

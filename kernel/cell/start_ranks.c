@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Decides how many ranks a cell has and on which nodes, and starts those that are missing. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stops the ranks of a cell after a failure, an interrupt or a time-out.
  *
  * After the first failure the cell waits a moment, since other ranks may fail with the same error.

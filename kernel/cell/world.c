@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The world of a cell's ranks: the environment that torch and other libraries read, the nodes of
  * its ranks, and whether NCCL can connect them. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of comms, and the copies of widgets' states. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* comms.h - the comms of home and ranks: which process each belongs to, and a copy of the last
  * state of widgets, so that a page gets the state while the process is busy. Updates that come too
  * fast for a page wait here and become one. Pure. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* private.h - the table of comms, as only the files of this folder see it. */
 #ifndef KERNEL_COMMS_PRIVATE_H
 #define KERNEL_COMMS_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a widget shows, as text, from the copy of its state. */
 #include <string.h>
 

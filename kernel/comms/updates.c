@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Updates of widgets that wait. A widget's own messages, its opening and its closing never wait. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of a widget, or a part of it. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # kernel/debug: many workers' debuggers, which clients see as one.
 noinst_LIBRARIES += kernel/debug/libdebug.a
 kernel_debug_libdebug_a_SOURCES = kernel/debug/debug.h kernel/debug/private.h kernel/debug/answers.c kernel/debug/debug.c \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Joins the answers of several workers, and keeps what clients have set. */
 #include <stdio.h>
 #include <string.h>

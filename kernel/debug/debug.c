@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Clients' requests, one after the other: each is answered here, or by one worker, or by all. */
 #include "kernel/debug/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* debug.h - joins the debuggers of all workers into one. Each worker has a debugger that speaks the
  * Debug Adapter Protocol (DAP). Clients see one debugger, in which each rank is a thread. Requests
  * are handled one at a time: they are forwarded, their answers combined, and the ids renumbered. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The ids of DAP. A worker counts from 1; clients see slot * 2^24 + that number. Home's slot is 0,
  * so its ids are as they are. */
 #include "kernel/debug/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Converts line numbers for VS Code, which, like ipykernel, removes empty lines at the start of a
  * cell. Everywhere else a line number counts from the first line of the cell on the page. */
 #include <ctype.h>

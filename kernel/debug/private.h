@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* private.h - the sessions with the workers' debuggers, as only the files of this folder see them.
  */
 #ifndef KERNEL_DEBUG_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The debuggers of workers: what is sent to them, and their events. */
 #include "kernel/debug/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Adds and removes workers, and records which of them are stopped at a breakpoint. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* aside.c - calls for which home does not wait (CALL_ASIDE): what runs beside them, and what ends
  * them (declared in private.h). */
 #include "kernel/dispatch/private.h"

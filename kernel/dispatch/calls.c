@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* calls.c - calls of home (CALL): they wait here until they begin to run as cells (declared in
  * private.h).
  *

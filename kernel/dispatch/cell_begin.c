@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes a cell on ranks from a client's request or from a CALL of home; frees cells. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The state machine of a cell. Each step does its work and returns how it ended; the table here
  * decides the next state. docs/architecture.md shows the same table. */
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Passes requests and messages to the files that handle them, begins the next cell, and handles the
  * loss of agents. */
 #include "kernel/dispatch/dispatch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dispatch.h - runs the cells of one notebook at home or on ranks, and handles the loss of home,
  * ranks and nodes. Everything is sent through cell_ops. */
 #ifndef KERNEL_DISPATCH_DISPATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles messages from home: replies, output, questions, calls that run cells on ranks; and home's
  * death. */
 #include "base/log.h"

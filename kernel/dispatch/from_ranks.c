@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles messages from ranks: READY, lines, displays, prompts, DONE, answers to PROBE, stacks. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* meanwhile.c - answers `%ranks` and `%ranks logs` while another cell runs: a client's, and the
  * calls of subshells and threads (declared in private.h). Such a cell has no state: it stays in a
  * list of its own until nodes have answered. */

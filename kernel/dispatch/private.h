@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* private.h - calls, what runs beside home's cells, and messages from home and ranks, for the
  * files of this folder. */
 #ifndef KERNEL_DISPATCH_PRIVATE_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The processes that the kernel starts: engines, and this machine's agent.
 noinst_LIBRARIES += kernel/engines/libengines.a
 kernel_engines_libengines_a_SOURCES = \

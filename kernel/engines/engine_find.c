@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_find.c - finds the program of an engine, and lists the engines (declared in engines.h). */
 #include "kernel/engines/engines.h"
 

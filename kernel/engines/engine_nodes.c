@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_nodes.c - what an engine says about its nodes: their number, names and failures. */
 #include "kernel/engines/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_output.c - reads what an engine writes: nodes, failures and messages (declared in
  * private.h). */
 #include "kernel/engines/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_process.c - starts an engine as a child process, reads its output and ends it (declared in
  * private.h). */
 #include "kernel/engines/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_run.c - follows one engine from its start to its end, and finds out why it failed
  * (declared in private.h). */
 #include "kernel/engines/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engines.h - the processes that the kernel starts: engines (cellspan-launch-NAME), which start
  * agents on other machines, and this machine's own agent, which starts home. */
 #ifndef KERNEL_ENGINES_ENGINES_H

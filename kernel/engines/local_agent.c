@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* local_agent.c - starts this machine's agent and notices its end (declared in private.h). */
 #include "kernel/engines/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* private.h - what the files of this folder share: an engine from its start to its end, and this
  * machine's agent. Tests use it too. */
 #ifndef KERNEL_ENGINES_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel/group/group.h"
 
 #include <stdlib.h>

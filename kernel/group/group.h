@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* group.h - the ranks of a group: their states, their nodes, and which of home's variables each one
  * has. Pure: it only records; it starts and asks nobody. */
 #ifndef KERNEL_GROUP_GROUP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ledger.c - records which version of each of home's variables a rank has (declared in
  * vars_bundle.h). */
 #include "kernel/group/vars_bundle.h"

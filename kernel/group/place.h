@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* place.h - decides which rank of a world runs on which node. Pure. */
 #ifndef KERNEL_GROUP_PLACE_H
 #define KERNEL_GROUP_PLACE_H

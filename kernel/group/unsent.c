@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* unsent.c - names whose new value home can't send (declared in vars_bundle.h). */
 #include "kernel/group/vars_bundle.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel/group/vars_bundle.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* vars_bundle.h - decides which of home's variables go to which ranks for a cell, and which may not
  * because ranks have changed their own values. Ranks that lack the same names get one vars_bundle,
  * so that it is pickled once. Pure.

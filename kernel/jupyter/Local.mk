@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += kernel/jupyter/libjupyter.a
 kernel_jupyter_libjupyter_a_SOURCES = \
 	kernel/jupyter/channels.h kernel/jupyter/channels.c \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Creates the channels and connects them: inbox.c receives, iopub.c publishes, usage.c measures. */
 #include "kernel/jupyter/channels.h"
 

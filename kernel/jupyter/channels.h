@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* channels.h - Jupyter's five sockets. Verifies messages that come in and passes them on; signs
  * messages that go out. It decides nothing about cells. By itself it serves what needs no
  * interpreter and no state: the heartbeat (in a thread), connect_request, usage_request and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* channels_zap.c - decides who may connect to encrypted channels (declared in private.h). */
 #include "kernel/jupyter/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors say exactly what is wrong, since users also edit such files by hand. */
 #include "kernel/jupyter/connection.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* connection.h - reads and writes Jupyter's connection file: the addresses of the five sockets, and
  * the keys. */
 #ifndef KERNEL_JUPYTER_CONNECTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The thread owns its socket and shares nothing else. */
 #include "kernel/jupyter/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A message with too many frames is read over many turns of the loop, and its frames are not kept.
  */
 #include "kernel/jupyter/inbox.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* inbox.h - reads a socket: frames in, verified requests out. Refused messages are counted and
  * logged by kind; their content is never logged. */
 #ifndef KERNEL_JUPYTER_INBOX_H

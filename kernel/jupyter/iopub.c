@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One queue for each subscriber, in front of one XPUB socket. libzmq does not tell which subscriber
  * is slow, and drops messages for one whose pipe is full. So we subscribe each subscriber to a
  * topic of its own, which begins with the topic that it asked for. Each one gets its own message,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Replies of cells that wait for clients. Some clients (nbclient, and with it papermill and
  * nbconvert) read a cell's output for a few seconds after its reply, and drop what comes later. So
  * the reply of a cell that has printed much leaves when its output has left, and when the program

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* outbound.h - an outgoing message: copies the frames once into ZeroMQ messages, and sends all of
  * them or none. */
 #ifndef KERNEL_JUPYTER_OUTBOUND_H

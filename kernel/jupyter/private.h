@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* private.h - the parts behind channels.h, such as sockets, iopub and the heartbeat, for the files
  * of this folder. */
 #ifndef KERNEL_JUPYTER_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* proc.c - readers of /proc. On a system without it, each of them fails. */
 #include "kernel/jupyter/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The frames stay in ZeroMQ's memory and are not copied. */
 #include "kernel/jupyter/inbox.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* sockets.c - opens the ZeroMQ sockets of the five channels (declared in private.h). */
 #include "kernel/jupyter/private.h"
 

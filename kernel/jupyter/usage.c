@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes one measurement at a time; all requests that come meanwhile get the same figures. CPU
  * percentages count from the previous measurement; the first one has 0, as in psutil, which other
  * kernels use. */

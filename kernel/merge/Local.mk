@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # kernel/merge: lines of many ranks in, text blocks out, at a rate that clients accept.
 noinst_LIBRARIES += kernel/merge/libmerge.a
 kernel_merge_libmerge_a_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A span is opened before the first visible text of a style, so a colour that shows nothing costs
  * nothing. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* bars.c - shows the progress bars of all ranks as lines (declared in private.h). */
 #include "kernel/merge/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A list of lines, and a hash table over it whose buckets have the same order. Lines leave only
  * from the head of the list, so a line that leaves is the first of its bucket. */
 #include "kernel/merge/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* frame.c - recognises tables and boxes of line characters, so that their rows stay together
  * (declared in private.h). */
 #include "kernel/merge/private.h"

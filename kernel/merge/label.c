@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* label.c - writes the label before a line, such as "[0-3] " (declared in private.h). */
 #include "kernel/merge/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* line_queue.c - takes the text of one stream of all ranks, and shows its lines when they need not
  * wait (declared in private.h). */
 #include "kernel/merge/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The steps of a line:
  * - utf8 repairs invalid UTF-8;
  * - screen removes escape sequences that set a terminal's modes;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* merge.h - merges the output of many ranks into blocks of text for the client. Pure: time comes
  * from `clock`.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* omit.h - limits the text of one cell to what a page accepts (page.c). If more comes, the
  * middle is left out and the last lines are shown. The program that prints is not slowed down.
  * Pure. */

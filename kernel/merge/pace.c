@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The waiting text is divided into a few runs, each of one stream, in the order in which they came.
  * If the streams alternate more often between two messages, further text joins the last run of its
  * stream. So it takes a few messages, not one for each line. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pace.h - sends stream messages at a rate that clients accept. The first text leaves at once;
  * later text is gathered. A cell sends at most 20 messages a second (stdout and stderr together),
  * each of at most 1 MiB. A longer text is cut at a line's end if there is one, else between two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Counts over a longer window than the server, because a message may leave up to 100 ms later than
  * it is counted, so that two messages may arrive closer together. */
 #include "kernel/merge/omit.h"

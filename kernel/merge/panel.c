@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Each rank's lines go through a merge of its own, which knows lines, tables and progress bars. It
  * is created with the rank's first line. */
 #include "kernel/merge/panel.h"

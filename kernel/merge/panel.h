@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* panel.h - the output of a cell as tabs (--merge panel): "All", as fold shows it, and one for each
  * rank. It is made of two displays. The first one is the bar with the tabs. It is sent only once,
  * because an update replaces the HTML and would reset the chosen tab. The second one has the texts

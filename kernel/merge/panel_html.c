@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The rules of the bar's style hide what is not chosen, and only where the page is made as
  * JupyterLab's is. So a page without them (another client, an untrusted notebook, GitHub) shows all
  * texts, each under the name of its rank. Every rule starts at the cell's output area, so that two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* passthrough.c - passes on the text of a rank that is shown alone (declared in private.h). */
 #include "kernel/merge/private.h"
 

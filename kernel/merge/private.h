@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* private.h - the parts of merge.c, a section for each file. Tests use it too. Pure. */
 #ifndef KERNEL_MERGE_PRIVATE_H
 #define KERNEL_MERGE_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* put.c - passes the text of a source on to the queues (declared in private.h). */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* screen.c - removes escape sequences that only terminals understand (declared in private.h). */
 #include "kernel/merge/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* show.c - adds labels to lines, and gathers the text that is shown into few blocks (declared in
  * private.h). */
 #include "kernel/merge/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* source.c - turns one stream of one rank into lines and progress bars, as a small terminal does
  * (declared in private.h). */
 #include "kernel/merge/private.h"

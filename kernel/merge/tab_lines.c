@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The last lines of one tab. Where the stream changes, a mark (a byte that never occurs in UTF-8)
  * names the stream of the following text. */
 #include <string.h>

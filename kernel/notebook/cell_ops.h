@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cell_ops.h - the callbacks through which notebook/, cell/, ranks/ and dispatch/ reach sockets,
  * engines and timers. These folders hold no socket, and tests pass other callbacks. A callback
  * without a return value logs its own failure: a cell can do nothing about a broken socket. Slices

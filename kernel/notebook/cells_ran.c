@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The list of cells that have run, for %ranks logs. */
 #include <string.h>
 

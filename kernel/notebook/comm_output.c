@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Comm messages of home and ranks: notes comms and widgets' states, and publishes. Under pressure,
  * updates of a widget wait and become one; all other messages leave at once, after the updates that
  * their process has sent before. */

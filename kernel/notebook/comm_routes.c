@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Comm messages of pages: which process gets them. Home's go the way of its other requests. Ranks
  * get theirs at once, and serve them between cells. The kernel itself tells a page the state of all
  * widgets, from its copies, so that no process needs to be asked. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* debugger.h - the notebook's debugger: kernel/debug/ with this notebook's clients and workers. */
 #ifndef KERNEL_NOTEBOOK_DEBUGGER_H
 #define KERNEL_NOTEBOOK_DEBUGGER_H

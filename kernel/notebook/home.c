@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests that home answers, in the order in which home got them, and home's output. */
 #include <stdlib.h>
 #include <string.h>

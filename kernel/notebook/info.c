@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests that the kernel answers without home: kernel_info, and completion and help within
  * cellspan's magics. */
 #include <stdlib.h>

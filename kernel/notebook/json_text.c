@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* json_text.c - converts JSON to text and back, and helps to write texts (see notebook.h). */
 #include "kernel/notebook/notebook.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Small look-ups: the time, new numbers, a rank by its worker, a node's name, a flag of a request,
  * the parts of a PUBLISH. */
 #include "kernel/notebook/notebook.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* notebook.h - the state of one notebook, and the functions that all folders above use: sending,
  * publishing, requests that home answers. Nothing here knows how a cell runs on ranks. */
 #ifndef KERNEL_NOTEBOOK_NOTEBOOK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Home's questions to idle ranks: which names they have, and what completes a name. Home gets the
  * answers that come within WAIT_NS, or before the next cell begins. */
 #include "base/log.h"

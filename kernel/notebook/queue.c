@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Execute requests wait here while another cell runs. While home is busy, comm messages wait behind
  * them: a message must not reach home before the cell that opens its comm. */
 #include <stdlib.h>

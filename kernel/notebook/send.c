@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends messages to agents, home and ranks, and publishes and replies to clients. */
 #include "kernel/notebook/notebook.h"
 

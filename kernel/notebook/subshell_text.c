@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shows the output of subshells' cells. Each subshell has an output limit and a rate of its own. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Subshells (JEP 91): clients make them, delete them and list them, on control. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The steps of %ranks check: facts about each rank, open ports in both directions, every pair of
  * ranks, the whole world. worker/collective/README.md describes the messages. All ranks get the
  * same step; the next step follows when all have answered. */

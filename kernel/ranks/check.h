@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* check.h - %ranks check: measures the links between ranks, and shows which are slow or broken. */
 #ifndef KERNEL_RANKS_CHECK_H
 #define KERNEL_RANKS_CHECK_H

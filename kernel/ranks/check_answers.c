@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Combines the ranks' answers to the steps of %ranks check: of both ends of a pair, and of all
  * ranks of the world. */
 #include <stdio.h>

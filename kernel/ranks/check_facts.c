@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of nodes of %ranks check, and notes about nodes that differ or have a fault. */
 #include <math.h>
 #include <stdio.h>

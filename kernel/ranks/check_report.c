@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The results of %ranks check as tables and notes: which links are slow or dead. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* collectives.c - which ranks wait in a collective of torch's that others have not launched. A rank
  * that has launched the 17th of its process group waits for those that have launched 16. Each
  * rank's answer to STACKS has a line "launched GROUP N" for each of its groups. A line "alone" says

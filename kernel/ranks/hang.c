@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A notice about a cell whose ranks seem to wait for each other for ever, with the rank that the
  * others wait for. The ranks' stacks are asked for from time to time. If no rank has moved for the
  * whole time, and either some ranks wait in a collective while others are elsewhere, or all wait in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The answer to cellspan_overview_request, with which `cellspan ps` asks what runs here. It comes
  * at once, from what the kernel knows already: no node is asked, and no cell is waited for. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* %ranks logs: shows what a cell has printed, from the copies that agents keep. It asks for one
  * piece after the other, and not faster than Jupyter's server lets them through. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* %ranks: the table of ranks and their states. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ranks.h - %ranks and its commands, and the notice about ranks that wait for each other. check.h
  * has %ranks check. Functions are named as in kernel/cell/cell.h. */
 #ifndef KERNEL_RANKS_RANKS_H

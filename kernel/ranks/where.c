@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* %ranks where: shows the Python stack of each rank, and equal stacks once. If another cell runs on
  * ranks, it is answered at once, without waiting in the queue. Otherwise it is a normal cell. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* grid.c - writes a small table as plain text and as HTML (declared in status.h). */
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of a group. */
 #include "kernel/status/table.h"
 

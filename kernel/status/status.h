@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* status.h - writes the ranks of a group (for %ranks) and those of a running cell (for the display
  * below it) as text and as HTML. Pure. */
 #ifndef KERNEL_STATUS_STATUS_H

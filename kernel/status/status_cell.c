@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The display of a running cell's ranks is short, since it is sent once a second. */
 #include <inttypes.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One list of columns serves both forms. */
 #include "kernel/status/table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* table.h - for status.c and status_cell.c: the table of ranks. Each view shows some of its
  * columns. */
 #ifndef KERNEL_STATUS_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* job.h - runs srun as a child process: its agents (tasks), its output, the state of its job. */
 #ifndef LAUNCHERS_SLURM_JOB_H
 #define LAUNCHERS_SLURM_JOB_H

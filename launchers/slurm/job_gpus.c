@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* job_gpus.c - reads from the output of scontrol how many GPUs a job has on each node (declared in
  * step.h). */
 #include "launchers/slurm/step.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* main.c - the program cellspan-launch-slurm, the engine "slurm". One srun starts an agent on each
  * node, in the job that we run in or in a new one. docs/launchers.md says what every engine is told
  * and must do. If this process is killed, srun gets a SIGTERM and cancels: no process is left. */

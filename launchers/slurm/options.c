@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* options.c - see step.h. An option that is not in the table is passed on to srun unchanged. */
 #include "launchers/slurm/step.h"
 

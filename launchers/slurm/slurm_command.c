@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launchers/slurm/slurm_command.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* slurm_command.h - runs one of Slurm's commands, and reads the first line that it prints. */
 #ifndef LAUNCHERS_SLURM_SLURM_COMMAND_H
 #define LAUNCHERS_SLURM_SLURM_COMMAND_H

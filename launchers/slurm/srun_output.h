@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* srun_output.h - parses srun's lines. */
 #ifndef LAUNCHERS_SLURM_SRUN_OUTPUT_H
 #define LAUNCHERS_SLURM_SRUN_OUTPUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launchers/slurm/step.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* step.h - composes the srun that starts one agent on each node, from the SPEC and the job. */
 #ifndef LAUNCHERS_SLURM_STEP_H
 #define LAUNCHERS_SLURM_STEP_H

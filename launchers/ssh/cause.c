@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cause.c - see cause.h. The patterns are OpenSSH's messages, which it never translates. */
 #include "launchers/ssh/cause.h"
 

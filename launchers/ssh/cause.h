@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cause.h - writes why a host has no agent, from ssh's messages and its exit status. */
 #ifndef LAUNCHERS_SSH_CAUSE_H
 #define LAUNCHERS_SSH_CAUSE_H

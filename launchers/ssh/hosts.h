@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts.h - parses the SPEC of the engine ssh: host1,host2*4,user@host3,gpu[1-3,07-09]. */
 #ifndef LAUNCHERS_SSH_HOSTS_H
 #define LAUNCHERS_SSH_HOSTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* main.c - the program cellspan-launch-ssh, the engine "ssh". It runs one ssh for each host; ssh's
  * stdin is the agent's. docs/launchers.md says what every engine is told and must do. If this
  * process is killed, no process is left: each ssh's stdin ends, which sshd passes on to the agent,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launchers/ssh/ssh_child.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ssh_child.h - one host: runs ssh as a child process, which logs in there, starts the agent, and
  * keeps its stdin open. */
 #ifndef LAUNCHERS_SSH_SSH_CHILD_H

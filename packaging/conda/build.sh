@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What conda runs in its build folder: pip lays out $PREFIX as everywhere else, with the kernelspec.
 set -ex
 "$PYTHON" -m pip install . --no-deps --no-build-isolation --no-index -vv

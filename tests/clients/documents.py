@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Notebooks that a server shares with its clients: a room of jupyter-collaboration, or of jupyter-server-documents."""
 
 from __future__ import annotations

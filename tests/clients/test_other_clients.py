@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Servers and pages that others wrote execute a notebook with plain and distributed cells."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Servers that run cells themselves and keep the outputs in a document that clients share: what stands in it, for a client in its room
 and in the file. They apply no updates of displays, so there are no tabs and no status, and of a progress bar there is the last state."""
 

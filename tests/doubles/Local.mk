@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Shared objects that stand for the driver's libraries in tests; README.md says what they present.
 EXTRA_DIST += tests/doubles/README.md tests/doubles/control.h tests/doubles/control.c tests/doubles/nvml.c tests/doubles/cuda.c
 

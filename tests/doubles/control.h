@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* control.h - reads what the doubles present from the file that README.md describes. */
 #ifndef TESTS_DOUBLES_CONTROL_H
 #define TESTS_DOUBLES_CONTROL_H

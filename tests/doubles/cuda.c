@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cuda.c - a libcuda without a driver: see README.md. */
 #include <stddef.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_cuda.c - a double of the parts of libcuda.so.1 that worker/collective/cuda_driver.c uses.
  * "GPU memory" is host memory; a stream is a thread that executes one operation after the other.
  * nccl_double.h describes the settings. */

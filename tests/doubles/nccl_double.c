@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_double.c - see nccl_double.h: the NCCL half. A communicator is a full mesh of unix sockets.
  * Operations run in the stream's thread, and check from time to time whether they were aborted.
  * Some functions return "in progress", as the real ones do. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_double.h - a shared library that replaces libnccl.so.2 and the parts of libcuda.so.1 that it
  * needs, between processes of one host, over unix sockets. It really transfers bytes and computes
  * sums. For tests; $CELLSPAN_NCCL_LIBRARY and $CELLSPAN_CUDA_LIBRARY name it.

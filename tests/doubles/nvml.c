@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nvml.c - a libnvidia-ml without a driver: see README.md. */
 #include <stdio.h>
 #include <string.h>

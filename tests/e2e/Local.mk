@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # tests/e2e: nothing to build yet.

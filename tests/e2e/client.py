@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A notebook as a client sees it: a kernel, its five channels, and the cells that were sent.
 
 Every wait has a limit and nothing sleeps: the sockets are polled. Each message is assigned to the cell (or request)

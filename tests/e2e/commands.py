@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The command `cellspan` as a new user types it, with a home folder of its own."""
 
 from __future__ import annotations

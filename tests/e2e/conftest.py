@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Fixtures of the end-to-end tests: real clients, real kernels, real processes.
 
 The kernelspec `cellspan` is found as Jupyter finds it. CELLSPAN_TEST_PREFIX names a prefix to which `cellspan install

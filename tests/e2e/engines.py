@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Machines to run on: hosts with sshd, and Slurm clusters, made on this machine by the scripts of tests/engines.
 
 Names, networks and ports are chosen so that several test runs at the same time don't conflict. Everything is removed by

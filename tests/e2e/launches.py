@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs a launcher alone, with a shell script in place of the agent."""
 
 from __future__ import annotations

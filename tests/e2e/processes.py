@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Finds the descendants of a kernel: every process that has a marker in its environment.
 
 Each kernel is started with its own marker in the environment. All its descendants inherit it, even if they change their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Helpers of the cases on real GPUs (tests/gpu/run). A case marked `doubles` also runs in the ordinary tests, with doubles of the
 driver's libraries. A case marked `gpu` runs only where there is a device and a torch with CUDA."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The rules by which variables are sent, as a model in Python: what home and each rank must have after every step.
 
 The model does not use cellspan. It has the values, and the rules of docs/guide.md, "What is sent to the ranks".

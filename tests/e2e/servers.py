@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A Jupyter server for a test."""
 
 from __future__ import annotations

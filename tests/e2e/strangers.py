@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Helpers for tests of strangers: an engine that records a run's secret, keys and messages made by hand, a proxy that records
 connections, the list of listening ports, and bytes that are not valid messages."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Output of a distributed cell that must be the same as that of a cell at home."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Wrong input gives one clear error that names it, and starts nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Progress bars of ranks: one that has ended stands where it ended, among the lines of its rank. Ranks wait for files of the
 test, so that their order is certain on any machine."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What every notebook does: run, complete, inspect, page, restart, shut down."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%%distribute --beside and launch(): a cell or a function in new processes beside the notebook's ranks, which end with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a cell finds in its process, beside what it finds in ipykernel's: each difference stands in a table here, with its reason. A
 difference without a reason fails, and so does a reason without a difference."""
 

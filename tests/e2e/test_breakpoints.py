@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """breakpoint() before, while and after a client's debugger is switched on."""
 
 from __future__ import annotations

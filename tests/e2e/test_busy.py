@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """When the kernel is busy, as servers see it: they use the last state that they got."""
 
 from __future__ import annotations

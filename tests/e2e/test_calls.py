@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.run(): an exception of a rank is raised again at home; what can't be sent is an error before anything runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Calls of several threads run at the same time if they name different ranks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Values whose classes and functions are the notebook's: what ranks only read is not changed, and classes stay as they are."""
 
 from __future__ import annotations

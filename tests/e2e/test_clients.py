@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What clients and libraries that know ipykernel expect of a kernel, at home."""
 
 from __future__ import annotations

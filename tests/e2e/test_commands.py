@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The commands cellspan ps, logs, stop and doctor, beside kernels that run. Other kernels of this user may run meanwhile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The published conformance suite, jupyter_kernel_test, with every optional sample, and tests of what the suite omits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """jupyter console on a pseudo-terminal."""
 
 from __future__ import annotations

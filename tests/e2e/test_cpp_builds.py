@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """C++ that torch compiles when a cell first uses it: once on a machine, and no lock of the past stops it."""
 
 from __future__ import annotations

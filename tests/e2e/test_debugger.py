@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The debugger over home and ranks, by Jupyter's debug requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Cells that close the descriptors of their own output, and how many descriptors stay open after many cells."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One cell on many ranks: options, variables, results, the other magics, and Python."""
 
 from __future__ import annotations

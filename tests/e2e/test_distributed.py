@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """@cellspan.distributed: the decorator that databricks-sdk-air has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs the pages for users, and README, from top to bottom: each block of Python is a cell, and its output stands below it.
 
 A block ```python is run. A block ```text right below it is its expected output. Each page has a fresh notebook. Output that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Exceptions that do not derive from Exception, in all places where the user's code is called: the cell fails with them, all
 processes live, and the next cell runs."""
 

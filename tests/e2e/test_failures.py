@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Failures: what the user reads, and what continues to work."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks follow home: its environment, modules that are loaded again, IPython's options and extensions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Training libraries work on ranks as they do under torchrun."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Error texts and completions at home for names that exist only on ranks."""
 
 from __future__ import annotations

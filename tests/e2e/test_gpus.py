@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks on doubles of GPUs: real kernels and ranks use the doubles of the driver's libraries and of NCCL in tests/doubles."""
 
 from __future__ import annotations

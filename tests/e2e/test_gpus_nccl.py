@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks on doubles of GPUs that use the double of NCCL: %ranks check, variables from GPU to GPU, collectives that are aborted."""
 
 from __future__ import annotations

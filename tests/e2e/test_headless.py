@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """nbconvert, papermill and the example: notebooks without a browser."""
 
 from __future__ import annotations

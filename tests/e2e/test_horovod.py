@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.horovod: HorovodRunner from a notebook, and hvd on ranks. What hvd computes is in tests/unit/worker/."""
 
 from __future__ import annotations

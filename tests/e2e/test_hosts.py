@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The same cells on other hosts, over ssh: ranks, lines, results, variables, errors, and the processes left at the end."""
 
 from __future__ import annotations

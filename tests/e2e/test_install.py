@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The commands cellspan install and cellspan run, as a new user types them, with a home folder of their own.
 
 tests/install/pip.sh tests that `pip install` of the source, and of the wheel, works in a new environment.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which of this machine's network interfaces other machines connect to, and agents of another version there. With real hosts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Interrupts while the user's code runs outside of a cell's text: while values are pickled, rebuilt, imported."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What users of IPython and ipykernel expect of a cell: extensions, events, magics for clients, and settings of a start."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """JupyterLab in a headless Chromium, used as a person would use it."""
 
 from __future__ import annotations

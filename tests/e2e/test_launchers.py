@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The launchers local and ssh, and a third party's, alone: with hosts, and a shell script in place of the agent."""
 
 from __future__ import annotations

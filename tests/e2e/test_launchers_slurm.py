@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The launcher slurm alone, with a Slurm cluster and a shell script in place of the agent."""
 
 from __future__ import annotations

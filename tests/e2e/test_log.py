@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What CELLSPAN_LOG writes: each step of the kernel and its processes, and nothing of what users compute."""
 
 from __future__ import annotations

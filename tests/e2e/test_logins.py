@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Logins of many kinds, each with cells over real sshds: jump hosts, other shells, other prefixes, other homes."""
 
 from __future__ import annotations

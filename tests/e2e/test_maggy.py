@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.maggy: training code for one GPU is distributed, and gives what one process gives with the same global batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.map(): calls on whichever rank is free, the results in order."""
 
 from __future__ import annotations

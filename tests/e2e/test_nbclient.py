@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """nbclient executes notebooks: the stored output is complete, and in few pieces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Hosts on which ranks can't start or lack something: what the user reads, and that no process is left anywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """NUL characters in code and in output: all of them arrive; code with one is refused as at home."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Machines with faults, such as a full /dev/shm, or a clock that is a day off. What does no harm works, with a message."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%%distribute --on, with an engine of the test: both of its agents are on this machine, each with ranks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What ranks only read is not changed by them, also where reading fills a cache, or where a pickle of the same value differs. A real change
 beside the cache is one."""
 

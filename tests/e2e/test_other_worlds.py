@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """torch.distributed's groups while cells run in worlds of other sizes than the one that made them."""
 
 from __future__ import annotations

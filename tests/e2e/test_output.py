@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Much output, long lines, random bytes: every byte arrives, in few messages, none too large."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Under Jupyter's server a page gets as much as the server lets through; the agents' spool has the rest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """--merge panel: a tab for each rank. These are the messages; test_panel_page.py looks at the page."""
 
 from __future__ import annotations

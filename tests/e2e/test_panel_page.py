@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tabs of --merge panel in JupyterLab: the choice, the keyboard, widths, themes, and pages without style."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan in a Python program that is no notebook: `python train.py`, and Python's prompt."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Lines that users type, and interrupts during input()."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.px: ipyparallel's magics and views, and a notebook of the shape of its examples."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What ranks showed before a cell of cellspan.px failed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.px: interrupts that come while home makes, pickles or loads for what runs beside its cells."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Names of ipyparallel that cellspan.px has not: the error says what to use."""
 
 from __future__ import annotations

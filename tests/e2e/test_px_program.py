@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.px in a Python program that is no notebook."""
 
 from __future__ import annotations

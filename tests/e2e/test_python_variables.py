@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Python's own variables in the environment of the kernel reach the processes that home and ranks start."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random steps in a notebook. After each step, home's and every rank's variables are compared with the model of rules.py.
 
 It takes two minutes, with a fixed seed. CELLSPAN_TEST_RANDOM_SECONDS and CELLSPAN_TEST_RANDOM_SEED set others; tests/soak runs an

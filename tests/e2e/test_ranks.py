@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%ranks in all forms, and the display below a cell that runs for a while."""
 
 from __future__ import annotations

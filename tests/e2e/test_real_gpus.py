@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks on the real GPUs of this machine; tests/gpu/run runs them. Those marked `doubles` run everywhere."""
 
 from __future__ import annotations

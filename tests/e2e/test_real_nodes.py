@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks on the GPUs of two machines or more: tests/gpu/run --on ENGINE:SPEC."""
 
 from __future__ import annotations

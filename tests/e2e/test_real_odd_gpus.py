@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks on the real GPUs of a machine where something is unusual: MIG, containers, other libraries, jobs side by side, a driver
 outside of the loader's path. tests/gpu/run runs them. Those marked `doubles` run everywhere."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Output of ranks that is drawn with characters, by rich and others: in colour, complete, and without a terminal's control sequences."""
 
 from __future__ import annotations

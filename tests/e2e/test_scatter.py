@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%scatter and %gather, and those of cellspan.group(): parts of a sequence on each rank, and the whole again."""
 
 from __future__ import annotations

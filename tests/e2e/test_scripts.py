@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Scripts on ranks of their own, beside the notebook's ranks: `%distribute script.py`, as torchrun runs them."""
 
 from __future__ import annotations

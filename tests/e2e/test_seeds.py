@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random numbers of ranks: each process has its own, as under torchrun, unless a seed is given."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Files of the notebook's folder that have the names of modules which cellspan needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What shows an error never replaces it: whatever an exception's class does, however deep its traceback is and whatever the process
 lacks, its name, its text and the user's frames come, in the reply and as an `error` message."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Cells say for what they wait when a process does not answer, and an interrupt ends them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A program that executes notebooks gets every line, however slowly it runs: its few seconds after the reply are enough."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Starts of ranks under unusual conditions: many ranks, a zygote that is stopped, a folder that is gone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks on the nodes of a real Slurm: jobs that are made and used, the queue, refusals, ends of jobs, and an empty queue at the end."""
 
 from __future__ import annotations

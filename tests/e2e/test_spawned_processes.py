@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Processes that multiprocessing starts as new Pythons know the notebook's functions, classes and variables."""
 
 from __future__ import annotations

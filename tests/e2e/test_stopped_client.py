@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A client that reads nothing for a while, beside one that reads: when it reads again it gets all that it must not miss."""
 
 from __future__ import annotations

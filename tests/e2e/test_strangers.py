@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Strangers at every listening port and on the same machine: they are refused, counted and logged once, and no secret can be seen.
 
 The kernel and the agents on this machine are real. The test's own engine starts the agents: it records the run's secret, as any

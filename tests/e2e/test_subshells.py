@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Subshells (JEP 91): threads of home that run cells beside the main shell's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.tensorflow.MirroredStrategyRunner, without TensorFlow; tests/frameworks/test_tensorflow.py is with it."""
 
 from __future__ import annotations

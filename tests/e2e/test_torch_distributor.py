@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.torch: TorchDistributor and DeepspeedTorchDistributor, as users of pyspark know them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """After a failure a training goes on: what cut the connections is told, and what makes the loop run again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What cellspan leaves: every file, socket, memory file and process that it makes, while it runs and afterwards.
 
 A kernel gets its own folders for everything that it may write. The test examines all that is in them, and all that its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Two clients of one kernel: each gets its own replies, and both get what is published."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Variables whose new value home can't send: no cell computes with the value that ranks had before."""
 
 from __future__ import annotations

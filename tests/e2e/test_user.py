@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What people do who have not read how it works: nested progress bars, magics within magics, repeated clicks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """No change that ranks or home have made to a variable is silently undone: what is sent, what is kept, and what is an error."""
 
 from __future__ import annotations

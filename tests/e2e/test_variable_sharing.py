@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Values that share memory are sent together or reported as such: arrays, a model and its optimizer, gradients."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sending variables: those that a cell reads are sent automatically, others by %push and %pull."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is asked for by name: %push, --capture, %pull and --into, beside what goes along by itself."""
 
 from __future__ import annotations

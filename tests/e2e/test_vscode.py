@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """VS Code's Jupyter extension: it starts the kernel itself, and sends requests that its user does not see. Those of a variable
 inspector of JupyterLab are alike.
 

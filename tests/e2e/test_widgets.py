@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Widgets of ranks, from a client that speaks the messages of a page."""
 
 from __future__ import annotations

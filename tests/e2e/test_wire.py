@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Messages that are unsigned, wrongly signed, cut off, repeated, random or huge do no harm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where code runs, asked from Python: cellspan.rank(), world_size() and local_rank()."""
 
 from __future__ import annotations

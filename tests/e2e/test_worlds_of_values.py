@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Objects that home has made for its own world: ranks would train alone with them, without a word. So they are an error."""
 
 from __future__ import annotations

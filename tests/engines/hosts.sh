@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # hosts.sh — separate "hosts" on one machine: each has its own network, pid, mount, ipc and host name namespace and an sshd.
 #
 #   hosts.sh up [N]                 N hosts (default 3): h1..hN at NET.1..NET.N; this side is NET.254
@@ -171,5 +172,5 @@ case $c in
   start) i=$(num "$1") || exit 2; pid_alive "$S/h$i.init" && exit 0; ip link set "$P-v$i" up; start_host "$i"
     wait_for 60 bash -c "exec 3<>/dev/tcp/$NET.$i/22" ;;
   env) echo "export HOSTS_SSH_CONFIG=$(printf %q "$S/ssh_config")" ;;
-  *) sed -n '2,/^set -u/{/^#/p}' "$0"; exit 2 ;;
+  *) sed -n '3,/^set -u/{/^#/p}' "$0"; exit 2 ;;
 esac

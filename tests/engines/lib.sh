@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # lib.sh — functions of the other scripts here. Source it, do not run it.
 
 # state_dir NAME: the absolute state directory of one engine

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # slurm.sh up|down|status|env — a temporary Slurm cluster on this host: one slurmctld and N slurmd "nodes".
 #
 # Needs (apt): slurm-wlm (slurmctld, slurmd, slurm-client come with it), munge.  Runs as root, without systemd.
@@ -145,5 +146,5 @@ case "${1:-}" in
   down) down ;;
   status) if pid_alive "$S/run/slurmctld.pid"; then SLURM_CONF=$S/slurm.conf sinfo -N -o '%N %T %c %G'; else echo "slurm: not up"; exit 3; fi ;;
   env) echo "export SLURM_CONF=$(printf %q "$S/slurm.conf")" ;;
-  *) sed -n '2,/^set -u/{/^#/p}' "$0"; exit 2 ;;
+  *) sed -n '3,/^set -u/{/^#/p}' "$0"; exit 2 ;;
 esac

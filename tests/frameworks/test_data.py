@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Data that ranks read by shard, with the real packages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """TorchDistributor._train_on_dataframe with tables of Arrow and of Spark, read by cellspan's loader and by pyspark's own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Accelerate, Transformers' Trainer and PEFT train on ranks as under torchrun. Models are made from a configuration: nothing is downloaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Hydra: a script with @hydra.main runs on ranks with overrides, and a cell composes a configuration."""
 
 from __future__ import annotations

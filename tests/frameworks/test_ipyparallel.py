@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """ipyparallel's own example notebooks, from its source distribution, on cellspan.px: only the lines that docs/migrating.md lists differ."""
 
 from __future__ import annotations

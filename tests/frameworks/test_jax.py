@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """JAX over the processes of the ranks: jax.distributed.initialize() finds them without arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The example from a Delta table to a model in MLflow. It ends with the check that two ranks learn what one process learns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The real DeepSpeed on CPUs, by itself and as cellspan.maggy's backend: two ranks learn what one learns, at each stage of ZeRO."""
 
 from __future__ import annotations

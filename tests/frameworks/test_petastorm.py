@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Petastorm's readers by shard, without Spark: make_batch_reader() reads plain Parquet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Mosaic's StreamingDataset on ranks: it shards itself, also when a cell is run again."""
 
 from __future__ import annotations

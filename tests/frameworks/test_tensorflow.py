@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.tensorflow.MirroredStrategyRunner with the real TensorFlow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """MLflow from a notebook with ranks: one run for the whole job, in the server and the experiment that home has chosen."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """W&B from a notebook with ranks, without its server: ranks' runs don't depend on what became of home's."""
 
 from __future__ import annotations

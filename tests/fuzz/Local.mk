@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Each target is a test of its own here, over the vectors; tests/fuzz/run hands it to libFuzzer.
 check_PROGRAMS += tests/fuzz/span_decode.t tests/fuzz/packet.t tests/fuzz/route.t tests/fuzz/words.t tests/fuzz/gpus.t \
 	tests/fuzz/jupyter_decode.t tests/fuzz/plan_parse.t

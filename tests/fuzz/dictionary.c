@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dictionary.c - prints libFuzzer's dictionary from the table of kinds: the first bytes of each
  * header, and sizes around each limit. With a folder and .hex files as arguments: writes each as
  * bytes to the folder, for a first corpus. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* driver.c - runs a fuzz target, as a TAP test, over its first inputs and over changed ones, which
  * are the same in each run. With files as arguments: over these files unchanged, to examine what
  * libFuzzer found. */

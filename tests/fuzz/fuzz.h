@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz.h - a fuzz target: an entry for libFuzzer, and the path of its first inputs. driver.c runs
  * the same entry in `make check`, where there is no libFuzzer. */
 #ifndef TESTS_FUZZ_FUZZ_H

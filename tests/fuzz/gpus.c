@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as a question to cellspan-gpus, and as its answer with the list of GPUs. It answers
  * each line with one line of JSON, also on a node without a driver. A list is accepted as a whole
  * or not at all. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as a message's frames: cut at newlines, decoded unsigned, then signed and decoded
  * again, so that the fuzzer gets past the signature. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes, with any descriptors, as a packet: it is refused with an error text, or it is a
  * message with a valid header. At the end as many descriptors are open as before. The first byte
  * says what is sent: bits 0 and 1 the number of descriptors, bits 2 and 3 how the rest is wrapped,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as a cell: peeked at, parsed, completed and inspected at every offset.
  * tests/unit/magics/fuzz.c also feeds it pieces of valid cells. */
 #include <stdlib.h>

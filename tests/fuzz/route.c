@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as a route and as a bundle: the parts lie within the bytes, in order, and joined again
  * they are the same. The rest is incomplete and stays unchanged. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as a message: refused with an error text, or the same bytes when encoded again. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes as texts of engines, nodes and the system; the first byte chooses the parser. Nothing
  * is read beyond the end, an error text never repeats a secret, and the results are within their
  * limits. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cells.py PREFIX [HOST]: runs a few cells on the kernel `cellspan` that Jupyter finds; the exit status is not 0 if one fails.
 
 PREFIX is the sys.prefix of the Python that the notebook must have. HOST is a host for ssh that has cellspan, too. RANKS in the environment is how many ranks the

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # in_root.sh here|there|emulated: what tests/install/wheel.sh does within a root. `there` has an sshd, to which `here` sends ranks.
 # `emulated` is too slow for more than a cell on two ranks.
 export HOME=/trial PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels

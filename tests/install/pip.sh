@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # pip.sh DIR PYTHON WHAT: installs the checkout, a wheel or an sdist with pip in a fresh environment in DIR, as a new user would, and
 # runs a notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
 set -ex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """too_old.py PROGRAM…: makes programs of the wheel need a C library that no machine has, as if this one's were too old."""
 
 import os

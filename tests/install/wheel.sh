@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # tests/install/wheel.sh WHEEL [SUITE…]: tries the wheel where there is nothing but Python and pip: in a new root of each of these
 # suites of Debian (bullseye, which has glibc 2.31 and Python 3.9, and sid, which has the newest). As root; it needs debootstrap.
 # On x86_64, a wheel for aarch64 runs a cell on two ranks in bookworm, by qemu.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # One program that plays all parts around a kernel (part.h); scale.sh runs it.
 EXTRA_PROGRAMS += tests/sim/cellspan-sim
 tests_sim_cellspan_sim_SOURCES = tests/sim/main.c tests/sim/part.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* agent.h - a simulated agent: a real connection to the kernel with keys of its own, and simulated
  * ranks. */
 #ifndef TESTS_SIM_AGENT_H

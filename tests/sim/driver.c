@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* driver.c - see driver.h. The kernel finds this program in a folder of links, under the names of
  * the agent and of the engine. */
 #include "tests/sim/driver.h"

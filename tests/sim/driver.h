@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* driver.h - a kernel with simulated agents, and the client that sends it cells. */
 #ifndef TESTS_SIM_DRIVER_H
 #define TESTS_SIM_DRIVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engine.c - cellspan-launch-sim: `--on sim:N` or `--on sim:N,alone=I` gives N agents of eight
  * ranks each, in a few processes. Agent I has a process of its own, so that it can be frozen. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* figures.c - measurements: the launch, empty cells, lines, and the resources that the kernel used
  * for them. */
 #include <stdio.h>

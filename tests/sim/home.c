@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* home.c - this machine's agent (cellspan-agent) with a simulated home: it has no variables, and
  * accepts every value. */
 #include <stdio.h>

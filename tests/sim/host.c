@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* host.c - see host.h. Agents that get children in the tree have a ZeroMQ context each; all others
  * share one. */
 #include "tests/sim/host.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* host.h - one process of the engine, and the agents that it holds. */
 #ifndef TESTS_SIM_HOST_H
 #define TESTS_SIM_HOST_H

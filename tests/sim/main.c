@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* main.c - chooses the part to play (part.h). */
 #include <stdlib.h>
 #include <string.h>

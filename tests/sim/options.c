@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* options.c - the command line of cellspan-sim, for people and tests. */
 #include <errno.h>
 #include <stdio.h>

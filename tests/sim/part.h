@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* part.h - the parts that the program cellspan-sim plays, chosen by the name under which it is
  * called. The kernel is real, and so are the connections between kernel and agents
  * (worker/agent/net/uplink.h). The agents' ranks are simulated.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* rank.h - a simulated rank: it is ready at once, runs a cell's script, prints within its window,
  * and dies when told. */
 #ifndef TESTS_SIM_RANK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* scenes.h - what the program does with a kernel: tests, or measurements. */
 #ifndef TESTS_SIM_SCENES_H
 #define TESTS_SIM_SCENES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* script.h - what a simulated rank does: each line of the cell's text is a step. Pure.
  *
  *   print N [M] TEXT   N equal lines, M (N) in one message; {rank} stands for the rank's number

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* usage.h - the resources that a process has used, from Linux. */
 #ifndef TESTS_SIM_USAGE_H
 #define TESTS_SIM_USAGE_H

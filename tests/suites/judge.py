@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Judges the result of a suite: `judge.py SUITE JUNIT.xml README.md`. README.md's tables say how many tests pass at least, and
 which tests fail, or may fail, and with which words.
 

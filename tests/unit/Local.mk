@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What the unit tests of all folders share; each folder names its own tests.
 EXTRA_DIST += tests/unit/tap.h tests/unit/rooms.sh tests/unit/documented.sh tests/unit/steps.py tests/unit/error_texts.py tests/unit/measure.py \
 	tests/unit/symbols.sh tests/unit/release.py

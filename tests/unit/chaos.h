@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* chaos.h - makes the n-th allocation fail. Link with
  * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. */
 #ifndef TESTS_UNIT_CHAOS_H

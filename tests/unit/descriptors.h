@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* descriptors.h - counts open descriptors, for tests that must not leave any open. */
 #ifndef TESTS_UNIT_DESCRIPTORS_H
 #define TESTS_UNIT_DESCRIPTORS_H

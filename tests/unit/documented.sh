@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Checks that the docs list exactly the environment variables that the product reads, and the options of its magics. TAP.
 built=$(cd "${top_builddir-.}" && pwd)
 cd "${top_srcdir-.}" || exit 1

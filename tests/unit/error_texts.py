@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Collects the texts of errors that users can meet, from the calls that make them, and holds each against what an error owes its
 reader: it names the value, it says what to do, it has no name that only the source knows, and it suggests nothing that destroys
 without saying so. With --list it prints the texts. TAP."""

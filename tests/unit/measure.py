@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures how the product's C files depend on each other, and checks the limits. Prints TAP; `measure.py --table` prints figures.
 
 It reads the text alone, without comments and strings. A file depends on another file if it names one of that file's functions.

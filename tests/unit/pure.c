@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pure.c - the state machines of kernel and agent run without sockets, processes and a clock. This
  * program is linked with their objects and without ZeroMQ (tests/unit/Local.mk). It is a simulator:
  * it provides requests, a log, a clock, the callbacks of cell_ops.h (kernel/double.c) and what the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What a release says of itself is the same everywhere: its version, the libraries inside the wheel, and pip's metadata. Links of the
 documents that are installed lead to others that are. Prints TAP."""
 import hashlib
@@ -55,6 +56,16 @@ with tempfile.TemporaryDirectory() as folder:
     ok((info / "METADATA").read_text(encoding="utf-8") == text and (info / "licenses" / "LICENSE").exists(), "pip gets them without a build")
 for name, key in ("PACKAGE_BUGREPORT", "Issues"), ("PACKAGE_URL", "Source"):
     ok(first("^%s='(.*)'$" % name, "configure") == project["urls"].get(key, ""), "configure's %s is that of pyproject.toml" % name)
+
+roots = [TOP / name for name in ("configure.ac", "Makefile.am", ".ci", "base", "bench", "cli", "docs", "examples", "kernel", "launchers", "m4", "magics",
+                                 "packaging", "protocol", "tests", "worker")]
+bare = []
+for path in sorted(path for root in roots for path in ([root] if root.is_file() else root.rglob("*")) if path.is_file() and "__pycache__" not in path.parts):
+    head = path.read_bytes()[:300]
+    source = path.suffix in (".c", ".h", ".py", ".pyi", ".sh", ".mk", ".m4", ".ac", ".am", ".bash", ".fish") or head.startswith((b"#!", b"#compdef"))
+    if source and b"SPDX-License-Identifier: %s" % project["license"].encode() not in head:
+        bare.append(str(path.relative_to(TOP)))
+ok(not bare, "each source file names its license, but for: %s" % " ".join(bare))
 
 variable = re.search(r"^nobase_dist_doc_DATA \+= ((?:.*\\\n)*.*)$", (TOP / "docs" / "Local.mk").read_text(encoding="utf-8"), re.M)[1]
 installed = variable.replace("\\\n", " ").split()

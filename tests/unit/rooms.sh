@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Reads the #include lines: folders use each other in one direction only, and pure folders have no sockets. Also checks the lists in Makefiles. TAP.
 cd "${top_srcdir-.}" || exit 1
 n=0
@@ -61,10 +62,12 @@ else
     bad=1
 fi
 
+# The first line of a file behind that of its license.
+head_of() { sed -n -e '1{/SPDX-License-Identifier: [A-Za-z0-9.-]* \*\/$/d;}' -e 'p;q' "$1"; }
 n=$((n + 1))
 headless=$(find base protocol magics kernel worker launchers cli -name '*.c' | while read -r file; do
-    case $(head -c 2 "$file") in '/*') continue ;; esac
-    case $(head -c 2 "${file%.c}.h" 2>/dev/null) in '/*') continue ;; esac
+    case $(head_of "$file") in '/*'*) continue ;; esac
+    case $(head_of "${file%.c}.h" 2>/dev/null) in '/*'*) continue ;; esac
     echo "$file"
 done)
 if [ -z "$headless" ]; then

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares the table of a cell's states in docs/architecture.md with the one in the kernel. Prints TAP."""
 import os
 import pathlib

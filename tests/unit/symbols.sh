@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Reads the symbols of pure code: a simulator must be able to link it, so it calls nothing that opens a socket, starts a process,
 # waits, or reads a clock, the environment or random numbers. TAP.
 cd "${top_builddir-.}" || exit 1

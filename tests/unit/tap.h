@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tap.h - functions for unit tests, which print TAP for automake's driver. A test is a program; its
  * main ends in `return plan_done();`. */
 #ifndef TESTS_UNIT_TAP_H

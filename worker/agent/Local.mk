@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The line to the kernel and to other agents: for whoever plays an agent.
 noinst_LIBRARIES += worker/agent/net/libnet.a
 worker_agent_net_libnet_a_SOURCES = \

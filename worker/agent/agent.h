@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* agent.h - the state of one agent; builds it, and frees it. */
 #ifndef WORKER_AGENT_AGENT_H
 #define WORKER_AGENT_AGENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* disconnect.c - see disconnect.h. It reads Linux's /proc. On other systems no connection is found,
  * and a worker that hangs is killed after its grace. */
 #include "worker/agent/disconnect.h"

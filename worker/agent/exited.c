@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* exited.c - how a worker's end becomes EXITED, and ends that are overdue (declared in parts.h). */
 #include "worker/agent/parts.h"
 

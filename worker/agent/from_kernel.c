@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* from_kernel.c - who handles which message of the kernel (declared in parts.h). */
 #include "worker/agent/parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_oom.c - names the processes on a full GPU in the error of a cell (declared in parts.h). */
 #include "worker/agent/parts.h"
 

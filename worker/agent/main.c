@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cellspan-agent - one on each node: starts home and ranks, and passes messages between them and
  * the kernel. See README.md. */
 #include <errno.h>

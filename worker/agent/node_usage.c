@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* node_usage.c - reports this node's GPUs and the memory of its workers (declared in parts.h). */
 #include "worker/agent/parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* parts.h - the functions of the agent itself, by file; agent.h has its state. */
 #ifndef WORKER_AGENT_PARTS_H
 #define WORKER_AGENT_PARTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* prestart.c - starts the zygote before ranks are wanted; finds Python (declared in parts.h). */
 #include "worker/agent/parts.h"
 

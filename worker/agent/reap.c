@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* reap.c - waits for workers' processes, and kills all of them at the end (declared in parts.h). */
 #include "worker/agent/parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* spawn.c - makes workers, with the processes of home and zygotes (declared in parts.h). */
 #include "worker/agent/parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stand_in.c - writes messages that the agent sends in place of others (declared in parts.h). */
 #include "worker/agent/parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* start.c - START: starts home, or ranks with their GPUs (declared in parts.h). */
 #include "worker/agent/parts.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # worker/collective: how ranks' connections are checked, with NCCL (by dlopen) or plain tcp. Linked into the extension, and
 # what asks NCCL's RAS into the agent.
 noinst_LIBRARIES += worker/collective/libcollective.a

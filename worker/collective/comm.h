@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* comm.h - an NCCL communicator on one GPU. No function waits without a limit.
  *
  * A `struct comms` lists all communicators, so that another thread can abort them when a rank has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/collective/cuda_driver.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cuda_driver.h - the CUDA driver (libcuda.so.1), loaded when a check or a broadcast needs a GPU
  * (memory, a stream, events), or to list the devices of a node whose driver has no NVML.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/collective/figures.h"
 
 #define PERIOD         251u /* a prime, so that data shifted by a power of two is detected */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* figures.h - the operations that a check measures, their test patterns, and their bandwidths,
  * computed as in nccl-tests, so that the figures can be compared. Pure. */
 #ifndef WORKER_COLLECTIVE_FIGURES_H

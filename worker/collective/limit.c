@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/collective/limit.h"
 
 struct limit limit_in(double seconds, bool (*stopped)(void *arg), void *arg)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* limit.h - a time limit that can also be cancelled. Every wait in this folder has one. */
 #ifndef WORKER_COLLECTIVE_LIMIT_H
 #define WORKER_COLLECTIVE_LIMIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* measure.c - times a collective for a check, with any transport (declared in transport.h). */
 #include "worker/collective/transport.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mesh.h - plain tcp connections between the ranks of a check. Each rank listens at the address
  * that the kernel chose for its node. The connections carry test patterns and communicator ids,
  * never users' data, and exist as long as the check.

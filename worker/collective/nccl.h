@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl.h - NCCL (libnccl.so.2), loaded when a check or a broadcast needs it: the one that torch
  * installed, else the system's.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/collective/nccl_broadcast.h"
 
 #include <stdlib.h>

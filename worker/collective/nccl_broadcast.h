@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_broadcast.h - sends a bundle's bytes from one rank to all others by ncclBroadcast: through
  * the GPUs into host memory, or into GPU memory if they belong there. */
 #ifndef WORKER_COLLECTIVE_NCCL_BROADCAST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_headers.c - compares the declarations of this folder with CUDA's and NCCL's headers, if
  * configure found them. It has no code. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_transport.c - the transport of a check between GPUs, by NCCL (declared in transport.h). */
 #include "worker/collective/transport.h"
 

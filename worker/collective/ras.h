@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ras.h - asks NCCL's RAS (reliability, availability, serviceability; since 2.24) about a job. Its
  * threads know how many operations each rank has launched in each communicator, even while the
  * rank's Python hangs. One process of each node answers as text at a loopback port, 28028 unless

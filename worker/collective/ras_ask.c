@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ras_ask.c - see ras.h: the client of RAS. */
 #include "worker/collective/ras.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stream.h - sends and receives bytes over connections of a mesh at the same time, with a limit. */
 #ifndef WORKER_COLLECTIVE_STREAM_H
 #define WORKER_COLLECTIVE_STREAM_H

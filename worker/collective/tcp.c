@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp.c - the transport of a check without GPUs, by tcp (declared in transport.h). */
 #include "worker/collective/transport.h"
 

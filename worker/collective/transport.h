@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* transport.h - how the ranks of a check exchange data: NCCL between GPUs, or plain tcp. One timing
  * loop (measure.c) uses both.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # worker/ext: the extension cellspan._link, one file for every Python since 3.9; it lands beside the package's modules.
 cellspan_py_PROGRAMS = worker/python/cellspan/_link.abi3.so
 worker_python_cellspan__link_abi3_so_SOURCES = \

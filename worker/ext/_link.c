@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* _link.c - the extension module cellspan._link, for a worker's Python. This file has the table of
  * functions and converts Python's types; the other files of this folder do the work. */
 #include "worker/ext/python.h"

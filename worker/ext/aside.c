@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/ext/aside.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* aside.h - messages for threads of home that run beside the main thread: subshells. The main
  * thread may be busy, so a thread of our own takes them to Python. It starts with the first such
  * message and ends when none is left. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* broadcasts.c - the Python interface of nccl_broadcast.h: ncclBroadcast of a bundle. */
 #include "worker/ext/collective.h"
 

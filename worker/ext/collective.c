@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/ext/collective.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* collective.h - the Python interface of worker/collective/: connections between ranks, checks of
  * these, broadcasts, aborts. */
 #ifndef WORKER_EXT_COLLECTIVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* convert.c - converts cellspan's messages to and from Python dicts (declared in parts.h). */
 #include "worker/ext/parts.h"
 

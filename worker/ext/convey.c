@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* convey.c - converts lists and rows of figures between Python and worker/collective/ (declared in
  * collective.h). */
 #include "worker/ext/collective.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* crash_stack.c - writes the C stack of a worker that crashes (declared in parts.h). */
 #include "worker/ext/parts.h"
 

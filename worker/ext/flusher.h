@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* flusher.h - a thread that flushes buffered text every 50 ms while a cell runs. */
 #ifndef WORKER_EXT_FLUSHER_H
 #define WORKER_EXT_FLUSHER_H

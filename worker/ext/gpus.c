@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpus.c - the Python interface of the CUDA driver and NCCL. */
 #include "worker/ext/collective.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* limits.c - within(), why() and limit_held() of cellspan._link (declared in parts.h). */
 #include "base/clock.h"
 #include "base/process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* link.h - a worker's end of the socket to its agent. One I/O thread receives; any thread may send.
  *
  * The I/O thread uses no Python objects and never takes the interpreter's lock. So it can handle an

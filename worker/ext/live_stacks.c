@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* live_stacks.c - writes the stacks of a worker that goes on, on request (declared in parts.h).
  * Python's faulthandler reads the frames of all threads. That is safe only while no thread of
  * Python runs: else a frame's memory can be given back meanwhile, and the read is a fault. So a

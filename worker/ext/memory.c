@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* memory.c - compares memory without reading pages that have not changed (declared in parts.h). */
 #include "worker/ext/parts.h"
 

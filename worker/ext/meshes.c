@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* meshes.c - the Python interface of mesh.h: connections between the ranks of a check. */
 #include "worker/ext/collective.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* names.c - see parts.h. It is in C because a rank uses it before and after each cell. Each cell
  * adds names of IPython's own (_i1, _1, …), and a Python loop over a thousand names takes as long
  * as a short cell. */

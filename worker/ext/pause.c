@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pause.c - releases Python's lock while C code waits; handles signals (declared in parts.h). */
 #include "worker/ext/parts.h"
 

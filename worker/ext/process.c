@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* process.c - fork(), die_with_parent(), stack() and raise_in() of cellspan._link (declared in
  * parts.h). */
 #include "worker/ext/collective.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* python.h - includes Python.h for the stable ABI of 3.9: one binary for all later versions. */
 #ifndef WORKER_EXT_PYTHON_H
 #define WORKER_EXT_PYTHON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* shared.c - functions of base/ that Python uses, too: one implementation for both sides. */
 #include <stdint.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* unshared.c - writes a pickle so that it does not depend on which equal texts are one object
  * (declared in parts.h). Python interns the names in code, so after code was loaded again, other
  * texts are shared than before. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += worker/link/liblink.a
 worker_link_liblink_a_SOURCES = \
 	worker/link/packet.h worker/link/packet.c worker/link/stacks.h

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* packet.c - see packet.h. The tag has its own iovec, so that the message need not be copied. */
 #ifdef __linux__
 #define _GNU_SOURCE

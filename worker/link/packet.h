@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* packet.h - sends and receives messages between agent and worker as SOCK_SEQPACKET packets
  * (protocol/README.md, "Packets"). It needs neither event loop nor Python, since the agent's loop
  * and the extension's I/O thread both use it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stacks.h - how a worker that runs is asked for its stacks. First by STACKS: a thread of the
  * worker takes Python's lock and writes them. If nothing has come after a while, by a signal, whose
  * handler needs no lock. */

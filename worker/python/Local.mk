@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # worker/python: the package, installed as it is.
 dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \

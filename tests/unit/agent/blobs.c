@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Real agents and the blobs between them: messages that wait for a blob, messages that don't, and a
  * chain of three agents over tcp. */
 #include <inttypes.h>

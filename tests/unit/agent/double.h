@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* double.h - the kernel's end of an agent's connection, for tests: a unix socket, and all messages
  * that came as one text. */
 #ifndef TESTS_UNIT_AGENT_DOUBLE_H

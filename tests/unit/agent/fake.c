@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/agent/fake.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* fake.h - a worker and a zygote without Python: the agent executes the test program itself as its
  * "python". */
 #ifndef TESTS_UNIT_AGENT_FAKE_H

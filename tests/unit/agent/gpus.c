@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The agent and its GPUs: a real agent, the real process cellspan-gpus, a double of the driver. */
 #include <signal.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The agent between a kernel and home, with real processes. */
 #include <netinet/in.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* hung.h - a folder whose file system never answers, like that of a file server that is down: FUSE,
  * without anybody who reads its requests. Only on Linux and as root; the mount is in a namespace of
  * this process and its children. */

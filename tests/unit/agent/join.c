@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How an agent connects to its kernel over tcp: the secret, the endpoint that answers, refusals.
  * With real processes. */
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/agent/lan.h"
 
 #include <fcntl.h>

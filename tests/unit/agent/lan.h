@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* lan.h - a kernel with several agents over tcp with CURVE, for tests: real agents on one machine.
  */
 #ifndef TESTS_UNIT_AGENT_LAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines from data that is read in arbitrary pieces, with a clock that the test sets. */
 #include <stdlib.h>
 

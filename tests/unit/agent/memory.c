@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory runs out while a message is passed on: it arrives, or its receiver is told so. */
 #include <signal.h>
 #include <stdlib.h>

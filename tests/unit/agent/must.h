@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* must.h - helpers for doubles and tests of the agent: fail with a message, get the time, wait for
  * a process to end. */
 #ifndef TESTS_UNIT_AGENT_MUST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Agents over tcp with CURVE: heartbeats, agents of agents, strangers. With real processes. */
 #include <arpa/inet.h>
 #include <fcntl.h>

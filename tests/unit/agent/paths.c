@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The pure parts of the agent's connections: the tree, endpoints, addresses, the secret's lines;
  * and which Python is found. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The agent, a zygote and its ranks, with real processes; at the end no process is left. */
 #include <signal.h>
 #include <stdio.h>

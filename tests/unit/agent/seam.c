@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* seam.c - what a simulator has to provide to the agent's pure code, and all of it: if one were
  * missing, pure.t could not be linked. The order is that of the agent's folders. Nothing is decided
  * here: who has a message or a signal notes it, and sim.c brings it where it goes. */

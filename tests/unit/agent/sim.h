@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* sim.h - an agent of real code without sockets, processes and a clock, and the line between it and
  * the notebook of kernel/double.h. Messages wait until sim_turn() brings them where they go, so
  * nothing is handled within the call that sent it, as in the program. seam.c has the functions that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The agent's tables: waiting messages, stored blobs, and blobs in transfer. */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pure parts that parse and write texts: causes of death, counters, connections, environments. */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/beat.h, with a clock that the test sets. */
 #include "base/beat.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/buf.h, base/err.h and base/slice.h. */
 #include "base/buf.h"
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/child_lines.h and base/tail.c: lines of a child's output, and its last lines. */
 #include "base/child_lines.h"
 

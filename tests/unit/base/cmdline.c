@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/cmdline.h and base/suggest.h. */
 #include "base/cmdline.h"
 #include "base/suggest.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/descriptor.h: descriptors that are passed between processes. */
 #include "base/descriptor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/loop/message_stream.h and base/unix_socket.h. */
 #include "base/loop/message_stream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/meter.h, with tcp over the loopback. */
 #include "config.h"
 

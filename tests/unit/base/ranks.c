@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/ranks.h. */
 #include "base/ranks.h"
 #include "tests/unit/chaos.h"

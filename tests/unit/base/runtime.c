@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/runtime.h, base/random.h, base/clock.h and base/log.h. */
 #include "base/runtime.h"
 

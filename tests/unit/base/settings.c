@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/settings.h. With "rows" as its argument it prints the rows, for documented.sh. */
 #include "base/settings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/utf8.h: incomplete and invalid characters. */
 #include "base/utf8.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/loop/zap.h: valid questions of ZeroMQ, and invalid ones. */
 #include "base/loop/zap.h"
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Tests of `cellspan install` with interpreters that are shell scripts. TAP.
 top_builddir=${top_builddir-.}
 here=$(cd "$top_builddir" && pwd)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels.c - a kernel that has ended is not taken for another process that has got its pid. A list
  * of kernels is whole, or there is none. */
 #include "cli/kernels.h"

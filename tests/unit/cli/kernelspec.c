@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of cli/kernelspec.h; they write below the folder that they run in. */
 #include "cli/kernelspec.h"
 

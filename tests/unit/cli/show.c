@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* show.c - a magic in a kernel that answers, and in one that takes it and then says nothing more.
  * The kernel is a child process. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of base/links.h and worker/collective/figures.h. */
 #include "base/links.h"
 

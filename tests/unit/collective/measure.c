@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The timing loop alone, with a transport that only simulates how long operations take. */
 #include "tests/unit/tap.h"
 #include "worker/collective/transport.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/collective/{library,driver,nccl,comm,nccl_transport,nccl_broadcast}.h over the
  * double of tests/doubles/nccl_double.h: each rank is a process. */
 #include "worker/collective/transport.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/collective/ras.h, with answers in the form of NCCL 2.24 to 2.29. */
 #include "worker/collective/ras.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/collective/{mesh,stream,tcp,measure}.h: ranks are processes over the loopback. */
 #ifdef __linux__
 #define _GNU_SOURCE

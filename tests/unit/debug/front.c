@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The debugger's front: many workers' debuggers, which clients see as one. */
 #include "kernel/debug/debug.h"
 

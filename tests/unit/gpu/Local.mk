@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 GPU_TEST_LIBS = worker/agent/gpu/libgpu.a worker/collective/libcollective.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += tests/unit/gpu/stage.h
 check_PROGRAMS += \

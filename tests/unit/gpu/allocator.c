@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/agent/gpu/gpu.h: GPUs through the real process cellspan-gpus with a double of the
  * driver, and leases. */
 #include <signal.h>

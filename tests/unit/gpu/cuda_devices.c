@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The CUDA driver's functions that list devices. */
 #include "tests/unit/gpu/stage.h"
 #include "worker/collective/cuda_driver.h"

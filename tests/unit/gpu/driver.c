@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/agent/gpu/driver.h, with doubles of the driver's libraries. */
 #include "base/buf.h"
 #include "base/library.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Texts for users about problems with GPUs. */
 #include "tests/unit/tap.h"
 #include "worker/agent/gpu/gpu_errors.h"

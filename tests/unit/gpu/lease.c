@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Two notebooks never share a GPU unless they ask to; the GPUs of a dead notebook are free. */
 #include <fcntl.h>
 #include <pwd.h>

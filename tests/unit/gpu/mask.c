@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* CUDA_VISIBLE_DEVICES is applied as CUDA does it. */
 #include "tests/unit/chaos.h"
 #include "base/buf.h"

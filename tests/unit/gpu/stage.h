@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stage.h - helpers for tests of GPUs: the doubles, what they present, and a folder for leases. */
 #ifndef TESTS_UNIT_GPU_STAGE_H
 #define TESTS_UNIT_GPU_STAGE_H

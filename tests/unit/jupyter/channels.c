@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* channels.c - the five sockets as a client sees them: over tcp, over ipc, encrypted. The code
  * under test runs in a child process. */
 #include "kernel/jupyter/channels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* client.h - a small Jupyter client, which blocks with time limits. */
 #ifndef TESTS_UNIT_JUPYTER_CLIENT_H
 #define TESTS_UNIT_JUPYTER_CLIENT_H

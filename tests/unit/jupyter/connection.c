@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* connection.c - the connection file: each mistake gives an error with the file, the value and the
  * fix, but never the key. */
 #include "kernel/jupyter/connection.h"

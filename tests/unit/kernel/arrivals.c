@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What arrives at the notebook of double.h: answers of home and of ranks, nodes that come up or are
  * lost, time that passes. */
 #include "tests/unit/kernel/double.h"

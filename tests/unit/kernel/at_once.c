@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of threads that run at the same time, on different ranks: which of them begin, and when. */
 #include "tests/unit/kernel/thread_calls.h"
 #include "tests/unit/tap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of threads that run at the same time: how one of them ends, fails or is interrupted while
  * the others go on. */
 #include "tests/unit/kernel/thread_calls.h"

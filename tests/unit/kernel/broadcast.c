@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Large variables from GPU to GPU: who is asked for the id, who is sent the blob, and that the blob
  * is sent as usual when broadcasting fails. */
 #include <stdio.h>

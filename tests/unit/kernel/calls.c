@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of home: a function and its value go along with the messages if they are small; calls of
  * several threads for the same ranks run one after the other. */
 #include "tests/unit/kernel/double.h"

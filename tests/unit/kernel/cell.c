@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Cells with doubles of all callbacks: which messages are sent to whom, in which order, and what
  * the client gets. */
 #include <stdlib.h>

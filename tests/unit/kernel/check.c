@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* %ranks check: its steps one after the other, and the report made from the answers. */
 #include <stdio.h>
 #include <stdlib.h>

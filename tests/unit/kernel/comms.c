@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of comms: widgets' copies, updates that become one, and what is told of them. */
 #include "kernel/comms/comms.h"
 

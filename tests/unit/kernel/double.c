@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/kernel/double.h"
 
 #include <stdlib.h>

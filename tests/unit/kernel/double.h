@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* double.h - a notebook in which all callbacks are doubles: each message that it sends is one line
  * of the log. */
 #ifndef TESTS_UNIT_KERNEL_DOUBLE_H

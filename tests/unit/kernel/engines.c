@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks on other machines: an engine's run that starts, is refused, is interrupted and ends; and on
  * which node each rank is placed. */
 #include <stdlib.h>

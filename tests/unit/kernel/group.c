@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups, and which variables are sent to which rank. */
 #include "kernel/group/group.h"
 

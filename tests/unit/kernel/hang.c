@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks that wait for one another: the notice, and the failure of a wait without end. */
 #include <stdlib.h>
 

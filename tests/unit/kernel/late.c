@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages that come late or twice, steps that take too long, messages that can't be sent: cells
  * end nevertheless. */
 #include <stdlib.h>

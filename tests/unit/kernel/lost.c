@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks on other machines that are lost, in each state of a cell; and connections that are cut so
  * that collectives return. */
 #include <stdlib.h>

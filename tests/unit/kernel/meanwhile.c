@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* %ranks logs, alone and while another cell runs. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Short of memory: runs the same cells of a notebook again and again, and each time another
  * allocation fails. Nothing is freed twice or leaked, and no cell stays unanswered. The interrupt
  * at the end stands for the user, who ends a cell that waits for something that was lost. */

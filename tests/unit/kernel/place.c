@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* On which machine each rank is placed: by slots, by GPUs, evenly; growing worlds, and too little
  * room. */
 #include "kernel/group/place.h"

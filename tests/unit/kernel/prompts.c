@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Prompts of ranks and of home: in which order they are shown, and when they leave the queue. */
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What home asks idle ranks, and what ranks are told about home before a cell. */
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A client's requests, as the kernel reads them from its sockets. tests/unit/pure.c has others. */
 #include "tests/unit/kernel/double.h"
 

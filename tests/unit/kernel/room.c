@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* GPU memory of the notebook's ranks, where a script's ranks start beside them. If memory is out,
  * the script ends with an error: it must not start beside ranks that keep memory about which
  * nothing was said. */

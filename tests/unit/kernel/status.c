@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* %ranks, the display below a cell that runs for a while, and %ranks where: which questions are
  * asked when, and what is shown. */
 #include <stdlib.h>

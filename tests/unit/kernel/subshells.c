@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Subshells: their own queues beside the main shell's, and what happens when they are deleted,
  * interrupted or without home. */
 #include "tests/unit/kernel/double.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/kernel/thread_calls.h"
 
 #include <stdio.h>

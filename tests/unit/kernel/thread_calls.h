@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* thread_calls.h - calls that threads of home make at the same time, on different ranks. */
 #ifndef TESTS_UNIT_KERNEL_THREAD_CALLS_H
 #define TESTS_UNIT_KERNEL_THREAD_CALLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Events at the wrong time: deaths in each state of a cell, interrupts before and after it runs,
  * answers that come late or twice, messages that can't be sent, and requests that arrive during an
  * abort. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Comm messages: which process gets those of pages, and what becomes of those of ranks. */
 #include <stdlib.h>
 

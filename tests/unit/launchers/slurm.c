@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of launchers/slurm and of launchers/launcher.h. */
 #include "launchers/slurm/step.h"
 

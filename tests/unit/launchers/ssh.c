@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of launchers/ssh/hosts.h and cause.h. */
 #include "launchers/ssh/hosts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of launchers/words.c and script.c. */
 #include "launchers/launcher.h"
 

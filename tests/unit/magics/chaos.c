@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any allocation may fail: then there is a complete plan, or none and an error text. */
 #include "base/buf.h"
 #include "magics/plan.h"

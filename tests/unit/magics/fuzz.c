@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Random cells: pieces of valid ones, shuffled by a small generator, so that each run tries the
  * same. */
 #include "tests/fuzz/fuzz.h"

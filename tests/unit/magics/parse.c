@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The plan of each line, and the error texts of wrong lines. */
 #include <stdlib.h>
 

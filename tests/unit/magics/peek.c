@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which cells are cellspan's, and what Tab and inspection find in them. */
 #include "base/buf.h"
 #include "magics/plan.h"

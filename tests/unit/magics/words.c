@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Words, durations, and the tables of options. */
 #include "base/duration.h"
 #include "magics/option.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress bars: one line for each rank, drawn again and again. */
 #include "tests/unit/merge/fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Any allocation may fail: the call returns an error; nothing leaks, crashes or is half done. */
 #include "tests/unit/chaos.h"
 #include "tests/unit/merge/fixture.h"

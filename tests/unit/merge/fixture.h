@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* fixture.h - a merge with a clock that the test sets; its whole output is one text. */
 #ifndef TESTS_UNIT_MERGE_FIXTURE_H
 #define TESTS_UNIT_MERGE_FIXTURE_H

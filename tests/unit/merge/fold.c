@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Equal lines of several ranks become one; each rank's lines keep their order. */
 #include "tests/unit/merge/fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tables and panels stay together, and control sequences for a terminal are not shown. */
 #include "kernel/merge/private.h"
 #include "tests/unit/merge/fixture.h"

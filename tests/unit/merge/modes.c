@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* prefix, raw, rank0, a world of one rank; unfinished lines, long lines, incomplete characters. */
 #include "tests/unit/merge/fixture.h"
 

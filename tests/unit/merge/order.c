@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In any schedule nothing is lost, no line is broken, and each rank's text keeps its order.
  * Schedules come from a small generator, so that each run tries the same. */
 #include "tests/unit/merge/fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* At most 20 messages in any second, none over 1 MiB, nothing lost. */
 #include "kernel/merge/pace.h"
 

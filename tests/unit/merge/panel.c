@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The tabs of --merge panel: colours as HTML, the last lines, the bar and the texts. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of protocol/bytes.h. */
 #include "protocol/bytes.h"
 #include "tests/unit/chaos.h"

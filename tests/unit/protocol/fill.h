@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* fill.h - makes a message of any kind with a value in each field; for tests of the codec. */
 #ifndef TESTS_UNIT_PROTOCOL_FILL_H
 #define TESTS_UNIT_PROTOCOL_FILL_H

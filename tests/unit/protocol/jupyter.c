@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* jupyter.c - Jupyter's frames: which messages are refused, and that nothing is parsed before it is
  * verified. */
 #include "protocol/jupyter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kinds.h - every kind of message in turn, for tests of the table and the codec. */
 #ifndef TESTS_UNIT_PROTOCOL_KINDS_H
 #define TESTS_UNIT_PROTOCOL_KINDS_H

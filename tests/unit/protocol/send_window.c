@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of protocol/send_window.h. */
 #include "protocol/send_window.h"
 #include "protocol/span.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* source.h - reads files of the source tree, for tests that compare with them; and hexadecimal. */
 #ifndef TESTS_UNIT_PROTOCOL_SOURCE_H
 #define TESTS_UNIT_PROTOCOL_SOURCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of protocol/span.h: valid messages are decoded unchanged; all others are refused and leave
  * nothing allocated. */
 #include "protocol/span.h"

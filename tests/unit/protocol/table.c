@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* README.md's tables, span_table.c, span_fields.h and span_flags.h agree. */
 #include <ctype.h>
 #include <stdlib.h>

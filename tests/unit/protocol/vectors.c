@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* protocol/vectors/span-*.hex: the second line of each says what it is ("is: " and the line that
  * describe() writes), or why it is refused ("refused: " and a part of the error). */
 #include <glob.h>

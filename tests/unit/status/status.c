@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of the ranks, as text and as HTML. */
 #include "kernel/status/status.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Acts as the agent for a worker under test: the socket, the pipes, and every answer that a kernel would give."""
 
 import array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Processes that are forked from the test and meet as ranks do, for the tests of cellspan.horovod.torch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A notebook's namespace without a kernel, and another process that unpickles what was pickled in it."""
 
 import os

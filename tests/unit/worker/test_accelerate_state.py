@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Accelerate's state for each world, with a module of the test's in its place; tests/frameworks has the real one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan from Python, with a home that only records the messages to the kernel."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The build backend's words for a machine that no wheel fits."""
 
 import importlib.util

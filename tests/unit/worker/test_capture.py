@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which variables are sent with a cell, when, and why."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """PROBE and broadcasts: ranks behind sockets, without an agent and a kernel. GPUs are the double of tests/doubles/nccl_double.h."""
 
 import json

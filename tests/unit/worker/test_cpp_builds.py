@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """C++ that torch compiles, in this process alone."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Digests that are computed on the device of a tensor, and what is compared with them. Other devices than the CPU are played."""
 
 import os

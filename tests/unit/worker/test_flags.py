@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Flags and messages: the numbers of protocol/README.md reach Python by name, and Python has no others of its own."""
 
 from __future__ import annotations

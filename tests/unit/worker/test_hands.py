@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What home and ranks hand each other: pieces, and addresses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Home behind a socket and two pipes, without an agent and without a kernel."""
 
 import json

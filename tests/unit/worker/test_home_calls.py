@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Home's calls: magics in the middle of a cell and cellspan.run(), from the cell and from threads, with a double for kernel and agent."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.horovod.torch: its collectives, on several processes. test_horovod_training.py has the optimizer."""
 
 from __future__ import annotations

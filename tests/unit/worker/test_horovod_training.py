@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.horovod.torch: training on several processes equals training on one."""
 
 from __future__ import annotations

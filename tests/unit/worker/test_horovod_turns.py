@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.horovod.torch: an optimizer's steps that travel without headers, and what ends that."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A time limit for what the main thread does. Each test has a process of its own, since a process can have only one link."""
 
 from test_link import run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan._link alone. Each test has a process of its own, since a process can have only one link."""
 
 import mmap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Home's part of cellspan.map, with a double for the kernel: which chunks are handed out again when a rank has died."""
 
 from __future__ import annotations

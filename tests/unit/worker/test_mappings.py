@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Finds values that are unchanged since a bundle brought them, without reading their memory."""
 
 import sys

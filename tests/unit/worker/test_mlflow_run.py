@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks and MLflow's run, with a module of the test's in MLflow's place; tests/frameworks has the real one."""
 
 from __future__ import annotations

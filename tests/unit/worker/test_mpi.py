@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The world of MPI: cellspan._worker.mpi and its server."""
 
 from __future__ import annotations

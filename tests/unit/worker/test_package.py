@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The package as a whole: its public interface, and which folder may import which."""
 
 from __future__ import annotations

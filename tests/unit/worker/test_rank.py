@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Zygote and ranks behind sockets and pipes, without an agent and without a kernel."""
 
 import json

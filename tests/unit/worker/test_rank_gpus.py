@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What ranks do with GPUs, with stubs of torch and NCCL where these would be needed."""
 
 import os

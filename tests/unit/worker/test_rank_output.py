@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is pure of a rank's Output: the streams, and what it sends when."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which names a cell reads before it assigns them."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Exceptions of ranks: how they are described, and how home raises them again."""
 
 import pickle

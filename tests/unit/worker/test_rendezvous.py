@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How ranks that make torch's process group again find each other: cellspan._worker.rendezvous."""
 
 from __future__ import annotations

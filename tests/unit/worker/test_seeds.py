@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan._worker.seeds: what a rank's generators begin with. torch is a double that notes what is asked of it."""
 
 from __future__ import annotations

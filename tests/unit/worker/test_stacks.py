@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The stacks that a worker writes when the agent asks for them, and when it crashes: home behind a socket, without an agent."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is pure of subshells."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The report of tests/suites/run about other projects' test suites."""
 
 import importlib.util

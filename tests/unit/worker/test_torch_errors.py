@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of texts of torch, gloo, NCCL and Accelerate, walked over with errors that the installed torch really raises. Those of NCCL,
 which needs GPUs, of older versions, and of Accelerate are given as text: they were copied from these versions."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """torchrun's environment, and torch.distributed initialised from it."""
 
 import json

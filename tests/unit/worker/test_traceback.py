@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which part of a traceback is from the user's code."""
 
 import asyncio

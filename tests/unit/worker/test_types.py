@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What type checkers know of the interface: the stubs are those of PEP 561, in cellspan-stubs beside the package."""
 
 from __future__ import annotations

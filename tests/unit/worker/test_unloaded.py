@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which part of a bundle could not be loaded."""
 
 from __future__ import annotations

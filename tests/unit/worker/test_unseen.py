@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Names that a client's hidden requests leave behind in home's namespace."""
 
 import pytest

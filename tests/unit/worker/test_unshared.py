@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """_link.unshared(): pickles that do not depend on which equal texts are one object."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a bundle preserves of a value, and what it refuses."""
 
 import gc

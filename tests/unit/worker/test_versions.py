@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Versions of packages that do not work together are told before the import that fails."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* blobs.c - see blobs.h. Few blobs live at a time, so the table is a sorted array. */
 #include "worker/agent/blobs/blobs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* blobs.h - table of the blobs that this node holds completely. The kernel numbers them. */
 #ifndef WORKER_AGENT_BLOBS_BLOBS_H
 #define WORKER_AGENT_BLOBS_BLOBS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* memory_limit.c - computes how many bytes blobs may still take on this node (declared in
  * transfer_io.h). */
 #include "worker/agent/blobs/transfer_io.h"

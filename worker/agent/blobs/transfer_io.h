@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* transfer_io.h - connects transfers.h with sockets and memory: sends its messages, calls it from
  * the event loop, tells it how much memory is free, and reports blobs that arrived. */
 #ifndef WORKER_AGENT_BLOBS_TRANSFER_IO_H

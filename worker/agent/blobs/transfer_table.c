@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* transfer_table.c - see transfer_table.h. Few blobs move at a time, each to few receivers, so
  * lists are fast enough. */
 #include "worker/agent/blobs/transfer_table.h"

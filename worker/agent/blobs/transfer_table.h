@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* transfer_table.h - the blobs that are being sent to this node, from it, or both at once, and
  * their receivers. A complete transfer without receivers is removed. Pure, but it closes
  * descriptors. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* transfers.h - blobs on their way to this node, from it, or through it to the next node. Chunks
  * that arrive are written to a memory file and sent on at once to the receivers, within a window.
  * Pure, but for those files: messages leave through transfers_ops. Specification:

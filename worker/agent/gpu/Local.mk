@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What needs the driver's libraries is loaded when it runs: CUDA's header, where configure found it, is all that is built against.
 noinst_LIBRARIES += worker/agent/gpu/libgpu.a
 worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(NVML_CPPFLAGS)

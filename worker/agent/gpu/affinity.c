@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* affinity.c - binds a rank to the processors near its GPU (declared in allocator.h). */
 #ifdef __linux__
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* allocator.h - structs and functions that the files behind gpu.h share. */
 #ifndef WORKER_AGENT_GPU_ALLOCATOR_H
 #define WORKER_AGENT_GPU_ALLOCATOR_H

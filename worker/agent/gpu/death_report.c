@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* death_report.c - see gpu.h: finds out what went wrong on a dead worker's GPUs. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* driver.c - see driver.h. Prefers NVML to the CUDA driver: NVML knows MIG instances, needs no
  * context, and has readings of each GPU. */
 #include "worker/agent/gpu/driver.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* driver.h - asks the driver's libraries which GPUs there are, their current readings, and their
  * errors. A call may take seconds, or never return if a GPU is broken. So only the process
  * cellspan-gpus makes them; see README.md. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* events.c - see driver.h: Xids and ECC errors since a worker got its GPUs. From the first mark on
  * the driver stores events for us. We fetch them when a mark is set and when a worker has died, so
  * nothing has to wait for events. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu.h - the GPUs of a node, for its agent: the list of GPUs, which worker has which, their
  * current readings, and what went wrong on them.
  *

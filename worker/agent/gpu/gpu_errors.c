@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/agent/gpu/gpu_errors.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_errors.h - texts for users about problems with GPUs. Pure. */
 #ifndef WORKER_AGENT_GPU_ERRORS_H
 #define WORKER_AGENT_GPU_ERRORS_H

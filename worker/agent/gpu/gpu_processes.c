@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_processes.c - finds all processes of the workers, also those that ranks have started
  * (declared in driver.h). */
 #include "worker/agent/gpu/driver.h"

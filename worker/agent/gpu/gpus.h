@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpus.h - the list of GPUs of a node that cellspan may use. A GPU in MIG mode is replaced by its
  * instances. Pure. */
 #ifndef WORKER_AGENT_GPU_GPUS_H

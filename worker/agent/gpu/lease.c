@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* lease.c - see lease.h. Uses Linux's open file description locks. Unlike with flock(), one can
  * test them without taking them, so that a test never makes another's attempt fail. Other systems
  * use flock().

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* lease.h - leases: which of all notebooks on a machine has which GPU. There is one lock file for
  * each GPU, in a folder that every user may use. The lock belongs to the open descriptor, so the
  * system releases it when its owner dies. The file's text says who the owner is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* lease_watch.c - checks the leases regularly, as long as there are any; see lease_keep(). */
 #include "base/log.h"
 #include "worker/agent/gpu/allocator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* main.c - the program cellspan-gpus, which asks the GPU driver for an agent. It is a separate
  * process, so that a driver that hangs or kills its caller does no other harm. cellspan-agent
  * starts it with a socket as stdin; started by hand, it prints the GPUs. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mask.c - applies CUDA_VISIBLE_DEVICES by CUDA's rules. It is a list of numbers, or of beginnings
  * of "GPU-…" or of "MIG-…" names, all of one kind. The list ends at the first entry that names no
  * device; a device that is named twice makes the list empty. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nvml.h - NVIDIA's management library (libnvidia-ml.so.1), loaded at run time. Its header comes
  * with the toolkit, not with the driver. So what we use is declared here, with the layouts of every
  * NVML since R450. */

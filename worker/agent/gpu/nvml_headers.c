@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nvml_headers.c - compares nvml.h with NVIDIA's, if configure found that. It has no code. */
 #include "config.h"
 

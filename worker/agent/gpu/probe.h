@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* probe.h - answers the agent's questions in the process cellspan-gpus: one line of JSON for each
  * question and each answer, in the same order.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* probe_client.c - see probe_client.h. Answers come in the order of the questions. So a question
  * whose time is over stays in the queue, until its answer comes. */
 #include "worker/agent/gpu/probe_client.h"

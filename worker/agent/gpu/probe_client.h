@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* probe_client.h - the agent's end of the socket to cellspan-gpus, the process that asks the
  * driver. The first question starts the process, and the next one starts it again after it has
  * ended. */

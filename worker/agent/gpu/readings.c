@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* readings.c - see driver.h: the current readings of GPUs. */
 #include "worker/agent/gpu/driver.h"
 

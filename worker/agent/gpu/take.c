@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* take.c - see gpu.h: decides which worker gets which GPU. */
 #include <errno.h>
 #include <fcntl.h>

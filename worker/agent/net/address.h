@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* address.h - this host's own addresses, and tcp endpoints as text. */
 #ifndef WORKER_AGENT_NET_ADDRESS_H
 #define WORKER_AGENT_NET_ADDRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* child_nodes.c - see peer.h. Nodes are numbered from 0 without gaps, so an array is small
  * enough. */
 #include "worker/agent/net/peer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dial.h - finds out which of several tcp endpoints leads to the holder of a key. They are tried
  * one shortly after the other, and the first one on which CURVE succeeds is used. So another
  * program at the same port, or a bridge whose address every host has, is not taken for the right

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* frame_batch.c - see frame_batch.h. The workers' credit limits how much can wait, so there is no
  * high-water mark that drops messages. */
 #include "worker/agent/net/frame_batch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* frame_batch.h - messages to the kernel: those of one turn of the loop leave together at its end,
  * as one bundle (protocol/README.md, "Envelopes"). They wait longer only while there is no way to
  * the kernel: until the agent has its number, and while it changes to another connection. */

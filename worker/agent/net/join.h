@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* join.h - connects the agent to its kernel: finds the endpoint that answers, opens the uplink,
  * sends HELLO; and the error text if that fails. */
 #ifndef WORKER_AGENT_NET_JOIN_H

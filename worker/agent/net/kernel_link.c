@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/agent/net/kernel_link.h"
 
 #include <stdio.h>

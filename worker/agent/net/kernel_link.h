@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel_link.h - sends the agent's messages to its kernel, and ends the agent. Without its kernel
  * an agent is of no use, so a message that can't be sent ends it. */
 #ifndef WORKER_AGENT_NET_KERNEL_LINK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* peer.h - one connection of this agent with another agent, and the list of them. Only peers.c and
  * peer_accept.c use it. */
 #ifndef WORKER_AGENT_NET_PEER_H

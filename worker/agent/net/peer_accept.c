@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* peer_accept.c - accepts connections of other agents (declared in peer.h). */
 #include "worker/agent/net/peer.h"
 

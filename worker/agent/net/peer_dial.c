@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* peer_dial.c - connects to another agent (declared in peer.h). */
 #include "worker/agent/net/peer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* peer_zap.c - decides which agents may connect to this one (declared in peer.h). */
 #include "worker/agent/net/peer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* peers.h - connections with other agents. A child has dialed this agent, and its messages from and
  * to the kernel pass through it. A connection for blobs may have been dialed by either side.
  * protocol/README.md, OPEN and DIAL. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - see address.h. Ports are drawn at random, so two agents of a host rarely choose the
  * same. */
 #include "worker/agent/net/address.h"

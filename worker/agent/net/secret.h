@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* secret.h - takes the run's secret and the agent's number in the run from the engine: from the
  * environment, or from the first lines of stdin. The environment is wiped, so that neither workers
  * nor /proc show the secret. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* socket.h - opens ZeroMQ sockets for agents: they drop no messages, and tcp always uses CURVE. */
 #ifndef WORKER_AGENT_NET_SOCKET_H
 #define WORKER_AGENT_NET_SOCKET_H

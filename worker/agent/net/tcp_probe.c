@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp_probe.c - finds out why a tcp endpoint can't be reached (declared in dial.h). */
 #include "worker/agent/net/dial.h"
 

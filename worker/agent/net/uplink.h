@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* uplink.h - the agent's connection to the kernel: a unix socket on the kernel's machine, and else
  * a ZeroMQ DEALER that dials the kernel or, in a tree, another agent. It reads and writes the
  * envelopes (protocol/README.md), and handles the messages about connections: WELCOME's number,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* lines.h - turns the bytes of one stream into whole lines. Pure: time is a number that the
  * caller gives.
  *

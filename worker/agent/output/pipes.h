@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pipes.h - what a worker writes to descriptors 1 and 2, sent on as LINES under credit.
  *
  * Text keeps its place among the worker's messages: text that was written before a message leaves

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pipes_io.c - reads the pipes, and sets the timer for unfinished lines (declared in pipes.h). */
 #include "worker/agent/output/pipes.h"
 

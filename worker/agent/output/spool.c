@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* spool.c - see spool.h. A record: cell u64, rank u32, stream u32, flags u32, n u32, then n
  * bytes. */
 #include "worker/agent/output/spool.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* spool.h - keeps on disk what workers have printed lately, so that lines which the page left out
  * can be read later.
  *

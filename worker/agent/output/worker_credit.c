@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/agent/output/worker_credit.h"
 
 #include "protocol/bytes.h"

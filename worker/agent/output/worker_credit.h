@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* worker_credit.h - how many bytes of one worker may be on the way to the kernel. Pure.
  *
  * It counts the data of LINES, and content, metadata and buffers of PUBLISH, exactly as the kernel

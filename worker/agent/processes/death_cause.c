@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/agent/processes/death_cause.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* death_cause.h - what the agent knows about a death beyond its signal or exit status, as text for
  * the user. Pure. */
 #ifndef WORKER_AGENT_PROCESSES_DEATH_CAUSE_H

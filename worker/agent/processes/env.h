@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* env.h - the environment that a worker starts with. */
 #ifndef WORKER_AGENT_PROCESSES_ENV_H
 #define WORKER_AGENT_PROCESSES_ENV_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/agent/processes/guard.h"
 
 #include <errno.h>

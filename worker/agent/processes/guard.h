@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* guard.h - the agent's parent process, on machines without a kernel. When the agent is killed, the
  * guard becomes the parent of the remaining processes (children and daemons of workers), and ends
  * them. */

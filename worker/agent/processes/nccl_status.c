@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* nccl_status.c - asks NCCL for its status when a worker's stacks are wanted (declared in
  * stacks.h). */
 #include "worker/agent/processes/stacks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* oom.c - finds out whether an out-of-memory killer was active (declared in death_cause.h). */
 #include "worker/agent/processes/death_cause.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* orders.h - orders to a zygote: which ranks to make, and when to fork them. They wait here until
  * the zygote's socket has room. README.md, "Agent and zygote". Pure, but for worker_ends.c. */
 #ifndef WORKER_AGENT_PROCESSES_ORDERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* outbox.h - messages that wait until a worker's socket has room, or until the blob that belongs to
  * one of them is here. Pure, but it closes descriptors.
  *

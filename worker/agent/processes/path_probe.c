@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* path_probe.c - see path_probe.h. The child is forked from a process with threads, so it only
  * makes async-signal-safe calls. */
 #ifdef __linux__

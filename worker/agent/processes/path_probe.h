@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* path_probe.h - finds out which of several programs exists, and whether a folder does. A child
  * process does it, because a file system whose server does not answer blocks its caller for ever.
  * The agent goes on, and reports after a limit where the child hangs. */

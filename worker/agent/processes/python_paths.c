@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/agent/processes/python_paths.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* python_paths.h - where the notebook's Python may be on this node. START names it by its path on
  * the notebook's machine, and nodes need not share a file system. path_probe.h finds out which path
  * exists. Pure. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stacks.c - see stacks.h. A dump of stacks has no end mark: it is complete when nothing follows
  * for a moment. */
 #include "worker/agent/processes/stacks.h"

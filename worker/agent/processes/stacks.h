@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stacks.h - reads the stacks that a worker writes to a pipe of their own: when it is asked for
  * them, and when it crashes. */
 #ifndef WORKER_AGENT_PROCESSES_STACKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* strays.c - remembers children that ended and are not known as workers (declared in
  * death_cause.h). */
 #include "worker/agent/processes/death_cause.h"

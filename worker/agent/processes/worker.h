@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* worker.h - a worker: home, a rank, or a zygote. Its process, the agent's ends of its socket and
  * pipes, and the list of all workers. */
 #ifndef WORKER_AGENT_PROCESSES_WORKER_H

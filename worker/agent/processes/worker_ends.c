@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* worker_ends.c - makes the socket and the pipes between the agent and a worker (declared in
  * orders.h). */
 #include "worker/agent/processes/orders.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* worker_io.c - a worker's descriptors, signals and timers (declared in worker.h). What is done
  * about what they tell is decided in worker.c. */
 #include "worker/agent/processes/worker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* worker_state.h - a worker's process, from START to EXITED, as far as the agent knows it. Pure:
  * pids and times are given, and what is to be done is returned.
  *

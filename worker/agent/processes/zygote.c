@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* zygote.c - orders to a zygote, which forks ranks, and its answers (declared in worker.h). */
 #include "worker/agent/processes/worker.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* zygote_io.c - the socket of a zygote (declared in worker.h). */
 #include "worker/agent/processes/worker.h"
 

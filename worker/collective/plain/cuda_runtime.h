@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cuda_runtime.h - replaces the CUDA toolkit's file of this name for nccl.h. configure uses it for
  * builds that have NCCL's header (from its wheel) but no toolkit. Nothing else may include it. */
 #ifndef COLLECTIVE_PLAIN_CUDA_RUNTIME_H

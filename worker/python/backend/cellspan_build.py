@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """PEP 517: makes a wheel of what `make install` installs, and an sdist of what `make dist` packs.
 
 `pip install .` links the binaries with the machine's libzmq, jansson, libsodium and libuuid, so such a wheel works only on this

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What a type checker and an editor know of cellspan. Each name is in the stub of its module, beside which editors find the docstring.
 from ._api import Group as Group
 from ._api import Handle as Handle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar
 

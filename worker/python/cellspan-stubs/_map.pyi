@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, overload
 

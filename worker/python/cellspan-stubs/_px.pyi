@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType

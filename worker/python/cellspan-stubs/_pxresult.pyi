@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan: one notebook cell, many ranks.
 
 `cellspan.rank()`, `cellspan.world_size()` and `cellspan.local_rank()` say where code runs; `cellspan.run(fn, *args, n=4)` and

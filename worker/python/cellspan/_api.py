@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The Python interface: run() and group(). Each call writes the text of a magic, which the kernel executes, so that magics and
 functions behave the same. It works in a notebook's home. In another program it starts a kernel as a child, whose home does the call
 (_client.py). On ranks and in forked processes it raises an error that says so.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A call for which home does not wait: ranks run it while home runs other cells."""
 
 from __future__ import annotations

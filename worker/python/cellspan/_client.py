@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.run() and the like in a program that is no notebook: it starts a kernel of its own as a child, and is its client.
 
 The program's call is done by the kernel's home, as if a cell of a notebook had called it. The call goes there in a bundle, with the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """@cellspan.distributed, with the interface of the decorator of databricks-sdk-air 0.1 (databricks.air.distributed)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables for TorchDistributor._train_on_dataframe: a part of the rows for each rank, and the DataLoader that reads it.
 
 A part is a list of columns. On a rank it is kept in memory and, where pyarrow is installed, also written to the files that pyspark

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the modules of _dropin/ share: functions and scripts on ranks, either in fresh processes or on the notebook's ranks."""
 
 from __future__ import annotations

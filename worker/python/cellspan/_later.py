@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What cellspan.px begins and does not wait for. Each has done(), wait(seconds) and result().
 
 At home such a call is an Aside or uses one. In a plain program it is a Far, which asks the call in the kernel's home.

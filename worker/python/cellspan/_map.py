@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan.map(): calls a function on each item, on whichever rank is free.
 
 Home makes chunks of items, and the kernel hands them out (hands.py). A rank that has finished a chunk gets the next, so a slow item or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Errors about options, in the words of a Python call. A call of the Python interface becomes the line of a magic, so the kernel
 names the options as a magic has them: "--nproc x: not a number". The user wrote n='x'."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%px, %%px, %pxresult, %pxconfig and %autopx, with the options of ipyparallel's."""
 
 from __future__ import annotations

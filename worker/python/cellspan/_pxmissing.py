@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Names of ipyparallel's objects that those of cellspan.px have not: what to use in their place."""
 
 from __future__ import annotations

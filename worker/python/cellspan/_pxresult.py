@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Results of cellspan.px that may not be there yet, with the interface of ipyparallel's AsyncResult."""
 
 from __future__ import annotations

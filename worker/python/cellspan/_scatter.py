@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Divides a sequence among the ranks, and joins what ranks have: Group.scatter() and gather(), %scatter and %gather.
 
 A rank binds its part itself, as the line `name = ...` in a cell would. So the part belongs to the rank: a variable of home with the

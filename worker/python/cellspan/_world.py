@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where code runs: cellspan.rank(), world_size() and local_rank(). Home is rank 0 of a world of 1.
 
 On ranks they read the environment (RANK, WORLD_SIZE, LOCAL_RANK). So they also work in processes that a rank starts, and under

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Agents and strangers that connect: real sockets, with CURVE. */
 #include <arpa/inet.h>
 #include <fcntl.h>

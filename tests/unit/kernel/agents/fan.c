@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a list of workers to one route for each connection: order, waiting, trees, dead nodes; and
  * any allocation may fail. */
 #include <stdlib.h>

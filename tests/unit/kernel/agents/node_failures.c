@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose text explains the loss of a node: the end of a connection says less than an engine, which
  * may need a moment to find out why. */
 #include <fcntl.h>

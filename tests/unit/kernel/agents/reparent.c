@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Agents that change to a parent: nodes that die meanwhile, and the state after a failed change. */
 #include <stdlib.h>
 

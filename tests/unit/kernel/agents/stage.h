@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* stage.h - sets up kernel/agents and kernel/engines for tests as a kernel does: a folder with an
  * engine that does as told, and peers that act as agents on real sockets with CURVE. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_STAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The parents in a tree of nodes. */
 #include "kernel/agents/to_agents.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* words.h - writes a route as text, for tests. */
 #ifndef TESTS_UNIT_KERNEL_AGENTS_WORDS_H
 #define TESTS_UNIT_KERNEL_AGENTS_WORDS_H

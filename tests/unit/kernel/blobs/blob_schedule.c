@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Blobs between nodes: the kernel's schedule together with the agents' transfers, in every order of
  * messages and failures. */
 #include <stdlib.h>

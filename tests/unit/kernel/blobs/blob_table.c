@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel's table of blobs when memory is out: a failed call changes nothing. */
 #include "kernel/blobs/blob_schedule.h"
 #include "kernel/blobs/blob_route.h"

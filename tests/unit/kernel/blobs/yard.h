@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* yard.h - a kernel's blob schedule and the transfers of a few nodes, with simulated links between
  * them: each link queues messages in order, and one message at a time is delivered from a link
  * chosen at random. Links and nodes fail when the test says so. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What engines write: every line of docs/launchers.md, and lines that are not valid. */
 #include <stdlib.h>
 

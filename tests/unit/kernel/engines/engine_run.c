@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Engines as child processes: their arguments, their output, how they fail and end; and trees of
  * their agents. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/ext/aside.h: a message is only dropped if the caller could not take it. */
 #include "worker/ext/aside.h"
 

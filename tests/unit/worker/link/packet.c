@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/link/packet.h: one end gets what the other sends; invalid packets close the link,
  * and no descriptor stays open. */
 #ifdef __linux__

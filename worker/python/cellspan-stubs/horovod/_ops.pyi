@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 import enum
 
 class ReduceOp(enum.IntEnum):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Union
 

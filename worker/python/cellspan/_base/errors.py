@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Errors as text, and the end of a process that can't report errors any more."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Calls a function when a module is first imported by anybody. So our support for a module that is slow to import and seldom
 used costs nothing until it is used."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A time limit for code that may take seconds on a busy machine, or for ever in a user's class: converting an exception to text,
 comparing values."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The option lines of magics that are written in Python. Those of magics/ are parsed by the kernel, in the same form."""
 
 from __future__ import annotations

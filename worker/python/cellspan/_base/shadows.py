@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Files of the notebook's folder that have the name of another module, such as ctypes.py.
 
 The folder comes first on the search path, as in Python. But where cellspan itself needs a module, a file there must not take its place:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Modules of one folder are imported without leaving bytecode beside them. Bytecode that is there is used."""
 
 from __future__ import annotations

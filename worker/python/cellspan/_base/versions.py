@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Versions of packages that are known not to work together."""
 
 from __future__ import annotations

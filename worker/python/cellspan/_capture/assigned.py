@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which of home's names were assigned new values since they were last checked, and which were only changed in place.
 
 A name counts as assigned if a cell ended without an error and every path of its text gives it a value that is not made from its

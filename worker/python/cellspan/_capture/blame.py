@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Why a variable can't be sent, and which part of it is to blame: "net.log: cannot pickle an open file"."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Code that reads variables of the notebook by their names: `__main__.x`, `globals()["x"]`, `get_ipython().user_ns["x"]`, `eval("x")`.
 
 The names count as read. Where the code does not tell them (`globals()[name]`, `exec(text)`), all its texts that are names count, and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Classes of packages whose objects are pickled in a way of their own.
 
 A class is known by its module and its qualified name. So no package is imported for this, and a package that is not used costs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Objects that keep what they have computed about themselves. Such an attribute is not pickled: it would look as if somebody who has only
 read the object had changed it. Each one is known by its class and its name, since a name alone proves nothing.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Finds out which of home's variables a cell needs on the ranks and whether they changed, and makes the bundle with them.
 
 Each name has a version, which changes whenever a check finds that its value has changed. For a check, each name is pickled

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The notebook's classes on a rank, for comparisons: has the rank changed them since home sent them?
 
 A class that came inside one variable is the same object under every variable that uses it, and home's newest state of it replaces the

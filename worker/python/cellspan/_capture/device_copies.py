@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Copies of bytes from a GPU to host memory, piece by piece, through two buffers of pinned memory: while one is read, the GPU fills
 the other. To ordinary memory a copy takes more than twice as long.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A digest of bytes on a GPU, computed there. So the question whether a model on a GPU has changed copies a few bytes to host
 memory, not the model.
 

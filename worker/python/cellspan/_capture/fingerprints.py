@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What home remembers about a value that it has checked, to find out later whether the value has changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """For reads.py: the names that begin with two underscores within classes, as Python's compiler changes them: `__x` is `_A__x` in A."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The mappings of bundles in this process.
 
 The system knows which pages of a private mapping this process has written; all others still have the bundle's content. So

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which of a rank's own names use the memory of a value that home would replace. For example, an optimizer that was made on the
 rank holds the parameters of its model. If home replaced the model, the optimizer would continue to update the old parameters.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Records what home sent to this rank, to find out later whether the rank has changed or deleted it.
 
 To compare a value, its bundle is unpickled again and the result is pickled, as the rank's own value is: pickles of equal values

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The large buffers of a call's function and arguments (cellspan.run). They travel as variables do: with a version, and only to ranks
 that lack it. So a large array that was not changed goes to the ranks once, in however many calls it is an argument.
 

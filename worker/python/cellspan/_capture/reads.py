@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which names does a cell read before it assigns them? A pure function over text.
 
 The cell's statements are followed in order, with the set of names that are certainly assigned so far. After branches, a name

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Rebuilds the objects that reducers.py pickles: the functions that our pickles call."""
 
 from __future__ import annotations

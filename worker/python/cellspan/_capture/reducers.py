@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Pickles Python objects to bytes and buffers: cloudpickle, with additions for notebooks.
 
 - Functions of the notebook (their globals are the user's namespace) get the *receiver's* namespace when they are rebuilt. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """For reads.py: which names the body of a function or class binds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Variables that share memory (a model and its optimizer) are sent together, so that they share it on the ranks, too.
 
 In all functions, seen: {name: Known} of what is checked for a cell; known: {name: Known} of all names; before: {name: version} before

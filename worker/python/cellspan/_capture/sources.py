@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The texts of the notebook's cells, for tracebacks: a function is sent with the text of its cell."""
 
 from __future__ import annotations

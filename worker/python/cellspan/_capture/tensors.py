@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """torch tensors outside the pickle: each storage is sent once, as bytes, for any dtype, view and device.
 
 A tensor is pickled as (storage number, dtype, offset, size, stride, ...); the storage's bytes are outside of the pickle. So

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The functions and classes that cells on ranks have defined. Home does not have them, but it must
 send its variables that their code reads."""
 

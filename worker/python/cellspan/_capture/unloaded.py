@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which part of a bundle could not be loaded: "net.log". A value may be pickled at home, and its pickle may still not load elsewhere.
 
 The pickle is loaded once more, by Python's own slow loader, which stops at the part. Then the pickle is read without loading anything, to

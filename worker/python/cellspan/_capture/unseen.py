@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Names that home has only because a client ran something that the user does not see: VS Code's variables view, an inspector.
 
 Such requests leave names behind (a loop variable, an import). Home's value of such a name is not newer than the one that ranks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A bundle: one value, or a dict of the user's variables, pickled into one sealed memfd.
 
 All integers are little-endian; offsets count from the bundle's first byte.

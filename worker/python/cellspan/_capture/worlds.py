@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Objects that know the world in which they were made: how many processes there are, which of them this one is, how they are connected.
 In another world they would be wrong, and most of them without a word: each rank would train alone, on all data.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """ipyparallel's magics and views on cellspan's ranks: `%load_ext cellspan.px`, or `import cellspan.px as ipp`.
 
 The interface is that of ipyparallel 9's documentation. cellspan's own forms are shorter: %%distribute, cellspan.map, cellspan.group().

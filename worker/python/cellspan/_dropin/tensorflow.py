@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """MirroredStrategyRunner, with the interface of spark-tensorflow-distributor 1.0 (spark_tensorflow_distributor), on cellspan's ranks."""
 
 from __future__ import annotations

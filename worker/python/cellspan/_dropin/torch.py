@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """TorchDistributor and DeepspeedTorchDistributor, with the interface of pyspark (pyspark.ml.torch.distributor and
 pyspark.ml.deepspeed.deepspeed_distributor, 3.4 to 4.0), on cellspan's ranks. docs/names.md says what differs.
 """

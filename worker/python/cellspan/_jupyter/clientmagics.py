@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Magics of home that ipykernel has, too, and replacements for magics of IPython that would not work in a notebook."""
 
 from __future__ import annotations

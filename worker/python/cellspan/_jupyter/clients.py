@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A `get_ipython().kernel` for libraries and notebooks that were written for ipykernel, as far as that is simple."""
 
 from __future__ import annotations

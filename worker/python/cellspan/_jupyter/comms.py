@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Comms, by which ipywidgets and others exchange messages with the page. Uses the package `comm`, if it is installed."""
 
 from __future__ import annotations

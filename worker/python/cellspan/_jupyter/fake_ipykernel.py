@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A substitute for the module ipykernel, for requests of a client that the user does not see. VS Code asks in one whether
 ipykernel.__version__ is at least 6, and has no debugger otherwise.
 

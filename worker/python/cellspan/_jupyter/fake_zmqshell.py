@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A substitute for the module ipykernel.zmqshell: tqdm.auto and others check whether it is imported to recognise a notebook."""
 
 from __future__ import annotations

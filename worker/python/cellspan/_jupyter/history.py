@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """IPython's history, with the same file and tables, but written after the cell's reply.
 
 The file is opened when something asks for earlier sessions, or after the reply to the first cell. A thread writes the lines.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """cellspan's magics in the middle of a cell. The kernel executes them, as it does those at the start of a cell."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Magics that show a file or clear the output. They use the shell's pager: the client's at home, print() on a rank."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%scatter and %gather. They divide and join objects of Python, so they are home's, unlike %push and %pull."""
 
 from __future__ import annotations

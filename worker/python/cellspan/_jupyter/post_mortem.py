@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%debug -r R: a debugger at the error of rank R's last cell, which the user operates in the input box. Home runs CODE on that rank."""
 
 from __future__ import annotations

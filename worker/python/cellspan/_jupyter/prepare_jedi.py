@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """IPython completes names with jedi, whose first use takes seconds, longer than clients wait for a Tab. So a thread prepares jedi
 while nothing runs: some seconds after somebody has connected who may press Tab, or at the first Tab. Until it is ready, Tab is
 answered without jedi; if that finds nothing, Tab waits for jedi, until anything but Tab wants the main thread. Clients that only run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """ipywidgets' Output on a rank. It asks the page to capture what belongs to the running cell, but that cell is all ranks'. So here
 it takes what its own rank prints and shows in its block, and sets its trait `outputs`.
 

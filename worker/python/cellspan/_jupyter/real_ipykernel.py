@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """If somebody imports the real ipykernel at home, its application knows this kernel, so that get_connection_file() and the like work."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Jupyter's requests that only inspect the shell and run no cell: content in, content out."""
 
 from __future__ import annotations

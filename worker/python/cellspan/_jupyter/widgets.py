@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Widgets on a rank. Pages show and move them as they do home's; here is only what differs from home."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`python -m cellspan._worker home|zygote FD`: started by agents. FD is the socket to the agent. Agents start it so that the current
 folder is not on the search path: see spawn_process.c. It is added when all our modules are imported."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Makes the collectives of other ranks return when a rank has failed. Gloo's return when their sockets are cut. NCCL's return only
 when their communicator is aborted. Another thread must do that, since the main thread is in the collective.
 

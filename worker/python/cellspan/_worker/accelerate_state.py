@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Keeps Accelerate's state for each world. Accelerate stores the world's size once per process. A rank may run the next cell in a
 world of another size. With the old state it would train alone or use a process group that does not exist.
 

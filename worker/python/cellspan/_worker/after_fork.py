@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Resets state that a process inherits from the zygote and must not keep: actions that would run again when it ends, and values
 that depend on the zygote's environment."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The first steps of a worker's process, before its shell. If a limit of the system is in the way, a line names it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sends variables from one rank to the others by ncclBroadcast. A bundle that only the root's node has is sent to the host memory
 of each rank; buffers that were on a GPU at home go directly to each rank's own GPU. On one node every rank maps the bundle
 anyway, so only the buffers for GPUs are sent.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The rank's side of cellspan.run() and call(): calls the function, and then restores what it changed in the process, if the
 process stays alive."""
 

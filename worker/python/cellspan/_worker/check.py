@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """%ranks check, on a rank: the rank's software and hardware, and the speed and errors of its connections to the others.
 
 The kernel asks in steps (PROBE), all ranks at the same time; worker/collective/README.md describes each step's fields. No code of

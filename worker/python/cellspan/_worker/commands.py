@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Shell commands of `!cmd`, %pip and the like: what they write goes where print() writes at that moment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """C++ that torch compiles when it is first used: torch.utils.cpp_extension, also DeepSpeed's.
 
 torch lets one process build; the others wait until its file `lock` is gone. Some things are added. The process that builds says so.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The debugger of home or of a rank: pydevd, which debugpy brings along. The kernel's first DEBUG starts it.
 
 pydevd speaks the Debug Adapter Protocol over a socketpair. A thread of its own takes the kernel's requests, another one takes pydevd's

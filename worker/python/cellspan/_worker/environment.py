@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sets up a worker's process before the user's code runs: environment, search path."""
 
 from __future__ import annotations

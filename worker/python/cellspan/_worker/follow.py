@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks follow home: changes of its environment since it started, IPython's options and extensions, and modules that are loaded
 again. Home sends these before a distributed cell.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Puts values that were on a GPU at home on this rank's own GPU, whether they came from another rank's GPU (broadcast.py) or as bytes.
 
 A rank without a GPU, or whose torch has no CUDA, gets them in host memory.

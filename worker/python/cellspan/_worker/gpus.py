@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """This rank's GPU and NCCL, for checks and broadcasts. Loads nothing before it is needed."""
 
 from __future__ import annotations

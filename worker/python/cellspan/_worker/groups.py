@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Keeps torch.distributed's process groups while cells run in another world than theirs: torch sees the groups of one world at a
 time.
 

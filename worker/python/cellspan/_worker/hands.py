@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HAND: what home and ranks hand each other while a call runs, such as the items of cellspan.map and their results.
 
 A load is one Python object. It is pickled as variables are, and goes in pieces, since a message has a limit. The first part of each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Home: the notebook's own interpreter. It serves Jupyter's requests, and the requests of distributed cells."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Home's calls: a magic in the middle of a cell, or a function of Python's interface, that the kernel executes as a cell on ranks."""
 
 from __future__ import annotations

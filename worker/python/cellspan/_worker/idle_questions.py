@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Questions to ranks that run nothing: home asks which of them have a name, and asks rank 0 to complete or explain one. Nobody
 waits for long: the kernel uses the answers of the first moment, and interrupts the others when a cell comes. Before others start
 on the same GPUs, the kernel asks how much of their memory the ranks keep.

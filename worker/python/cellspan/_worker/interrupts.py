@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """SIGINT ends a cell. While the cell is in an await, the event loop must keep running. A handler that an earlier cell installed must
 not stay."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Helps libraries that find out themselves where they run, and would be wrong on ranks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The main thread's loop. Until somebody uses asyncio, it only waits for messages, because importing asyncio takes a quarter of a
 worker's start. After the import of asyncio, it is an asyncio loop, so that tasks run between cells.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Messages from the agent, as protocol/README.md specifies them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """MLflow on ranks: while home has an active run, all ranks log into that run; and only rank 0 logs automatically.
 
 Home's tracking server and experiment need nothing here, since MLflow keeps them in the environment, which ranks follow. The run is

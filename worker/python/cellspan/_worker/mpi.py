@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Makes the ranks of a world one world of MPI when their code imports mpi4py: MPI.COMM_WORLD has their ranks and size.
 
 MPI is initialised once in a process. So COMM_WORLD stays that of the cell that imported mpi4py first, and all its ranks must import

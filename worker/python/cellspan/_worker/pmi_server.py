@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A process manager for MPI, in a process of its own: python -I -S pmi_server.py FD SIZE RUN.
 
 MPI libraries ask the program that has started them for their rank, and exchange addresses through it. cellspan's ranks are there

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Rich output: the messages of display() and of the last expression."""
 
 from __future__ import annotations

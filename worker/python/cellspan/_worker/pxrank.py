@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The rank's side of cellspan.px."""
 
 from __future__ import annotations

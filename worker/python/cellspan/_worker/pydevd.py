@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """pydevd in this process, over a socketpair, and its explorer of variables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A rank: one process of a world, forked from the zygote. Executes the cells of RUN, and answers with DONE."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The user's modules whose files change while ranks live. Ranks load them again if home did, or if `%autoreload` is on at home; for
 others they print a line. Modules in Python's own folders and in site-packages are not the user's.
 """

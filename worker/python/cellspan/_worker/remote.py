@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sends a rank's exception to home: the rank describes it, and home raises an exception in its place.
 
 Home's exception is an instance of a new class that derives from RemoteError and from the exception's own class, so that `except`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks that have destroyed torch's process group and make it again meet in the new group's store, not in that of the last one.
 
 Rank 0 hosts the store at MASTER_PORT, and it ends with the last group that uses it. A rank that is a little faster would still find

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks' root logger follows home's: if home has set it up so that it writes to the notebook (logging.basicConfig), ranks' lines of that
 level are shown, too. Ours is on the root logger only until a rank sets it up itself: with any handler there, logging.basicConfig would do
 nothing, without a word.

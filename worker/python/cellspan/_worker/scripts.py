@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks that end with what they run: a script, as `python script.py` or `python -m module` would run it, or a cell with --beside.
 
 They are forked for it, in addition to the notebook's ranks: it does not see their variables, and leaves nothing in them.

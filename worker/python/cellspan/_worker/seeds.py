@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The random numbers of a rank: Python's `random`, numpy's global state, and torch's default generators.
 
 Ranks are forked from the zygote. So whatever it has imported has the same state in all of them. Each rank seeds it from the system, as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The InteractiveShell of home and ranks: IPython's, with output and input as messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Processes that multiprocessing starts with "spawn" or "forkserver" get what the notebook has defined.
 
 Such a process is a new Python. For a script, it imports the script's file again, and finds its functions and classes there. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes this process's stacks for the agent: when it asks for them, and when the process crashes."""
 
 from __future__ import annotations

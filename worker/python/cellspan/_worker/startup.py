@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The user's settings for IPython, and what runs before the first cell: as IPython's application for kernels does it."""
 
 from __future__ import annotations

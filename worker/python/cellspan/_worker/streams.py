@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """sys.stdout and sys.stderr of a worker: descriptors 1 and 2, which the agent reads.
 
 While a cell runs, stdout is block-buffered and _link flushes it every 50 ms, so that printing is fast. Between cells it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """State that each subshell needs for itself: the running cell, its count, its result.
 
 With the first cell of a subshell, the class of home, of its shell and of others is replaced by a subclass from here, which looks up

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Subshells (JEP 91): threads of home that run cells beside the main shell's, with the same variables, history and get_ipython().
 
 Each has its own cell, count, result and event loop (subshell_parts.py), and the text of its cells goes to the kernel as messages, for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What to do about errors of torch.distributed, gloo, NCCL and Accelerate: the one place that knows their texts.
 
 Each library words an error by itself, often without the cause, which is in an earlier cell or on another rank. ROWS has a row for each

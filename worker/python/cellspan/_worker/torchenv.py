@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The environment of a rank's world, as torchrun and JAX set it, and torch.distributed initialised from it."""
 
 from __future__ import annotations

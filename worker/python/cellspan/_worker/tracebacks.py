@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The parts of an error that are shown, bounded: neither many frames, many causes nor long texts may take long, need much memory, or
 replace the error."""
 

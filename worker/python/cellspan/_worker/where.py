@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Facts about a rank's software and host, which %ranks check compares between ranks. Imports no further packages."""
 
 from __future__ import annotations

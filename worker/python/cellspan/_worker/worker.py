@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The common part of home and ranks: a shell, the messages to and from the agent, and the execution of a cell.
 
 The user's code runs on the main thread, inside a loop that continues between cells (loops.py). The loop serves messages when

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The environment of a rank: what the world of its cell sets, and how that is undone for the next one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The zygote: it has imported the packages that ranks need, and forks ranks. It has one thread and runs no code of the user's.
 
 It forks an intermediate process, which forks the ranks and ends at once. So the ranks become the agent's children, and the agent

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 __all__ = [
     "BroadcastMetricTypeError", "BroadcastStepTypeError", "BroadcastStepValueError", "EarlyStopException", "MetricTypeError",
     "ReturnTypeError",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 from . import experiment as experiment
 from .experiment import lagom as lagom
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HorovodRunner, with the interface of Databricks' sparkdl, and `cellspan.horovod.torch`, with that of horovod.torch.
 
 After install(), `from sparkdl import HorovodRunner` and `import horovod.torch as hvd` find these modules, at home and on ranks, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The collectives through which gradients flow. What flows back is combined as Horovod does it: a loss is taken as the mean over
 ranks, except after a Sum.
 """

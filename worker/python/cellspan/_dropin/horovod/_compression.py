@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What gradients may be converted to while they travel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Parameters, optimizers' states and objects, from one rank to all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """install(): horovod and sparkdl as names of our modules."""
 
 from __future__ import annotations

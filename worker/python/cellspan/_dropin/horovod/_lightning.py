@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """strategy="horovod" for Lightning 2, which removed it. It behaves as in Lightning 1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The collectives of one world, in one order on all ranks.
 
 torch.distributed wants the same collectives in the same order on every rank. Before each of them, ranks exchange a header: which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Collectives with handles, as horovod.torch has them, on torch.distributed."""
 
 from __future__ import annotations

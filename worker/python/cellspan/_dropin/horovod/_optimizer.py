@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """DistributedOptimizer: gradients are reduced while backward still runs.
 
 Parameters are put into buckets, in the reverse of their order, since backward reaches the last ones first. A bucket is sent when all

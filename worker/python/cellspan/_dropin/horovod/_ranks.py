@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What HorovodRunner does in each of its processes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What Horovod has and this module has not: each is refused by its name, with what to use."""
 
 from __future__ import annotations

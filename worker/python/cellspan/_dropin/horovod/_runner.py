@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HorovodRunner, with the interface of Databricks' sparkdl."""
 
 from __future__ import annotations

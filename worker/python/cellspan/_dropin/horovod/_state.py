@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which world this process belongs to, as init() found it: rank, size, the line of its collectives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Steps of an optimizer whose reductions are sent without headers.
 
 A header takes as long as a small reduction, and a training loop does the same again and again. So when an optimizer's steps have

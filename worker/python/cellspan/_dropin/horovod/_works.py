@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Collectives of torch.distributed, whose failures are HorovodInternalErrors."""
 
 from __future__ import annotations

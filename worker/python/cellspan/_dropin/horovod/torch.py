@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """horovod.torch's names, on torch.distributed: gloo for tensors of the CPU, NCCL for those of GPUs.
 
 `import cellspan.horovod.torch as hvd` takes the place of `import horovod.torch as hvd`. At home the size is 1.

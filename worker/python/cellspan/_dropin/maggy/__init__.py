@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Maggy's interface for distributed training, on cellspan's ranks: plain training code for one GPU is distributed.
 
 `experiment.lagom(train_fn, config)` runs train_fn on every rank. While it runs, modules, DataLoaders and optimizers that it makes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """DataLoaders that train_fn makes read this rank's share of the samples, and give batches on this rank's device."""
 
 from __future__ import annotations

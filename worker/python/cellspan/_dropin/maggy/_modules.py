@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Modules that train_fn makes are distributed: DistributedDataParallel, FSDP2 for ZeRO 2 and 3, or DeepSpeed.
 
 The user's object stays what it is, with the class, attributes and methods of the user: its class is derived from the user's, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """ZeRO 1: each rank keeps the state of torch's optimizers for its share of the parameters."""
 
 from __future__ import annotations

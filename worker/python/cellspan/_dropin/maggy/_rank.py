@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a rank does for lagom(): prepares torch, replaces what is distributed, calls train_fn, and puts everything back."""
 
 from __future__ import annotations

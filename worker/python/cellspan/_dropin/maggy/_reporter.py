@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The reporter that train_fn may ask for."""
 
 from __future__ import annotations

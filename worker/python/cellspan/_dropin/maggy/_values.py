@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Values that ranks return and broadcast: numbers, and what can be read as one."""
 
 from __future__ import annotations

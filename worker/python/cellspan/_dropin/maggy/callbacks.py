@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Maggy's callbacks for Keras: they say what to use instead."""
 
 from __future__ import annotations

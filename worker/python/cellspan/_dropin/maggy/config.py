@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The configurations of Maggy. TorchDistributedConfig works here; the others say what to use instead."""
 
 from __future__ import annotations

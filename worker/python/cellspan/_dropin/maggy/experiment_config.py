@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The module in which Maggy before 1.1 has its configurations."""
 
 from .config import *  # noqa: F403

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Maggy's package of this name has its exceptions."""

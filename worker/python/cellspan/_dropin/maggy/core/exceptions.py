@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The exceptions of Maggy's distributed training, with its names and base classes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`from cellspan.maggy import experiment` and `from cellspan.maggy.experiment import experiment`: both have lagom()."""
 
 from . import experiment

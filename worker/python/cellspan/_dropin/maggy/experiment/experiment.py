@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """lagom(): starts a training, and averages what its ranks return."""
 
 from __future__ import annotations
