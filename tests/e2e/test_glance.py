@@ -32,6 +32,12 @@ def test_a_name_that_only_ranks_have_says_who_has_it(nb):
     nb.ok("%pull two -r 2\nassert two == 2")
 
 
+def test_a_module_that_only_ranks_have_imported_is_not_pulled(nb):
+    nb.ok("%%distribute -n 2\nimport colorsys, sched as when")
+    assert last_lines(nb.run("colorsys.ONE_THIRD"))[1] == "ranks have imported it: import colorsys"
+    assert last_lines(nb.run("when.Event"))[1] == "ranks have imported it: import sched as when"
+
+
 def test_other_errors_and_names_that_nobody_has_stay_as_they_are(nb, gate):
     nb.ok(SCORE)
     assert last_lines(nb.run("nobody_has_this"), 1) == ["NameError: name 'nobody_has_this' is not defined"]
