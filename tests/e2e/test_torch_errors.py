@@ -65,6 +65,22 @@ def test_torchs_own_words_get_ours(nb):
         assert error["traceback"][-1] == "this ran at home, which is one process: put %%distribute --init on top of the cell"
 
 
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_new_group_does_not_blame_an_earlier_cell(nb, interrupted):
+    nb.ok("%ranks stop")
+    nb.ok("%%distribute -n 2 --init gloo\nimport os, time, torch.distributed as dist", limit=120)
+    cut = nb.start("%%distribute\nif dist.get_rank():\n    " + ("time.sleep(600)" if interrupted else "raise ValueError") + "\ndist.barrier()")
+    if interrupted:
+        nb.wait(cut, 60, lambda: "running" in cut.shown or "rank" in cut.shown)
+        nb.control("interrupt_request")
+    assert nb.wait(cut, 60).reply["status"] == "error"
+    old = "which cut the connections between ranks"
+    told = nb.run("%%distribute --init\ndist.barrier()\nif dist.get_rank():\n    os._exit(3)\ndist.barrier()", limit=60).assert_error("RankDied")
+    assert "also on rank 0" in told.traceback and "another rank has left the process group" in told.traceback, told.traceback
+    assert old not in told.traceback, told.traceback
+
+
 # ---- processes that ranks start -------------------------------------------------------------------------------------
 
 HERE = "the ranks are there already, one process each"

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 import zlib
 
 from .._base.imports import when_imported
@@ -27,6 +28,7 @@ GROUPS_MAX = 16  # of which launched() tells
 STORE = 6  # init_process_group() with so many arguments has a store
 _sent = []  # not empty: counts prove little: this process has sent to a rank or received from one, or has not waited for a barrier
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
+_ended = weakref.WeakSet()  # groups that were destroyed, as long as an object such as DistributedDataParallel has them
 
 
 class Aside:
@@ -94,6 +96,18 @@ def maps(distributed):
     """The group tables {group: …} of all worlds; first that of the world that torch sees. distributed: torch.distributed."""
     state = getattr(getattr(distributed, "distributed_c10d", None), "_world", None)
     return [getattr(state, "pg_map", {})] + [aside.tables.get("pg_map", {}) for aside in list(hidden.values())]
+
+
+def seen():
+    """The process groups that torch sees."""
+    c10d = _c10d()
+    return [] if c10d is None else list(getattr(c10d._world, "pg_map", ()))
+
+
+def kept():
+    """Has the user's code objects with groups that torch does not know any more?"""
+    there = maps(sys.modules.get("torch.distributed"))
+    return any(not any(group in table for table in there) for group in list(_ended))
 
 
 def _c10d():
@@ -213,7 +227,9 @@ def _noting_async(barrier):
 
 def _keep():
     c10d = sys.modules["torch.distributed.distributed_c10d"]
-    _destroyed.extend(getattr(getattr(c10d, "_world", None), "pg_map", None) or ())
+    groups = getattr(getattr(c10d, "_world", None), "pg_map", None) or ()
+    _destroyed.extend(groups)
+    _ended.update(groups)
 
 
 def _preceded(real, first):

@@ -36,7 +36,7 @@ def _again(facts):
 
 
 def _closed(facts):
-    if facts.cause:
+    if facts.cause and not _in_new_group(facts.error):
         return f"{facts.cause}, which cut the connections between ranks: {_again(facts)}"
     if facts.begun == PASSING:
         return ""
@@ -182,15 +182,33 @@ def at_home(error):
 _STR = {kind.__str__ for kind in (BaseException, OSError, KeyError, ImportError, SyntaxError)}  # not a user's, which may do anything
 
 
+def _in_new_group(error):
+    """Was this raised in a process group that torch sees? What cut the connections of the ranks also ended the groups that were there."""
+    seen = groups.seen()
+    if not seen:
+        return False
+    frame = _frame(error)
+    if frame is None:  # such as a backward pass, where C++ calls the collective
+        return not groups.kept()
+    group = frame.f_locals.get("group")
+    return group is None or any(group is one for one in seen)
+
+
 def _call(error):
     """The collective in which an exception was raised, such as "all_reduce of float32 (4,)", by the variables of torch's frame; or ""."""
-    trace, call = getattr(error, "__traceback__", None), ""
+    frame = _frame(error)
+    return frame.f_code.co_name + _tensors(frame.f_locals) if frame is not None else ""
+
+
+def _frame(error):
+    """The frame of torch's collective in which an exception was raised, or None."""
+    trace, found = getattr(error, "__traceback__", None), None
     while trace is not None:
         frame = trace.tb_frame
         if frame.f_code.co_filename.endswith(os.path.join("torch", "distributed", "distributed_c10d.py")) and frame.f_code.co_name != "wrapper":
-            call = frame.f_code.co_name + _tensors(frame.f_locals)
+            found = frame
         trace = trace.tb_next
-    return call
+    return found
 
 
 def _tensors(names):
