@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 #ifdef __linux__
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -318,6 +320,23 @@ bool process_memory(long pid, uint64_t *bytes)
     rollup = file_start(path, text, sizeof text);
     *bytes = file_number_of(rollup, "Pss", 0) * 1024;
     return rollup.n > 0;
+}
+
+bool process_cpu(long pid, uint64_t *ns)
+{
+    const uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+    unsigned long long own, own_system, children, children_system;
+    char path[64], text[1024];
+    const char *end; /* of the program's name, which may hold anything */
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    text[file_start(path, text, sizeof text - 1).n] = '\0';
+    if (ticks == 0 || ticks > NS_PER_S || !(end = strrchr(text, ')')) ||
+        sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu", &own,
+               &own_system, &children, &children_system) != 4)
+        return false;
+    *ns = (own + own_system + children + children_system) * (NS_PER_S / ticks);
+    return true;
 }
 
 int process_kill_group(pid_t pid, int signo)

@@ -85,6 +85,9 @@ MUST_USE int process_pidfd(pid_t pid);
 /* Memory of the process in bytes: its own pages, and its share of those that it shares (PSS).
  * false: it can't be read. */
 bool process_memory(long pid, uint64_t *bytes);
+/* The time on processors that it has had, with that of its children that have ended. false: the
+ * system does not tell. */
+bool process_cpu(long pid, uint64_t *ns);
 /* Sends signo to the process group that pid leads. 0 also if none of it is left. */
 int process_kill_group(pid_t pid, int signo);
 

@@ -186,6 +186,8 @@ void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank
         !(mine = worker_of(g->said, r->worker)))
         return;
     row->memory = bytes(mine, "memory");
+    row->cpu_known = number(mine, "cpu") >= 0;
+    row->cpu = row->cpu_known ? (unsigned)number(mine, "cpu") : 0;
     json_array_foreach (json_object_get(mine, "gpus"), k, uuid) {
         const char *name = json_string_value(uuid) ? json_string_value(uuid) : "";
         const json_t *gpu = gpu_of(g->said, name);

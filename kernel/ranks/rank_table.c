@@ -30,10 +30,11 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     json_t *table = json_array();
 
     for (unsigned k = 0; k < n; k++) {
-        json_t *one = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:i, s:s?}", "rank",
+        json_t *one = json_pack("{s:i, s:s, s:s, s:I, s:I, s:i, s:f, s:i, s:s?}", "rank",
                                 (int)row[k].rank, "state", row[k].state, "node",
                                 row[k].node ? row[k].node : "", "pid", (json_int_t)row[k].pid,
-                                "memory", (json_int_t)row[k].memory, "in_cell",
+                                "memory", (json_int_t)row[k].memory, "cpu",
+                                row[k].cpu_known ? (int)row[k].cpu : -1, "in_cell",
                                 (double)row[k].in_cell_ns / 1e9, "cells", (int)row[k].cells, "gpu",
                                 row[k].gpu);
 

@@ -11,8 +11,10 @@ struct status_rank {
     unsigned rank;
     const char *state; /* "running", "waiting", "dead" … */
     const char *node;
-    long pid;                     /* 0: there is no process */
-    uint64_t memory;              /* bytes of memory (PSS if known, else RSS); 0: unknown */
+    long pid;        /* 0: there is no process */
+    uint64_t memory; /* bytes of memory (PSS if known, else RSS); 0: unknown */
+    bool cpu_known;
+    unsigned cpu;                 /* percent of one processor that its processes use */
     uint64_t in_cell_ns;          /* how long it has been running the current cell; 0: it is not */
     const char *gpu;              /* its GPUs; NULL: none, and the other gpu_ fields are ignored */
     unsigned cells;               /* number of cells it ran since it started */

@@ -44,6 +44,12 @@ static void memory_of(const struct status_rank *r, char *out)
         write_size(out, r->memory);
 }
 
+static void cpu_of(const struct status_rank *r, char *out)
+{
+    if (r->cpu_known)
+        snprintf(out, TABLE_CELL, "%u %%", r->cpu);
+}
+
 static void gpu_memory_of(const struct status_rank *r, char *out)
 {
     char used[TABLE_CELL], total[TABLE_CELL];
@@ -132,6 +138,7 @@ static const struct column {
     { "gpu use", VIEW_GROUP | VIEW_CELL, true, false, gpu_use_of, 0 },
     { "others on it", VIEW_GROUP | VIEW_CELL, false, false, gpu_others_of, 0 },
     { "memory", VIEW_GROUP, true, false, memory_of, 0 },
+    { "cpu", VIEW_GROUP, true, false, cpu_of, 0 },
     { "in cell", VIEW_GROUP, true, false, time_of, 0 },
     { "cells", VIEW_GROUP, true, true, cells_of, 0 },
 };

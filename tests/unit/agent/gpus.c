@@ -257,8 +257,9 @@ static void nodes_without_gpus_say_so(const char *self)
     sees(&k, 3, "1<(none)\n>", "a rank without one is as ever");
     kernel_say(&k, 0, SPAN_GAUGES);
     ok(kernel_until(&k, SPAN_GAUGES, 0) &&
-           says(k.last.v[F_GAUGES_GAUGES].s, "{\"worker\":3,\"memory\":"),
-       "its memory is told");
+           says(k.last.v[F_GAUGES_GAUGES].s, "{\"worker\":3,\"memory\":") &&
+           says(k.last.v[F_GAUGES_GAUGES].s, ",\"cpu\":0,"),
+       "its memory is told, and that it does nothing");
     is_int(kernel_end(&k), 0, "the agent ends");
 }
 

@@ -13,6 +13,8 @@ static const struct status_rank rows[] = {
       .node = "node0",
       .pid = 4711,
       .memory = UINT64_C(229) << 20,
+      .cpu_known = true,
+      .cpu = 396,
       .in_cell_ns = 72 * NS_PER_S,
       .cells = 3 },
     { .rank = 1,
@@ -31,10 +33,10 @@ static void text_is_aligned(void)
     is_int(status_text(rows, 3, "group default", &out), 0, "a table is written");
     is_text(out.p,
             "group default: 3 ranks\n"
-            "rank  state    node    pid   memory  in cell  cells\n"
-            "   0  running  node0  4711  229 MiB     1:12      3\n"
-            "   1  waiting  node0  4712  1.5 GiB              12\n"
-            "  10  dead                                        0\n",
+            "rank  state    node    pid   memory    cpu  in cell  cells\n"
+            "   0  running  node0  4711  229 MiB  396 %     1:12      3\n"
+            "   1  waiting  node0  4712  1.5 GiB                     12\n"
+            "  10  dead                                               0\n",
             "columns stand under their names, empty ones are left out");
     buf_release(&out);
 }

@@ -4,6 +4,7 @@ noinst_LIBRARIES += worker/agent/gpu/libgpu.a
 worker_agent_gpu_libgpu_a_CPPFLAGS = $(AM_CPPFLAGS) $(NVML_CPPFLAGS)
 worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/affinity.c \
+	worker/agent/gpu/cpu_use.c \
 	worker/agent/gpu/death_report.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe_client.h worker/agent/gpu/probe_client.c \
 	worker/agent/gpu/gpu_processes.c \

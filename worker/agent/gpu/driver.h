@@ -41,6 +41,16 @@ struct mark {
     int64_t corrected, uncorrected; /* ECC counts at that time; -1: unknown */
 };
 
+/* The processor time of the workers at one moment. */
+struct cpu_look {
+    struct cpu_worker {
+        unsigned worker;
+        uint64_t ns;
+    } *v; /* owned, n of them */
+    size_t n;
+    uint64_t at_ns; /* monotonic; 0: there was none */
+};
+
 struct gpu_driver {
     struct nvml nvml;
     bool open; /* nvml is open */
@@ -52,6 +62,7 @@ struct gpu_driver {
     uint64_t n_events; /* number of events so far */
     struct mark *mark; /* owned */
     size_t n_marks;
+    struct cpu_look cpu; /* with which the next one is compared */
 };
 
 void driver_init(struct gpu_driver *d);
@@ -83,6 +94,14 @@ const struct found *driver_device(const struct gpu_driver *d,
                                   const char *uuid); /* NULL: not there */
 int64_t readings_ecc(const struct gpu_driver *d, const struct found *f, int type); /* -1: unknown */
 
+/* ---- cpu_use.c ---- */
+/* For each worker how much of one processor's time its processes have, in percent (two busy
+ * threads: 200); null if unknown. It compares with the look before, and waits a moment where that
+ * is missing or old. NULL: memory is out. */
+json_t *cpu_use_list(struct cpu_look *last, const json_t *workers,
+                     const struct gpu_processes *processes);
+void cpu_look_release(struct cpu_look *look);
+
 /* ---- gpu_processes.c ---- */
 /* All processes of the workers: their main processes, and those that these have started, such as
  * data loaders. */
@@ -110,6 +129,8 @@ const struct gpu_process *gpu_processes_find(const struct gpu_processes *c,
 /* The memory of a worker's processes in bytes (PSS: shared pages are divided); 0 if the system does
  * not tell. */
 uint64_t gpu_processes_memory(const struct gpu_processes *c, size_t worker);
+/* The time on processors that they have had, in nanoseconds. */
+uint64_t gpu_processes_cpu(const struct gpu_processes *c, size_t worker);
 /* "alice's python"; "" if unknown: the process has ended, or is in another container. */
 const char *gpu_processes_who(long pid, char out[static GPU_PROCESSES_WHO]);
 

@@ -96,6 +96,16 @@ uint64_t gpu_processes_memory(const struct gpu_processes *c, size_t worker)
     return sum;
 }
 
+uint64_t gpu_processes_cpu(const struct gpu_processes *c, size_t worker)
+{
+    uint64_t ns, sum = 0;
+
+    for (size_t i = 0; i < c->n; i++)
+        if (c->v[i].worker == worker && process_cpu(c->v[i].pid, &ns))
+            sum += ns;
+    return sum;
+}
+
 const char *gpu_processes_who(long pid, char out[static GPU_PROCESSES_WHO])
 {
     const struct passwd *p;

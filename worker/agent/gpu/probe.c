@@ -20,22 +20,25 @@ static json_t *answer_list(struct gpu_driver *d, const char *visible, struct err
     return driver_find(d, visible, err) < 0 ? NULL : gpus_to_json(&d->gpus);
 }
 
-/* The host memory of each worker, and its GPUs, copied from the question. */
-static json_t *read_workers(const json_t *workers, const struct gpu_processes *processes)
+/* The host memory of each worker, its use of processors, and its GPUs, copied from the question. */
+static json_t *read_workers(struct gpu_driver *d, const json_t *workers,
+                            const struct gpu_processes *processes)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *cpu = cpu_use_list(&d->cpu, workers, processes);
 
     for (size_t i = 0; list && i < json_array_size(workers); i++) {
         const json_t *w = json_array_get(workers, i);
 
-        if (json_array_append_new(list, json_pack("{s:O, s:I, s:O}", "worker",
+        if (json_array_append_new(list, json_pack("{s:O, s:I, s:O?, s:O}", "worker",
                                                   json_object_get(w, "worker"), "memory",
                                                   (json_int_t)gpu_processes_memory(processes, i),
-                                                  "gpus", json_object_get(w, "gpus"))) < 0) {
+                                                  "cpu", json_array_get(cpu, i), "gpus",
+                                                  json_object_get(w, "gpus"))) < 0) {
             json_decref(list);
             list = NULL;
         }
     }
+    json_decref(cpu);
     return list;
 }
 
@@ -46,7 +49,7 @@ static json_t *answer_read(struct gpu_driver *d, const json_t *workers, struct e
 
     if (gpu_processes_fill(&processes, workers, err) == 0)
         said = json_pack("{s:o, s:o, s:s?}", "gpus", readings_list(d, NULL, workers, &processes),
-                         "workers", read_workers(workers, &processes), "why",
+                         "workers", read_workers(d, workers, &processes), "why",
                          d->gpus.why[0] ? d->gpus.why : NULL);
     gpu_processes_release(&processes);
     return said;
