@@ -128,7 +128,10 @@ def reachable(path, info):
         return False
     above = os.path.dirname(path)
     while len(above) > 1 and not re.fullmatch(r"/tmp/cs-[0-9a-f]{8}(/tmp|/run)?", above):  # these are closed by the test
-        if closed(os.lstat(above), 0o011):
+        try:
+            if closed(os.lstat(above), 0o011):
+                return False
+        except FileNotFoundError:  # it went meanwhile, and took what was in it along
             return False
         above = os.path.dirname(above)
     return True
