@@ -112,9 +112,9 @@ void script_missing(char *text, size_t size, const char *program, const char *pr
             "environment, to the folder that holds it there, or unset it",
             prefix, program);
     else
-        snprintf(
-            text, size,
-            "there is no %s; `pip install cellspan` there, or set CELLSPAN_REMOTE_PREFIX to the folder that holds "
-            "libexec/cellspan/%s on that machine",
-            program, program);
+        snprintf(text, size,
+                 "there is no %s; `" CELLSPAN_INSTALL
+                 "` there, or set CELLSPAN_REMOTE_PREFIX to the folder that holds "
+                 "libexec/cellspan/%s on that machine",
+                 program, program);
 }

@@ -152,8 +152,8 @@ static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
 
     if (is_other_version(c))
         snprintf(other, sizeof other,
-                 "; it is %.60s, and here is " CELLSPAN_VERSION
-                 ": `pip install cellspan==" CELLSPAN_VERSION "` there, or update here",
+                 "; it is %.60s, and here is " CELLSPAN_VERSION ": `" CELLSPAN_INSTALL
+                 "==" CELLSPAN_VERSION "` there, or update here",
                  c->version);
     end_text(c->status, end);
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)

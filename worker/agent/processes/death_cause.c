@@ -19,12 +19,15 @@ static int add_end(const struct death_cause *c, struct buf *out)
 
 static int add_no_package(const struct death_cause *c, struct buf *out)
 {
+    const bool pip = slice_begins(slice_text(CELLSPAN_INSTALL),
+                                  "pip "); /* installs for one Python */
+
     if (c->node)
-        return buf_addf(
-            out,
-            ": no cellspan for %s on %s: `%s -m pip install cellspan` there, or set CELLSPAN_REMOTE_PYTHON to a "
-            "Python that has it",
-            c->python, c->node, c->python);
+        return buf_addf(out,
+                        ": no cellspan for %s on %s: `%s%s" CELLSPAN_INSTALL
+                        "` there, or set CELLSPAN_REMOTE_PYTHON to a "
+                        "Python that has it",
+                        c->python, c->node, pip ? c->python : "", pip ? " -m " : "");
     return buf_addf(out,
                     ": %s does not find cellspan's Python package; install cellspan again, or set "
                     "CELLSPAN_PYTHONPATH to the folder that holds it",
