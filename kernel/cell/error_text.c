@@ -172,6 +172,18 @@ static int exit_status(const struct span *m)
                                                       : 1;
 }
 
+/* gloo ends the process when it receives more than the collective has asked for, so torch raises no
+ * exception, which would get such a line on the rank: see torch_errors.py. */
+static void hint_sizes(json_t *to, struct slice said)
+{
+    if (slice_holds(said, "gloo::EnforceNotMet") &&
+        (slice_holds(said, "op.preamble.") || slice_holds(said, "op.getOpcode")))
+        json_array_append_new(
+            to, json_string("ranks have passed tensors of different sizes or types to this "
+                            "collective, or have called different ones: print(t.shape, t.dtype) "
+                            "before it on each rank"));
+}
+
 json_t *error_of_exit(const char *ename, const char *who, const char *where, const struct span *m)
 {
     /* the whole sentence; its part that is equal for ranks that died alike */
@@ -188,6 +200,7 @@ json_t *error_of_exit(const char *ename, const char *who, const char *where, con
         if (m->v[F_EXITED_STACK].s.n)
             json_array_append_new(traceback, json_string("Where it was:"));
         add_stack(traceback, m->v[F_EXITED_STACK].s);
+        hint_sizes(traceback, m->v[F_EXITED_STDERR].s);
         error = json_pack("{s:s, s:s, s:O, s:s, s:i}", "ename", ename, "evalue", text.p,
                           "traceback", traceback, "how", same.p + strlen(who) + 1, "exit_status",
                           exit_status(m));

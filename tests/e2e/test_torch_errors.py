@@ -81,6 +81,18 @@ def test_a_new_group_does_not_blame_an_earlier_cell(nb, interrupted):
     assert old not in told.traceback, told.traceback
 
 
+def test_a_torch_without_nccl_says_what_to_do(nb):
+    import torch
+
+    if torch.distributed.is_nccl_available():
+        pytest.skip("this torch has NCCL")
+    nb.ok("%ranks stop")
+    told = nb.run("%%distribute -n 2\nimport torch.distributed as dist\ndist.init_process_group('nccl')", limit=120).assert_error("RuntimeError")
+    line = told.traceback.splitlines()[-1]
+    assert "was built without NCCL: put --init gloo on the cell" in line and "built for CUDA" in line, told.traceback
+    nb.ok("%%distribute --init gloo\ndist.barrier()", limit=60)
+
+
 # ---- processes that ranks start -------------------------------------------------------------------------------------
 
 HERE = "the ranks are there already, one process each"
@@ -141,6 +153,25 @@ def test_uneven_numbers_of_collectives_name_who_had_returned(nb):
 
 
 # ---- collectives that don't fit together ----------------------------------------------------------------------------
+
+
+SMALLER = {
+    "all_reduce": "dist.all_reduce(torch.ones(4, dtype=torch.float64 if r else torch.float32))",
+    "broadcast": "dist.broadcast(torch.ones(4, dtype=torch.float32 if r else torch.float64), 0)",
+    "recv": "dist.recv(torch.ones(2), 0) if r else dist.send(torch.ones(4), 1)",
+}
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("call", SMALLER)
+def test_a_rank_that_gloo_ends_says_why(nb, call):
+    nb.ok("%ranks stop")
+    code = "%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\nr = dist.get_rank()\n" + SMALLER[call]
+    told = nb.run(code, limit=120).assert_error("RankDied").traceback
+    line = [line for line in told.splitlines() if not line.startswith("also on")][-1]
+    assert "different sizes or types" in line and "print(t.shape, t.dtype) before it on each rank" in line, told
+    other = nb.run("%%distribute --init gloo\nimport os, sys\nprint('op.preamble', file=sys.stderr)\nos.abort()", limit=60)
+    assert "sizes" not in other.assert_error("RankDied").traceback, "another death"
 
 
 @pytest.mark.limit(400)

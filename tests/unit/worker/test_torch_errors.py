@@ -22,6 +22,9 @@ COPIED = [
     ("closed", "torch 2.4, NCCL", "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, remote process exited or there was a "
      "network error, NCCL version 2.20.5\nncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."),
     ("closed", "torch 2.4, a store", "failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"),
+    ("backend", "torch 2.13, CPU", "Distributed package doesn't have NCCL built in"),
+    ("backend", "torch 2.13", "Distributed package doesn't have MPI built in."),
+    ("backend", "torch 2.4, CUDA without a GPU", "ProcessGroupNCCL is only supported with GPUs, no GPUs found!"),
     ("gpu", "NCCL 2.20", "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"),
     ("late", "torch 2.4, NCCL", "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE) ran for 60001 ms"),
     ("late", "torch 2.4, gloo", "[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"),
@@ -118,6 +121,15 @@ def test_what_cut_the_connections_is_named_and_what_to_make_again():
     assert "its optimizer, for ranks may differ by one step" in line and "FSDP, DTensor and DeepSpeed" in line
     assert "in a call with init=True" in closed(torch_errors.CALL)
     assert closed(torch_errors.PASSING, "") == "", "the kernel says which ranks had returned"
+
+
+def test_a_torch_without_the_backend_has_a_way():
+    texts = [text for row, _, text in COPIED if row == "backend"]
+    ways = [(torch_errors.CELL, "put --init gloo"), (torch_errors.CALL, 'init="gloo"'), (torch_errors.HOME, 'init_process_group("gloo")')]
+    for begun, way in ways:
+        lines = [torch_errors.explained(text, begun)[1] for text in texts]
+        assert all(way in line for line in lines), lines
+        assert ["built for CUDA" in line for line in lines] == [True, False, False], lines
 
 
 @pytest.mark.parametrize("text", ["[Errno 98] Address already in use", "Broken pipe", "[Errno 104] Connection reset by peer", "timed out", ""])

@@ -2,7 +2,8 @@
 """What to do about errors of torch.distributed, gloo, NCCL and Accelerate: the one place that knows their texts.
 
 Each library words an error by itself, often without the cause, which is in an earlier cell or on another rank. ROWS has a row for each
-kind of error. Its line is shown below the library's own text. A text that no row knows is shown as it is.
+kind of error. Its line is shown below the library's own text. A text that no row knows is shown as it is. If gloo ends the process, no
+exception is raised: kernel/cell/error_text.c knows that text.
 """
 
 from __future__ import annotations
@@ -101,6 +102,17 @@ def _port(facts):
     )
 
 
+def _no_backend(facts):
+    """This torch, or this machine, has no such backend."""
+    name, here = facts.found.group(1), f"torch {getattr(sys.modules.get('torch'), '__version__', '')} in {sys.executable}"
+    if name == "Gloo":
+        return f"{here} was built without gloo: install another torch"
+    why = f"{here} was built without {name}" if name else f"NCCL needs a GPU for each rank, and {here} sees none"
+    gloo = {CELL: "put --init gloo on the cell in place of this call", CALL: 'call it with init="gloo" in place of this call'}
+    instead = gloo.get(facts.begun, 'call init_process_group("gloo")')
+    return f"{why}: {instead}, which works for tensors in host memory" + ("; or install a torch that is built for CUDA" if name == "NCCL" else "")
+
+
 def _shared_gpu(facts):
     return "NCCL takes a GPU only once: --init gloo works with a shared GPU, and NCCL_MULTI_RANK_GPU_ENABLE=1 with NCCL 2.30"
 
@@ -130,6 +142,7 @@ ROWS = [
         ("port", r"EADDRINUSE|server socket has failed to listen", _port),
         ("differ", r"op\.preamble\.\w+|op\.getOpcode|Detected mismatch between collectives|gloo/.*\benforce fail\b", _differ),
         ("late", r"Timed out waiting \d+ms for (?:recv|send|synchronization)|Application timeout caused pair closure|Watchdog caught collective", _late),
+        ("backend", r"Distributed package doesn't have (\w+) built in|ProcessGroupNCCL is only supported with GPUs, no GPUs found", _no_backend),
         ("gpu", r"Duplicate GPU detected", _shared_gpu),
         (
             CLOSED,
