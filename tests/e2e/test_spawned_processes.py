@@ -119,6 +119,34 @@ def test_what_cannot_travel_is_said(fresh):
     assert "cellspan.run(f, n=2)" in last(cell)
 
 
+POOLS = {
+    "pool": ("import multiprocessing as mp\npool = mp.get_context('spawn').Pool(1)\npool.map(abs, [1])", "pool.map(scaled_later, [2])"),
+    "forkserver": ("import multiprocessing as mp\npool = mp.get_context('forkserver').Pool(1)\npool.map(abs, [1])", "pool.map(scaled_later, [2])"),
+    "executor": (
+        "import multiprocessing as mp\nfrom concurrent.futures import ProcessPoolExecutor\n"
+        "pool = ProcessPoolExecutor(1, mp_context=mp.get_context('spawn'))\nlist(pool.map(abs, [1]))",
+        "list(pool.map(scaled_later, [2]))",
+    ),
+}
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("options", ["", "%%distribute -n 2\n"], ids=["home", "ranks"])
+def test_a_variable_that_came_after_the_pool_is_said(fresh, kind, options):
+    nb = fresh()
+    begin, use = POOLS[kind]
+    nb.ok(options + "def scaled_later(x):\n    return x * factor_later\n" + begin, limit=100)
+    nb.ok(options + "factor_later = 10")
+    told = nb.run(options + use, limit=100).assert_error("NameError").traceback
+    line = next((line for line in told.splitlines() if line.startswith("factor_later is here, but not in the process")), "")
+    assert "assign it before the pool or the process begins, or give it to the function as an argument" in line, told
+    nb.ok(options + begin, limit=100)
+    nb.ok(options + use, limit=100)
+    told = nb.run(options + "exec('factor_later', {})").assert_error("NameError").traceback
+    assert "process of multiprocessing" not in told, "no process has raised it"
+
+
 def test_what_is_advised_helps(fresh):
     nb = fresh()
     nb.ok("import multiprocessing as mp, threading\nctx = mp.get_context('spawn')\nguard, shared = threading.Lock(), ctx.Lock()\n"

@@ -336,6 +336,13 @@ def _in_a_pool(error):
     return False
 
 
+def _in_a_process(error):
+    """Was it raised in a process that multiprocessing has started? Pools give such an error its text there as the cause, and torch's
+    mp.spawn has an exception for it."""
+    names = {kind.__name__ for e in (error, getattr(error, "__cause__", None)) for kind in type(e).__mro__}
+    return bool(names & {"RemoteTraceback", "_RemoteTraceback", "ProcessRaisedException"})
+
+
 def hints(error):
     """Lines below an error's traceback that say what a process of multiprocessing lacked."""
     own = getattr(error, "_cellspan_hint", None)
@@ -351,6 +358,9 @@ def hints(error):
         if found and found.group(1) in _left and _started and found.group(1) in _started[0]:
             name = found.group(1)
             return [f"the processes of multiprocessing do not have {name} ({_left[name][0]}): {_left[name][1]}"]
+        if found and _started and found.group(1) in _started[0] and _in_a_process(error):
+            return [f"{found.group(1)} is here, but not in the process of multiprocessing, which has variables as they were when it began: "
+                    f"assign it before the pool or the process begins, or {ARGUMENT.replace('them', 'the function')}"]
         if NOT_THERE.search(text):
             return ["define it before the pool or the process begins. " + ADVICE]
     return []
