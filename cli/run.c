@@ -185,9 +185,30 @@ static void in_own_words(struct err *err)
     snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s%s", ours, rest);
 }
 
-/* Parses the line that will be sent, to report mistakes at once. script: the first word that is not
- * an option. */
-static int check(struct slice line, const char *script, struct err *err)
+static bool gives_cwd(const struct run *r)
+{
+    for (size_t i = 0; i < r->n && r->word[i] != r->script; i++) {
+        const char *attached;
+        const struct option *o = option_find(&magic_distribute, false, r->word[i], &attached);
+
+        if (o && o->name && strcmp(o->name, "cwd") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The parser refuses a notebook by its name alone. Here it is known whether there is one. */
+static void refuse_missing(const struct run *r, struct err *err)
+{
+    if (strstr(err->text, " is a notebook, not a script") && !gives_cwd(r) &&
+        access(r->script, R_OK) < 0) {
+        *err = (struct err){ "" }; /* the first text would stay */
+        (void)err_set(err, "%s: %s", r->script, strerror(errno));
+    }
+}
+
+/* Parses the line that will be sent, to report mistakes at once. */
+static int check(struct slice line, const struct run *r, struct err *err)
 {
     struct plan plan;
     struct slice options;
@@ -197,11 +218,12 @@ static int check(struct slice line, const char *script, struct err *err)
         return err_set(err, "these arguments can't be passed on");
     if (plan_parse(line, options, &plan, err) < 0) {
         in_own_words(err);
+        refuse_missing(r, err);
         return -1;
     }
     if (plan.kind == PLAN_SCRIPT && !plan.cwd && strcmp(plan.argv[0], "-m") != 0 &&
-        access(script, R_OK) < 0)
-        rc = err_set(err, "%s: %s", script, strerror(errno));
+        access(r->script, R_OK) < 0)
+        rc = err_set(err, "%s: %s", r->script, strerror(errno));
     plan_release(&plan);
     return rc;
 }
@@ -232,7 +254,7 @@ int command_run(int argc, char **argv)
             show_help();
             status = 0;
         } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 &&
-                   check(buf_slice(&line), r.script, &err) == 0) {
+                   check(buf_slice(&line), &r, &err) == 0) {
             status = run(&r, buf_slice(&line), &err);
         }
     }

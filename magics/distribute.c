@@ -88,11 +88,34 @@ static const char *const usage[] = {
     NULL,
 };
 
+#define QUOTED_SHOWN (4 * TOKEN_SHOWN + 3) /* each letter may be a quote */
+
+/* A word as it can be typed: a shell and an option line take it as one word. */
+static const char *quoted(char out[static QUOTED_SHOWN], const char *word)
+{
+    char shown[TOKEN_SHOWN];
+    size_t n = 0;
+
+    token_shown(shown, word);
+    if (!strpbrk(shown, " \t$&;|<>()*?[]#~`\"'\\!{}"))
+        return strcpy(out, shown);
+    out[n++] = '\'';
+    for (const char *at = shown; *at; at++) {
+        if (*at == '\'') { /* ends the quotes, stands alone, and opens them again */
+            memcpy(out + n, "'\\'", 3);
+            n += 3;
+        }
+        out[n++] = *at;
+    }
+    memcpy(out + n, "'", 2);
+    return out;
+}
+
 static int stray_word(const struct call *call, struct err *err)
 {
     const size_t at = call->words[0];
     const char *word = call->tokens.v[at].text;
-    char shown[TOKEN_SHOWN];
+    char shown[TOKEN_SHOWN], typed[QUOTED_SHOWN];
 
     token_shown(shown, word);
     if (at > 0 && strcmp(call->tokens.v[at - 1].text, "--init") == 0)
@@ -103,7 +126,7 @@ static int stray_word(const struct call *call, struct err *err)
         return err_set(err, "%s: unexpected word; did you mean -n %s?", shown, shown);
     if (strlen(word) > 3 && strcmp(word + strlen(word) - 3, ".py") == 0)
         return err_set(err, "%s: unexpected word; a script runs with one %%: %%distribute %s",
-                       shown, shown);
+                       shown, quoted(typed, word));
     return err_set(err, "%s: unexpected word (%%%%distribute takes options only)", shown);
 }
 
@@ -150,21 +173,9 @@ static bool is_notebook(const char *word)
     return n > 6 && strcmp(word + n - 6, ".ipynb") == 0;
 }
 
-/* A word as a shell takes it. */
-static const char *quoted(char out[static TOKEN_SHOWN + 2], const char *word)
-{
-    const char *quote;
-    char shown[TOKEN_SHOWN];
-
-    token_shown(shown, word);
-    quote = strpbrk(shown, " \t$&;|<>()*?[]#~`\"\\") ? "'" : "";
-    snprintf(out, TOKEN_SHOWN + 2, "%s%s%s", quote, shown, quote);
-    return out;
-}
-
 static int refuse_notebook(const char *name, struct err *err)
 {
-    char shown[TOKEN_SHOWN + 2];
+    char shown[QUOTED_SHOWN];
 
     return err_set(
         err,

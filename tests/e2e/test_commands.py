@@ -205,6 +205,8 @@ def test_doctor_on_another_place_compares_it_with_here(cellspan):
 def test_a_notebook_is_no_script(cellspan, nb, tmp_path):
     (tmp_path / "work.ipynb").write_text("{}")
     one_line(cellspan("run", "-n", 2, "work.ipynb"), "work.ipynb is a notebook", "papermill work.ipynb", "jupyter execute work.ipynb")
+    one_line(cellspan("run", "-n", 2, "nosuch.ipynb"), "nosuch.ipynb: No such file or directory")
+    one_line(cellspan("run", "--cwd", "/", "nosuch.ipynb"), "nosuch.ipynb is a notebook")
     assert "papermill" in nb.run("%distribute work.ipynb").assert_error("UsageError").error["evalue"]
 
 
