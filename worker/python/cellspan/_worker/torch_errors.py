@@ -108,7 +108,7 @@ def _no_backend(facts):
     if name == "Gloo":
         return f"{here} was built without gloo: install another torch"
     why = f"{here} was built without {name}" if name else f"NCCL needs a GPU for each rank, and {here} sees none"
-    gloo = {CELL: "put --init gloo on the cell in place of this call", CALL: 'call it with init="gloo" in place of this call'}
+    gloo = {CELL: "put --init gloo on the cell in place of this call", CALL: 'run the function with init="gloo" in place of this call'}
     instead = gloo.get(facts.begun, 'call init_process_group("gloo")')
     return f"{why}: {instead}, which works for tensors in host memory" + ("; or install a torch that is built for CUDA" if name == "NCCL" else "")
 
