@@ -202,7 +202,7 @@ static bool may_take(const struct cell *c, const struct hand_rank *r)
     size_t ranks = 0;
 
     if (!h->loads)
-        return h->last;
+        return h->last || c->stop.stopping;
     for (const struct hand_rank *each = h->rank; each; each = each->next)
         ranks += running(c, each->rank) != NULL;
     return !r->has || h->loads > ranks;
@@ -274,7 +274,7 @@ static void for_any(struct cell *c, const struct span *m)
     h->count.done += m->v[F_HAND_FAILED].u64;
     if (flags & HAND_DROP)
         drop_all(h);
-    if (m->v[F_HAND_PARTS].list.n)
+    if (m->v[F_HAND_PARTS].list.n && !c->stop.stopping)
         add_load(c, m);
     h->last = h->last || (flags & HAND_LAST) != 0;
     hand_out(c);
@@ -391,10 +391,14 @@ bool hand_counts(const struct cell *c, struct status_count *count)
     return true;
 }
 
+/* The code of a rank may catch the interrupt. Then the rank finishes its load and gets no other. */
 void hand_interrupt(struct cell *c)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME, .cell = c->id };
 
-    if (c->from.hands)
-        notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    if (!c->from.hands)
+        return;
+    notebook_send(c->nb, SPAN_WORKER_HOME, &m);
+    drop_all(c->from.hands);
+    hand_out(c);
 }

@@ -96,6 +96,20 @@ def test_an_interrupt_ends_it_and_ranks_keep_their_variables(two):
     assert values(two.ok("%%distribute --gather\nkept")) == [7, 7]
 
 
+@pytest.mark.parametrize("how", ["range(2000)", "(k for k in range(2000)), retries=1", "range(2000), chunksize=3"])
+def test_an_interrupt_ends_it_where_the_function_catches_it(two, how):
+    two.ok("%%distribute\nkept = 8")
+    two.ok("def careless(k):\n    try: time.sleep(0.3)\n    except BaseException: return -1\n    return k\nfound = None")
+    cell = two.start(f"print('begun', flush=True)\nfound = cellspan.map(careless, {how})")
+    two.wait_shown(cell, "begun")
+    time.sleep(0.5)
+    two.control("interrupt_request")
+    two.wait(cell)
+    cell.assert_error("KeyboardInterrupt")
+    assert "is killed" not in cell.stderr and values(two.ok("found is None")), cell.shown
+    assert values(two.ok("%%distribute --gather\nkept")) == [8, 8]
+
+
 def test_a_rank_that_dies_ends_it(two):
     cell = two.run("cellspan.map(lambda k: os._exit(3) if k == 5 else k, range(10))", limit=30)
     assert cell.status == "error" and "rank" in cell.reply["evalue"]

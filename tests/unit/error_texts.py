@@ -86,7 +86,6 @@ STATES = {
     "%s: kernel %ld does not end": "SIGKILL was sent: the system keeps it",
     "has no attribute": "Python's own text",
     "{} did not arrive": "what failed stands above",
-    "have not come": "what ended the cell stands above",
     "the kernel sent no table of ranks": "no user meets it: it always sends one",
     "does not support": "pyspark's own text",
     "Cannot check successful()": "ipyparallel's own text",

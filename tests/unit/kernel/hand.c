@@ -226,6 +226,30 @@ static void the_last_load_is_said(void)
     world_close(&w);
 }
 
+/* Its code may catch the interrupt and go on. */
+static void an_interrupted_rank_gets_no_more(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_call(&w, &clock);
+    takes(&w, 2, 1);
+    takes(&w, 3, 1);
+    for_any(&w, 0, "one");
+    for_any(&w, 0, "two");
+    for_any(&w, 0, "waits");
+    dispatch_interrupt(w.nb);
+    buf_clear(&w.log);
+    finishes(&w, 2, 1);
+    ok(logged(&w, "send HANDED 2") && !sent(&w, "waits"),
+       "after an interrupt, a rank that takes a load is told that there are no more");
+    for_any(&w, 0, "late");
+    buf_clear(&w.log);
+    finishes(&w, 3, 1);
+    ok(logged(&w, "send HANDED 3") && !sent(&w, "late"), "also if home hands more");
+    world_close(&w);
+}
+
 static void a_rank_that_has_ended_gets_none(void)
 {
     struct clock clock;
@@ -461,6 +485,7 @@ int main(void)
     a_rank_with_a_load_of_its_own_is_not_free();
     a_load_of_which_half_is_dropped();
     the_last_load_is_said();
+    an_interrupted_rank_gets_no_more();
     a_rank_that_has_ended_gets_none();
     home_learns_what_a_dead_rank_had();
     the_last_death_ends_it();

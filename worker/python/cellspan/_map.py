@@ -250,8 +250,8 @@ class _Tasks:
         if self.error is not None:
             raise self.error
         for first, found in self._chunks.items():
-            if isinstance(found, _Out):
-                raise RuntimeError(f"map(): the results of {found[0]} items from item {first} on have not come")
+            if isinstance(found, _Out):  # after an interrupt that the function has caught, the kernel hands out no more
+                raise KeyboardInterrupt
             if isinstance(found, _Packed):
                 self._chunks[first] = found.unpacked(self.home.shell.user_ns)
         found = [result for first in sorted(self._chunks) for result in self._chunks[first]]
