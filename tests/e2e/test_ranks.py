@@ -143,7 +143,7 @@ def test_the_table_comes_while_home_runs_a_cell(nb, gate):
 def test_the_table_tells_which_rank_keeps_a_processor_busy(nb):
     nb.ok("%%distribute -n 2\nimport cellspan, subprocess, sys\nif cellspan.rank():\n    child = subprocess.Popen([sys.executable, '-c', 'while True: pass'])")
     try:
-        table_until(nb, lambda text: (lambda used: len(used) == 2 and used[1] > used[0])(list(map(int, re.findall(r"(\d+) %", text)))))
+        table_until(nb, lambda text: (lambda used: len(used) == 2 and used[1] > used[0])(list(map(int, re.findall(r"iB +(\d+) %", text)))))
     finally:
         nb.ok("%%distribute -r 1\nchild.kill()\nchild.wait()")
 
