@@ -134,13 +134,15 @@ def test_a_name_that_home_has_not_got_is_named_with_a_near_one(nb):
     assert cell.error["evalue"] == "name 'sample' is not defined. Did you mean: 'samples'?"
     for code in ("%push sample", "%%distribute --capture sample\n1"):
         assert nb.run(code).assert_error("CaptureError").error["evalue"] == "home has no variable sample; did you mean samples?"
+    nb.ok("globals()[5] = 1  # a key that is no name")
     assert nb.run("%push quagga").assert_error("CaptureError").error["evalue"] == "home has no variable quagga"
+    nb.ok("del globals()[5]")
 
 
 @pytest.mark.parametrize("code", ["%pull weight", "%gather weight", "import cellspan\ncellspan.group().pull('weight')",
                                   "import cellspan.px as ipp\nipp.Client()[:].pull('weight').get()"])
 def test_a_name_that_ranks_have_not_got_is_named_with_a_near_one(nb, code):
-    nb.ok("%%distribute -n 2\nweights = 1")
+    nb.ok("%%distribute -n 2\nweights = 1\nglobals()[5] = 1  # a key that is no name")
     assert "name 'weight' is not defined. Did you mean: 'weights'?" in nb.run(code).shown
 
 

@@ -296,7 +296,7 @@ class Capture:
         return not (name in ("open", "display") and isinstance(module, str) and module.split(".")[0] in ("io", "_io", "IPython"))
 
     def _none(self, *names):
-        other = near(names[0], [name for name in self.user_ns if self._is_ours(name) and name[:1] != "_"])
+        other = near(names[0], [name for name in self.user_ns if isinstance(name, str) and self._is_ours(name) and name[:1] != "_"])
         return f"home has no variable {', '.join(names)}" + (f"; did you mean {other}?" if other and len(names) == 1 else "")
 
     def _is_list_of_ranks(self, name):
