@@ -134,3 +134,40 @@ def test_a_module_that_ranks_lack_is_named_without_frames_of_ours(nb):
 def test_arrays_of_ctypes_travel(nb):
     nb.ok("import ctypes\nc = (ctypes.c_int * 3)(1, 2, 3)")
     assert rank_values(nb, "(list(c), type(c) is ctypes.c_int * 3)", 2) == [([1, 2, 3], True)] * 2
+
+
+CTYPES = {
+    "a library": ("v = ctypes.CDLL(None); v.abs(1); v.atof.argtypes, v.atof.restype = [ctypes.c_char_p], ctypes.c_double",
+                  "(v.abs(-3), v.atof(b'2.5'), v is not None)", (3, 2.5, True)),
+    "a library with errno": ("v = ctypes.CDLL(None, use_errno=True)", "(v.close(-1), ctypes.get_errno())", (-1, 9)),
+    "a type of functions": ("v = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)", "(v(lambda n: n + 1)(1), v is ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int))", (2, True)),
+    "a type of pointers": ("v = ctypes.POINTER(ctypes.c_int)", "v is ctypes.POINTER(ctypes.c_int)", True),
+    "a structure": ("class P(ctypes.Structure):\n    _fields_ = [('x', ctypes.c_int), ('y', ctypes.c_double * 2)]\nv = P(1, (2, 3))", "(v.x, list(v.y), type(v) is P)", (1, [2.0, 3.0], True)),
+    "a packed structure": ("class Q(ctypes.Structure):\n    _pack_ = 1\n    _layout_ = 'ms'\n    _fields_ = [('x', ctypes.c_char), ('y', ctypes.c_int)]\nv = Q(b'a', 2)",
+                           "(v.x, v.y, ctypes.sizeof(v))", (b"a", 2, 5)),
+    "a class of numbers": ("class M(ctypes.c_int): pass\nv = M(4)", "(v.value, type(v) is M)", (4, True)),
+    "a union": ("class U(ctypes.Union):\n    _fields_ = [('x', ctypes.c_int), ('y', ctypes.c_ubyte)]\nv = (U * 2)(U(1), U(2))", "[u.y for u in v]", [1, 2]),
+    "a list of itself": ("class N(ctypes.Structure): pass\nN._fields_ = [('x', ctypes.c_int), ('next', ctypes.POINTER(N))]\nv = N", "(v(5).x, bool(v(5).next))", (5, False)),
+}
+
+
+@pytest.mark.parametrize("what", CTYPES)
+def test_libraries_and_types_of_ctypes_travel(nb, what):
+    code, reads, there = CTYPES[what]
+    nb.ok("import ctypes\n" + code)
+    assert rank_values(nb, reads, 2) == [there] * 2
+
+
+@pytest.mark.parametrize("code, why", [
+    ("v = ctypes.CDLL(None).abs", "a C function of ctypes can't be sent; send its library, or make the function in the cell"),
+    ("v = ctypes.CFUNCTYPE(None)(print)", "a C function of ctypes can't be sent; "),
+    ("v = ctypes.pointer(ctypes.c_int(3))", "a ctypes LP_c_int that holds a pointer can't be sent; send the data, and make it in the cell"),
+    ("v = ctypes.c_char_p(b'text')", "a ctypes c_char_p that holds a pointer can't be sent; "),
+    ("class P(ctypes.Structure):\n    _fields_ = [('text', ctypes.c_char_p)]\nv = P(b'text')", "a ctypes P that holds a pointer can't be sent; "),
+])
+def test_a_pointer_of_ctypes_is_named_and_the_error_says_what_to_do(nb, code, why):
+    nb.ok("import ctypes\nv = 1")
+    nb.ok("%%distribute -n 2\nv")
+    nb.ok(code)
+    ran = nb.run("%%distribute -n 2\nv").assert_error("CaptureError")
+    assert ran.error["evalue"].startswith("v can't be sent, and ranks 0-1 have home's earlier value of it: " + why), ran.error["evalue"]

@@ -44,6 +44,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/device_copies.py \
 	worker/python/cellspan/_capture/device_digest.py \
 	worker/python/cellspan/_capture/fingerprints.py \
+	worker/python/cellspan/_capture/foreign.py \
 	worker/python/cellspan/_capture/mangling.py \
 	worker/python/cellspan/_capture/mappings.py \
 	worker/python/cellspan/_capture/origins.py \

@@ -7,18 +7,11 @@ nothing. Subclasses are treated as their base is.
 
 from __future__ import annotations
 
-import operator
-
-from . import caches, tensors, worlds
-
-
-def _reduce_array_type(kind):
-    """`ctypes.c_int * 3`, which has no name by which another process finds it. A class with a name of its own derives from it."""
-    return (operator.mul, (kind._type_, kind._length_)) if kind is kind._type_ * kind._length_ else NotImplemented
+from . import caches, foreign, tensors, worlds
 
 
 # {(module, qualified name): a function that reduces an object, or returns NotImplemented}
-RULES = {**caches.RULES, **worlds.RULES, ("torch", "Tensor"): tensors.reduce_subclass, ("_ctypes", "PyCArrayType"): _reduce_array_type}
+RULES = {**caches.RULES, **foreign.RULES, **worlds.RULES, ("torch", "Tensor"): tensors.reduce_subclass}
 
 
 def rule_of(kind):

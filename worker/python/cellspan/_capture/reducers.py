@@ -22,7 +22,7 @@ import weakref
 
 import cloudpickle
 
-from . import by_name, by_type, rebuild, sources, tensors
+from . import by_name, by_type, foreign, rebuild, sources, tensors
 
 IN_BAND = 4096  # bytes; smaller buffers stay in the pickle
 PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no reducers; also short texts
@@ -234,6 +234,8 @@ class Pickler(cloudpickle.Pickler, Found):
             raise pickle.PicklingError("IPython's shell can't be sent")
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
+            if obj.__module__ == "_ctypes":
+                return foreign.reduce_metaclass(obj)
             rebuild.pickled_here.add(obj)
             make, args, (attributes, *more), _, _, setter = reduced
             state = (_attributes(obj, attributes), *more)
@@ -370,7 +372,8 @@ def _attributes(cls, found):
     is the same depends on how often the classes were loaded. Without __module__, which the empty class has already, and
     __slotnames__, which copyreg adds when an instance is pickled."""
     every = {**{name: value for name, value in cls.__dict__.items() if type(value) is str}, **found}
-    return {name: every[name] for name in sorted(every) if name not in ("__module__", "__slotnames__")}
+    names = sorted(every, key=lambda name: (name == "_fields_", name))  # ctypes lays a structure out when it gets these
+    return {name: every[name] for name in names if name not in ("__module__", "__slotnames__") and not foreign.is_field(every[name])}
 
 
 def _with_slots(cls, args):
