@@ -34,7 +34,7 @@ def near(name, names):
     """The one of the names that is most like a name which does not exist; None: none is."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(name, [one for one in names if isinstance(one, str)], 1)), None)
+    return next(iter(difflib.get_close_matches(name, names, 1)), None)
 
 
 def undefined(name, names):

@@ -53,8 +53,8 @@ def cursor(content):
 def own_names(shell, typed):
     """The user's own variables that begin with `typed`."""
     hidden = shell.user_ns_hidden
-    own = [n for n, value in shell.user_ns.items() if n not in hidden or value is not hidden[n]]
-    return sorted(n for n in own if n.startswith(typed) and (typed or n[0] != "_"))
+    own = [n for n, value in shell.user_ns.items() if isinstance(n, str) and (n not in hidden or value is not hidden[n])]
+    return sorted(n for n in own if n.startswith(typed) and (typed or n[:1] != "_"))
 
 
 def public_names(below, typed):
