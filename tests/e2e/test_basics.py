@@ -84,6 +84,23 @@ def test_an_unknown_magic_is_a_usage_error_of_one_line(nb):
     assert cell.status == "error" or "no_such_magic" in cell.shown
 
 
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+@pytest.mark.parametrize("written, meant", [("%%distributed\n1", "%%distribute"), ("%%distrbute -n 2\n1", "%%distribute"), ("%rank", "%ranks"), ("%pul x", "%pull"),
+                                            ("%%timeti\n1", "%%timeit"), ("x = %pwdd", "%pwd")])
+def test_an_unknown_magic_is_told_with_the_one_that_was_meant(nb, where, written, meant):
+    cell = nb.run(where + written, 90).assert_error("UsageError")
+    assert cell.reply["evalue"].endswith("; did you mean %s?" % meant) and "did you mean %s?" % meant in cell.shown, cell.shown
+
+
+def test_a_magic_of_the_users_own_is_no_mistake(nb):
+    nb.ok("get_ipython().register_magic_function(lambda line, cell: print('mine', line), 'cell', 'distributed')\n"
+          "get_ipython().register_magic_function(lambda line: print('my rank', line), 'line', 'rank')")
+    try:
+        assert nb.ok("%%distributed a\n1").stdout == "mine a\n" and nb.ok("%rank 3").stdout == "my rank 3\n"
+    finally:
+        nb.ok("magics = get_ipython().magics_manager.magics\ndel magics['cell']['distributed'], magics['line']['rank'], magics")
+
+
 def test_a_figure_is_shown_as_a_picture(nb):
     pytest.importorskip("matplotlib")
     cell = nb.ok("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")

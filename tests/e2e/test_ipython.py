@@ -50,6 +50,7 @@ def test_what_needs_a_client_says_so_on_ranks(nb, magic, tmp_path):
     path.write_text("1\n")
     cell = nb.ok("%%distribute -n 2\n" + magic.format(path) + "\nprint('on')", LIMIT)
     assert NO_CLIENT in cell.stderr and "on" in cell.stdout, cell.shown
+    assert ("without %%distribute" in cell.stderr) is (magic != "%qtconsole") is ("-r 0" not in cell.stderr), cell.stderr
 
 
 def test_files_and_history_are_printed_on_ranks(nb, tmp_path):

@@ -3,15 +3,32 @@
 
 from __future__ import annotations
 
+import re
+
+from .._base.errors import near
 from .._link import CALL_SHOWN, CALL_VALUE
 
 LINE = ("distribute", "push", "pull", "ranks")
 CELL = ("distribute",)
 NO_CLIENTS = "a rank has no clients of its own: %%distribute -r 0 runs cells on one rank, %ranks where shows its stack"
+NO_NOTEBOOK = "a rank has no clients of its own: use it in a cell of the notebook's own, without %%distribute"
 HOMES = (*LINE, "scatter", "gather", "store")  # line magics that only home has
 PAGE = ("clear", "less", "man", "more")  # line magics of pagemagics.py
 # What a rank could only do for a client: put text into its next cell, open its editor, connect to it.
-NEED_CLIENT = frozenset("load loadpy recall rep edit ed autosave connect_info qtconsole subshell".split())
+OF_NOTEBOOK = frozenset("load loadpy recall rep edit ed autosave".split())
+NEED_CLIENT = OF_NOTEBOOK | {"connect_info", "qtconsole", "subshell"}
+
+
+def name_near(error, known):
+    """Adds the magic that was meant to IPython's error for one that does not exist. known: {"line": names, "cell": names}."""
+    found = re.fullmatch(r"(?:Line|Cell) magic(?: function)? `(%%?)(\w+)` not found\.", error.args[0]) if len(error.args) == 1 and isinstance(error.args[0], str) else None
+    if found is None:
+        return
+    sign, name = found.groups()
+    ours = HOMES if sign == "%" else CELL
+    other = near(name, ours) or near(name, [*known["line" if sign == "%" else "cell"]])
+    if other is not None:
+        error.args = (f"{error.args[0][:-1]}; did you mean {sign}{other}?",)
 
 
 def register(home):

@@ -26,7 +26,7 @@ from traitlets import Any, Bool, Instance, Type, default
 from .._base.errors import is_a, text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
-from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, PAGE
+from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
 from . import tracebacks
 from .commands import run_command
 from .publish import Formatter, Hook, Publisher
@@ -247,6 +247,8 @@ class ZMQInteractiveShell(InteractiveShell):
         elif is_a(raised[1], SystemExit) and not self.keep_history:  # on a rank, which nobody leaves
             self._hide_hint()
         raised = self._get_exc_info(raised)
+        if raised[0] is UsageError:
+            name_near(raised[1], self.magics_manager.magics)
         text, asks = self._text(limit, raised[1]), False
         with tracebacks.Shortened(raised[1], raised[2]) as short:
             lines = tracebacks.FAILED
@@ -449,7 +451,7 @@ class RankShell(ZMQInteractiveShell):
         __tracebackhide__ = True
         found = self.find_line_magic(magic_name) if magic_name in NEED_CLIENT or magic_name in PAGE else None
         if magic_name in NEED_CLIENT and (found is None or found.__module__.startswith("IPython.")):
-            return self._say_no_client(f"%{magic_name}")
+            return self._say_no_client(f"%{magic_name}", NO_NOTEBOOK if magic_name in OF_NOTEBOOK else NO_CLIENTS)
         if magic_name in PAGE and found is None:
             from .._jupyter.pagemagics import PageMagics
 
@@ -458,11 +460,11 @@ class RankShell(ZMQInteractiveShell):
 
     def set_next_input(self, text, replace=False):
         """Ranks have no next cell."""
-        self._say_no_client("set_next_input()")
+        self._say_no_client("set_next_input()", NO_NOTEBOOK)
 
     @staticmethod
-    def _say_no_client(what):
-        print(f"cellspan: {what} does nothing here: {NO_CLIENTS}", file=sys.stderr)
+    def _say_no_client(what, why):
+        print(f"cellspan: {what} does nothing here: {why}", file=sys.stderr)
 
     def show_usage_error(self, exc):
         """Makes it the cell's error, shown once, instead of text that each rank prints."""
