@@ -13,7 +13,7 @@
 #define WINDOW_NS    NS_PER_S
 #define WINDOW_SENDS 20u
 #define MESSAGE_MAX  ((size_t)1 << 20)
-#define RUNS_MAX     6u
+#define RUNS_MAX     16u /* bars of eight ranks on stderr, and a line of each on stdout */
 /* bytes of a message besides its text: header, parent, metadata, signature */
 #define AROUND_MAX 4096u
 

@@ -2,8 +2,8 @@
 /* pace.h - sends stream messages at a rate that clients accept. The first text leaves at once;
  * later text is gathered. A cell sends at most 20 messages a second (stdout and stderr together),
  * each of at most 1 MiB. A longer text is cut at a line's end if there is one, else between two
- * characters. The two streams keep their order, unless they alternate more than six times between
- * two messages. Pure. */
+ * characters. The two streams keep their order, unless they alternate more than 16 times within 100
+ * ms. Pure. */
 #ifndef KERNEL_MERGE_PACE_H
 #define KERNEL_MERGE_PACE_H
 

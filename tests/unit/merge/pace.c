@@ -119,7 +119,7 @@ static void streams_stay_apart_and_in_order(void)
         add(&s, 1, "o\n");
     }
     wait_ms(&s, 100);
-    is_text(s.order.p, "1212121",
+    is_text(s.order.p, "12121212121212121",
             "many quick changes cost a few messages, the first ones in order");
     is_int(s.got[0].n + s.got[1].n, 201, "nothing is lost");
     sink_release(&s);
@@ -140,6 +140,23 @@ static void a_few_changes_keep_their_order(void)
     is_text(s.order.p, "1121", "each change is a message");
     is_int(s.sends, 4, "and what one stream wrote at a stretch one");
     is_text(s.got[1].p, "err 2\nerr 3\n", "nothing is lost");
+    sink_release(&s);
+}
+
+/* Eight ranks end a progress bar on stderr, and each prints a line then. */
+static void bars_of_ranks_stand_above_their_lines(void)
+{
+    struct sink s;
+
+    sink_init(&s);
+    add(&s, 1, "x");
+    for (int rank = 0; rank < 8; rank++) {
+        add(&s, 2, "bar\n");
+        add(&s, 1, "line\n");
+    }
+    wait_ms(&s, 100);
+    is_text(s.order.p, "12121212121212121", "each bar and each line is a message of its own");
+    is_int(s.got[1].n, 32, "and no bar waits for another one");
     sink_release(&s);
 }
 
@@ -271,6 +288,7 @@ int main(void)
     the_first_leaves_at_once_then_they_gather();
     streams_stay_apart_and_in_order();
     a_few_changes_keep_their_order();
+    bars_of_ranks_stand_above_their_lines();
     no_more_than_20_a_second();
     the_end_of_a_busy_cell_keeps_to_the_rate();
     cuts_are_at_characters();
