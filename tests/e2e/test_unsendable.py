@@ -146,6 +146,7 @@ CTYPES = {
     "a packed structure": ("class Q(ctypes.Structure):\n    _pack_ = 1\n    _layout_ = 'ms'\n    _fields_ = [('x', ctypes.c_char), ('y', ctypes.c_int)]\nv = Q(b'a', 2)",
                            "(v.x, v.y, ctypes.sizeof(v))", (b"a", 2, 5)),
     "a class of numbers": ("class M(ctypes.c_int): pass\nv = M(4)", "(v.value, type(v) is M)", (4, True)),
+    "a structure in the other byte order": ("class O(ctypes.BigEndianStructure):\n    _fields_ = [('x', ctypes.c_int)]\nv = O(3)", "(v.x, bytes(v))", (3, bytes([0, 0, 0, 3]))),
     "a union": ("class U(ctypes.Union):\n    _fields_ = [('x', ctypes.c_int), ('y', ctypes.c_ubyte)]\nv = (U * 2)(U(1), U(2))", "[u.y for u in v]", [1, 2]),
     "a list of itself": ("class N(ctypes.Structure): pass\nN._fields_ = [('x', ctypes.c_int), ('next', ctypes.POINTER(N))]\nv = N", "(v(5).x, bool(v(5).next))", (5, False)),
 }
@@ -171,3 +172,15 @@ def test_a_pointer_of_ctypes_is_named_and_the_error_says_what_to_do(nb, code, wh
     nb.ok(code)
     ran = nb.run("%%distribute -n 2\nv").assert_error("CaptureError")
     assert ran.error["evalue"].startswith("v can't be sent, and ranks 0-1 have home's earlier value of it: " + why), ran.error["evalue"]
+
+
+def test_a_structure_and_a_library_of_another_folder_are_sent_again(nb, tmp_path):
+    (tmp_path / "half.c").write_text("double half(int n) { return n / 2.0; }")
+    nb.ok("import ctypes, os, subprocess\nbefore = os.getcwd(); os.chdir(%r)\nsubprocess.run('cc -shared -fPIC -o half.so half.c', shell=True, check=True)\n"
+          "class S(ctypes.Structure):\n    _fields_ = [('x', ctypes.c_int)]\nv = [S(1)]; lib = ctypes.CDLL('./half.so'); lib.half.restype = ctypes.c_double" % str(tmp_path))
+    try:
+        assert rank_values(nb, "(lib.half(5), v[0].x)", 2) == [(2.5, 1)] * 2
+        nb.ok("v = [S(2), S(3)]")
+        assert rank_values(nb, "[s.x for s in v]", 2) == [[2, 3]] * 2
+    finally:
+        nb.ok("os.chdir(before)")

@@ -7,7 +7,9 @@ A library is sent as its name: ranks open it themselves. An address of home's pr
 from __future__ import annotations
 
 import operator
+import os
 import pickle
+import sys
 
 OF_LIBRARY = ("_name", "_handle", "_FuncPtr")  # what ctypes itself sets
 OF_FUNCTION = ("argtypes", "restype", "errcheck")  # what the user sets, in this order
@@ -26,6 +28,13 @@ def reduce_metaclass(kind):
         if type(one) is kind:
             return type, (one,)
     raise pickle.PicklingError(f"the ctypes class {kind.__name__} can't be sent")
+
+
+def _reduce_simple_type(kind):
+    """The number of a BigEndianStructure, which has the same name as the native one."""
+    here, swapped = ("__ctype_le__", "__ctype_be__") if sys.byteorder == "little" else ("__ctype_be__", "__ctype_le__")
+    native = getattr(kind, here, kind)
+    return (getattr, (native, swapped)) if native is not kind and getattr(native, swapped, None) is kind else NotImplemented
 
 
 def _reduce_pointer_type(kind):
@@ -70,7 +79,10 @@ def _reduce_library(library):
                 functions[name] = settings
         else:
             state[name] = value
-    return open_library, (kind, own["_name"], bool(own["_FuncPtr"]._flags_ & ctypes._FUNCFLAG_USE_ERRNO)), (functions, state), None, None, fill_library
+    name = own["_name"]
+    if isinstance(name, str) and "/" in name and os.path.exists(name):
+        name = os.path.abspath(name)  # ranks may be in another folder
+    return open_library, (kind, name, bool(own["_FuncPtr"]._flags_ & ctypes._FUNCFLAG_USE_ERRNO)), (functions, state), None, None, fill_library
 
 
 def open_library(kind, name, use_errno):
@@ -109,6 +121,7 @@ def _reduce_data(value):
 
 RULES = {
     ("_ctypes", "PyCArrayType"): _reduce_array_type,
+    ("_ctypes", "PyCSimpleType"): _reduce_simple_type,
     ("_ctypes", "PyCPointerType"): _reduce_pointer_type,
     ("_ctypes", "PyCFuncPtrType"): _reduce_function_type,
     ("_ctypes", "_CData"): _reduce_data,

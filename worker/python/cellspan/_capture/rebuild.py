@@ -220,6 +220,8 @@ def set_class(cls, state):
     setter, inner, name = state
     if cls in pickled_here and cls not in _received:
         return
+    if cls in _received and "_fields_" in cls.__dict__ and any(base.__module__ == "_ctypes" for base in cls.__mro__):
+        inner = ({name: value for name, value in inner[0].items() if name != "_fields_"}, *inner[1:])  # a structure gets its fields only once
     _received.add(cls)
     setter(cls, inner)
     _local.filled = [*(getattr(_local, "filled", None) or ()), cls]
