@@ -182,5 +182,7 @@ def test_a_structure_and_a_library_of_another_folder_are_sent_again(nb, tmp_path
         assert rank_values(nb, "(lib.half(5), v[0].x)", 2) == [(2.5, 1)] * 2
         nb.ok("v = [S(2), S(3)]")
         assert rank_values(nb, "[s.x for s in v]", 2) == [[2, 3]] * 2
+        nb.ok("v[0].x = 4; lib.half.argtypes = [ctypes.c_int]")
+        assert rank_values(nb, "([s.x for s in v], lib.half(3))", 2) == [([4, 3], 1.5)] * 2, "a change in place"
     finally:
         nb.ok("os.chdir(before)")

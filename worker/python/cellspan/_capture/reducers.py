@@ -232,10 +232,10 @@ class Pickler(cloudpickle.Pickler, Found):
             return getattr, (sys.modules["mpi4py.MPI"], reduced)
         if self._shell and isinstance(obj, self._shell):
             raise pickle.PicklingError("IPython's shell can't be sent")
+        if kind is type and obj.__module__ == "_ctypes":  # cloudpickle would give it an id, as if it were the notebook's
+            return foreign.reduce_metaclass(obj)
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
-            if obj.__module__ == "_ctypes":
-                return foreign.reduce_metaclass(obj)
             rebuild.pickled_here.add(obj)
             make, args, (attributes, *more), _, _, setter = reduced
             state = (_attributes(obj, attributes), *more)
