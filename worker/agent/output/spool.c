@@ -113,22 +113,24 @@ static int write_fresh(struct spool *s)
     return 0;
 }
 
-/* If the disk is full, the oldest files are removed. Records that find no room even then are
- * dropped. */
+/* If the disk is full, the oldest files are removed. Records that find no room even without them
+ * are dropped. */
 static void flush(struct spool *s)
 {
     if (!s->fresh.n)
         return;
     while (write_fresh(s) < 0) {
+        const bool makes_room = s->n && s->file[0].size > 0; /* a new file is empty */
+
         if (!s->complained)
             log_warn("spool", "what the ranks print can't be kept for %%ranks logs: %s",
                      strerror(errno));
         s->complained = true;
-        if (s->n == 0) {
+        drop_first(s);
+        if (!makes_room) {
             s->lost_cell = s->last_cell > s->lost_cell ? s->last_cell : s->lost_cell;
             break;
         }
-        drop_first(s);
     }
     buf_clear(&s->fresh);
 }
