@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/le.h"
+#include "base/process.h"
 #include "protocol/span_fields.h"
 #include "tests/unit/agent/double.h"
 #include "tests/unit/agent/fake.h"
@@ -104,7 +105,7 @@ static void credit_stops_and_goes_on(struct kernel *k)
     kernel_listen(k, 20);
 }
 
-/* Takes ports, in which others of this machine may already listen. */
+/* Takes ports. -1: it is another's now, who may leave it at any time. */
 static void take_ports(int fd[TAKEN_PORTS])
 {
     for (unsigned i = 0; i < TAKEN_PORTS; i++) {
@@ -112,9 +113,14 @@ static void take_ports(int fd[TAKEN_PORTS])
                                         .sin_port = htons((uint16_t)(PORT_FIRST + i)) };
 
         fd[i] = socket(AF_INET, SOCK_STREAM, 0);
-        if (bind(fd[i], (const struct sockaddr *)&at, sizeof at) == 0)
-            (void)listen(fd[i], 1);
+        if (bind(fd[i], (const struct sockaddr *)&at, sizeof at) < 0 || listen(fd[i], 1) < 0)
+            fd_close(&fd[i]);
     }
+}
+
+static bool is_taken(const int fd[TAKEN_PORTS], unsigned port)
+{
+    return port >= PORT_FIRST && port < PORT_FIRST + TAKEN_PORTS && fd[port - PORT_FIRST] >= 0;
 }
 
 /* A port is drawn at random, so one answer alone would prove nothing. */
@@ -127,12 +133,13 @@ static void ports_come_in_pairs(struct kernel *k)
     take_ports(fd);
     for (int i = 0; i < 200 && good; i++) {
         kernel_send(k, NULL, 0, &ask);
-        good = kernel_until(k, SPAN_PORT, 0) &&
-               port_for_jax((unsigned)k->last.v[F_PORT_PORT].u64) >= PORT_FIRST + TAKEN_PORTS;
+        good = kernel_until(k, SPAN_PORT, 0) && k->last.v[F_PORT_PORT].u64 > 0 &&
+               !is_taken(fd, (unsigned)k->last.v[F_PORT_PORT].u64) &&
+               !is_taken(fd, port_for_jax((unsigned)k->last.v[F_PORT_PORT].u64));
     }
     ok(good, "JAX's port is free, too");
     for (unsigned i = 0; i < TAKEN_PORTS; i++)
-        close(fd[i]);
+        fd_close(&fd[i]);
 }
 
 /* Does a world with one of the n ports share none with the worlds of the others? */
