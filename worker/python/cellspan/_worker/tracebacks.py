@@ -272,25 +272,20 @@ def _is_hidden(frame, interrupted=False):
     return ours or name.startswith("_pydevd_") or DEBUGGER in name
 
 
+def _with_causes(error):
+    """Yields an exception and its causes, each of them once: they may form a ring."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        yield error
+        seen.add(id(error))
+        error = context_of(error)
+
+
 def holds_group(value):
     """Is an exception, or one of its causes, an exception group?"""
-    seen = set()
-    while value is not None and id(value) not in seen:
-        if is_a(value, GROUP):
-            return True
-        seen.add(id(value))
-        value = context_of(value)
-    return False
+    return any(is_a(one, GROUP) for one in _with_causes(value))
 
 
 def left_by_interrupt(error):
     """Did code react to an interrupt with sys.exit(), as Lightning's trainer does?"""
-    if not is_a(error, SystemExit):
-        return False
-    seen = set()
-    while error is not None and id(error) not in seen:
-        if is_a(error, KeyboardInterrupt):
-            return True
-        seen.add(id(error))
-        error = context_of(error)
-    return False
+    return is_a(error, SystemExit) and any(is_a(one, KeyboardInterrupt) for one in _with_causes(error))
