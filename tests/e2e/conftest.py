@@ -116,6 +116,15 @@ def shared_notebook():
     shared.close()
 
 
+@pytest.fixture(scope="module")
+def paged():
+    """A notebook on a kernel that a server started, for all that matters here."""
+    notebook = Notebook(env={"JPY_SESSION_NAME": "/notebooks/training.ipynb"})
+    yield notebook
+    notebook.close()
+    assert not notebook.left
+
+
 @pytest.fixture
 def nb(shared_notebook):
     """A notebook on the module's kernel: for tests that leave it as it was."""

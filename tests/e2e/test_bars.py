@@ -13,7 +13,6 @@ from processes import wait_until
 from servers import serving
 
 pytest.importorskip("tqdm")
-PAGE = {"JPY_SESSION_NAME": "/notebooks/bars.ipynb"}
 HEAD = ("%%%%distribute -n %d\nimport cellspan, os, sys, time\nfrom tqdm import tqdm\nrank = cellspan.rank()\n"
         "def wait(name):\n    while not os.path.exists(%r + '/' + name): time.sleep(0.01)\n")
 LOOPS = {  # the loop, and its rank's lines at the end
@@ -45,16 +44,6 @@ def names(lines):
 def text_of(outputs):
     """What a notebook or a cell shows, from the top."""
     return "".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
-
-
-@pytest.fixture(scope="module")
-def paged():
-    from client import Notebook
-
-    notebook = Notebook(env=PAGE)
-    yield notebook
-    notebook.close()
-    assert not notebook.left
 
 
 @pytest.mark.parametrize("kernel", ["nb", "paged"])

@@ -16,17 +16,6 @@ LINES = "for i in range(%d):\n    print('line', i, 'of', 'x' * 60)\n"
 LEFT_OUT = re.compile(r"^cellspan: (\d+) lines? (?:are|is) left out here.*%ranks logs --cell (\d+) shows", re.M)
 
 
-@pytest.fixture(scope="module")
-def paged():
-    """A kernel that a server started, for all that matters here."""
-    from client import Notebook
-
-    notebook = Notebook(env=SERVER)
-    yield notebook
-    notebook.close()
-    assert not notebook.left
-
-
 def check_window(cell):
     """What Jupyter's server would drop: more than 3,000,000 bytes or 3,000 messages in any 3 s. It counts no bytes of comm messages."""
     sent = [

@@ -32,9 +32,7 @@ def in_words(error):
 
 def near(name, names):
     """The one of the names that is most like a name which does not exist; None: none is."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, names, 1)), None)
+    return _link.nearest(name, list(names))
 
 
 def undefined(name, names):
