@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions for all steps of a cell: its failure, its members, messages whose answer it needs. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/rows.h"
 #include "kernel/cell/cell.h"
 
@@ -125,6 +127,25 @@ int cell_ask_home(struct cell *c, const char *type, json_t *content, uint64_t fl
     rc = rc < 0 ? cell_fail(c, "RuntimeError", "out of memory") : cell_send_home(c, &m);
     buf_release(&text);
     return rc;
+}
+
+void cell_show_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
+                      bool *shown)
+{
+    struct buf content = BUF_INIT;
+    char id[128];
+
+    if (name)
+        snprintf(id, sizeof id, "cellspan-%s-%s-%" PRIu64, name, c->nb->config.run_id, c->id);
+    if (jupyter_display(&content, text, html, name ? id : NULL) < 0) {
+        log_error("output", "a display is lost: out of memory");
+    } else {
+        publish(c->nb, c->from.request, shown && *shown ? "update_display_data" : "display_data",
+                buf_slice(&content));
+        if (shown)
+            *shown = true;
+    }
+    buf_release(&content);
 }
 
 bool cell_is_shown(const struct cell *c)

@@ -276,6 +276,10 @@ void cell_release_members(struct cell *c);
 bool cell_unfinished(struct cell *c);    /* a member waits or runs */
 bool cell_lingers(const struct cell *c); /* some processes of its script have not ended */
 
+/* Publishes a MIME bundle as a display of the cell, as output_bundle() does, which others call. */
+void cell_show_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
+                      bool *shown);
+
 /* ---- finish.c ---- */
 /* Shows the end of a cell that ran beside others, and sends the client its reply, or home its
  * RETURN. */

@@ -243,25 +243,11 @@ void output_close(struct cell *c)
 void output_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
                    bool *shown)
 {
-    struct buf content = BUF_INIT;
-    char id[128];
-
     if (c->out.path)
         c->out.path->under = -1;
     if (c->out.path && !(shown && *shown))
         c->out.path->bars.below = c->out.path->bars.shown;
-    if (name)
-        snprintf(id, sizeof id, "cellspan-%s-%s-%llu", name, c->nb->config.run_id,
-                 (unsigned long long)c->id);
-    if (jupyter_display(&content, text, html, name ? id : NULL) < 0) {
-        log_error("output", "a display is lost: out of memory");
-    } else {
-        publish(c->nb, c->from.request, shown && *shown ? "update_display_data" : "display_data",
-                buf_slice(&content));
-        if (shown)
-            *shown = true;
-    }
-    buf_release(&content);
+    cell_show_bundle(c, text, html, name, shown);
 }
 
 static void pass_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
@@ -271,11 +257,8 @@ static void pass_lines(struct cell *c, unsigned rank, unsigned stream, unsigned 
 
     if (merge_open(c) < 0)
         return;
-    if (c->out.tabs && ranks_has(&c->out.tabs->clearing, rank))
-        panel_displays_clear(c, rank);
     log_failure(merge_lines(c->out.path->merge, rank, stream, flags, data, &err), &err);
-    if (c->out.tabs)
-        log_failure(panel_lines(c->out.tabs->panel, rank, stream, flags, data, &err), &err);
+    log_failure(cell_panel_lines(c, rank, stream, flags, data, &err), &err);
 }
 
 /* Holds text, or the end, of a rank whose display is held. false: nothing of it waits any more. */
@@ -447,9 +430,23 @@ static bool hold(struct cell *c, unsigned rank, const char *type, const struct c
            held_parts_add(&c->out.path->held, &what, p->content, p->metadata, notebook_now(c->nb));
 }
 
+static void show_in_tab(struct cell *c, unsigned rank, const char *type, const struct content *p)
+{
+    struct buf lines = BUF_INIT;
+
+    cell_panel_display(c, rank, type, p, &lines);
+    if (lines.n)
+        output_rank_text(c, rank, buf_slice(&lines));
+    buf_release(&lines);
+}
+
 void output_display(struct cell *c, const struct member *member, const char *type,
                     const struct content *p)
 {
+    if (c->out.path && cell_panel_on(c)) {
+        show_in_tab(c, member->rank, type, p);
+        return;
+    }
     if (!c->out.path || hold(c, member->rank, type, p))
         return;
     output_held(c);

@@ -35,29 +35,22 @@ struct cell_tabs {
     size_t kepts, kept_room;
 };
 
-/* ---- cell_panel.c ---- */
 /* Are there tabs? The first call makes them. A single rank has none. */
 bool cell_panel_on(struct cell *c);
 /* Shows what has changed, regardless of the rate: before another kind of message, and at the end.
  */
 void cell_panel_flush(struct cell *c);
+/* Lines of a rank. -1: memory is out. */
+MUST_USE int cell_panel_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
+                              struct slice data, struct err *err);
+/* A display of the rank, an update of one, or clear_output. Only if cell_panel_on(). A display that
+ * is only text is no output of its own: its text is added to `lines`, which are printed next. */
+void cell_panel_display(struct cell *c, unsigned rank, const char *type, const struct content *p,
+                        struct buf *lines);
 /* A rank has ended: the tabs say so, though nobody prints. */
 void cell_panel_rank_over(struct cell *c, unsigned rank);
 void cell_panel_tick(struct cell *c);
 uint64_t cell_panel_due(const struct cell *c);
 void cell_panel_close(struct cell *c);
-
-/* ---- panel_displays.c ---- */
-/* A display of the rank, an update of one, or clear_output. Only if cell_panel_on(). */
-void panel_displays_take(struct cell *c, unsigned rank, const char *type, const struct content *p);
-/* The rank's lines go, and its next displays take the places of those that it had. */
-void panel_displays_clear(struct cell *c, unsigned rank);
-/* Shows displays that were kept, when the server lets them through. */
-void panel_displays_tick(struct cell *c);
-bool panel_displays_wait(const struct cell *c);
-/* The cell is over: shows the kept displays that the server lets through, and empties the places
- * that ranks have cleared and not filled again. */
-void panel_displays_end(struct cell *c);
-void panel_displays_close(struct cell *c);
 
 #endif

@@ -84,11 +84,7 @@ static bool is_shown(struct cell *c, const struct member *member, const char *ty
 
 static void show(struct cell *c, struct member *member, const struct published *p)
 {
-    if (cell_panel_on(c)) {
-        panel_displays_take(c, member->rank, p->type, &p->content);
-        return;
-    }
-    if (strcmp(p->type, "clear_output") == 0)
+    if (strcmp(p->type, "clear_output") == 0 && !cell_panel_on(c))
         live_cleared(c);
     output_display(c, member, p->type, &p->content);
 }

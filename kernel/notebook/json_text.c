@@ -42,6 +42,48 @@ struct slice text_slice(const json_t *object, const char *name)
     return text_of(json_object_get(object, name));
 }
 
+const char *text_display_id(const json_t *content)
+{
+    return json_string_value(json_object_get(json_object_get(content, "transient"), "display_id"));
+}
+
+/* Will a page show its text/html? It prefers the form that a plugin knows, such as a widget's. */
+static bool prefers_html(const json_t *data)
+{
+    static const char *const below[] = {
+        "text/plain", "text/html",  "text/latex", "text/markdown",
+        "image/png",  "image/jpeg", "image/gif",  "image/svg+xml"
+    };
+    const char *type;
+    json_t *value;
+
+    if (!json_is_string(json_object_get(data, "text/html")))
+        return false;
+    json_object_foreach ((json_t *)(uintptr_t)data, type, value) {
+        bool known = false;
+
+        for (size_t i = 0; i < sizeof below / sizeof *below; i++)
+            known = known || strcmp(type, below[i]) == 0;
+        if (!known)
+            return false;
+    }
+    return true;
+}
+
+/* Does a page show the HTML in a frame of its own? Our CSS does not reach into it. */
+static bool is_isolated(const json_t *content)
+{
+    const json_t *metadata = json_object_get(content, "metadata");
+
+    return json_is_true(json_object_get(metadata, "isolated")) ||
+           json_is_true(json_object_get(json_object_get(metadata, "text/html"), "isolated"));
+}
+
+bool text_shows_html(const json_t *content)
+{
+    return prefers_html(json_object_get(content, "data")) && !is_isolated(content);
+}
+
 json_t *text_joined(const char *head, struct slice text)
 {
     struct buf all = BUF_INIT;

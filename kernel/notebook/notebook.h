@@ -436,6 +436,9 @@ json_t *text_parse(struct slice text);
 /* The string under this name, borrowed; "" if there is none. Text from users may contain NULs:
  * use text_slice() for it. */
 const char *text_field(const json_t *object, const char *name);
+const char *text_display_id(const json_t *content); /* a display's own id, or NULL */
+/* A page shows the text/html of this display, and not in a frame of its own. */
+bool text_shows_html(const json_t *content);
 struct slice text_slice(const json_t *object, const char *name);
 struct slice text_of(const json_t *string); /* the same for the string itself */
 /* A new string: head, then text. NULL: memory is out, or text is not UTF-8. */
