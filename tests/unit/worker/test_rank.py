@@ -274,7 +274,7 @@ def test_a_script_or_module_that_is_not_there_is_one_line(script, argv):
 def test_a_package_may_be_left_out_of_the_zygote(setting, there):
     from cellspan._worker import zygote
 
-    wanted = zygote._wanted(setting)
+    wanted = zygote.Wanted(setting).modules
     assert ("numpy" in wanted) == ("numpy.random" in wanted) == there and "cloudpickle" in wanted
     assert ("torch" in wanted) == ("torch.distributed" in wanted) == ("-torch" not in setting)
     assert ("json.tool" in wanted) == ("json" in setting) and not any(name.startswith("-") or not name for name in wanted)

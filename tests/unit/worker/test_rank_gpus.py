@@ -157,10 +157,30 @@ def test_a_module_that_uses_the_gpu_while_it_is_imported_is_named(monkeypatch, c
 
 def test_what_is_imported_beforehand_counts_gpus_without_cuda(tmp_path):
     (tmp_path / "counts.py").write_text("import os\nprint(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK'))")
-    code = "import os\nfrom cellspan._worker import zygote\nzygote.PRELOAD = ()\nzygote.preload()\nprint(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK'))"
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]), CELLSPAN_PRELOAD="counts")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    done = preloaded("counts", (), path=str(tmp_path))
     assert done.stdout.split() == ["1", "None"], done
+
+
+def preloaded(setting, ours, path=""):
+    """A process that has done what a zygote does with this CELLSPAN_PRELOAD, if cellspan itself wants the modules `ours`."""
+    code = (f"import os\nfrom cellspan._worker import zygote\nzygote.PRELOAD = {ours!r}\nzygote.preload()\n"
+            "print(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK'))")
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([path, os.environ.get("PYTHONPATH", "")]), CELLSPAN_PRELOAD=setting)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+
+
+@pytest.mark.parametrize("setting, told", [
+    ("", []),
+    ("json.tool,-absent_two", []),
+    ("absent_tree,json.absent_leaf", ["absent_tree could not be imported beforehand: ModuleNotFoundError: No module named 'absent_tree'",
+                                      "json.absent_leaf could not be imported beforehand: ModuleNotFoundError: No module named 'json.absent_leaf'"]),
+    ("absent_one", ["absent_one could not be imported beforehand: ModuleNotFoundError: No module named 'absent_one'"]),
+    ("json,-jsn,-json.tool", ["%s leaves nothing out. The packages that are imported beforehand are absent_one, absent_two, json" % word
+                              for word in ("-jsn", "-json.tool")]),
+])
+def test_a_name_that_preloads_nothing_is_told_unless_it_is_one_of_ours(setting, told):
+    done = preloaded(setting, ("absent_one", "absent_two.leaf"))
+    assert done.stderr.splitlines() == ["CELLSPAN_PRELOAD: " + line for line in told], done
 
 
 # ---- the network, for %ranks check

@@ -48,21 +48,37 @@ class Order:
             os.close(fd)
 
 
-def _wanted(setting):
-    """The modules to import. A name with "-" before it takes that package out."""
-    names = [name.strip() for name in setting.split(",")]
-    without = {name[1:] for name in names if name.startswith("-")}
-    return [name for name in (*PRELOAD, *names) if name and not name.startswith("-") and name.partition(".")[0] not in without]
+class Wanted:
+    """What CELLSPAN_PRELOAD wants. asked: modules that it names. without: packages that it leaves out ("-" is before each). idle: those of
+    them that would not be imported anyway. modules: all that are to be imported, ours first."""
+
+    def __init__(self, setting):
+        names = [name.strip() for name in setting.split(",")]
+        self.without = [name[1:].strip() for name in names if name.startswith("-")]
+        self.asked = [name for name in names if name and not name.startswith("-") and _package(name) not in self.without]
+        ours = [name for name in PRELOAD if _package(name) not in self.without]
+        self.modules = list(dict.fromkeys([*ours, *self.asked]))
+        self.packages = {_package(name) for name in (*PRELOAD, *names) if not name.startswith("-")}
+        self.idle = [name for name in self.without if name not in self.packages]
+
+
+def _package(name):
+    return name.partition(".")[0]
 
 
 def preload():
-    """Imports packages. If one is missing or broken, this is ignored: the user's import of it will fail."""
-    wanted = _wanted(_link.setting("CELLSPAN_PRELOAD"))
+    """Imports packages. If one is missing or broken, the ranks start anyway: the user's import of it will fail. The log names it, unless
+    it is one of ours that is not installed."""
+    wanted = Wanted(_link.setting("CELLSPAN_PRELOAD"))
+    for name in wanted.idle:
+        there = ", ".join(sorted(filter(None, wanted.packages)))
+        print(f"CELLSPAN_PRELOAD: -{name} leaves nothing out. The packages that are imported beforehand are {there}", file=sys.stderr)
     before = os.environ.get(COUNT_WITHOUT_CUDA)
     os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
     held = gpu_files()
-    for name in wanted:
-        attempt(f"{name} could not be imported beforehand", _import, name)
+    for name in wanted.modules:
+        asked = name in wanted.asked
+        attempt(("CELLSPAN_PRELOAD: " if asked else "") + f"{name} could not be imported beforehand", _import, name, asked)
         held = _tell_of_gpus(name, held)
     if before is None:
         del os.environ[COUNT_WITHOUT_CUDA]
@@ -74,8 +90,9 @@ def preload():
     _practise_failing()
 
 
-def _import(name):
-    if importlib.util.find_spec(name.partition(".")[0]) is not None:
+def _import(name, asked=False):
+    """Imports a module. asked: it must be there."""
+    if asked or importlib.util.find_spec(_package(name)) is not None:
         importlib.import_module(name)
 
 
