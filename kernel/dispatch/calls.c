@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls.c - calls of home (CALL): they wait here until they begin to run as cells (declared in
- * private.h).
- *
- * A cell on ranks begins when no other runs. It may begin beside others if it names its ranks, no
- * other cell uses these, and it takes the world as it is. Of the others, at most one is a client's:
- * the rest are calls. */
+/* calls.c - calls of home (CALL): they wait here until they begin to run as cells. The table of
+ * calls.h says when. */
 #include <stdlib.h>
 
 #include "kernel/dispatch/private.h"
@@ -38,7 +34,7 @@ void calls_add(struct notebook *nb, const struct span *m)
         cell_append(&nb->calls.first, c);
 }
 
-/* ---- which cells may run at the same time ---- */
+/* ---- which ranks are free ---- */
 
 /* The ranks of the cells that run. -1: a cell that begins or ends now, or has ranks of its own,
  * runs alone. */
@@ -71,20 +67,6 @@ static bool are_free(const struct group *g, const struct ranks *which, const str
         if (g->rank[k].state != RANK_IDLE)
             return false;
     return !ranks_overlap(which, taken);
-}
-
-bool calls_leave_room(const struct notebook *nb, struct request *r)
-{
-    struct ranks taken = RANKS_INIT, which = RANKS_INIT;
-    unsigned n = 0;
-    char *ranks = cell_named_ranks(text_slice(request_content(r), "code"), &n);
-    const bool fits = ranks_that_run(nb, &taken) == 0 && are_there(nb->group, ranks, n, &which) &&
-                      are_free(nb->group, &which, &taken);
-
-    free(ranks);
-    ranks_release(&taken);
-    ranks_release(&which);
-    return fits;
 }
 
 /* ---- what holds calls back ---- */
@@ -132,6 +114,87 @@ static void claim_for_client(struct notebook *nb, struct claims *claims)
     ranks_release(&which);
 }
 
+/* ---- the table of calls.h ---- */
+
+/* What wants to begin. */
+struct wish {
+    enum calls_who who;
+    bool there;                  /* it names ranks of the world as it is, */
+    struct ranks which;          /* and these are they */
+    bool beside;                 /* see CALLS_BESIDE */
+    const struct claims *claims; /* of what came before; NULL: nothing did */
+};
+
+/* running: the ranks of the cells that run, of which there are some */
+static void wish_for_ranks(struct wish *w, const struct notebook *nb, const char *ranks, unsigned n,
+                           const struct ranks *running)
+{
+    w->there = are_there(nb->group, ranks, n, &w->which);
+    w->beside = w->there && are_free(nb->group, &w->which, running);
+}
+
+static bool holds(const struct notebook *nb, const struct wish *w, enum calls_when when)
+{
+    switch (when) {
+    case CALLS_NONE_RUNS:
+        return !nb->cells;
+    case CALLS_HOME_FREE:
+        return asides_alone(nb);
+    case CALLS_BESIDE:
+        return w->beside;
+    case CALLS_NO_CELL_WAITS:
+        return !client_waits(nb);
+    case CALLS_UNCLAIMED:
+        return !w->claims || (!w->claims->all && !ranks_overlap(&w->claims->ranks, &w->which));
+    case CALLS_STANDS_STILL:
+        return nb->calls.still_ns == OPEN;
+    }
+    return false;
+}
+
+static bool may_begin(const struct notebook *nb, const struct wish *w)
+{
+#define RULE(who, when) { who, when },
+    static const struct {
+        enum calls_who who;
+        unsigned when;
+    } rules[] = { CALLS_RULES(RULE) };
+#undef RULE
+
+    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
+        bool all = rules[k].who == w->who;
+
+        for (unsigned bit = 1; all && bit <= rules[k].when; bit *= 2)
+            all = !(rules[k].when & bit) || holds(nb, w, (enum calls_when)bit);
+        if (all)
+            return true;
+    }
+    return false;
+}
+
+bool calls_let_begin(const struct notebook *nb, struct request *r)
+{
+    struct wish w = { .who = cell_is_ours(r) ? CALLS_CELL_ON_RANKS : CALLS_CELL_AT_HOME,
+                      .which = RANKS_INIT };
+    struct ranks running = RANKS_INIT;
+    bool may;
+
+    if (nb->cells && w.who == CALLS_CELL_ON_RANKS && asides_alone(nb) &&
+        ranks_that_run(nb, &running) == 0) {
+        unsigned n = 0;
+        char *ranks = cell_named_ranks(text_slice(request_content(r), "code"), &n);
+
+        wish_for_ranks(&w, nb, ranks, n, &running);
+        free(ranks);
+    }
+    may = may_begin(nb, &w);
+    ranks_release(&running);
+    ranks_release(&w.which);
+    return may;
+}
+
+/* ---- the next call ---- */
+
 /* Nothing can begin now. blocked: some calls only wait for others that wait. */
 static void stand_still(struct notebook *nb, const struct claims *claims, bool blocked)
 {
@@ -147,39 +210,39 @@ static void stand_still(struct notebook *nb, const struct claims *claims, bool b
         l->still_ns = notebook_now(nb);
 }
 
-/* The first call that may begin beside the cells that run on these ranks. */
-static struct cell **first_free(struct notebook *nb, const struct ranks *running)
+/* The first call that may begin. running: the ranks of the cells that run. */
+static struct cell **first_to_begin(struct notebook *nb, const struct ranks *running)
 {
     struct claims claims = { .ranks = RANKS_INIT };
-    struct ranks which = RANKS_INIT;
+    struct wish w = { .who = CALLS_CALL, .which = RANKS_INIT, .claims = &claims };
     struct cell **at = &nb->calls.first;
     bool found = false, blocked = false;
 
     if (client_waits(nb))
         claim_for_client(nb, &claims);
     for (; *at; at = &(*at)->from.next) {
-        const bool there = are_there(nb->group, (*at)->from.ranks, (*at)->from.n, &which);
-        const bool is_free = there && are_free(nb->group, &which, running);
-
-        found = is_free && (nb->calls.still_ns == OPEN ||
-                            (!claims.all && !ranks_overlap(&claims.ranks, &which)));
+        if (nb->cells)
+            wish_for_ranks(&w, nb, (*at)->from.ranks, (*at)->from.n, running);
+        found = may_begin(nb, &w);
         if (found)
             break;
-        blocked = blocked || is_free;
-        claim(&claims, there ? &which : NULL);
+        blocked = blocked || w.beside;
+        claim(&claims, w.there ? &w.which : NULL);
     }
     if (!found)
         stand_still(nb, &claims, blocked);
     ranks_release(&claims.ranks);
-    ranks_release(&which);
+    ranks_release(&w.which);
     return found ? at : NULL;
 }
 
 /* NULL: none can begin now. */
-static struct cell **find_beside(struct notebook *nb)
+static struct cell **next_call(struct notebook *nb)
 {
     struct ranks running = RANKS_INIT;
-    struct cell **at = ranks_that_run(nb, &running) == 0 ? first_free(nb, &running) : NULL;
+    struct cell **at = nb->calls.first && ranks_that_run(nb, &running) == 0
+                           ? first_to_begin(nb, &running)
+                           : NULL;
 
     ranks_release(&running);
     return at;
@@ -200,15 +263,15 @@ void calls_moved(struct notebook *nb)
 
 bool calls_begin(struct notebook *nb)
 {
-    struct cell **at = &nb->calls.first;
+    struct cell **at;
 
-    if (!*at || !nb->cells) {
+    if (!nb->calls.first || !nb->cells) {
         nb->calls.still_ns = 0;
         nb->calls.lifts = 0;
     } else if (notebook_now(nb) >= calls_due(nb)) {
         nb->calls.still_ns = OPEN;
     }
-    if (!*at || (!nb->cells && client_waits(nb)) || (nb->cells && !(at = find_beside(nb))))
+    if (!(at = next_call(nb)))
         return false;
     question_over(nb);
     cell_enter(nb, cell_take_out(at));

@@ -81,9 +81,7 @@ static bool may_begin(const struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
 
-    if (nb->over || nb->home.executing || !r)
-        return false;
-    return !nb->cells || (asides_alone(nb) && (!cell_is_ours(r) || calls_leave_room(nb, r)));
+    return !nb->over && !nb->home.executing && r && calls_let_begin(nb, r);
 }
 
 /* What a subshell runs on ranks is a call of its thread's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* private.h - calls, what runs beside home's cells, and messages from home and ranks, for the
- * files of this folder. */
+/* private.h - what runs beside home's cells, and messages from home and ranks, for the files of
+ * this folder. */
 #ifndef KERNEL_DISPATCH_PRIVATE_H
 #define KERNEL_DISPATCH_PRIVATE_H
 
@@ -12,6 +12,7 @@
 #include "kernel/cell/live_status.h"
 #include "kernel/cell/prompts.h"
 #include "kernel/cell/slow_answers.h"
+#include "kernel/dispatch/calls.h"
 #include "kernel/dispatch/dispatch.h"
 #include "kernel/ranks/check.h"
 #include "kernel/ranks/ranks.h"
@@ -40,23 +41,6 @@ void cell_enter(struct notebook *nb, struct cell *c); /* it runs from now on */
 struct cell *cell_of_call(struct notebook *nb, const struct span *m);
 void cell_drop_returns(struct notebook *nb); /* calls that run send home no RETURN */
 void cell_destroy(struct cell *c);           /* NULL is fine */
-
-/* ---- calls.c ---- */
-void calls_add(struct notebook *nb, const struct span *m);
-/* Begins the next one if no cell runs on ranks, or if those that run use none of its ranks. false:
- * none can begin. */
-bool calls_begin(struct notebook *nb);
-/* A cell has begun or ended: calls that are held back wait longer. */
-void calls_moved(struct notebook *nb);
-/* When calls_begin() may have work without an event. */
-uint64_t calls_due(const struct notebook *nb);
-/* May this cell of a client begin beside the calls that run? */
-bool calls_leave_room(const struct notebook *nb, struct request *r);
-void calls_interrupt(struct notebook *nb);          /* those that wait end with KeyboardInterrupt */
-void calls_end(struct notebook *nb, uint64_t call); /* one that waits or runs */
-/* Home is gone: calls that wait are dropped, and those that run send it no RETURN. */
-void calls_drop(struct notebook *nb);
-void calls_free(struct cell *list); /* with all cells of this list */
 
 /* ---- aside.c ---- */
 bool aside_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */

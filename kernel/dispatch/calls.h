@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* calls.h - what may begin beside the cells that run on ranks, and calls of home (CALL), which wait
+ * until they may. */
+#ifndef KERNEL_DISPATCH_CALLS_H
+#define KERNEL_DISPATCH_CALLS_H
+
+#include "kernel/notebook/notebook.h"
+
+/* What wants to begin. */
+enum calls_who {
+    CALLS_CELL_AT_HOME,  /* a client's cell, which needs no ranks */
+    CALLS_CELL_ON_RANKS, /* a client's cell */
+    CALLS_CALL,          /* a call of home */
+};
+
+enum calls_when {
+    CALLS_NONE_RUNS = 1, /* no cell runs on ranks */
+    CALLS_HOME_FREE = 2, /* home waits for none of the cells that run (CALL_ASIDE) */
+    /* Cells run, and none of them begins, ends or has ranks of its own. What wants to begin names
+     * ranks of the world as it is, and these are idle. */
+    CALLS_BESIDE = 4,
+    CALLS_NO_CELL_WAITS = 8, /* no client's cell waits for calls */
+    CALLS_UNCLAIMED = 16,    /* nothing that came before waits for the same ranks */
+    CALLS_STANDS_STILL = 32, /* nothing has begun or ended for a while */
+};
+
+/* Who begins when. All that a row names must hold. Each of the rows of `who` is enough. So at most
+ * one of the cells that run on ranks is a client's: home executes, or waits for, no second one. */
+#define CALLS_RULES(X)                                                                             \
+    X(CALLS_CELL_AT_HOME, CALLS_HOME_FREE)                                                         \
+    X(CALLS_CELL_ON_RANKS, CALLS_NONE_RUNS)                                                        \
+    X(CALLS_CELL_ON_RANKS, CALLS_HOME_FREE | CALLS_BESIDE)                                         \
+    X(CALLS_CALL, CALLS_NONE_RUNS | CALLS_NO_CELL_WAITS)                                           \
+    X(CALLS_CALL, CALLS_BESIDE | CALLS_UNCLAIMED)                                                  \
+    X(CALLS_CALL, CALLS_BESIDE | CALLS_STANDS_STILL)
+
+/* May this cell of a client begin beside the cells that run? */
+bool calls_let_begin(const struct notebook *nb, struct request *r);
+
+void calls_add(struct notebook *nb, const struct span *m);
+/* Begins the first one that may begin. false: there is none. */
+bool calls_begin(struct notebook *nb);
+/* A cell has begun or ended: calls that are held back wait longer. */
+void calls_moved(struct notebook *nb);
+/* When calls_begin() may have work without an event. */
+uint64_t calls_due(const struct notebook *nb);
+void calls_interrupt(struct notebook *nb);          /* those that wait end with KeyboardInterrupt */
+void calls_end(struct notebook *nb, uint64_t call); /* one that waits or runs */
+/* Home is gone: calls that wait are dropped, and those that run send it no RETURN. */
+void calls_drop(struct notebook *nb);
+void calls_free(struct cell *list); /* with all cells of this list */
+
+#endif
