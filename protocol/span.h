@@ -94,6 +94,28 @@ enum span_kind {
     SPAN_DEBUGGED,
 };
 
+/* README.md's column "way": who sends a message to whom. A kind may have several. */
+enum span_way {
+    SPAN_KERNEL_TO_AGENT = 1,
+    SPAN_AGENT_TO_KERNEL = 2,
+    SPAN_AGENT_TO_AGENT = 4,
+    SPAN_KERNEL_TO_WORKER = 8,  /* the agent passes it on unread */
+    SPAN_WORKER_TO_KERNEL = 16, /* likewise */
+    SPAN_AGENT_TO_WORKER = 32,
+    SPAN_WORKER_TO_AGENT = 64,
+};
+
+/* Which thread of a worker takes a message. */
+enum span_thread {
+    SPAN_THREAD_NONE,    /* the kind is not for workers */
+    SPAN_THREAD_MAIN,    /* in the order in which messages come */
+    SPAN_THREAD_CALLING, /* the main thread, or another one that waits for the end of its call */
+    SPAN_THREAD_ASKING,  /* the one that waits for this answer */
+    SPAN_THREAD_READING, /* the one that reads the socket, at once, even if Python is stuck */
+    SPAN_THREAD_DEBUGGING,
+    SPAN_THREAD_SUBSHELLS,
+};
+
 enum span_type { SPAN_U64, SPAN_STR, SPAN_BYTES, SPAN_LIST };
 
 struct span_field {
@@ -104,8 +126,10 @@ struct span_field {
 
 struct span_info {
     enum span_kind kind;
-    const char *name; /* as README.md and Python write it: "RUN" */
-    unsigned n;       /* fields used */
+    const char *name;        /* as README.md and Python write it: "RUN" */
+    unsigned ways;           /* one or more of enum span_way */
+    enum span_thread thread; /* of a worker */
+    unsigned n;              /* fields used */
     struct span_field field[SPAN_FIELDS_MAX];
 };
 

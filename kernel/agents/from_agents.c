@@ -228,6 +228,11 @@ static bool is_foreign(const struct agents *a, const struct node_link *from,
            (worker != SPAN_WORKER_NONE && home != link->node.number && home != NODE_NOWHERE);
 }
 
+static bool is_for_kernel(const struct span *m)
+{
+    return span_info((unsigned)m->kind)->ways & (SPAN_AGENT_TO_KERNEL | SPAN_WORKER_TO_KERNEL);
+}
+
 static void take_message(struct agents *a, const struct router_message *arrival,
                          struct node_link *link, const struct bundle_entry *e)
 {
@@ -237,6 +242,11 @@ static void take_message(struct agents *a, const struct router_message *arrival,
     if (span_decode(&m, e->message.p, e->message.n, &err) < 0) {
         refused(a, arrival, "sends messages that can't be read");
         log_debug("agents", "a message from %s is refused: %s", link->node.name, err.text);
+        return;
+    }
+    if (!is_for_kernel(&m)) {
+        refused(a, arrival, "sends messages that are not for the kernel");
+        span_release(&m);
         return;
     }
     pulse_heard(&link->pulse, clock_now(a->out.clock));

@@ -10,6 +10,7 @@
 #include "base/le.h"
 #include "base/log.h"
 #include "tests/unit/agent/sim.h"
+#include "tests/unit/protocol/kinds.h"
 #include "tests/unit/tap.h"
 
 /* ---- what a simulator provides: a client's requests, and a log ---- */
@@ -247,7 +248,31 @@ static void a_rank_breaks_the_protocol(void)
     sim_done(&s, 2, "ok", "", "");
     sim_turn(&s);
     ok(sim_logged(&s, "signal 9 to 3"), "who sends what is not for it to send is killed");
-    ok(is_over(&w, "it sent a message of kind"), "and the cell says how it broke the protocol");
+    ok(is_over(&w, "it sent KILL"), "and the cell says how it broke the protocol");
+    end(&s, &w);
+}
+
+static void only_what_is_for_workers_reaches_them(void)
+{
+    const struct span_info *info;
+    struct clock clock;
+    struct world w;
+    struct sim s;
+    char said[64];
+
+    begin(&s, &w, &clock);
+    for (unsigned i = 0; (info = kind_at(i)); i++) {
+        const bool passes = info->ways & SPAN_KERNEL_TO_WORKER;
+
+        if (info->ways & SPAN_KERNEL_TO_AGENT)
+            continue;
+        s.log.n = 0;
+        sim_tells(&s, (struct span){ .kind = info->kind, .worker = 3 });
+        sim_turn(&s);
+        snprintf(said, sizeof said, "to 3: %s", info->name);
+        is_int(s.log.n && sim_logged(&s, said), passes, "the agent %s %s",
+               passes ? "passes on" : "keeps", info->name);
+    }
     end(&s, &w);
 }
 
@@ -500,6 +525,7 @@ int main(void)
     a_rank_dies_early();
     a_zygote_dies();
     a_rank_breaks_the_protocol();
+    only_what_is_for_workers_reaches_them();
     a_cell_waits_for_a_blob();
     a_blob_comes();
     a_blob_does_not_come();

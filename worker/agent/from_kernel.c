@@ -158,7 +158,7 @@ static void handle(struct agent *a, const struct span *m, struct slice workers)
                 handlers[i].for_workers(a, m, workers);
             return;
         }
-    log_warn("agent", "kind %d is not for an agent: ignored", m->kind);
+    log_warn("agent", "%s is not handled here: ignored", span_info((unsigned)m->kind)->name);
 }
 
 static void relay(struct agent *a, const struct span *head, struct slice workers, struct slice msg)
@@ -173,6 +173,7 @@ static void relay(struct agent *a, const struct span *head, struct slice workers
 void from_kernel_message(void *agent, struct slice workers, struct slice msg)
 {
     struct agent *a = agent;
+    const struct span_info *info;
     struct err err = { "" };
     struct span m;
 
@@ -182,19 +183,17 @@ void from_kernel_message(void *agent, struct slice workers, struct slice msg)
         log_error("agent", "from the kernel: %s", err.text[0] ? err.text : "a torn envelope");
         return;
     }
-    log_debug("message", "%s for %s, cell %llu", span_info((unsigned)m.kind)->name,
-              workers.n ? "workers" : "the agent", (unsigned long long)m.cell);
-    if (m.kind >= SPAN_REQUEST) {
-        if (m.kind < SPAN_CUT || (m.kind >= SPAN_PROBE && m.kind <= SPAN_SUBSHELL))
-            relay(a, &m, workers, msg);
-        else
-            log_warn("agent", "kind %d is not for workers: ignored", m.kind);
-        return;
-    }
-    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+    info = span_info((unsigned)m.kind);
+    log_debug("message", "%s for %s, cell %llu", info->name, workers.n ? "workers" : "the agent",
+              (unsigned long long)m.cell);
+    if (info->ways & SPAN_KERNEL_TO_WORKER) {
+        relay(a, &m, workers, msg);
+    } else if (!(info->ways & SPAN_KERNEL_TO_AGENT)) {
+        log_warn("agent", "%s is not for the kernel to send: ignored", info->name);
+    } else if (span_decode(&m, msg.p, msg.n, &err) < 0) {
         log_error("agent", "from the kernel: %s", err.text);
-        return;
+    } else {
+        handle(a, &m, workers);
+        span_release(&m);
     }
-    handle(a, &m, workers);
-    span_release(&m);
 }

@@ -29,8 +29,9 @@ static void link_failed(struct worker *w, const struct err *err)
 /* These don't wait behind a message whose blob is on its way. */
 static bool is_urgent(enum span_kind kind)
 {
-    return kind == SPAN_INTERRUPT || kind == SPAN_EXIT || kind == SPAN_CUT || kind == SPAN_SYNCED ||
-           kind == SPAN_DEBUG || kind == SPAN_STACKS;
+    const enum span_thread thread = span_info(kind)->thread;
+
+    return thread == SPAN_THREAD_READING || thread == SPAN_THREAD_DEBUGGING || kind == SPAN_EXIT;
 }
 
 /* The sender of a lost message would wait for ever for an answer. So the worker ends, and its death
@@ -300,15 +301,19 @@ static void pass_up(struct worker *w, const struct span *head, struct slice msg)
 
 void relay_up(struct worker *w, struct packet *p)
 {
+    const struct span_info *info;
     struct err err = { "" };
     struct span head;
 
-    if (span_peek(&head, p->p, p->n, &err) < 0)
+    if (span_peek(&head, p->p, p->n, &err) < 0) {
         worker_broke(w, "it sent a message that can't be read: %s", err.text);
-    else if (head.kind == SPAN_SYNC)
+        return;
+    }
+    info = span_info((unsigned)head.kind);
+    if (info->ways & SPAN_WORKER_TO_AGENT)
         answer_sync(w);
-    else if (head.kind < SPAN_READY)
-        worker_broke(w, "it sent a message of kind %d, which is not for it to send", head.kind);
+    else if (!(info->ways & SPAN_WORKER_TO_KERNEL))
+        worker_broke(w, "it sent %s, which is not for it to send", info->name);
     else if (head.kind == SPAN_READY && note_ready(w, slice_of(p->p, p->n)) < 0)
         return;
     else if (take_blob(w, &head, p) == 0)

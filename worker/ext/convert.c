@@ -241,9 +241,29 @@ static PyObject *decode(PyObject *Py_UNUSED(module), PyObject *args)
     return convert_packet(&p);
 }
 
+static PyObject *call_kinds(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    PyObject *names = PyList_New(0);
+
+    for (unsigned kind = 0; names && kind <= UINT8_MAX; kind++) {
+        const struct span_info *info = span_info(kind);
+        PyObject *name;
+
+        if (!info || info->thread != SPAN_THREAD_CALLING)
+            continue;
+        name = PyUnicode_FromString(info->name);
+        if (!name || PyList_Append(names, name) < 0)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
 PyMethodDef convert_methods[] = {
     { "encode", (PyCFunction)(void (*)(void))encode, METH_VARARGS | METH_KEYWORDS,
       "encode(kind, cell=0, fields={}, worker=0, blob=0, size=0) -> the message's bytes." },
     { "decode", decode, METH_VARARGS, "decode(bytes) -> what recv() gives, without a descriptor." },
+    { "call_kinds", call_kinds, METH_NOARGS,
+      "call_kinds() -> the kinds of messages that home serves while a call waits for its end." },
     { NULL, NULL, 0, NULL },
 };

@@ -193,7 +193,28 @@ static int enqueue_debug(struct worker_link *l, struct packet *p)
     return 0;
 }
 
-/* Handles messages that must not wait for Python, and queues the others. -1: give up. */
+/* For messages that must not wait for Python. */
+static void handle(struct worker_link *l, const struct packet *p, const struct span *head)
+{
+    switch (head->kind) {
+    case SPAN_INTERRUPT:
+        interrupt(l, head->cell);
+        break;
+    case SPAN_CUT:
+        cut(l, p);
+        break;
+    case SPAN_SYNCED:
+        synced(l);
+        break;
+    case SPAN_STACKS:
+        stacks(l, p);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Handles a message, or queues it for its thread. -1: give up. */
 static int dispatch(struct worker_link *l, struct packet *p)
 {
     struct span head;
@@ -201,22 +222,13 @@ static int dispatch(struct worker_link *l, struct packet *p)
 
     if (span_peek(&head, p->p, p->n, &err) < 0)
         return -1;
-    switch (head.kind) {
-    case SPAN_INTERRUPT:
-        interrupt(l, head.cell);
+    switch (span_info((unsigned)head.kind)->thread) {
+    case SPAN_THREAD_READING:
+        handle(l, p, &head);
         return 0;
-    case SPAN_CUT:
-        cut(l, p);
-        return 0;
-    case SPAN_SYNCED:
-        synced(l);
-        return 0;
-    case SPAN_STACKS:
-        stacks(l, p);
-        return 0;
-    case SPAN_DEBUG:
+    case SPAN_THREAD_DEBUGGING:
         return enqueue_debug(l, p);
-    case SPAN_SUBSHELL:
+    case SPAN_THREAD_SUBSHELLS:
         return aside_add(l->aside, p);
     default:
         note_coming(l, p, &head);
@@ -367,16 +379,10 @@ static bool is_of(enum link_part part, const struct packet *p)
         return true;
     if (span_peek(&head, p->p, p->n, &err) < 0)
         return false;
-    switch (head.kind) {
-    case SPAN_RETURN:
-    case SPAN_TOLD:
-    case SPAN_INPUT_REPLY:
+    switch (span_info((unsigned)head.kind)->thread) {
+    case SPAN_THREAD_ASKING:
         return true;
-    case SPAN_CAPTURE:
-    case SPAN_PACK:
-    case SPAN_BIND:
-    case SPAN_NEWER:
-    case SPAN_HANDED:
+    case SPAN_THREAD_CALLING:
         return part == LINK_CALLS;
     default:
         return false;

@@ -10,8 +10,38 @@
 
 static const char *const type_words[] = { "u64", "str", "bytes", "list" };
 
-/* The row as README.md writes it, but for its direction: "| 9 | STACK |" and " text str 262144
- * |". */
+static const struct way {
+    enum span_way way;
+    const char *text;
+} ways[] = {
+    { SPAN_KERNEL_TO_AGENT, "K→A" },  { SPAN_AGENT_TO_KERNEL, "A→K" },
+    { SPAN_AGENT_TO_AGENT, "A→A" },   { SPAN_KERNEL_TO_WORKER, "K→W" },
+    { SPAN_WORKER_TO_KERNEL, "W→K" }, { SPAN_AGENT_TO_WORKER, "A→W" },
+    { SPAN_WORKER_TO_AGENT, "W→A" },
+};
+
+/* The ways in a cell of README.md's table, "K→A, A→W"; 0: it has something else. */
+static unsigned ways_read(const char *cell, size_t n)
+{
+    unsigned found = 0;
+    size_t at = 0, size;
+
+    for (; at < n; at += size + strspn(cell + at + size, ", ")) {
+        size_t i = 0;
+
+        at += strspn(cell + at, " ");
+        while (i < sizeof ways / sizeof *ways &&
+               strncmp(cell + at, ways[i].text, strlen(ways[i].text)) != 0)
+            i++;
+        if (i == sizeof ways / sizeof *ways)
+            return 0;
+        size = strlen(ways[i].text);
+        found |= ways[i].way;
+    }
+    return found;
+}
+
+/* The row as README.md writes it, but for its ways: "| 9 | STACK |" and " text str 262144 |". */
 static int write_row(const struct span_info *info, struct buf *start, struct buf *fields)
 {
     if (buf_addf(start, "| %u | %s |", (unsigned)info->kind, info->name) < 0)
@@ -38,6 +68,7 @@ static void check_row(const struct span_info *info, const char *readme)
             const char *bar = strchr(line.p, '|');
 
             is_text(bar ? bar + 1 : NULL, fields.p, "with the fields of %s", info->name);
+            ok(bar && ways_read(line.p, (size_t)(bar - line.p)) == info->ways, "and with its ways");
         }
     }
     buf_release(&start);
@@ -54,6 +85,9 @@ static void the_readme_has_every_row(const char *readme)
         check_row(info, readme);
         ok(span_info((unsigned)info->kind) == info && span_info_named(info->name) == info,
            "%s is found by number and by name", info->name);
+        is_int(info->thread != SPAN_THREAD_NONE,
+               (info->ways & (SPAN_KERNEL_TO_WORKER | SPAN_AGENT_TO_WORKER)) != 0,
+               "%s has a thread if it is for workers", info->name);
         ok(info->n <= SPAN_FIELDS_MAX, "%s has at most SPAN_FIELDS_MAX fields", info->name);
     }
     for (const char *at = strstr(readme, "<!-- kinds:"); at; at = strchr(at + 1, '\n'))

@@ -34,6 +34,13 @@ def test_a_remote_error_can_be_caught_by_its_own_name_and_is_shown_once(home):
     assert (reply["ename"], reply["traceback"]) == ("ZeroDivisionError", ["remote line"])
 
 
+def test_while_a_call_waits_home_serves_what_the_table_of_messages_says():
+    from cellspan._worker.home import Home
+
+    assert set(_link.call_kinds()) == {"CAPTURE", "PACK", "BIND", "NEWER", "HANDED"}
+    assert set(Home.DURING_CALL) == {*_link.call_kinds(), "EXIT"} <= set(Home.HANDLERS)
+
+
 def test_an_interrupted_call_waits_for_the_kernel_to_end_it(home):
     cell = home.execute("%distribute s.py\nprint('not reached')")
     call = home.expect("CALL", cell).fields["call"]

@@ -137,6 +137,10 @@ static void only_for_themselves(struct stage *s)
     zmq_send(peer[0].socket, "", 0, 0);
     count = refusals();
     ok(refused_since(s, count), "so is a message of four frames");
+    m.kind = SPAN_KILL;
+    peer_say(&peer[0], first, 0, &m);
+    count = refusals();
+    ok(refused_since(s, count), "and one that is not for the kernel");
     m.kind = SPAN_READY;
     peer_say(&peer[0], first, 10, &m);
     ok(stage_until(s, &s->messages, before + 2), "whoever erred may go on");
@@ -207,7 +211,7 @@ static void strangers_stay_outside(struct stage *s)
         close(fd);
     }
     ok(refusals() > count, "a command of a petabyte is refused");
-    peer_say(&peer[0], first, 0, &stacks);
+    peer_say(&peer[0], first, 0, &ready);
     count = s->messages;
     ok(stage_until(s, &s->messages, count + 1), "and the agents never noticed");
     engines_stop(s->engines, engine);

@@ -19,7 +19,7 @@ LOAD_MAX = 128 << 10  # bytes of a function and its arguments that go along with
 class Calls(Worker):
     """The part of Home that makes calls, from any thread, and serves what the kernel asks meanwhile."""
 
-    DURING_CALL = ("CAPTURE", "PACK", "BIND", "NEWER", "HANDED", "EXIT")
+    DURING_CALL = (*_link.call_kinds(), "EXIT")
 
     def __init__(self):
         super().__init__()
