@@ -58,7 +58,7 @@
     X(DONE, flags, DONE_ABORTED, 4)                                                                \
     X(CALL, flags, CALL_SHOWN, 1)                                                                  \
     X(CALL, flags, CALL_VALUE, 2)                                                                  \
-    X(CALL, flags, CALL_ASIDE, 4)                                                                  \
+    X(CALL, flags, CALL_ASYNC, 4)                                                                  \
     X(CALL, flags, CALL_FUNCTION, 8)                                                               \
     X(CALL, flags, CALL_INTERRUPT, 16)                                                             \
     X(CALL, flags, CALL_OUTLIVES, 32)                                                              \

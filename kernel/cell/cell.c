@@ -183,7 +183,7 @@ bool cell_is_function(const struct cell *c)
 
 bool cell_is_of_thread(const struct cell *c)
 {
-    return cell_is_function(c) && (c->from.call_flags & CALL_ASIDE) && c->world > 1;
+    return cell_is_function(c) && (c->from.call_flags & CALL_ASYNC) && c->world > 1;
 }
 
 int cell_send_ranks(struct cell *c, const struct ranks *to, const struct span *m)

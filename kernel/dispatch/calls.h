@@ -15,7 +15,7 @@ enum calls_who {
 
 enum calls_when {
     CALLS_NONE_RUNS = 1, /* no cell runs on ranks */
-    CALLS_HOME_FREE = 2, /* home waits for none of the cells that run (CALL_ASIDE) */
+    CALLS_HOME_FREE = 2, /* home waits for none of the cells that run (CALL_ASYNC) */
     /* Cells run, and none of them begins, ends or has ranks of its own. What wants to begin names
      * ranks of the world as it is, and these are idle. */
     CALLS_BESIDE = 4,

@@ -73,7 +73,7 @@ static bool end_one(struct notebook *nb)
 
 static void go_on(struct notebook *nb)
 {
-    while (end_one(nb) || calls_begin(nb) || aside_interrupt(nb))
+    while (end_one(nb) || calls_begin(nb) || async_calls_interrupt(nb))
         ;
 }
 
@@ -102,7 +102,7 @@ static void subshells_go_on(struct notebook *nb)
 static bool waits_for_ranks(const struct notebook *nb)
 {
     CELLS_EACH (c, nb)
-        if (!(c->from.call_flags & CALL_ASIDE))
+        if (!(c->from.call_flags & CALL_ASYNC))
             return true;
     return false;
 }
@@ -157,7 +157,7 @@ static bool interrupt_main(struct notebook *nb)
 /* Ends a cell on ranks that waits for a call for which home does not wait. false: none waits. */
 static bool interrupt_waiting_cell(struct notebook *nb)
 {
-    struct request *r = aside_take_waiting(nb);
+    struct request *r = async_calls_take_waiting(nb);
     unsigned count;
 
     if (!r)
@@ -180,7 +180,7 @@ static bool is_interrupted(const struct notebook *nb, const struct cell *c)
 {
     const struct asked *at_home = nb->home.executing;
 
-    if (!(c->from.call_flags & CALL_ASIDE) || aside_is_of_subshell(c))
+    if (!(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c))
         return true;
     return at_home ? at_home->interrupted && c->from.asker == at_home->cell : !waits_for_ranks(nb);
 }
@@ -471,7 +471,7 @@ void dispatch_tick(struct notebook *nb)
 enum occupied dispatch_is_occupied(const struct notebook *nb)
 {
     return nb->home.executing || nb->cells ? OCCUPIED
-           : subshells_run(nb)             ? OCCUPIED_ASIDE
+           : subshells_run(nb)             ? OCCUPIED_SUBSHELLS
                                            : OCCUPIED_NOT;
 }
 

@@ -42,15 +42,15 @@ struct cell *cell_of_call(struct notebook *nb, const struct span *m);
 void cell_drop_returns(struct notebook *nb); /* calls that run send home no RETURN */
 void cell_destroy(struct cell *c);           /* NULL is fine */
 
-/* ---- aside.c ---- */
-bool aside_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */
-bool asides_alone(const struct notebook *nb);    /* no cell that runs is the main shell's */
+/* ---- async_calls.c ---- */
+bool async_is_of_subshell(const struct cell *c);   /* a subshell's thread waits for this call */
+bool async_calls_alone(const struct notebook *nb); /* no cell that runs is the main shell's */
 /* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. true:
  * it was interrupted just now. */
-bool aside_interrupt(struct notebook *nb);
+bool async_calls_interrupt(struct notebook *nb);
 /* Takes the cell on ranks that waits for such a call from the queue; the caller owns the request.
  * NULL: none waits. */
-struct request *aside_take_waiting(struct notebook *nb);
+struct request *async_calls_take_waiting(struct notebook *nb);
 
 /* ---- meanwhile.c ---- */
 /* Answers a client's `%ranks` or `%ranks logs` if a cell runs, at home or on ranks, and none of

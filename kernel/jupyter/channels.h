@@ -46,8 +46,8 @@ MUST_USE int channels_publish(struct channels *ch, const struct request *r, cons
  * began; r's reply has it as `started`, which clients show. */
 MUST_USE int channels_status(struct channels *ch, struct request *r, const char *state,
                              struct err *err);
-/* Is a cell running? OCCUPIED_ASIDE: only in subshells. */
-enum occupied { OCCUPIED_NOT, OCCUPIED_ASIDE, OCCUPIED };
+/* Is a cell running? OCCUPIED_SUBSHELLS: only in subshells. */
+enum occupied { OCCUPIED_NOT, OCCUPIED_SUBSHELLS, OCCUPIED };
 
 /* While a cell is running, each idle (but that of a debug_request) is followed by a busy with
  * parent_header {}, and such a busy is repeated twice a minute. Otherwise the idle of another

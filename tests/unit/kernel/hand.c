@@ -300,7 +300,7 @@ static void begin_aside(struct world *w, struct clock *clock)
     home_open(w, clock);
     run(w, "later = ...");
     call.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\nwork()");
-    call.v[F_CALL_FLAGS].u64 = CALL_ASIDE;
+    call.v[F_CALL_FLAGS].u64 = CALL_ASYNC;
     say(w, SPAN_WORKER_HOME, call);
     replied(w, 1, "ok", "{\"status\":\"ok\"}");
 }

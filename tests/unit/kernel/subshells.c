@@ -65,7 +65,7 @@ static void runs_beside_the_main_shell(void)
        "the last of it before the reply; then the second cell runs");
     ok(dispatch_is_occupied(w.nb) == OCCUPIED, "the kernel is busy with both");
     replied(&w, main, "ok", "{\"status\":\"ok\"}");
-    ok(dispatch_is_occupied(w.nb) == OCCUPIED_ASIDE, "with the subshell's cell");
+    ok(dispatch_is_occupied(w.nb) == OCCUPIED_SUBSHELLS, "with the subshell's cell");
     world_close(&w);
 }
 
@@ -242,7 +242,7 @@ static void comms_stay_in_order(void)
     ask(&w, "comm_msg", "{\"comm_id\":\"first\"}");
     m.cell = w.nb->home.subshells.first->executing->cell;
     m.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\n1");
-    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_ASIDE;
+    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_ASYNC;
     m.v[F_CALL_CALL].u64 = 7;
     say(&w, SPAN_WORKER_HOME, m);
     ask(&w, "comm_msg", "{\"comm_id\":\"second\"}");
@@ -265,7 +265,7 @@ static void calls(void)
        "a distributed cell of a subshell goes to its thread");
     m.cell = w.nb->home.subshells.first->executing->cell;
     m.v[F_CALL_TEXT].s = slice_text("%%distribute -n 2\n1");
-    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_ASIDE;
+    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_ASYNC;
     m.v[F_CALL_CALL].u64 = 7;
     say(&w, SPAN_WORKER_HOME, m);
     ok(w.nb->cells && w.nb->cells->from.count == 1,

@@ -10,7 +10,7 @@ void call(struct world *w, uint64_t number, const char *line, const char *looked
 
     snprintf(text, sizeof text, "%s\nf()", line);
     m.v[F_CALL_TEXT].s = slice_text(text);
-    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION | CALL_ASIDE;
+    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION | CALL_ASYNC;
     m.v[F_CALL_CALL].u64 = number;
     m.v[F_CALL_NAMES].s = slice_text(looked);
     m.v[F_CALL_LOAD].s = slice_text("(f, (), {})");

@@ -77,7 +77,7 @@ def test_calls_of_threads_are_under_way_at_once_also_while_the_cell_waits_for_th
     home.send("PACK", 900, {"names": "found"}, blob=3)
     assert home.expect("PACKED", 900).fields["error"] == ""  # although the cell itself is in join()
     for call in second, first:
-        assert call.fields["flags"] & _link.CALL_ASIDE
+        assert call.fields["flags"] & _link.CALL_ASYNC
         returned(home, call, [flat(abs(vars_bundle.unpack_bytes(call.fields["load"])[1][0]))])
     assert home.expect("REPLY", cell).json()["status"] == "ok"
     assert eval(home.text[1]) == {-1: 1, -2: 2}
@@ -112,7 +112,7 @@ def test_the_cells_own_call_ends_also_where_another_thread_has_taken_its_answer(
     first = None
     for x in range(201):
         call = home.expect("CALL", cell)
-        if first is None and call.fields["flags"] & _link.CALL_ASIDE:
+        if first is None and call.fields["flags"] & _link.CALL_ASYNC:
             first = call  # it stays under way, so that its thread takes what comes
         else:
             returned(home, call, [flat(abs(vars_bundle.unpack_bytes(call.fields["load"])[1][0]))])

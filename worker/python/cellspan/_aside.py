@@ -8,7 +8,7 @@ import threading
 import time
 
 from . import _api, _link
-from ._link import CALL_ASIDE, CALL_SHOWN
+from ._link import CALL_ASYNC, CALL_SHOWN
 from ._map import serving
 from ._worker.hands import of
 from ._worker.remote import is_of_ranks
@@ -42,7 +42,7 @@ class Aside:
         with _api._Placed(home.shell.user_ns, dict(names)):
             text = _api._line("%distribute", dict(options, gather=server is None)) + "\n" + body(self._of)
             try:
-                self._waiting = home.begin_call(text, CALL_ASIDE | CALL_SHOWN)
+                self._waiting = home.begin_call(text, CALL_ASYNC | CALL_SHOWN)
             except BaseException:
                 self._serving.__exit__()
                 raise

@@ -212,7 +212,7 @@ class Calls(Worker):
         __tracebackhide__ = True
         self.may_call()
         if threading.current_thread() is not self.main_thread:
-            flags |= _link.CALL_ASIDE  # meanwhile home runs other cells
+            flags |= _link.CALL_ASYNC  # meanwhile home runs other cells
         elif self.aside is not None and not text.startswith(("%ranks stop", "%ranks restart")):  # these interrupt it, if it uses the same ranks
             self.aside.settle()
         number, call = self.number(), next(self._numbers)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* aside.c - calls for which home does not wait (CALL_ASIDE): what runs beside them, and what ends
- * them (declared in private.h). */
+/* async_calls.c - calls for which home does not wait (CALL_ASYNC): what runs beside them, and what
+ * ends them (declared in private.h). */
 #include "kernel/dispatch/private.h"
 
-bool aside_is_of_subshell(const struct cell *c)
+bool async_is_of_subshell(const struct cell *c)
 {
     const struct asked *a = c->from.is_call ? home_asked(c->nb, c->from.asker) : NULL;
 
     return a && a->subshell;
 }
 
-static bool runs_aside(const struct cell *c)
+static bool runs_async(const struct cell *c)
 {
-    return c->from.is_call && (c->from.call_flags & CALL_ASIDE) &&
-           (cell_runs(c) || aside_is_of_subshell(c));
+    return c->from.is_call && (c->from.call_flags & CALL_ASYNC) &&
+           (cell_runs(c) || async_is_of_subshell(c));
 }
 
-bool asides_alone(const struct notebook *nb)
+bool async_calls_alone(const struct notebook *nb)
 {
     CELLS_EACH (c, nb)
-        if (!runs_aside(c))
+        if (!runs_async(c))
             return false;
     return true;
 }
@@ -27,7 +27,7 @@ bool asides_alone(const struct notebook *nb)
 /* Can an interrupt end it, so that what comes next can begin? */
 static bool can_end(const struct cell *c)
 {
-    return runs_aside(c) && !aside_is_of_subshell(c) && !c->stop.interrupts;
+    return runs_async(c) && !async_is_of_subshell(c) && !c->stop.interrupts;
 }
 
 static bool all_are_in(const struct ranks *which, const struct ranks *all)
@@ -61,7 +61,7 @@ static bool stops_ranks_of(const struct cell *c, struct slice code)
     return stops;
 }
 
-bool aside_interrupt(struct notebook *nb)
+bool async_calls_interrupt(struct notebook *nb)
 {
     struct request *r = nb->home.executing ? NULL : queue_first(&nb->queue);
     const struct cell *call = nb->calls.first;
@@ -76,7 +76,7 @@ bool aside_interrupt(struct notebook *nb)
     return false;
 }
 
-struct request *aside_take_waiting(struct notebook *nb)
+struct request *async_calls_take_waiting(struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
     bool some = false;
@@ -84,7 +84,7 @@ struct request *aside_take_waiting(struct notebook *nb)
     if (!r || nb->home.executing || !cell_is_ours(r))
         return NULL;
     CELLS_EACH (c, nb) {
-        if (!(c->from.call_flags & CALL_ASIDE) || aside_is_of_subshell(c))
+        if (!(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c))
             return NULL;
         some = some || can_end(c);
     }
