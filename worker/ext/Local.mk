@@ -4,7 +4,7 @@ cellspan_py_PROGRAMS = worker/python/cellspan/_link.abi3.so
 worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/python.h \
 	worker/ext/_link.c \
-	worker/ext/aside.h worker/ext/aside.c \
+	worker/ext/subshell_queue.h worker/ext/subshell_queue.c \
 	worker/ext/broadcasts.c worker/ext/gpus.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convey.c \
@@ -26,6 +26,6 @@ worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAG
 worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a
 
 check_PROGRAMS += \
-	tests/unit/worker/ext/aside.t
-tests_unit_worker_ext_aside_t_SOURCES = tests/unit/worker/ext/aside.c worker/ext/aside.h worker/ext/aside.c
-tests_unit_worker_ext_aside_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a
+	tests/unit/worker/ext/subshell_queue.t
+tests_unit_worker_ext_subshell_queue_t_SOURCES = tests/unit/worker/ext/subshell_queue.c worker/ext/subshell_queue.h worker/ext/subshell_queue.c
+tests_unit_worker_ext_subshell_queue_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a

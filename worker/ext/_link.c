@@ -23,7 +23,7 @@ struct state {
     struct collective collective; /* first: see collective.h */
     struct worker_link link;
     struct flusher flusher;
-    struct aside aside;
+    struct subshell_queue subshell_queue;
     PyObject *flush;     /* a callable, or NULL */
     PyObject *subshells; /* the same */
     PyObject *dead;      /* the exception LinkDead: this process has no agent (any more) */
@@ -170,7 +170,7 @@ static PyObject *recv_(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "|i", &part))
         return NULL;
-    if (s->link.fd < 0 || !(part == LINK_SUBSHELLS ? aside_take(&s->aside, &p)
+    if (s->link.fd < 0 || !(part == LINK_SUBSHELLS ? subshell_queue_take(&s->subshell_queue, &p)
                                                    : link_take(&s->link, (enum link_part)part, &p)))
         Py_RETURN_NONE;
     out = convert_packet(&p);
@@ -296,7 +296,7 @@ static PyObject *subshells(PyObject *module, PyObject *take)
     Py_INCREF(take);
     s->subshells = take;
     Py_XDECREF(before);
-    aside_ready(&s->aside);
+    subshell_queue_ready(&s->subshell_queue);
     Py_RETURN_NONE;
 }
 
@@ -460,7 +460,7 @@ static PyObject *after_fork_child(PyObject *module, PyObject *Py_UNUSED(none))
 
     collective_forked(&s->collective);
     link_forked(&s->link);
-    aside_forked(&s->aside);
+    subshell_queue_forked(&s->subshell_queue);
     live_stacks_forked();
     flusher_forked(&s->flusher);
     Py_RETURN_NONE;
@@ -525,7 +525,8 @@ static int exec_module(PyObject *module)
     struct state *s = state_of(module);
     struct err err = { "" };
 
-    if (link_init(&s->link, &err) < 0 || aside_init(&s->aside, subshells_python, s, &err) < 0 ||
+    if (link_init(&s->link, &err) < 0 ||
+        subshell_queue_init(&s->subshell_queue, subshells_python, s, &err) < 0 ||
         flusher_init(&s->flusher, flush_python, s, &err) < 0) {
         convey_fail(&err);
         return -1;
@@ -537,18 +538,17 @@ static int exec_module(PyObject *module)
         PyModule_AddFunctions(module, names_methods) < 0 ||
         PyModule_AddFunctions(module, unshared_methods) < 0 ||
         PyModule_AddFunctions(module, process_methods) < 0 ||
-        PyModule_AddFunctions(module, shared_methods) < 0)
+        PyModule_AddFunctions(module, shared_methods) < 0 ||
+        PyModule_AddIntConstant(module, "STACKS_SIGNAL", STACKS_SIGNAL) < 0)
         return -1;
     SPAN_FLAGS(ADD_FLAG)
     LINK_PARTS(ADD_PART)
-    if (PyModule_AddIntConstant(module, "STACKS_SIGNAL", STACKS_SIGNAL) < 0)
-        return -1;
     ZYGOTE_TAGS(ADD_ZYGOTE_TAG)
     s->link.abort = collective_abort;
     s->link.abort_arg = &s->collective;
     s->link.debug = debug_begin;
     s->link.stacks = live_stacks_ask;
-    s->link.aside = &s->aside;
+    s->link.subshells = &s->subshell_queue;
     s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL);
     return s->dead ? PyObject_SetAttrString(module, "LinkDead", s->dead) : -1;
 }

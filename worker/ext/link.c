@@ -229,7 +229,7 @@ static int dispatch(struct worker_link *l, struct packet *p)
     case SPAN_THREAD_DEBUGGING:
         return enqueue_debug(l, p);
     case SPAN_THREAD_SUBSHELLS:
-        return aside_add(l->aside, p);
+        return subshell_queue_add(l->subshells, p);
     default:
         note_coming(l, p, &head);
         return enqueue(l, p);

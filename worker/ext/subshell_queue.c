@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/ext/aside.h"
+#include "worker/ext/subshell_queue.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 #include "base/process.h"
 
-int aside_init(struct aside *a, void (*call)(void *arg), void *arg, struct err *err)
+int subshell_queue_init(struct subshell_queue *a, void (*call)(void *arg), void *arg,
+                        struct err *err)
 {
     memset(a, 0, sizeof *a);
     a->call = call;
@@ -19,7 +20,7 @@ int aside_init(struct aside *a, void (*call)(void *arg), void *arg, struct err *
 }
 
 /* Has all been taken? Then the thread ends, and the next message starts another. */
-static bool is_over(struct aside *a)
+static bool is_over(struct subshell_queue *a)
 {
     bool over;
 
@@ -31,7 +32,7 @@ static bool is_over(struct aside *a)
 }
 
 /* How many have been taken? *waits: is there another? */
-static uint64_t taken(struct aside *a, bool *waits)
+static uint64_t taken(struct subshell_queue *a, bool *waits)
 {
     uint64_t n;
 
@@ -42,9 +43,9 @@ static uint64_t taken(struct aside *a, bool *waits)
     return n;
 }
 
-static void *aside_main(void *arg)
+static void *subshell_queue_main(void *arg)
 {
-    struct aside *a = arg;
+    struct subshell_queue *a = arg;
 
     do {
         struct packet p = PACKET_INIT;
@@ -53,18 +54,18 @@ static void *aside_main(void *arg)
 
         a->call(a->arg);
         /* Python could not even take it: without this, it would be tried for ever */
-        if (waited && taken(a, &waits) == before && aside_take(a, &p))
+        if (waited && taken(a, &waits) == before && subshell_queue_take(a, &p))
             packet_release(&p);
     } while (!is_over(a));
     return NULL;
 }
 
 /* If there can't be one now, the next message tries again. */
-static void start(struct aside *a)
+static void start(struct subshell_queue *a)
 {
     pthread_t thread;
 
-    if (thread_start(&thread, aside_main, a) == 0) {
+    if (thread_start(&thread, subshell_queue_main, a) == 0) {
         pthread_detach(thread);
         return;
     }
@@ -73,9 +74,9 @@ static void start(struct aside *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-int aside_add(struct aside *a, struct packet *p)
+int subshell_queue_add(struct subshell_queue *a, struct packet *p)
 {
-    struct aside_message *in = malloc(sizeof *in);
+    struct subshell_message *in = malloc(sizeof *in);
     bool starts;
 
     if (!in)
@@ -94,7 +95,7 @@ int aside_add(struct aside *a, struct packet *p)
     return 0;
 }
 
-void aside_ready(struct aside *a)
+void subshell_queue_ready(struct subshell_queue *a)
 {
     bool starts;
 
@@ -107,9 +108,9 @@ void aside_ready(struct aside *a)
         start(a);
 }
 
-bool aside_take(struct aside *a, struct packet *p)
+bool subshell_queue_take(struct subshell_queue *a, struct packet *p)
 {
-    struct aside_message *in;
+    struct subshell_message *in;
 
     pthread_mutex_lock(&a->lock);
     in = a->first;
@@ -125,7 +126,7 @@ bool aside_take(struct aside *a, struct packet *p)
     return true;
 }
 
-void aside_forked(struct aside *a)
+void subshell_queue_forked(struct subshell_queue *a)
 {
     pthread_mutex_init(&a->lock, NULL);
     a->first = NULL;
