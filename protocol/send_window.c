@@ -8,12 +8,12 @@
 
 void send_window_begin(struct send_window *w, uint64_t from)
 {
-    *w = (struct send_window){ .sent = from, .taken = from, .window = FIRST };
+    *w = (struct send_window){ .sent = from, .acked = from, .window = FIRST };
 }
 
 bool send_window_is_due(const struct send_window *w)
 {
-    return w->sent - w->taken < w->window;
+    return w->sent - w->acked < w->window;
 }
 
 void send_window_sent(struct send_window *w, uint64_t bytes, uint64_t now_ns)
@@ -33,11 +33,11 @@ static void adjust(struct send_window *w, uint64_t took_ns)
         w->window /= 2;
 }
 
-void send_window_taken(struct send_window *w, uint64_t bytes, uint64_t now_ns)
+void send_window_acked(struct send_window *w, uint64_t bytes, uint64_t now_ns)
 {
-    w->taken = bytes > w->taken ? bytes : w->taken;
-    w->sent = w->sent > w->taken ? w->sent : w->taken;
-    if (!w->timed || w->taken < w->timed)
+    w->acked = bytes > w->acked ? bytes : w->acked;
+    w->sent = w->sent > w->acked ? w->sent : w->acked;
+    if (!w->timed || w->acked < w->timed)
         return;
     adjust(w, now_ns - w->timed_ns);
     w->timed = 0;

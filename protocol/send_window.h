@@ -14,9 +14,9 @@
 #define SEND_WINDOW_SLOW_NS  UINT64_C(500000000)
 
 struct send_window {
-    uint64_t sent, taken; /* bytes from the blob's start; read-only for callers */
+    uint64_t sent, acked; /* bytes from the blob's start; read-only for callers */
     uint64_t window;      /* bytes */
-    uint64_t timed;       /* the TAKEN for this many bytes is timed since timed_ns; 0: none is */
+    uint64_t timed; /* the CHUNK_ACK for this many bytes is timed since timed_ns; 0: none is */
     uint64_t timed_ns;
 };
 
@@ -25,8 +25,8 @@ struct send_window {
 void send_window_begin(struct send_window *w, uint64_t from);
 bool send_window_is_due(const struct send_window *w); /* more may be sent */
 void send_window_sent(struct send_window *w, uint64_t bytes, uint64_t now_ns);
-/* TAKEN: the receiver has this many bytes in total. That may be more than was sent, if another
+/* CHUNK_ACK: the receiver has this many bytes in total. That may be more than was sent, if another
  * node sent it some before. */
-void send_window_taken(struct send_window *w, uint64_t bytes, uint64_t now_ns);
+void send_window_acked(struct send_window *w, uint64_t bytes, uint64_t now_ns);
 
 #endif

@@ -49,7 +49,7 @@ enum span_kind {
     SPAN_EXPECT,
     SPAN_SHIP,
     SPAN_CHUNK,
-    SPAN_TAKEN,
+    SPAN_CHUNK_ACK,
     SPAN_HELD,
     SPAN_ENDS,
     SPAN_GPUS,

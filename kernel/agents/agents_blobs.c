@@ -29,8 +29,8 @@ static void on_send(void *arg, const unsigned *nodes, size_t n, const struct spa
     struct agents_blobs *b = arg;
     zmq_msg_t body;
 
-    if (m->kind == SPAN_TAKEN && n == 1 && nodes[0] == NODE_HERE &&
-        local_blobs_taken(&b->local, m, clock_now(b->out->clock)))
+    if (m->kind == SPAN_CHUNK_ACK && n == 1 && nodes[0] == NODE_HERE &&
+        local_blobs_acked(&b->local, m, clock_now(b->out->clock)))
         return;
     if (m->kind == SPAN_DROP)
         forget_local(b, nodes, n, m);

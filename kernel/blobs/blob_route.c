@@ -37,13 +37,13 @@ void blob_send_ship(struct blob_schedule *s, const struct blob_entry *e, unsigne
     blob_send_to(s, sender, &m);
 }
 
-void blob_send_taken(struct blob_schedule *s, const struct blob_entry *e, unsigned sender,
-                     unsigned to, uint64_t bytes)
+void blob_send_ack(struct blob_schedule *s, const struct blob_entry *e, unsigned sender,
+                   unsigned to, uint64_t bytes)
 {
-    struct span m = about(e, SPAN_TAKEN);
+    struct span m = about(e, SPAN_CHUNK_ACK);
 
-    m.v[F_TAKEN_TO].u64 = to;
-    m.v[F_TAKEN_BYTES].u64 = bytes;
+    m.v[F_CHUNK_ACK_TO].u64 = to;
+    m.v[F_CHUNK_ACK_BYTES].u64 = bytes;
     blob_send_to(s, sender, &m);
 }
 

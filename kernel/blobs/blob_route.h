@@ -76,8 +76,8 @@ void blob_send_expect(struct blob_schedule *s, const struct blob_entry *e, const
                       size_t n, unsigned from);
 void blob_send_ship(struct blob_schedule *s, const struct blob_entry *e, unsigned sender,
                     unsigned to, bool through);
-void blob_send_taken(struct blob_schedule *s, const struct blob_entry *e, unsigned sender,
-                     unsigned to, uint64_t bytes);
+void blob_send_ack(struct blob_schedule *s, const struct blob_entry *e, unsigned sender,
+                   unsigned to, uint64_t bytes);
 void blob_send_drop(struct blob_schedule *s, uint64_t blob, const unsigned *nodes, size_t n);
 
 /* ---- routes ---- */

@@ -162,7 +162,7 @@ static void pass_least(struct blob_schedule *s, struct blob_entry *e, unsigned s
     if (least <= e->stream_received)
         return;
     e->stream_received = least;
-    blob_send_taken(s, e, sender, BLOB_ALL, least);
+    blob_send_ack(s, e, sender, BLOB_ALL, least);
 }
 
 /* Replicas whose sender is gone get another one: a node that has the whole blob, if there is one.
@@ -203,7 +203,7 @@ static bool leave(struct blob_schedule *s, struct blob_entry *e, unsigned node)
     if (!was.complete && was.in_stream)
         pass_least(s, e, was.sender);
     else if (!was.complete && was.started)
-        blob_send_taken(s, e, was.sender, node, e->size); /* so that the sender stops */
+        blob_send_ack(s, e, was.sender, node, e->size); /* so that the sender stops */
     give_anew(s, e, node);
     return settle(s, e);
 }
@@ -253,11 +253,11 @@ static void on_held(struct blob_schedule *s, unsigned node, const struct span *m
     (void)settle(s, e);
 }
 
-static void on_taken(struct blob_schedule *s, unsigned node, const struct span *m)
+static void on_chunk_ack(struct blob_schedule *s, unsigned node, const struct span *m)
 {
     struct blob_entry *e = blob_table_get(&s->table, m->blob);
     struct replica *r = e ? blob_entry_at(e, node) : NULL;
-    const uint64_t bytes = m->v[F_TAKEN_BYTES].u64;
+    const uint64_t bytes = m->v[F_CHUNK_ACK_BYTES].u64;
 
     if (!r || bytes > e->size)
         return;
@@ -268,7 +268,7 @@ static void on_taken(struct blob_schedule *s, unsigned node, const struct span *
     if (r->in_stream)
         pass_least(s, e, r->sender);
     else if (r->by_kernel)
-        blob_send_taken(s, e, r->sender, node, r->received);
+        blob_send_ack(s, e, r->sender, node, r->received);
     else
         blob_route_begin(s, e, r);
 }
@@ -418,8 +418,8 @@ bool blob_schedule_message(struct blob_schedule *s, unsigned node, const struct 
         if (s->busy)
             look_busy(s);
         return true;
-    case SPAN_TAKEN:
-        on_taken(s, node, m);
+    case SPAN_CHUNK_ACK:
+        on_chunk_ack(s, node, m);
         return true;
     case SPAN_CHUNK:
         on_chunk(s, node, m);

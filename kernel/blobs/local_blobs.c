@@ -23,7 +23,7 @@ struct local_blob {
 
 struct local_blob_receiver {
     uint64_t blob;
-    uint64_t to; /* as in CHUNK and TAKEN */
+    uint64_t to; /* as in CHUNK and CHUNK_ACK */
     struct send_window window;
 };
 
@@ -137,10 +137,10 @@ int local_blobs_begin(struct local_blobs *t, int socket, const struct span *chun
     return 0;
 }
 
-bool local_blobs_taken(struct local_blobs *t, const struct span *m, uint64_t now_ns)
+bool local_blobs_acked(struct local_blobs *t, const struct span *m, uint64_t now_ns)
 {
-    struct local_blob_receiver *receiver = find_receiver(t, m->blob, m->v[F_TAKEN_TO].u64);
-    const uint64_t bytes = m->v[F_TAKEN_BYTES].u64;
+    struct local_blob_receiver *receiver = find_receiver(t, m->blob, m->v[F_CHUNK_ACK_TO].u64);
+    const uint64_t bytes = m->v[F_CHUNK_ACK_BYTES].u64;
 
     if (!receiver)
         return false;
@@ -149,7 +149,7 @@ bool local_blobs_taken(struct local_blobs *t, const struct span *m, uint64_t now
                     (size_t)(receiver - t->receiver));
         return true;
     }
-    send_window_taken(&receiver->window, bytes, now_ns);
+    send_window_acked(&receiver->window, bytes, now_ns);
     return true;
 }
 

@@ -27,9 +27,9 @@ void local_blobs_release(struct local_blobs *t); /* leaves an empty table */
  * agent has shared no such blob, or memory is out. */
 MUST_USE int local_blobs_begin(struct local_blobs *t, int socket, const struct span *chunk,
                                struct err *err);
-/* Takes a TAKEN that is for the local agent. false: it is about a blob that the agent itself
+/* Takes a CHUNK_ACK that is for the local agent. false: it is about a blob that the agent itself
  * sends. */
-bool local_blobs_taken(struct local_blobs *t, const struct span *m, uint64_t now_ns);
+bool local_blobs_acked(struct local_blobs *t, const struct span *m, uint64_t now_ns);
 /* The next CHUNK that flow control allows; the receivers take turns. Its bytes are borrowed until
  * the blob is dropped. false: none is allowed now. */
 bool local_blobs_next(struct local_blobs *t, struct span *m, uint64_t now_ns);

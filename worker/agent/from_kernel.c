@@ -144,7 +144,7 @@ static const struct handler {
     { SPAN_EXPECT, on_transfer, NULL },
     { SPAN_SHIP, on_transfer, NULL },
     { SPAN_CHUNK, on_transfer, NULL },
-    { SPAN_TAKEN, on_transfer, NULL },
+    { SPAN_CHUNK_ACK, on_transfer, NULL },
     { SPAN_QUIT, on_quit, NULL },
 };
 

@@ -61,12 +61,12 @@ static void messages_wait_for_their_blob(struct kernel *k, const char *bytes)
        "what rides on a blob waits for it; the agent does not");
     m = chunk_of(bytes, 50, 600000, 0);
     kernel_send(k, NULL, 0, &m);
-    ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == CHUNK &&
-           k->last.v[F_TAKEN_TO].u64 == ALL,
+    ok(kernel_until(k, SPAN_CHUNK_ACK, 0) && k->last.v[F_CHUNK_ACK_BYTES].u64 == CHUNK &&
+           k->last.v[F_CHUNK_ACK_TO].u64 == ALL,
        "a chunk is answered");
     m = chunk_of(bytes, 50, 600000, CHUNK);
     kernel_send(k, NULL, 0, &m);
-    ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == 600000,
+    ok(kernel_until(k, SPAN_CHUNK_ACK, 0) && k->last.v[F_CHUNK_ACK_BYTES].u64 == 600000,
        "and the last one");
     ok(kernel_until(k, SPAN_HELD, 0) && k->last.v[F_HELD_ERROR].s.n == 0, "then all is held");
     ok(kernel_until(k, SPAN_REPLY, 1) && kernel_told(k, "1<blob 50 of 600000: bbbbbbbb"),
@@ -79,7 +79,7 @@ static void messages_wait_for_their_blob(struct kernel *k, const char *bytes)
 
 static void a_window_and_no_more(struct kernel *k)
 {
-    struct span ship = about(SPAN_SHIP, 7, LONGER), taken = about(SPAN_TAKEN, 7, LONGER);
+    struct span ship = about(SPAN_SHIP, 7, LONGER), ack = about(SPAN_CHUNK_ACK, 7, LONGER);
     const uint64_t left[] = { 2, 5, 11 }, had[] = { 1, 3, 0 };
     uint64_t next = 0;
     char line[32];
@@ -88,7 +88,7 @@ static void a_window_and_no_more(struct kernel *k)
     snprintf(line, sizeof line, "blob %" PRIu64, LONGER);
     kernel_run(k, 1, 7, line);
     (void)kernel_until(k, SPAN_REPLY, 1);
-    ship.v[F_SHIP_TO].u64 = taken.v[F_TAKEN_TO].u64 = ALL;
+    ship.v[F_SHIP_TO].u64 = ack.v[F_CHUNK_ACK_TO].u64 = ALL;
     ship.v[F_SHIP_THROUGH].u64 = 1;
     kernel_send(k, NULL, 0, &ship);
     /* each answer that is quick lets more go: 2, 4, and 8 MiB */
@@ -97,21 +97,21 @@ static void a_window_and_no_more(struct kernel *k)
             good = kernel_until(k, SPAN_CHUNK, 0) && k->last.v[F_CHUNK_OFFSET].u64 == next &&
                    k->last.v[F_CHUNK_DATA].s.n == SPAN_CHUNK_MAX &&
                    k->last.v[F_CHUNK_DATA].s.p[77] == 'b';
-        taken.v[F_TAKEN_BYTES].u64 = had[round] * SPAN_CHUNK_MAX;
+        ack.v[F_CHUNK_ACK_BYTES].u64 = had[round] * SPAN_CHUNK_MAX;
         if (round < 2)
-            kernel_send(k, NULL, 0, &taken);
+            kernel_send(k, NULL, 0, &ack);
     }
     ok(good, "a blob leaves in chunks, in order");
     kernel_forget(k);
     kernel_listen(k, 200);
     ok(!kernel_told(k, "CHUNK"), "a window at most without an answer");
     /* the receiver has more than was sent: from somebody else */
-    taken.v[F_TAKEN_BYTES].u64 = LONGER - SPAN_CHUNK_MAX;
-    kernel_send(k, NULL, 0, &taken);
+    ack.v[F_CHUNK_ACK_BYTES].u64 = LONGER - SPAN_CHUNK_MAX;
+    kernel_send(k, NULL, 0, &ack);
     ok(kernel_until(k, SPAN_CHUNK, 0) && k->last.v[F_CHUNK_OFFSET].u64 == LONGER - SPAN_CHUNK_MAX,
        "what the receiver has is left out");
-    taken.v[F_TAKEN_BYTES].u64 = LONGER;
-    kernel_send(k, NULL, 0, &taken);
+    ack.v[F_CHUNK_ACK_BYTES].u64 = LONGER;
+    kernel_send(k, NULL, 0, &ack);
     ship.blob = 999;
     kernel_send(k, NULL, 0, &ship);
     ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 999 && k->last.v[F_HELD_ERROR].s.n > 0,
@@ -124,7 +124,7 @@ static void a_blob_that_does_not_come(struct kernel *k)
     struct span drop = { .kind = SPAN_DROP };
 
     expect(k, 51, 600000, 2);
-    ok(kernel_until(k, SPAN_TAKEN, 0) && k->last.v[F_TAKEN_BYTES].u64 == 0,
+    ok(kernel_until(k, SPAN_CHUNK_ACK, 0) && k->last.v[F_CHUNK_ACK_BYTES].u64 == 0,
        "a sender on a link is to wait until we are ready");
     bind_to(k, 1, 8, 51, 600000);
     drop.v[F_DROP_BLOBS].s = slice_of(&number, 8);
@@ -217,7 +217,7 @@ static void expect_at(struct lan *l, uint32_t node, uint64_t size, uint64_t from
     m.v[F_EXPECT_FROM].u64 = from;
     lan_tell(l, node, node, &m);
     if (from != ALL)
-        ok(lan_until(l, SPAN_TAKEN, node), "node %u is ready", node);
+        ok(lan_until(l, SPAN_CHUNK_ACK, node), "node %u is ready", node);
 }
 
 static void ship_from(struct lan *l, uint32_t node, uint64_t size, uint32_t to, bool through)
@@ -231,18 +231,18 @@ static void ship_from(struct lan *l, uint32_t node, uint64_t size, uint32_t to, 
 
 static bool reads_back(struct lan *l, const char *bytes, uint64_t size)
 {
-    struct span taken = about(SPAN_TAKEN, 5, size);
+    struct span ack = about(SPAN_CHUNK_ACK, 5, size);
     uint64_t at = 0;
 
-    taken.v[F_TAKEN_TO].u64 = ALL;
+    ack.v[F_CHUNK_ACK_TO].u64 = ALL;
     while (at < size && lan_until(l, SPAN_CHUNK, 3)) {
         const struct slice data = l->last.v[F_CHUNK_DATA].s;
 
         if (l->last.v[F_CHUNK_OFFSET].u64 != at || memcmp(data.p, bytes + at, data.n) != 0)
             return false;
         at += data.n;
-        taken.v[F_TAKEN_BYTES].u64 = at;
-        lan_tell(l, 3, 3, &taken);
+        ack.v[F_CHUNK_ACK_BYTES].u64 = at;
+        lan_tell(l, 3, 3, &ack);
     }
     return at == size;
 }

@@ -15,7 +15,7 @@ static void go(struct send_window *p, uint64_t *now_ns, uint64_t each_ns, unsign
         while (send_window_is_due(p))
             send_window_sent(p, MIB, *now_ns);
         *now_ns += each_ns;
-        send_window_taken(p, p->taken + MIB, *now_ns);
+        send_window_acked(p, p->acked + MIB, *now_ns);
     }
 }
 
@@ -25,15 +25,15 @@ static void a_quick_way(void)
     struct send_window p;
 
     send_window_begin(&p, 3 * MIB);
-    ok(p.sent == 3 * MIB && p.taken == 3 * MIB && send_window_is_due(&p),
+    ok(p.sent == 3 * MIB && p.acked == 3 * MIB && send_window_is_due(&p),
        "it begins where the taker is");
     send_window_sent(&p, MIB, now);
     send_window_sent(&p, MIB, now);
     ok(!send_window_is_due(&p) && p.sent == 5 * MIB, "with two chunks");
-    send_window_taken(&p, 4 * MIB, now + 5 * MS);
+    send_window_acked(&p, 4 * MIB, now + 5 * MS);
     ok(send_window_is_due(&p) && p.window == 4 * MIB,
        "and twice as many once the first is answered");
-    send_window_taken(&p, 5 * MIB, now + 6 * MS);
+    send_window_acked(&p, 5 * MIB, now + 6 * MS);
     is_int(p.window, 4 * MIB, "of which one at a time is timed");
     go(&p, &now, 10 * MS, 50);
     is_int(p.window, SPAN_CHUNK_WINDOW, "a gigabit a second is given the whole window");
@@ -66,12 +66,12 @@ static void another_gave_it(void)
 
     send_window_begin(&p, 0);
     send_window_sent(&p, MIB, 0);
-    send_window_taken(&p, 7 * MIB, 1);
-    ok(p.sent == 7 * MIB && p.taken == 7 * MIB, "what the taker has from elsewhere is not sent");
-    send_window_taken(&p, 2 * MIB, 2);
-    ok(p.sent == 7 * MIB && p.taken == 7 * MIB, "an answer that is late takes nothing back");
+    send_window_acked(&p, 7 * MIB, 1);
+    ok(p.sent == 7 * MIB && p.acked == 7 * MIB, "what the taker has from elsewhere is not sent");
+    send_window_acked(&p, 2 * MIB, 2);
+    ok(p.sent == 7 * MIB && p.acked == 7 * MIB, "an answer that is late takes nothing back");
     send_window_sent(&p, MIB, 3);
-    send_window_begin(&p, p.taken);
+    send_window_begin(&p, p.acked);
     ok(p.sent == 7 * MIB && p.timed == 0, "begun anew, what was on the way comes again");
 }
 

@@ -28,7 +28,7 @@ struct transfer_io_config {
 struct transfer_io *transfer_io_create(const struct transfer_io_config *config, struct err *err);
 void transfer_io_destroy(struct transfer_io *t); /* NULL is fine */
 
-/* EXPECT, SHIP, CHUNK, TAKEN from the kernel. */
+/* EXPECT, SHIP, CHUNK, CHUNK_ACK from the kernel. */
 void transfer_io_message(struct transfer_io *t, const struct span *m);
 void transfer_io_drop(struct transfer_io *t, uint64_t blob); /* DROP, also of a complete blob */
 /* No worker waits for this blob any more: it need not be sent on. */

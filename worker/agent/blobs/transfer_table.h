@@ -14,7 +14,7 @@
 /* A node, or the kernel, that gets the blob from this node. */
 struct receiver {
     struct receiver *next;
-    uint32_t to;   /* its number in CHUNK and TAKEN */
+    uint32_t to;   /* its number in CHUNK and CHUNK_ACK */
     uint32_t link; /* the connection to it: a peer's node, or the kernel */
     struct send_window window;
     uint64_t since_ns; /* when the oldest chunk that it has not answered was sent */

@@ -92,14 +92,14 @@ static void say_held(struct transfers *c, uint64_t blob, uint64_t size, const ch
     say(c, TRANSFERS_KERNEL, &m);
 }
 
-static void say_taken(struct transfers *c, uint32_t link, const struct span *chunk, uint64_t to,
-                      uint64_t had)
+static void say_ack(struct transfers *c, uint32_t link, const struct span *chunk, uint64_t to,
+                    uint64_t had)
 {
-    const struct span m = { .kind = SPAN_TAKEN,
+    const struct span m = { .kind = SPAN_CHUNK_ACK,
                             .blob = chunk->blob,
                             .blob_size = chunk->blob_size,
-                            .v[F_TAKEN_TO].u64 = to,
-                            .v[F_TAKEN_BYTES].u64 = had };
+                            .v[F_CHUNK_ACK_TO].u64 = to,
+                            .v[F_CHUNK_ACK_BYTES].u64 = had };
 
     say(c, link, &m);
 }
@@ -166,7 +166,7 @@ static void on_expect(struct transfers *c, const struct span *m)
     }
     /* the sender begins only after this answer */
     if (m->v[F_EXPECT_FROM].u64 != TRANSFERS_KERNEL)
-        say_taken(c, TRANSFERS_KERNEL, m, 0, t->had);
+        say_ack(c, TRANSFERS_KERNEL, m, 0, t->had);
 }
 
 static int keep(struct transfers *c, struct transfer *t, struct err *err)
@@ -221,7 +221,7 @@ static void on_chunk(struct transfers *c, uint32_t link, const struct span *m)
 
     if (!t || transfer_is_whole(t)) {
         if (t || blobs_get(c->blobs, m->blob))
-            say_taken(c, link, m, to, m->blob_size);
+            say_ack(c, link, m, to, m->blob_size);
         return;
     }
     if (offset > t->had || data.n > t->size - offset) {
@@ -238,7 +238,7 @@ static void on_chunk(struct transfers *c, uint32_t link, const struct span *m)
         }
         t->had += data.n;
     }
-    say_taken(c, link, m, to, t->had);
+    say_ack(c, link, m, to, t->had);
     if (transfer_is_whole(t))
         arrive(c, t);
 }
@@ -273,7 +273,7 @@ static void ship(struct transfers *c, struct transfer *t, uint32_t to, uint32_t 
         return;
     }
     r->link = link;
-    send_window_begin(&r->window, r->window.taken);
+    send_window_begin(&r->window, r->window.acked);
     r->since_ns = clock_now(c->ops.clock);
 }
 
@@ -299,17 +299,17 @@ static void on_ship(struct transfers *c, const struct span *m)
     ship(c, t, to, m->v[F_SHIP_THROUGH].u64 ? TRANSFERS_KERNEL : to);
 }
 
-static void on_taken(struct transfers *c, const struct span *m)
+static void on_chunk_ack(struct transfers *c, const struct span *m)
 {
     struct transfer *t = transfer_table_find(&c->table, m->blob);
-    struct receiver *r = receiver_find(t, (uint32_t)m->v[F_TAKEN_TO].u64);
-    const uint64_t bytes = m->v[F_TAKEN_BYTES].u64;
+    struct receiver *r = receiver_find(t, (uint32_t)m->v[F_CHUNK_ACK_TO].u64);
+    const uint64_t bytes = m->v[F_CHUNK_ACK_BYTES].u64;
 
     if (!r || bytes > t->size)
         return;
     r->since_ns = clock_now(c->ops.clock);
-    send_window_taken(&r->window, bytes, r->since_ns);
-    if (r->window.taken == t->size)
+    send_window_acked(&r->window, bytes, r->since_ns);
+    if (r->window.acked == t->size)
         receiver_remove(&c->table, t, r);
 }
 
@@ -379,7 +379,7 @@ static int give(struct transfers *c, struct transfer *t, struct receiver *r, siz
         return -1;
     }
     now = clock_now(c->ops.clock);
-    if (r->window.sent == r->window.taken)
+    if (r->window.sent == r->window.acked)
         r->since_ns = now;
     send_window_sent(&r->window, n, now);
     return 0;
@@ -420,8 +420,8 @@ void transfers_message(struct transfers *c, uint32_t link, const struct span *m)
         return;
     if (m->kind == SPAN_CHUNK)
         on_chunk(c, link, m);
-    else if (m->kind == SPAN_TAKEN)
-        on_taken(c, m);
+    else if (m->kind == SPAN_CHUNK_ACK)
+        on_chunk_ack(c, m);
     else if (m->kind == SPAN_EXPECT && link == TRANSFERS_KERNEL)
         on_expect(c, m);
     else if (m->kind == SPAN_SHIP && link == TRANSFERS_KERNEL)
@@ -454,7 +454,7 @@ static bool cut_first(struct transfers *c, uint32_t link, uint64_t before_ns, co
         for (struct receiver *r = t->receiver; r; r = r->next)
             if (r->link != TRANSFERS_KERNEL &&
                 (r->link == link ||
-                 (r->window.sent > r->window.taken && r->since_ns < before_ns))) {
+                 (r->window.sent > r->window.acked && r->since_ns < before_ns))) {
                 cut_off(c, t, r, why);
                 return true;
             }

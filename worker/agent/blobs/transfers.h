@@ -50,7 +50,7 @@ struct transfers *transfers_create(struct blobs *blobs, const struct transfers_o
                                    struct err *err);
 void transfers_destroy(struct transfers *c); /* NULL is fine */
 
-/* EXPECT, SHIP, CHUNK or TAKEN that came from `link` (TRANSFERS_KERNEL or a peer's node). m is
+/* EXPECT, SHIP, CHUNK or CHUNK_ACK that came from `link` (TRANSFERS_KERNEL or a peer's node). m is
  * borrowed. */
 void transfers_message(struct transfers *c, uint32_t link, const struct span *m);
 void transfers_drop(struct transfers *c, uint64_t blob); /* DROP, also of a blob on its way. */

@@ -488,13 +488,13 @@ static bool next_is(struct local_blobs *t, uint64_t to, uint64_t offset)
 
 static bool takes(struct local_blobs *t, uint64_t to, uint64_t bytes)
 {
-    const struct span m = { .kind = SPAN_TAKEN,
+    const struct span m = { .kind = SPAN_CHUNK_ACK,
                             .blob = 5,
                             .blob_size = LENT,
-                            .v[F_TAKEN_TO].u64 = to,
-                            .v[F_TAKEN_BYTES].u64 = bytes };
+                            .v[F_CHUNK_ACK_TO].u64 = to,
+                            .v[F_CHUNK_ACK_BYTES].u64 = bytes };
 
-    return local_blobs_taken(t, &m, 0);
+    return local_blobs_acked(t, &m, 0);
 }
 
 static void what_was_shared(void)

@@ -67,7 +67,8 @@ static void k_send(void *arg, const unsigned *nodes, size_t n, const struct span
 {
     struct yard *y = arg;
 
-    if (m->kind == SPAN_TAKEN && nodes[0] == 0 && local_blobs_taken(&y->local_blobs, m, y->now_ns))
+    if (m->kind == SPAN_CHUNK_ACK && nodes[0] == 0 &&
+        local_blobs_acked(&y->local_blobs, m, y->now_ns))
         return;
     y->k_messages++;
     y->k_chunks += m->kind == SPAN_CHUNK;
