@@ -50,7 +50,7 @@ enum span_kind {
     SPAN_SHIP,
     SPAN_CHUNK,
     SPAN_CHUNK_ACK,
-    SPAN_HELD,
+    SPAN_STORED,
     SPAN_ENDS,
     SPAN_GPUS,
     SPAN_GAUGES,

@@ -54,7 +54,7 @@ enum { F_EXPECT_FROM };
 enum { F_SHIP_TO, F_SHIP_THROUGH };
 enum { F_CHUNK_TO, F_CHUNK_OFFSET, F_CHUNK_DATA };
 enum { F_CHUNK_ACK_TO, F_CHUNK_ACK_BYTES };
-enum { F_HELD_ERROR };
+enum { F_STORED_ERROR };
 enum { F_ENDS_ENDS };
 enum { F_GPUS_GPUS };
 enum { F_GAUGES_GAUGES };

@@ -61,7 +61,7 @@ static const struct span_info table[] = {
     KIND(SHIP, K_TO_A, NONE, U64("to"), U64("through")),
     KIND(CHUNK, A_TO_K | K_TO_A | A_TO_A, NONE, U64("to"), U64("offset"), BYTES("data", 1 * MIB)),
     KIND(CHUNK_ACK, A_TO_K | K_TO_A | A_TO_A, NONE, U64("to"), U64("bytes")),
-    KIND(HELD, A_TO_K, NONE, STR("error", 4 * KIB)),
+    KIND(STORED, A_TO_K, NONE, STR("error", 4 * KIB)),
     KIND(ENDS, A_TO_K, NONE, BYTES("ends", 1 * MIB)),
     KIND(GPUS, K_TO_A | A_TO_K, NONE, STR("gpus", 256 * KIB)),
     KIND(GAUGES, K_TO_A | A_TO_K, NONE, STR("gauges", 1 * MIB)),

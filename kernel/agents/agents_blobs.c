@@ -96,13 +96,13 @@ int agents_blobs_send_ahead(struct agents_blobs *b, const uint32_t *workers, siz
 /* If the kernel can't send it, that is the same as if the agent had said so. */
 void agents_blobs_begin_local(struct agents_blobs *b, const struct span *chunk)
 {
-    struct span held = { .kind = SPAN_HELD, .blob = chunk->blob, .blob_size = chunk->blob_size };
+    struct span m = { .kind = SPAN_STORED, .blob = chunk->blob, .blob_size = chunk->blob_size };
     struct err err = { "" };
 
     if (local_blobs_begin(&b->local, b->socket, chunk, &err) == 0)
         return;
-    held.v[F_HELD_ERROR].s = slice_text(err.text);
-    (void)blob_schedule_message(b->schedule, NODE_HERE, &held);
+    m.v[F_STORED_ERROR].s = slice_text(err.text);
+    (void)blob_schedule_message(b->schedule, NODE_HERE, &m);
 }
 
 void agents_blobs_node_lost(struct agents_blobs *b, unsigned node)

@@ -229,11 +229,11 @@ void blob_schedule_stop(struct blob_schedule *s)
 
 /* ---- messages ---- */
 
-static void on_held(struct blob_schedule *s, unsigned node, const struct span *m)
+static void on_stored(struct blob_schedule *s, unsigned node, const struct span *m)
 {
     struct blob_entry *e = blob_table_get(&s->table, m->blob);
     struct replica *r = e ? blob_entry_at(e, node) : NULL;
-    const struct slice error = m->v[F_HELD_ERROR].s;
+    const struct slice error = m->v[F_STORED_ERROR].s;
 
     if (!r)
         return;
@@ -413,8 +413,8 @@ bool blob_schedule_message(struct blob_schedule *s, unsigned node, const struct 
         return on_opened(s, node, m);
     case SPAN_DIALED:
         return on_dialed(s, node, m);
-    case SPAN_HELD:
-        on_held(s, node, m);
+    case SPAN_STORED:
+        on_stored(s, node, m);
         if (s->busy)
             look_busy(s);
         return true;

@@ -81,9 +81,9 @@ static void on_sever(struct agent *a, const struct span *m)
 
 static void on_expect(struct agent *a, const struct span *m)
 {
-    struct span reply = { .kind = SPAN_HELD, .blob = m->blob };
+    struct span reply = { .kind = SPAN_STORED, .blob = m->blob };
 
-    reply.v[F_HELD_ERROR].s = slice_text("a simulated agent takes no variables");
+    reply.v[F_STORED_ERROR].s = slice_text("a simulated agent takes no variables");
     agent_say(a, &reply);
 }
 

@@ -68,12 +68,12 @@ static void messages_wait_for_their_blob(struct kernel *k, const char *bytes)
     kernel_send(k, NULL, 0, &m);
     ok(kernel_until(k, SPAN_CHUNK_ACK, 0) && k->last.v[F_CHUNK_ACK_BYTES].u64 == 600000,
        "and the last one");
-    ok(kernel_until(k, SPAN_HELD, 0) && k->last.v[F_HELD_ERROR].s.n == 0, "then all is held");
+    ok(kernel_until(k, SPAN_STORED, 0) && k->last.v[F_STORED_ERROR].s.n == 0, "then all is stored");
     ok(kernel_until(k, SPAN_REPLY, 1) && kernel_told(k, "1<blob 50 of 600000: bbbbbbbb"),
        "the bytes arrive");
     ok(kernel_told(k, "later"), "and what stood behind them");
     expect(k, 50, 600000, 3);
-    ok(kernel_until(k, SPAN_HELD, 0) && k->last.v[F_HELD_ERROR].s.n == 0,
+    ok(kernel_until(k, SPAN_STORED, 0) && k->last.v[F_STORED_ERROR].s.n == 0,
        "what is there is not expected");
 }
 
@@ -114,7 +114,7 @@ static void a_window_and_no_more(struct kernel *k)
     kernel_send(k, NULL, 0, &ack);
     ship.blob = 999;
     kernel_send(k, NULL, 0, &ship);
-    ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 999 && k->last.v[F_HELD_ERROR].s.n > 0,
+    ok(kernel_until(k, SPAN_STORED, 0) && k->last.blob == 999 && k->last.v[F_STORED_ERROR].s.n > 0,
        "what is not there is not shipped");
 }
 
@@ -133,8 +133,9 @@ static void a_blob_that_does_not_come(struct kernel *k)
     ok(kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "blob 51 of 0: "),
        "after DROP the message comes without");
     expect(k, 52, UINT64_C(1) << 52, ALL);
-    ok(kernel_until(k, SPAN_HELD, 0) &&
-           memmem(k->last.v[F_HELD_ERROR].s.p, k->last.v[F_HELD_ERROR].s.n, "has no room for", 15),
+    ok(kernel_until(k, SPAN_STORED, 0) &&
+           memmem(k->last.v[F_STORED_ERROR].s.p, k->last.v[F_STORED_ERROR].s.n, "has no room for",
+                  15),
        "what does not fit is refused");
     kernel_forget(k);
     bind_to(k, 1, 8, 52, UINT64_C(1) << 52);
@@ -157,7 +158,7 @@ static void an_interrupt_while_a_cell_waits(struct kernel *k, const char *self, 
            slice_is(k->last.v[F_DONE_STATUS].s, "error"),
        "a cell that waits for its variables is interrupted at once");
     ok(k->last.v[F_DONE_FLAGS].u64 & DONE_UNBOUND, "and says that it lacks them");
-    ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 60 && k->last.v[F_HELD_ERROR].s.n > 0,
+    ok(kernel_until(k, SPAN_STORED, 0) && k->last.blob == 60 && k->last.v[F_STORED_ERROR].s.n > 0,
        "which need not come");
     m = chunk_of(bytes, 60, 1000, 0);
     kernel_send(k, NULL, 0, &m);
@@ -179,8 +180,9 @@ static void an_interrupt_while_a_cell_waits(struct kernel *k, const char *self, 
        "%%push likewise");
     m = chunk_of(bytes, 61, 1000, 0);
     kernel_send(k, NULL, 0, &m);
-    ok(kernel_until(k, SPAN_HELD, 0) && k->last.blob == 61 && k->last.v[F_HELD_ERROR].s.n == 0 &&
-           kernel_until(k, SPAN_LINES, 1) && kernel_told(k, "1<blob 61 of 1000"),
+    ok(kernel_until(k, SPAN_STORED, 0) && k->last.blob == 61 &&
+           k->last.v[F_STORED_ERROR].s.n == 0 && kernel_until(k, SPAN_LINES, 1) &&
+           kernel_told(k, "1<blob 61 of 1000"),
        "what others wait for comes");
 }
 
@@ -266,7 +268,7 @@ static void three_in_a_chain(const char *bytes, uint64_t size)
         m = chunk_of(bytes, 5, size, at);
         lan_tell(&l, 1, 1, &m);
     }
-    ok(lan_until(&l, SPAN_HELD, 3) && l.last.v[F_HELD_ERROR].s.n == 0,
+    ok(lan_until(&l, SPAN_STORED, 3) && l.last.v[F_STORED_ERROR].s.n == 0,
        "a blob of %u MiB goes through two nodes to the third", (unsigned)(size >> 20));
     ship_from(&l, 3, size, ALL, true);
     ok(reads_back(&l, bytes, size), "with the bytes that the first got");

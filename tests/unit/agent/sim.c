@@ -287,7 +287,7 @@ static void to_kernel(struct sim *s, const struct sim_message *m)
     sim_note("from %u: %s %.*s", m->worker, span_info(span.kind)->name, SLICE_ARG(said));
     span.worker = m->worker;
     /* the kernel's side of blobs between nodes is not played */
-    if (span.kind != SPAN_HELD && span.kind != SPAN_CHUNK_ACK) {
+    if (span.kind != SPAN_STORED && span.kind != SPAN_CHUNK_ACK) {
         dispatch_message(s->w->nb, s->node, m->worker, &span);
         settle(s->w);
     }

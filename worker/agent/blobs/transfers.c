@@ -83,11 +83,12 @@ static void say(struct transfers *c, uint32_t link, const struct span *m)
                       err.text[0] ? err.text : "a message about a blob could not be sent");
 }
 
-static void say_held(struct transfers *c, uint64_t blob, uint64_t size, const char *error)
+static void say_stored(struct transfers *c, uint64_t blob, uint64_t size, const char *error)
 {
-    const struct span m = {
-        .kind = SPAN_HELD, .blob = blob, .blob_size = size, .v[F_HELD_ERROR].s = slice_text(error)
-    };
+    const struct span m = { .kind = SPAN_STORED,
+                            .blob = blob,
+                            .blob_size = size,
+                            .v[F_STORED_ERROR].s = slice_text(error) };
 
     say(c, TRANSFERS_KERNEL, &m);
 }
@@ -109,7 +110,7 @@ static void say_ack(struct transfers *c, uint32_t link, const struct span *chunk
 static void refuse(struct transfers *c, uint64_t blob, uint64_t size, const char *why)
 {
     log_warn("transfers", "blob %" PRIu64 ": %s", blob, why);
-    say_held(c, blob, size, why);
+    say_stored(c, blob, size, why);
     c->ops.settled(c->ops.arg, blob, why);
 }
 
@@ -152,7 +153,7 @@ static void on_expect(struct transfers *c, const struct span *m)
     int fd;
 
     if (b && b->size == m->blob_size) {
-        say_held(c, m->blob, m->blob_size, "");
+        say_stored(c, m->blob, m->blob_size, "");
         return;
     }
     if (!t) {
@@ -191,7 +192,7 @@ static void arrive(struct transfers *c, struct transfer *t)
     }
     log_info("transfers", "blob %" PRIu64 ": %" PRIu64 " bytes have come in %.4f s", blob, t->size,
              (double)(clock_now(c->ops.clock) - t->since_ns) / (double)NS_PER_S);
-    say_held(c, blob, t->size, "");
+    say_stored(c, blob, t->size, "");
     if (!t->receiver)
         transfer_table_remove(&c->table, t);
     c->ops.settled(c->ops.arg, blob, NULL);
@@ -291,7 +292,7 @@ static void on_ship(struct transfers *c, const struct span *m)
     struct transfer *t = transfer_of(c, m->blob, &err);
 
     if (!t) {
-        say_held(c, m->blob, m->blob_size, err.text);
+        say_stored(c, m->blob, m->blob_size, err.text);
         return;
     }
     if (m->v[F_SHIP_THROUGH].u64)

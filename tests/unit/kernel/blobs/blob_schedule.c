@@ -420,9 +420,9 @@ static void what_is_not_about_blobs(void)
        "DIALED of a link that the kernel did not ask for");
     m = (struct span){ .kind = SPAN_OPENED, .v[F_OPENED_NODE].u64 = 1 };
     ok(!blob_schedule_message(y.schedule, 2, &m), "OPENED likewise");
-    m = (struct span){ .kind = SPAN_HELD, .blob = 99, .blob_size = 5 };
+    m = (struct span){ .kind = SPAN_STORED, .blob = 99, .blob_size = 5 };
     ok(blob_schedule_message(y.schedule, 2, &m) && yard_forgot(&y, 99, 5),
-       "HELD of a blob that nobody knows");
+       "STORED of a blob that nobody knows");
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 99, .blob_size = 5, .v[F_CHUNK_TO].u64 = 1 };
     ok(blob_schedule_message(y.schedule, 2, &m) && y.k_chunks == 0, "a CHUNK of one goes nowhere");
     yard_put(&y, 1, 5, SMALL);

@@ -316,10 +316,10 @@ static void k_takes(struct yard *y, unsigned from, struct span *m)
     struct err err = { "" };
 
     if (local && local_blobs_begin(&y->local_blobs, y->lending[0], m, &err) < 0)
-        *m = (struct span){ .kind = SPAN_HELD,
+        *m = (struct span){ .kind = SPAN_STORED,
                             .blob = m->blob,
                             .blob_size = m->blob_size,
-                            .v[F_HELD_ERROR].s = slice_text(err.text) };
+                            .v[F_STORED_ERROR].s = slice_text(err.text) };
     if (m->kind != SPAN_CHUNK || !local)
         (void)blob_schedule_message(y->schedule, from, m);
     for (struct span more; local_blobs_next(&y->local_blobs, &more, y->now_ns); y->local_chunks++)
