@@ -51,7 +51,7 @@ enum span_kind {
     SPAN_CHUNK,
     SPAN_CHUNK_ACK,
     SPAN_STORED,
-    SPAN_ENDS,
+    SPAN_CONNECTIONS,
     SPAN_GPUS,
     SPAN_GAUGES,
     SPAN_LOGS,

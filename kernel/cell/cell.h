@@ -168,8 +168,8 @@ struct cell_stop {
     unsigned interrupts;        /* by the user */
     uint64_t stood_ns;          /* how long workers were stopped at breakpoints, in all */
     struct stop_timers *timers; /* owned, of stop_ranks.c */
-    struct ends *ends;          /* owned, of disconnect.c; NULL: no connections are being cut */
-    bool failed_running;        /* run_cell.c: the cell failed while ranks ran it */
+    struct disconnect *disconnect; /* owned, of disconnect.c; NULL: no connections are being cut */
+    bool failed_running;           /* run_cell.c: the cell failed while ranks ran it */
     /* run_cell.c: all ranks of script_group have said DONE; their processes must end */
     bool ending;
 };

@@ -37,7 +37,7 @@ void disconnect_begin(struct cell *c);
 void disconnect_over(struct cell *c);                 /* does not wait for answers any more */
 void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come so much later */
 uint64_t disconnect_due(const struct cell *c);
-void disconnect_ends(struct cell *c, unsigned node, const struct span *m);
+void disconnect_connections(struct cell *c, unsigned node, const struct span *m);
 void disconnect_tick(struct cell *c, uint64_t now);
 void disconnect_release(struct cell *c);
 

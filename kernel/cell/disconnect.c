@@ -11,21 +11,21 @@
 
 /* Time limit for the reports: a round trip, and another one after a lost packet. Without a node's
  * report the kernel sends it all connections of the others. */
-#define ENDS_NS (1200 * NS_PER_MS)
+#define ANSWER_NS (1200 * NS_PER_MS)
 
 #define END_SIZE  18u                /* bytes of one end: an address and a port */
 #define IP_SIZE   16u                /* bytes of its address */
-#define PAIR_SIZE (2 * END_SIZE)     /* bytes of a connection in ENDS */
+#define PAIR_SIZE (2 * END_SIZE)     /* bytes of a connection in CONNECTIONS */
 #define ALL_MAX   ((size_t)64 << 20) /* bytes of all reports together */
 
 /* Connections between ranks that are to be cut, as each node has named them. */
-struct ends {
+struct disconnect {
     uint64_t due_ns; /* the kernel waits for answers until then; NEVER: it does not wait */
-    struct ends_node {
+    struct disconnect_node {
         unsigned node;
         bool waiting;
-        struct buf ends; /* as in ENDS */
-    } *of;               /* owned, n of them */
+        struct buf connections; /* as in CONNECTIONS */
+    } *of;                      /* owned, n of them */
     size_t n;
     bool more;         /* there are more than a message can hold */
     struct buf silent; /* the addresses of nodes that were lost in silence, 16 bytes each */
@@ -59,7 +59,7 @@ static int send(struct cell *c, unsigned node, const struct span *m)
     return notebook_send_ranks(c->nb, c->group, is_recipient, &to, m, NULL);
 }
 
-static struct ends_node *find(struct ends *e, unsigned node)
+static struct disconnect_node *find(struct disconnect *e, unsigned node)
 {
     for (size_t k = 0; k < e->n; k++)
         if (e->of[k].node == node)
@@ -69,38 +69,38 @@ static struct ends_node *find(struct ends *e, unsigned node)
 
 void disconnect_over(struct cell *c)
 {
-    if (c->stop.ends)
-        c->stop.ends->due_ns = NEVER;
+    if (c->stop.disconnect)
+        c->stop.disconnect->due_ns = NEVER;
 }
 
 void disconnect_put_off(struct cell *c, uint64_t ns)
 {
     if (disconnect_due(c) != NEVER)
-        c->stop.ends->due_ns += ns;
+        c->stop.disconnect->due_ns += ns;
 }
 
 void disconnect_release(struct cell *c)
 {
-    struct ends *e = c->stop.ends;
+    struct disconnect *e = c->stop.disconnect;
 
     for (size_t k = 0; e && k < e->n; k++)
-        buf_release(&e->of[k].ends);
+        buf_release(&e->of[k].connections);
     if (e) {
         buf_release(&e->silent);
         free(e->of);
     }
     free(e);
-    c->stop.ends = NULL;
+    c->stop.disconnect = NULL;
 }
 
 /* One entry for each node on which concerned ranks live. */
 static int list_nodes(struct cell *c)
 {
     const struct group *g = c->group;
-    struct ends *e;
+    struct disconnect *e;
 
     disconnect_release(c);
-    if (!(e = c->stop.ends = calloc(1, sizeof *e)) ||
+    if (!(e = c->stop.disconnect = calloc(1, sizeof *e)) ||
         !(e->of = calloc(g->size + 1u, sizeof *e->of)))
         return -1;
     e->due_ns = NEVER;
@@ -143,7 +143,7 @@ static int list_silent(struct cell *c)
         rc = add_addresses(c, false, &others);
     for (size_t at = 0; rc == 0 && at + IP_SIZE <= lost.n; at += IP_SIZE)
         if (!has_address(&others, lost.p + at))
-            rc = buf_add(&c->stop.ends->silent, lost.p + at, IP_SIZE);
+            rc = buf_add(&c->stop.disconnect->silent, lost.p + at, IP_SIZE);
     buf_release(&lost);
     buf_release(&others);
     return rc;
@@ -155,7 +155,7 @@ static int list_silent(struct cell *c)
 struct reports {
     struct pair {
         const char *bytes;
-        const struct ends_node *of;
+        const struct disconnect_node *of;
     } *pair;
     size_t n;
 };
@@ -165,29 +165,29 @@ static int by_bytes(const void *a, const void *b)
     return memcmp(((const struct pair *)a)->bytes, ((const struct pair *)b)->bytes, PAIR_SIZE);
 }
 
-static int reports_sort(struct reports *s, const struct ends *e)
+static int reports_sort(struct reports *s, const struct disconnect *e)
 {
     size_t most = 0;
 
     for (size_t k = 0; k < e->n; k++)
-        most += e->of[k].ends.n / PAIR_SIZE;
+        most += e->of[k].connections.n / PAIR_SIZE;
     *s = (struct reports){ calloc(most + 1, sizeof *s->pair), 0 };
     if (!s->pair)
         return -1;
     for (size_t k = 0; k < e->n; k++)
-        for (size_t i = 0; i < e->of[k].ends.n / PAIR_SIZE; i++)
-            s->pair[s->n++] = (struct pair){ e->of[k].ends.p + i * PAIR_SIZE, &e->of[k] };
+        for (size_t i = 0; i < e->of[k].connections.n / PAIR_SIZE; i++)
+            s->pair[s->n++] = (struct pair){ e->of[k].connections.p + i * PAIR_SIZE, &e->of[k] };
     qsort(s->pair, s->n, sizeof *s->pair, by_bytes);
     return 0;
 }
 
 /* Adds the node's connections that another node has reported too, with the two ends swapped, and
  * those to silent nodes. They are added as the other node has reported them, or would have. */
-static int add_matches(const struct ends *e, const struct reports *s, const struct ends_node *of,
-                       struct buf *out)
+static int add_matches(const struct disconnect *e, const struct reports *s,
+                       const struct disconnect_node *of, struct buf *out)
 {
-    for (size_t i = 0; s->n && i < of->ends.n / PAIR_SIZE; i++) {
-        const char *p = of->ends.p + i * PAIR_SIZE;
+    for (size_t i = 0; s->n && i < of->connections.n / PAIR_SIZE; i++) {
+        const char *p = of->connections.p + i * PAIR_SIZE;
         char turned[PAIR_SIZE];
         const struct pair key = { turned, NULL }, *found;
 
@@ -203,12 +203,12 @@ static int add_matches(const struct ends *e, const struct reports *s, const stru
 
 /* For a node that has not reported: adds all connections of the others, up to the size of a
  * message. */
-static int add_others(struct ends *e, const struct ends_node *than, struct buf *out)
+static int add_others(struct disconnect *e, const struct disconnect_node *than, struct buf *out)
 {
-    const size_t most = span_info(SPAN_SEVER)->field[F_SEVER_ENDS].max;
+    const size_t most = span_info(SPAN_SEVER)->field[F_SEVER_CONNECTIONS].max;
 
     for (size_t k = 0; k < e->n; k++) {
-        struct slice s = buf_slice(&e->of[k].ends);
+        struct slice s = buf_slice(&e->of[k].connections);
 
         if (&e->of[k] == than)
             continue;
@@ -224,22 +224,22 @@ static int add_others(struct ends *e, const struct ends_node *than, struct buf *
 
 /* ---- cutting ---- */
 
-static void cut_at(struct cell *c, const struct reports *reports, const struct ends_node *of)
+static void cut_at(struct cell *c, const struct reports *reports, const struct disconnect_node *of)
 {
     struct span m = { .kind = SPAN_SEVER, .cell = c->id };
-    struct buf ends = BUF_INIT;
+    struct buf connections = BUF_INIT;
 
-    if ((of->waiting ? add_others(c->stop.ends, of, &ends)
-                     : add_matches(c->stop.ends, reports, of, &ends)) < 0)
-        c->stop.ends->more = true;
-    m.v[F_SEVER_ENDS].s = buf_slice(&ends);
+    if ((of->waiting ? add_others(c->stop.disconnect, of, &connections)
+                     : add_matches(c->stop.disconnect, reports, of, &connections)) < 0)
+        c->stop.disconnect->more = true;
+    m.v[F_SEVER_CONNECTIONS].s = buf_slice(&connections);
     (void)send(c, of->node, &m);
-    buf_release(&ends);
+    buf_release(&connections);
 }
 
 static void cut(struct cell *c)
 {
-    struct ends *e = c->stop.ends;
+    struct disconnect *e = c->stop.disconnect;
     struct reports reports;
 
     e->due_ns = NEVER;
@@ -266,47 +266,47 @@ void disconnect_begin(struct cell *c)
         disconnect_release(c);
         return;
     }
-    ask_all = c->stop.ends->n > 1 || c->stop.ends->silent.n;
-    for (size_t k = 0; ask_all && k < c->stop.ends->n; k++) {
-        c->stop.ends->of[k].waiting = send(c, c->stop.ends->of[k].node, &ask) == 0;
-        wait = wait || c->stop.ends->of[k].waiting;
+    ask_all = c->stop.disconnect->n > 1 || c->stop.disconnect->silent.n;
+    for (size_t k = 0; ask_all && k < c->stop.disconnect->n; k++) {
+        c->stop.disconnect->of[k].waiting = send(c, c->stop.disconnect->of[k].node, &ask) == 0;
+        wait = wait || c->stop.disconnect->of[k].waiting;
     }
     if (wait)
-        c->stop.ends->due_ns = notebook_now(c->nb) + ENDS_NS;
+        c->stop.disconnect->due_ns = notebook_now(c->nb) + ANSWER_NS;
     else
         cut(c);
 }
 
 /* If the message is full, its agent may have left out some connections. */
-static void take(struct ends *e, struct ends_node *of, struct slice said)
+static void take(struct disconnect *e, struct disconnect_node *of, struct slice said)
 {
     size_t all = 0;
 
     for (size_t k = 0; k < e->n; k++)
-        all += e->of[k].ends.n;
-    if (said.n + PAIR_SIZE > span_info(SPAN_ENDS)->field[F_ENDS_ENDS].max)
+        all += e->of[k].connections.n;
+    if (said.n + PAIR_SIZE > span_info(SPAN_CONNECTIONS)->field[F_CONNECTIONS_CONNECTIONS].max)
         e->more = true;
-    if (all + said.n > ALL_MAX || buf_add_slice(&of->ends, said) < 0)
+    if (all + said.n > ALL_MAX || buf_add_slice(&of->connections, said) < 0)
         e->more = true;
 }
 
-void disconnect_ends(struct cell *c, unsigned node, const struct span *m)
+void disconnect_connections(struct cell *c, unsigned node, const struct span *m)
 {
-    struct ends_node *of = c->stop.ends ? find(c->stop.ends, node) : NULL;
+    struct disconnect_node *of = c->stop.disconnect ? find(c->stop.disconnect, node) : NULL;
 
-    if (!of || !of->waiting || m->cell != c->id || c->stop.ends->due_ns == NEVER)
+    if (!of || !of->waiting || m->cell != c->id || c->stop.disconnect->due_ns == NEVER)
         return;
     of->waiting = false;
-    take(c->stop.ends, of, m->v[F_ENDS_ENDS].s);
-    for (size_t k = 0; k < c->stop.ends->n; k++)
-        if (c->stop.ends->of[k].waiting)
+    take(c->stop.disconnect, of, m->v[F_CONNECTIONS_CONNECTIONS].s);
+    for (size_t k = 0; k < c->stop.disconnect->n; k++)
+        if (c->stop.disconnect->of[k].waiting)
             return;
     cut(c);
 }
 
 uint64_t disconnect_due(const struct cell *c)
 {
-    return c->stop.ends ? c->stop.ends->due_ns : NEVER;
+    return c->stop.disconnect ? c->stop.disconnect->due_ns : NEVER;
 }
 
 void disconnect_tick(struct cell *c, uint64_t now)

@@ -368,8 +368,8 @@ static void message_for_cell(struct cell *c, unsigned node, const struct span *m
 {
     if (m->kind == SPAN_LOGS)
         rank_logs_take(c, node, m);
-    else if (m->kind == SPAN_ENDS)
-        disconnect_ends(c, node, m);
+    else if (m->kind == SPAN_CONNECTIONS)
+        disconnect_connections(c, node, m);
     else
         prepare_message(c, node, m);
 }

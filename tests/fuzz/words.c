@@ -107,7 +107,7 @@ static void read_addresses(struct slice list)
     buf_release(&out);
 }
 
-/* A line of /proc/net/tcp, and the rest as ENDS. */
+/* A line of /proc/net/tcp, and the rest as CONNECTIONS. */
 static void read_sockets(struct slice text)
 {
     struct tcp_row row;

@@ -73,7 +73,7 @@ static void on_port(struct agent *a, const struct span *m)
 
 static void on_sever(struct agent *a, const struct span *m)
 {
-    const struct span reply = { .kind = SPAN_ENDS, .cell = m->cell };
+    const struct span reply = { .kind = SPAN_CONNECTIONS, .cell = m->cell };
 
     if (m->v[F_SEVER_ASK].u64)
         agent_say(a, &reply);

@@ -17,9 +17,9 @@
 #include "worker/agent/parts.h"
 #include "worker/agent/processes/worker.h"
 
-#define ESTABLISHED 1u
-#define INODES_MAX  (65536u / 8u) /* CUT's limit */
-#define ENDS_MAX    1048576u      /* bytes; ENDS' limit */
+#define ESTABLISHED     1u
+#define INODES_MAX      (65536u / 8u) /* CUT's limit */
+#define CONNECTIONS_MAX 1048576u      /* bytes; CONNECTIONS' limit */
 
 struct socket_of {
     uint64_t inode;
@@ -88,7 +88,7 @@ bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all,
     return false;
 }
 
-/* One end of a connection, as in ENDS. */
+/* One end of a connection, as in CONNECTIONS. */
 static void write_end(const struct tcp_end *end, uint8_t *p)
 {
     memcpy(p, end->address, sizeof end->address);
@@ -105,15 +105,15 @@ int disconnect_write(const struct tcp_row *row, struct buf *out)
     return buf_add(out, p, sizeof p);
 }
 
-bool disconnect_is_listed(const struct tcp_row *row, struct slice ends)
+bool disconnect_is_listed(const struct tcp_row *row, struct slice connections)
 {
     const struct tcp_row turned = { .local = row->peer, .peer = row->local };
     uint8_t p[DISCONNECT_END_SIZE];
 
     write_end(&turned.local, p);
     write_end(&turned.peer, p + DISCONNECT_END_SIZE / 2);
-    for (size_t at = 0; at + sizeof p <= ends.n; at += sizeof p)
-        if (memcmp(ends.p + at, p, sizeof p) == 0)
+    for (size_t at = 0; at + sizeof p <= connections.n; at += sizeof p)
+        if (memcmp(connections.p + at, p, sizeof p) == 0)
             return true;
     return false;
 }
@@ -194,7 +194,7 @@ static int find_rows(struct tcp_table *s, const char *path)
 
 /* ---- telling ---- */
 
-static void cut(struct worker *w, const struct tcp_table *s, struct slice ends)
+static void cut(struct worker *w, const struct tcp_table *s, struct slice connections)
 {
     struct span m = { .kind = SPAN_CUT, .worker = w->id };
     struct buf inodes = BUF_INIT;
@@ -203,7 +203,7 @@ static void cut(struct worker *w, const struct tcp_table *s, struct slice ends)
         uint8_t p[8];
 
         if (s->row[i].owner != w->id || (!disconnect_is_between(&s->row[i], s->row, s->n_rows) &&
-                                         !disconnect_is_listed(&s->row[i], ends)))
+                                         !disconnect_is_listed(&s->row[i], connections)))
             continue;
         le_put(p, sizeof p, s->row[i].inode);
         if (buf_add(&inodes, p, sizeof p) < 0)
@@ -218,21 +218,22 @@ static void cut(struct worker *w, const struct tcp_table *s, struct slice ends)
 /* Connections between workers of this node do not concern other nodes. */
 static void tell_ends(struct agent *a, const struct tcp_table *s, uint64_t cell)
 {
-    struct span m = { .kind = SPAN_ENDS, .cell = cell };
-    struct buf ends = BUF_INIT;
+    struct span m = { .kind = SPAN_CONNECTIONS, .cell = cell };
+    struct buf connections = BUF_INIT;
 
     for (size_t i = 0; i < s->n_rows; i++) {
         if (disconnect_is_between(&s->row[i], s->row, s->n_rows))
             continue;
-        if (ends.n + DISCONNECT_END_SIZE > ENDS_MAX || disconnect_write(&s->row[i], &ends) < 0) {
+        if (connections.n + DISCONNECT_END_SIZE > CONNECTIONS_MAX ||
+            disconnect_write(&s->row[i], &connections) < 0) {
             log_error("sever", "there are %zu connections, more than can be said: some stay",
                       s->n_rows);
             break;
         }
     }
-    m.v[F_ENDS_ENDS].s = buf_slice(&ends);
+    m.v[F_CONNECTIONS_CONNECTIONS].s = buf_slice(&connections);
     kernel_link_send(&a->kernel, &m);
-    buf_release(&ends);
+    buf_release(&connections);
 }
 
 static void find_all(struct tcp_table *s, const struct agent *a, struct slice workers)
@@ -263,7 +264,7 @@ void disconnect_workers(struct agent *a, const struct span *m, struct slice work
         tell_ends(a, &s, m->cell);
     else
         while ((w = worker_next(&a->workers, workers, &at)))
-            cut(w, &s, m->v[F_SEVER_ENDS].s);
+            cut(w, &s, m->v[F_SEVER_CONNECTIONS].s);
     free(s.socket);
     free(s.row);
 }

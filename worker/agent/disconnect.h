@@ -12,8 +12,8 @@
 struct agent;
 struct span;
 
-/* SEVER. If it asks, the agent answers with ENDS. Else it tells each worker by CUT which of its
- * sockets to shut, and to abort its communicators. */
+/* SEVER. If it asks, the agent answers with CONNECTIONS. Else it tells each worker by CUT which of
+ * its sockets to shut, and to abort its communicators. */
 void disconnect_workers(struct agent *a, const struct span *m, struct slice workers);
 
 /* ---- pure parts ---- */
@@ -33,12 +33,12 @@ struct tcp_row {
 
 /* One line of /proc/net/tcp or tcp6. 0: an established connection; -1: anything else. */
 MUST_USE int disconnect_parse(const char *line, struct tcp_row *row);
-#define DISCONNECT_END_SIZE 36u /* bytes of a connection in ENDS */
+#define DISCONNECT_END_SIZE 36u /* bytes of a connection in CONNECTIONS */
 
-/* Appends the connection as ENDS has it. -1: memory is out. */
+/* Appends the connection as CONNECTIONS has it. -1: memory is out. */
 MUST_USE int disconnect_write(const struct tcp_row *row, struct buf *out);
-/* Is the other end of the connection in `ends`, which another node sent? */
-bool disconnect_is_listed(const struct tcp_row *row, struct slice ends);
+/* Is the other end of the connection in `connections`, which another node sent? */
+bool disconnect_is_listed(const struct tcp_row *row, struct slice connections);
 /* Is the other end of *row among these n rows, with another owner? */
 bool disconnect_is_between(const struct tcp_row *row, const struct tcp_row *all, size_t n);
 

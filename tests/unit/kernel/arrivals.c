@@ -128,11 +128,11 @@ void engine(struct world *w, enum engine_event event, const char *text)
     dispatch_engine(w->nb, w->engine, event, text);
 }
 
-void said_ends(struct world *w, unsigned node, const char *ends)
+void said_connections(struct world *w, unsigned node, const char *ends)
 {
-    struct span m = { .kind = SPAN_ENDS, .cell = w->nb->cells ? w->nb->cells->id : 0 };
+    struct span m = { .kind = SPAN_CONNECTIONS, .cell = w->nb->cells ? w->nb->cells->id : 0 };
 
-    m.v[F_ENDS_ENDS].s = slice_text(ends);
+    m.v[F_CONNECTIONS_CONNECTIONS].s = slice_text(ends);
     dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
 }
 

@@ -68,7 +68,7 @@ static void prompts_stay(void)
 /* The node has no connections to name. */
 static void says_ends(struct world *w, uint64_t call, unsigned node)
 {
-    const struct span m = { .kind = SPAN_ENDS, .cell = running(w, call)->id };
+    const struct span m = { .kind = SPAN_CONNECTIONS, .cell = running(w, call)->id };
 
     dispatch_message(w->nb, node, SPAN_WORKER_NONE, &m);
 }

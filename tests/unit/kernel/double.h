@@ -75,7 +75,7 @@ void up(struct world *w, unsigned node);
 void all_up(struct world *w, unsigned n); /* come(), and up() for each */
 void lost(struct world *w, unsigned node, const char *why);
 void engine(struct world *w, enum engine_event event, const char *text);
-void said_ends(struct world *w, unsigned node, const char *ends);
+void said_connections(struct world *w, unsigned node, const char *ends);
 void ready_as(struct world *w, uint32_t worker, const char *python);
 /* The same of workers first to last: READY; DONE, well; dead by SIGTERM. */
 void all_ready(struct world *w, uint32_t first, uint32_t last);

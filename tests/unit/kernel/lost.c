@@ -202,9 +202,9 @@ static void cuts(void)
     pass(&w, 300 * NS_PER_MS);
     ok(logged(&w, "send SEVER 2 3\n") && logged(&w, "send SEVER 4 5\n"),
        "before connections are cut, each machine is asked for the ends of its ranks' connections");
-    said_ends(&w, 1, ONE TWO ONE TRACKER);
+    said_connections(&w, 1, ONE TWO ONE TRACKER);
     ok(times(&w, "send SEVER") == 2, "nothing is cut before the last machine has answered");
-    said_ends(&w, 2, TWO ONE);
+    said_connections(&w, 2, TWO ONE);
     ok(times(&w, "send SEVER") == 4 && sent(&w, ONE TWO),
        "then each machine is told the connections between the machines");
     ok(!sent(&w, TRACKER), "a connection whose other end is at none of these ranks is not cut");
@@ -216,13 +216,13 @@ static void cuts(void)
     pass(&w, 300 * NS_PER_MS);
     pass(&w, 300 * NS_PER_MS);
     buf_clear(&w.log);
-    said_ends(&w, 1, ONE TWO ONE TRACKER);
+    said_connections(&w, 1, ONE TWO ONE TRACKER);
     pass(&w, 1000 * NS_PER_MS);
     ok(times(&w, "send SEVER") == 0, "a machine that has not answered yet is waited for");
     pass(&w, 300 * NS_PER_MS);
     ok(times(&w, "send SEVER") == 2 && sent(&w, ONE TWO ONE TRACKER),
        "after a time limit, the cut is sent, and the silent machine gets all connections");
-    said_ends(&w, 2, TWO ONE);
+    said_connections(&w, 2, TWO ONE);
     ok(times(&w, "send SEVER") == 2, "a late answer has no effect");
     world_close(&w);
 }
@@ -246,7 +246,7 @@ static void cuts_what_leads_to_silence(void)
         pass(&w, 300 * NS_PER_MS);
         ok(times(&w, "send SEVER 2 3\n") == 1,
            silent ? "who is left is asked for its ends" : "who is left cuts what it sees");
-        said_ends(&w, 1, ONE TWO ONE TRACKER);
+        said_connections(&w, 1, ONE TWO ONE TRACKER);
         is_int(times(&w, "send SEVER"), 1 + silent,
                "the number of SEVER messages that follow is right");
         ok(sent(&w, TWO ONE) == silent && !sent(&w, TRACKER),
@@ -283,7 +283,7 @@ static void begin_cut(struct world *w, struct clock *clock, const char *ends[3])
     buf_clear(&w->log);
     for (unsigned k = 0; k < 3; k++)
         if (ends[k])
-            said_ends(w, k + 1, ends[k]);
+            said_connections(w, k + 1, ends[k]);
 }
 
 /* Three machines with 1.5 MiB of connections, and a message holds 1 MiB. */

@@ -189,8 +189,8 @@ static void walk_away(struct world *w)
         pass(w, NS_PER_S);
         dispatch_interrupt(w->nb);
         pass(w, 2 * NS_PER_S);
-        said_ends(w, 1, "ends");
-        said_ends(w, 2, "ends");
+        said_connections(w, 1, "ends");
+        said_connections(w, 2, "ends");
     }
     answer(w, "ok", "", "");
     run(w, "%%distribute\nx");
