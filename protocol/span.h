@@ -70,7 +70,7 @@ enum span_kind {
     SPAN_SYNCED,
     SPAN_PROBE,
     SPAN_FOLLOW,
-    SPAN_TOLD,
+    SPAN_ASK_REPLY,
     SPAN_NEWER,
     SPAN_HANDED,
     SPAN_COMM,

@@ -88,7 +88,7 @@ static const struct span_info table[] = {
     BARE(SYNCED, A_TO_W, READING),
     KIND(PROBE, K_TO_W, MAIN, STR("what", 256), STR("content", 16 * MIB)),
     KIND(FOLLOW, K_TO_W, MAIN, STR("home", 1 * MIB), U64("near")),
-    KIND(TOLD, K_TO_W, ASKING, STR("answers", 64 * MIB)),
+    KIND(ASK_REPLY, K_TO_W, ASKING, STR("answers", 64 * MIB)),
     KIND(NEWER, K_TO_W, CALLING, STR("names", 1 * MIB)),
     KIND(HANDED, K_TO_W, CALLING, U64("from"), LIST("parts", 256 * MIB), STR("died", 64 * KIB)),
     KIND(COMM, K_TO_W, MAIN, STR("type", 256), STR("content", 64 * MIB), STR("header", 64 * KIB),

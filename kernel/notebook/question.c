@@ -13,11 +13,13 @@ static int send_waiting(struct notebook *nb, const struct span *m)
 
 static void tell(struct notebook *nb, json_t *answers)
 {
-    struct span m = { .kind = SPAN_TOLD, .worker = SPAN_WORKER_HOME, .cell = nb->question.home };
+    struct span m = { .kind = SPAN_ASK_REPLY,
+                      .worker = SPAN_WORKER_HOME,
+                      .cell = nb->question.home };
     struct buf text = BUF_INIT;
     const int rc = text_json(&text, answers);
 
-    m.v[F_TOLD_ANSWERS].s = rc == 0 ? buf_slice(&text) : slice_text("[]");
+    m.v[F_ASK_REPLY_ANSWERS].s = rc == 0 ? buf_slice(&text) : slice_text("[]");
     notebook_send(nb, SPAN_WORKER_HOME, &m);
     buf_release(&text);
 }

@@ -33,22 +33,22 @@ static void idle_ranks_are_asked(void)
 
     home_open(&w, &clock);
     asks(&w, 1);
-    ok(logged(&w, "send TOLD 1") && sent(&w, "[]"),
+    ok(logged(&w, "send ASK_REPLY 1") && sent(&w, "[]"),
        "without ranks, home's question is answered at once with an empty list");
     begin_two(&w);
     asks(&w, 1);
-    ok(logged(&w, "send TOLD 1") && !times(&w, "PROBE"),
+    ok(logged(&w, "send ASK_REPLY 1") && !times(&w, "PROBE"),
        "while ranks run a cell, home's question is answered at once, and ranks are not asked");
     all_done(&w, 2, 3);
     asks(&w, 1);
     id = w.last.cell;
-    ok(logged(&w, "send PROBE 2 3") && !times(&w, "TOLD"), "idle ranks are all asked");
+    ok(logged(&w, "send PROBE 2 3") && !times(&w, "ASK_REPLY"), "idle ranks are all asked");
     answers(&w, 2, id, "ok");
     answers(&w, 3, id - 1, "ok");
-    ok(!times(&w, "TOLD"),
+    ok(!times(&w, "ASK_REPLY"),
        "an answer to an earlier question is ignored, and the rank's answer is still waited for");
     answers(&w, 3, id, "error");
-    ok(logged(&w, "send TOLD 1") && sent(&w, "[[0,{\"names\":[\"x\"]}]]") && w.last.cell == 77,
+    ok(logged(&w, "send ASK_REPLY 1") && sent(&w, "[[0,{\"names\":[\"x\"]}]]") && w.last.cell == 77,
        "home gets the answers, without those of ranks that failed");
     asks(&w, 0);
     ok(logged(&w, "send PROBE 2") && !times(&w, "PROBE 2 3"),
@@ -67,20 +67,21 @@ static void nobody_waits_for_long(void)
     asks(&w, 1);
     answers(&w, 2, w.last.cell, "ok");
     pass(&w, 299 * NS_PER_MS);
-    ok(!times(&w, "TOLD"), "a rank that has not answered is waited for until 300 ms have passed");
+    ok(!times(&w, "ASK_REPLY"),
+       "a rank that has not answered is waited for until 300 ms have passed");
     pass(&w, NS_PER_MS);
     ok(logged(&w, "send INTERRUPT 3") && !times(&w, "INTERRUPT 2") && sent(&w, "[[0,"),
        "after 300 ms that rank is interrupted, and home gets the other answers");
     asks(&w, 1);
     next(&w, "%%distribute\npass");
-    ok(in_order(&w, "send INTERRUPT 2 3", "send TOLD 1") &&
-           in_order(&w, "send TOLD 1", "send CAPTURE 1"),
+    ok(in_order(&w, "send INTERRUPT 2 3", "send ASK_REPLY 1") &&
+           in_order(&w, "send ASK_REPLY 1", "send CAPTURE 1"),
        "a distributed cell ends the question at once, before it begins");
     provide(&w);
     all_done(&w, 2, 3);
     asks(&w, 1);
     next(&w, "1 + 1");
-    ok(in_order(&w, "send TOLD 1", "send REQUEST 1"), "a cell at home ends the question, too");
+    ok(in_order(&w, "send ASK_REPLY 1", "send REQUEST 1"), "a cell at home ends the question, too");
     world_close(&w);
 }
 

@@ -157,7 +157,7 @@ class End:
             self.send("SYNCED")
             return
         if message.kind == "ASK":  # there are no ranks
-            self.send("TOLD", message.cell, {"answers": "[]"})
+            self.send("ASK_REPLY", message.cell, {"answers": "[]"})
             return
         if message.kind in ("REPLY", "DONE"):
             self.drain_pipes()

@@ -162,7 +162,7 @@ class Worker:
             if waiting is not None:
                 waiting.set(fields["value"])
             return True
-        if kind == "TOLD":
+        if kind == "ASK_REPLY":
             waiting = self._asked.pop(cell, None)
             if waiting is not None:
                 waiting.set(loads(fields["answers"]))
