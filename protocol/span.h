@@ -88,7 +88,7 @@ enum span_kind {
     SPAN_SYNC,
     SPAN_PROBED,
     SPAN_ASK,
-    SPAN_OWNER,
+    SPAN_OUTPUT_PARENT,
     SPAN_AWAITS,
     SPAN_HAND,
     SPAN_DEBUGGED,

@@ -113,7 +113,7 @@ static const struct span_info table[] = {
     BARE(SYNC, W_TO_A, NONE),
     KIND(PROBED, W_TO_K, NONE, STR("status", 64), STR("content", 16 * MIB)),
     KIND(ASK, W_TO_K, NONE, STR("what", 256), STR("content", 16 * MIB), U64("all")),
-    KIND(OWNER, W_TO_K, NONE, U64("keep")),
+    KIND(OUTPUT_PARENT, W_TO_K, NONE, U64("keep")),
     BARE(AWAITS, W_TO_K, NONE),
     KIND(HAND, W_TO_K, NONE, U64("to"), U64("flags"), U64("takes"), LIST("parts", 256 * MIB),
          U64("items"), U64("failed"), U64("again")),

@@ -521,7 +521,8 @@ static int home_text(void *arg, unsigned stream, struct slice text)
     struct notebook *nb = arg;
 
     if (!home_keep_early(nb, stream, text))
-        publish_stream(nb, nb->home.owner ? nb->home.owner : nb->home.parent, stream, text);
+        publish_stream(nb, nb->home.output_parent ? nb->home.output_parent : nb->home.parent,
+                       stream, text);
     return 0;
 }
 

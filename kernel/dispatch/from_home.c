@@ -63,8 +63,8 @@ void from_home(struct notebook *nb, const struct span *m)
     case SPAN_INPUT:
         input(nb, m);
         break;
-    case SPAN_OWNER:
-        home_owner(nb, m);
+    case SPAN_OUTPUT_PARENT:
+        home_output_parent(nb, m);
         break;
     case SPAN_AWAITS:
         awaits(nb, m);

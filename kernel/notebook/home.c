@@ -60,7 +60,7 @@ bool home_keep(struct notebook *nb, unsigned stream, struct slice text)
 
 bool home_keep_early(struct notebook *nb, unsigned stream, struct slice text)
 {
-    return !nb->home.owner && !nb->home.parent && home_keep(nb, stream, text);
+    return !nb->home.output_parent && !nb->home.parent && home_keep(nb, stream, text);
 }
 
 static void show_early(struct notebook *nb, const struct request *r)
@@ -297,13 +297,13 @@ void home_publish(struct notebook *nb, const struct span *m)
     nb->ops.owe(nb->ops.arg, SPAN_WORKER_HOME, p.size);
 }
 
-void home_owner(struct notebook *nb, const struct span *m)
+void home_output_parent(struct notebook *nb, const struct span *m)
 {
-    const struct request *r = m->v[F_OWNER_KEEP].u64 ? home_parent_of(nb, m->cell) : NULL;
+    const struct request *r = m->v[F_OUTPUT_PARENT_KEEP].u64 ? home_parent_of(nb, m->cell) : NULL;
 
     home_flush(nb);
-    request_unref(nb->home.owner);
-    nb->home.owner = r ? request_ref((struct request *)r) : NULL;
+    request_unref(nb->home.output_parent);
+    nb->home.output_parent = r ? request_ref((struct request *)r) : NULL;
 }
 
 void home_ready(struct notebook *nb, const struct span *m)
@@ -417,8 +417,8 @@ void home_fail(struct notebook *nb, const json_t *error)
 
 void home_disown(struct notebook *nb)
 {
-    request_unref(nb->home.owner);
-    nb->home.owner = NULL;
+    request_unref(nb->home.output_parent);
+    nb->home.output_parent = NULL;
 }
 
 void home_release(struct notebook *nb)

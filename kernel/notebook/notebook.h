@@ -114,7 +114,7 @@ struct home {
     struct omit *omit;      /* owned; NULL: notebook->page is NULL */
     struct request *parent; /* owned reference: home's last cell; home's output is shown under it */
     /* owned reference: home has said that its output belongs to this cell instead; or NULL */
-    struct request *owner;
+    struct request *output_parent;
     struct subshells subshells;
     struct buf early[2]; /* output to 1 and 2 for the next cell; see home_keep() */
     struct recent {
@@ -324,7 +324,7 @@ void home_ready(struct notebook *nb, const struct span *m);
 bool home_reply(struct notebook *nb, const struct span *m);
 void home_lines(struct notebook *nb, const struct span *m);
 void home_publish(struct notebook *nb, const struct span *m);
-void home_owner(struct notebook *nb, const struct span *m);
+void home_output_parent(struct notebook *nb, const struct span *m);
 /* Home is gone: answers all its open requests with this error, which is borrowed. */
 void home_fail(struct notebook *nb, const json_t *error);
 void home_disown(struct notebook *nb); /* home's output belongs to its last cell again */

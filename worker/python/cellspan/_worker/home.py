@@ -73,7 +73,7 @@ class Home(Calls):
         self._lead = Lead(self.shell)
         self.jedi = Jedi(self.shell, self._wait_idle)
         self._stopped = ()  # the last distributed cells of which a step here was interrupted
-        self.streams.owners(self.number, self._tell_owner)
+        self.streams.owners(self.number, self._tell_output_parent)
         self._tag_threads()
         self._requests = collections.deque(maxlen=RECENT)  # (number, header as JSON)
         self.after_ranks = False  # the last cell ran on ranks
@@ -237,8 +237,8 @@ class Home(Calls):
                 self._started.discard(known)
         return any(getattr(known(), _OWN, None) for known in tuple(self._started))
 
-    def _tell_owner(self, number, keep):
-        self.send("OWNER", number, {"keep": int(keep)})
+    def _tell_output_parent(self, number, keep):
+        self.send("OUTPUT_PARENT", number, {"keep": int(keep)})
 
     def awaits(self, cell):
         self.send("AWAITS", cell.number, {})
