@@ -66,12 +66,12 @@ int world_add_layout(const struct cell *c, struct buf *out);      /* RUN's `layo
 /* Adds "env", "meets" and "layout" of the cell's world, as in RUN. -1: memory is out. */
 MUST_USE int world_add(const struct cell *c, json_t *to);
 
-/* ---- rendezvous.c ---- */
+/* ---- node_addresses.c ---- */
 /* *out: an address of `node` whose family (IPv4, IPv6) all these n nodes have; if there is none,
  * its first address; "": it has no address. -1: memory is out. */
-int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
-                  struct buf *out);
+int node_addresses_common(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
+                          struct buf *out);
 /* Adds all its addresses, each in 16 bytes: IPv6, or IPv4 mapped to that. -1: memory is out. */
-MUST_USE int rendezvous_add_bytes(const struct notebook *nb, unsigned node, struct buf *out);
+MUST_USE int node_addresses_add_bytes(const struct notebook *nb, unsigned node, struct buf *out);
 
 #endif

@@ -125,7 +125,7 @@ static int add_addresses(const struct cell *c, bool lost, struct buf *out)
         const struct node *info = c->nb->ops.node(c->nb->ops.arg, node->number);
 
         if (node->lost == lost && (!lost || (info && info->silent)) &&
-            rendezvous_add_bytes(c->nb, node->number, out) < 0)
+            node_addresses_add_bytes(c->nb, node->number, out) < 0)
             return -1;
     }
     return 0;

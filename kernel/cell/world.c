@@ -84,7 +84,7 @@ static int master(const struct cell *c, struct buf *out)
     for (unsigned k = 0; nodes && k < c->world; k++)
         nodes[k] = c->group->rank[k].node;
     if (nodes)
-        rc = rendezvous_at(c->nb, nodes[0], nodes, c->world, out);
+        rc = node_addresses_common(c->nb, nodes[0], nodes, c->world, out);
     free(nodes);
     return rc == 0 && out->n == 0 ? buf_add_text(out, "127.0.0.1") : rc;
 }

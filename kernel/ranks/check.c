@@ -98,7 +98,7 @@ static json_t *address_of(const struct cell *c, const struct check_rank *r)
 
     for (size_t i = 0; nodes && i < c->magic.check->n; i++)
         nodes[i] = c->magic.check->rank[i].node;
-    if (!nodes || rendezvous_at(c->nb, r->node, nodes, c->magic.check->n, &text) < 0)
+    if (!nodes || node_addresses_common(c->nb, r->node, nodes, c->magic.check->n, &text) < 0)
         buf_clear(&text);
     address = json_string(text.n ? text.p : first ? first : "127.0.0.1");
     buf_release(&text);

@@ -38,8 +38,8 @@ static bool all_have(const struct notebook *nb, const unsigned *nodes, size_t n,
     return true;
 }
 
-int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
-                  struct buf *out)
+int node_addresses_common(const struct notebook *nb, unsigned node, const unsigned *nodes, size_t n,
+                          struct buf *out)
 {
     const struct node *info = nb->ops.node(nb->ops.arg, node);
     struct slice list = slice_text(info ? info->addresses : NULL), ip;
@@ -51,7 +51,7 @@ int rendezvous_at(const struct notebook *nb, unsigned node, const unsigned *node
     return buf_add_text(out, info && info->address ? info->address : "");
 }
 
-int rendezvous_add_bytes(const struct notebook *nb, unsigned node, struct buf *out)
+int node_addresses_add_bytes(const struct notebook *nb, unsigned node, struct buf *out)
 {
     const struct node *info = nb->ops.node(nb->ops.arg, node);
     struct slice list = slice_text(info && info->addresses ? info->addresses
