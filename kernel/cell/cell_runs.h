@@ -30,15 +30,15 @@ void hand_died(struct cell *c, unsigned rank, struct slice why);
 bool hand_counts(const struct cell *c, struct status_count *count);
 void hand_release(struct cell *c);
 
-/* ---- rank_ends.c ---- */
-void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m);
-void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m);
+/* ---- rank_events.c ---- */
+void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m);
+void rank_events_exited(struct notebook *nb, uint32_t worker, const struct span *m);
 /* The rank has ended: its widgets become text, and its open comm messages are answered. Call it
  * before rank_end(). */
-void rank_ends_widgets(struct notebook *nb, const struct rank *r);
-void rank_ends_debugger(struct notebook *nb, uint32_t worker);
+void rank_events_widgets(struct notebook *nb, const struct rank *r);
+void rank_events_debugger(struct notebook *nb, uint32_t worker);
 /* the node is lost, and all its ranks with it */
-void rank_ends_lost(struct notebook *nb, unsigned node, const char *why);
+void rank_events_lost(struct notebook *nb, unsigned node, const char *why);
 
 /* ---- bind_home.c ---- */
 void bind_drop_blobs(struct cell *c);

@@ -35,8 +35,8 @@ static void leave(struct notebook *nb)
     for (unsigned k = 0; k < g->size; k++)
         if (g->rank[k].worker && g->rank[k].node != NODE_HERE) {
             nb->ops.forget(nb->ops.arg, g->rank[k].worker);
-            rank_ends_widgets(nb, &g->rank[k]);
-            rank_ends_debugger(nb, g->rank[k].worker);
+            rank_events_widgets(nb, &g->rank[k]);
+            rank_events_debugger(nb, g->rank[k].worker);
             rank_end(&g->rank[k]);
             group_break(g);
         }
@@ -301,7 +301,7 @@ static void lose_node(struct notebook *nb, struct group_node *node, const char *
 {
     node->lost = true;
     node->asked = false;
-    rank_ends_lost(nb, node->number, why);
+    rank_events_lost(nb, node->number, why);
 }
 
 void engine_lost(struct notebook *nb, unsigned node, const char *why)

@@ -32,7 +32,7 @@ static void leave_behind(struct cell *c)
             (unsigned)(STUCK_NS / NS_PER_S));
         gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
         c->nb->ops.forget(c->nb->ops.arg, worker);
-        rank_ends_exited(c->nb, worker, &gone);
+        rank_events_exited(c->nb, worker, &gone);
     }
 }
 

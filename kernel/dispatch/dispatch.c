@@ -355,7 +355,7 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
         stop_put_off(nb, debugger_gone(nb, worker));
         fail_home(nb, from_home_exited(nb, m));
     } else
-        rank_ends_exited(nb, worker, m);
+        rank_events_exited(nb, worker, m);
 }
 
 static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
@@ -426,7 +426,7 @@ static void lost_here(struct notebook *nb, const char *why)
     nb->node[0].asked = false;
     if (nb->home.deaths++ < DEATHS_MAX && notebook_revive(nb, &err) < 0)
         why = err.text;
-    rank_ends_lost(nb, NODE_HERE, why);
+    rank_events_lost(nb, NODE_HERE, why);
     go_on(nb); /* before home's loss fails the cell: %ranks stop needs only that its ranks end */
     stop_put_off(nb, debugger_gone(nb, SPAN_WORKER_HOME));
     fail_home(nb, from_home_lost(nb, why));

@@ -212,7 +212,7 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
     case SPAN_DONE:
         if (comms_waits(nb->comms.table))
             comm_output_flush(nb, worker);
-        rank_ends_done(nb, r, m);
+        rank_events_done(nb, r, m);
         break;
     case SPAN_INPUT:
         take_input(nb, r, m);

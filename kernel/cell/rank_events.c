@@ -59,7 +59,7 @@ static void note_bound(struct cell *c, struct rank *r, const struct span *m)
     buf_release(&unknown);
 }
 
-void rank_ends_done(struct notebook *nb, struct rank *r, const struct span *m)
+void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m)
 {
     struct cell *c = cell_find(nb, m->cell);
     struct member *member = c ? cell_worker(c, r->worker) : NULL;
@@ -154,7 +154,7 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
     json_decref(death);
 }
 
-void rank_ends_widgets(struct notebook *nb, const struct rank *r)
+void rank_events_widgets(struct notebook *nb, const struct rank *r)
 {
     struct cell *c = cell_on(nb, r->worker);
     const struct cell *under = c ? c : nb->cells; /* such as %ranks stop */
@@ -171,12 +171,12 @@ void rank_ends_widgets(struct notebook *nb, const struct rank *r)
         output_note(c, "the widgets of rank %u are closed: it has ended", r->number);
 }
 
-void rank_ends_debugger(struct notebook *nb, uint32_t worker)
+void rank_events_debugger(struct notebook *nb, uint32_t worker)
 {
     stop_put_off(nb, debugger_gone(nb, worker));
 }
 
-void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m)
+void rank_events_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct group *g;
     struct rank *r = notebook_rank(nb, worker, &g);
@@ -195,8 +195,8 @@ void rank_ends_exited(struct notebook *nb, uint32_t worker, const struct span *m
         group_break_in(g, "lost a rank", c->from.count);
     else
         group_break(g);
-    rank_ends_widgets(nb, r);
-    rank_ends_debugger(nb, worker);
+    rank_events_widgets(nb, r);
+    rank_events_debugger(nb, worker);
     if (!runs && was == RANK_IDLE && g == nb->group && (!needed || (c->bad && !cell_is_shown(c))))
         note_idle_death(nb, r, m);
     rank_end(r);
@@ -215,11 +215,11 @@ static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node
 
         gone->v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
         if (worker && g->rank[k].node == node)
-            rank_ends_exited(nb, worker, gone);
+            rank_events_exited(nb, worker, gone);
     }
 }
 
-void rank_ends_lost(struct notebook *nb, unsigned node, const char *why)
+void rank_events_lost(struct notebook *nb, unsigned node, const char *why)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
     char cause[1100];
