@@ -64,7 +64,7 @@ struct group {
     uint32_t *hash;     /* owned: worker -> rank + 1; may be out of date (see group_worker) */
     unsigned hash_size; /* a power of two, more than twice `size` */
     /* the world size of a cell without -n; 0: none was started, or all were stopped. start_ranks.c
-     * sets it, prepare.c, end_ranks.c and engine_of_cell.c clear it */
+     * sets it, prepare.c, terminate_ranks.c and engine_of_cell.c clear it */
     unsigned asked;
     unsigned world; /* world size of the last cell; 0: none ran */
     unsigned port;  /* MASTER_PORT of that world, as start_ranks.c found it free; 0: none yet */

@@ -31,7 +31,7 @@ static void end(struct cell *c, const struct ranks *which)
     stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
 }
 
-static void end_ranks_begin(struct cell *c)
+static void terminate_begin(struct cell *c)
 {
     struct ranks which = RANKS_INIT;
     struct group *g = c->nb->group;
@@ -57,7 +57,7 @@ static void note_ranks(struct cell *c, const char *what, const struct ranks *whi
     buf_release(&text);
 }
 
-static enum cell_outcome end_ranks_look(struct cell *c)
+static enum cell_outcome terminate_look(struct cell *c)
 {
     struct group *g = c->nb->group;
 
@@ -79,5 +79,5 @@ static enum cell_outcome end_ranks_look(struct cell *c)
     return CELL_IS_OVER;
 }
 
-const struct cell_step cell_stopping = { CELL_BEFORE, .ends_ranks = true, .begin = end_ranks_begin,
-                                         .look = end_ranks_look };
+const struct cell_step cell_stopping = { CELL_BEFORE, .ends_ranks = true, .begin = terminate_begin,
+                                         .look = terminate_look };
