@@ -167,7 +167,7 @@ struct cell_stop {
     bool stopping;              /* ranks were told to stop */
     unsigned interrupts;        /* by the user */
     uint64_t stood_ns;          /* how long workers were stopped at breakpoints, in all */
-    struct stop_timers *timers; /* owned, of stop_ranks.c */
+    struct stop_timers *timers; /* owned, of stop_cell.c */
     struct disconnect *disconnect; /* owned, of disconnect.c; NULL: no connections are being cut */
     bool failed_running;           /* run_cell.c: the cell failed while ranks ran it */
     /* run_cell.c: all ranks of script_group have said DONE; their processes must end */

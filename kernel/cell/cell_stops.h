@@ -5,7 +5,7 @@
 
 #include "kernel/cell/cell.h"
 
-/* ---- stop_ranks.c ---- */
+/* ---- stop_cell.c ---- */
 int stop_init(struct cell *c); /* -1: memory is out */
 void stop_release(struct cell *c);
 void stop_set_timeout(struct cell *c); /* --timeout counts from now on */
