@@ -16,7 +16,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
 	kernel/cell/cell_output.c kernel/cell/held_parts.h kernel/cell/held_parts.c kernel/cell/cell_panel.h kernel/cell/cell_panel.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/terminate_ranks.c \
 	kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/finish.c kernel/cell/follow.c kernel/cell/hand.c \
-	kernel/cell/left_behind.c kernel/cell/live_status.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
+	kernel/cell/stuck_ranks.c kernel/cell/live_status.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
 	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/room.c \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \

@@ -41,7 +41,7 @@ void disconnect_connections(struct cell *c, unsigned node, const struct span *m)
 void disconnect_tick(struct cell *c, uint64_t now);
 void disconnect_release(struct cell *c);
 
-/* ---- left_behind.c ---- */
-void left_behind_tick(struct cell *c, uint64_t now);
+/* ---- stuck_ranks.c ---- */
+void stuck_ranks_tick(struct cell *c, uint64_t now);
 
 #endif

@@ -12,7 +12,7 @@ static bool is_stuck(struct cell *c, const struct rank *r)
 
 /* A driver or a file system can hold a killed process for any time. Nobody waits for it any more:
  * it counts as ended. */
-static void leave_behind(struct cell *c)
+static void give_up(struct cell *c)
 {
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
     struct group *g = cell_runs(c) ? c->group : c->nb->group;
@@ -36,8 +36,8 @@ static void leave_behind(struct cell *c)
     }
 }
 
-void left_behind_tick(struct cell *c, uint64_t now)
+void stuck_ranks_tick(struct cell *c, uint64_t now)
 {
     if (now >= stop_killed_due(c))
-        leave_behind(c);
+        give_up(c);
 }
