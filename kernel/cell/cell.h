@@ -204,7 +204,7 @@ struct cell {
     struct plan plan;
     bool planned; /* plan is valid and must be released */
     /* The cell fails, even if memory is too short to keep the reason. Set by cell_fail(), by
-     * run_end() if a rank has failed, and by finish.c if the values can't be sent. */
+     * run_end() if a rank has failed, and by cell_end.c if the values can't be sent. */
     bool bad;
     struct cell_fault fault;
     /* its ranks run the cell: the notebook's group, or `script_group` once expand.c has made it */
@@ -280,10 +280,10 @@ bool cell_lingers(const struct cell *c); /* some processes of its script have no
 void cell_show_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
                       bool *shown);
 
-/* ---- finish.c ---- */
+/* ---- cell_end.c ---- */
 /* Shows the end of a cell that ran beside others, and sends the client its reply, or home its
  * RETURN. */
-void finish_beside(struct cell *c);
+void cell_end_beside(struct cell *c);
 
 /* ---- cell_output.c ---- */
 /* Shows a MIME bundle as a display of the cell; see jupyter_display(). name, shown: for a display

@@ -93,7 +93,7 @@ void meanwhile_tick(struct notebook *nb)
             continue;
         }
         (void)cell_take_out(at);
-        finish_beside(c);
+        cell_end_beside(c);
         cell_destroy(c);
     }
 }

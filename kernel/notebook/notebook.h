@@ -207,13 +207,14 @@ struct notebook {
     struct queue queue; /* the main shell's */
     struct home home;
     /* owned: the cells that run on ranks now, the oldest first; nearly always there is at most one.
-     * cell_begin.c adds them, finish.c removes them */
+     * cell_begin.c adds them, cell_end.c removes them */
     struct cell *cells;
     struct call_list calls;
     /* owned reference: the last cell on ranks; ranks' later output is shown under it */
     struct request *rank_parent;
     struct group *group;
-    /* borrowed from the cell that runs a script, else NULL; expand.c sets it, finish.c clears it */
+    /* borrowed from the cell that runs a script, else NULL; expand.c sets it, cell_end.c clears it
+     */
     struct group *script_group;
     /* owned: this machine, which dispatch.c adds, then the nodes of the group's engine:
      * group_nodes.c adds them, engine_of_cell.c removes them */

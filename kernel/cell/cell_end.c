@@ -45,7 +45,7 @@ static int values_of_return(const struct cell *c, struct slice **items, struct s
 }
 
 /* If memory is out or the content is too long, it has an error only. */
-static void finish_return(struct cell *c)
+static void send_return(struct cell *c)
 {
     const uint32_t home = SPAN_WORKER_HOME;
     struct span m = { .kind = SPAN_RETURN, .worker = SPAN_WORKER_HOME, .cell = c->from.asker };
@@ -90,13 +90,13 @@ static void send_reply(struct cell *c)
         queue_abort(c->nb, &c->nb->queue);
 }
 
-void finish_beside(struct cell *c)
+void cell_end_beside(struct cell *c)
 {
     output_flush(c);
     if (c->fault.said)
         error_show(c, error_of_cell(c));
     if (c->from.is_call) {
-        finish_return(c);
+        send_return(c);
     } else {
         reply_json(c->nb, c->from.request, "execute_reply", reply_content(c));
         c->nb->ops.status(c->nb->ops.arg, c->from.request, "idle");
@@ -133,7 +133,7 @@ static void take_out(struct cell *c)
     (void)cell_take_out(at);
 }
 
-static void finish_begin(struct cell *c)
+static void cell_end_begin(struct cell *c)
 {
     struct notebook *nb = c->nb;
 
@@ -154,11 +154,11 @@ static void finish_begin(struct cell *c)
     if (!c->from.is_call)
         send_reply(c);
     else if (c->from.wants_return)
-        finish_return(c);
+        send_return(c);
     bind_drop_blobs(c);
     compare_over(c);
     room_over(c);
     broadcast_over(c);
 }
 
-const struct cell_step cell_over = { CELL_AFTER, .begin = finish_begin };
+const struct cell_step cell_over = { CELL_AFTER, .begin = cell_end_begin };
