@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
+#include "worker/ext/link_interrupts.h"
 #include "worker/ext/parts.h"
 
 int link_init(struct worker_link *l, struct err *err)
@@ -51,44 +52,6 @@ static void die(void)
     if (getpgrp() == getpid())
         kill(0, SIGKILL);
     _exit(1);
-}
-
-/* Sends SIGINT as a terminal does: to the whole process group. So it reaches the main thread (the
- * only thread that does not block it) and the commands that it waits for; during system() the
- * caller itself ignores SIGINT. */
-static void send_interrupt(struct worker_link *l)
-{
-    if (l->held && !(l->yields && l->due && clock_now(&clock_system) - l->due_ns >= NS_PER_S)) {
-        if (!l->due)
-            l->due_ns = clock_now(&clock_system);
-        l->due = true;
-        return;
-    }
-    l->due = false;
-    l->interrupted = true;
-    l->why |= LINK_INTERRUPT;
-    if (getpgrp() == getpid())
-        kill(0, SIGINT);
-    else
-        pthread_kill(l->main_thread, SIGINT);
-}
-
-/* If the cell has not begun because the worker is late, the interrupt takes effect when it begins.
- * A second one is for what the main thread does before it: that may hang. */
-static void interrupt(struct worker_link *l, uint64_t cell)
-{
-    bool runs = false;
-
-    pthread_mutex_lock(&l->lock);
-    for (unsigned i = 0; i < l->cells_n && !runs; i++)
-        runs = l->cells[i] == cell;
-    if (runs)
-        send_interrupt(l);
-    else if (cell == l->coming && l->early != cell)
-        l->early = cell;
-    else if (cell == l->coming && l->cells_n > 0)
-        send_interrupt(l);
-    pthread_mutex_unlock(&l->lock);
 }
 
 /* Does it start or prepare a cell? Home's other requests are short and are not interrupted. */
@@ -198,7 +161,7 @@ static void handle(struct worker_link *l, const struct packet *p, const struct s
 {
     switch (head->kind) {
     case SPAN_INTERRUPT:
-        interrupt(l, head->cell);
+        link_interrupt_came(l, head->cell);
         break;
     case SPAN_CUT:
         cut(l, p);
@@ -246,25 +209,6 @@ static bool stopping(struct worker_link *l)
     return stop;
 }
 
-/* Sends the main thread its SIGINT if its time is over. Returns for how long poll() may wait. */
-static int look_at_limit(struct worker_link *l)
-{
-    const uint64_t now = clock_now(&clock_system);
-    int ms = -1;
-
-    pthread_mutex_lock(&l->lock);
-    if (l->limit_ns && now >= l->limit_ns) {
-        l->why |= LINK_LATE;
-        l->limit_ns = now + LINK_AGAIN_MS * NS_PER_MS;
-        pthread_kill(l->main_thread, SIGINT);
-    }
-    l->looks_ns = l->limit_ns;
-    if (l->limit_ns)
-        ms = (int)((l->limit_ns - now) / NS_PER_MS) + 1;
-    pthread_mutex_unlock(&l->lock);
-    return ms;
-}
-
 /* Waits until the socket is readable. false: it never will be. */
 static bool wait_readable(struct worker_link *l)
 {
@@ -273,7 +217,7 @@ static bool wait_readable(struct worker_link *l)
     char bytes[16];
 
     for (;;) {
-        if (poll(watch, 2, look_at_limit(l)) < 0 && errno != EINTR)
+        if (poll(watch, 2, link_interrupts_due(l)) < 0 && errno != EINTR)
             return false;
         if (watch[1].revents)
             (void)!read(l->earlier[0], bytes, sizeof bytes);
@@ -322,6 +266,7 @@ int link_start(struct worker_link *l, int fd, struct err *err)
     l->fd = fd;
     l->stopping = false;
     l->main_thread = pthread_self();
+    link_interrupts_init();
     if ((rc = thread_start(&l->thread, io_main, l)) != 0) {
         l->fd = -1;
         wake_close(l);
@@ -367,7 +312,7 @@ void link_forked(struct worker_link *l)
     l->cells_n = 0;
     l->interrupted = l->stirred = l->held = l->due = false;
     l->why = 0;
-    l->coming = l->early = l->limit_ns = l->looks_ns = 0;
+    l->coming = l->early = l->limit_ns = l->looks_ns = l->wakes_ns = 0;
 }
 
 static bool is_of(enum link_part part, const struct packet *p)
@@ -482,95 +427,4 @@ void link_stir(struct worker_link *l)
             l->stirred = false; /* the link has ended */
     }
     pthread_mutex_unlock(&l->lock);
-}
-
-int link_begin(struct worker_link *l, uint64_t cell)
-{
-    int rc = -1;
-
-    pthread_mutex_lock(&l->lock);
-    if (l->cells_n < LINK_CELLS_MAX) {
-        l->cells[l->cells_n++] = cell;
-        rc = 0;
-    }
-    if (rc == 0 && l->early && l->early == cell) {
-        l->early = 0;
-        send_interrupt(l);
-    }
-    pthread_mutex_unlock(&l->lock);
-    return rc;
-}
-
-static void set_held(struct worker_link *l, bool held, bool yields)
-{
-    if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
-        return;
-    pthread_mutex_lock(&l->lock);
-    l->held = held;
-    l->yields = yields;
-    if (!held && l->due) {
-        l->due = false;
-        send_interrupt(l);
-    }
-    pthread_mutex_unlock(&l->lock);
-}
-
-void link_hold(struct worker_link *l, bool yields)
-{
-    set_held(l, true, yields);
-}
-
-void link_let(struct worker_link *l)
-{
-    set_held(l, false, false);
-}
-
-uint64_t link_limit(struct worker_link *l, uint64_t until)
-{
-    sigset_t none;
-    uint64_t before;
-
-    if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
-        return 0;
-    pthread_mutex_lock(&l->lock);
-    before = l->limit_ns;
-    l->limit_ns = until;
-    if (until && (!l->looks_ns || l->looks_ns > until) && write(l->earlier[1], "", 1) == 1)
-        l->looks_ns = until;
-    pthread_mutex_unlock(&l->lock);
-    /* If the SIGINT was sent, it is delivered before this returns: it needs link_why's answer. */
-    (void)sigemptyset(&none);
-    (void)pthread_sigmask(SIG_BLOCK, &none, NULL);
-    return before;
-}
-
-unsigned link_why(struct worker_link *l)
-{
-    unsigned why;
-
-    pthread_mutex_lock(&l->lock);
-    why = l->why;
-    if ((why & LINK_LATE) && !l->limit_ns)
-        why ^= LINK_LATE | LINK_OVER;
-    l->why = 0;
-    pthread_mutex_unlock(&l->lock);
-    return why;
-}
-
-bool link_end(struct worker_link *l, uint64_t cell)
-{
-    bool interrupted;
-
-    pthread_mutex_lock(&l->lock);
-    for (unsigned i = l->cells_n; i-- > 0;) {
-        if (l->cells[i] == cell) {
-            memmove(&l->cells[i], &l->cells[i + 1], (l->cells_n - i - 1) * sizeof l->cells[0]);
-            l->cells_n--;
-            break;
-        }
-    }
-    interrupted = l->interrupted;
-    l->interrupted = false;
-    pthread_mutex_unlock(&l->lock);
-    return interrupted;
 }

@@ -55,6 +55,8 @@ struct worker_link {
     uint64_t early;    /* a cell that was interrupted before it began; 0: none */
     uint64_t limit_ns; /* when the main thread's time is over; 0: it has no limit */
     uint64_t looks_ns; /* when the I/O thread looks at limit_ns again; 0: not before it is woken */
+    uint64_t wakes_ns; /* when the main thread is woken after its SIGINT; 0: it is not */
+    unsigned wakes;    /* how often it was since then */
     unsigned why;      /* for link_why */
     bool stopping;
     uint64_t syncs_sent;

@@ -204,6 +204,38 @@ def test_an_interrupt_that_comes_while_it_is_held_is_a_signal_when_it_is_let():
     )
 
 
+def test_an_interrupt_ends_a_wait_that_begins_before_python_has_checked_for_it():
+    """qsort() calls pause() as its comparison, twice or more: between these calls Python has no chance to handle the signal."""
+    assert run("""
+    import ctypes, threading
+    libc = ctypes.CDLL(None)
+    items = ctypes.create_string_buffer(b"cab")
+    _link.begin(1)
+    threading.Timer(0.2, tell, ("INTERRUPT", 1)).start()
+    try:
+        libc.qsort(items, ctypes.c_size_t(3), ctypes.c_size_t(1), libc.pause)
+        print("not interrupted")
+    except KeyboardInterrupt:
+        print("interrupted")
+    _link.end(1)
+    """) == "interrupted\n"
+
+
+def test_a_program_keeps_its_handler_of_the_signal_that_wakes():
+    assert run("""
+    came = []
+    signal.signal(signal.SIGURG, lambda *args: came.append(args))
+    _link.begin(1)
+    tell("INTERRUPT", 1)
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        time.sleep(0.2)
+    _link.end(1)
+    print(came)
+    """) == "[]\n"
+
+
 def test_cells_may_be_nested_and_not_without_end():
     run(
         """
