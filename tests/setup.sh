@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# setup.sh - functions of examples/run and tests/run: packages, an environment, the build. Source it from bash.
+# setup.sh - functions of examples/run and of what runs tests: packages, an environment, the build. Source it from bash.
 #
 # Everything is made in .build/ of the checkout. Outside of it, only missing Debian packages are installed.
 # PYTHON names the interpreter of the environment (default python3); pip is configured as usual (PIP_INDEX_URL, …).
@@ -23,7 +23,7 @@ unset PYTHONPATH PYTHONHOME CELLSPAN_LIBEXECDIR CELLSPAN_PYTHONPATH JUPYTER_PATH
 
 build_packages="build-essential autoconf automake pkg-config libzmq3-dev libjansson-dev libsodium-dev uuid-dev python3-dev python3-venv"
 engine_packages="slurm-wlm munge openssh-server openssh-client tcsh iproute2 iptables procps util-linux python3"
-test_packages="$build_packages chromium chromium-driver ninja-build xz-utils zsh fish $engine_packages"
+test_packages="$build_packages ccache chromium chromium-driver ninja-build xz-utils zsh fish $engine_packages"
 
 say() { printf '== %s\n' "$*"; }
 
@@ -84,6 +84,15 @@ make_venv() {
     echo "$sum" >"$venv/.$(basename "$(dirname "$wanted")")"
 }
 
+# cached COMMAND…: what it compiles and ccache knows is not compiled again, where ccache is installed.
+cached() {
+    local path=$PATH folder
+    for folder in /usr/lib/ccache /usr/lib64/ccache; do
+        [ ! -d $folder ] || path=$folder:$PATH
+    done
+    PATH=$path CCACHE_DIR=${CCACHE_DIR:-$made/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$top} CCACHE_NOHASHDIR=1 "$@"
+}
+
 # build_in FOLDER [configure's options…]: configures it when the options or configure itself changed, and builds.
 build_in() {
     local dir=$made/$1 name=$1
@@ -96,14 +105,19 @@ build_in() {
         (cd "$dir" && step "configure-$name" "$top/configure" "$@") || return 1
         printf %s "$*" >"$dir/.options"
     fi
-    step "make-$name" make -C "$dir" -j"$(nproc 2>/dev/null || echo 2)"
+    step "make-$name" cached make -C "$dir" -j"$(nproc 2>/dev/null || echo 2)"
 }
 
-# Builds, installs into .build/prefix, and makes the kernel known to the environment's Jupyter.
-# "$@": more of configure's options.
-build_and_install() {
+# Builds what is released. "$@": other options of configure than the usual ones, with which examples and tests need one build only.
+build_release() {
+    [ $# != 0 ] || set -- --enable-werror --without-cuda --without-nccl
     say "build"
-    build_in build --prefix="$prefix" --with-python="$venv/bin/python" "$@" || return 1
+    build_in build --prefix="$prefix" --with-python="$venv/bin/python" "$@"
+}
+
+# The same, installs it into .build/prefix, and makes the kernel known to the environment's Jupyter.
+build_and_install() {
+    build_release "$@" || return 1
     rm -rf "$prefix/lib/cellspan/python" # modules that are no longer there must not be found
     step install make -C "$made/build" install || return 1
     step kernelspec "$prefix/bin/cellspan" install --prefix "$venv" --python "$venv/bin/python"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints what each step of tests/run took, and the twenty slowest tests.
+"""Prints what each step of tests/run, tests/package or tests/clients took, and the twenty slowest tests.
 
-Its argument is the folder of logs. NAME.times there is what `timed` in tests/run wrote: the two lines of bash's `times` (the
+Its argument is a folder. NAME.times there is what `timed` in tests/checks.sh wrote: the two lines of bash's `times` (the
 shell's own processor time, then that of its children), and when the step began and ended. pytest-NAME.xml are JUnit files.
 """
 

@@ -17,7 +17,18 @@ import tempfile
 import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-LIMIT = 240  # seconds that a test may take; @pytest.mark.limit(n) gives another
+LIMIT = 300  # seconds that a test may take with its fixtures; @pytest.mark.limit(n) gives another
+
+# With `pytest -n N --dist loadgroup` each file is a group: its tests run one after the other, for they share a kernel. These files
+# are one group with others:
+GROUPS = {
+    "slurm": ("test_slurm", "test_launchers_slurm", "test_interfaces"),  # each cluster has a processor of its own, and cgroups by name
+    "chromium": ("test_lab", "test_panel_page", "test_bars"),
+}
+# They take longest, so they begin first.
+LONGEST = ("test_faults", "test_headless", "test_lab", "test_slurm", "test_debugger", "test_gpus", "test_gpus_nccl", "test_ranks",
+           "test_random", "test_on", "test_install", "test_px", "test_frameworks", "test_hosts", "test_page", "test_horovod", "test_busy",
+           "test_real_gpus", "test_failures", "test_documents", "test_no_start", "test_maggy", "test_torch_errors", "test_commands")
 
 SETTINGS = tempfile.mkdtemp(prefix="cellspan-e2e-")
 os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")
@@ -42,9 +53,20 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs real GPUs; runs only where CELLSPAN_TEST_GPUS is set (tests/gpu/run)")
     config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
+    config.addinivalue_line("markers", "clients: a notebook in a program of others, which takes long; tests/clients runs them")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        limit = item.get_closest_marker("limit")
+        item.add_marker(pytest.mark.timeout(limit.args[0] if limit else LIMIT))
+    if hasattr(config, "workerinput"):  # one of the processes of pytest-xdist
+        groups = {name: group for group, names in GROUPS.items() for name in names}
+        begins = {name: place for place, name in enumerate(LONGEST)}
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(groups.get(item.path.stem, item.path.stem)))
+        items.sort(key=lambda item: begins.get(item.path.stem, len(begins)))
     long = [item for item in items if item.get_closest_marker("soak")]
     if not os.environ.get("CELLSPAN_TEST_GPUS"):
         elsewhere = [item for item in items if item.get_closest_marker("gpu")]
@@ -57,24 +79,6 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_unconfigure(config):
     shutil.rmtree(SETTINGS, ignore_errors=True)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item):
-    """No test may hang: after its limit a TimeoutError is raised where it stands."""
-    mark = item.get_closest_marker("limit")
-    seconds = mark.args[0] if mark else LIMIT
-
-    def over(*_):
-        raise TimeoutError("the test took longer than %d s" % seconds)
-
-    old = signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
-    try:
-        return (yield)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, old)
 
 
 class Shared:

@@ -107,6 +107,7 @@ def test_nbconvert_stores_bars_where_they_ended(nb, tmp_path):
             assert {rank: names(lines) for rank, lines in by_rank(text_of(cell.outputs)).items()} == {0: want, 1: want}, (loop, cell.outputs)
 
 
+@pytest.mark.clients
 def test_jupyterlab_shows_bars_and_lines_as_one_block(tmp_path):
     from test_lab import CHROMIUM, DRIVER, By, Lab, browser
 

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from client import KERNEL
 
+pytestmark = pytest.mark.clients
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 

@@ -28,6 +28,7 @@ DRIVER = shutil.which("chromedriver") or next(
 pytestmark = [
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium with its driver here"),
     pytest.mark.limit(500),
+    pytest.mark.clients,
 ]
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "

@@ -22,6 +22,7 @@ from client import KERNEL, LIMIT, Client, by_rank, rank_values, values
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpecManager
 
+pytestmark = pytest.mark.clients
 CHANNELS = ("hb", "control", "shell", "stdin", "iopub")
 
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# checks.sh - functions of tests/run, tests/package and tests/clients: steps that are timed and counted. Source it from bash.
+#
+# Each of the three sets `checks` to its name, calls steps and ends with finish. Logs are in .build/logs; times-NAME.txt there has
+# what each step took, and the slowest tests. Their last line is "N passed, N failed"; the exit status is 0 if none failed.
+. "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+passed=0
+failed=0
+times=$logs/times-$checks
+rm -rf "$times"
+mkdir -p "$times"
+
+count() {
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+    say "$3: $1 passed, $2 failed"
+}
+
+finish() {
+    "${PYTHON:-python3}" "$top/tests/times.py" "$times" | tee "$times.txt"
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ] && [ "$passed" != 0 ]
+    exit
+}
+
+# timed NAME COMMAND…: notes the seconds that it took, and those of processors that it and its children had.
+timed() {
+    local name=$1 began=$EPOCHREALTIME
+    shift
+    (
+        "$@"
+        rc=$?
+        times >"$times/$name.times"
+        echo "$began $EPOCHREALTIME" >>"$times/$name.times"
+        exit $rc
+    )
+}
+
+# What must work before anything can be tested.
+need() {
+    timed "$@" && return 0
+    failed=$((failed + 1))
+    finish
+}
+
+# prepare BUILD…: what all three need. BUILD is the command that builds.
+prepare() {
+    # shellcheck disable=SC2086  # a list of words
+    need packages install_packages $test_packages
+    need environment make_venv "$top/tests/requirements.txt"
+    need build "$@"
+}
+
+# run_tap NAME FOLDER [WORD…]: make check there.
+run_tap() {
+    local name=$1 folder=$2 log=$logs/check-$1.log
+    shift 2
+    # First it only builds them. Most of the tests' time they wait, so four may run at once.
+    timed "build-tests-$name" cached make -C "$folder" -k -j"$(nproc 2>/dev/null || echo 2)" check TESTS= >"$log" 2>&1 </dev/null
+    timed "check-$name" timeout 1800 make -C "$folder" -k -j4 check VERBOSE=1 "$@" >"$log" 2>&1 </dev/null
+    echo $? >"$log.rc"
+    # Where it hangs, this says who.
+    [ "$(cat "$log.rc")" != 124 ] || ps -eo pid,ppid,stat,wchan:24,etimes,args >>"$log"
+}
+
+# count_tap NAME FOLDER: what came of them. Automake counts each line of TAP; a program that ends too early is an ERROR.
+count_tap() {
+    local log=$logs/check-$1.log good bad
+    # With VERBOSE the log of each test is shown too, so only the summary counts.
+    good=$(awk '/^Testsuite summary/ { n = 0 } /^# PASS:/ { n += $3 } END { print n + 0 }' "$log")
+    bad=$(awk '/^Testsuite summary/ { n = 0 } /^# (FAIL|XPASS|ERROR):/ { n += $3 } END { print n + 0 }' "$log")
+    if [ "$(cat "$log.rc" 2>/dev/null)" != 0 ] && [ "$bad" = 0 ]; then
+        bad=1
+        tail -n 40 "$log"
+    elif [ "$bad" != 0 ]; then
+        grep -E '^(FAIL|XPASS|ERROR): ' "$log" | sort -u
+        grep -lE '^:test-result: *(FAIL|XPASS|ERROR)' -r --include='*.trs' "$2" | sed 's/trs$/log/' | xargs tail -n 40
+    fi
+    count "$good" "$bad" "make check ($1)"
+}
+
+# run_pytests NAME LIMIT WORD…: LIMIT in seconds for all of it.
+run_pytests() {
+    local name=$1 limit=$2
+    shift 2
+    rm -f "$logs/pytest-$name.xml"
+    (cd "$top" && CELLSPAN_TEST_PREFIX=$venv PATH=$venv/bin:$prefix/bin:$PATH timed "pytest-$name" timeout -k 10 "$limit" \
+        "$venv/bin/python" -m pytest -q -rfEs -p no:cacheprovider --timeout 300 --junitxml="$logs/pytest-$name.xml" "$@") \
+        >"$logs/pytest-$name.log" 2>&1 </dev/null
+    ln -sf "../pytest-$name.xml" "$times/"
+}
+
+# count_pytests NAME: what came of them.
+count_pytests() {
+    local log=$logs/pytest-$1.log counts
+    counts=$("$venv/bin/python" "$top/tests/count.py" "$logs/pytest-$1.xml" 2>/dev/null) || counts="0 1"
+    [ "${counts#* }" = 0 ] || grep -E '^(FAILED|ERROR) ' "$log" || tail -n 40 "$log"
+    # shellcheck disable=SC2086  # two numbers
+    count $counts "pytest ($1)"
+}
+
+# one NAME COMMAND…: a whole command as one test.
+one() {
+    local name=$1
+    if timed "$name" step "$@"; then count 1 0 "$name"; else count 0 1 "$name"; fi
+}
