@@ -522,6 +522,9 @@ static PyMethodDef methods[] = {
 
 static int exec_module(PyObject *module)
 {
+    PyMethodDef *const parts[] = { convert_methods, cut_methods,     live_stacks_methods,
+                                   memory_methods,  names_methods,   process_methods,
+                                   shared_methods,  unshared_methods };
     struct state *s = state_of(module);
     struct err err = { "" };
 
@@ -531,16 +534,12 @@ static int exec_module(PyObject *module)
         convey_fail(&err);
         return -1;
     }
-    if (collective_add(module, &s->collective) < 0 ||
-        PyModule_AddFunctions(module, convert_methods) < 0 ||
-        PyModule_AddFunctions(module, live_stacks_methods) < 0 || limits_add(module) < 0 ||
-        PyModule_AddFunctions(module, memory_methods) < 0 ||
-        PyModule_AddFunctions(module, names_methods) < 0 ||
-        PyModule_AddFunctions(module, unshared_methods) < 0 ||
-        PyModule_AddFunctions(module, process_methods) < 0 ||
-        PyModule_AddFunctions(module, shared_methods) < 0 ||
+    if (collective_add(module, &s->collective) < 0 || limits_add(module) < 0 ||
         PyModule_AddIntConstant(module, "STACKS_SIGNAL", STACKS_SIGNAL) < 0)
         return -1;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (PyModule_AddFunctions(module, parts[i]) < 0)
+            return -1;
     SPAN_FLAGS(ADD_FLAG)
     LINK_PARTS(ADD_PART)
     ZYGOTE_TAGS(ADD_ZYGOTE_TAG)

@@ -88,7 +88,16 @@ static void synced(struct worker_link *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-static void cut(const struct worker_link *l, const struct packet *p)
+/* If the cell still runs later, it may wait in a store that this process hosts. */
+static void note_stuck(struct worker_link *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stuck = l->cells_n ? l->cells[0] : 0;
+    l->stuck_ns = clock_now(&clock_system) + LINK_STORES_NS;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void cut(struct worker_link *l, const struct packet *p)
 {
     struct span m;
     struct err err = { "" };
@@ -98,6 +107,7 @@ static void cut(const struct worker_link *l, const struct packet *p)
     if (m.v[F_CUT_ABORT].u64 && l->abort)
         l->abort(l->abort_arg); /* first, since NCCL logs errors about cut sockets */
     cut_sockets(m.v[F_CUT_INODES].s);
+    note_stuck(l);
     span_release(&m);
 }
 
@@ -209,6 +219,25 @@ static bool stopping(struct worker_link *l)
     return stop;
 }
 
+/* Returns for how long poll() may wait, at most ms. */
+static int look_at_stuck(struct worker_link *l, int ms)
+{
+    const uint64_t now = clock_now(&clock_system);
+    bool runs = false, due = false;
+
+    pthread_mutex_lock(&l->lock);
+    for (unsigned i = 0; l->stuck && i < l->cells_n && !runs; i++)
+        runs = l->cells[i] == l->stuck;
+    if (!runs || (due = now >= l->stuck_ns))
+        l->stuck = 0;
+    else if (ms < 0 || l->stuck_ns - now < (uint64_t)ms * NS_PER_MS)
+        ms = (int)((l->stuck_ns - now) / NS_PER_MS) + 1;
+    pthread_mutex_unlock(&l->lock);
+    if (due)
+        cut_own_stores();
+    return ms;
+}
+
 /* Waits until the socket is readable. false: it never will be. */
 static bool wait_readable(struct worker_link *l)
 {
@@ -217,7 +246,7 @@ static bool wait_readable(struct worker_link *l)
     char bytes[16];
 
     for (;;) {
-        if (poll(watch, 2, link_interrupts_due(l)) < 0 && errno != EINTR)
+        if (poll(watch, 2, look_at_stuck(l, link_interrupts_due(l))) < 0 && errno != EINTR)
             return false;
         if (watch[1].revents)
             (void)!read(l->earlier[0], bytes, sizeof bytes);
@@ -312,7 +341,7 @@ void link_forked(struct worker_link *l)
     l->cells_n = 0;
     l->interrupted = l->stirred = l->held = l->due = false;
     l->why = 0;
-    l->coming = l->early = l->limit_ns = l->looks_ns = l->wakes_ns = 0;
+    l->coming = l->early = l->limit_ns = l->looks_ns = l->wakes_ns = l->stuck = 0;
 }
 
 static bool is_of(enum link_part part, const struct packet *p)

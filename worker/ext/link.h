@@ -12,12 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "worker/ext/subshell_queue.h"
 #include "worker/link/packet.h"
 
 /* cells of one worker that may be active at once: nested calls, comms during an await */
 #define LINK_CELLS_MAX 16u
+/* from the cut of connections between ranks to that of own connections to own stores */
+#define LINK_STORES_NS (500 * NS_PER_MS)
 
 struct link_message {
     struct packet packet;
@@ -57,6 +60,8 @@ struct worker_link {
     uint64_t looks_ns; /* when the I/O thread looks at limit_ns again; 0: not before it is woken */
     uint64_t wakes_ns; /* when the main thread is woken after its SIGINT; 0: it is not */
     unsigned wakes;    /* how often it was since then */
+    uint64_t stuck;    /* a cell that ran when connections were cut; 0: none */
+    uint64_t stuck_ns; /* when connections to own stores are cut, too, if it still runs */
     unsigned why;      /* for link_why */
     bool stopping;
     uint64_t syncs_sent;

@@ -41,6 +41,12 @@ extern PyMethodDef shared_methods[];
 /* inodes: little-endian u64s. Shuts down descriptors whose "socket:[inode]" is among them in both
  * directions, but does not close them: their owners do. Returns how many. */
 unsigned cut_sockets(struct slice inodes);
+/* Shuts down this process's connections to torch's stores that it hosts itself. Returns how many.
+ */
+unsigned cut_own_stores(void);
+
+/* hosts_store() and cut_stores() of cellspan._link. */
+extern PyMethodDef cut_methods[];
 
 /* ---- live_stacks.c ---- */
 /* Stacks of a worker that goes on (see worker/link/stacks.h). */

@@ -175,6 +175,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/spawned.py \
 	worker/python/cellspan/_worker/stacks.py \
+	worker/python/cellspan/_worker/store_waits.py \
 	worker/python/cellspan/_worker/streams.py \
 	worker/python/cellspan/_worker/subshell_parts.py \
 	worker/python/cellspan/_worker/subshells.py \

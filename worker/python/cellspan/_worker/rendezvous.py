@@ -27,7 +27,9 @@ import types
 import urllib.parse
 from datetime import timedelta
 
+from .. import _link
 from .._base.imports import when_imported
+from . import store_waits
 
 NAME = "cellspan/store"  # tells one store from the next; 0: rank 0 has not come yet, or does not number its groups
 COUNT = "cellspan/groups"  # how many groups rank 0 has numbered in this store
@@ -41,7 +43,7 @@ MET_MAX = 256  # addresses
 ALREADY = "the ranks are there already, one process each"
 
 _met = {}  # {(process, host, port): (NAME, number, made) of the last group that this process made there, or tried to}, the last one last
-_own = {}  # {(process, id of a default group): (store, number)} of rank 0's groups
+_own = {}  # {(process, id of a default group): (store, number, _link.cut_stores() then)} of rank 0's groups
 _making = threading.local()  # .group: the _Group that this thread makes
 _parent = None  # in a process that a rank has started: that rank's number, and its MASTER_ADDR and MASTER_PORT then
 
@@ -63,7 +65,7 @@ class _Group:
             if self.rank == 0 and not made:
                 self.store.add(f"{ENDED}{self.number}", 1)
             elif self.rank == 0:
-                _own[os.getpid(), id(_default())] = self.store, self.number
+                _own[os.getpid(), id(_default())] = self.store, self.number, _link.cut_stores()
             elif name:
                 _remember((name, self.number, made))
 
@@ -75,9 +77,10 @@ def _default():
 
 def _end():
     """Rank 0 says that torch's default group has ended."""
-    store, number = _own.pop((os.getpid(), id(_default())), (None, 0))
+    store, number, cuts = _own.pop((os.getpid(), id(_default())), (None, 0, 0))
     if store is not None:
         with contextlib.suppress(RuntimeError):
+            store = store if cuts == _link.cut_stores() else store_waits.connected_again(store)
             store.add(f"{ENDED}{number}", 1)
 
 
@@ -92,6 +95,7 @@ def watch(own):
     """Call it in a rank, before the user's code runs. own: its number. Groups that give the process another number are left alone:
     their rank 0 is another process, which may not number them."""
     when_imported("torch.distributed.rendezvous", lambda: _wrap(own))
+    store_waits.watch()
     when_imported("torch.multiprocessing.spawn", lambda: _wrap_spawn(own))
     os.register_at_fork(after_in_child=lambda: _started_by(_parent or _self(own)))
 

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rank that waits for others in torch's store, where signals end nothing, ends with its cell and keeps its variables."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+HEAD = "import os, socket, torch.distributed as dist\nrank = int(os.environ['RANK'])\n"
+FAILS = "if rank == %d:\n    1 / 0\n"
+# what: (options, which rank fails, what the other one waits in)
+WAITS = {
+    "init": ("", 1, "dist.init_process_group('gloo')"),
+    "init, host failed": ("", 0, "dist.init_process_group('gloo')"),
+    "tcp": ("", 1, "dist.init_process_group('gloo', init_method='tcp://127.0.0.1:%d' % port, rank=rank, world_size=2)"),
+    "tcp, host failed": ("", 0, "dist.init_process_group('gloo', init_method='tcp://127.0.0.1:%d' % port, rank=rank, world_size=2)"),
+    "by hand": ("", 1, "dist.TCPStore('127.0.0.1', port, 2, rank == 0)"),
+    "by hand, host failed": ("", 0, "dist.TCPStore('127.0.0.1', port, 2, rank == 0)"),
+    "barrier": (" --init gloo", 1, "dist.barrier()"),
+    "barrier, host failed": (" --init gloo", 0, "dist.barrier()"),
+    "monitored": (" --init gloo", 1, "dist.monitored_barrier()"),
+    "monitored, host failed": (" --init gloo", 0, "dist.monitored_barrier()"),
+    "new group": (" --init gloo", 1, "dist.new_group([0, 1])"),
+    "new group, host failed": (" --init gloo", 0, "dist.new_group([0, 1])"),
+    "get": (" --init gloo", 1, "dist.distributed_c10d._get_default_store().get('nobody sets it')"),
+    "get, host failed": (" --init gloo", 0, "dist.distributed_c10d._get_default_store().get('nobody sets it')"),
+}
+
+
+@pytest.mark.limit(200)
+@pytest.mark.parametrize("what", WAITS)
+def test_the_rank_that_waits_keeps_its_variables(nb, what):
+    options, fails, waits = WAITS[what]
+    nb.ok("%ranks stop")
+    nb.ok("import socket\nwith socket.create_server(('127.0.0.1', 0)) as free:\n    port = free.getsockname()[1]")
+    nb.ok("%%distribute -n 2\nkept = 'here'\n" + HEAD, limit=120)
+    failed = nb.run("%%distribute" + options + "\nport\n" + HEAD + FAILS % fails + waits, limit=100).assert_error("ZeroDivisionError")
+    assert "killed" not in failed.shown, failed.shown
+    assert "new group" in what or "get" in what or "frame #" not in failed.shown, failed.shown  # torch says more of a broken connection
+    assert nb.ok("%%distribute --gather\nkept").value == "['here', 'here']"
+    again = nb.ok("%%distribute --init gloo\nimport torch\nx = torch.ones(1)\ndist.all_reduce(x)\nassert x.item() == 2", limit=60)
+    assert "frame #" not in again.shown, again.shown
+
+
+@pytest.mark.limit(200)
+def test_many_ranks_and_an_interrupt(nb):
+    nb.ok("%ranks stop")
+    nb.ok("%%distribute -n 4\nkept = 'here'\n" + HEAD, limit=120)
+    failed = nb.run("%%distribute\n" + FAILS % 2 + "dist.init_process_group('gloo')", limit=100).assert_error("ZeroDivisionError")
+    assert "killed" not in failed.shown, failed.shown
+    waits = nb.start("%%distribute\nif rank == 2:\n    import time\n    time.sleep(600)\ndist.init_process_group('gloo')")
+    nb.wait(waits, 60, lambda: "running" in waits.shown)
+    nb.control("interrupt_request")
+    assert "killed" not in nb.wait(waits, 60).assert_error("KeyboardInterrupt").shown
+    nb.ok("%%distribute\ndist.init_process_group('gloo')\ndist.barrier()", limit=60)
+    assert nb.ok("%%distribute --gather\nkept").value == str(["here"] * 4)
+
+
+@pytest.mark.limit(200)
+@pytest.mark.parametrize("rank, says", [(0, "waiting for clients"), (1, "while trying to connect to")])
+def test_a_time_limit_holds(nb, rank, says):
+    nb.ok("%ranks stop")
+    nb.ok("import socket\nwith socket.create_server(('127.0.0.1', 0)) as free:\n    port = free.getsockname()[1]")
+    nb.ok("%%distribute -n 2\nfrom datetime import timedelta\n" + HEAD, limit=120)
+    late = nb.run("%%%%distribute -r %d\ndist.TCPStore('127.0.0.1', port, 2, rank == 0, timedelta(seconds=1))" % rank, limit=100)
+    assert late.ename in ("DistStoreError", "DistNetworkError", "RuntimeError"), late.shown
+    assert says in late.error["evalue"] and "not all 2 ranks of this world have come" in late.error["evalue"], late.shown
+    assert "store_waits" not in late.traceback, late.traceback

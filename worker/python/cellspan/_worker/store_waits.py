@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Waits in torch's TCPStore end with an interrupt. The store's C++ code ignores signals, so a rank that waits there for one that has
+failed would be killed in the end, with its variables.
+
+The process that hosts a store waits until all others have joined it: it does so in another thread. After an interrupt the main thread
+joins in place of those that are missing, and the thread returns. The others try to connect until there is a host: they call C++ only
+then. Later waits, such as that of new_group(), end when connections are cut. The host's own connection to its store is one within this
+process, which only _link can find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+import sys
+import threading
+import time
+from datetime import timedelta
+
+from .. import _link
+from .._base.imports import when_imported
+
+NAMES = ("host_name", "port", "world_size", "is_master", "timeout", "wait_for_workers")  # the first parameters of TCPStore()
+LIMIT = timedelta(minutes=5)  # torch's, if none is given
+JOIN_LIMIT = timedelta(seconds=10)  # for one connection to a store of this process
+RETURN_S = 10.0  # for the thread, when all have joined
+PAUSE_MIN, PAUSE_MAX = 0.001, 0.05  # seconds between two attempts to connect
+CONNECT_S = 10.0  # for one attempt
+
+
+def watch():
+    """Call it in a rank, before the user's code runs."""
+    when_imported("torch.distributed", _wrap)
+
+
+def connected_again(store):
+    """Another connection to the store that this process hosts. torch would print a long warning about one that was cut."""
+    return type(store)(store.host, store.port, None, False, timeout=JOIN_LIMIT, wait_for_workers=False)
+
+
+def _wrap():
+    kind = getattr(sys.modules["torch.distributed"], "TCPStore", None)
+    if kind is not None:
+        kind.__init__ = _interruptible(kind.__init__)
+
+
+def _interruptible(real):
+    """TCPStore.__init__, wrapped."""
+
+    @functools.wraps(real)
+    def __init__(self, *args, **given):
+        __tracebackhide__ = True
+        asked = {"timeout": LIMIT, "wait_for_workers": True, **dict(zip(NAMES, args)), **given}
+        if threading.current_thread() is not threading.main_thread() or not asked.get("port"):
+            real(self, *args, **given)
+        elif not asked.get("is_master"):
+            _wait_for_host(asked["host_name"], asked["port"], asked["timeout"])
+            real(self, *args, **given)
+        else:
+            _link.hosts_store(asked["port"])
+            waits = asked["wait_for_workers"] and (asked.get("world_size") or 0) > 1
+            (_host if waits else _call)(type(self), asked, functools.partial(real, self, *args, **given))
+
+    return __init__
+
+
+def _call(kind, asked, make):
+    __tracebackhide__ = True
+    make()
+
+
+def _wait_for_host(host, port, limit):
+    """Returns when somebody listens there."""
+    __tracebackhide__ = True
+    until, pause = time.monotonic() + limit.total_seconds(), PAUSE_MIN
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_S).close()
+            return
+        except OSError as error:
+            if time.monotonic() >= until:
+                raise _unreachable(host, port, limit, error) from None
+        time.sleep(pause)
+        pause = min(pause * 2, PAUSE_MAX)
+
+
+def _unreachable(host, port, limit, error):
+    """torch's own error."""
+    kind = getattr(sys.modules["torch.distributed"], "DistNetworkError", RuntimeError)
+    ms = round(limit.total_seconds() * 1000)
+    return kind(f"The client socket has timed out after {ms}ms while trying to connect to ({host}, {port}): {error}")
+
+
+def _host(kind, asked, make):
+    """Calls make() in another thread, so that this one can be interrupted."""
+    __tracebackhide__ = True
+    over, raised = threading.Event(), []
+
+    def wait():
+        try:
+            make()
+        except BaseException as error:  # noqa: BLE001 - it is raised again below
+            raised.append(error)
+        finally:
+            over.set()
+
+    try:
+        threading.Thread(target=wait, name="cellspan-store", daemon=True).start()
+        over.wait()
+    except BaseException as error:
+        _join_for_others(kind, asked, over)
+        raise error.with_traceback(None) from None
+    if raised:
+        raise raised[0].with_traceback(None)
+
+
+def _join_for_others(kind, asked, over):
+    """Ends the thread's wait."""
+    with contextlib.suppress(RuntimeError):
+        for _ in range(asked["world_size"] - 1):
+            if over.is_set():
+                return
+            kind(asked["host_name"], asked["port"], asked["world_size"], False, timeout=JOIN_LIMIT)
+        over.wait(RETURN_S)
