@@ -3,9 +3,9 @@
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \
-	kernel/group/ledger.c kernel/group/place.c kernel/group/unsent.c kernel/group/vars_bundle.c \
+	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_bundle.c \
 	kernel/comms/comms.h kernel/comms/private.h kernel/comms/comms.c kernel/comms/text.c kernel/comms/updates.c kernel/comms/widget_state.c \
-	kernel/notebook/cell_ops.h kernel/notebook/notebook.h kernel/notebook/cells_ran.c \
+	kernel/notebook/cell_ops.h kernel/notebook/notebook.h \
 	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \
 	kernel/notebook/debugger.h kernel/notebook/debugger.c \
 	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/lookup.c \
@@ -16,11 +16,11 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
 	kernel/cell/cell_output.c kernel/cell/held_parts.h kernel/cell/held_parts.c kernel/cell/cell_panel.h kernel/cell/cell_panel.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/terminate_ranks.c \
 	kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/hand.c \
-	kernel/cell/stuck_ranks.c kernel/cell/live_status.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
+	kernel/cell/live_status.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
 	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/room.c \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
-	kernel/ranks/check_report.c kernel/ranks/collectives.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/overview.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
+	kernel/ranks/check_report.c kernel/ranks/collectives.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
 	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/async_calls.c kernel/dispatch/calls.h kernel/dispatch/calls.c kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c kernel/dispatch/meanwhile.c \
 	kernel/dispatch/dispatch.c kernel/dispatch/from_home.c kernel/dispatch/from_ranks.c
 

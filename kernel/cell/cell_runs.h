@@ -39,6 +39,8 @@ void rank_events_widgets(struct notebook *nb, const struct rank *r);
 void rank_events_debugger(struct notebook *nb, uint32_t worker);
 /* the node is lost, and all its ranks with it */
 void rank_events_lost(struct notebook *nb, unsigned node, const char *why);
+/* leaves ranks behind that do not end although they were killed; when: stop_killed_due() */
+void rank_events_tick(struct cell *c, uint64_t now);
 
 /* ---- bind_home.c ---- */
 void bind_drop_blobs(struct cell *c);

@@ -41,7 +41,4 @@ void disconnect_connections(struct cell *c, unsigned node, const struct span *m)
 void disconnect_tick(struct cell *c, uint64_t now);
 void disconnect_release(struct cell *c);
 
-/* ---- stuck_ranks.c ---- */
-void stuck_ranks_tick(struct cell *c, uint64_t now);
-
 #endif

@@ -210,7 +210,7 @@ static int run(struct cell *c)
     int rc = -1;
 
     world_open(c);
-    cells_ran_note(c->nb, c->id, c->from.count, c->group->size);
+    notebook_note_ran(c->nb, c->id, c->from.count, c->group->size);
     if (group_assigned(c->group, &c->to, c->prep.captured) < 0)
         log_warn("run", "out of memory: names that the cell assigns may be overwritten later");
     if (text_json(&env, world_env(c)) < 0 || text_json(&meets, world_meets(c)) < 0 ||

@@ -202,7 +202,7 @@ static const struct {
     { stop_callbacks_due, stop_callbacks_tick, true, false },
     { stop_due, stop_tick, false, false },
     { disconnect_due, disconnect_tick, false, false },
-    { stop_killed_due, stuck_ranks_tick, false, false },
+    { stop_killed_due, rank_events_tick, false, false },
     { hang_due, hang_tick, false, false },
 };
 #define PARTS (sizeof parts / sizeof *parts)

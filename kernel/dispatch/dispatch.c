@@ -312,7 +312,7 @@ void dispatch_request(struct notebook *nb, struct request *r)
         { "comm_close", take_comm, false, false },
         { "input_reply", prompts_answer, false, false },
         { "debug_request", take_debug, false, false },
-        { "cellspan_overview_request", overview_reply, true, false },
+        { "cellspan_overview_request", rank_table_overview, true, false },
         { "", refuse, true, false }, /* all others */
     };
     size_t k = 0;

@@ -108,7 +108,6 @@ json_t *group_doubtful(const struct group *g, const struct ranks *to);
  * with this cell. A new array, or NULL if memory is out. */
 json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured);
 
-/* ---- unsent.c ---- */
 /* Names whose new value home can't send, as `unsent` of CAPTURED has them. Where a rank still has
  * the value that home sent earlier, code that reads the name would compute with that. */
 

@@ -390,7 +390,7 @@ void home_execute(struct notebook *nb, struct subshell *s, struct request *r, un
     }
     a->execute = true;
     a->count = count;
-    cells_ran_note(nb, a->cell, count, 0);
+    notebook_note_ran(nb, a->cell, count, 0);
     a->silent = request_flag(r, "silent", false);
     a->stop_on_error = request_flag(r, "stop_on_error", true);
     if (s)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small look-ups: the time, new numbers, a rank by its worker, a node's name, a flag of a request,
- * the parts of a PUBLISH. */
+ * the parts of a PUBLISH, the cells that have run. */
 #include "kernel/notebook/notebook.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/rows.h"
 
 uint64_t notebook_now(const struct notebook *nb)
 {
@@ -96,4 +98,18 @@ bool published_read(struct published *p, const struct span *m)
         return false;
     snprintf(p->type, sizeof p->type, "%.*s", SLICE_ARG(type));
     return true;
+}
+
+#define RAN_MAX 4096u /* entries; at this number the older half is forgotten */
+
+void notebook_note_ran(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks)
+{
+    struct ran *row;
+
+    if (nb->ran.n == RAN_MAX) {
+        nb->ran.n /= 2;
+        memmove(nb->ran.of, nb->ran.of + nb->ran.n, nb->ran.n * sizeof *nb->ran.of);
+    }
+    if ((row = rows_add(&nb->ran.of, &nb->ran.n, &nb->ran.room, sizeof *row)))
+        *row = (struct ran){ .id = id, .count = count, .ranks = ranks };
 }

@@ -262,6 +262,9 @@ struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct gr
 const struct group *notebook_shown(const struct notebook *nb);
 unsigned notebook_node_of(const struct notebook *nb, uint32_t worker);
 const char *notebook_node_name(const struct notebook *nb, unsigned node); /* for people */
+/* records, for %ranks logs, that this cell runs as In [count]. ranks: the group's size; 0: it runs
+ * at home. */
+void notebook_note_ran(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks);
 
 /* ---- send.c ---- */
 void notebook_start_home(struct notebook *nb);
@@ -422,10 +425,6 @@ void question_over(struct notebook *nb);
 void question_tick(struct notebook *nb);
 uint64_t question_due(const struct notebook *nb);
 void question_release(struct notebook *nb);
-
-/* ---- cells_ran.c ---- */
-/* Records that this cell runs as In [count]. ranks: the group's size; 0: it runs at home. */
-void cells_ran_note(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks);
 
 /* ---- json_text.c ---- */
 /* Converts JSON to text and back, and helps to write text for users. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "config.h"
 #include "kernel/cell/live_status.h"
 #include "kernel/ranks/ranks.h"
 #include "kernel/status/status.h"
@@ -117,7 +118,8 @@ static struct rows rows_beside(struct notebook *nb)
     return beside == nb->group ? (struct rows){ .n = 0 } : rows_of(nb, beside);
 }
 
-json_t *rank_table_json(struct notebook *nb)
+/* The table as {"ranks", "beside", "on"}, from what nodes have said so far; NULL: memory is out. */
+static json_t *table_json(struct notebook *nb)
 {
     struct rows rows = rows_of(nb, nb->group), more = rows_beside(nb);
     json_t *table = NULL;
@@ -137,7 +139,7 @@ static void show_table(struct cell *c)
     struct rows rows = rows_of(c->nb, c->nb->group), more = rows_beside(c->nb);
 
     if (c->from.is_call)
-        c->magic.table = rank_table_json(c->nb);
+        c->magic.table = table_json(c->nb);
     if (!rows.of || !rows.text || (cell_is_shown(c) && publish_tables(c, &rows, &more) < 0))
         log_error("cell", "out of memory: no table of ranks");
     rows_free(&rows);
@@ -161,3 +163,51 @@ enum cell_outcome rank_table_look(struct cell *c)
 
 const struct cell_step cell_table = { CELL_BEFORE, .begin = rank_table_begin,
                                       .look = rank_table_look };
+
+/* ---- the answer to cellspan_overview_request ---- */
+
+/* `cellspan ps` asks what runs here. The answer comes at once, from what the kernel knows already:
+ * no node is asked, and no cell is waited for. */
+
+static double seconds_since(const struct notebook *nb, uint64_t ns)
+{
+    return (double)(notebook_now(nb) - ns) / (double)NS_PER_S;
+}
+
+/* When the first of the cell's ranks that still run it began; 0: none runs it. */
+static uint64_t cell_since(const struct cell *c)
+{
+    uint64_t since = 0;
+
+    for (size_t k = 0; k < c->n; k++) {
+        const struct rank *r = &c->group->rank[c->member[k].rank];
+
+        if (c->member[k].state == MEMBER_RUNNING && (!since || r->since_ns < since))
+            since = r->since_ns;
+    }
+    return since;
+}
+
+/* The cell on ranks that has run longest; null: there is none. Its text is not shown. */
+static json_t *running(const struct notebook *nb)
+{
+    const struct cell *c = nb->cells;
+    uint64_t since;
+
+    if (!c)
+        return json_null();
+    since = cell_since(c);
+    return json_pack("{s:i, s:f}", "count", (int)c->from.count, "seconds",
+                     since ? seconds_since(nb, since) : 0.0);
+}
+
+void rank_table_overview(struct notebook *nb, struct request *r)
+{
+    const bool home = nb->home.executing != NULL;
+
+    reply_json(nb, r, "cellspan_overview_reply",
+               json_pack("{s:s, s:s, s:s?, s:s?, s:b, s:o, s:i, s:o}", "status", "ok", "version",
+                         PACKAGE_VERSION, "python", nb->config.python_version, "cwd", nb->home.cwd,
+                         "home_runs", home, "cell", running(nb), "waiting", (int)nb->queue.n,
+                         "table", table_json(nb)));
+}

@@ -15,11 +15,7 @@ bool debug_rank_request(struct notebook *nb, struct request *r);
 /* The step of %ranks; also for a call that is no step, see kernel/dispatch/meanwhile.c. */
 void rank_table_begin(struct cell *c);
 enum cell_outcome rank_table_look(struct cell *c); /* CELL_DONE: the table is shown */
-/* The table as {"ranks", "beside", "on"}, from what nodes have said so far; NULL: memory is out. */
-json_t *rank_table_json(struct notebook *nb);
-
-/* ---- overview.c ---- */
-void overview_reply(struct notebook *nb, struct request *r);
+void rank_table_overview(struct notebook *nb, struct request *r); /* cellspan_overview_request */
 
 /* ---- where.c ---- */
 /* Answers a request beside the cell that runs. ename: of an error, or NULL. */
