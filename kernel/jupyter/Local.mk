@@ -5,7 +5,6 @@ kernel_jupyter_libjupyter_a_SOURCES = \
 	kernel/jupyter/connection.h kernel/jupyter/connection.c \
 	kernel/jupyter/private.h \
 	kernel/jupyter/sockets.c \
-	kernel/jupyter/channels_zap.c \
 	kernel/jupyter/heartbeat.c \
 	kernel/jupyter/late.c kernel/jupyter/outbound.h kernel/jupyter/outbound.c \
 	kernel/jupyter/iopub.c \

@@ -60,25 +60,11 @@ struct heartbeat *heartbeat_start(void *socket, struct err *err);
 /* Waits for the thread, which ends when the socket's context is shut down. NULL is fine. */
 void heartbeat_join(struct heartbeat *h);
 
-/* ---- channels_zap.c ---- */
-/* Decides who may connect if the channels are encrypted. CURVE alone would admit every client that
- * knows the server's public key. */
-
-/* ZAP domains. OWNER: only the key of the connection file is admitted. ANYBODY: any key, for the
- * heartbeat: there clients use temporary keys, and nothing secret is sent. */
-#define DOMAIN_OWNER   "owner"
-#define DOMAIN_ANYBODY "anybody"
-
-struct channels_zap;
-
-/* Answers the ZAP questions of the context's sockets, from the loop. */
-struct channels_zap *channels_zap_create(struct loop *loop, void *context,
-                                         const struct connection *c, struct err *err);
-void channels_zap_destroy(struct channels_zap *z); /* NULL is fine */
-
 /* ---- sockets.c ---- */
 /* The ZeroMQ sockets of the five channels: one context, one I/O thread, options, keys, addresses.
  */
+
+struct channels_zap;
 
 struct sockets {
     void *context;

@@ -3,8 +3,13 @@
 #include "kernel/jupyter/private.h"
 
 #include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
+
+#include "base/log.h"
+#include "base/loop/zap.h"
 
 #define IOPUB_HWM       0 /* no limit here: iopub.c has one for each subscriber */
 #define ROUTER_RECV_HWM 20000
@@ -12,6 +17,66 @@
 /* bytes of a frame; if one is larger, libzmq closes the connection without reading it */
 #define LARGEST       (INT64_C(512) << 20)
 #define LARGEST_SMALL (INT64_C(1) << 20)
+
+/* ---- who may connect if the channels are encrypted ---- */
+
+/* CURVE alone would admit every client that knows the server's public key. The ZAP domain OWNER
+ * admits only the key of the connection file, ANYBODY any key. That is for the heartbeat: there
+ * clients use temporary keys, and nothing secret is sent. */
+#define DOMAIN_OWNER   "owner"
+#define DOMAIN_ANYBODY "anybody"
+
+struct channels_zap {
+    struct zap *zap;
+    unsigned char key[ZAP_KEY_SIZE]; /* the client's public key that is admitted */
+    unsigned long refused;
+};
+
+static void asked(struct zap *zap, const struct zap_question *q, void *arg)
+{
+    struct channels_zap *z = arg;
+    const unsigned char *const key = zap_key(q);
+    const bool good = key && (slice_is(zap_domain(q), DOMAIN_ANYBODY) ||
+                              sodium_memcmp(key, z->key, ZAP_KEY_SIZE) == 0);
+
+    if (!good && z->refused++ == 0)
+        log_warn(
+            "jupyter",
+            "a client with another key than the connection file's was turned away (more are only "
+            "counted)");
+    zap_answer(zap, q, good ? ZAP_YES : ZAP_NO, "");
+}
+
+/* NULL is fine. */
+static void channels_zap_destroy(struct channels_zap *z)
+{
+    if (!z)
+        return;
+    if (z->refused)
+        log_info("jupyter",
+                 "turned away in all: %lu clients with another key than the connection file's",
+                 z->refused);
+    zap_close(z->zap);
+    free(z);
+}
+
+/* Answers the ZAP questions of the context's sockets, from the loop. */
+static struct channels_zap *channels_zap_create(struct loop *loop, void *context,
+                                                const struct connection *c, struct err *err)
+{
+    struct channels_zap *z = calloc(1, sizeof *z);
+
+    if (!z)
+        return err_null(err, "out of memory");
+    if (!zmq_z85_decode(z->key, c->public_key))
+        (void)err_set(err, "connection file %s: \"curve_publickey\" is not Z85", c->file);
+    else if ((z->zap = zap_open(loop, context, asked, z, err)))
+        return z;
+    channels_zap_destroy(z);
+    return NULL;
+}
+
+/* ---- sockets ---- */
 
 struct socket_option {
     int name, value;
