@@ -4,7 +4,6 @@ noinst_LIBRARIES += kernel/merge/libmerge.a
 kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/merge.h kernel/merge/private.h kernel/merge/merge.c \
 	kernel/merge/put.c \
-	kernel/merge/passthrough.c \
 	kernel/merge/screen.c \
 	kernel/merge/source.c \
 	kernel/merge/frame.c \

@@ -229,7 +229,6 @@ uint64_t show_held_ns(const struct show *s, unsigned stream);
 void show_rank_over(struct show *s, unsigned stream, unsigned rank);
 MUST_USE int show_out(struct show *s); /* Passes the gathered text to out(). */
 
-/* ---- passthrough.c ---- */
 /* Passes on the text of a rank that is shown alone; only repairs invalid UTF-8. */
 
 struct passthrough {
