@@ -9,6 +9,15 @@
 #include "base/utf8.h"
 #include "kernel/status/table.h"
 
+void write_text(char out[static TABLE_CELL], const char *text)
+{
+    size_t n = 0;
+
+    for (; text && text[n] && n < TABLE_CELL - 1; n++)
+        out[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? ' ' : text[n];
+    out[utf8_cut(slice_text(text), n)] = '\0';
+}
+
 void grid_add(struct grid *g, const char *format, ...)
 {
     char whole[4096], shown[TABLE_CELL];

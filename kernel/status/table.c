@@ -7,15 +7,6 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 
-void write_text(char out[static TABLE_CELL], const char *text)
-{
-    size_t n = 0;
-
-    for (; text && text[n] && n < TABLE_CELL - 1; n++)
-        out[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? ' ' : text[n];
-    out[utf8_cut(slice_text(text), n)] = '\0';
-}
-
 static void rank_of(const struct status_rank *r, char *out)
 {
     snprintf(out, TABLE_CELL, "%u", r->rank);
@@ -197,4 +188,44 @@ int table_text(const struct status_rank *rows, size_t n, unsigned view, struct b
 int table_html(const struct status_rank *rows, size_t n, unsigned view, struct buf *out)
 {
     return write_rows(rows, n, view, grid_html, out);
+}
+
+/* ---- the table of a group ---- */
+
+static int heading(size_t n, const char *title, struct buf *out)
+{
+    char text[TABLE_CELL];
+
+    write_text(text, title);
+    if (n == 0)
+        return buf_addf(out, "%s: no ranks", text);
+    return buf_addf(out, "%s: %zu rank%s", text, n, n == 1 ? "" : "s");
+}
+
+int status_text(const struct status_rank *rows, size_t n, const char *title, struct buf *out)
+{
+    if (heading(n, title, out) < 0 || buf_add_text(out, "\n") < 0)
+        return -1;
+    return n ? table_text(rows, n, VIEW_GROUP, out) : 0;
+}
+
+static int html_heading(size_t n, const char *title, struct buf *out)
+{
+    struct buf text = BUF_INIT;
+    int rc = heading(n, title, &text);
+
+    if (rc == 0 &&
+        (buf_add_text(out, "<div class=\"cellspan-ranks\">") < 0 || html_add(out, text.p) < 0))
+        rc = -1;
+    buf_release(&text);
+    return rc;
+}
+
+int status_html(const struct status_rank *rows, size_t n, const char *title, struct buf *out)
+{
+    if (html_heading(n, title, out) < 0)
+        return -1;
+    if (n && (buf_add_text(out, "\n") < 0 || table_html(rows, n, VIEW_GROUP, out) < 0))
+        return -1;
+    return buf_add_text(out, "</div>\n");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.h - for status.c and status_cell.c: the table of ranks. Each view shows some of its
+/* table.h - for table.c and status_cell.c: the table of ranks. Each view shows some of its
  * columns. */
 #ifndef KERNEL_STATUS_TABLE_H
 #define KERNEL_STATUS_TABLE_H
@@ -16,6 +16,7 @@ MUST_USE int table_html(const struct status_rank *rows, size_t n, unsigned view,
 
 void write_time(char out[static TABLE_CELL], uint64_t ns);    /* "0:07", "1:01:01" */
 void write_size(char out[static TABLE_CELL], uint64_t bytes); /* "1.5 GiB" */
+/* ---- grid.c ---- */
 void write_text(char out[static TABLE_CELL],
                 const char *text); /* cut at a character, without control characters; NULL: "" */
 
