@@ -9,7 +9,7 @@ include tests/unit/gpu/Local.mk
 pure_agent = exited from_kernel gpu_oom node_usage prestart relay spawn stand_in start net/child_nodes \
 	blobs/blobs blobs/transfers blobs/transfer_table gpu/libgpu_a-gpus gpu/libgpu_a-gpu_errors output/lines output/pipes \
 	output/worker_credit processes/death_cause processes/env processes/orders processes/outbox processes/python_paths \
-	processes/strays processes/worker processes/worker_state processes/zygote
+	processes/worker processes/worker_state processes/zygote
 pure_objects = $(kernel_libkernel_a_OBJECTS) $(kernel_debug_libdebug_a_OBJECTS) $(kernel_merge_libmerge_a_OBJECTS) $(kernel_status_libstatus_a_OBJECTS) \
 	$(magics_libmagics_a_OBJECTS) \
 	$(addprefix kernel/blobs/,$(addsuffix .$(OBJEXT),blob_route blob_schedule blob_table direct_links)) \

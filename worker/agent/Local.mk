@@ -55,7 +55,6 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/processes/path_probe.h worker/agent/processes/path_probe.c \
 	worker/agent/processes/python_paths.h worker/agent/processes/python_paths.c \
 	worker/agent/processes/stacks.h worker/agent/processes/stacks.c \
-	worker/agent/processes/strays.c \
 	worker/agent/processes/worker.h worker/agent/processes/worker.c \
 	worker/agent/processes/worker_ends.c \
 	worker/agent/processes/worker_io.c \

@@ -14,7 +14,6 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/gpu.h worker/agent/gpu/gpu.c \
 	worker/agent/gpu/gpus.h worker/agent/gpu/gpus.c \
 	worker/agent/gpu/nvml_headers.c \
-	worker/agent/gpu/lease_watch.c \
 	worker/agent/gpu/lease.h worker/agent/gpu/lease.c \
 	worker/agent/gpu/mask.c \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \

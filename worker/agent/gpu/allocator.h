@@ -22,7 +22,7 @@ struct allocation {
     struct allocation *next;
     uint32_t worker;
     bool share;
-    bool lent; /* its leases duplicate those of an allocation that lease_watch.c looks after */
+    bool lent; /* its leases duplicate those of an allocation that take.c looks after */
     bool own;  /* its worker sees no other GPUs */
     unsigned n;
     struct hold hold[];
@@ -45,8 +45,6 @@ unsigned allocator_uses(const struct gpu_allocator *d,
 int allocator_folder(struct gpu_allocator *d, struct err *err);
 const char *
 allocator_notebook(void); /* this agent's notebook, for other users to read; "": unknown */
-/* Checks the leases once a second from now on, as long as there are any. */
-void lease_watch(struct gpu_allocator *d);
 /* [{"worker", "pid", "who", "gpus"}]. NULL: memory is out. */
 json_t *allocator_workers(const struct gpu_allocator *d, const struct gpu_worker *worker, size_t n);
 json_t *allocation_uuids(const struct allocation *s); /* s may be NULL: an empty list */

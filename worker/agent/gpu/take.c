@@ -8,11 +8,52 @@
 
 #include "base/log.h"
 #include "worker/agent/gpu/allocator.h"
-#include "worker/agent/gpu/lease.h"
 #include "worker/agent/gpu/gpu_errors.h"
+#include "worker/agent/gpu/lease.h"
 
 #define MARK_NS       (5 * NS_PER_S)
 #define HOLDERS_SHOWN 8u
+/* if a lock file is removed, two notebooks may have the same GPU for this time */
+#define KEEP_NS NS_PER_S
+
+/* ---- the leases are checked regularly, as long as there are any ---- */
+
+static void keep_one(struct gpu_allocator *d, const struct allocation *s, struct hold *h)
+{
+    struct err err = { "" };
+
+    if (allocator_folder(d, &err) >= 0 &&
+        lease_keep(d->folder, h->uuid, s->share, allocator_notebook(), &h->fd, &err) == 0) {
+        h->lost = false;
+        return;
+    }
+    if (!h->lost)
+        log_error("gpu", "the lease of %s is lost: %s", h->uuid, err.text);
+    h->lost = true;
+}
+
+static void keep(void *arg)
+{
+    struct gpu_allocator *d = arg;
+
+    for (struct allocation *s = d->allocations; s; s = s->next)
+        for (unsigned i = 0; !s->lent && i < s->n; i++)
+            keep_one(d, s, &s->hold[i]);
+    if (d->allocations)
+        return;
+    watch_clear(&d->keeper);
+}
+
+static void watch_leases(struct gpu_allocator *d)
+{
+    struct err err = { "" };
+
+    if (d->allocations && !d->keeper &&
+        !(d->keeper = loop_timer(d->loop, KEEP_NS, KEEP_NS, keep, d, &err)))
+        log_warn("gpu", "leases are not looked after: %s", err.text);
+}
+
+/* ---- which worker gets which GPU ---- */
 
 void gpu_hide_others(struct gpu_allocator *d, uint32_t worker)
 {
@@ -354,7 +395,7 @@ int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned
     }
     for (size_t i = 0; i < n; i++)
         mark(d, allocator_find(d, worker[i]));
-    lease_watch(d);
+    watch_leases(d);
     return 0;
 fail:
     while (done > 0)

@@ -2,6 +2,7 @@
 #include "worker/agent/processes/death_cause.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,4 +124,22 @@ int death_cause_text(const struct death_cause *c, struct buf *out)
     if (c->death.known && c->death.code == EXITED_SIGNAL && !c->ours)
         return killed(c, out);
     return 0;
+}
+
+/* ---- children that are not known as workers ---- */
+
+void strays_add(struct strays *s, pid_t pid, const struct death *d)
+{
+    const unsigned i = s->next++ % STRAYS_MAX;
+
+    s->pid[i] = pid;
+    s->death[i] = *d;
+}
+
+const struct death *strays_find(const struct strays *s, pid_t pid)
+{
+    for (unsigned i = 0; i < STRAYS_MAX; i++)
+        if (s->pid[i] == pid)
+            return &s->death[i];
+    return NULL;
 }

@@ -40,7 +40,6 @@ struct death_cause {
  * known. -1: memory is out. */
 MUST_USE int death_cause_text(const struct death_cause *c, struct buf *out);
 
-/* ---- strays.c ---- */
 /* Children that ended and are not known as workers. They are kept for a while, because a rank may
  * die before it is known which process it is. */
 
