@@ -15,7 +15,7 @@ cellspan_SOURCES = \
 	cli/parts.h cli/install.c \
 	cli/cli_job.c \
 	cli/kernels.h cli/kernels.c cli/kernel_question.c cli/ps.c \
-	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c cli/doctor_kernels.c \
+	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c \
 	cli/line.c \
 	cli/input.c \
 	cli/run.c \

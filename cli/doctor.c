@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/kernels.h"
 
 struct doctor_options {
     const char *python, *on;
@@ -22,12 +26,43 @@ const struct cmdline_row doctor_rows[] = {
     { NULL, NULL, NULL, 0 },
 };
 
+#define ANSWER_NS (3 * NS_PER_S)
+
+/* Kernels of this user that run and do not answer. */
+static void look_at_kernels(struct doctor *d)
+{
+    struct kernels k = KERNELS_INIT;
+    struct err err = { "" };
+    unsigned fine = 0;
+
+    if (kernels_find(&k, &err) < 0) {
+        finding_say(d, NOTE, "kernels", NULL, "%s", err.text);
+        return;
+    }
+    for (size_t i = 0; i < k.n; i++) {
+        struct err why = { "" };
+        json_t *told = kernel_question(&k.of[i], "kernel_info_request", "{}", "kernel_info_reply",
+                                       ANSWER_NS, &why);
+
+        /* one without a connection file can't be asked, and another may have ended meanwhile */
+        if (told || !k.of[i].file || access(k.of[i].file, R_OK) < 0 || !kernel_runs(&k.of[i]))
+            fine++;
+        else
+            finding_say(d, BAD, "kernels", "cellspan stop PID ends it, if it does not go on",
+                        "%ld (%s) does not answer", (long)k.of[i].pid, k.of[i].notebook);
+        json_decref(told);
+    }
+    if (fine == k.n)
+        finding_say(d, FINE, "kernels", NULL, "%zu run%s", k.n, k.n == 1 ? "s" : "");
+    kernels_release(&k);
+}
+
 static int look(struct doctor *d, struct err *err)
 {
     doctor_python(d);
     doctor_jupyter(d);
     doctor_machine(d);
-    doctor_kernels(d);
+    look_at_kernels(d);
     if (d->on)
         doctor_on(d);
     if (d->bad)

@@ -27,8 +27,6 @@ void finding_say(struct doctor *d, enum finding f, const char *what, const char 
 void doctor_machine(struct doctor *d);
 /* ---- doctor_jupyter.c: kernelspecs, and cellspan's settings ---- */
 void doctor_jupyter(struct doctor *d);
-/* ---- doctor_kernels.c: kernels that run and do not answer ---- */
-void doctor_kernels(struct doctor *d);
 /* ---- doctor_python.c: the notebook's Python and its packages; the ranks of --on ---- */
 void doctor_python(struct doctor *d);
 void doctor_on(struct doctor *d);
