@@ -14,8 +14,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
 	launchers/slurm/options.c \
 	launchers/slurm/step.h launchers/slurm/step.c \
-	launchers/slurm/srun_output.h launchers/slurm/srun_output.c \
-	launchers/slurm/job_gpus.c
+	launchers/slurm/srun_output.h launchers/slurm/srun_output.c
 
 cellspan_launch_ssh_SOURCES = launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)

@@ -97,7 +97,7 @@ static unsigned ask_gpus(const char *job)
     spec.argv = argv;
     spec.die_with_parent = true;
     (void)process_output(&spec, SIZE_MAX, &text, &err);
-    gpus = text.p ? job_gpus_per_node(text.p, &most) : 0;
+    gpus = text.p ? step_gpus_per_node(text.p, &most) : 0;
     if (gpus < most && gpus)
         report_say(
             "the nodes of job %s have from %u to %u GPUs, of which a step of Slurm's takes as many on each: %u",

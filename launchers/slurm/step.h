@@ -24,13 +24,6 @@ struct slurm_options {
 MUST_USE int slurm_options_read(struct slurm_options *o, const struct words *words,
                                 struct err *err);
 
-/* ---- job_gpus.c ---- */
-/* How many GPUs a job has on each of its nodes, from the output of scontrol. */
-
-/* text: the output of `scontrol --details show job`. Returns the least number of GPUs of a node (0:
- * some node has none); *most: the greatest number. */
-unsigned job_gpus_per_node(const char *text, unsigned *most);
-
 /* ---- step.c: composes the command line and the environment of srun ---- */
 /* A task prints one line that begins with this: its number, the number of tasks, the job and the
  * node. */
@@ -51,5 +44,10 @@ MUST_USE int step_compose(struct words *argv, const struct step_plan *plan,
 /* Must srun not see the variable of this name, since it would take it as an option? leave: we run
  * in a job, but make a new one. */
 bool step_hides(const char *name, bool inside, bool leave);
+
+/* How many GPUs the job has on each of its nodes. text: the output of `scontrol --details show
+ * job`. Returns the least number of GPUs of a node (0: some node has none); *most: the greatest
+ * number. */
+unsigned step_gpus_per_node(const char *text, unsigned *most);
 
 #endif

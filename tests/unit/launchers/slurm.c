@@ -278,37 +278,37 @@ static void gpus_are_counted_that_every_node_has(void)
     unsigned most;
 
     is_int(
-        job_gpus_per_node(
+        step_gpus_per_node(
             "JobId=1 JOB_GRES=gpu:4 Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUs=1",
             &most),
         2, "one group of nodes");
     is_int(
-        job_gpus_per_node(
+        step_gpus_per_node(
             "x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,2)\n     Nodes=n2 CPU_IDs=0 Mem=0 "
             "GRES=gpu:2(IDX:0-1)\n",
             &most),
         2, "two groups");
     is_int(
-        job_gpus_per_node(
+        step_gpus_per_node(
             "x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)",
             &most),
         1, "the least of those that are not alike");
     is_int(most, 2, "and the most");
-    is_int(job_gpus_per_node(
+    is_int(step_gpus_per_node(
                "x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0) Nodes=n2 CPU_IDs=0 Mem=0 GRES=",
                &most),
            0, "one without");
-    is_int(job_gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2",
-                             &most),
+    is_int(step_gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:2",
+                              &most),
            0, "one that doesn't say");
-    is_int(job_gpus_per_node(
+    is_int(step_gpus_per_node(
                "x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:2(IDX:0,2),gpu:t4:1(IDX:1),nic:3", &most),
            3, "of several types");
-    is_int(job_gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8", &most), 8,
+    is_int(step_gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=nic:3,gpu:a100:8", &most), 8,
            "behind others");
-    is_int(job_gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:99999999", &most), 0,
+    is_int(step_gpus_per_node("x Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:99999999", &most), 0,
            "no nonsense");
-    is_int(job_gpus_per_node("", &most), 0, "nothing");
+    is_int(step_gpus_per_node("", &most), 0, "nothing");
 }
 
 static void arguments_are_read_or_refused(void)
