@@ -21,6 +21,24 @@ bool error_in_debugger(struct slice frame)
     return slice_holds(frame, "/debugpy/_vendored/");
 }
 
+bool error_calls_theirs(struct slice frame)
+{
+    static const char *const file[] = { "calls", "hands", "pxrank", "rank", "scripts" };
+    char end[64];
+
+    for (size_t k = 0; k < sizeof file / sizeof *file; k++) {
+        snprintf(end, sizeof end, "/cellspan/_worker/%s.py\", line ", file[k]);
+        if (slice_holds(frame, end))
+            return true;
+    }
+    return false;
+}
+
+bool error_in_runpy(struct slice frame)
+{
+    return slice_holds(frame, "<frozen runpy>") || slice_holds(frame, "/runpy.py\"");
+}
+
 const char *error_find_cell(const char *text)
 {
     const char *a = strstr(text, "File \"<ipython-input-"), *b = strstr(text, "File " DEBUGGED);
@@ -30,32 +48,55 @@ const char *error_find_cell(const char *text)
 
 /* ---- deaths ---- */
 
-/* true: this line of faulthandler's stack is not shown: it is a frame below the user's cell, which
- * is cellspan's, or the list of extension modules. */
-static bool is_ours(struct slice line, bool *below)
+/* Do frames of runpy, which have called a script, lead to ours? */
+static bool leads_to_ours(struct slice frames)
+{
+    struct slice line = slice_line(&frames);
+
+    while (error_in_runpy(line))
+        line = slice_line(&frames);
+    return error_calls_theirs(line);
+}
+
+/* Where add_lines() is in the frames of a thread. */
+struct stack_place {
+    bool any;   /* one was shown */
+    bool below; /* the next ones are below the user's code */
+};
+
+/* true: this line of faulthandler's stack is not shown: it is a frame below the user's cell,
+ * function or script, which is cellspan's, or the list of extension modules. The innermost frame is
+ * shown: the user's function may be in C. rest: the lines after it. */
+static bool is_ours(struct slice line, struct slice rest, struct stack_place *at)
 {
     static const char frame[] = "  File \"";
     char text[512];
+    bool shown = !at->below;
 
     snprintf(text, sizeof text, "%.*s", SLICE_ARG(line));
     if (strncmp(text, frame, sizeof frame - 1) != 0) {
-        *below = false;
+        *at = (struct stack_place){ 0 };
         return strncmp(text, "Extension modules:", 18) == 0;
     }
-    if (*below)
-        return true;
-    *below = error_in_cell(line) && strstr(text, " in <module>");
-    return error_in_debugger(line);
+    if (shown && (error_calls_theirs(line) || (error_in_runpy(line) && leads_to_ours(rest)))) {
+        at->below = true;
+        shown = !at->any;
+    } else if (shown) {
+        at->below = error_in_cell(line) && strstr(text, " in <module>");
+        shown = !error_in_debugger(line);
+    }
+    at->any = at->any || shown;
+    return !shown;
 }
 
 static void add_lines(json_t *to, struct slice text)
 {
-    bool below = false;
+    struct stack_place at = { 0 };
 
     while (text.n) {
         const struct slice line = slice_line(&text);
 
-        if (!is_ours(line, &below))
+        if (!is_ours(line, text, &at))
             json_array_append_new(to, json_pack("s+%", "  ", line.p, line.n));
     }
 }

@@ -24,6 +24,9 @@ const char *error_main_thread(const char *stack);
 /* A frame of a stack is in a cell, with the file name that IPython gives it or that the debugger
  * does. */
 bool error_in_cell(struct slice frame);
+/* A frame of ours that has called the user's function or script: those below it are ours, too. */
+bool error_calls_theirs(struct slice frame);
+bool error_in_runpy(struct slice frame);
 /* The first frame from the text on that is in a cell: its `File "`. NULL: none. */
 const char *error_find_cell(const char *text);
 bool error_in_debugger(struct slice frame);

@@ -46,8 +46,8 @@ static void where_free(struct where *w)
 
 /* ---- stacks ---- */
 
-/* The frames of the main thread, down to the user's cell or script; the frames below are the
- * worker's. */
+/* The frames of the main thread, down to the user's cell, function or script; the frames below are
+ * the worker's. The innermost one is shown: the function may be in C. */
 static size_t frames_of(const char *stack, struct slice *frame)
 {
     struct slice text = slice_text(error_main_thread(stack));
@@ -57,16 +57,14 @@ static size_t frames_of(const char *stack, struct slice *frame)
     while (text.n && n < FRAMES_MAX) {
         const struct slice line = slice_line(&text);
 
-        if (!slice_holds(line, "  File \"") ||
-            slice_holds(line, "/cellspan/_worker/rank.py\", line"))
+        if (!slice_holds(line, "  File \"") || (n && error_calls_theirs(line)))
             break;
         if (!error_in_debugger(line))
             frame[n++] = line;
         if (error_in_cell(line) && slice_holds(line, " in <module>"))
             break;
     }
-    while (n > 1 && (slice_holds(frame[n - 1], "<frozen runpy>") ||
-                     slice_holds(frame[n - 1], "/runpy.py\"")))
+    while (n > 1 && error_in_runpy(frame[n - 1]))
         n--;
     return n;
 }

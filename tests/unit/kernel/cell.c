@@ -78,6 +78,48 @@ static void the_thread_that_crashed_comes_first(void)
     world_close(&w);
 }
 
+static void of_a_call_the_frames_below_the_users_function_are_left_out(void)
+{
+    static const char in_function[] =
+        "Current thread 0x1 (most recent call first):\n"
+        "  File \"/data/parse.py\", line 3 in parse\n"
+        "  File \"/x/cellspan/_worker/hands.py\", line 243 in _call\n"
+        "  File \"/x/cellspan/_worker/calls.py\", line 20 in call\n"
+        "  File \"/x/cellspan/_worker/worker.py\", line 440 in _around\n"
+        "  File \"<frozen runpy>\", line 88 in _run_code\n";
+    static const char in_script[] =
+        "Current thread 0x1 (most recent call first):\n  File \"train.py\", line 9 in <module>\n"
+        "  File \"<frozen runpy>\", line 88 in _run_code\n"
+        "  File \"<frozen runpy>\", line 291 in run_path\n"
+        "  File \"/x/cellspan/_worker/scripts.py\", line 137 in run_file\n";
+    static const char in_c[] = "Current thread 0x1 (most recent call first):\n"
+                               "  File \"/x/cellspan/_worker/calls.py\", line 20 in call\n"
+                               "  File \"/x/cellspan/_worker/rank.py\", line 205 in _call\n";
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    crashed(&w, 2, in_function);
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "line 3 in parse") && !logged(&w, "_worker/") && !logged(&w, "runpy"),
+       "of a call, the frames below the user's function are left out");
+    world_close(&w);
+    world_open(&w, &clock);
+    begin_two(&w);
+    crashed(&w, 2, in_script);
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "train.py") && !logged(&w, "_worker/") && !logged(&w, "runpy"),
+       "and of a script those below the script");
+    world_close(&w);
+    world_open(&w, &clock);
+    begin_two(&w);
+    crashed(&w, 2, in_c);
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "calls.py") && !logged(&w, "rank.py"), "the innermost frame is always shown");
+    world_close(&w);
+}
+
 static void of_a_c_stack_the_innermost_frames_are_shown(void)
 {
     struct clock clock;
@@ -286,6 +328,7 @@ int main(void)
     home_cells();
     home_dies();
     the_thread_that_crashed_comes_first();
+    of_a_call_the_frames_below_the_users_function_are_left_out();
     of_a_c_stack_the_innermost_frames_are_shown();
     a_cell_on_ranks();
     usage_errors();

@@ -427,7 +427,7 @@ static const char in_script[] =
     "Current thread 0x02 (most recent call first):\n"
     "  File \"train.py\", line 7 in step\n  File \"train.py\", line 9 in <module>\n"
     "  File \"<frozen runpy>\", line 88 in _run_code\n"
-    "  File \"/x/cellspan/_worker/rank.py\", line 166 in _script\n";
+    "  File \"/x/cellspan/_worker/scripts.py\", line 137 in run_file\n";
 
 /* With a debugger attached. */
 static const char in_debugged[] =
