@@ -63,6 +63,33 @@ def test_an_error_names_its_item(two):
     assert values(two.ok("cellspan.map(inverse, [1, 2])")) == [1.0, 0.5]
 
 
+def test_what_a_call_raises_that_is_no_exception_names_its_item(two):
+    two.ok("import sys\nclass Ends(BaseException): pass\ndef leaves(k, how):\n    if k == 2: raise how\n    return k")
+    for how, ename in (("SystemExit(3)", "SystemExit"), ("KeyboardInterrupt('mine')", "KeyboardInterrupt"), ("Ends('now')", "Ends")):
+        cell = two.run(f"cellspan.map(leaves, range(4), [{how}] * 4)").assert_error(ename)
+        assert "cellspan.map: item 2, (2, " in cell.traceback, cell.traceback
+        assert values(two.ok(f"try: cellspan.map(leaves, range(4), [{how}] * 4)\n"
+                             "except BaseException as e: found = e.item, type(e).__name__\nfound")) == (2, ename)
+    assert values(two.ok("[getattr(x, 'code', x) for x in cellspan.map(leaves, range(4), [SystemExit(3)] * 4, return_exceptions=True)]")) == [0, 1, 3, 3]
+    cell = two.run("cellspan.map(leaves, range(4), [SystemExit(3)] * 4, retries=2)").assert_error("SystemExit")
+    assert "cellspan.map: item 2, (2, SystemExit(3)), tried 3 times" in cell.traceback, cell.traceback
+
+
+def test_a_crash_shows_no_line_of_ours(two):
+    two.ok("import ctypes\ndef crash(k): return ctypes.string_at(0)")
+    for call in ("map(crash, [1])", "run(crash, 1)"):
+        cell = two.run(f"cellspan.{call}", limit=60).assert_error("RankDied")
+        assert "in crash" in cell.traceback and "C stack" in cell.traceback, cell.traceback
+        assert "/cellspan/_worker/" not in cell.traceback and "runpy" not in cell.traceback, cell.traceback
+
+
+def test_items_that_call_ranks_are_told_what_to_do(two):
+    two.ok("def made():\n    for k in range(5): yield cellspan.run(abs, -k)")
+    cell = two.run("cellspan.map(abs, made())").assert_error("RuntimeError")
+    assert "make a list of the items before the map" in cell.reply["evalue"] and "_map.py" not in cell.traceback, cell.shown
+    assert values(two.ok("cellspan.map(abs, list(made()))")) == [0, 1, 2, 3, 4]
+
+
 REFUSED = [
     ("map(inverse)", "TypeError", "map() needs something to iterate over"),
     ("map(3, [1])", "TypeError", "map() needs a function, not int"),
@@ -202,6 +229,19 @@ def test_an_item_that_kills_each_rank_is_named(three, n):
     assert re.fullmatch(r"map\(\): item 5, \(5\): 2 ranks have died with it, and retries=1: rank (\d) was killed by SIGKILL .*, with items 4 to 5; "
                         r"rank (?!\1)\d was killed by SIGKILL .*", text), text
     assert values(three.ok("cellspan.map(dies, range(4))")) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("how", ["retries=1", "retries=4, return_exceptions=True"])
+def test_items_that_leave_no_rank_are_named(three, how):
+    cell = three.run(f"def kills(k, word): os.kill(os.getpid(), 9)\ncellspan.map(kills, range(3), 'abc', {how})").assert_error("RankDied")
+    text = cell.reply["evalue"]
+    died = r"rank [0-2] was killed by SIGKILL [^;]*"
+    assert re.fullmatch(rf"map\(\): no rank is left: item \d, [^;]*: {died}; item \d, [^;]*: {died}; item \d, [^;]*: {died}: "
+                        r"try one of these items by itself, with cellspan.run\(\)", text), text
+    assert "item 0, (0, 'a'): rank " in text or how != "retries=1", text
+    text = three.run("cellspan.map(kills, range(6), 'abcdef', retries=4, chunksize=2)").assert_error("RankDied").reply["evalue"]
+    assert re.match(r"map\(\): no rank is left: items \d to \d: rank ", text), text
+    assert values(three.ok("cellspan.map(abs, [-1], n=3)")) == [1]
 
 
 def test_other_items_end_at_once_when_one_has_killed_too_many(three):

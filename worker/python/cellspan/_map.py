@@ -26,7 +26,7 @@ from ._capture import vars_bundle
 from ._link import CALL_OUTLIVES
 from ._option_errors import InPython
 from ._worker import hands
-from ._worker.remote import as_of_ranks, remote_error
+from ._worker.remote import as_of_ranks, is_of_ranks, remote_error
 
 CHUNK_S = 0.02  # seconds that a rank should work on a chunk
 FILL_S = 0.01  # seconds that home takes items for one chunk: other ranks wait meanwhile
@@ -35,6 +35,9 @@ CHUNK_MAX = 4096  # items
 GROWTH = 4  # a chunk has at most so many times the items of the largest that was finished: the first item may have been a quick one
 CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
 AHEAD_BYTES = 64 << 20  # bytes of chunks that are out; beyond that there is one for each rank
+DEATHS_TOLD = 8  # of those after which no rank was left
+NO_CALLS = ("the items of a map are made while ranks work on others, so the code that makes them can't call the ranks: "
+            "make a list of the items before the map, list(...)")
 
 _ids = itertools.count(1)
 
@@ -159,6 +162,10 @@ def call(home, fn, items, length, how, options, seed):
         args = (fn, tasks.of, seed, how["retries"], how["keeps"])
         try:
             _api._run(home, hands.work, args, {}, options, CALL_OUTLIVES if how["retries"] else 0)
+        except KeyboardInterrupt as error:
+            if tasks.failed is not None and is_of_ranks(error):  # an item has raised it
+                hands.note_item(error, tasks.failed, tasks.note)
+            raise
         except Exception as error:
             raise reason(home, fn, tasks, error) from None
     return tasks.results()
@@ -171,6 +178,8 @@ def reason(home, fn, tasks, error):
     why = home.captures().refusal(fn) if type(error) is TypeError else None
     if why:
         return TypeError(f"map(): the function can't be sent to the ranks: {why}")
+    if type(error).__name__ == "RankDied" and tasks.lost_all():
+        return tasks.no_rank_left(error)
     if tasks.failed is not None and "item" not in vars(error):  # it has it, unless the rank's exception could not be described
         hands.note_item(error, tasks.failed)
     return error
@@ -228,7 +237,8 @@ class _Tasks:
         self._retries, self._keeps = retries, keeps
         self._lazy = lazy
         self.error = None  # what ends the map: an exception of an iterable, or an item that can't be sent
-        self.failed = None  # number of the item whose call failed
+        self.failed, self.note = None, ""  # number of the item whose call failed, and the line that names it
+        self._deaths = []  # (number of the first item, items, text) of each chunk that a rank had begun when it died; the text says how it died
         self._items = items
         self._length = length
         self._fixed = chunksize
@@ -268,7 +278,8 @@ class _Tasks:
             hands.last(self.home, cell, drop=True)
         self._cell = cell
         if "failed" in head:
-            self.failed = head["failed"] if self.failed is None else self.failed
+            if self.failed is None:
+                self.failed, self.note = head["failed"], head.get("note", "")
             self._end()
             return
         if "died" in head:
@@ -310,7 +321,8 @@ class _Tasks:
             if at:
                 self._hand_bytes(first, out)
                 continue
-            of_many = f", with items {first} to {first + out.count - 1}" if out.count > 1 else ""
+            self._deaths.append((first, out.count, how))
+            of_many = f", with {_numbered(first, out.count)}" if out.count > 1 else ""
             out = out._replace(deaths=(*out.deaths, how + of_many))
             if len(out.deaths) > self._retries:
                 self._give_up(first, out)
@@ -330,11 +342,7 @@ class _Tasks:
 
     def _give_up(self, first, out):
         """Too many ranks have died of this item."""
-        try:
-            item = ", " + hands.shown(vars_bundle.unpack_bytes(out.data, self.home.shell.user_ns)[0])
-        except Exception:  # noqa: BLE001 - the user's classes
-            item = ""
-        text = f"map(): item {first}{item}: {len(out.deaths)} ranks have died with it, and retries={self._retries}: {'; '.join(out.deaths)}"
+        text = f"map(): {self._named(first, out)}: {len(out.deaths)} ranks have died with it, and retries={self._retries}: {'; '.join(out.deaths)}"
         error = remote_error({"ename": "RankDied", "evalue": text, "traceback": [f"RankDied: {text}"]})
         hands.note_item(error, first)
         hands.given_up(self.home, self._cell, out.count)
@@ -344,6 +352,32 @@ class _Tasks:
         self.error = error
         self._ended = self._stopped = self._told_last = True
         hands.stop(self.home, self._cell)  # what ranks work on may take long
+
+    def lost_all(self):
+        """Have all ranks died, each with a chunk?"""
+        return bool(self._deaths) and not self._ranks
+
+    def no_rank_left(self, error):
+        """The exception for a map of which all ranks have died, each with an item of its own. error: the kernel's."""
+        told = []
+        for first, count, how in self._deaths[:DEATHS_TOLD]:
+            out = self._chunks.get(first)
+            alone = isinstance(out, _Out) and count == 1
+            told.append(f"{self._named(first, out) if alone else _numbered(first, count)}: {how}")
+        more = len(self._deaths) - len(told)
+        text = f"map(): no rank is left: {'; '.join(told)}{f'; and {more} more' if more > 0 else ''}: try one of these items by itself, with cellspan.run()"
+        made = remote_error({"ename": "RankDied", "evalue": text, "traceback": [f"RankDied: {text}", *error.traceback[2:]]})
+        alone = [first for first, count, _ in self._deaths if count == 1]
+        if alone:
+            hands.note_item(made, alone[0])
+        return made
+
+    def _named(self, first, out):
+        """The item of a chunk that has only this one, in words."""
+        try:
+            return f"item {first}, {hands.shown(vars_bundle.unpack_bytes(out.data, self.home.shell.user_ns)[0])}"
+        except Exception:  # noqa: BLE001 - the user's classes
+            return f"item {first}"
 
     # ---- the next chunks ----
 
@@ -416,14 +450,15 @@ class _Tasks:
         """The next items, at most `size`; fewer if the iterator is slow."""
         __tracebackhide__ = True
         chunk, until = [], time.monotonic() + FILL_S
-        while len(chunk) < size and (self._fixed or not chunk or time.monotonic() < until):
-            try:
-                item = self._next()
-            except StopIteration:
-                self._ended = True
-                break
-            chunk.append(item)
-            self._taken += 1
+        with self.home.refusing(NO_CALLS):
+            while len(chunk) < size and (self._fixed or not chunk or time.monotonic() < until):
+                try:
+                    item = self._next()
+                except StopIteration:
+                    self._ended = True
+                    break
+                chunk.append(item)
+                self._taken += 1
         return chunk
 
     def _next(self):
@@ -441,6 +476,10 @@ class _Tasks:
                 if why:
                     raise TypeError(f"map(): item {at}, {hands.shown(item)}, can't be sent to the ranks: {why}") from None
             raise TypeError(f"map(): items {first} to {first + len(chunk) - 1} can't be sent together: {vars_bundle.reason(error)}") from None
+
+
+def _numbered(first, count):
+    return f"item {first}" if count == 1 else f"items {first} to {first + count - 1}"
 
 
 def _kept(at, result):

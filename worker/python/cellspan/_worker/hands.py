@@ -20,7 +20,7 @@ import os
 import time
 
 from .. import _link
-from .._base.errors import text_of
+from .._base.errors import is_a, text_of
 from .._capture import vars_bundle
 from . import gpu_placement, seeds
 from .worker import Waiting
@@ -241,18 +241,24 @@ def _call(hands, fn, at, item):
     __tracebackhide__ = True
     try:
         return fn(*item)
-    except Exception as error:
+    except BaseException as error:
         _fails(hands, at, error, item)
         raise
 
 
 def _fails(hands, at, error, item, tries=1):
     """The map ends with this error of a call."""
-    hands.failed += 1
-    hands.send(failed=at, done=at + 1)
-    note_item(error, at)
-    with contextlib.suppress(Exception):  # Python 3.10 has no notes, and a user's class may refuse them
-        error.add_note(f"cellspan.map: item {at}, {shown(item)}" + (f", tried {tries} times" if tries > 1 else ""))
+    note = f"cellspan.map: item {at}, {shown(item)}" + (f", tried {tries} times" if tries > 1 else "")
+    hands.failed += _is_of_item(error)
+    hands.send(failed=at, done=at + 1, note=note)
+    note_item(error, at, note)
+
+
+def _is_of_item(error):
+    """Did the call itself fail? Else it was interrupted."""
+    from .tracebacks import left_by_interrupt
+
+    return is_a(error, (Exception, SystemExit)) and not left_by_interrupt(error)
 
 
 def _again(hands, data, first, ns, begin_item, at):
@@ -270,11 +276,12 @@ def _tried(hands, fn, at, item, spare, again, keeps):
     for left in range(spare, -1, -1):
         try:
             return fn(*item)
-        except Exception as error:
-            if not left:
-                if keeps:
+        except BaseException as error:
+            own = _is_of_item(error)
+            if not left or not own:
+                if keeps and own:
                     return _failure(hands, error)
-                _fails(hands, at, error, item, spare + 1)
+                _fails(hands, at, error, item, spare + 1 - left)
                 raise
         item = again(at)
 
@@ -290,10 +297,13 @@ def _failure(hands, error):
 CALL_CODES = {_call.__code__, _tried.__code__}
 
 
-def note_item(error, at):
-    """error.item, which home's exception has, too: the number of the item that failed."""
+def note_item(error, at, note=""):
+    """Sets error.item, which home's exception has, too: the number of the item that failed. note: the line that names it."""
     with contextlib.suppress(Exception):  # a user's class may refuse it
         error.item = at
+    with contextlib.suppress(Exception):  # Python 3.10 has no notes
+        if note:
+            error.add_note(note)
 
 
 def _results(hands, results, first, ns, keeps):

@@ -13,6 +13,7 @@ from .._base.errors import text_of
 from .publish import to_json
 from .worker import Waiting, Worker, loads
 
+IS_WAITED_FOR = "another cell is running on the ranks, and it waits for this code: call it in a cell of its own"
 LOAD_MAX = 128 << 10  # bytes of a function and its arguments that go along with its CALL; those of larger ones are a variable
 
 
@@ -29,7 +30,7 @@ class Calls(Worker):
         self._lists = {}  # number of a cell: the list of all ranks' values, for the call that waits
         self._numbers = itertools.count(1)
         self._one = threading.RLock()  # held by the thread that works for a cell on ranks
-        self._works = threading.local()  # .now: this thread does
+        self._works = threading.local()  # .now: this thread does; the error text of a call that it tries
         self._left = False  # something waits for the thread that works: an interrupt has ended the wait of the thread that took it
         self._taking = threading.RLock()  # held by the thread that takes messages
         self._taken = collections.deque()  # what threads have taken and not yet begun to serve, in the order in which it came
@@ -55,7 +56,7 @@ class Calls(Worker):
     def _serve(self, name, message):
         __tracebackhide__ = True
         if message.kind == "EXIT":  # does not wait for a thread's code; and nobody will answer a call of a handler at exit
-            self._works.now = True
+            self._works.now = IS_WAITED_FOR
         if not self._is_shared(message):
             super()._serve(name, message)
             return
@@ -168,6 +169,10 @@ class Calls(Worker):
         """Within the block, this thread works for a cell on ranks: no other does, and it can call nothing on ranks itself."""
         return _Working(self)
 
+    def refusing(self, why):
+        """As working(). why: the error text of a call within the block."""
+        return _Working(self, why)
+
     def function(self, fn, args, kw):
         """The fields of a CALL for fn(*args, **kw), or None if it is too large to go along or shares memory with variables that fn reads:
         then it must be a variable. CaptureError: it can't be sent."""
@@ -231,8 +236,9 @@ class Calls(Worker):
         __tracebackhide__ = True
         if not _link.alive():
             raise RuntimeError("cellspan's magics work in the notebook's own process, not in one forked from it")
-        if getattr(self._works, "now", False):
-            raise RuntimeError("another cell is running on the ranks, and it waits for this code: call it in a cell of its own")
+        why = getattr(self._works, "now", False)
+        if why:
+            raise RuntimeError(why)
 
     def serve_calls(self):
         """Serves what has come for calls."""
@@ -314,15 +320,15 @@ class Calls(Worker):
 class _Working:
     """See working(). No generator: an interrupt between its steps would leave the lock taken."""
 
-    def __init__(self, home):
-        self.home, self.works = home, home._works
+    def __init__(self, home, why=IS_WAITED_FOR):
+        self.home, self.works, self.why = home, home._works, why
 
     def __enter__(self):
         self.before = getattr(self.works, "now", False)
         held = self.home._one._is_owned()  # by an outer block
         try:
             self.home._one.acquire()
-            self.works.now = True
+            self.works.now = self.why
         except BaseException:  # an interrupt may come when the lock is taken already
             self.works.now = self.before
             if not held and self.home._one._is_owned():

@@ -433,7 +433,7 @@ class Worker:
 
     def _around(self, call, script=False):
         """Calls a function that belongs to a cell but is not its code. False: it raised an exception, which is now the cell's error.
-        For a script's exit, only the exit code is shown."""
+        For a script's exit, only the exit code and notes are shown."""
         __tracebackhide__ = True
         try:
             if call is not None:
@@ -443,7 +443,8 @@ class Worker:
             raise
         except BaseException as error:  # noqa: BLE001 - shown as the cell's
             if script and isinstance(error, SystemExit) and not left_by_interrupt(error):
-                self.show_error("SystemExit", text_of(error.code), [f"SystemExit: {text_of(error.code)}"], error=error)
+                lines = [f"SystemExit: {text_of(error.code)}", *map(text_of, getattr(error, "__notes__", ()))]
+                self.show_error("SystemExit", text_of(error.code), lines, error=error)
                 return False
             self._show(error)
         return False
