@@ -149,7 +149,15 @@ def test_completion_offers_what_is_public_in_cellspan(nb):
     assert matches("from cellspan import ") == values(nb.ok(f"sorted([*cellspan.__all__, *{modules}])"))
     assert matches("from cellspan import rank, lo") == ["local_rank"] and matches("from cellspan.to") == ["torch"]
     assert matches("import cellspan.horovod.") == ["torch"] and "config" in matches("from cellspan.maggy.")
-    assert nb.until(lambda: matches("cellspan.") and not [m for m in matches("cellspan.") if m.startswith("_")])
+    assert nb.until(lambda: set(matches("cellspan.")) == set(values(nb.ok("cellspan.__all__"))).union(modules))
+    assert matches("from cellspan.torch import ") == values(nb.ok("cellspan.torch.__all__")), "neither private names nor modules that it imports"
+    assert matches("x = 1; from cellspan.maggy import (Searchspace,\n    e") == ["experiment", "experiment_config"]
+    assert nb.until(lambda: matches("cellspan.torch.") == values(nb.ok("cellspan.torch.__all__")))
+    private = matches("import cellspan._")
+    assert "_api" in private and len(private) == len(set(private)), "each once"
+    assert "_api" in matches("from cellspan import _") and "check_call" in matches("from cellspan._api import ")
+    assert matches("from cellspan import rank\nloca")[0] == "locals", "the next line is another statement"
+    assert matches("from cellspan.absent import ") == []
 
 
 def test_completion_does_not_wait_for_a_busy_cell(nb, gate):

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
+
+import pytest
 
 import cellspan
 
@@ -43,8 +47,34 @@ def test_all_modules_are_private():
 
 
 def test_dir_is_the_interface():
-    assert dir(cellspan) == sorted([*cellspan.__all__, "__version__"])
+    modules = {name.partition(".")[0] for name in os.listdir(os.path.join(FOLDER, "_dropin"))} - {"__pycache__"}
+    assert dir(cellspan) == sorted([*cellspan.__all__, *modules, "__version__"])
     assert all(hasattr(cellspan, name) for name in dir(cellspan))
+
+
+def public_modules():
+    """The names of all modules that users import, beside cellspan itself."""
+    for module in pkgutil.walk_packages(cellspan.__path__[1:], "cellspan.", onerror=lambda name: None):
+        if "._" not in module.name:
+            yield module.name
+
+
+@pytest.mark.parametrize("name", list(public_modules()))
+def test_dir_of_a_public_module_is_its_interface_and_its_modules(name):
+    if name == "cellspan.horovod.torch":
+        pytest.importorskip("torch")
+    module = importlib.import_module(name)
+    inside = {other.name for other in pkgutil.iter_modules(getattr(module, "__path__", ())) if other.name[0] != "_"}
+    shown = {one for one in dir(module) if not one.startswith("__")}
+    assert set(getattr(module, "__all__", ())) <= shown <= {*getattr(module, "__all__", ()), *inside}
+    assert all(hasattr(module, one) for one in shown)
+
+
+def test_a_public_module_is_imported_on_first_use():
+    code = ("import sys, cellspan; before = 'cellspan.torch' in sys.modules; ours = cellspan.torch.TorchDistributor\n"
+            "print(before, ours.__module__, hasattr(cellspan, 'trch'), 'torch' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "cellspan.torch", "False", "False"], done
 
 
 def test_the_dropin_modules_do_not_shadow_the_packages_of_their_names(tmp_path):

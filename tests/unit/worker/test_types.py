@@ -58,6 +58,7 @@ RIGHT = """
     view: px.DirectView = px.Client(n=2)[:]
     result: px.AsyncResult = view.apply_async(square, 3)
     loss = TorchDistributor(num_processes=2, use_gpu=False).run(square, 3)
+    loss = cellspan.torch.TorchDistributor(num_processes=2).run(square, 3)
     loss = HorovodRunner(np=2).run(square, x=3)
     loss = MirroredStrategyRunner(num_slots=2).run(square, x=3)
     found = experiment.lagom(train, TorchDistributedConfig(module=dict), n=2)
@@ -122,8 +123,9 @@ def test_the_stubs_are_as_the_functions(tmp_path):
 def test_the_stub_of_the_package_has_its_names():
     with open(os.path.join(STUBS, "__init__.pyi"), encoding="utf-8") as file:
         text = file.read()
-    names = set(re.findall(r"^from \S+ import (\w+) as \1$", text, re.M))
+    names = set(re.findall(r"^from \.\w\S* import (\w+) as \1$", text, re.M))
     assert names == set(cellspan.__all__)
+    assert set(re.findall(r"^from \. import (\w+) as \1$", text, re.M)) == set(cellspan._MODULES)
     assert set(re.findall(r'"(\w+)"', text)) == names
 
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What a type checker and an editor know of cellspan. Each name is in the stub of its module, beside which editors find the docstring.
+from . import horovod as horovod
+from . import maggy as maggy
+from . import px as px
+from . import tensorflow as tensorflow
+from . import torch as torch
 from ._api import Group as Group
 from ._api import Handle as Handle
 from ._api import call as call

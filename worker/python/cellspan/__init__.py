@@ -27,6 +27,7 @@ _FROM = {
     "world_size": "_world",
 }
 __all__ = sorted(_FROM)
+_MODULES = ("horovod", "maggy", "px", "tensorflow", "torch")  # of _dropin/; imported on first use, too
 
 
 def __getattr__(name):
@@ -38,6 +39,10 @@ def __getattr__(name):
         import importlib
 
         return getattr(importlib.import_module("." + _FROM[name], __name__), name)
+    if name in _MODULES:
+        import importlib
+
+        return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'cellspan' has no attribute {name!r}")
 
 
@@ -52,4 +57,4 @@ def load_ipython_extension(ipython):
 
 
 def __dir__():
-    return [*__all__, "__version__"]
+    return [*__all__, *_MODULES, "__version__"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from ._base.public import directory
 from ._jupyter.magics import NO_CLIENTS
 from ._px import Client, Cluster, DirectView, LoadBalancedView, NoEnginesRegistered
 from ._pxresult import AsyncResult, TaskResult, TimeoutError
@@ -30,7 +31,7 @@ __all__ = [
     "TimeoutError",
     "bind_kernel",
 ]
-
+__dir__ = directory(globals())
 
 _INSTEAD = {  # names of ipyparallel that are not here: what to use
     "Reference": "name the variable in a %%px cell, or pull() it",

@@ -11,10 +11,12 @@ import socket
 import sys
 
 from . import _api, _jobs
+from ._base.public import directory
 from ._map import serving
 from ._worker import hands
 
 __all__ = ["MirroredStrategyRunner"]
+__dir__ = directory(globals())
 
 
 class MirroredStrategyRunner:

@@ -16,9 +16,11 @@ import sys
 import tempfile
 
 from . import _api, _frames, _jobs
+from ._base.public import directory
 from ._frames import SPARK_DATAFRAME_SCHEMA_FILE, SPARK_PARTITION_ARROW_DATA_FILE, _get_spark_partition_data_loader
 
 __all__ = ["DeepspeedTorchDistributor", "TorchDistributor"]
+__dir__ = directory(globals())
 
 FAILED = "TorchDistributor failed during training.View stdout logs for detailed error message."  # pyspark's words
 MISSING = "ModuleNotFoundError: No module named 'deepspeed'"

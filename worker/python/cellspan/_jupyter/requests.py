@@ -9,8 +9,12 @@ import re
 # The line of a magic up to the cursor, where one of home's names is typed. (IPython would offer names of magics there.)
 NAME = re.compile(r"[ \t]*(%(?:push|pull)\b(?:.*[\s,])?|%%?distribute\b.*--(?:into[ =]|capture[ =](?:[\w,]*,)?))(?P<name>\w*)$")
 PULLED = re.compile(r"[ \t]*%pull\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # the same for a name of the ranks
-# The same where a module of cellspan is imported: IPython looks only into its folder, where all modules are private.
-OURS = re.compile(r"[ \t]*(?:(?:import|from)[ \t]+cellspan(?P<below>(?:\.\w+)*)\.|from[ \t]+cellspan[ \t]+import[ \t]+(?:.*[\s,(])?)(?P<name>\w*)$")
+# Where a public module of cellspan, or a name of one, is imported. IPython looks only into cellspan's folder, where all modules are
+# private, and jedi offers also what a module has imported for itself.
+OURS = re.compile(
+    r"(?:^|[\n;])[ \t]*(?:(?:import[ \t]+(?:[^\n;]*,[ \t]*)?|from[ \t]+)cellspan(?P<below>(?:\.[^\W_]\w*)*)\."
+    r"|from[ \t]+cellspan(?P<of>(?:\.[^\W_]\w*)*)[ \t]+import(?:[ \t]+(?:[^\n;(]*[ \t,])?|[ \t]*\((?:[^()]*[\s,])?))(?P<name>\w*)\Z"
+)
 TYPES = "_jupyter_types_experimental"
 
 
@@ -23,9 +27,9 @@ def complete(shell, content):
     named = NAME.match(line)
     if named:
         return names_reply(own_names(shell, named.group("name")), named.group("name"), at)
-    ours = OURS.match(line)
-    if ours and not ours.group("name").startswith("_"):
-        return names_reply(public_names(ours.group("below"), ours.group("name")), ours.group("name"), at)
+    ours = OURS.search(code[:at])
+    if ours:
+        return names_reply(names_to_import(**ours.groupdict()), ours.group("name"), at)
     with provisionalcompleter():
         try:
             found = list(rectify_completions(code, shell.Completer.completions(code, at)))
@@ -57,16 +61,24 @@ def own_names(shell, typed):
     return sorted(n for n in own if n.startswith(typed) and (typed or n[:1] != "_"))
 
 
-def public_names(below, typed):
-    """The modules in cellspan, or in a package below it such as ".maggy", that begin with `typed`. below: None: and cellspan's names."""
+def names_to_import(below, of, name):
+    """What begins with `name`: the modules in cellspan, or in a package of it, such as ".maggy". below: this package. of: this package or
+    module, whose other names are wanted, too. Private names are offered only where an underscore is typed."""
+    import importlib
     import os
     import pkgutil
 
     import cellspan
 
-    folders = [os.path.join(folder, *(below or "").split(".")) for folder in cellspan.__path__]
-    names = {module.name for module in pkgutil.iter_modules(folders)}.union(cellspan.__all__ if below is None else ())
-    return sorted(name for name in names if name.startswith(typed) and name[0] != "_")
+    path = (below or of or "").split(".")
+    found = {module.name for module in pkgutil.iter_modules([os.path.join(folder, *path) for folder in cellspan.__path__])}
+    if of is not None:
+        try:  # as IPython does for other modules
+            module = importlib.import_module("cellspan" + of)
+        except Exception:  # noqa: BLE001 - the user's import will raise it
+            return []
+        found.update(vars(module) if name.startswith("_") else (), dir(module))
+    return sorted(one for one in found if one.startswith(name) and (name or one[0] != "_"))
 
 
 def names_reply(names, typed, at):

@@ -7,6 +7,7 @@ Lightning has strategy="horovod". `%load_ext cellspan.horovod` is the same.
 
 from __future__ import annotations
 
+from .._base.public import directory
 from ._install import install, load_ipython_extension, unload_ipython_extension
 from ._ranks import log_to_driver
 from ._refused import function as _function
@@ -14,3 +15,4 @@ from ._runner import HorovodRunner
 
 run = _function("run")
 __all__ = ["HorovodRunner", "install", "log_to_driver"]
+__dir__ = directory(globals())

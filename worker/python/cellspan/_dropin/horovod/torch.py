@@ -15,6 +15,7 @@ except ModuleNotFoundError as _error:
         raise
     raise ModuleNotFoundError("cellspan.horovod.torch needs torch, at home and on the ranks: pip install torch", name="torch") from None
 
+from .._base.public import directory as _directory
 from . import _install, _refused
 from ._autograd import allgather, allreduce, alltoall, broadcast, grouped_allgather, grouped_allreduce, grouped_reducescatter, reducescatter
 from ._batchnorm import SyncBatchNorm
@@ -111,6 +112,7 @@ def ccl_built():
 
 
 __all__ = sorted(name for name in globals() if not name.startswith("_") and name != "annotations")
+__dir__ = _directory(globals())
 
 if _install.real():
     import horovod.torch as _real

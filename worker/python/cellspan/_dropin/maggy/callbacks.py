@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from .._base.public import directory
+
 __all__ = ["KerasBatchEnd", "KerasEpochEnd"]
+__dir__ = directory(globals())
 
 
 class _Refused:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from .._base.public import directory
+
 __all__ = [
     "AblationConfig",
     "BaseConfig",
@@ -12,6 +14,7 @@ __all__ = [
     "TfDistributedConfig",
     "TorchDistributedConfig",
 ]
+__dir__ = directory(globals())
 
 ZERO_LEVELS = (0, 1, 2, 3)
 NOT_A_CLASS = "Passed module should be a class or a factory callable"  # Maggy's text

@@ -2,4 +2,4 @@
 """The module in which Maggy before 1.1 has its configurations."""
 
 from .config import *  # noqa: F403
-from .config import __all__  # noqa: F401
+from .config import __all__, __dir__  # noqa: F401

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from ..._base.public import directory
+
 __all__ = [
     "BroadcastMetricTypeError",
     "BroadcastStepTypeError",
@@ -11,6 +13,7 @@ __all__ = [
     "MetricTypeError",
     "ReturnTypeError",
 ]
+__dir__ = directory(globals())
 
 
 class EarlyStopException(Exception):

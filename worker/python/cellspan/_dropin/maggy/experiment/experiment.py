@@ -7,11 +7,13 @@ import inspect
 import threading
 import time
 
+from ..._base.public import directory
 from ..._jobs import launch
 from .. import _rank
 from ..config import LagomConfig, TorchDistributedConfig
 
 __all__ = ["lagom"]
+__dir__ = directory(globals())
 
 GIVEN = ("module", "dataset", "train_set", "test_set", "hparams", "reporter")
 
