@@ -62,12 +62,16 @@ def test_a_captured_command_can_be_interrupted(nb, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
-def test_a_captured_command_in_the_background_is_not_awaited(nb, tmp_path, where):
+def test_a_captured_command_in_the_background_is_not_awaited(nb, gate, tmp_path, where):
     go, wrote = tmp_path / "go", tmp_path / "wrote"
     command = f"!echo now; (while [ ! -e {go} ]; do sleep 0.1; done; echo late; echo x >> {wrote}) &"
-    nb.run(where + "import io, contextlib\ntaken = io.StringIO()\nwith contextlib.redirect_stdout(taken):\n    " + command + "\nprint('taken', [taken.getvalue()])",
-           LIMIT).assert_ok()
-    go.touch()
+    cell = nb.run(where + "import io, contextlib\ntaken = io.StringIO()\nwith contextlib.redirect_stdout(taken):\n    " + command
+                  + "\nprint('taken', [taken.getvalue()])", LIMIT).assert_ok()
+    assert "taken ['now\\n']" in cell.stdout, cell.shown
+    cell = nb.start(where + f"open({str(go)!r}, 'w').close()\n" + gate.code)
+    nb.wait_shown(cell, "late")
+    gate.open()
+    nb.wait(cell, LIMIT).assert_ok()
     assert wait_until(wrote.exists, LIMIT), "its pipe was closed"
 
 

@@ -11,9 +11,12 @@ import subprocess
 import sys
 import threading
 
+from .. import _link
+
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 LOOK = 0.2  # seconds: how often a wait for a command's text looks whether there is an interrupt
 SIZE = 1 << 16  # bytes that are read at once
+_unread = []  # lists of Rests which no thread reads, because none could be started
 
 
 def run_command(command, streams):
@@ -21,6 +24,7 @@ def run_command(command, streams):
 
     Usually the command writes to our descriptors itself. If sys.stdout or sys.stderr is another stream, as in %%capture, or if a
     subshell's cell runs it, its text is copied to there."""
+    _read_rests()
     takers = _takers(streams)
     streams.flush()
     streams.claim()
@@ -59,39 +63,76 @@ def _takers(streams):
 def _copy(process, takers):
     """Takes what a command writes until it has ended. What it left in the background (`cmd &`) may hold the pipes for ever: from then
     on its text goes where it would go without us."""
+    decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in takers}
     with selectors.DefaultSelector() as waits:
-        for name, take in takers.items():
-            waits.register(getattr(process, name), selectors.EVENT_READ, (take, codecs.getincrementaldecoder("utf-8")("replace")))
+        for name in takers:
+            waits.register(getattr(process, name), selectors.EVENT_READ, name)
         while waits.get_map():
             over = process.poll() is not None
             ready = waits.select(0 if over else LOOK)
             if over and not ready:
-                for name in takers:
-                    _pass_on(process, name)
+                _pass_on(process, {key.data: decoders[key.data] for key in waits.get_map().values()})
                 return
             for key, _ in ready:
-                take, decoder = key.data
                 data = os.read(key.fd, SIZE)
-                text = decoder.decode(data, not data)
+                text = decoders[key.data].decode(data, not data)
                 if text:
-                    take(text)
+                    takers[key.data](text)
                 if not data:
                     waits.unregister(key.fileobj)
 
 
-def _pass_on(process, name):
-    """Copies the rest of a pipe to our descriptor, in a thread. Whose pipe is closed would end at its next write."""
-    pipe = getattr(process, name)
-    setattr(process, name, None)
-    to = {"stdout": 1, "stderr": 2}[name]
+class Rest:
+    """What a command in the background still writes into a pipe. begun: the first bytes of a character whose others it has not written
+    yet."""
 
-    def copy():
-        with pipe:
-            while data := os.read(pipe.fileno(), SIZE):
-                while data:
-                    data = data[os.write(to, data):]
+    def __init__(self, pipe, to, begun):
+        self.pipe, self.to, self.begun = pipe, to, begun
 
-    threading.Thread(target=copy, daemon=True, name="cellspan: a command's text").start()
+    def copy(self, data):
+        data, self.begun = self.begun + data, b""
+        while data:
+            data = data[os.write(self.to, data):]
+
+
+def _pass_on(process, decoders):
+    """Copies the rest of the pipes to our descriptors, in a thread. decoders: by the pipe's name. Whose pipe is closed would end at its
+    next write."""
+    rests = []
+    for name, decoder in decoders.items():
+        rests.append(Rest(getattr(process, name), {"stdout": 1, "stderr": 2}[name], decoder.getstate()[0]))
+        setattr(process, name, None)
+    _unread.append(rests)
+    _read_rests(tell=True)
+
+
+def _read_rests(tell=False):
+    """Starts the threads that read the rests. If none can be started, the pipes stay open until the next command. tell: a line says so."""
+    while _unread:
+        try:
+            threading.Thread(target=_read, args=(_unread[-1],), daemon=True, name="cellspan: a command's text").start()
+        except RuntimeError as error:
+            if tell:
+                print(
+                    f"cellspan: {_link.limit_held() or error}: what the command in the background writes from now on is shown when another "
+                    "shell command runs, if a thread can be started then",
+                    file=sys.__stderr__,
+                )
+            return
+        _unread.pop()
+
+
+def _read(rests):
+    with selectors.DefaultSelector() as waits:
+        for rest in rests:
+            waits.register(rest.pipe, selectors.EVENT_READ, rest)
+        while waits.get_map():
+            for key, _ in waits.select():
+                data = os.read(key.fd, SIZE)
+                key.data.copy(data)
+                if not data:
+                    waits.unregister(key.fileobj)
+                    key.fileobj.close()
 
 
 def _end(process):
