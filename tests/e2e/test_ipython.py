@@ -6,9 +6,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 
 import pytest
-from client import by_rank
+from client import by_rank, values
+from processes import wait_until
 
 LIMIT = 90  # seconds, far off
 BOOM = "def boom(*args):\n    raise ValueError('boom')\n"
@@ -142,10 +144,22 @@ def test_ipythons_folder_that_cannot_be_made_is_replaced(fresh, tmp_path, broken
     nb = fresh(env={"IPYTHONDIR": str(folder)})
     cell = nb.run("1 + 1", LIMIT)
     assert cell.value == "2" and "IPython's folder can't be written" in cell.stderr and str(folder) in cell.stderr, cell.shown
-    instead = nb.ok("get_ipython().profile_dir.location").value.strip("'")
+    where = "(get_ipython().profile_dir.location, get_ipython().ipython_dir, os.getpid())"
+    profile, instead, home = values(nb.ok("import os\n" + where))
     assert nb.ok("%%distribute -n 2 --gather\n3", LIMIT).value == "[3, 3]"
+    if broken == "folder":
+        ranks = values(nb.ok("%%distribute --gather\nimport os\n" + where))
+        assert len({ipython for _, ipython, _ in ranks} | {instead}) == 3 and all(os.path.isdir(one[1]) for one in ranks), ranks
+        os.kill(ranks[1][2], signal.SIGKILL)
+        nb.run("%%distribute -n 2 --gather\n3", LIMIT)
+        assert wait_until(lambda: not os.path.exists(ranks[1][1]), LIMIT), "of a rank that was killed"
+        assert os.path.isdir(ranks[0][1])
+    os.kill(home, signal.SIGKILL)
+    assert wait_until(lambda: not os.path.exists(profile), LIMIT), "of a home that was killed"
+    assert nb.until(lambda: nb.run("1 + 1", LIMIT).value == "2")
+    again = nb.ok("get_ipython().profile_dir.location").value.strip("'")
     nb.km.shutdown_kernel()
-    assert not os.path.exists(instead)
+    assert not os.path.exists(again)
 
 
 @pytest.mark.parametrize("head", ["", "%%distribute -n 2\n"])

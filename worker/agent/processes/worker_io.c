@@ -16,16 +16,16 @@ void worker_close_link(struct worker *w)
     fd_close(&w->link_fd);
 }
 
-/* Removes a rank's files. */
+/* Removes the files of home or of a rank: own_folder() of environment.py has made them. */
 static void remove_folder(const struct worker *w)
 {
-    const char *folder = w->all->folder;
+    const char *folder = w->all->folder, *role = w->role == WORKER_HOME ? "home" : "rank";
     struct buf path = BUF_INIT;
     struct err err = { "" };
 
-    if (w->role != WORKER_RANK || w->state.pid <= 0 || !folder)
+    if (w->role == WORKER_ZYGOTE || w->state.pid <= 0 || !folder)
         return;
-    if (buf_addf(&path, "%s/rank-%ld", folder, (long)w->state.pid) < 0 ||
+    if (buf_addf(&path, "%s/%s-%ld", folder, role, (long)w->state.pid) < 0 ||
         runtime_dir_remove(path.p, &err) < 0)
         log_info("agent", "%s", err.text[0] ? err.text : "out of memory");
     buf_release(&path);

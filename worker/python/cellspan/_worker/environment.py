@@ -71,17 +71,18 @@ def put_back(before):
 
 
 def make_folder():
-    """In the zygote: if the agent could not make a folder for files of ranks, makes one. Returns a function that removes it."""
+    """In the zygote, or at home: if the agent could not make a folder for workers' files, makes one. Returns a function that removes it."""
     global _runtime
     if _runtime:
         return lambda: None
-    _runtime = tempfile.mkdtemp(prefix="cellspan-ranks-")
+    _runtime = tempfile.mkdtemp(prefix="cellspan-workers-")
     return functools.partial(shutil.rmtree, _runtime, ignore_errors=True)
 
 
-def own_folder():
-    """A new folder for this rank's files, which nobody else may enter. The agent removes it with the rank."""
-    path = os.path.join(_runtime, f"rank-{os.getpid()}")
+def own_folder(role):
+    """The folder for files of this process, which is "home" or a "rank". Nobody else may enter it. The agent removes it when the process
+    has ended, however it did."""
+    path = os.path.join(_runtime, f"{role}-{os.getpid()}")
     os.makedirs(path, mode=0o700, exist_ok=True)
     return path
 

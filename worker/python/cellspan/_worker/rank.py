@@ -102,7 +102,7 @@ class Rank(Worker):
         self.shown_before = None  # what the last expression of the last cell showed
         self.hands = None  # the Hands of the cell that runs, if it has one
         self.failed_cell = None  # the last cell if it failed: what its frames hold stays for %debug until the next one begins
-        self._folder = environment.own_folder()
+        self._folder = environment.own_folder("rank")
         self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
 
     def run(self):

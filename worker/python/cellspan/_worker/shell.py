@@ -6,11 +6,9 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -27,7 +25,7 @@ from .._base.errors import is_a, text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
 from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
-from . import tracebacks
+from . import environment, tracebacks
 from .commands import run_command
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
@@ -97,9 +95,11 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def _folder_in_place_of(self, error):
         """A folder for IPython's files, since its own can't be written: the kernel works without them."""
-        made = tempfile.mkdtemp(prefix="ipython-")
-        atexit.register(shutil.rmtree, made, ignore_errors=True)
-        if self.keep_history:  # home's
+        if self.keep_history:
+            atexit.register(environment.make_folder())
+        made = os.path.join(environment.own_folder("home" if self.keep_history else "rank"), "ipython")
+        os.makedirs(made, exist_ok=True)
+        if self.keep_history:
             print(f"cellspan: IPython's folder can't be written ({error}): {made} is used until the kernel ends", file=sys.stderr)
         return made
 
