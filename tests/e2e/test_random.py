@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random steps in a notebook. After each step, home's and every rank's variables are compared with the model of rules.py.
 
-It takes two minutes, with a fixed seed. CELLSPAN_TEST_RANDOM_SECONDS and CELLSPAN_TEST_RANDOM_SEED set others; tests/soak runs an
-hour with another seed. A failure shows the seed and the last steps, as cells that can be run by hand.
+It takes so many steps, and goes on until each kind of step had something to do, with a fixed seed. CELLSPAN_TEST_RANDOM_STEPS and
+CELLSPAN_TEST_RANDOM_SEED set others; tests/soak runs an hour with another seed. A failure shows the seed and the last steps, as cells
+that can be run by hand.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pytest
 from client import Notebook, by_rank
 from rules import KINDS, NAMES, Conflict, World, words
 
-SECONDS = float(os.environ.get("CELLSPAN_TEST_RANDOM_SECONDS", "120"))
+STEPS = int(os.environ.get("CELLSPAN_TEST_RANDOM_STEPS", "200"))
 SEED = int(os.environ.get("CELLSPAN_TEST_RANDOM_SEED", "20261122"))
 MOST = 4  # ranks
 LISTS = "list", "rebound"  # what is pulled is a list, so that cells can change it as these kinds do
@@ -144,7 +145,9 @@ class Walk:
         self.run("print('before')\n1/0").assert_error("ZeroDivisionError")
 
     def home_is_interrupted(self):
-        cell = self.nb.start("import time\nprint('sleeps', flush=True)\ntime.sleep(100)")
+        code = "import time\nprint('sleeps', flush=True)\ntime.sleep(100)"
+        self.cells.append(code + "\n# interrupted")
+        cell = self.nb.start(code)
         self.nb.wait_shown(cell, "sleeps")
         self.nb.km.interrupt_kernel()
         self.nb.wait(cell).assert_error("KeyboardInterrupt")
@@ -395,36 +398,43 @@ class Walk:
         "restart_ranks": 0.8, "stop_ranks": 0.4, "restart_kernel": 0.4,
     }  # fmt: skip
 
-    def step(self):
-        name = self.random.choices(list(self.STEPS), list(self.STEPS.values()))[0]
+    def step(self, kinds):
+        """One step of these kinds; gives its name and whether it had something to do."""
+        name = self.random.choices(list(kinds), list(kinds.values()))[0]
         self.cells.append("# " + name)
+        before = len(self.cells)
         getattr(self, name)()
+        return name, len(self.cells) > before
 
 
-def walk(seed, seconds, folder):
-    """Steps until the time is over. How many there were. folder: an empty one."""
-    it, steps, end = Walk(seed, folder), 0, time.monotonic() + seconds
+def walk(seed, folder, go_on):
+    """Steps while go_on(how many there were). Then steps of those kinds that had nothing to do until then. folder: an empty one."""
+    it, steps, missing = Walk(seed, folder), 0, dict(Walk.STEPS)
+    print("seed %d" % seed)
     try:
-        while time.monotonic() < end:
-            it.step()
+        while go_on(steps) or missing:
+            # Most steps need a variable or ranks: some of the usual ones are between.
+            name, done = it.step(Walk.STEPS if go_on(steps) or steps % 2 else missing)
             it.compare()
             steps += 1
+            if done:
+                missing.pop(name, None)
     except AssertionError as error:
         raise AssertionError("seed %d, step %d: %s\nthe cells until then:\n%s" % (
             seed, steps, error, "\n\n".join(it.cells[-40:]))) from error
     finally:
         it.nb.close()
     assert not it.nb.left, it.nb.left
-    return steps
+    print("%d steps" % steps)
 
 
-@pytest.mark.limit(int(SECONDS) + 240)
+@pytest.mark.limit(600)
 def test_random_steps_keep_to_the_rules(tmp_path):
-    assert walk(SEED, SECONDS, tmp_path) >= 20
+    walk(SEED, tmp_path, lambda steps: steps < STEPS)
 
 
 @pytest.mark.soak
 @pytest.mark.limit(4200)
 def test_random_steps_keep_to_the_rules_for_an_hour(tmp_path):
-    seed = int(os.environ.get("CELLSPAN_TEST_RANDOM_SEED", str(int(time.time()))))
-    walk(seed, 3600, tmp_path)
+    seed, end = int(os.environ.get("CELLSPAN_TEST_RANDOM_SEED", str(int(time.time())))), time.monotonic() + 3600
+    walk(seed, tmp_path, lambda steps: time.monotonic() < end)
