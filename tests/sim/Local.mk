@@ -12,8 +12,17 @@ tests_sim_cellspan_sim_LDADD = kernel/agents/libagents.a worker/agent/net/libnet
 CLEANFILES += tests/sim/cellspan-sim
 EXTRA_DIST += tests/sim/README.md tests/sim/scale.sh
 tap_scripts += tests/sim/scale.sh
-tests/sim/scale.log: tests/sim/cellspan-sim cellspan-kernel cellspan-launch-local
+tests/sim/scale.log: tests/sim/cellspan-sim tests/sim/narrow-kernel cellspan-launch-local
 
+# The kernel with a tree of agents in which nobody has more than 8 children: 90 agents make three levels.
+EXTRA_PROGRAMS += tests/sim/narrow-kernel
+tests_sim_narrow_kernel_SOURCES = $(cellspan_kernel_SOURCES) kernel/agents/tree.c
+tests_sim_narrow_kernel_CPPFLAGS = $(AM_CPPFLAGS) -DTREE_FAN=8u
+tests_sim_narrow_kernel_LDADD = $(cellspan_kernel_LDADD)
+CLEANFILES += tests/sim/narrow-kernel
+
+# With 1,060 agents and more the real tree has a third level.
+SCALE = 4000
 check-scale: tests/sim/cellspan-sim cellspan-kernel cellspan-launch-local
-	tests/sim/cellspan-sim --agents 4000 --kernel ./cellspan-kernel
+	tests/sim/cellspan-sim --agents $(SCALE) --kernel ./cellspan-kernel
 .PHONY: check-scale

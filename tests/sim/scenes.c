@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* scenes.c - what a notebook with so many ranks must do, under any load of the machine: no time is
  * judged; limits only end a hang. Agent N-1 has a process of its own, which can be frozen. Agent 2
- * is a parent in the tree if there are more than 34. */
+ * is a parent in the tree if there are more than 34, or more than 10 for the narrow kernel. */
 #include "tests/sim/scenes.h"
 
 #include <stdio.h>
