@@ -2,6 +2,7 @@
 # magics: text in, a plan or a usage error out.
 noinst_LIBRARIES += magics/libmagics.a
 magics_libmagics_a_SOURCES = \
+	magics/table.h \
 	magics/plan.h magics/plan.c \
 	magics/head.c \
 	magics/token.c \

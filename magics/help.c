@@ -24,7 +24,8 @@ static int option_line(struct buf *out, const struct option *o, bool noted)
              o->value && o->flags & OPTION_BARE ? "[" : "", o->value ? o->value : "");
     if (o->value && o->flags & OPTION_BARE)
         strncat(left, "]", sizeof left - strlen(left) - 1);
-    if (buf_addf(out, "  %-*s%s%s", COLUMN, left, strlen(left) < COLUMN ? "" : "  ", o->help) < 0)
+    if (buf_addf(out, "  %-*s%s", COLUMN, left, strlen(left) < COLUMN ? "" : "  ") < 0 ||
+        (o->command && buf_addf(out, "of %s: ", o->command) < 0) || buf_add_text(out, o->help) < 0)
         return -1;
     if (standard && buf_addf(out, " (%s)", standard) < 0)
         return -1;

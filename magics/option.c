@@ -251,6 +251,7 @@ static int option_read(struct call *call, size_t *i, struct plan *plan, struct e
     if (check_excluded(call, o, err) < 0)
         return -1;
     call->given[row] = call->as[row];
+    plan->changes_group = plan->changes_group || o->flags & OPTION_GROUP;
     call->help = o->kind == OPTION_HELP;
     call->module = o->kind == OPTION_MODULE;
     if (attached && !valued(o))

@@ -5,6 +5,7 @@
 #define MAGICS_OPTION_H
 
 #include "magics/plan.h"
+#include "magics/table.h"
 
 /* ---- token.c ---- */
 /* Splits an option line into words as a shell does, with blanks, quotes and backslashes, but
@@ -57,6 +58,7 @@ enum option_kind {
 #define OPTION_BARE     4u  /* the value may be left out */
 #define OPTION_NOTEBOOK 8u  /* useless outside a notebook: the help of `cellspan run` omits it */
 #define OPTION_DESTROYS 16u /* ends ranks: never suggested for a misspelt option */
+#define OPTION_GROUP    32u /* may change the group of ranks */
 
 struct option {
     const char *name; /* without "--"; users may write '_' for '-'; NULL: only the short form */
@@ -73,8 +75,12 @@ struct option {
     const char *standard; /* the default, as text for the help; NULL: not shown */
     const char *alone;    /* the default of `cellspan run`, if different; NULL: the same */
     const char *excludes; /* the name of an option that can't be given with this one; NULL: none */
+    const char *command;  /* the only command of the magic that takes it; NULL: all do */
+    const char *argument; /* its name as an argument in Python; NULL: the same, with '_' for '-' */
     const char *help;
 };
+
+struct call;
 
 /* A word without dashes (%ranks stop). */
 struct command {
@@ -82,7 +88,12 @@ struct command {
     int number;
     const char *help;
     bool destroys; /* ends ranks or their variables: never suggested for a misspelt word */
+    /* Checks the command's options together; NULL: there is nothing to check. */
+    int (*check)(const struct call *call, const struct plan *plan, struct err *err);
 };
+
+/* Whose variables the words name that are not options. */
+enum names { NAMES_NONE, NAMES_OF_HOME, NAMES_OF_RANKS };
 
 /* What users of other programs write for an option, and what says the same here. */
 struct habit {
@@ -90,12 +101,11 @@ struct habit {
     const char *here; /* "--merge rank0" */
 };
 
-struct call;
-
 struct magic {
     const char *name;
-    bool cell;                /* there is a %%name, too */
-    bool script;              /* with %name, the options end at the first word */
+    bool cell;   /* there is a %%name, too */
+    bool script; /* with %name, the options end at the first word */
+    enum names names;
     const char *const *usage; /* lines, NULL-terminated */
     const char *about;
     const struct option *options;   /* ended by a row without name and letter */
@@ -150,9 +160,12 @@ MUST_USE int value_set(const struct option *o, const char *as, const char *text,
 /* Does the rank set fit a world of n? *err names the options as the user wrote them. */
 MUST_USE int value_ranks_within(const char *n_as, unsigned n, const char *as, const char *spec,
                                 struct err *err);
+/* Frees what value_set() has stored, if that needs it. */
+void value_release(const struct option *o, struct plan *plan);
 /* Adds a copy to a NULL-terminated list. */
 MUST_USE int list_add(char ***list, const char *text, size_t size);
 size_t list_count(char *const *list);
+void list_free(char **list);
 /* Checks comma-separated names and adds them. */
 MUST_USE int names_add(char ***list, const char *as, const char *text, struct err *err);
 /* Checks the ranks of call against its -n, if both are given. */
@@ -163,7 +176,9 @@ MUST_USE int call_names(const struct call *call, struct plan *plan, struct err *
 /* The magics; NULL after the last. */
 const struct magic *magic_get(size_t i);
 const struct magic *magic_find(struct slice name);
-extern const struct magic magic_distribute, magic_push, magic_pull, magic_ranks;
+#define MAGIC_DECLARE(name) extern const struct magic magic_##name;
+MAGICS(MAGIC_DECLARE)
+#undef MAGIC_DECLARE
 
 /* A row for a field of struct plan: name, kind and field, then what else it has. */
 #define OPTION(name_, kind_, field, ...)                                                           \

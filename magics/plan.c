@@ -6,8 +6,8 @@
 
 #include "magics/option.h"
 
-static const struct magic *const all[] = { &magic_distribute, &magic_push, &magic_pull,
-                                           &magic_ranks };
+#define MAGIC_ROW(name) &magic_##name,
+static const struct magic *const all[] = { MAGICS(MAGIC_ROW) };
 
 const struct magic *magic_get(size_t i)
 {
@@ -98,26 +98,13 @@ int plan_parse(struct slice cell, struct slice line, struct plan *plan, struct e
     return rc;
 }
 
-static void list_free(char **list)
-{
-    for (size_t i = 0; list && list[i]; i++)
-        free(list[i]);
-    free(list);
-}
-
 void plan_release(struct plan *plan)
 {
-    free(plan->ranks);
-    free(plan->go_on);
-    free(plan->into);
-    free(plan->init);
-    free(plan->seed);
-    free(plan->cwd);
-    free(plan->on);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (const struct option *o = all[i]->options; !option_is_last(o); o++)
+            value_release(o, plan);
     free(plan->body);
     free(plan->help);
-    list_free(plan->capture);
-    list_free(plan->env);
     list_free(plan->names);
     list_free(plan->argv);
     *plan = (struct plan){ 0 };

@@ -57,13 +57,14 @@ struct plan {
     uint64_t timeout_ns; /* 0: none */
     uint64_t grace_ns;   /* 0: not given */
     bool fresh;
-    bool beside;   /* in a world of its own, which ends with the cell; a script always is */
-    char *on;      /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
-    unsigned gpus; /* of each rank, or PLAN_GPUS_UNSET */
-    bool own_gpus; /* each rank sees only its own GPUs */
-    bool no_gpu;   /* ranks see no GPU; excludes gpus and PLAN_N_GPU */
-    bool share;    /* others may hold the ranks' GPUs too */
-    char **names;  /* of PLAN_PUSH and PLAN_PULL: NULL-terminated identifiers, at least one */
+    bool beside;        /* in a world of its own, which ends with the cell; a script always is */
+    char *on;           /* "ENGINE" or "ENGINE:SPEC", the name [a-z0-9-]+, the spec not empty */
+    unsigned gpus;      /* of each rank, or PLAN_GPUS_UNSET */
+    bool own_gpus;      /* each rank sees only its own GPUs */
+    bool no_gpu;        /* ranks see no GPU; excludes gpus and PLAN_N_GPU */
+    bool share;         /* others may hold the ranks' GPUs too */
+    bool changes_group; /* an option with OPTION_GROUP was given */
+    char **names;       /* of PLAN_PUSH and PLAN_PULL: NULL-terminated identifiers, at least one */
     /* of PLAN_SCRIPT: NULL-terminated; argv[0] is the script, or "-m" then the module */
     char **argv;
     /* of PLAN_DISTRIBUTE: as many newlines as the cell has lines above it, then its lines */
@@ -82,6 +83,8 @@ int plan_peek(struct slice cell, struct slice *line);
  * release. */
 MUST_USE int plan_parse(struct slice cell, struct slice line, struct plan *plan, struct err *err);
 void plan_release(struct plan *plan);
+/* "stop", …; "" for PLAN_RANKS_TABLE. */
+const char *ranks_command_name(enum plan_ranks command);
 /* Is the cell this command of %ranks, in a line that needs no expansion? Then the caller releases
  * *plan. */
 bool plan_is_ranks(struct slice cell, enum plan_ranks command, struct plan *plan);

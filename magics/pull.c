@@ -27,6 +27,7 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
 
 const struct magic magic_pull = {
     .name = "pull",
+    .names = NAMES_OF_RANKS,
     .usage = usage,
     .about =
         "Copies the ranks' variables home: a list by rank, or, with -r 0 and the like, that rank's value.",

@@ -18,6 +18,7 @@ static int finish(const struct call *call, struct plan *plan, struct err *err)
 
 const struct magic magic_push = {
     .name = "push",
+    .names = NAMES_OF_HOME,
     .usage = usage,
     .about = "Copies home's variables to the ranks, under the same names.",
     .options = options,

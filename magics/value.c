@@ -60,6 +60,13 @@ size_t list_count(char *const *list)
     return n;
 }
 
+void list_free(char **list)
+{
+    for (size_t i = 0; list && list[i]; i++)
+        free(list[i]);
+    free(list);
+}
+
 int list_add(char ***list, const char *text, size_t size)
 {
     const size_t n = list_count(*list);
@@ -412,4 +419,28 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
         return 0;
     }
     return 0;
+}
+
+void value_release(const struct option *o, struct plan *plan)
+{
+    void *at = field(plan, o);
+
+    switch (o->kind) {
+    case OPTION_ENGINE:
+    case OPTION_RANKS:
+    case OPTION_WORD:
+    case OPTION_NAME:
+    case OPTION_PATH:
+    case OPTION_SEED:
+        free(*(char **)at);
+        *(char **)at = NULL; /* another magic may have an option with the same field */
+        break;
+    case OPTION_NAMES:
+    case OPTION_ENV:
+        list_free(*(char ***)at);
+        *(char ***)at = NULL;
+        break;
+    default:
+        break;
+    }
 }

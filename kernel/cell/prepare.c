@@ -117,7 +117,7 @@ static void refuse_without_world(struct cell *c)
     if (!c->world)
         cell_fail(c, "UsageError",
                   "%%ranks %s: there are no ranks yet (run a %%%%distribute cell first)",
-                  checks ? "check" : "restart");
+                  ranks_command_name(c->plan.ranks_do));
     else if (checks && c->plan.ranks && ranks_parse(&which, c->plan.ranks, c->world, &err) < 0)
         cell_fail(c, "UsageError", "%s", err.text);
     ranks_release(&which);

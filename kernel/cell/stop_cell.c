@@ -196,14 +196,6 @@ static void show_and_stop(struct cell *c)
     stop_running(c);
 }
 
-static const char *name_of_magic(enum plan_ranks what)
-{
-    return what == PLAN_RANKS_CHECK   ? " check"
-           : what == PLAN_RANKS_WHERE ? " where"
-           : what == PLAN_RANKS_LOGS  ? " logs"
-                                      : "";
-}
-
 /* No rank runs the cell: it ends at once. */
 static void interrupt_idle(struct cell *c)
 {
@@ -219,8 +211,9 @@ static void interrupt_idle(struct cell *c)
         cell_fail(c, "KeyboardInterrupt",
                   "interrupted: ranks that have ended are started by the next cell");
     else if (c->plan.kind == PLAN_RANKS)
-        cell_fail(c, "KeyboardInterrupt", "%%ranks%s was interrupted",
-                  name_of_magic(c->plan.ranks_do));
+        cell_fail(c, "KeyboardInterrupt", "%%ranks%s%s was interrupted",
+                  c->plan.ranks_do == PLAN_RANKS_TABLE ? "" : " ",
+                  ranks_command_name(c->plan.ranks_do));
     else
         cell_fail(c, "KeyboardInterrupt", "the cell had not begun to run on the ranks");
 }

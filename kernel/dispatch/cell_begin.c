@@ -11,13 +11,6 @@ bool cell_is_ours(struct request *r)
     return plan_peek(text_slice(request_content(r), "code"), &line) == 1;
 }
 
-/* Has it options that change the group? */
-static bool changes_group(const struct plan *p)
-{
-    return p->n == PLAN_N_GPU || p->per_node || p->init || p->env || p->fresh || p->beside ||
-           p->on || p->gpus || p->own_gpus || p->no_gpu || p->share;
-}
-
 char *cell_named_ranks(struct slice text, unsigned *n)
 {
     struct err err = { "" };
@@ -29,7 +22,7 @@ char *cell_named_ranks(struct slice text, unsigned *n)
         plan_parse(text, line, &p, &err) < 0)
         return NULL; /* an error is shown when the cell begins */
     if ((p.kind == PLAN_DISTRIBUTE || p.kind == PLAN_PUSH || p.kind == PLAN_PULL) &&
-        !changes_group(&p)) {
+        !p.changes_group && p.n != PLAN_N_GPU) {
         *n = p.n;
         ranks = p.ranks;
         p.ranks = NULL;

@@ -69,17 +69,32 @@ else
     bad=1
 fi
 
-options=$( (words 'OPTION\("[a-z-]+"' magics/distribute.c | sed 's/.*"\(.*\)"/--\1/'; echo --ranks; echo --help) | sort -u)
+# The rows of the magics' tables: magic, option or command, its name, where it is of use.
+magics_there=$("$built/tests/unit/magics/words.t" rows)
+# of MAGIC KIND [WHERE]: the third fields.
+of() { echo "$magics_there" | awk -F'\t' -v m="$1" -v k="$2" -v w="$3" '$1 == m && $2 == k && index($4, w) { print $3 }' | sort -u; }
+
+n=$((n + 1))
+unnamed=$(echo "$magics_there" | awk -F'\t' '$2 == "magic" { print "%" $1 }' | while read -r name; do
+    grep -qE "\`$name(\`| )" docs/guide.md || echo "$name"
+done)
+if [ -n "$magics_there" ] && [ -z "$unnamed" ]; then
+    echo "ok $n - docs/guide.md names every magic"
+else
+    echo "not ok $n - docs/guide.md names every magic"
+    echo "$unnamed" | sed 's/^/# /'
+    bad=1
+fi
+
+options=$(of distribute option | sed 's/^/--/')
 same "every option of %%distribute is in docs/guide.md, and no other" "$options" "$(rows docs/guide.md '## Options')"
 
 # Those that need a cell, or a notebook, are not the command's; its own is --python.
-in_cells=$(awk -F'"' '/OPTION\("/ { name = $2 } /\.flags = .*(OPTION_CELL|OPTION_NOTEBOOK)/ { print "--" name }' magics/distribute.c)
-command=$( (echo "$options" | grep -vxF -e "$in_cells"; echo --python) | sort -u)
+command=$( (of distribute option run | sed 's/^/--/'; echo --python) | sort -u)
 same "every option of cellspan run is in its manual, and no other" "$command" \
     "$(sed -n '/^\.SH OPTIONS/,/^\.SH EXAMPLES/p' docs/man/cellspan-run.1 | grep -A1 '^\.TP' | sed 's/\\-/-/g' | grep -oE -e '--[a-z-]+' | sort -u)"
 
-same "every command of %ranks is in docs/guide.md, and no other" \
-    "$(words '"[a-z]+", PLAN_RANKS_' magics/ranks.c | cut -d'"' -f2 | sort -u)" \
+same "every command of %ranks is in docs/guide.md, and no other" "$(of ranks command)" \
     "$(grep -oE '[`]%ranks [a-z]+|^%ranks [a-z]+' docs/guide.md | cut -d' ' -f2 | sort -u)"
 
 # Files that READMEs, docs/architecture.md and CONTRIBUTING.md name: NAME.c, NAME.h, NAME.py, NAME.[ch]; the last is two files.

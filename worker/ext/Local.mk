@@ -16,6 +16,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/link.h worker/ext/link.c \
 	worker/ext/link_interrupts.h worker/ext/link_interrupts.c \
 	worker/ext/live_stacks.c \
+	worker/ext/magics.c \
 	worker/ext/memory.c \
 	worker/ext/parts.h worker/ext/names.c \
 	worker/ext/pause.c \
@@ -24,7 +25,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/unshared.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)
 worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAGS) $(SAN_LDFLAGS)
-worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a protocol/libprotocol.a base/libbase.a
+worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a magics/libmagics.a protocol/libprotocol.a base/libbase.a
 
 check_PROGRAMS += \
 	tests/unit/worker/ext/subshell_queue.t

@@ -13,6 +13,10 @@
 #include "worker/ext/python.h"
 #include "worker/link/packet.h"
 
+/* ---- magics.c ---- */
+/* magics() of cellspan._link: the tables of the kernel's magics. */
+extern PyMethodDef magics_methods[];
+
 /* ---- names.c ---- */
 /* marks() and rebound() of cellspan._link find out which names of a namespace code has bound. */
 extern PyMethodDef names_methods[];

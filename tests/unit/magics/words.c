@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words, durations, and the tables of options. */
+/* Words, durations, and the tables of options. With "rows" as its argument it prints the tables,
+ * for documented.sh. */
 #include "base/duration.h"
 #include "magics/option.h"
 #include "tests/unit/tap.h"
@@ -77,6 +78,14 @@ static void durations(void)
     check_time("10 s", -1);
 }
 
+static bool is_command(const struct magic *m, const char *name)
+{
+    for (const struct command *c = m->commands; c && c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return true;
+    return false;
+}
+
 static void tables_are_sound(void)
 {
     for (size_t i = 0; magic_get(i); i++) {
@@ -90,6 +99,7 @@ static void tables_are_sound(void)
 
             ok(o->help && strlen(o->help) < 70, "%s of %s has a help line", name, m->name);
             ok(o->at < sizeof(struct plan), "and a field");
+            ok(!o->command || is_command(m, o->command), "what it is of is a command");
             if (!o->name)
                 continue;
             snprintf(word, sizeof word, "--%s", o->name);
@@ -104,8 +114,30 @@ static void tables_are_sound(void)
     }
 }
 
-int main(void)
+/* "distribute\toption\tnproc\tcell line run": a line for each row, and where it is of use. */
+static void print_rows(void)
 {
+    const struct magic *m;
+
+    for (size_t i = 0; (m = magic_get(i)); i++) {
+        printf("%s\tmagic\n", m->name);
+        for (const struct command *c = m->commands; c && c->name; c++)
+            printf("%s\tcommand\t%s\n", m->name, c->name);
+        for (const struct option *o = m->options; !option_is_last(o); o++)
+            if (o->name)
+                printf("%s\toption\t%s\t%s%s%s\n", m->name, o->name,
+                       m->cell && option_fits(o, true) ? " cell" : "",
+                       option_fits(o, false) ? " line" : "",
+                       option_fits(o, false) && !(o->flags & OPTION_NOTEBOOK) ? " run" : "");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "rows") == 0) {
+        print_rows();
+        return 0;
+    }
     words_split_as_in_a_shell();
     shown_words_are_short_and_on_one_line();
     durations();

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 
+from .. import _link
 from .._base.errors import near
 from .._link import CALL_SHOWN, CALL_VALUE
 
-LINE = ("distribute", "push", "pull", "ranks")
-CELL = ("distribute",)
+LINE = tuple(magic["name"] for magic in _link.magics())
+CELL = tuple(magic["name"] for magic in _link.magics() if magic["cell"])
 NO_CLIENTS = "a rank has no clients of its own: %%distribute -r 0 runs cells on one rank, %ranks where shows its stack"
 NO_NOTEBOOK = "a rank has no clients of its own: use it in a cell of the notebook's own, without %%distribute"
 HOMES = (*LINE, "scatter", "gather", "store")  # line magics that only home has

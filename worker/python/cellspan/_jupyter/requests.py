@@ -6,9 +6,22 @@ from __future__ import annotations
 import inspect as _inspect
 import re
 
+from .. import _link
+
+
+def _places(magic):
+    """Expressions for the text of such a magic's line before a name of a variable."""
+    if magic["names"]:
+        yield rf"%{magic['name']}\b(?:.*[\s,])?"
+    options = "|".join(option["name"] for option in magic["options"] if option["is_name"])
+    if options:
+        yield rf"%%?{magic['name']}\b.*--(?:{options})[ =](?:[\w,]*,)?"
+
+
 # The line of a magic up to the cursor, where one of home's names is typed. (IPython would offer names of magics there.)
-NAME = re.compile(r"[ \t]*(%(?:push|pull)\b(?:.*[\s,])?|%%?distribute\b.*--(?:into[ =]|capture[ =](?:[\w,]*,)?))(?P<name>\w*)$")
-PULLED = re.compile(r"[ \t]*%pull\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # the same for a name of the ranks
+NAME = re.compile(rf"[ \t]*({'|'.join(place for magic in _link.magics() for place in _places(magic))})(?P<name>\w*)$")
+_PULLS = "|".join(magic["name"] for magic in _link.magics() if magic["names"] == "ranks")
+PULLED = re.compile(rf"[ \t]*%(?:{_PULLS})\b(?!.*--into[ =]\w*$)(?:.*[\s,])?(?P<name>\w*)$")  # the same for a name of the ranks
 # Where a public module of cellspan, or a name of one, is imported. IPython looks only into cellspan's folder, where all modules are
 # private, and jedi offers also what a module has imported for itself.
 OURS = re.compile(
