@@ -172,7 +172,7 @@ static void bind_begin(struct cell *c)
         show_result(c, c->member[0].result);
 }
 
-static enum cell_outcome bind_look(struct cell *c)
+static enum cell_outcome bind_poll(struct cell *c)
 {
     return c->bind.waiting ? CELL_STAYS : CELL_DONE;
 }
@@ -199,5 +199,5 @@ static void bind_reply(struct cell *c, const struct span *reply, const json_t *c
         cell_fail(c, "RuntimeError", "out of memory");
 }
 
-const struct cell_step cell_binding = { CELL_AFTER, .begin = bind_begin, .look = bind_look,
+const struct cell_step cell_binding = { CELL_AFTER, .begin = bind_begin, .poll = bind_poll,
                                         .reply = bind_reply };

@@ -288,7 +288,7 @@ void cell_limit_step(struct cell *c, uint64_t due_ns)
 
 bool cell_is_over(const struct cell *c)
 {
-    return !c->now.step->look;
+    return !c->now.step->poll;
 }
 
 bool cell_runs(const struct cell *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cell.h - the state of a cell that runs on ranks, and the functions that all its parts use. The
  * other headers of this folder have the functions of the parts, by file. Each step has two
- * functions: NAME_begin() starts its work; NAME_look() returns whether and how the step has ended.
+ * functions: NAME_begin() starts its work; NAME_poll() returns whether and how the step has ended.
  * kernel/dispatch/cell_steps.c calls both and decides the next state. */
 #ifndef KERNEL_CELL_CELL_H
 #define KERNEL_CELL_CELL_H
@@ -81,7 +81,7 @@ struct cell_step {
     bool ends_ranks; /* it waits for the end of ranks: their deaths do not fail the cell */
     void (*begin)(struct cell *c); /* starts its work */
     /* called after every event: whether and how it has ended; NULL: it is the last step */
-    enum cell_outcome (*look)(struct cell *c);
+    enum cell_outcome (*poll)(struct cell *c);
     void (*fail)(struct cell *c); /* cleans up if the cell fails in this step */
     void (*late)(struct cell *c); /* cell_limit_step()'s time has come */
     /* home has answered what cell_ask_home() asked */

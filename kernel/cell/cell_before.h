@@ -18,11 +18,11 @@ void prepare_take_captured(struct cell *c, struct slice names, struct slice warn
 /* ---- start_ranks.c ---- */
 void start_begin(struct cell *c);
 /* false: too few nodes are left for all ranks, so the living ranks must end first */
-bool start_look(struct cell *c);
+bool start_poll(struct cell *c);
 /* --fresh: asks whether there is room for the cell's ranks; fails the cell if there is none, while
  * the old ranks still live. If the nodes are not known yet, nothing can be asked. */
 void start_try_begin(struct cell *c);
-bool start_try_look(struct cell *c); /* false: a node has not answered */
+bool start_try_poll(struct cell *c); /* false: a node has not answered */
 void start_take_port(struct cell *c, unsigned node, const struct span *m); /* a PORT */
 /* A rank has sent READY. If its Python does not match home's, the cell fails. The others get the
  * whole time limit again. */
@@ -31,7 +31,7 @@ void start_late(struct cell *c); /* no rank has become ready for too long */
 
 /* ---- room.c ---- */
 int room_begin(struct cell *c); /* -1: the cell has failed */
-bool room_look(struct cell *c); /* false: it waits for ranks */
+bool room_poll(struct cell *c); /* false: it waits for ranks */
 /* a PROBED; false: it answers another question */
 bool room_message(struct cell *c, struct rank *r, const struct span *m);
 uint64_t room_due(const struct cell *c);

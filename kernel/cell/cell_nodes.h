@@ -36,7 +36,7 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
 
 /* ---- node_errors.c ---- */
 void node_errors_add(struct cell *c, unsigned node, const char *name, const char *why);
-void node_errors_look(struct cell *c); /* fails the cell when no node is still starting */
+void node_errors_poll(struct cell *c); /* fails the cell when no node is still starting */
 void node_errors_fail(struct cell *c); /* fails the cell; the text names the nodes so far */
 void node_errors_release(struct cell *c);
 

@@ -14,7 +14,7 @@ MUST_USE int run_add_pulled(const struct cell *c, struct buf *out);
 void run_begin(struct cell *c);
 /* members that did not get their message will not answer it */
 void run_leave_out(struct cell *c);
-enum cell_outcome run_look(struct cell *c);
+enum cell_outcome run_poll(struct cell *c);
 /* all members have ended: shows their errors */
 enum cell_outcome run_end(struct cell *c);
 

@@ -301,7 +301,7 @@ static void judge_answers(struct cell *c)
         log_warn("compare", "out of memory: ranks will be asked again");
 }
 
-static enum cell_outcome compare_look(struct cell *c)
+static enum cell_outcome compare_poll(struct cell *c)
 {
     if (ranks_count(&c->send.comparing))
         return CELL_STAYS;
@@ -327,5 +327,5 @@ void compare_over(struct cell *c)
     ranks_clear(&c->send.comparing);
 }
 
-const struct cell_step cell_comparing = { CELL_BEFORE, .begin = compare_begin, .look = compare_look,
+const struct cell_step cell_comparing = { CELL_BEFORE, .begin = compare_begin, .poll = compare_poll,
                                           .probed = compare_message };

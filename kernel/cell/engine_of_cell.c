@@ -237,11 +237,11 @@ static int take_nodes(struct cell *c)
     return n > 0;
 }
 
-static enum cell_outcome engine_look(struct cell *c)
+static enum cell_outcome engine_poll(struct cell *c)
 {
     if (c->engine.wanted) {
         if (c->engine.errors) {
-            node_errors_look(c);
+            node_errors_poll(c);
             return CELL_STAYS;
         }
         if (take_nodes(c) <= 0)
@@ -349,5 +349,5 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
         on_failed(nb, text);
 }
 
-const struct cell_step cell_engine = { CELL_BEFORE, .begin = engine_begin, .look = engine_look,
+const struct cell_step cell_engine = { CELL_BEFORE, .begin = engine_begin, .poll = engine_poll,
                                        .fail = engine_fail, .late = node_errors_fail };

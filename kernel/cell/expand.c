@@ -125,7 +125,7 @@ static void let_go(struct cell *c)
     ranks_release(&which);
 }
 
-static enum cell_outcome expand_look(struct cell *c)
+static enum cell_outcome expand_poll(struct cell *c)
 {
     struct err err = { "" };
 
@@ -154,5 +154,5 @@ static enum cell_outcome expand_look(struct cell *c)
     }
 }
 
-const struct cell_step cell_expanding = { CELL_BEFORE, .begin = expand_begin, .look = expand_look,
+const struct cell_step cell_expanding = { CELL_BEFORE, .begin = expand_begin, .poll = expand_poll,
                                           .reply = expand_reply };

@@ -123,7 +123,7 @@ void node_errors_fail(struct cell *c)
     buf_release(&words);
 }
 
-void node_errors_look(struct cell *c)
+void node_errors_poll(struct cell *c)
 {
     if (c->engine.errors && !any_starting(c->nb))
         node_errors_fail(c);
@@ -162,7 +162,7 @@ void node_errors_add(struct cell *c, unsigned node, const char *name, const char
     }
     if (a->n == 1)
         cell_limit_step(c, notebook_now(c->nb) + MOMENT_NS);
-    node_errors_look(c);
+    node_errors_poll(c);
 }
 
 void node_errors_release(struct cell *c)

@@ -143,7 +143,7 @@ static void reset_for_fresh(struct cell *c)
         engine_move(c);
 }
 
-static enum cell_outcome prepare_choose_look(struct cell *c)
+static enum cell_outcome prepare_choose_poll(struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_DONE : CELL_ENDS_RANKS;
@@ -161,9 +161,9 @@ static void prepare_ask_begin(struct cell *c)
         start_try_begin(c);
 }
 
-static enum cell_outcome prepare_ask_look(struct cell *c)
+static enum cell_outcome prepare_ask_poll(struct cell *c)
 {
-    if (c->prep.wants_capture || !start_try_look(c) || c->bad)
+    if (c->prep.wants_capture || !start_try_poll(c) || c->bad)
         return CELL_STAYS;
     reset_for_fresh(c);
     return CELL_DONE;
@@ -191,12 +191,12 @@ static bool ranks_ready(struct cell *c)
     return true;
 }
 
-static enum cell_outcome prepare_look(struct cell *c)
+static enum cell_outcome prepare_poll(struct cell *c)
 {
-    if (!start_look(c))
+    if (!start_poll(c))
         return CELL_ENDS_RANKS;
     if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
-        !ranks_ready(c) || !room_look(c))
+        !ranks_ready(c) || !room_poll(c))
         return CELL_STAYS;
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;
@@ -242,7 +242,7 @@ static void prepare_send_begin(struct cell *c)
             return;
 }
 
-static enum cell_outcome prepare_send_look(struct cell *c)
+static enum cell_outcome prepare_send_poll(struct cell *c)
 {
     return c->send.bundles.sent == c->send.bundles.n ? CELL_DONE : CELL_STAYS;
 }
@@ -317,16 +317,16 @@ void prepare_message(struct cell *c, unsigned node, const struct span *m)
 }
 
 const struct cell_step cell_choosing = { CELL_BEFORE, .begin = prepare_choose_begin,
-                                         .look = prepare_choose_look };
+                                         .poll = prepare_choose_poll };
 
 const struct cell_step cell_asking = { CELL_BEFORE, .begin = prepare_ask_begin,
-                                       .look = prepare_ask_look, .late = start_late };
+                                       .poll = prepare_ask_poll, .late = start_late };
 
 const struct cell_step cell_starting = {
-    CELL_BEFORE,        .begin = prepare_begin, .look = prepare_look,
+    CELL_BEFORE,        .begin = prepare_begin, .poll = prepare_poll,
     .late = start_late, .probed = room_message, .ready = start_ready
 };
 
 const struct cell_step cell_sending = { CELL_BEFORE, .begin = prepare_send_begin,
-                                        .look = prepare_send_look, .late = broadcast_late,
+                                        .poll = prepare_send_poll, .late = broadcast_late,
                                         .probed = broadcast_message };

@@ -56,7 +56,7 @@ static void tell(struct cell *c)
     buf_release(&who);
 }
 
-bool room_look(struct cell *c)
+bool room_poll(struct cell *c)
 {
     if (!c->prep.room)
         return true;

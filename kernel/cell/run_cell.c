@@ -353,7 +353,7 @@ static bool script_lingers(struct cell *c)
     return true;
 }
 
-enum cell_outcome run_look(struct cell *c)
+enum cell_outcome run_poll(struct cell *c)
 {
     if (cell_unfinished(c)) {
         if (c->bad)

@@ -343,7 +343,7 @@ void start_begin(struct cell *c)
     (void)placement_ask(c);
 }
 
-bool start_look(struct cell *c)
+bool start_poll(struct cell *c)
 {
     if (!c->prep.wants_places || placement_wait(c))
         return true;
@@ -381,7 +381,7 @@ void start_try_begin(struct cell *c)
     (void)placement_ask(c);
 }
 
-bool start_try_look(struct cell *c)
+bool start_try_poll(struct cell *c)
 {
     struct placement p = { NULL, 0 };
 

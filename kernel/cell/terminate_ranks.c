@@ -57,7 +57,7 @@ static void note_ranks(struct cell *c, const char *what, const struct ranks *whi
     buf_release(&text);
 }
 
-static enum cell_outcome terminate_look(struct cell *c)
+static enum cell_outcome terminate_poll(struct cell *c)
 {
     struct group *g = c->nb->group;
 
@@ -80,4 +80,4 @@ static enum cell_outcome terminate_look(struct cell *c)
 }
 
 const struct cell_step cell_stopping = { CELL_BEFORE, .ends_ranks = true, .begin = terminate_begin,
-                                         .look = terminate_look };
+                                         .poll = terminate_poll };

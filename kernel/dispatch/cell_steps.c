@@ -31,7 +31,7 @@ static void run(struct cell *c)
         hang_begin(c);
 }
 
-static const struct cell_step cell_running = { CELL_RUNS, .begin = run, .look = run_look };
+static const struct cell_step cell_running = { CELL_RUNS, .begin = run, .poll = run_poll };
 
 /* What comes next. A cell that fails goes to cell_over from every state. */
 static const struct {
@@ -113,13 +113,13 @@ static void enter(struct cell *c, const struct cell_step *step)
         run_leave_out(c);
 }
 
-/* If the cell has failed while ranks run it, look() stops the ranks before the step ends. */
+/* If the cell has failed while ranks run it, poll() stops the ranks before the step ends. */
 static bool step_once(struct cell *c)
 {
     enum cell_outcome outcome = CELL_STAYS;
 
     if (!c->bad || cell_runs(c))
-        outcome = c->now.step->look(c);
+        outcome = c->now.step->poll(c);
     if (c->bad && (outcome != CELL_STAYS || !cell_runs(c))) {
         if (c->now.step->fail)
             c->now.step->fail(c);

@@ -67,8 +67,8 @@ bool meanwhile_take(struct notebook *nb, struct cell *c)
 
 static bool is_over(struct cell *c)
 {
-    return c->bad || (c->plan.ranks_do == PLAN_RANKS_TABLE ? rank_table_look(c)
-                                                           : rank_logs_look(c)) == CELL_DONE;
+    return c->bad || (c->plan.ranks_do == PLAN_RANKS_TABLE ? rank_table_poll(c)
+                                                           : rank_logs_poll(c)) == CELL_DONE;
 }
 
 static void step_late(struct cell *c)

@@ -418,7 +418,7 @@ static bool is_broken(const struct cell *c)
     return c->bad;
 }
 
-static enum cell_outcome check_look(struct cell *c)
+static enum cell_outcome check_poll(struct cell *c)
 {
     do {
         if (cell_unfinished(c)) {
@@ -430,5 +430,5 @@ static enum cell_outcome check_look(struct cell *c)
     return run_end(c);
 }
 
-const struct cell_step cell_checking = { CELL_RUNS, .begin = check_begin, .look = check_look,
+const struct cell_step cell_checking = { CELL_RUNS, .begin = check_begin, .poll = check_poll,
                                          .probed = check_message };

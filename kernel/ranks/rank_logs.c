@@ -188,7 +188,7 @@ void rank_logs_begin(struct cell *c)
     }
 }
 
-enum cell_outcome rank_logs_look(struct cell *c)
+enum cell_outcome rank_logs_poll(struct cell *c)
 {
     return c->magic.logs->over ? CELL_DONE : CELL_STAYS;
 }
@@ -258,5 +258,5 @@ void rank_logs_free(struct rank_logs *l)
     free(l);
 }
 
-const struct cell_step cell_logs = { CELL_BEFORE, .begin = rank_logs_begin, .look = rank_logs_look,
+const struct cell_step cell_logs = { CELL_BEFORE, .begin = rank_logs_begin, .poll = rank_logs_poll,
                                      .late = rank_logs_late };

@@ -153,7 +153,7 @@ void rank_table_begin(struct cell *c)
     rank_usage_ask(c->nb);
 }
 
-enum cell_outcome rank_table_look(struct cell *c)
+enum cell_outcome rank_table_poll(struct cell *c)
 {
     if (rank_usage_wait(c->nb) && c->now.due_ns != NEVER)
         return CELL_STAYS;
@@ -162,7 +162,7 @@ enum cell_outcome rank_table_look(struct cell *c)
 }
 
 const struct cell_step cell_table = { CELL_BEFORE, .begin = rank_table_begin,
-                                      .look = rank_table_look };
+                                      .poll = rank_table_poll };
 
 /* ---- the answer to cellspan_overview_request ---- */
 

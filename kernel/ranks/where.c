@@ -329,7 +329,7 @@ static void where_begin(struct cell *c)
     where_start(c->nb, w);
 }
 
-static enum cell_outcome where_look(struct cell *c)
+static enum cell_outcome where_poll(struct cell *c)
 {
     for (const struct where *w = c->nb->meanwhile.where; w; w = w->next)
         if (w->cell == c->id)
@@ -391,4 +391,4 @@ bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
     return w != NULL;
 }
 
-const struct cell_step cell_where = { CELL_BEFORE, .begin = where_begin, .look = where_look };
+const struct cell_step cell_where = { CELL_BEFORE, .begin = where_begin, .poll = where_poll };
