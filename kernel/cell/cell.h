@@ -20,24 +20,24 @@ enum member_state {
     MEMBER_DEAD
 };
 
-enum look_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
+enum sample_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
 
 /* Has it launched a collective that another rank of the process group has not? (collectives.c) */
-enum look_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
+enum sample_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
 
 /* What a rank has answered when it was last asked where it is (hang.c). */
-struct look {
+struct stack_sample {
     bool answered;           /* the last question */
     enum member_state state; /* that it had when it answered */
     char *place;             /* owned: where it was, or NULL */
     uint64_t place_ns;       /* since when it has been there */
-    enum look_waits waits;   /* what it waits for there */
+    enum sample_waits waits; /* what it waits for there */
     bool in_collective;      /* it certainly waits for a collective of torch's */
     unsigned operation;      /* which, if in_collective: a bit for each that it may be */
-    bool alone;            /* only its main thread launches collectives, all of them of one group */
-    char *launched;        /* owned: the lines about its process groups, or NULL */
-    bool counts;           /* the answer had these lines, and they can't change any more */
-    enum look_ahead ahead; /* when all had answered */
+    bool alone;     /* only its main thread launches collectives, all of them of one group */
+    char *launched; /* owned: the lines about its process groups, or NULL */
+    bool counts;    /* the answer had these lines, and they can't change any more */
+    enum sample_ahead ahead;    /* when all had answered */
     uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
 };
 
@@ -51,7 +51,7 @@ struct member {
     json_t *result; /* owned: {"data","metadata"}, or NULL */
     char *note;     /* owned: why its value was not sent, or NULL */
     char *stack;    /* owned: its stack when an interrupt did not end it, or NULL */
-    struct look look;
+    struct stack_sample sample;
     char *value; /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
     uint64_t blob, blob_size;
@@ -222,7 +222,7 @@ struct cell {
     struct cell_out out;
     struct cell_stop stop;
     struct cell_live live;
-    struct cell_hang *hang; /* owned, of kernel/ranks/hang.c; NULL: it does not look */
+    struct cell_hang *hang; /* owned, of kernel/ranks/hang.c; NULL: no samples are taken */
     struct cell_bind bind;
     struct cell_magic magic;
 };

@@ -107,33 +107,34 @@ static struct slice lines_of(const char *stack)
 static bool has_rested(struct member *m, const char *stack, uint64_t now)
 {
     const char *line = strstr(error_main_thread(stack), "\ncpu ");
-    const uint64_t cpu = line ? strtoull(line + 5, NULL, 10) * NS_PER_MS : 0, old = m->look.cpu_ns,
-                   since = m->look.cpu_at_ns;
+    const uint64_t cpu = line ? strtoull(line + 5, NULL, 10) * NS_PER_MS : 0,
+                   old = m->sample.cpu_ns, since = m->sample.cpu_at_ns;
 
-    m->look.cpu_ns = cpu;
-    m->look.cpu_at_ns = now;
+    m->sample.cpu_ns = cpu;
+    m->sample.cpu_at_ns = now;
     return cpu && old && cpu >= old && cpu - old < (now - since) / 10;
 }
 
 bool collectives_take(struct member *m, const char *stack, uint64_t now)
 {
     const struct slice lines = lines_of(stack);
-    const bool changed = lines.n && m->look.launched &&
-                         !slice_equal(lines, slice_text(m->look.launched));
+    const bool changed = lines.n && m->sample.launched &&
+                         !slice_equal(lines, slice_text(m->sample.launched));
     const bool rested = has_rested(m, stack, now);
 
-    m->look.state = m->state;
-    m->look.operation = operation_of(stack, rested);
-    m->look.in_collective = m->look.operation != 0;
-    m->look.alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
-                    !strstr(error_main_thread(stack), "\nbackground\n");
-    m->look.counts = false;
+    m->sample.state = m->state;
+    m->sample.operation = operation_of(stack, rested);
+    m->sample.in_collective = m->sample.operation != 0;
+    m->sample.alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
+                      !strstr(error_main_thread(stack), "\nbackground\n");
+    m->sample.counts = false;
     if (lines.n) {
-        free(m->look.launched);
-        m->look.launched = slice_copy(lines);
+        free(m->sample.launched);
+        m->sample.launched = slice_copy(lines);
         /* without memory it counts as silent; threads that go on may launch more */
-        m->look.counts = m->look.launched && !(m->state == MEMBER_OK &&
-                                               strstr(error_main_thread(stack), "\nbackground\n"));
+        m->sample.counts = m->sample.launched &&
+                           !(m->state == MEMBER_OK &&
+                             strstr(error_main_thread(stack), "\nbackground\n"));
     }
     return changed;
 }
@@ -165,7 +166,7 @@ static struct launches *find(struct launches *all, size_t n, struct slice group)
 /* A rank that has not answered this time, or has ended the cell since, may have launched more. */
 static bool counts(const struct member *m)
 {
-    return m->look.answered && m->look.counts && m->look.state == m->state &&
+    return m->sample.answered && m->sample.counts && m->sample.state == m->state &&
            (m->state == MEMBER_RUNNING || m->state == MEMBER_OK);
 }
 
@@ -186,7 +187,7 @@ static size_t collect(const struct cell *c, struct launches all[static COMPARED_
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
 
-        text = slice_text(counts(m) ? m->look.launched : "");
+        text = slice_text(counts(m) ? m->sample.launched : "");
         while (next_group(&text, &group, &n)) {
             struct launches *l = find(all, count, group);
 
@@ -204,9 +205,9 @@ static size_t collect(const struct cell *c, struct launches all[static COMPARED_
 /* Does it certainly wait in a collective of its only group, of which this line tells? */
 static bool is_certain(const struct member *m, struct slice *group, uint64_t *n)
 {
-    struct slice text = slice_text(m->look.launched ? m->look.launched : "");
+    struct slice text = slice_text(m->sample.launched ? m->sample.launched : "");
 
-    return m->state == MEMBER_RUNNING && counts(m) && m->look.operation && m->look.alone &&
+    return m->state == MEMBER_RUNNING && counts(m) && m->sample.operation && m->sample.alone &&
            next_group(&text, group, n) && !text.n;
 }
 
@@ -238,7 +239,7 @@ bool collectives_differ(const struct cell *c)
         least = n < least ? n : least;
     }
     for (size_t k = 0; k < c->n; k++) {
-        const unsigned operation = c->member[k].look.operation;
+        const unsigned operation = c->member[k].sample.operation;
 
         (void)is_certain(&c->member[k], &group, &n);
         common &= operation;
@@ -257,15 +258,15 @@ void collectives_compare(struct cell *c)
     for (size_t k = 0; k < c->n; k++) {
         struct member *m = &c->member[k];
 
-        m->look.ahead = AHEAD_NOT;
-        text = slice_text(counts(m) && m->state == MEMBER_RUNNING ? m->look.launched : "");
+        m->sample.ahead = AHEAD_NOT;
+        text = slice_text(counts(m) && m->state == MEMBER_RUNNING ? m->sample.launched : "");
         while (next_group(&text, &group, &n)) {
             const struct launches *l = find(all, count, group);
 
             if (l && l->least_ended < n)
-                m->look.ahead = AHEAD_OF_ENDED;
-            else if (l && l->least < n && !m->look.ahead)
-                m->look.ahead = AHEAD;
+                m->sample.ahead = AHEAD_OF_ENDED;
+            else if (l && l->least < n && !m->sample.ahead)
+                m->sample.ahead = AHEAD;
         }
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A notice about a cell whose ranks seem to wait for each other for ever, with the rank that the
- * others wait for. The ranks' stacks are asked for from time to time. If no rank has moved for the
- * whole time, and either some ranks wait in a collective while others are elsewhere, or all wait in
- * the same collective, the notice names the ranks. It also names ranks that don't run the cell: a
- * process group of another world may wait for them.
+ * others wait for. The kernel samples the ranks' stacks from time to time. If no rank has moved for
+ * the whole time, and either some ranks wait in a collective while others are elsewhere, or all
+ * wait in the same collective, the notice names the ranks. It also names ranks that don't run the
+ * cell: a process group of another world may wait for them.
  *
  * A wait has no end if each rank that runs the cell is in a collective that a rank which has ended
  * the cell has not launched, or if all ranks are in collectives that don't fit together. A notice
@@ -17,10 +17,10 @@
 #include "kernel/cell/prompts.h"
 #include "kernel/ranks/ranks.h"
 
-/* looks before a notice; it is unlikely that all of them find a loop at the same place */
-#define LOOKS 4u
+/* samples before a notice; it is unlikely that all of them find a loop at the same place */
+#define SAMPLES 4u
 
-/* so long a look waits for ranks that do not answer, before the next one begins */
+/* so long a sample waits for ranks that do not answer, before the next one is taken */
 #define ANSWERS_NS (4 * NS_PER_S)
 
 /* times the wait before the notice: how long ranks wait until the cell fails */
@@ -35,9 +35,9 @@
     "DistributedDataParallel calls some, so one rank alone must call model.module"
 
 struct cell_hang {
-    uint64_t due_ns;       /* the next look, without the time at breakpoints; NEVER: off */
+    uint64_t due_ns;       /* the next sample, without the time at breakpoints; NEVER: off */
     uint64_t limit_ns;     /* the longest normal wait */
-    uint64_t id;           /* the message number of the last look; 0: none yet */
+    uint64_t id;           /* the message number of the last sample; 0: none yet */
     size_t asked;          /* ranks that run and have not answered it */
     size_t asked_ended;    /* ranks that have ended the cell and have not */
     uint64_t asked_ns;     /* when they were asked */
@@ -59,9 +59,9 @@ static uint64_t now_of(const struct cell *c)
     return notebook_now(c->nb) - c->stop.stood_ns;
 }
 
-static void next_look(struct cell *c)
+static void next_sample(struct cell *c)
 {
-    c->hang->due_ns = now_of(c) + c->hang->limit_ns / LOOKS;
+    c->hang->due_ns = now_of(c) + c->hang->limit_ns / SAMPLES;
 }
 
 /* Ranks run it, and nothing has happened that ends it. */
@@ -79,22 +79,22 @@ void hang_begin(struct cell *c)
         (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT))
         return;
     if (!(c->hang = calloc(1, sizeof *c->hang))) {
-        log_warn("hang", "out of memory: nobody looks whether ranks wait for each other");
+        log_warn("hang", "out of memory: nobody sees whether ranks wait for each other");
         return;
     }
     c->hang->limit_ns = ns;
-    next_look(c);
+    next_sample(c);
 }
 
 void hang_put_off(struct cell *c)
 {
     if (hang_due(c) == NEVER)
         return;
-    next_look(c);
+    next_sample(c);
     c->hang->id = 0;
     for (size_t k = 0; k < c->n; k++) {
-        free(c->member[k].look.place);
-        c->member[k].look.place = NULL;
+        free(c->member[k].sample.place);
+        c->member[k].sample.place = NULL;
     }
 }
 
@@ -105,7 +105,7 @@ uint64_t hang_due(const struct cell *c)
 
 /* What the main thread waits for. If the user's cell called torch.distributed, it is in a
  * collective; in torch.cuda, it may wait for a GPU that is. */
-static enum look_waits waits(const char *stack)
+static enum sample_waits waits(const char *stack)
 {
     const char *main_thread = error_main_thread(stack), *cell = error_find_cell(main_thread);
 
@@ -122,8 +122,8 @@ static enum look_waits waits(const char *stack)
 /* In a collective, or for a GPU that is in one. */
 static bool is_waiting(const struct member *m)
 {
-    return m->state == MEMBER_RUNNING && m->look.place &&
-           (m->look.waits || (m->look.in_collective && m->look.ahead));
+    return m->state == MEMBER_RUNNING && m->sample.place &&
+           (m->sample.waits || (m->sample.in_collective && m->sample.ahead));
 }
 
 /* Keeps the first line such as "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60
@@ -151,8 +151,8 @@ static void take(struct cell *c, struct member *m, const char *stack)
     struct buf place = BUF_INIT;
 
     take_nccl(c, stack);
-    *asked -= !m->look.answered && *asked;
-    m->look.answered = true;
+    *asked -= !m->sample.answered && *asked;
+    m->sample.answered = true;
     if (!runs) {
         if (launched)
             c->hang->ended_ns = now_of(c);
@@ -162,12 +162,12 @@ static void take(struct cell *c, struct member *m, const char *stack)
         buf_release(&place);
         return;
     }
-    if (!m->look.place || launched || strcmp(m->look.place, place.p) != 0) {
-        free(m->look.place);
-        m->look.place = buf_take(&place);
-        m->look.place_ns = now_of(c);
+    if (!m->sample.place || launched || strcmp(m->sample.place, place.p) != 0) {
+        free(m->sample.place);
+        m->sample.place = buf_take(&place);
+        m->sample.place_ns = now_of(c);
     }
-    m->look.waits = waits(stack);
+    m->sample.waits = waits(stack);
     buf_release(&place);
 }
 
@@ -175,7 +175,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
 static bool has_not_moved(const struct cell *c, const struct member *m, uint64_t ns)
 {
     return m->state != MEMBER_RUNNING ||
-           (m->look.answered && m->look.place && now_of(c) - m->look.place_ns >= ns);
+           (m->sample.answered && m->sample.place && now_of(c) - m->sample.place_ns >= ns);
 }
 
 static bool none_has_moved(const struct cell *c, uint64_t ns)
@@ -188,7 +188,8 @@ static bool none_has_moved(const struct cell *c, uint64_t ns)
 
 static bool same_place(const struct member *a, const struct member *b)
 {
-    return b->state == MEMBER_RUNNING && b->look.place && strcmp(a->look.place, b->look.place) == 0;
+    return b->state == MEMBER_RUNNING && b->sample.place &&
+           strcmp(a->sample.place, b->sample.place) == 0;
 }
 
 /* A rank at the place where most ranks wait; NULL: no rank waits. */
@@ -268,7 +269,7 @@ static int add_absent(const struct cell *c, struct buf *out)
 
 static bool all_others_ended(const struct cell *c, const struct member *waiting)
 {
-    if (waiting->look.waits == WAITS_FOR_GPU)
+    if (waiting->sample.waits == WAITS_FOR_GPU)
         return false;
     for (size_t k = 0; k < c->n; k++)
         if (!same_place(waiting, &c->member[k]) && c->member[k].state == MEMBER_RUNNING)
@@ -289,7 +290,7 @@ static bool waits_for_ended(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING &&
-            (!c->member[k].look.in_collective || c->member[k].look.ahead != AHEAD_OF_ENDED))
+            (!c->member[k].sample.in_collective || c->member[k].sample.ahead != AHEAD_OF_ENDED))
             return false;
     return first_running(c) != NULL;
 }
@@ -304,7 +305,7 @@ static bool is_announced(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING &&
-            c->member[k].look.place_ns > c->hang->announced_ns)
+            c->member[k].sample.place_ns > c->hang->announced_ns)
             return false;
     return c->hang->announced_ns > c->hang->ended_ns;
 }
@@ -318,7 +319,8 @@ static double seconds_to_failure(const struct cell *c)
 static bool launched_as_many(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
-        if (!c->member[k].look.answered || !c->member[k].look.counts || c->member[k].look.ahead)
+        if (!c->member[k].sample.answered || !c->member[k].sample.counts ||
+            c->member[k].sample.ahead)
             return false;
     return true;
 }
@@ -331,7 +333,7 @@ static int add_outcome(const struct cell *c, const struct member *waiting, struc
                         ". These are different collectives of one process group, and none of them "
                         "can end: the cell fails when the ranks have waited for %.0f s. " DIFFERENT,
                         seconds_to_failure(c));
-    if (!has_no_end(c) && !(waiting->look.in_collective && all_others_ended(c, waiting)))
+    if (!has_no_end(c) && !(waiting->sample.in_collective && all_others_ended(c, waiting)))
         return buf_add_text(out, "");
     if (buf_add_text(out,
                      ". Ranks that have ended the cell do not join the collective any more: ") < 0)
@@ -356,14 +358,14 @@ static void tell(struct cell *c, const struct member *waiting, const struct memb
         output_note(
             c,
             "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s (%%ranks where shows all stacks)",
-            s, who.p, waiting->look.place, absent.p ? absent.p : "");
+            s, who.p, waiting->sample.place, absent.p ? absent.p : "");
     else
         output_note(
             c, "for %.0f s %s waited in %s, but %s %s %s%s%s%s (%%ranks where shows all stacks)", s,
-            who.p, waiting->look.place, others.p,
+            who.p, waiting->sample.place, others.p,
             strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
             elsewhere->state == MEMBER_RUNNING ? "in " : "",
-            elsewhere->state == MEMBER_RUNNING ? elsewhere->look.place
+            elsewhere->state == MEMBER_RUNNING ? elsewhere->sample.place
                                                : "at the end of the cell already",
             absent.p ? absent.p : "", outcome.p ? outcome.p : "");
     buf_release(&who);
@@ -377,7 +379,7 @@ static void notice(struct cell *c)
     const struct member *waiting = find_waiting(c),
                         *elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
 
-    if (waiting && !elsewhere && waiting->look.waits == WAITS_FOR_GPU)
+    if (waiting && !elsewhere && waiting->sample.waits == WAITS_FOR_GPU)
         waiting = NULL; /* all wait for their GPUs: that is normal work */
     if (!waiting && !c->hang->nccl[0])
         return;
@@ -417,7 +419,8 @@ static void fail_of_different(struct cell *c)
         cell_fail(c, "TimeoutError", "the ranks waited in different collectives. " DIFFERENT);
     else
         cell_fail(c, "TimeoutError", "for %.0f s %s waited in %s, and %s in %s. " DIFFERENT,
-                  seconds_to_failure(c), who.p, waiting->look.place, others.p, other->look.place);
+                  seconds_to_failure(c), who.p, waiting->sample.place, others.p,
+                  other->sample.place);
     buf_release(&who);
     buf_release(&others);
 }
@@ -434,12 +437,12 @@ static void fail_of_ended(struct cell *c)
             c, "TimeoutError",
             "for %.0f s %s waited%s in %s, but %s ended the cell without that collective. " ERROR_UNEQUAL,
             seconds_to_failure(c), who.p, all_others_ended(c, waiting) ? "" : ", the first",
-            waiting->look.place, ended.p);
+            waiting->sample.place, ended.p);
     buf_release(&who);
     buf_release(&ended);
 }
 
-static void look_at_all(struct cell *c)
+static void judge_samples(struct cell *c)
 {
     collectives_compare(c);
     if (!none_has_moved(c, c->hang->limit_ns))
@@ -465,9 +468,9 @@ void hang_tick(struct cell *c, uint64_t now)
         hang_put_off(c);
         return;
     }
-    next_look(c);
+    next_sample(c);
     if (c->hang->id && c->hang->asked == 0 && c->hang->asked_ended && is_open(c))
-        look_at_all(c); /* some that have ended do not answer */
+        judge_samples(c); /* some that have ended do not answer */
     if (!is_open(c) ||
         (c->hang->asked + c->hang->asked_ended && now_of(c) - c->hang->asked_ns < ANSWERS_NS))
         return;
@@ -477,7 +480,7 @@ void hang_tick(struct cell *c, uint64_t now)
     for (size_t k = 0; k < c->n; k++) {
         const bool runs = c->member[k].state == MEMBER_RUNNING;
 
-        c->member[k].look.answered = false;
+        c->member[k].sample.answered = false;
         c->hang->asked += runs;
         c->hang->asked_ended += !runs && cell_member_lives(c, &c->member[k]);
     }
@@ -496,7 +499,7 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
         take(c, member, text);
         free(text);
         if (is_open(c) && c->hang->asked == 0 && c->hang->asked_ended == 0)
-            look_at_all(c);
+            judge_samples(c);
     }
     return true;
 }

@@ -43,7 +43,7 @@ void hang_put_off(struct cell *c);
 /* Keeps what a rank's answer to STACKS says of its process groups, and whether it is in a
  * collective. true: it has launched collectives since the last answer. */
 bool collectives_take(struct member *m, const char *stack, uint64_t now);
-void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run, for one look */
+void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run, for one sample */
 /* Do all ranks of the one process group certainly wait in collectives that don't fit together? */
 bool collectives_differ(const struct cell *c);
 
