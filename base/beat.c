@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/beat.h"
 
-#define LOOK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
+#define CHECK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
 /* of the timeout: so many beats may get lost before it is over */
 #define PARTS 5u
 
@@ -20,10 +20,10 @@ uint64_t beat_wait(const struct beat *b)
 {
     const uint64_t part = b->timeout_ns / (2 * PARTS);
 
-    return part < LOOK_MAX_NS ? part : LOOK_MAX_NS;
+    return part < CHECK_MAX_NS ? part : CHECK_MAX_NS;
 }
 
-uint64_t beat_look(struct beat *b, uint64_t now)
+uint64_t beat_check(struct beat *b, uint64_t now)
 {
     const uint64_t late = now > b->due_ns ? now - b->due_ns : 0;
 
@@ -33,7 +33,7 @@ uint64_t beat_look(struct beat *b, uint64_t now)
 
 bool beat_is_over(struct beat *b, struct pulse *p, uint64_t now)
 {
-    if (beat_look(b, now) >= BEAT_SLEPT_NS && !p->forgiven) {
+    if (beat_check(b, now) >= BEAT_SLEPT_NS && !p->forgiven) {
         p->heard = now;
         p->forgiven = true;
     }

@@ -15,26 +15,26 @@ struct pulse {
     bool forgiven;        /* beat_is_over() forgave a sleep, and nothing was heard since */
 };
 
-/* The looks at all peers. */
+/* When all peers are checked. */
 struct beat {
     uint64_t timeout_ns;
-    uint64_t due_ns; /* when the next look should be */
+    uint64_t due_ns; /* of the next check */
 };
 
 void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now);
-void beat_start(struct beat *b, uint64_t now); /* The looks begin now. */
-uint64_t beat_wait(const struct beat *b);      /* How long to wait until the next look. */
-/* Call it when the wait is over. Returns how late the look is, for pulse_forgive(). A look that is
- * BEAT_SLEPT_NS late or more means that the host slept: start every pulse again. */
+void beat_start(struct beat *b, uint64_t now); /* The checks begin now. */
+uint64_t beat_wait(const struct beat *b);      /* How long to wait until the next check. */
+/* Call it when the wait is over. Returns how late the check is, for pulse_forgive(). A check that
+ * is BEAT_SLEPT_NS late or more means that the host slept: start every pulse again. */
 #define BEAT_SLEPT_NS NS_PER_S
-MUST_USE uint64_t beat_look(struct beat *b, uint64_t now);
-/* The look of an agent, whose only peer is the kernel. true: the kernel is lost. A sleep of this
+MUST_USE uint64_t beat_check(struct beat *b, uint64_t now);
+/* The check of an agent, whose only peer is the kernel. true: the kernel is lost. A sleep of this
  * host is forgiven once: if nothing is heard after it either, the kernel has given up this node. */
 MUST_USE bool beat_is_over(struct beat *b, struct pulse *p, uint64_t now);
 
 void pulse_start(struct pulse *p, uint64_t now);
 void pulse_heard(struct pulse *p, uint64_t now);
-/* Does not count the time by which a look was late. */
+/* Does not count the time by which a check was late. */
 void pulse_forgive(struct pulse *p, uint64_t late, uint64_t now);
 /* a BEAT is to be sent */
 bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now);

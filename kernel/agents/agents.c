@@ -150,7 +150,7 @@ void agents_destroy(struct agents *a)
 {
     if (!a)
         return;
-    watch_stop(a->look);
+    watch_stop(a->beat_timer);
     listen_release(&a->listen);
     node_table_release(&a->nodes);
     agents_blobs_release(&a->blobs);

@@ -164,10 +164,10 @@ static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
 }
 
 /* Parents have lower numbers than their children, who are lost with them. */
-static void look(void *arg)
+static void check_beats(void *arg)
 {
     struct agents *a = arg;
-    const uint64_t now = clock_now(a->out.clock), late = beat_look(&a->beat, now);
+    const uint64_t now = clock_now(a->out.clock), late = beat_check(&a->beat, now);
 
     if (late >= BEAT_SLEPT_NS)
         log_warn("agents",
@@ -187,16 +187,16 @@ static void look(void *arg)
             silent(a, link);
     }
     send_beats(a, now);
-    loop_timer_again(a->look, beat_wait(&a->beat));
+    loop_timer_again(a->beat_timer, beat_wait(&a->beat));
 }
 
 int node_failures_watch(struct agents *a, struct err *err)
 {
-    return (a->look = loop_timer(a->loop, LOOP_OFF, 0, look, a, err)) ? 0 : -1;
+    return (a->beat_timer = loop_timer(a->loop, LOOP_OFF, 0, check_beats, a, err)) ? 0 : -1;
 }
 
 void node_failures_start(struct agents *a)
 {
     beat_start(&a->beat, clock_now(a->out.clock));
-    loop_timer_again(a->look, beat_wait(&a->beat));
+    loop_timer_again(a->beat_timer, beat_wait(&a->beat));
 }

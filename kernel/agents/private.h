@@ -69,7 +69,7 @@ struct agents {
     struct credit_table credit;
     bool held; /* no CREDIT is sent */
     struct beat beat;
-    struct watch *look; /* for silent nodes */
+    struct watch *beat_timer; /* for silent nodes */
 };
 
 /* ---- from_agents.c ---- */

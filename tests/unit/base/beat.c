@@ -27,7 +27,7 @@ static struct course follow(struct beat *b, struct pulse *p, uint64_t now, uint6
 
     while (c.now < end && !c.lost_ns) {
         c.now += beat_wait(b);
-        if (beat_look(b, c.now) >= BEAT_SLEPT_NS)
+        if (beat_check(b, c.now) >= BEAT_SLEPT_NS)
             pulse_start(p, c.now);
         if (pulse_is_lost(b, p, c.now))
             c.lost_ns = c.now;
@@ -90,10 +90,10 @@ static void who_slept_blames_nobody(void)
     c = follow(&b, &p, c.now + hour, 0, c.now + hour + 30 * NS_PER_S);
     ok(c.lost_ns && c.lost_ns - c.now < NS_PER_S, "who does not come back after the next one is");
     beat_start(&b, 0);
-    ok(beat_look(&b, beat_wait(&b) + 300 * NS_PER_MS) == 300 * NS_PER_MS,
+    ok(beat_check(&b, beat_wait(&b) + 300 * NS_PER_MS) == 300 * NS_PER_MS,
        "a busy moment is no sleep");
-    ok(beat_look(&b, b.due_ns + 5 * NS_PER_S) >= BEAT_SLEPT_NS, "five seconds are");
-    is_int((long long)beat_look(&b, b.due_ns - 1), 0, "who is in time is not late");
+    ok(beat_check(&b, b.due_ns + 5 * NS_PER_S) >= BEAT_SLEPT_NS, "five seconds are");
+    is_int((long long)beat_check(&b, b.due_ns - 1), 0, "who is in time is not late");
 }
 
 /* Looks that come half a second late, one after the other: so much of each wait is nobody's
@@ -109,7 +109,7 @@ static void who_is_too_busy_blames_nobody(void)
     pulse_start(&p, 0);
     while (!lost && now < 100 * NS_PER_S) {
         now = b.due_ns + late;
-        pulse_forgive(&p, beat_look(&b, now), now);
+        pulse_forgive(&p, beat_check(&b, now), now);
         lost = pulse_is_lost(&b, &p, now) ? now : 0;
     }
     ok(lost >= 25 * NS_PER_S && lost < 35 * NS_PER_S,

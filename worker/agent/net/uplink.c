@@ -49,7 +49,7 @@ struct uplink {
     struct pulse kernel;
     struct meter meter; /* counts the bytes that arrive */
     uint64_t beat_ns;   /* when the last BEAT was sent */
-    struct watch *look;
+    struct watch *beat_timer;
     bool greeted; /* the first message has arrived */
     struct uplink_handler handler;
 };
@@ -96,7 +96,7 @@ static void beat_unasked(struct uplink *u, uint64_t now)
         say_beat(u, &beat);
 }
 
-static void look(void *arg)
+static void check_beat(void *arg)
 {
     struct uplink *u = arg;
     const uint64_t now = clock_now(loop_clock(u->loop));
@@ -105,7 +105,7 @@ static void look(void *arg)
     beat_unasked(u, now);
     if (!beat_is_over(&u->beat, &u->kernel, now))
         return;
-    watch_clear(&u->look);
+    watch_clear(&u->beat_timer);
     snprintf(why, sizeof why, "nothing was heard from the kernel for %.1f s",
              (double)u->beat.timeout_ns / (double)NS_PER_S);
     if (u->handler.lost)
@@ -122,8 +122,9 @@ static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
         return;
     beat_init(&u->beat, timeout_ms * NS_PER_MS, now);
     pulse_start(&u->kernel, now);
-    watch_stop(u->look);
-    if (!(u->look = loop_timer(u->loop, beat_wait(&u->beat), beat_wait(&u->beat), look, u, &err)))
+    watch_stop(u->beat_timer);
+    if (!(u->beat_timer = loop_timer(u->loop, beat_wait(&u->beat), beat_wait(&u->beat), check_beat,
+                                     u, &err)))
         log_error("uplink", "%s", err.text);
 }
 
@@ -277,8 +278,8 @@ static void on_end(void *arg, const char *why)
     struct err err = { "" };
 
     log_info("uplink", "the connection to the kernel is over: %s", why);
-    watch_stop(u->look);
-    if (!(u->look = loop_timer(u->loop, END_NS, 0, still_there, u, &err)))
+    watch_stop(u->beat_timer);
+    if (!(u->beat_timer = loop_timer(u->loop, END_NS, 0, still_there, u, &err)))
         still_there(u);
 }
 
@@ -418,7 +419,7 @@ void uplink_close(struct uplink *u)
 {
     if (!u)
         return;
-    watch_stop(u->look);
+    watch_stop(u->beat_timer);
     if (u->batch && u->parent.socket)
         /* the kernel may not have received DIALED, but there is no other way */
         frame_batch_socket(u->batch, u->parent.socket);
