@@ -320,7 +320,7 @@ static void go_on(struct starting *s)
         /* it imports meanwhile; an error is reported when ranks are ordered */
         (void)spawn_zygote(s->agent, s->python, &err);
         err.text[0] = '\0';
-        if (gpu_look(s->agent->gpus, gpus_known, s, &err) == 0)
+        if (gpu_query(s->agent->gpus, gpus_known, s, &err) == 0)
             return;
     }
     start_over(s, err.text[0] ? err.text : NULL);

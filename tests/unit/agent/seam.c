@@ -280,7 +280,7 @@ bool gpu_has(const struct gpu_allocator *d, uint32_t worker)
     return false;
 }
 
-int gpu_look(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err)
+int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err)
 {
     (void)d, (void)err;
     sim->looked = f;

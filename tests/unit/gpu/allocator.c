@@ -87,7 +87,7 @@ static void look(struct gpu_allocator *d, struct loop *loop)
 {
     struct err err = { "" };
 
-    ok(gpu_look(d, known, ask(loop), &err) == 0, "GPUs are looked for: %s", err.text);
+    ok(gpu_query(d, known, ask(loop), &err) == 0, "GPUs are looked for: %s", err.text);
     await(&q);
 }
 
@@ -474,7 +474,7 @@ static void any_allocation_may_fail(struct loop *loop)
         const uint32_t worker[2] = { 2, 3 };
 
         alloc_fail_at(nth);
-        if ((d = gpu_open(loop, &err)) && gpu_look(d, known, ask(loop), &err) == 0) {
+        if ((d = gpu_open(loop, &err)) && gpu_query(d, known, ask(loop), &err) == 0) {
             again = alloc_failed();
             alloc_fail_at(-1);
             await(&q);

@@ -35,7 +35,7 @@ void driver_release(struct gpu_driver *d)
 {
     forget_found(d);
     free(d->mark);
-    cpu_look_release(&d->cpu);
+    cpu_sample_release(&d->cpu);
     if (d->open && d->events)
         (void)d->nvml.event_free(d->events);
     if (d->open)

@@ -42,7 +42,7 @@ struct mark {
 };
 
 /* The processor time of the workers at one moment. */
-struct cpu_look {
+struct cpu_sample {
     struct cpu_worker {
         unsigned worker;
         uint64_t ns;
@@ -62,7 +62,7 @@ struct gpu_driver {
     uint64_t n_events; /* number of events so far */
     struct mark *mark; /* owned */
     size_t n_marks;
-    struct cpu_look cpu; /* with which the next one is compared */
+    struct cpu_sample cpu; /* with which the next one is compared */
 };
 
 void driver_init(struct gpu_driver *d);
@@ -96,11 +96,11 @@ int64_t readings_ecc(const struct gpu_driver *d, const struct found *f, int type
 
 /* ---- cpu_use.c ---- */
 /* For each worker how much of one processor's time its processes have, in percent (two busy
- * threads: 200); null if unknown. It compares with the look before, and waits a moment where that
+ * threads: 200); null if unknown. It compares with the sample before, and waits a moment where that
  * is missing or old. NULL: memory is out. */
-json_t *cpu_use_list(struct cpu_look *last, const json_t *workers,
+json_t *cpu_use_list(struct cpu_sample *last, const json_t *workers,
                      const struct gpu_processes *processes);
-void cpu_look_release(struct cpu_look *look);
+void cpu_sample_release(struct cpu_sample *sample);
 
 /* ---- gpu_processes.c ---- */
 /* All processes of the workers: their main processes, and those that these have started, such as

@@ -12,7 +12,8 @@
 #include "worker/agent/gpu/allocator.h"
 #include "worker/agent/gpu/lease.h"
 
-#define LOOK_NS  (60 * NS_PER_S) /* eight GPUs without persistence mode take about 20 s to start */
+/* eight GPUs without persistence mode take about 20 s to start */
+#define QUERY_NS (60 * NS_PER_S)
 #define GAUGE_NS (5 * NS_PER_S)
 
 bool gpu_likely(const struct gpu_allocator *d)
@@ -96,7 +97,7 @@ static json_t *list_to_json(struct gpu_allocator *d)
     return root;
 }
 
-static void looked(void *arg, const json_t *said, const char *why)
+static void answered(void *arg, const json_t *said, const char *why)
 {
     struct waiter *w = arg;
     struct gpu_allocator *d = w->allocator;
@@ -123,24 +124,24 @@ static void looked(void *arg, const json_t *said, const char *why)
     free(w);
 }
 
-static int look(struct gpu_allocator *d, struct waiter *w, struct err *err)
+static int query(struct gpu_allocator *d, struct waiter *w, struct err *err)
 {
     if (!w)
         return err_set(err, "out of memory");
-    if (probe_client_ask(d->client, json_pack("{s:s}", "ask", "list"), LOOK_NS, looked, w, err) ==
-        0)
+    if (probe_client_ask(d->client, json_pack("{s:s}", "ask", "list"), QUERY_NS, answered, w,
+                         err) == 0)
         return 0;
     free(w);
     return -1;
 }
 
-int gpu_look(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err)
+int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err)
 {
     struct waiter *w = waiter_create(d, arg);
 
     if (w)
         w->known = f;
-    return look(d, w, err);
+    return query(d, w, err);
 }
 
 void gpu_list(struct gpu_allocator *d, gpu_json_f f, void *arg)
@@ -150,7 +151,7 @@ void gpu_list(struct gpu_allocator *d, gpu_json_f f, void *arg)
 
     if (w)
         w->json = f;
-    if (look(d, w, &err) < 0)
+    if (query(d, w, &err) < 0)
         say_unknown(err.text, f, arg);
 }
 

@@ -41,14 +41,14 @@ void gpu_gauges(struct gpu_allocator *d, const struct gpu_worker *worker, size_t
 
 /* Gets the list of GPUs again, then calls f from the loop. -1: *err, and f is not called. */
 typedef void (*gpu_known_f)(void *arg);
-MUST_USE int gpu_look(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err);
+MUST_USE int gpu_query(struct gpu_allocator *d, gpu_known_f f, void *arg, struct err *err);
 /* May there be GPUs here? A guess without a question to the driver; used to tell ranks without GPUs
  * that they have none. */
 bool gpu_likely(const struct gpu_allocator *d);
 
-/* Call it after gpu_look. Takes `each` GPUs for each of n workers, or none for any, in the order of
- * workers and GPUs. share: several workers, and others on this machine, may hold the same GPUs. -1:
- * *err says how many there are, who holds them, and what the user can do. */
+/* Call it after gpu_query. Takes `each` GPUs for each of n workers, or none for any, in the order
+ * of workers and GPUs. share: several workers, and others on this machine, may hold the same GPUs.
+ * -1: *err says how many there are, who holds them, and what the user can do. */
 MUST_USE int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned each,
                       bool share, struct err *err);
 /* Lets `worker` use the GPUs of worker `of`, too. The leases last until both have released them.
