@@ -26,7 +26,7 @@
 #include "protocol/route.h"
 
 #define LARGE           131072 /* bytes */
-#define PARENT_LOOK_NS  (2 * NS_PER_S)
+#define PARENT_CHECK_NS (2 * NS_PER_S)
 #define HANDED_LIMIT_MS 30000 /* how long the engine may take to write the secret to stdin */
 #define NAME_SIZE       257u  /* HELLO's limit, and the NUL */
 
@@ -106,7 +106,7 @@ static void told_to_end(void *arg)
     kernel_link_quit(arg, "a signal");
 }
 
-static void look_at_parent(void *arg)
+static void check_parent(void *arg)
 {
     struct program *h = arg;
 
@@ -126,7 +126,7 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
             return -1;
     if (!loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent.kernel, err))
         return -1;
-    return loop_timer(loop, PARENT_LOOK_NS, PARENT_LOOK_NS, look_at_parent, h, err) ? 0 : -1;
+    return loop_timer(loop, PARENT_CHECK_NS, PARENT_CHECK_NS, check_parent, h, err) ? 0 : -1;
 }
 
 /* ---- start ---- */

@@ -56,7 +56,7 @@ char *spawn_package(void);
 void prestart_zygote(struct agent *a, const struct span *m);
 /* Finds which candidate Python exists on this node, and whether the folder `cwd` exists ("": not
  * checked). Fills `paths` with candidates; keep it alive until f runs. */
-MUST_USE int prestart_look(struct agent *a, const char *python, const char *cwd,
+MUST_USE int prestart_find(struct agent *a, const char *python, const char *cwd,
                            struct python_paths *paths, path_probe_f f, void *arg, struct err *err);
 
 /* ---- exited.c ---- */

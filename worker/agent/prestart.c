@@ -10,12 +10,12 @@
 #include "worker/agent/net/join.h"
 
 /* limit for a file system to answer: half of the time that the kernel gives ranks to start */
-#define LOOK_NS (60 * NS_PER_S)
+#define FIND_NS (60 * NS_PER_S)
 
-int prestart_look(struct agent *a, const char *python, const char *cwd, struct python_paths *paths,
+int prestart_find(struct agent *a, const char *python, const char *cwd, struct python_paths *paths,
                   path_probe_f f, void *arg, struct err *err)
 {
-    struct path_probe_for what = { .folder = cwd, .limit_ns = LOOK_NS };
+    struct path_probe_for what = { .folder = cwd, .limit_ns = FIND_NS };
 
     if (python_paths_list(paths, python, a->remote_python, a->path, err) < 0)
         return -1;
@@ -43,7 +43,7 @@ static void warm(struct agent *a, const char *python)
         log_warn("agent", "WARM: %s", err.text);
 }
 
-static void looked(void *arg, int found, bool folder, const char *why)
+static void found_python(void *arg, int found, bool folder, const char *why)
 {
     struct warming *w = arg;
     struct err err = { "" };
@@ -66,7 +66,7 @@ static int warm_there(struct agent *a, const char *python, struct err *err)
         return err_set(err, "out of memory");
     w->agent = a;
     w->paths = (struct python_paths)PYTHON_PATHS_INIT;
-    if (prestart_look(a, python, "", &w->paths, looked, w, err) == 0)
+    if (prestart_find(a, python, "", &w->paths, found_python, w, err) == 0)
         return 0;
     warming_destroy(w);
     return -1;

@@ -345,7 +345,7 @@ static int settle_python(struct starting *s, const char *python)
     return 0;
 }
 
-static void looked(void *arg, int found, bool folder, const char *why)
+static void found_python(void *arg, int found, bool folder, const char *why)
 {
     struct starting *s = arg;
     const char *node = s->agent->args.node, *python = NULL;
@@ -377,7 +377,7 @@ static void start_ranks(struct agent *a, const struct span *m, const char *pytho
     make_workers(s, workers);
     if (!join_is_remote(a->args.connect))
         go_on(s);
-    else if (prestart_look(a, python, cwd, &s->paths, looked, s, &err) < 0)
+    else if (prestart_find(a, python, cwd, &s->paths, found_python, s, &err) < 0)
         start_over(s, err.text);
 }
 
