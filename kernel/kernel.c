@@ -21,8 +21,8 @@
 /* bytes of output that may wait in the kernel; if more wait, workers get no credit */
 #define WAITING_MAX (8u << 20)
 /* bytes of output after which an idle kernel returns free memory to the system */
-#define BURST          (1u << 20)
-#define PARENT_LOOK_NS NS_PER_S
+#define BURST           (1u << 20)
+#define PARENT_CHECK_NS NS_PER_S
 
 struct kernel {
     struct loop *loop;
@@ -291,7 +291,7 @@ static void parent_ended(void *arg, int fd, unsigned events)
     end(arg);
 }
 
-static void parent_look(void *arg)
+static void check_parent(void *arg)
 {
     struct kernel *k = arg;
 
@@ -312,7 +312,7 @@ static int watch_parent(struct kernel *k, struct err *err)
     if ((k->parent_fd = process_pidfd(k->parent_pid)) >= 0)
         k->parent = loop_fd(k->loop, k->parent_fd, LOOP_READ, parent_ended, k, err);
     else
-        k->parent = loop_timer(k->loop, PARENT_LOOK_NS, PARENT_LOOK_NS, parent_look, k, err);
+        k->parent = loop_timer(k->loop, PARENT_CHECK_NS, PARENT_CHECK_NS, check_parent, k, err);
     return k->parent ? 0 : -1;
 }
 

@@ -46,7 +46,7 @@ int blob_schedule_arrived(struct blob_schedule *s, uint64_t blob, uint64_t size,
 }
 
 /* Call it when a large blob begins to move, and when one may have stopped. */
-static void look_busy(struct blob_schedule *s)
+static void update_busy(struct blob_schedule *s)
 {
     bool busy = false;
 
@@ -102,7 +102,7 @@ int blob_schedule_need(struct blob_schedule *s, uint64_t blob, uint64_t size, co
     blob_send_expect(s, e, s->node, added, size >= BLOB_CHAIN_SIZE ? sender : BLOB_ALL);
     blob_route_all(s, e, added, sender);
     if (size >= BLOB_CHAIN_SIZE)
-        look_busy(s);
+        update_busy(s);
     return 0;
 }
 
@@ -151,7 +151,7 @@ void blob_schedule_cancel(struct blob_schedule *s, uint64_t blob)
     if (e)
         forget(s, e);
     if (s->busy)
-        look_busy(s);
+        update_busy(s);
 }
 
 /* Tells the sender of the stream what all receivers have, so that it sends more. */
@@ -215,7 +215,7 @@ void blob_schedule_lost(struct blob_schedule *s, unsigned node)
         if (blob_entry_at(&s->table.entry[i], node))
             (void)leave(s, &s->table.entry[i], node);
     if (s->busy)
-        look_busy(s);
+        update_busy(s);
 }
 
 void blob_schedule_stop(struct blob_schedule *s)
@@ -224,7 +224,7 @@ void blob_schedule_stop(struct blob_schedule *s)
         if (blob_entry_is_moving(&s->table.entry[i]))
             forget(s, &s->table.entry[i]);
     if (s->busy)
-        look_busy(s);
+        update_busy(s);
 }
 
 /* ---- messages ---- */
@@ -416,7 +416,7 @@ bool blob_schedule_message(struct blob_schedule *s, unsigned node, const struct 
     case SPAN_STORED:
         on_stored(s, node, m);
         if (s->busy)
-            look_busy(s);
+            update_busy(s);
         return true;
     case SPAN_CHUNK_ACK:
         on_chunk_ack(s, node, m);

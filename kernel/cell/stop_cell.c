@@ -332,11 +332,11 @@ static void callback_is_late(void *cell, unsigned rank, unsigned seconds)
 
 uint64_t stop_callbacks_due(const struct cell *c)
 {
-    return comm_routes_look_due(c->nb, c->stop.timers->callbacks_ns);
+    return comm_routes_late_due(c->nb, c->stop.timers->callbacks_ns);
 }
 
 void stop_callbacks_tick(struct cell *c, uint64_t now)
 {
     (void)now;
-    comm_routes_look(c->nb, &c->stop.timers->callbacks_ns, &c->to, callback_is_late, c);
+    comm_routes_interrupt_late(c->nb, &c->stop.timers->callbacks_ns, &c->to, callback_is_late, c);
 }

@@ -110,7 +110,7 @@ static int name_missing(const struct engine_run *run, struct buf *out)
     return rc == 0 ? buf_add_text(out, " did not come up") : -1;
 }
 
-void engine_run_look(struct engine_run *run, uint64_t now)
+void engine_run_tick(struct engine_run *run, uint64_t now)
 {
     struct buf *const words = &run->words;
     int rc;

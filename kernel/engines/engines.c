@@ -12,7 +12,7 @@
 #include "base/settings.h"
 #include "kernel/engines/private.h"
 
-#define LOOK_NS (250 * NS_PER_MS)
+#define TICK_NS (250 * NS_PER_MS)
 /* An agent that was killed leaves processes, which take a moment to die. */
 #define SWEEPS   20
 #define SWEEP_NS (100 * NS_PER_MS)
@@ -28,7 +28,7 @@ struct engines {
     struct engine_run **run; /* by number, from 1 at 0; NULL: it is gone */
     size_t n;
     uint64_t start_ns; /* how long nodes may take to come up */
-    struct watch *child, *sweep, *look;
+    struct watch *child, *sweep, *timer;
     int sweeps; /* that are still to come after a lost agent */
 };
 
@@ -90,7 +90,7 @@ int engines_start(struct engines *e, const char *name, const char *spec, unsigne
         return -1;
     }
     engine_run_restart_clock(run);
-    loop_timer_again(e->look, LOOK_NS);
+    loop_timer_again(e->timer, TICK_NS);
     *engine = run->number;
     return 0;
 }
@@ -120,7 +120,7 @@ void engines_node_changed(struct engines *e, unsigned number)
         engine_run_node_changed(run, node);
 }
 
-static void look(void *arg)
+static void tick(void *arg)
 {
     struct engines *e = arg;
     bool any = false;
@@ -131,11 +131,11 @@ static void look(void *arg)
         if (e->run[k]->stopped && e->run[k]->ended)
             run_forget(e, e->run[k]);
         else
-            engine_run_look(e->run[k], clock_now(loop_clock(e->loop)));
+            engine_run_tick(e->run[k], clock_now(loop_clock(e->loop)));
         any = any || e->run[k];
     }
     if (any)
-        loop_timer_again(e->look, LOOK_NS);
+        loop_timer_again(e->timer, TICK_NS);
 }
 
 /* The end of its stdin, or a signal, for each engine. How many still run. */
@@ -238,7 +238,7 @@ static void child_ended(void *arg)
 static int watch(struct engines *e, struct err *err)
 {
     return (e->sweep = loop_timer(e->loop, LOOP_OFF, 0, sweep, e, err)) &&
-                   (e->look = loop_timer(e->loop, LOOP_OFF, 0, look, e, err)) &&
+                   (e->timer = loop_timer(e->loop, LOOP_OFF, 0, tick, e, err)) &&
                    (e->child = loop_signal(e->loop, SIGCHLD, child_ended, e, err))
                ? 0
                : -1;
@@ -294,7 +294,7 @@ void engines_destroy(struct engines *e)
         return;
     watch_stop(e->child);
     watch_stop(e->sweep);
-    watch_stop(e->look);
+    watch_stop(e->timer);
     agents_quit(e->config.agents);
     fd_close(&e->local.in); /* it ends when its stdin does */
     wait_for_ends(e);

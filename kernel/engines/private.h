@@ -101,7 +101,7 @@ void engine_run_restart_clock(struct engine_run *run);
 /* A node is up or lost. */
 void engine_run_node_changed(struct engine_run *run, const struct node *node);
 /* Fails the run if the deadline is over. */
-void engine_run_look(struct engine_run *run, uint64_t now);
+void engine_run_tick(struct engine_run *run, uint64_t now);
 
 void engine_run_stop(struct engine_run *run); /* Ends its agents and its process. */
 /* The same, and the event ENGINE_FAILED. */

@@ -16,10 +16,10 @@
 
 /* What a client reads in a small part of a second even if it seldom runs. */
 #define LITTLE ((size_t)1 << 20)
-/* Looks first after 1 ms, and then ever less often. */
-#define FIRST_LOOK_NS NS_PER_MS
-#define LOOK_NS       (16 * NS_PER_MS)
-#define RESTS         2u /* so many looks in a row must find it asleep */
+/* Checks first after 1 ms, and then ever less often. */
+#define FIRST_CHECK_NS NS_PER_MS
+#define CHECK_MAX_NS   (16 * NS_PER_MS)
+#define RESTS          2u /* so many checks in a row must find it asleep */
 /* CPU time in which any client has read a byte; nbclient takes about 25 ns */
 #define READING_NS 100u
 /* after so long without any progress, the reply leaves: if the client sleeps, and in any case */
@@ -31,22 +31,22 @@ struct late {
     struct iopub *iopub;
     late_send_f send;
     void *arg;
-    struct watch *look;
+    struct watch *timer;
     struct outbound *first, **last; /* owned: the replies that wait */
     size_t marked;                  /* so many of them, the first ones, wait for the output below */
-    size_t behind;                  /* bytes before the mark that had not left at the last look */
+    size_t behind;                  /* bytes before the mark that had not left at the last check */
     uint64_t gap_ns, progress_ns;
     struct {
         long pid;               /* the program that started the kernel; 0: unknown */
         uint64_t ticks, budget; /* its CPU time; when it has used so much, it has read all */
-        unsigned rests;         /* looks in a row that found it asleep */
+        unsigned rests;         /* checks in a row that found it asleep */
     } client;
 };
 
-static void look_soon(struct late *l)
+static void check_soon(struct late *l)
 {
-    loop_timer_again(l->look, l->gap_ns);
-    l->gap_ns = l->gap_ns < LOOK_NS ? 2 * l->gap_ns : LOOK_NS;
+    loop_timer_again(l->timer, l->gap_ns);
+    l->gap_ns = l->gap_ns < CHECK_MAX_NS ? 2 * l->gap_ns : CHECK_MAX_NS;
 }
 
 /* Begins to wait for all output until now, for all replies until now. */
@@ -59,11 +59,11 @@ static void mark(struct late *l)
         return;
     iopub_mark(l->iopub);
     l->behind = SIZE_MAX;
-    l->gap_ns = FIRST_LOOK_NS;
+    l->gap_ns = FIRST_CHECK_NS;
     l->progress_ns = clock_now(loop_clock(l->loop));
     l->client.rests = 0;
     l->client.ticks = l->client.budget = 0;
-    look_soon(l);
+    check_soon(l);
 }
 
 static void send_first(struct late *l, size_t n)
@@ -123,12 +123,12 @@ static bool is_over(struct late *l)
            now - l->progress_ns >= (sleeps ? ASLEEP_NS : STUCK_NS);
 }
 
-static void looked(void *arg)
+static void check(void *arg)
 {
     struct late *l = arg;
 
     if (!is_over(l)) {
-        look_soon(l);
+        check_soon(l);
         return;
     }
     iopub_set_read(l->iopub);
@@ -165,7 +165,7 @@ struct late *late_create(struct loop *loop, struct iopub *iopub, late_send_f sen
     l->send = send;
     l->arg = arg;
     l->last = &l->first;
-    if (!(l->look = loop_timer(loop, LOOP_OFF, 0, looked, l, err))) {
+    if (!(l->timer = loop_timer(loop, LOOP_OFF, 0, check, l, err))) {
         free(l);
         return NULL;
     }
@@ -176,7 +176,7 @@ void late_destroy(struct late *l)
 {
     if (!l)
         return;
-    watch_stop(l->look);
+    watch_stop(l->timer);
     send_first(l, SIZE_MAX);
     free(l);
 }

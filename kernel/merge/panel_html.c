@@ -13,7 +13,7 @@
  * where they have no effect. "<!--" in a style is ignored by pages. nbconvert --sanitize-html,
  * which shows tags as text, takes everything from "<!--" to "-->" as a comment and so drops the
  * bar. */
-static const char look[] =
+static const char style[] =
     "<style><!--"
     ".jp-OutputArea .cellspan-tabs{display:flex!important}"
     ".cellspan-tabs{flex-wrap:wrap;align-items:baseline;margin:0 0 4px;"
@@ -73,7 +73,7 @@ static const char colours[] = AREA
 
 static int add_style(const struct panel_views *v, struct buf *out)
 {
-    if (buf_add_text(out, look) < 0 || add_rule(hides_marks, v->name, -1, out) < 0)
+    if (buf_add_text(out, style) < 0 || add_rule(hides_marks, v->name, -1, out) < 0)
         return -1;
     for (size_t i = 0; i < v->n; i++) {
         const long rank = v->tab[i].rank;

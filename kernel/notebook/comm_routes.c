@@ -172,8 +172,8 @@ static bool is_served(const struct notebook *nb, const struct comm_told *t)
            (r->state != RANK_BUSY || t->sent_ns <= r->since_ns);
 }
 
-void comm_routes_look(struct notebook *nb, uint64_t *since_ns, const struct ranks *to,
-                      comm_late_f late, void *arg)
+void comm_routes_interrupt_late(struct notebook *nb, uint64_t *since_ns, const struct ranks *to,
+                                comm_late_f late, void *arg)
 {
     const uint64_t now = notebook_now(nb);
     const bool waits = *since_ns != NEVER;
@@ -192,7 +192,7 @@ void comm_routes_look(struct notebook *nb, uint64_t *since_ns, const struct rank
     *since_ns = now;
 }
 
-uint64_t comm_routes_look_due(const struct notebook *nb, uint64_t since_ns)
+uint64_t comm_routes_late_due(const struct notebook *nb, uint64_t since_ns)
 {
     return !nb->comms.told ? NEVER : since_ns != NEVER ? since_ns + CALLBACK_LIMIT_NS : 0;
 }

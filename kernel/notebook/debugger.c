@@ -99,7 +99,7 @@ void debugger_request(struct notebook *nb, struct request *r)
 }
 
 /* After whatever may have changed who stands. */
-static uint64_t look(struct notebook *nb)
+static uint64_t update_stopped(struct notebook *nb)
 {
     struct debugger *d = nb->debugger;
     const uint64_t since = d->since_ns, now = notebook_now(nb);
@@ -121,7 +121,7 @@ uint64_t debugger_message(struct notebook *nb, uint32_t worker, const struct spa
     if (!message)
         return 0;
     debug_message(nb->debugger->front, worker, message, notebook_now(nb));
-    return look(nb);
+    return update_stopped(nb);
 }
 
 void debugger_join(struct notebook *nb, const struct rank *r)
@@ -141,7 +141,7 @@ uint64_t debugger_gone(struct notebook *nb, uint32_t worker)
     if (!nb->debugger)
         return 0;
     debug_gone(nb->debugger->front, worker, notebook_now(nb));
-    return look(nb);
+    return update_stopped(nb);
 }
 
 uint64_t debugger_tick(struct notebook *nb)
@@ -149,7 +149,7 @@ uint64_t debugger_tick(struct notebook *nb)
     if (!nb->debugger)
         return 0;
     debug_tick(nb->debugger->front, notebook_now(nb));
-    return look(nb);
+    return update_stopped(nb);
 }
 
 uint64_t debugger_due(const struct notebook *nb)
@@ -185,7 +185,7 @@ uint64_t debugger_interrupt(struct notebook *nb)
         return 0;
     debug_release(nb->debugger->front);
     nb->debugger->released = true;
-    return look(nb);
+    return update_stopped(nb);
 }
 
 int debugger_command(struct notebook *nb, const char *rank, struct err *err)

@@ -387,9 +387,9 @@ void comm_routes_interrupt(struct notebook *nb); /* the callbacks that ranks run
 /* A cell wants to run on these ranks: interrupts callbacks for which it has waited too long.
  * *since_ns: the cell's; NEVER at first. */
 typedef void (*comm_late_f)(void *arg, unsigned rank, unsigned seconds);
-void comm_routes_look(struct notebook *nb, uint64_t *since_ns, const struct ranks *to,
-                      comm_late_f late, void *arg);
-uint64_t comm_routes_look_due(const struct notebook *nb, uint64_t since_ns);
+void comm_routes_interrupt_late(struct notebook *nb, uint64_t *since_ns, const struct ranks *to,
+                                comm_late_f late, void *arg);
+uint64_t comm_routes_late_due(const struct notebook *nb, uint64_t since_ns);
 uint64_t comm_routes_due(const struct notebook *nb); /* when comm_output_tick() has work */
 void comm_routes_release(struct notebook *nb);
 
