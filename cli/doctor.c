@@ -57,7 +57,7 @@ static void look_at_kernels(struct doctor *d)
     kernels_release(&k);
 }
 
-static int look(struct doctor *d, struct err *err)
+static int check_all(struct doctor *d, struct err *err)
 {
     doctor_python(d);
     doctor_jupyter(d);
@@ -94,7 +94,7 @@ int command_doctor(int argc, char **argv)
         }
         d.python = o.python;
         d.on = o.on;
-        rc = look(&d, &err) ? 1 : 0;
+        rc = check_all(&d, &err) ? 1 : 0;
     }
     if (err.text[0])
         fprintf(stderr, "cellspan doctor: %s\n", err.text);

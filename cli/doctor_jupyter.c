@@ -39,8 +39,8 @@ static struct spec_start start_of(const char *file)
     return s;
 }
 
-static void look_at_start(struct doctor *d, const char *name, const char *file,
-                          const struct spec_start *s)
+static void check_start(struct doctor *d, const char *name, const char *file,
+                        const struct spec_start *s)
 {
     if (strchr(s->program, '/') && access(s->program, X_OK) < 0)
         finding_say(d, BAD, "kernelspec", "cellspan install writes it again, or remove the folder",
@@ -54,8 +54,8 @@ static void look_at_start(struct doctor *d, const char *name, const char *file,
 }
 
 /* One kernels/NAME of a data folder. How many it is: 0 or 1. */
-static unsigned look_at_spec(struct doctor *d, const struct jupyter_path *p, const char *dir,
-                             const char *name)
+static unsigned check_spec(struct doctor *d, const struct jupyter_path *p, const char *dir,
+                           const char *name)
 {
     struct buf file = BUF_INIT;
     struct spec_start s = { NULL, NULL };
@@ -67,7 +67,7 @@ static unsigned look_at_spec(struct doctor *d, const struct jupyter_path *p, con
         finding_say(d, NOTE, "kernelspec", NULL, "%s: %s is not used, since %s comes first", name,
                     file.p, wins);
     else if (s.program)
-        look_at_start(d, name, file.p, &s);
+        check_start(d, name, file.p, &s);
     free(wins);
     buf_release(&file);
     free(s.program);
@@ -75,7 +75,7 @@ static unsigned look_at_spec(struct doctor *d, const struct jupyter_path *p, con
     return s.program != NULL;
 }
 
-static unsigned look_at_folder(struct doctor *d, const struct jupyter_path *p, const char *dir)
+static unsigned check_folder(struct doctor *d, const struct jupyter_path *p, const char *dir)
 {
     struct buf path = BUF_INIT;
     DIR *kernels = buf_addf(&path, "%s/kernels", dir) == 0 ? opendir(path.p) : NULL;
@@ -84,14 +84,14 @@ static unsigned look_at_folder(struct doctor *d, const struct jupyter_path *p, c
 
     while (kernels && (entry = readdir(kernels)))
         if (entry->d_name[0] != '.')
-            n += look_at_spec(d, p, dir, entry->d_name);
+            n += check_spec(d, p, dir, entry->d_name);
     if (kernels)
         closedir(kernels);
     buf_release(&path);
     return n;
 }
 
-static void look_at_settings(struct doctor *d)
+static void check_settings(struct doctor *d)
 {
     struct buf mistakes = BUF_INIT;
     struct slice rest, line;
@@ -113,7 +113,7 @@ void doctor_jupyter(struct doctor *d)
     struct err err = { "" };
     unsigned n = 0;
 
-    look_at_settings(d);
+    check_settings(d);
     if (jupyter_path_find(&path, d->found.prefix, &err) < 0) {
         finding_say(d, BAD, "Jupyter", NULL, "%s", err.text);
         return;
@@ -125,7 +125,7 @@ void doctor_jupyter(struct doctor *d)
                     "activate its environment, so that its folders can be asked for",
                     "there is no jupyter on PATH: the usual folders are looked into");
     for (unsigned i = 0; i < path.n; i++)
-        n += look_at_folder(d, &path, path.dir[i]);
+        n += check_folder(d, &path, path.dir[i]);
     if (!n)
         finding_say(d, BAD, "kernelspec", "cellspan install",
                     "Jupyter finds no kernel of cellspan's");

@@ -38,7 +38,7 @@ static bool space_of(const char *dir, uint64_t *free_bytes, uint64_t *all)
     return true;
 }
 
-static void look_at_shm(struct doctor *d)
+static void check_shm(struct doctor *d)
 {
     static const char fix[] =
         "Docker: --shm-size=8g; Kubernetes: an emptyDir with medium: Memory at /dev/shm";
@@ -61,7 +61,7 @@ static void look_at_shm(struct doctor *d)
 }
 
 /* A folder that cellspan or Jupyter must write to. */
-static void look_at_folder(struct doctor *d, const char *what, const char *dir, const char *fix)
+static void check_folder(struct doctor *d, const char *what, const char *dir, const char *fix)
 {
     uint64_t free_bytes, all;
     char path[512];
@@ -83,8 +83,8 @@ static void look_at_folder(struct doctor *d, const char *what, const char *dir, 
         finding_say(d, FINE, what, NULL, "%s can be written", dir);
 }
 
-static void look_at_limit(struct doctor *d, int which, const char *what, rlim_t least,
-                          const char *fix)
+static void check_limit(struct doctor *d, int which, const char *what, rlim_t least,
+                        const char *fix)
 {
     struct rlimit limit;
 
@@ -99,7 +99,7 @@ static void look_at_limit(struct doctor *d, int which, const char *what, rlim_t 
 }
 
 /* Limits of the container, where there is one. */
-static void look_at_group(struct doctor *d)
+static void check_container(struct doctor *d)
 {
     char text[64];
     const uint64_t pids = file_number(file_start("/sys/fs/cgroup/pids.max", text, sizeof text),
@@ -130,7 +130,7 @@ static int try_port(void)
     return rc;
 }
 
-static void look_at_network(struct doctor *d)
+static void check_network(struct doctor *d)
 {
     struct addrinfo *found = NULL;
     char name[256] = "";
@@ -152,7 +152,7 @@ static void look_at_network(struct doctor *d)
         freeaddrinfo(found);
 }
 
-static void look_at_program(struct doctor *d, const char *name, const char *used_for)
+static void check_program(struct doctor *d, const char *name, const char *used_for)
 {
     char *path = runtime_on_path(name);
 
@@ -163,7 +163,7 @@ static void look_at_program(struct doctor *d, const char *name, const char *used
     free(path);
 }
 
-static void look_at_own(struct doctor *d)
+static void check_own(struct doctor *d)
 {
     static const char *const programs[] = { "cellspan-kernel",     "cellspan-agent",
                                             "cellspan-gpus",       "cellspan-launch-local",
@@ -186,21 +186,21 @@ void doctor_machine(struct doctor *d)
 {
     const char *tmp = getenv("TMPDIR"), *home = getenv("HOME");
 
-    look_at_own(d);
-    look_at_shm(d);
-    look_at_folder(d, "temporary", tmp && *tmp ? tmp : "/tmp",
-                   "make room there, or name another folder in TMPDIR");
+    check_own(d);
+    check_shm(d);
+    check_folder(d, "temporary", tmp && *tmp ? tmp : "/tmp",
+                 "make room there, or name another folder in TMPDIR");
     if (home && *home)
-        look_at_folder(d, "home folder", home,
-                       "make room there, or name other folders in IPYTHONDIR and JUPYTER_DATA_DIR");
-    look_at_limit(d, RLIMIT_NOFILE, "open files", FILES_LEAST,
-                  "ulimit -n 65536, before Jupyter is started");
-    look_at_limit(d, RLIMIT_NPROC, "processes", PROCESS_LEAST,
-                  "ulimit -u 65536, before Jupyter is started");
-    look_at_limit(d, RLIMIT_AS, "address space", RLIM_INFINITY,
-                  "ulimit -v unlimited: GPU drivers reserve much more than they use");
-    look_at_group(d);
-    look_at_network(d);
-    look_at_program(d, setting_text(SETTING_SSH) ? setting_text(SETTING_SSH) : "ssh", "--on ssh:");
-    look_at_program(d, "srun", "--on slurm");
+        check_folder(d, "home folder", home,
+                     "make room there, or name other folders in IPYTHONDIR and JUPYTER_DATA_DIR");
+    check_limit(d, RLIMIT_NOFILE, "open files", FILES_LEAST,
+                "ulimit -n 65536, before Jupyter is started");
+    check_limit(d, RLIMIT_NPROC, "processes", PROCESS_LEAST,
+                "ulimit -u 65536, before Jupyter is started");
+    check_limit(d, RLIMIT_AS, "address space", RLIM_INFINITY,
+                "ulimit -v unlimited: GPU drivers reserve much more than they use");
+    check_container(d);
+    check_network(d);
+    check_program(d, setting_text(SETTING_SSH) ? setting_text(SETTING_SSH) : "ssh", "--on ssh:");
+    check_program(d, "srun", "--on slurm");
 }

@@ -58,7 +58,7 @@ static void say_package(struct doctor *d, const json_t *all, const char *name, c
         finding_say(d, NOTE, name, NULL, "not installed: %s", without);
 }
 
-static void look_at_packages(struct doctor *d)
+static void check_packages(struct doctor *d)
 {
     const char *const argv[] = { d->found.path, "-c", packages, NULL };
     json_t *all = said_by(argv);
@@ -77,7 +77,7 @@ static void look_at_packages(struct doctor *d)
     json_decref(all);
 }
 
-static void look_at_gpus(struct doctor *d)
+static void check_gpus(struct doctor *d)
 {
     struct err why = { "" };
     char *program = runtime_find("cellspan-gpus", &why);
@@ -106,8 +106,8 @@ void doctor_python(struct doctor *d)
         return;
     }
     finding_say(d, FINE, "Python", NULL, "%s (%s)", d->found.path, d->found.version);
-    look_at_packages(d);
-    look_at_gpus(d);
+    check_packages(d);
+    check_gpus(d);
 }
 
 /* The cell that compares the ranks of --on with here: one rank of each machine answers. */

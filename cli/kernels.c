@@ -84,7 +84,7 @@ static char *command_text(const char *words, size_t n)
 
 /* What started the kernel: `cellspan run`, whose command names it better than a notebook could, or
  * a Jupyter server. -1: memory is out. */
-static int look_at_parent(struct running_kernel *k)
+static int read_parent(struct running_kernel *k)
 {
     const pid_t parent = orphans_parent(k->pid);
     size_t n;
@@ -184,7 +184,7 @@ static bool is_mine(pid_t pid)
 }
 
 /* 1: *k is a kernel; 0: the process is something else; -1: memory is out. */
-static int look_at(pid_t pid, struct running_kernel *k)
+static int read_kernel(pid_t pid, struct running_kernel *k)
 {
     size_t n;
     char *words = NULL;
@@ -204,7 +204,7 @@ static int look_at(pid_t pid, struct running_kernel *k)
         rc = -1;
     k->seconds = seconds_since(k->start);
     if (rc == 0)
-        rc = look_at_parent(k);
+        rc = read_parent(k);
     free(words);
     if (rc == 0)
         return 1;
@@ -247,7 +247,7 @@ int kernels_find(struct kernels *k, struct err *err)
     while (rc == 0 && (entry = readdir(dir))) {
         const long pid = strtol(entry->d_name, NULL, 10);
         struct running_kernel one;
-        const int found = pid > 0 ? look_at((pid_t)pid, &one) : 0;
+        const int found = pid > 0 ? read_kernel((pid_t)pid, &one) : 0;
 
         rc = found < 0 ? -1 : 0;
         if (found > 0 && (rc = add(k, &one)) < 0)

@@ -137,7 +137,7 @@ static int take_words(void *into, char **v, int n, const char *why)
     return r->refused.text[0] ? n : i;
 }
 
-static int look_through(struct run *r, int argc, char **argv, struct err *err)
+static int parse_arguments(struct run *r, int argc, char **argv, struct err *err)
 {
     if (!(r->word = calloc(2 * (size_t)argc + 1, sizeof *r->word)))
         return err_set(err, "out of memory");
@@ -249,7 +249,7 @@ int command_run(int argc, char **argv)
     int status = USAGE_ERROR;
 
     settings_open_log("run");
-    if (random_open(&err) == 0 && look_through(&r, argc, argv, &err) == 0) {
+    if (random_open(&err) == 0 && parse_arguments(&r, argc, argv, &err) == 0) {
         if (r.help) {
             show_help();
             status = 0;

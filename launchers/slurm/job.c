@@ -13,18 +13,18 @@
 #include "launchers/slurm/srun_output.h"
 #include "launchers/slurm/step.h"
 
-#define FIRST_LOOK_NS (NS_PER_S / 2)
+#define FIRST_POLL_NS (NS_PER_S / 2)
 #define PAUSE_NS      (2 * NS_PER_S) /* between two questions about the queue; grows to the next: */
 #define PAUSE_MAX_NS  (30 * NS_PER_S)
 #define FLUSH_NS      (2 * NS_PER_S) /* Slurm may give its reason so much later than a task's end */
 /* how long agents may take to end after their stdin; then the job is cancelled */
 #define POLITE_NS (8 * NS_PER_S)
 #define STOP_NS   (3 * NS_PER_S)
-#define LOOKS_MAX 20u
-#define LOOK_NS   (300 * NS_PER_MS)
+#define FATE_MAX  20u
+#define FATE_NS   (300 * NS_PER_MS)
 #define TASKS_MAX 65536u
 
-static void look(void *arg);
+static void poll_queue(void *arg);
 
 static void replace(char **place, const char *text)
 {
@@ -135,7 +135,7 @@ static void job_known(struct job *j, unsigned long id)
         return;
     j->id = id;
     j->pause_ns = PAUSE_NS;
-    set_timer(j, &j->look, FIRST_LOOK_NS, look);
+    set_timer(j, &j->poll, FIRST_POLL_NS, poll_queue);
 }
 
 /* Reports Slurm's reason at once: the agents that it ends close their connections at the same time,
@@ -304,7 +304,7 @@ static void task_up(struct job *j, const char *words)
         i >= j->n || j->task[i].up)
         return;
     job_known(j, id);
-    watch_clear(&j->look);
+    watch_clear(&j->poll);
     j->task[i].up = true;
     replace(&j->task[i].node, node);
     report_node(i, node, 0);
@@ -391,12 +391,12 @@ static void queue_answered(void *arg, const char *line)
             j->pause_ns = PAUSE_NS;
         } else if (j->pause_ns < PAUSE_MAX_NS)
             j->pause_ns += j->pause_ns / 2;
-        set_timer(j, &j->look, j->pause_ns, look);
+        set_timer(j, &j->poll, j->pause_ns, poll_queue);
     }
     free(copy);
 }
 
-static void look(void *arg)
+static void poll_queue(void *arg)
 {
     struct job *j = arg;
     char id[32];
@@ -407,7 +407,7 @@ static void look(void *arg)
     snprintf(id, sizeof id, "%lu", j->id);
     if (j->pid > 0 && !slurm_command_busy(&j->command) &&
         !slurm_command_start(&j->command, j->loop, argv, queue_answered, j))
-        set_timer(j, &j->look, PAUSE_MAX_NS, look);
+        set_timer(j, &j->poll, PAUSE_MAX_NS, poll_queue);
 }
 
 /* ---- the end ---- */
@@ -460,8 +460,8 @@ static void fate_answered(void *arg, const char *line)
     struct job *j = arg;
 
     if ((strncmp(line, "COMPLETING", 10) == 0 || strncmp(line, "RUNNING", 7) == 0) &&
-        ++j->looks < LOOKS_MAX)
-        set_timer(j, &j->look, LOOK_NS, ask_fate);
+        ++j->fates < FATE_MAX)
+        set_timer(j, &j->poll, FATE_NS, ask_fate);
     else
         conclude(j, strchr(line, '|') ? line : "");
 }
@@ -489,7 +489,7 @@ void job_ended(struct job *j, int status)
         err_ready(j, j->errs, LOOP_READ);
     child_lines_end(&j->out_lines, out_line, j);
     child_lines_end(&j->err_lines, err_line, j);
-    watch_clear(&j->look);
+    watch_clear(&j->poll);
     watch_clear(&j->late);
     watch_clear(&j->flush);
     if (j->told && j->signo != SIGKILL)
@@ -528,7 +528,7 @@ void job_end(struct job *j)
         return;
     j->told = true;
     fd_close(&j->in);
-    watch_clear(&j->look);
+    watch_clear(&j->poll);
     watch_clear(&j->late);
     watch_clear(&j->flush);
     if (j->pid == 0) /* srun has ended, and only Slurm's reason was missing */

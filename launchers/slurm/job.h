@@ -40,13 +40,13 @@ struct job {
     int in, out, errs;
     struct task *task;
     unsigned n;       /* tasks; 0: not known yet */
-    unsigned looks;   /* number of questions about the job after srun's end */
+    unsigned fates;   /* number of questions about the job after srun's end */
     char *state;      /* the last report about the queue */
     char *why;        /* the last line in which Slurm says why it ended the job */
     struct buf early; /* lines about ends of tasks that came before any task was up */
     struct child_lines out_lines, err_lines;
     struct slurm_command command;
-    struct watch *out_watch, *err_watch, *look, *late, *flush, *stop;
+    struct watch *out_watch, *err_watch, *poll, *late, *flush, *stop;
 };
 
 MUST_USE int job_start(struct job *j, const struct words *argv, struct err *err);
