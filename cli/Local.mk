@@ -12,7 +12,7 @@ cli_libcli_a_SOURCES = \
 cellspan_SOURCES = \
 	cli/client.h cli/client.c \
 	cli/shell_complete.c \
-	cli/parts.h cli/install.c \
+	cli/private.h cli/install.c \
 	cli/cli_job.c \
 	cli/kernels.h cli/kernels.c cli/kernel_question.c cli/ps.c \
 	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c \

@@ -7,7 +7,7 @@
  * The kernel gets our pid and ends when we end. It runs in its own session, so Ctrl-C reaches
  * only us. The first Ctrl-C sends an interrupt_request, the second one makes the kernel kill
  * ranks that hang, the third one ends everything. */
-#include "cli/parts.h"
+#include "cli/private.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* doctor.c - `cellspan doctor`: what of this machine would keep notebooks from running well, and
- * what to do about it (declared in parts.h). */
+ * what to do about it (declared in private.h). */
 #include "cli/doctor.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "cli/parts.h"
+#include "cli/private.h"
 
 enum finding { FINE, NOTE, BAD };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* input.c - reads standard input, one line for each request (declared in parts.h). */
-#include "cli/parts.h"
+/* input.c - reads standard input, one line for each request (declared in private.h). */
+#include "cli/private.h"
 
 #include <errno.h>
 #include <stdlib.h>

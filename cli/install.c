@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* install.c - `cellspan install` and `cellspan uninstall` (declared in parts.h). */
-#include "cli/parts.h"
+/* install.c - `cellspan install` and `cellspan uninstall` (declared in private.h). */
+#include "cli/private.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* interpreter.c - finds the notebook's Python and checks its modules (declared in parts.h). */
-#include "cli/parts.h"
+/* interpreter.c - finds the notebook's Python and checks its modules (declared in private.h). */
+#include "cli/private.h"
 
 #include <errno.h>
 #include <fcntl.h>

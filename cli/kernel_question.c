@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "cli/client.h"
 #include "cli/kernels.h"
-#include "cli/parts.h"
+#include "cli/private.h"
 #include "protocol/jupyter.h"
 
 #define WELCOME_NS (5 * NS_PER_S) /* until iopub is connected */

@@ -4,7 +4,7 @@
  * Home expands a line with a brace or a dollar by IPython's DollarFormatter: "{{" becomes "{";
  * "$name" becomes a value and "$$" a dollar, but only if an even number of single quotes follows
  * before the next brace. */
-#include "cli/parts.h"
+#include "cli/private.h"
 
 #include <string.h>
 

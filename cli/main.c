@@ -7,7 +7,7 @@
 
 #include "base/suggest.h"
 #include "base/settings.h"
-#include "cli/parts.h"
+#include "cli/private.h"
 
 static const struct subcommand subcommands[] = {
     { "install", command_install, "make the kernel known to Jupyter", install_rows, false },

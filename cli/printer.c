@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* printer.c - prints streams at once. A display with an id may be updated, so its last state is
  * printed at the end of the cell. */
-#include "cli/parts.h"
+#include "cli/private.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ps.c - `cellspan ps`, `cellspan logs` and `cellspan stop` (declared in parts.h): what runs as
+/* ps.c - `cellspan ps`, `cellspan logs` and `cellspan stop` (declared in private.h): what runs as
  * this user, what it has printed, and its end. */
-#include "cli/parts.h"
+#include "cli/private.h"
 
 #include <errno.h>
 #include <signal.h>

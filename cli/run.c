@@ -2,7 +2,7 @@
 /* run.c - `cellspan run`: the options of %distribute, then a script. The magic's parser reads the
  * options. This file takes --python and --help, and parses the line once to report mistakes
  * before anything starts. */
-#include "cli/parts.h"
+#include "cli/private.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shell_complete.c - prints the completions for a shell (declared in parts.h). */
-#include "cli/parts.h"
+/* shell_complete.c - prints the completions for a shell (declared in private.h). */
+#include "cli/private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* torchrun.c - reads the options of torchrun for `cellspan run` (declared in parts.h). */
-#include "cli/parts.h"
+/* torchrun.c - reads the options of torchrun for `cellspan run` (declared in private.h). */
+#include "cli/private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,7 +34,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/spawn.c \
 	worker/agent/spawn_process.c \
 	worker/agent/stand_in.c \
-	worker/agent/parts.h worker/agent/start.c \
+	worker/agent/private.h worker/agent/start.c \
 	worker/agent/blobs/blobs.h worker/agent/blobs/blobs.c \
 	worker/agent/blobs/memory_limit.c \
 	worker/agent/blobs/transfer_io.h worker/agent/blobs/transfer_io.c \

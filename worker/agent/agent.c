@@ -7,7 +7,7 @@
 #include "base/settings.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/gpu/gpu.h"
-#include "worker/agent/parts.h"
+#include "worker/agent/private.h"
 #include "worker/agent/net/join.h"
 
 static void on_settled(void *arg, uint64_t blob, const char *error)

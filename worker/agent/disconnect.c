@@ -14,7 +14,7 @@
 #include "base/rows.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/parts.h"
+#include "worker/agent/private.h"
 #include "worker/agent/processes/worker.h"
 
 #define ESTABLISHED     1u

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exited.c - how a worker's end becomes EXITED, and ends that are overdue (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* exited.c - how a worker's end becomes EXITED, and ends that are overdue (declared in private.h).
+ */
+#include "worker/agent/private.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* from_kernel.c - who handles which message of the kernel (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* from_kernel.c - who handles which message of the kernel (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include "base/le.h"
 #include "base/log.h"

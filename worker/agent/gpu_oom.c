@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_oom.c - names the processes on a full GPU in the error of a cell (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* gpu_oom.c - names the processes on a full GPU in the error of a cell (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/secret.h"
-#include "worker/agent/parts.h"
+#include "worker/agent/private.h"
 #include "protocol/route.h"
 
 #define LARGE           131072 /* bytes */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_usage.c - reports this node's GPUs and the memory of its workers (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* node_usage.c - reports this node's GPUs and the memory of its workers (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* prestart.c - starts the zygote before ranks are wanted; finds Python (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* prestart.c - starts the zygote before ranks are wanted; finds Python (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reap.c - waits for workers' processes, and kills all of them at the end (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* reap.c - waits for workers' processes, and kills all of them at the end (declared in private.h).
+ */
+#include "worker/agent/private.h"
 
 #include <errno.h>
 #include <poll.h>

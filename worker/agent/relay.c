@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* relay.c - which messages and blobs pass between the kernel and a worker, and when (declared in
- * parts.h). */
-#include "worker/agent/parts.h"
+ * private.h). */
+#include "worker/agent/private.h"
 
 #include <fcntl.h>
 

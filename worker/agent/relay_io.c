@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* relay_io.c - reads workers' sockets and pipes in an order that keeps text in its place (declared
- * in parts.h; pipes.h says how). */
-#include "worker/agent/parts.h"
+ * in private.h; pipes.h says how). */
+#include "worker/agent/private.h"
 
 #include "base/process.h"
 #include "worker/agent/output/pipes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spawn.c - makes workers, with the processes of home and zygotes (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* spawn.c - makes workers, with the processes of home and zygotes (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include "worker/agent/agent.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spawn_process.c - starts the processes of home and zygotes, and has the loop watch workers
- * (declared in parts.h). */
-#include "worker/agent/parts.h"
+ * (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stand_in.c - writes messages that the agent sends in place of others (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* stand_in.c - writes messages that the agent sends in place of others (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include <jansson.h>
 #include <stdlib.h>

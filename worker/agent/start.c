@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* start.c - START: starts home, or ranks with their GPUs (declared in parts.h). */
-#include "worker/agent/parts.h"
+/* start.c - START: starts home, or ranks with their GPUs (declared in private.h). */
+#include "worker/agent/private.h"
 
 #include <ctype.h>
 #include <inttypes.h>

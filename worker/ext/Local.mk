@@ -18,7 +18,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/live_stacks.c \
 	worker/ext/magics.c \
 	worker/ext/memory.c \
-	worker/ext/parts.h worker/ext/names.c \
+	worker/ext/private.h worker/ext/names.c \
 	worker/ext/pause.c \
 	worker/ext/process.c \
 	worker/ext/shared.c \

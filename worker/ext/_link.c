@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "protocol/span_flags.h"
 #include "worker/ext/collective.h"
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 #include "worker/ext/flusher.h"
 #include "worker/ext/link.h"
 #include "worker/link/stacks.h"

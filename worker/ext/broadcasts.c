@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "worker/collective/nccl_broadcast.h"
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 /* An open broadcast. Its limit uses the pause of the current call. */
 struct open_broadcast {

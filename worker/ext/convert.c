@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* convert.c - converts cellspan's messages to and from Python dicts (declared in parts.h). */
-#include "worker/ext/parts.h"
+/* convert.c - converts cellspan's messages to and from Python dicts (declared in private.h). */
+#include "worker/ext/private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 struct collective *convey_collective(PyObject *module)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crash_stack.c - writes the C stack of a worker that crashes (declared in parts.h). */
-#include "worker/ext/parts.h"
+/* crash_stack.c - writes the C stack of a worker that crashes (declared in private.h). */
+#include "worker/ext/private.h"
 
 #include <errno.h>
 #include <signal.h>

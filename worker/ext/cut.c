@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cut.c - shuts down connections of this process, so that a collective that waits returns with an
- * error (declared in parts.h). */
-#include "worker/ext/parts.h"
+ * error (declared in private.h). */
+#include "worker/ext/private.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 /* Loads the driver once. The first call initialises CUDA, so never call it before a fork. */
 int gpus_need_driver(struct collective *c)

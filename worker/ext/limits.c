@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* limits.c - within(), why() and limit_held() of cellspan._link (declared in parts.h). */
+/* limits.c - within(), why() and limit_held() of cellspan._link (declared in private.h). */
 #include "base/clock.h"
 #include "base/process.h"
 #include "worker/ext/link.h"
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 #define LIMIT_MOST 86400.0 /* seconds */
 

@@ -15,7 +15,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/ext/link_interrupts.h"
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 int link_init(struct worker_link *l, struct err *err)
 {

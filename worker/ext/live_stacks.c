@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* live_stacks.c - writes the stacks of a worker that goes on, on request (declared in parts.h).
+/* live_stacks.c - writes the stacks of a worker that goes on, on request (declared in private.h).
  * Python's faulthandler reads the frames of all threads. That is safe only while no thread of
  * Python runs: else a frame's memory can be given back meanwhile, and the read is a fault. So a
  * thread takes Python's lock first. If C code keeps the lock, the agent sends a signal. Then a copy
  * of the process writes the stacks: a fault ends only the copy. */
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - compares memory without reading pages that have not changed (declared in parts.h). */
-#include "worker/ext/parts.h"
+/* memory.c - compares memory without reading pages that have not changed (declared in private.h). */
+#include "worker/ext/private.h"
 
 #include <fcntl.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 #define MESH "cellspan.mesh"
 

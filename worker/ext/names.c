@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* names.c - see parts.h. It is in C because a rank uses it before and after each cell. Each cell
+/* names.c - see private.h. It is in C because a rank uses it before and after each cell. Each cell
  * adds names of IPython's own (_i1, _1, …), and a Python loop over a thousand names takes as long
  * as a short cell. */
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 #define SMALL_MAX 256  /* a container with at most so many members is kept itself */
 #define TEXT_MAX  4096 /* a text of at most so many characters or bytes is kept itself */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pause.c - releases Python's lock while C code waits; handles signals (declared in parts.h). */
-#include "worker/ext/parts.h"
+/* pause.c - releases Python's lock while C code waits; handles signals (declared in private.h). */
+#include "worker/ext/private.h"
 
 #define LOOK_NS (20 * NS_PER_MS) /* not more often: taking the lock takes longer than a message */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* process.c - fork(), die_with_parent(), stack() and raise_in() of cellspan._link (declared in
- * parts.h). */
+ * private.h). */
 #include "worker/ext/collective.h"
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 #include <unistd.h>
 #ifdef __linux__

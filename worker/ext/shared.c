@@ -7,7 +7,7 @@
 #include "base/murmur2.h"
 #include "base/settings.h"
 #include "base/suggest.h"
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 static PyObject *hash(PyObject *Py_UNUSED(module), PyObject *bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unshared.c - writes a pickle so that it does not depend on which equal texts are one object
- * (declared in parts.h). Python interns the names in code, so after code was loaded again, other
+ * (declared in private.h). Python interns the names in code, so after code was loaded again, other
  * texts are shared than before. */
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 #include <stdint.h>
 #include <stdlib.h>

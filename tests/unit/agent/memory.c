@@ -10,7 +10,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/blobs/transfers.h"
 #include "worker/agent/blobs/transfer_io.h"
-#include "worker/agent/parts.h"
+#include "worker/agent/private.h"
 #include "worker/agent/processes/worker.h"
 
 #define MANY 200 /* allocations; none of this takes so many */

@@ -12,7 +12,7 @@
 #include "tests/unit/kernel/double.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/blobs/transfers.h"
-#include "worker/agent/parts.h"
+#include "worker/agent/private.h"
 
 #define SIM_CHILDREN 16u
 #define SIM_LINK     5000 /* the number of the first child's socket; the next child's is one more */

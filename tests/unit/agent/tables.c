@@ -12,7 +12,7 @@
 #include "tests/unit/tap.h"
 #include "worker/agent/blobs/blobs.h"
 #include "worker/agent/output/worker_credit.h"
-#include "worker/agent/parts.h"
+#include "worker/agent/private.h"
 #include "worker/agent/processes/outbox.h"
 #include "worker/agent/processes/worker_state.h"
 #include "worker/agent/blobs/transfer_io.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* line.c - words written on an option line are read back unchanged, also after home's expansion of
  * `{name}` and `$name`. */
-#include "cli/parts.h"
+#include "cli/private.h"
 
 #include "tests/unit/tap.h"
 

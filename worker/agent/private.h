@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parts.h - the functions of the agent itself, by file; agent.h has its state. */
-#ifndef WORKER_AGENT_PARTS_H
-#define WORKER_AGENT_PARTS_H
+/* private.h - the functions of the agent itself, by file; agent.h has its state. */
+#ifndef WORKER_AGENT_PRIVATE_H
+#define WORKER_AGENT_PRIVATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parts.h - the functions of the command `cellspan`, by file. client.h has what
+/* private.h - the functions of the command `cellspan`, by file. client.h has what
  * talks to the kernel. */
-#ifndef CLI_PARTS_H
-#define CLI_PARTS_H
+#ifndef CLI_PRIVATE_H
+#define CLI_PRIVATE_H
 
 #include <jansson.h>
 #include <stdbool.h>

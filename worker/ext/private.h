@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parts.h - the functions of cellspan._link, by file. */
-#ifndef WORKER_EXT_PARTS_H
-#define WORKER_EXT_PARTS_H
+/* private.h - the functions of cellspan._link, by file. */
+#ifndef WORKER_EXT_PRIVATE_H
+#define WORKER_EXT_PRIVATE_H
 
 #include <stdbool.h>
 
