@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "kernel/cell/cell_panel.h"
-#include "kernel/cell/held_parts.h"
+#include "kernel/cell/display_order.h"
 #include "kernel/merge/merge.h"
 
 #define KEPT_MAX        ((size_t)4 << 20) /* bytes of the largest display that is kept */
@@ -26,10 +26,10 @@ struct output_path {
         long rank;
         struct buf content;
     } kept;
-    struct held_parts held; /* displays, and what their ranks print after them */
-    bool labelled;          /* a display with a rank's label was shown */
-    long under;             /* the rank whose display is the last output; -1: something else is */
-    struct {                /* the progress bars that are drawn */
+    struct display_order held; /* displays, and what their ranks print after them */
+    bool labelled;             /* a display with a rank's label was shown */
+    long under; /* the rank whose display is the last output; -1: something else is */
+    struct {    /* the progress bars that are drawn */
         struct buf text;
         bool shown, due; /* in a display; `text` is not shown yet */
         bool below;      /* something else was shown after the display */
@@ -179,7 +179,7 @@ int output_open(struct cell *c, struct err *err)
     if (!(c->out.path = calloc(1, sizeof *c->out.path)))
         return err_set(err, "out of memory");
     c->out.path->bars.due_ns = NEVER;
-    held_parts_init(&c->out.path->held);
+    display_order_init(&c->out.path->held);
     c->out.path->under = -1;
     if (!(c->out.path->pace = pace_create(c->nb->ops.clock, out_stream, c, err))) {
         output_close(c);
@@ -230,7 +230,7 @@ void output_close(struct cell *c)
     if (!o)
         return;
     merge_destroy(o->merge);
-    held_parts_release(&o->held);
+    display_order_release(&o->held);
     cell_panel_close(c);
     omit_destroy(o->omit);
     pace_destroy(o->pace);
@@ -262,13 +262,13 @@ static void pass_lines(struct cell *c, unsigned rank, unsigned stream, unsigned 
 }
 
 /* Holds text, or the end, of a rank whose display is held. false: nothing of it waits any more. */
-static bool hold_behind(struct cell *c, const struct held_part *what, struct slice text)
+static bool hold_behind(struct cell *c, const struct held_output *what, struct slice text)
 {
-    struct held_parts *held = &c->out.path->held;
+    struct display_order *held = &c->out.path->held;
 
-    if (!held_parts_has(held, what->rank))
+    if (!display_order_has(held, what->rank))
         return false;
-    if (held_parts_add(held, what, text, slice_of(NULL, 0), notebook_now(c->nb)))
+    if (display_order_add(held, what, text, slice_of(NULL, 0), notebook_now(c->nb)))
         return true;
     output_held(c);
     return false;
@@ -277,7 +277,7 @@ static bool hold_behind(struct cell *c, const struct held_part *what, struct sli
 static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
                       struct slice data)
 {
-    const struct held_part what = {
+    const struct held_output what = {
         .kind = HELD_TEXT, .rank = rank, .stream = stream, .flags = flags
     };
 
@@ -306,7 +306,7 @@ static void rank_over(struct cell *c, unsigned rank)
 
 void output_rank_over(struct cell *c, unsigned rank)
 {
-    const struct held_part what = { .kind = HELD_OVER, .rank = rank };
+    const struct held_output what = { .kind = HELD_OVER, .rank = rank };
 
     if (c->out.path && !hold_behind(c, &what, slice_of(NULL, 0)))
         rank_over(c, rank);
@@ -392,42 +392,43 @@ static void flush_rank(struct cell *c, unsigned rank)
         log_failure(merge_flush_rank(c->out.path->merge, rank, &err), &err);
 }
 
-static void pass_held(struct cell *c, const struct held_part *part)
+static void pass_held(struct cell *c, const struct held_output *held)
 {
-    const struct content p = { .content = buf_slice(&part->content),
-                               .metadata = buf_slice(&part->metadata) };
+    const struct content p = { .content = buf_slice(&held->content),
+                               .metadata = buf_slice(&held->metadata) };
 
-    if (part->kind == HELD_TEXT) {
-        pass_lines(c, part->rank, part->stream, part->flags, p.content);
-    } else if (part->kind == HELD_OVER) {
-        rank_over(c, part->rank);
+    if (held->kind == HELD_TEXT) {
+        pass_lines(c, held->rank, held->stream, held->flags, p.content);
+    } else if (held->kind == HELD_OVER) {
+        rank_over(c, held->rank);
     } else {
-        flush_rank(c, part->rank);
-        show_of_rank(c, part->rank, "display_data", &p);
+        flush_rank(c, held->rank);
+        show_of_rank(c, held->rank, "display_data", &p);
     }
 }
 
 void output_held(struct cell *c)
 {
-    struct held_part *part = c->out.path ? held_parts_take(&c->out.path->held) : NULL;
+    struct held_output *held = c->out.path ? display_order_take(&c->out.path->held) : NULL;
 
-    while (part) {
-        struct held_part *next = part->next;
+    while (held) {
+        struct held_output *next = held->next;
 
-        pass_held(c, part);
-        held_part_free(part);
-        part = next;
+        pass_held(c, held);
+        held_output_free(held);
+        held = next;
     }
 }
 
 /* false: it can't wait. */
 static bool hold(struct cell *c, unsigned rank, const char *type, const struct content *p)
 {
-    const struct held_part what = { .kind = HELD_DISPLAY, .rank = rank };
+    const struct held_output what = { .kind = HELD_DISPLAY, .rank = rank };
 
     return c->n > 1 && (c->plan.merge == PLAN_FOLD || c->plan.merge == PLAN_PREFIX) &&
            strcmp(type, "display_data") == 0 && !p->n &&
-           held_parts_add(&c->out.path->held, &what, p->content, p->metadata, notebook_now(c->nb));
+           display_order_add(&c->out.path->held, &what, p->content, p->metadata,
+                             notebook_now(c->nb));
 }
 
 static void show_in_tab(struct cell *c, unsigned rank, const char *type, const struct content *p)
