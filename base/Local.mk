@@ -12,7 +12,7 @@ base_libbase_a_SOURCES = \
 	base/suggest.h base/suggest.c \
 	base/murmur2.h base/murmur2.c \
 	base/cmdline.h base/cmdline.c \
-	base/ranks.h base/ranks.c \
+	base/rank_set.h base/rank_set.c \
 	base/library.h base/library.c \
 	base/links.h base/links.c \
 	base/beat.h base/beat.c \
@@ -44,7 +44,7 @@ check_PROGRAMS += \
 	tests/unit/base/buf.t \
 	tests/unit/base/child_lines.t \
 	tests/unit/base/cmdline.t \
-	tests/unit/base/ranks.t \
+	tests/unit/base/rank_set.t \
 	tests/unit/base/settings.t \
 	tests/unit/base/rows.t \
 	tests/unit/base/utf8.t
@@ -61,9 +61,9 @@ tests_unit_base_child_lines_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_child_lines_t_LDADD = base/libbase.a
 tests_unit_base_settings_t_SOURCES = tests/unit/base/settings.c
 tests_unit_base_settings_t_LDADD = base/libbase.a
-tests_unit_base_ranks_t_SOURCES = tests/unit/base/ranks.c
-tests_unit_base_ranks_t_LDFLAGS = $(CHAOS_LINK)
-tests_unit_base_ranks_t_LDADD = base/libbase.a
+tests_unit_base_rank_set_t_SOURCES = tests/unit/base/rank_set.c
+tests_unit_base_rank_set_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_rank_set_t_LDADD = base/libbase.a
 tests_unit_base_rows_t_SOURCES = tests/unit/base/rows.c
 tests_unit_base_rows_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_rows_t_LDADD = base/libbase.a

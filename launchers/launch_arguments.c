@@ -11,7 +11,7 @@
 #include "base/cmdline.h"
 #include "base/path.h"
 
-#define RANKS_LIMIT 65536 /* base/ranks.h: a rank number is below this */
+#define RANKS_LIMIT 65536 /* base/rank_set.h: a rank number is below this */
 
 struct launch_line {
     struct launch_arguments a;

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 #include "base/seed.h"
 #include "base/suggest.h"
 

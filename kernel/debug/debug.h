@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 #include "base/slice.h"
 
 struct debug;

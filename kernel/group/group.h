@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "base/ranks.h"
+#include "base/rank_set.h"
 #include "kernel/group/place.h"
 
 #define GROUP_MAX RANKS_MAX /* ranks of one group */

@@ -16,7 +16,7 @@
 #define KERNEL_MERGE_MERGE_H
 
 #include "base/clock.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 #include "magics/plan.h"
 #include "protocol/span_flags.h"
 

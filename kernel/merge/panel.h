@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 
 #define PANEL_TABS 128u /* so many ranks have a tab; the others' lines are in "All" */
 

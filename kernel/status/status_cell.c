@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 #include "kernel/status/table.h"
 
 #define LIST_MAX  40u /* bytes of ranks' numbers in a line */

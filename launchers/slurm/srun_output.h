@@ -6,7 +6,7 @@
 #include <limits.h>
 
 #include "base/err.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 
 enum srun_output_kind {
     SRUN_TEXT,   /* for the user */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ranks.h"
+#include "base/rank_set.h"
 #include "tests/unit/tap.h"
 
 #define LIMIT_S 180u

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ranks.h"
+#include "base/rank_set.h"
 
 #ifdef __linux__
 #define CPUS_MAX 4096

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 #include "worker/collective/cuda_driver.h"
 
 #define CPU_WORDS  64u /* 4096 CPUs */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/ranks.h"
+#include "base/rank_set.h"
 
 #define SPOOL_FILES 8u
 #define SPOOL_HOME  UINT32_MAX /* in place of a rank: home */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ranks.h - sets of rank numbers, written "0-2,5". Flux RFC 22 calls them idsets. */
-#ifndef BASE_RANKS_H
-#define BASE_RANKS_H
+/* rank_set.h - sets of rank numbers, written "0-2,5". Flux RFC 22 calls them idsets. */
+#ifndef BASE_RANK_SET_H
+#define BASE_RANK_SET_H
 
 #include "base/buf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of base/ranks.h. */
-#include "base/ranks.h"
+/* Tests of base/rank_set.h. */
+#include "base/rank_set.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One bit for each rank; the array is as long as the highest one needs. */
-#include "base/ranks.h"
+#include "base/rank_set.h"
 
 #include <stdlib.h>
 #include <string.h>
