@@ -5,7 +5,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/span.h protocol/span.c protocol/span_fields.h protocol/span_flags.h protocol/span_table.c \
 	protocol/jupyter.h protocol/jupyter.c \
 	protocol/hmac.c \
-	protocol/history.c \
+	protocol/seen_signatures.c \
 	protocol/route.h protocol/route.c \
 	protocol/send_window.h protocol/send_window.c \
 	protocol/keys.h protocol/keys.c

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The order of checks in jupyter_decode matters: counts, sizes, signature, history, and only then
- * JSON. So nobody without the key reaches the parser. */
+/* The order of checks in jupyter_decode matters: counts, sizes, signature, whether it was seen
+ * before, and only then JSON. So nobody without the key reaches the parser. */
 #include "protocol/jupyter.h"
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ int jupyter_session_init(struct jupyter_session *s, const char *id, const char *
     memset(s, 0, sizeof *s);
     if (hmac_init(&s->key, key, err) < 0)
         return -1;
-    history_init(&s->seen, JUPYTER_SEEN_MAX);
+    seen_signatures_init(&s->seen, JUPYTER_SEEN_MAX);
     if (!(s->id = strdup(id)) || buf_add_text(&s->who, ",\"session\":") < 0 ||
         jupyter_quote(&s->who, slice_text(id)) < 0 || buf_add_text(&s->who, ",\"username\":") < 0 ||
         jupyter_quote(&s->who, slice_text(username)) < 0) {
@@ -45,7 +45,7 @@ int jupyter_session_init(struct jupyter_session *s, const char *id, const char *
 void jupyter_session_release(struct jupyter_session *s)
 {
     hmac_release(&s->key);
-    history_release(&s->seen);
+    seen_signatures_release(&s->seen);
     free(s->id);
     buf_release(&s->who);
     buf_release(&s->header);
@@ -150,7 +150,7 @@ static enum jupyter_fault verify(struct jupyter_session *s, const struct jupyter
         return JUPYTER_UNSIGNED;
     if (!hmac_check(&s->key, m->part, JUPYTER_PARTS, signature))
         return JUPYTER_FORGED;
-    switch (history_seen(&s->seen, signature)) {
+    switch (seen_signatures_add(&s->seen, signature)) {
     case 0:
         return JUPYTER_FINE;
     case 1:

@@ -14,30 +14,30 @@
 
 #include "base/buf.h"
 
-/* ---- history.c ---- */
+/* ---- seen_signatures.c ---- */
 /* Remembers the signatures of messages, so that a replayed message can be refused. Pure. There are
  * two sets: when the young one is full it replaces the old one, which is freed. So between `limit /
  * 2` and `limit` of the latest signatures are known, and memory is bounded. */
 
-#define HISTORY_KEY 16u /* bytes of a signature that are kept: 128 bits of an HMAC */
+#define SIGNATURE_KEY 16u /* bytes of a signature that are kept: 128 bits of an HMAC */
 
-struct history_set {
+struct signature_set {
     /* owned; an all-zero slot is free. Open addressing, at most half full */
-    unsigned char (*slot)[HISTORY_KEY];
+    unsigned char (*slot)[SIGNATURE_KEY];
     size_t slots; /* a power of two, or 0 */
     size_t used;
 };
 
-struct history {
-    struct history_set young, old;
+struct seen_signatures {
+    struct signature_set young, old;
     size_t limit; /* the most signatures that are remembered */
 };
 
-void history_init(struct history *h, size_t limit);
-void history_release(struct history *h);
+void seen_signatures_init(struct seen_signatures *h, size_t limit);
+void seen_signatures_release(struct seen_signatures *h);
 
 /* 1: seen before; 0: new, now remembered; -1: memory is out. signature: 64 hexadecimal digits. */
-int history_seen(struct history *h, struct slice signature);
+int seen_signatures_add(struct seen_signatures *h, struct slice signature);
 
 /* ---- hmac.c ---- */
 /* HMAC-SHA256 as Jupyter signs its messages: over the four JSON frames, in hexadecimal. Pure. */
@@ -99,7 +99,7 @@ const char *jupyter_fault_text(enum jupyter_fault fault);
 /* State of one end of a connection: the key, the signatures seen, the headers' fixed parts. */
 struct jupyter_session {
     struct hmac key;
-    struct history seen;
+    struct seen_signatures seen;
     char *id;          /* owned; the session id in the headers */
     struct buf who;    /* `,"session":"…","username":"…"` */
     struct buf header; /* of the message that was encoded last */

@@ -38,7 +38,7 @@ static void good_frames(struct slice frame[FRAMES])
         frame[i] = slice_text(text[i]);
 }
 
-/* Decodes with a fresh history, and releases. */
+/* Decodes with no signature seen before, and releases. */
 static enum jupyter_fault fault_with(const char *key, const struct slice *frame, size_t n)
 {
     struct jupyter_session s = session_of(key);
@@ -290,25 +290,25 @@ static void signatures_are_those_of_the_standard(void)
     hmac_release(&h);
 }
 
-static void the_history_is_bounded(void)
+static void the_seen_signatures_are_bounded(void)
 {
-    struct history h;
+    struct seen_signatures h;
     char signature[HMAC_TEXT_SIZE];
     bool fresh = true, known = true;
 
-    history_init(&h, 1000);
+    seen_signatures_init(&h, 1000);
     for (unsigned i = 1; i < 5000; i++) {
         snprintf(signature, sizeof signature, "%08x%056x", i * 2654435761u, i);
-        fresh = fresh && history_seen(&h, slice_text(signature)) == 0;
+        fresh = fresh && seen_signatures_add(&h, slice_text(signature)) == 0;
     }
     for (unsigned i = 4501; i < 5000; i++) {
         snprintf(signature, sizeof signature, "%08x%056x", i * 2654435761u, i);
-        known = known && history_seen(&h, slice_text(signature)) == 1;
+        known = known && seen_signatures_add(&h, slice_text(signature)) == 1;
     }
     ok(fresh, "no signature is taken for another");
     ok(known, "the latest half is always known");
     ok(h.young.used + h.old.used <= 1000, "no more than the limit is remembered");
-    history_release(&h);
+    seen_signatures_release(&h);
 }
 
 static void failing_allocations_leave_nothing(void)
@@ -349,7 +349,7 @@ int main(void)
     json_is_checked_once_verified();
     what_is_written_can_be_read();
     displays_are_written();
-    the_history_is_bounded();
+    the_seen_signatures_are_bounded();
     failing_allocations_leave_nothing();
     return plan_done();
 }
