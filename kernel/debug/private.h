@@ -90,7 +90,7 @@ void answers_note_breaks(struct debug *d);     /* for workers that come later, a
 void answers_note_lines(struct debug *d);      /* pydevd may have moved breakpoints */
 json_t *answers_breaks(const struct debug *d); /* as debugInfo lists them */
 
-/* ---- lines.c: for VS Code, in place ---- */
+/* ---- line_numbers.c: for VS Code, in place ---- */
 void lines_in(const struct debug *d, json_t *request);
 void lines_out(const struct debug *d, const json_t *request, json_t *answer);
 
