@@ -16,7 +16,7 @@ cellspan_SOURCES = \
 	cli/cli_job.c \
 	cli/kernels.h cli/kernels.c cli/kernel_question.c cli/ps.c \
 	cli/doctor.h cli/doctor.c cli/finding.c cli/doctor_machine.c cli/doctor_jupyter.c cli/doctor_python.c \
-	cli/line.c \
+	cli/option_line.c \
 	cli/input.c \
 	cli/run.c \
 	cli/torchrun.c \
@@ -71,7 +71,7 @@ check_PROGRAMS += \
 	tests/unit/cli/kernels.t \
 	tests/unit/cli/kernelspec.t \
 	tests/unit/cli/show.t \
-	tests/unit/cli/line.t
+	tests/unit/cli/option_line.t
 tests_unit_cli_kernels_t_SOURCES = tests/unit/cli/kernels.c cli/kernels.c
 tests_unit_cli_kernels_t_LDADD = base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_kernels_t_LDFLAGS = $(CHAOS_LINK)
@@ -79,7 +79,7 @@ tests_unit_cli_kernelspec_t_SOURCES = tests/unit/cli/kernelspec.c
 tests_unit_cli_kernelspec_t_LDADD = cli/libcli.a base/libbase.a $(JANSSON_LIBS)
 tests_unit_cli_show_t_SOURCES = tests/unit/cli/show.c cli/client.c cli/kernel_question.c cli/printer.c
 tests_unit_cli_show_t_LDADD = kernel/jupyter/libjupyter.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
-tests_unit_cli_line_t_SOURCES = tests/unit/cli/line.c cli/line.c
-tests_unit_cli_line_t_LDADD = base/libbase.a
+tests_unit_cli_option_line_t_SOURCES = tests/unit/cli/option_line.c cli/option_line.c
+tests_unit_cli_option_line_t_LDADD = base/libbase.a
 tap_scripts += tests/unit/cli/install.sh
 EXTRA_DIST += tests/unit/cli/install.sh

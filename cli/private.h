@@ -57,11 +57,11 @@ extern const struct cmdline_row doctor_rows[];
  * options are wrong. */
 int command_doctor(int argc, char **argv);
 
-/* ---- line.c: words back to the option line of a magic that splits into them. Pure ---- */
+/* ---- option_line.c: words back to the option line of a magic that splits into them. Pure ---- */
 /* Appends "%magic word word…": quoted, and written so that home's expansion of `{name}` and `$name`
  * leaves each word as it is. -1: a word holds a line break. */
-MUST_USE int line_write(struct buf *out, const char *magic, char *const *word, size_t n,
-                        struct err *err);
+MUST_USE int option_line_write(struct buf *out, const char *magic, char *const *word, size_t n,
+                               struct err *err);
 
 /* ---- torchrun.c ---- */
 /* Options of torchrun that %distribute does not have. An option that asks for what happens anyway

@@ -248,7 +248,7 @@ static int logs(const struct logs *o, struct err *err)
             some[n++] = words[i];
             some[n++] = words[i + 1];
         }
-    if (line_write(&line, "ranks", some, n, err) == 0 && kernels_find(&k, err) == 0)
+    if (option_line_write(&line, "ranks", some, n, err) == 0 && kernels_find(&k, err) == 0)
         one = chosen(&k, o->word, err);
     if (one)
         rc = kernel_show(one, line.p, SILENCE_NS, err);

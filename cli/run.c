@@ -253,7 +253,7 @@ int command_run(int argc, char **argv)
         if (r.help) {
             show_help();
             status = 0;
-        } else if (line_write(&line, "distribute", r.word, r.n, &err) == 0 &&
+        } else if (option_line_write(&line, "distribute", r.word, r.n, &err) == 0 &&
                    check(buf_slice(&line), &r, &err) == 0) {
             status = run(&r, buf_slice(&line), &err);
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* line.c - words written on an option line are read back unchanged, also after home's expansion of
+/* option_line.c - words written on an option line are read back unchanged, also after home's
+ * expansion of
  * `{name}` and `$name`. */
 #include "cli/private.h"
 
@@ -41,7 +42,7 @@ int main(void)
 
         for (; n < WORDS_MOST && r->word[n]; n++)
             word[n] = (char *)(uintptr_t)r->word[n];
-        rc = line_write(&line, "m", word, n, &err);
+        rc = option_line_write(&line, "m", word, n, &err);
         if (r->line)
             is_text(line.p, r->line, "%s is written so that it comes back", r->line);
         else

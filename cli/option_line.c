@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* line.c - quotes words so that home's expansion leaves them unchanged.
+/* option_line.c - quotes words so that home's expansion leaves them unchanged.
  *
  * Home expands a line with a brace or a dollar by IPython's DollarFormatter: "{{" becomes "{";
  * "$name" becomes a value and "$$" a dollar, but only if an even number of single quotes follows
@@ -60,7 +60,8 @@ static int guard(struct buf *out, const char *line)
     return 0;
 }
 
-int line_write(struct buf *out, const char *magic, char *const *word, size_t n, struct err *err)
+int option_line_write(struct buf *out, const char *magic, char *const *word, size_t n,
+                      struct err *err)
 {
     struct buf line = BUF_INIT;
     int rc = buf_addf(&line, "%%%s", magic);
