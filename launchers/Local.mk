@@ -12,7 +12,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/script.h launchers/script.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
-	launchers/slurm/options.c \
+	launchers/slurm/srun_options.c \
 	launchers/slurm/step.h launchers/slurm/step.c \
 	launchers/slurm/srun_output.h launchers/slurm/srun_output.c
 

@@ -7,7 +7,7 @@
 
 #include "launchers/launcher.h"
 
-/* ---- options.c ---- */
+/* ---- srun_options.c ---- */
 /* Checks the SPEC of the engine slurm: options of srun, but for those that would break the engine
  */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options.c - see step.h. An option that is not in the table is passed on to srun unchanged. */
+/* srun_options.c - see step.h. An option that is not in the table is passed on to srun unchanged.
+ */
 #include "launchers/slurm/step.h"
 
 #include <stdlib.h>
