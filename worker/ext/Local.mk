@@ -5,7 +5,7 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/python.h \
 	worker/ext/_link.c \
 	worker/ext/subshell_queue.h worker/ext/subshell_queue.c \
-	worker/ext/broadcasts.c worker/ext/gpus.c worker/ext/meshes.c \
+	worker/ext/broadcasts.c worker/ext/gpu_libraries.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convey.c \
 	worker/ext/convert.c \
@@ -17,10 +17,10 @@ worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/link_interrupts.h worker/ext/link_interrupts.c \
 	worker/ext/live_stacks.c \
 	worker/ext/magics.c \
-	worker/ext/memory.c \
+	worker/ext/memory_compare.c \
 	worker/ext/private.h worker/ext/names.c \
 	worker/ext/pause.c \
-	worker/ext/process.c \
+	worker/ext/process_calls.c \
 	worker/ext/shared.c \
 	worker/ext/unshared.c
 worker_python_cellspan__link_abi3_so_CPPFLAGS = $(AM_CPPFLAGS) $(PYTHON_CPPFLAGS)

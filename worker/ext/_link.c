@@ -522,9 +522,11 @@ static PyMethodDef methods[] = {
 
 static int exec_module(PyObject *module)
 {
-    PyMethodDef *const parts[] = { convert_methods, cut_methods,    live_stacks_methods,
-                                   magics_methods,  memory_methods, names_methods,
-                                   process_methods, shared_methods, unshared_methods };
+    PyMethodDef *const parts[] = { convert_methods,        cut_methods,
+                                   live_stacks_methods,    magics_methods,
+                                   memory_compare_methods, names_methods,
+                                   process_calls_methods,  shared_methods,
+                                   unshared_methods };
     struct state *s = state_of(module);
     struct err err = { "" };
 

@@ -63,7 +63,8 @@ static PyObject *broadcast_open_(PyObject *module, PyObject *args)
     double seconds;
 
     if (!PyArg_ParseTuple(args, "iy#IIId", &device, &bytes, &n, &rank, &ranks, &root, &seconds) ||
-        gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0 || gpus_id(bytes, n, &id) < 0)
+        gpu_libraries_nccl(c) < 0 || gpu_libraries_driver(c) < 0 ||
+        gpu_libraries_id(bytes, n, &id) < 0)
         return NULL;
     if (!(o = calloc(1, sizeof *o)))
         return PyErr_NoMemory();

@@ -101,7 +101,7 @@ int collective_add(PyObject *module, struct collective *c)
     if (PyModule_AddStringConstant(module, "VERSION", CELLSPAN_VERSION) < 0)
         return -1;
     if (PyModule_AddFunctions(module, meshes_methods) < 0 ||
-        PyModule_AddFunctions(module, gpus_methods) < 0 ||
+        PyModule_AddFunctions(module, gpu_libraries_methods) < 0 ||
         PyModule_AddFunctions(module, broadcasts_methods) < 0)
         return -1;
     return PyModule_AddFunctions(module, methods);

@@ -56,12 +56,12 @@ void job_run(struct collective_job *job, struct transport *t, const struct limit
 /* (rows, error): after a failure, rows has what was measured before it. */
 PyObject *job_result(const struct collective_job *job);
 
-extern PyMethodDef meshes_methods[], gpus_methods[], broadcasts_methods[];
+extern PyMethodDef meshes_methods[], gpu_libraries_methods[], broadcasts_methods[];
 
 /* -1 with an exception if there is no driver, or if nccl_load() has not been called. */
-MUST_USE int gpus_need_driver(struct collective *c);
-MUST_USE int gpus_need_nccl(const struct collective *c);
+MUST_USE int gpu_libraries_driver(struct collective *c);
+MUST_USE int gpu_libraries_nccl(const struct collective *c);
 /* Reads a communicator's id from bytes. */
-MUST_USE int gpus_id(const char *p, Py_ssize_t n, struct nccl_id *id);
+MUST_USE int gpu_libraries_id(const char *p, Py_ssize_t n, struct nccl_id *id);
 
 #endif

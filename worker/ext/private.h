@@ -21,18 +21,18 @@ extern PyMethodDef magics_methods[];
 /* marks() and rebound() of cellspan._link find out which names of a namespace code has bound. */
 extern PyMethodDef names_methods[];
 
-/* ---- memory.c ---- */
+/* ---- memory_compare.c ---- */
 /* equal(), address() and written() of cellspan._link: compare memory without reading pages that
  * can't have changed. */
-extern PyMethodDef memory_methods[];
+extern PyMethodDef memory_compare_methods[];
 
 /* ---- unshared.c ---- */
 /* unshared() of cellspan._link: the same bytes for equal texts, one object or several. */
 extern PyMethodDef unshared_methods[];
 
-/* ---- process.c ---- */
+/* ---- process_calls.c ---- */
 /* fork(), die_with_parent(), stack() and raise_in() of cellspan._link. */
-extern PyMethodDef process_methods[];
+extern PyMethodDef process_calls_methods[];
 
 /* ---- shared.c ---- */
 /* murmur2(), capture_limit(), setting() and nearest() of cellspan._link */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - compares memory without reading pages that have not changed (declared in private.h). */
+/* memory_compare.c - compares memory without reading pages that have not changed (declared in
+ * private.h). */
 #include "worker/ext/private.h"
 
 #include <fcntl.h>
@@ -153,7 +154,7 @@ static PyObject *written(PyObject *Py_UNUSED(module), PyObject *buffer)
     Py_RETURN_NONE;
 }
 
-PyMethodDef memory_methods[] = {
+PyMethodDef memory_compare_methods[] = {
     { "equal", equal, METH_VARARGS, "equal(a, b): do two buffers hold the same bytes?" },
     { "address", address, METH_O, "address(buffer) -> of its first byte." },
     { "map_over", map_over, METH_VARARGS,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpus.c - the Python interface of the CUDA driver and NCCL. */
+/* gpu_libraries.c - the Python interface of the CUDA driver and NCCL. */
 #include "worker/ext/collective.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "worker/ext/private.h"
 
 /* Loads the driver once. The first call initialises CUDA, so never call it before a fork. */
-int gpus_need_driver(struct collective *c)
+int gpu_libraries_driver(struct collective *c)
 {
     struct err err = { "" };
     bool absent;
@@ -27,7 +27,7 @@ static PyObject *driver(PyObject *module, PyObject *Py_UNUSED(none))
     struct err err = { "" };
     int version = 0;
 
-    if (gpus_need_driver(c) < 0)
+    if (gpu_libraries_driver(c) < 0)
         return NULL;
     if (cuda_driver_check(&c->driver, c->driver.version(&version), "the driver's version", &err) <
         0)
@@ -57,7 +57,7 @@ static PyObject *devices(PyObject *module, PyObject *Py_UNUSED(none))
     struct err err = { "" };
     int n = 0;
 
-    if (gpus_need_driver(c) < 0)
+    if (gpu_libraries_driver(c) < 0)
         return NULL;
     if (cuda_driver_check(&c->driver, c->driver.count(&n), "the number of GPUs", &err) < 0)
         return convey_fail(&err);
@@ -92,7 +92,7 @@ static PyObject *load_nccl(PyObject *module, PyObject *args)
     return rc < 0 ? NULL : Py_BuildValue("is", c->nccl.version, c->nccl.path);
 }
 
-int gpus_need_nccl(const struct collective *c)
+int gpu_libraries_nccl(const struct collective *c)
 {
     if (c->nccl.library)
         return 0;
@@ -107,7 +107,7 @@ static PyObject *nccl_id(PyObject *module, PyObject *Py_UNUSED(none))
     struct nccl_id id;
     int rc;
 
-    if (gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0)
+    if (gpu_libraries_nccl(c) < 0 || gpu_libraries_driver(c) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS rc = nccl_check(&c->nccl, NULL, c->nccl.get_id(&id), "ncclGetUniqueId",
                                            &err);
@@ -115,7 +115,7 @@ static PyObject *nccl_id(PyObject *module, PyObject *Py_UNUSED(none))
                                        : PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
 }
 
-int gpus_id(const char *p, Py_ssize_t n, struct nccl_id *id)
+int gpu_libraries_id(const char *p, Py_ssize_t n, struct nccl_id *id)
 {
     if (n != (Py_ssize_t)sizeof id->bytes) {
         PyErr_Format(PyExc_ValueError, "an id has %u bytes", NCCL_ID);
@@ -152,7 +152,8 @@ static PyObject *check_nccl(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "iy#IIIOdd", &device, &bytes, &n, &rank, &ranks, &job.ops,
                           &size_list, &job.budget, &seconds) ||
-        gpus_need_nccl(c) < 0 || gpus_need_driver(c) < 0 || gpus_id(bytes, n, &id) < 0)
+        gpu_libraries_nccl(c) < 0 || gpu_libraries_driver(c) < 0 ||
+        gpu_libraries_id(bytes, n, &id) < 0)
         return NULL;
     if (numbers_from(size_list, MEASURE_SIZES_MAX, &sizes, &n_sizes) == 0) {
         job.sizes = sizes;
@@ -166,7 +167,7 @@ static PyObject *check_nccl(PyObject *module, PyObject *args)
     return out;
 }
 
-PyMethodDef gpus_methods[] = {
+PyMethodDef gpu_libraries_methods[] = {
     { "cuda_driver", driver, METH_NOARGS,
       "cuda_driver() -> its version, 12040 for 12.4; OSError where there is none." },
     { "cuda_devices", devices, METH_NOARGS, "cuda_devices() -> [(uuid, name)]." },
