@@ -8,7 +8,7 @@ worker_collective_libcollective_a_SOURCES = \
 	worker/collective/cuda_driver.h worker/collective/cuda_driver.c \
 	worker/collective/figures.h worker/collective/figures.c \
 	worker/collective/nccl_headers.c \
-	worker/collective/limit.h worker/collective/limit.c \
+	worker/collective/deadline.h worker/collective/deadline.c \
 	worker/collective/measure.c \
 	worker/collective/mesh.h worker/collective/mesh.c \
 	worker/collective/nccl.h worker/collective/nccl.c \

@@ -179,7 +179,7 @@ static int look(struct comm *c, const char *what, bool *busy, struct err *err)
 }
 
 /* Waits until a call that returned "in progress" is done; only then may the next call follow. */
-static int settle(struct comm *c, const char *what, const struct limit *l, struct err *err)
+static int settle(struct comm *c, const char *what, const struct deadline *l, struct err *err)
 {
     for (unsigned looks = 0;; looks++) {
         bool busy = false;
@@ -188,7 +188,7 @@ static int settle(struct comm *c, const char *what, const struct limit *l, struc
             return -1;
         if (!busy)
             return 0;
-        if (limit_check(l, what, err) < 0)
+        if (deadline_check(l, what, err) < 0)
             return -1;
         rest(looks);
     }
@@ -196,7 +196,7 @@ static int settle(struct comm *c, const char *what, const struct limit *l, struc
 
 /* The result of an NCCL call that enqueues operations. */
 static int enqueued(struct comm *c, nccl_comm comm, nccl_result rc, const char *what,
-                    const struct limit *l, struct err *err)
+                    const struct deadline *l, struct err *err)
 {
     const int good = nccl_check(c->nccl, comm, rc, what, err);
 
@@ -246,7 +246,7 @@ static nccl_result enqueue(struct comm *c, nccl_comm comm, const struct step *s,
 
 /* Enqueues all of them as one group. On a nonblocking communicator, NCCL starts a thread for each
  * call outside of a group, which takes longer than a short operation. */
-static int repeat(struct comm *c, const struct step *s, unsigned count, const struct limit *l,
+static int repeat(struct comm *c, const struct step *s, unsigned count, const struct deadline *l,
                   struct err *err)
 {
     nccl_comm comm = take(c, err);
@@ -274,24 +274,24 @@ static int repeat(struct comm *c, const struct step *s, unsigned count, const st
 }
 
 int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned count,
-                    const struct limit *l, struct err *err)
+                    const struct deadline *l, struct err *err)
 {
     return repeat(c, &(struct step){ STEP_ALL_REDUCE, in, out, n, 0, 0 }, count, l, err);
 }
 
 int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root,
-                   unsigned count, const struct limit *l, struct err *err)
+                   unsigned count, const struct deadline *l, struct err *err)
 {
     return repeat(c, &(struct step){ STEP_BROADCAST, in, out, n, 0, root }, count, l, err);
 }
 
 int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out, unsigned previous,
-                   size_t n, unsigned count, const struct limit *l, struct err *err)
+                   size_t n, unsigned count, const struct deadline *l, struct err *err)
 {
     return repeat(c, &(struct step){ STEP_SWAP, in, out, n, next, previous }, count, l, err);
 }
 
-int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err *err)
+int comm_wait(struct comm *c, cu_event event, const struct deadline *l, struct err *err)
 {
     const struct cuda_driver *d = c->driver;
 
@@ -302,7 +302,7 @@ int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err 
         if (rc != DRIVER_NOT_READY)
             return cuda_driver_check(d, rc, "the GPU", err);
         if (looks % 16 == 0 &&
-            (look(c, "NCCL", &busy, err) < 0 || limit_check(l, "the other GPUs", err) < 0))
+            (look(c, "NCCL", &busy, err) < 0 || deadline_check(l, "the other GPUs", err) < 0))
             return -1;
         rest(looks);
     }
@@ -337,7 +337,7 @@ static int enter(struct comm *c, int device, struct err *err)
 }
 
 static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigned ranks,
-                const struct limit *l, struct err *err)
+                const struct deadline *l, struct err *err)
 {
     struct nccl_config config = { sizeof config, NCCL_MAGIC, NCCL_LEAST, 0 };
     nccl_comm comm = NULL;
@@ -352,7 +352,7 @@ static int join(struct comm *c, const struct nccl_id *id, unsigned rank, unsigne
 
 struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct cuda_driver *driver,
                        int device, const struct nccl_id *id, unsigned rank, unsigned ranks,
-                       const struct limit *l, struct err *err)
+                       const struct deadline *l, struct err *err)
 {
     struct comm *c = calloc(1, sizeof *c);
 
@@ -369,7 +369,7 @@ struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct c
 }
 
 /* Ends the communicator together with the other ranks, as long as the limit allows. */
-static bool finalize(struct comm *c, const struct limit *l)
+static bool finalize(struct comm *c, const struct deadline *l)
 {
     struct err ignored = { "" };
     nccl_comm comm = take(c, &ignored);
@@ -397,7 +397,7 @@ static bool quiet(const struct comm *c)
     return true;
 }
 
-bool comm_end(struct comm *c, bool well, const struct limit *l)
+bool comm_end(struct comm *c, bool well, const struct deadline *l)
 {
     nccl_comm comm;
 
@@ -411,7 +411,7 @@ bool comm_end(struct comm *c, bool well, const struct limit *l)
     return quiet(c);
 }
 
-void comm_close(struct comm *c, bool well, const struct limit *l)
+void comm_close(struct comm *c, bool well, const struct deadline *l)
 {
     if (!c)
         return;

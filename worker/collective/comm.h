@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "worker/collective/cuda_driver.h"
-#include "worker/collective/limit.h"
+#include "worker/collective/deadline.h"
 #include "worker/collective/nccl.h"
 
 struct comm;
@@ -33,14 +33,14 @@ unsigned comms_abort(struct comms *cs);
  * `driver` are borrowed. NULL: *err says why. */
 struct comm *comm_open(struct comms *cs, const struct nccl *nccl, const struct cuda_driver *driver,
                        int device, const struct nccl_id *id, unsigned rank, unsigned ranks,
-                       const struct limit *l, struct err *err);
+                       const struct deadline *l, struct err *err);
 /* Ends the communication, but keeps the context: then free what you allocated in it, then call
  * comm_close. well: nothing has failed, so the other ranks end it, too. Otherwise it is aborted.
  * Returns false if the GPU is still busy after some seconds. Then don't free the memory that its
  * copies use: a leak is better than overwritten memory. */
-MUST_USE bool comm_end(struct comm *c, bool well, const struct limit *l);
+MUST_USE bool comm_end(struct comm *c, bool well, const struct deadline *l);
 /* NULL is fine. Calls comm_end first if needed. Call it from the thread that opened it. */
-void comm_close(struct comm *c, bool well, const struct limit *l);
+void comm_close(struct comm *c, bool well, const struct deadline *l);
 
 const struct cuda_driver *comm_driver(const struct comm *c);
 cu_stream comm_stream(const struct comm *c);
@@ -48,14 +48,14 @@ cu_stream comm_stream(const struct comm *c);
 /* These enqueue `count` equal operations on the communicator's stream, as one group. n counts
  * bytes, but float32 elements for all_reduce. */
 MUST_USE int comm_all_reduce(struct comm *c, cu_pointer in, cu_pointer out, size_t n,
-                             unsigned count, const struct limit *l, struct err *err);
+                             unsigned count, const struct deadline *l, struct err *err);
 MUST_USE int comm_broadcast(struct comm *c, cu_pointer in, cu_pointer out, size_t n, unsigned root,
-                            unsigned count, const struct limit *l, struct err *err);
+                            unsigned count, const struct deadline *l, struct err *err);
 /* Sends to `next` and receives from `previous` at the same time. */
 MUST_USE int comm_send_recv(struct comm *c, cu_pointer in, unsigned next, cu_pointer out,
-                            unsigned previous, size_t n, unsigned count, const struct limit *l,
+                            unsigned previous, size_t n, unsigned count, const struct deadline *l,
                             struct err *err);
 /* Waits until the event, or the whole stream if event is NULL, is done. */
-MUST_USE int comm_wait(struct comm *c, cu_event event, const struct limit *l, struct err *err);
+MUST_USE int comm_wait(struct comm *c, cu_event event, const struct deadline *l, struct err *err);
 
 #endif

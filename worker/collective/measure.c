@@ -8,7 +8,7 @@
 
 struct measuring {
     struct transport *t;
-    const struct limit *limit;
+    const struct deadline *limit;
     uint64_t end_ns;  /* when the budget ends */
     unsigned left;    /* rows not measured yet */
     uint64_t last_ns; /* time of one iteration in this operation's previous row */
@@ -81,7 +81,7 @@ static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, str
 }
 
 int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s,
-            const struct limit *l, struct figure *rows, unsigned *n_rows, struct err *err)
+            const struct deadline *l, struct figure *rows, unsigned *n_rows, struct err *err)
 {
     struct measuring m = { t, l, 0, n * count_ops(ops), 0 };
     uint64_t most = 4;

@@ -374,7 +374,7 @@ static bool settled(const struct meeting *g)
     return true;
 }
 
-static int meet_once(struct meeting *g, const struct limit *l)
+static int meet_once(struct meeting *g, const struct deadline *l)
 {
     size_t guests, n = 0;
 
@@ -388,7 +388,7 @@ static int meet_once(struct meeting *g, const struct limit *l)
                                          .events = g->dial[i].sent < HELLO ? POLLOUT : POLLIN };
     for (size_t i = 0; i < guests; i++)
         g->watch[n++] = (struct pollfd){ .fd = g->guest[i].fd, .events = POLLIN };
-    if (poll(g->watch, n, limit_sleep_ms(l)) < 0)
+    if (poll(g->watch, n, deadline_sleep_ms(l)) < 0)
         return errno == EINTR ? 0 : -1;
     for (size_t i = 0; i < g->n; i++) {
         if (!g->watch[1 + i].revents || g->dial[i].fd < 0)
@@ -426,7 +426,8 @@ static void part(struct meeting *g)
         fd_close(&g->guest[i].fd);
 }
 
-static int meet(struct meeting *g, struct mesh_peer *peers, const struct limit *l, struct err *err)
+static int meet(struct meeting *g, struct mesh_peer *peers, const struct deadline *l,
+                struct err *err)
 {
     for (size_t i = 0; i < g->n; i++)
         if (!line_add(g->mesh, peers[i].rank))
@@ -440,7 +441,7 @@ static int meet(struct meeting *g, struct mesh_peer *peers, const struct limit *
     while (!settled(g)) {
         struct err over = { "" };
 
-        if (limit_check(l, "the others", &over) < 0) {
+        if (deadline_check(l, "the others", &over) < 0) {
             if (l->stopped && clock_now(&clock_system) < l->until_ns) {
                 part(g);
                 return err_set(err, "%s", over.text);
@@ -457,7 +458,7 @@ static int meet(struct meeting *g, struct mesh_peer *peers, const struct limit *
 }
 
 int mesh_connect(struct mesh *m, unsigned self, unsigned attempt, struct mesh_peer *peers, size_t n,
-                 const struct limit *l, struct err *err)
+                 const struct deadline *l, struct err *err)
 {
     struct meeting *g = calloc(1, sizeof *g);
     int rc = -1;

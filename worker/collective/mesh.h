@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "worker/collective/limit.h"
+#include "worker/collective/deadline.h"
 
 #define MESH_TOKEN     16u /* bytes */
 #define MESH_PEERS_MAX 65536u
@@ -42,7 +42,7 @@ unsigned mesh_strangers(struct mesh *m);
  * Returns 0 even if some peers can't be reached (see their `error` and `silent`). -1: out of
  * memory, or interrupted. */
 MUST_USE int mesh_connect(struct mesh *m, unsigned self, unsigned attempt, struct mesh_peer *peers,
-                          size_t n, const struct limit *l, struct err *err);
+                          size_t n, const struct deadline *l, struct err *err);
 
 /* The connection to a rank, borrowed; -1: there is none. Of the two connections it is the one that
  * the higher rank opened, unless that one failed. closed: the directions [from, to] that failed;

@@ -20,7 +20,7 @@ struct slot {
 struct nccl_broadcast {
     struct comm *comm;
     const struct cuda_driver *driver;
-    const struct limit *limit;
+    const struct deadline *limit;
     unsigned rank, root;
     struct slot slot[SLOTS];
 };
@@ -94,7 +94,7 @@ static int slot_init(struct nccl_broadcast *c, struct slot *s, struct err *err)
 }
 
 struct nccl_broadcast *nccl_broadcast_create(struct comm *comm, unsigned rank, unsigned root,
-                                             const struct limit *l, struct err *err)
+                                             const struct deadline *l, struct err *err)
 {
     struct nccl_broadcast *c = calloc(1, sizeof *c);
 

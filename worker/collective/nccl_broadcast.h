@@ -13,7 +13,7 @@ struct nccl_broadcast;
 /* comm: joined by all ranks of the broadcast; always takes ownership, also on failure. `l` is
  * borrowed until nccl_broadcast_close. NULL: *err says why. */
 struct nccl_broadcast *nccl_broadcast_create(struct comm *comm, unsigned rank, unsigned root,
-                                             const struct limit *l, struct err *err);
+                                             const struct deadline *l, struct err *err);
 /* Sends `size` bytes. The root reads them from its descriptor at `offset`. The other ranks write
  * them to their descriptor at the same offset or, if `device` is not 0, to that GPU memory. If the
  * root's `device` is not 0, it copies them there as well. All ranks must make the same calls,

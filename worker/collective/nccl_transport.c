@@ -12,7 +12,7 @@ struct way {
     struct transport base;
     struct comm *comm;
     const struct cuda_driver *driver;
-    const struct limit *limit;
+    const struct deadline *limit;
     cu_pointer in, out, word;
     uint64_t room; /* bytes of in and of out */
     void *bounce;
@@ -101,7 +101,7 @@ static int prepare(struct transport *base, uint64_t bytes, struct err *err)
 }
 
 static int enqueue(struct way *w, enum coll_op op, uint64_t bytes, unsigned count,
-                   const struct limit *l, struct err *err)
+                   const struct deadline *l, struct err *err)
 {
     const unsigned rank = w->base.rank, ranks = w->base.ranks;
 
@@ -118,7 +118,7 @@ static int enqueue(struct way *w, enum coll_op op, uint64_t bytes, unsigned coun
 }
 
 static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count,
-               uint64_t *ns, const struct limit *l, struct err *err)
+               uint64_t *ns, const struct deadline *l, struct err *err)
 {
     struct way *w = (struct way *)base;
     float ms = 0;
@@ -138,7 +138,7 @@ static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned
 }
 
 static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint64_t *bad,
-                  const struct limit *l, struct err *err)
+                  const struct deadline *l, struct err *err)
 {
     struct way *w = (struct way *)base;
 
@@ -157,7 +157,7 @@ static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint6
     return 0;
 }
 
-static int share(struct transport *base, uint64_t *value, const struct limit *l, struct err *err)
+static int share(struct transport *base, uint64_t *value, const struct deadline *l, struct err *err)
 {
     struct way *w = (struct way *)base;
     uint64_t *p = w->bounce;
@@ -176,7 +176,7 @@ static int share(struct transport *base, uint64_t *value, const struct limit *l,
 static const struct transport_ops nccl_ops = { "nccl", prepare, run, verify, share, destroy };
 
 struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsigned ranks,
-                                        const struct limit *l, struct err *err)
+                                        const struct deadline *l, struct err *err)
 {
     struct way *w = calloc(1, sizeof *w);
 

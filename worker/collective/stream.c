@@ -48,16 +48,16 @@ static int get(const struct stream_end *from, char *p, size_t n, size_t *done, s
 
 /* Sleeps until an end is ready or the limit must be checked. Both may be the same descriptor. */
 static int rest(const struct stream_end *to, bool sends, const struct stream_end *from, bool takes,
-                const struct limit *l, struct err *err)
+                const struct deadline *l, struct err *err)
 {
     struct pollfd watch[2] = { { .fd = sends ? to->fd : -1, .events = POLLOUT },
                                { .fd = takes ? from->fd : -1, .events = POLLIN } };
     char who[32];
 
     snprintf(who, sizeof who, "rank %u", takes ? from->rank : to->rank);
-    if (limit_check(l, who, err) < 0)
+    if (deadline_check(l, who, err) < 0)
         return -1;
-    if (poll(watch, 2, limit_sleep_ms(l)) < 0 && errno != EINTR)
+    if (poll(watch, 2, deadline_sleep_ms(l)) < 0 && errno != EINTR)
         return err_set(err, "can't wait for %s: %s", who, strerror(errno));
     return 0;
 }
@@ -73,7 +73,7 @@ static int check_ends(const struct stream_end *to, size_t n_out, const struct st
 }
 
 int stream_exchange(struct stream_end to, const void *out, size_t n_out, struct stream_end from,
-                    void *in, size_t n_in, const struct limit *l, struct err *err)
+                    void *in, size_t n_in, const struct deadline *l, struct err *err)
 {
     const char *p = out;
     char *q = in;
@@ -95,7 +95,7 @@ int stream_exchange(struct stream_end to, const void *out, size_t n_out, struct 
 }
 
 int stream_relay(struct stream_end from, struct stream_end to, void *bytes, size_t n,
-                 const struct limit *l, struct err *err)
+                 const struct deadline *l, struct err *err)
 {
     char *p = bytes;
     size_t got = from.fd < 0 ? n : 0, sent = to.fd < 0 ? n : 0;

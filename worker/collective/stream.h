@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "worker/collective/limit.h"
+#include "worker/collective/deadline.h"
 
 struct stream_end {
     int fd;        /* nonblocking, borrowed; -1: none */
@@ -17,12 +17,12 @@ struct stream_end {
  * If an end has fd -1, its number of bytes must be 0. -1: *err names the rank that did not answer
  * in time or whose connection failed. */
 MUST_USE int stream_exchange(struct stream_end to, const void *out, size_t n_out,
-                             struct stream_end from, void *in, size_t n_in, const struct limit *l,
-                             struct err *err);
+                             struct stream_end from, void *in, size_t n_in,
+                             const struct deadline *l, struct err *err);
 
 /* Receives n bytes from one end and passes them on to the next as they come. from.fd -1: the bytes
  * are already there. to.fd -1: don't pass them on. */
 MUST_USE int stream_relay(struct stream_end from, struct stream_end to, void *bytes, size_t n,
-                          const struct limit *l, struct err *err);
+                          const struct deadline *l, struct err *err);
 
 #endif

@@ -67,7 +67,7 @@ static size_t part_size(const struct tcp *t, size_t n, unsigned k)
 /* Ring all-reduce of n ranks: in n-1 steps each part goes round the ring and is summed; in n-1 more
  * steps its sum goes round. So each link carries 2(n-1)/n of the bytes, which is the factor of
  * busbw. */
-static int all_reduce(struct tcp *t, size_t n, const struct limit *l, struct err *err)
+static int all_reduce(struct tcp *t, size_t n, const struct deadline *l, struct err *err)
 {
     const unsigned ranks = t->base.ranks, rank = t->base.rank;
 
@@ -89,7 +89,8 @@ static int all_reduce(struct tcp *t, size_t n, const struct limit *l, struct err
     return 0;
 }
 
-static int broadcast(struct tcp *t, void *bytes, size_t n, const struct limit *l, struct err *err)
+static int broadcast(struct tcp *t, void *bytes, size_t n, const struct deadline *l,
+                     struct err *err)
 {
     const struct stream_end nobody = { -1, 0 };
     const bool first = t->base.rank == 0, last = t->base.rank == t->base.ranks - 1;
@@ -97,7 +98,7 @@ static int broadcast(struct tcp *t, void *bytes, size_t n, const struct limit *l
     return stream_relay(first ? nobody : t->previous, last ? nobody : t->next, bytes, n, l, err);
 }
 
-static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct limit *l,
+static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct deadline *l,
                 struct err *err)
 {
     if (t->base.ranks == 1) {
@@ -119,7 +120,7 @@ static int once(struct tcp *t, enum coll_op op, uint64_t bytes, const struct lim
 
 /* Sends a word round the ring. A broadcast is over when the last rank has the data, not when the
  * first rank's system has taken it. */
-static int arrived(struct tcp *t, const struct limit *l, struct err *err)
+static int arrived(struct tcp *t, const struct deadline *l, struct err *err)
 {
     const struct stream_end nobody = { -1, 0 };
     char word = 'b';
@@ -139,7 +140,7 @@ static int arrived(struct tcp *t, const struct limit *l, struct err *err)
 }
 
 static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned count,
-               uint64_t *ns, const struct limit *l, struct err *err)
+               uint64_t *ns, const struct deadline *l, struct err *err)
 {
     struct tcp *t = (struct tcp *)base;
     uint64_t begin;
@@ -157,15 +158,15 @@ static int run(struct transport *base, enum coll_op op, uint64_t bytes, unsigned
 }
 
 static int verify(struct transport *base, enum coll_op op, uint64_t bytes, uint64_t *bad,
-                  const struct limit *l, struct err *err)
+                  const struct deadline *l, struct err *err)
 {
     const struct tcp *t = (const struct tcp *)base;
 
     *bad = pattern_bad(t->out, bytes / sizeof *t->out, 0, op, base->rank, base->ranks);
-    return limit_check(l, "the comparison", err);
+    return deadline_check(l, "the comparison", err);
 }
 
-static int share(struct transport *base, uint64_t *value, const struct limit *l, struct err *err)
+static int share(struct transport *base, uint64_t *value, const struct deadline *l, struct err *err)
 {
     struct tcp *t = (struct tcp *)base;
     uint8_t bytes[8];

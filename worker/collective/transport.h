@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "worker/collective/comm.h"
 #include "worker/collective/figures.h"
-#include "worker/collective/limit.h"
+#include "worker/collective/deadline.h"
 #include "worker/collective/stream.h"
 
 struct transport;
@@ -22,12 +22,12 @@ struct transport_ops {
     int (*prepare)(struct transport *t, uint64_t bytes, struct err *err);
     /* Runs op `count` times with `bytes`; *ns: the time on this rank until all data has arrived. */
     int (*run)(struct transport *t, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns,
-               const struct limit *l, struct err *err);
+               const struct deadline *l, struct err *err);
     /* Checks the result of the last run; *bad: number of wrong elements. */
     int (*verify)(struct transport *t, enum coll_op op, uint64_t bytes, uint64_t *bad,
-                  const struct limit *l, struct err *err);
+                  const struct deadline *l, struct err *err);
     /* Sets *value to that of rank 0. */
-    int (*share)(struct transport *t, uint64_t *value, const struct limit *l, struct err *err);
+    int (*share)(struct transport *t, uint64_t *value, const struct deadline *l, struct err *err);
     void (*destroy)(struct transport *t);
 };
 
@@ -56,7 +56,7 @@ struct transport *tcp_create(unsigned rank, unsigned ranks, struct stream_end pr
 /* Always takes ownership of the communicator, also on failure. `l` limits how long destroy waits;
  * it is borrowed until then. NULL: *err says why. */
 struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsigned ranks,
-                                        const struct limit *l, struct err *err);
+                                        const struct deadline *l, struct err *err);
 
 /* ---- measure.c ---- */
 /* The timing loop of a check, for any transport: warm-up, as many iterations as fit into the time,
@@ -69,7 +69,7 @@ struct transport *nccl_transport_create(struct comm *comm, unsigned rank, unsign
  * the same on all ranks. `rows` has room for 3 * n; *n_rows of them are filled, also on failure.
  * -1: *err says in which operation and why. */
 MUST_USE int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n,
-                     double budget_s, const struct limit *l, struct figure *rows, unsigned *n_rows,
-                     struct err *err);
+                     double budget_s, const struct deadline *l, struct figure *rows,
+                     unsigned *n_rows, struct err *err);
 
 #endif

@@ -11,7 +11,7 @@
 struct open_broadcast {
     struct nccl_broadcast *broadcast;
     struct pause pause;
-    struct limit limit;
+    struct deadline limit;
     uint64_t until_ns;
     bool failed;
 };
@@ -29,7 +29,7 @@ static void end_broadcast(struct open_broadcast *o)
 static void discard(struct open_broadcast *o)
 {
     o->failed = true;
-    o->limit = limit_in(0, NULL, NULL);
+    o->limit = deadline_in(0, NULL, NULL);
     end_broadcast(o);
     free(o);
 }

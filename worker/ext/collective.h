@@ -52,7 +52,7 @@ struct collective_job {
 
 /* Takes ownership of the transport (NULL: it could not be made, and job->err says why). Does not
  * need the interpreter's lock. */
-void job_run(struct collective_job *job, struct transport *t, const struct limit *l);
+void job_run(struct collective_job *job, struct transport *t, const struct deadline *l);
 /* (rows, error): after a failure, rows has what was measured before it. */
 PyObject *job_result(const struct collective_job *job);
 

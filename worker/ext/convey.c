@@ -95,7 +95,7 @@ static PyObject *figure_to(const void *rows, size_t i)
                          row->algbw, row->busbw, (unsigned long long)row->bad, row->iterations);
 }
 
-void job_run(struct collective_job *job, struct transport *t, const struct limit *l)
+void job_run(struct collective_job *job, struct transport *t, const struct deadline *l)
 {
     if (t &&
         measure(t, job->ops, job->sizes, job->n_sizes, job->budget, l, job->rows, &job->n_rows,

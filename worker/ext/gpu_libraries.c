@@ -126,7 +126,7 @@ int gpu_libraries_id(const char *p, Py_ssize_t n, struct nccl_id *id)
 }
 
 static struct transport *gpu_ring(struct collective *c, int device, const struct nccl_id *id,
-                                  unsigned rank, unsigned ranks, const struct limit *l,
+                                  unsigned rank, unsigned ranks, const struct deadline *l,
                                   struct err *err)
 {
     struct comm *comm = comm_open(&c->comms, &c->nccl, &c->driver, device, id, rank, ranks, l, err);
@@ -140,7 +140,7 @@ static PyObject *check_nccl(PyObject *module, PyObject *args)
     struct collective_job job = { 0 };
     struct nccl_id id;
     struct pause pause;
-    struct limit limit;
+    struct deadline limit;
     PyObject *size_list, *out = NULL;
     uint64_t *sizes = NULL;
     const char *bytes;

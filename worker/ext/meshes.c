@@ -79,7 +79,7 @@ static PyObject *connect_mesh(PyObject *Py_UNUSED(module), PyObject *args)
     void *peers = NULL;
     struct mesh *m;
     struct pause pause;
-    struct limit limit;
+    struct deadline limit;
     PyObject *capsule, *list, *out = NULL;
     unsigned self, attempt;
     double seconds;
@@ -119,7 +119,7 @@ static PyObject *check_tcp(PyObject *Py_UNUSED(module), PyObject *args)
     uint64_t *order = NULL, *sizes = NULL;
     struct mesh_way *closed = NULL;
     struct pause pause;
-    struct limit limit;
+    struct deadline limit;
     struct mesh *m;
     PyObject *capsule, *order_list, *size_list, *closed_list, *out = NULL;
     size_t ranks = 0, n_closed = 0, n_sizes = 0;
@@ -159,7 +159,7 @@ static PyObject *pass(PyObject *Py_UNUSED(module), PyObject *args)
     struct err err = { "" };
     struct mesh_way *closed = NULL;
     struct pause pause;
-    struct limit limit;
+    struct deadline limit;
     struct mesh *m;
     PyObject *capsule, *closed_list;
     const char *bytes;

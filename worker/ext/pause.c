@@ -18,12 +18,12 @@ static bool stopped(void *arg)
     return p->raised;
 }
 
-struct limit pause_begin(struct pause *p, double seconds)
+struct deadline pause_begin(struct pause *p, double seconds)
 {
     p->raised = false;
     p->looked_ns = clock_now(&clock_system);
     p->thread = PyEval_SaveThread();
-    return limit_in(seconds, stopped, p);
+    return deadline_in(seconds, stopped, p);
 }
 
 bool pause_end(struct pause *p)

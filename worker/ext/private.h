@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "protocol/span.h"
-#include "worker/collective/limit.h"
+#include "worker/collective/deadline.h"
 #include "worker/ext/python.h"
 #include "worker/link/packet.h"
 
@@ -106,7 +106,7 @@ struct pause {
 };
 
 /* Releases the lock. The limit is cancelled when a signal handler raises. */
-struct limit pause_begin(struct pause *p, double seconds);
+struct deadline pause_begin(struct pause *p, double seconds);
 /* Takes the lock again. true: an exception is set, regardless of the call's result. */
 bool pause_end(struct pause *p);
 

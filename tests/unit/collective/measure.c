@@ -13,7 +13,7 @@ static int prepare(struct transport *t, uint64_t bytes, struct err *err)
 }
 
 static int run(struct transport *t, enum coll_op op, uint64_t bytes, unsigned count, uint64_t *ns,
-               const struct limit *l, struct err *err)
+               const struct deadline *l, struct err *err)
 {
     (void)t;
     (void)op;
@@ -25,7 +25,7 @@ static int run(struct transport *t, enum coll_op op, uint64_t bytes, unsigned co
 }
 
 static int verify(struct transport *t, enum coll_op op, uint64_t bytes, uint64_t *bad,
-                  const struct limit *l, struct err *err)
+                  const struct deadline *l, struct err *err)
 {
     (void)t;
     (void)bytes;
@@ -35,7 +35,7 @@ static int verify(struct transport *t, enum coll_op op, uint64_t bytes, uint64_t
     return 0;
 }
 
-static int share(struct transport *t, uint64_t *value, const struct limit *l, struct err *err)
+static int share(struct transport *t, uint64_t *value, const struct deadline *l, struct err *err)
 {
     (void)t;
     (void)value;
@@ -54,7 +54,7 @@ static unsigned measured(unsigned ops, const uint64_t *sizes, unsigned n, double
 {
     static const struct transport_ops fake = { "fake", prepare, run, verify, share, destroy };
     struct transport t = { &fake, 0, 2 };
-    const struct limit l = limit_in(3600, NULL, NULL);
+    const struct deadline l = deadline_in(3600, NULL, NULL);
     struct err err = { "" };
     unsigned n_rows = 0;
 

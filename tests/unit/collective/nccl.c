@@ -96,7 +96,7 @@ static void run(unsigned ranks, unsigned odd, const char *fault, double seconds,
 static void play_measure(struct rank *r)
 {
     static const uint64_t sizes[] = { 8, 5000001 };
-    struct limit l = limit_in(r->seconds, NULL, NULL);
+    struct deadline l = deadline_in(r->seconds, NULL, NULL);
     struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l,
                                   &r->told.err);
     struct transport *t = comm ? nccl_transport_create(comm, r->self, r->ranks, &l, &r->told.err)
@@ -230,7 +230,7 @@ static uint64_t sum_of(const char *p, size_t n)
 
 static void play_broadcast(struct rank *r)
 {
-    struct limit l = limit_in(r->seconds, NULL, NULL);
+    struct deadline l = deadline_in(r->seconds, NULL, NULL);
     struct comm *comm = comm_open(&r->comms, &r->nccl, &r->driver, 0, &r->id, r->self, r->ranks, &l,
                                   &r->told.err);
     struct nccl_broadcast *broadcast =

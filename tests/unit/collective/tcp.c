@@ -48,13 +48,13 @@ static void rank_main(struct world *w, unsigned self, double seconds, play_f pla
     struct mesh *m = mesh_open("127.0.0.1", token, &err);
     struct mesh_peer peer[RANKS];
     unsigned port = m ? mesh_port(m) : 0, n = 0;
-    struct limit l;
+    struct deadline l;
 
     memset(peer, 0, sizeof peer);
     if (write(w->pipe[self][1], &port, sizeof port) != sizeof port ||
         read(w->go[self][0], w->port, sizeof w->port) != sizeof w->port)
         _exit(1);
-    l = limit_in(seconds, NULL, NULL);
+    l = deadline_in(seconds, NULL, NULL);
     for (unsigned i = 0; i < w->ranks; i++) {
         if (i == self)
             continue;
@@ -123,7 +123,7 @@ static struct transport *join(const struct mesh *m, const struct world *w, unsig
 static void play_measure(struct mesh *m, const struct world *w, unsigned self, struct told *told)
 {
     static const uint64_t sizes[] = { 8, 1000003 };
-    struct limit l = limit_in(60, NULL, NULL);
+    struct deadline l = deadline_in(60, NULL, NULL);
     struct transport *t = join(m, w, self, &told->err);
 
     (void)!measure(t, 7, sizes, 2, 10.0, &l, told->rows, &told->n, &told->err);
@@ -177,7 +177,7 @@ static void a_dead_rank_is_named(void)
 static void play_hang(struct mesh *m, const struct world *w, unsigned self, struct told *told)
 {
     static const uint64_t size = 64;
-    struct limit l = limit_in(0.3, NULL, NULL);
+    struct deadline l = deadline_in(0.3, NULL, NULL);
     struct transport *t;
 
     if (self == 1) {
@@ -285,7 +285,7 @@ static void a_wait_can_be_called_off(void)
     struct mesh *m = mesh_open("127.0.0.1", token, &err);
     struct mesh_peer peer = { .rank = 1, .where = "127.0.0.1:1" };
     unsigned looks = 0;
-    struct limit l = limit_in(30, called_off, &looks);
+    struct deadline l = deadline_in(30, called_off, &looks);
 
     ok(m != NULL, "a port is opened (%s)", err.text);
     is_int(mesh_connect(m, 0, 1, &peer, 1, &l, &err), -1, "a wait is called off");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/collective/limit.h"
+#include "worker/collective/deadline.h"
 
-struct limit limit_in(double seconds, bool (*stopped)(void *arg), void *arg)
+struct deadline deadline_in(double seconds, bool (*stopped)(void *arg), void *arg)
 {
     const double most = 86400.0;
-    struct limit l;
+    struct deadline l;
 
     if (!(seconds > 0))
         seconds = 0;
@@ -17,7 +17,7 @@ struct limit limit_in(double seconds, bool (*stopped)(void *arg), void *arg)
     return l;
 }
 
-int limit_check(const struct limit *l, const char *what, struct err *err)
+int deadline_check(const struct deadline *l, const char *what, struct err *err)
 {
     if (l->stopped && l->stopped(l->arg))
         return err_set(err, "interrupted while it waited for %s", what);
@@ -26,7 +26,7 @@ int limit_check(const struct limit *l, const char *what, struct err *err)
     return 0;
 }
 
-int limit_sleep_ms(const struct limit *l)
+int deadline_sleep_ms(const struct deadline *l)
 {
     const uint64_t now = clock_now(&clock_system);
     uint64_t left;
@@ -34,5 +34,5 @@ int limit_sleep_ms(const struct limit *l)
     if (now >= l->until_ns)
         return 0;
     left = (l->until_ns - now + NS_PER_MS - 1) / NS_PER_MS;
-    return left > LIMIT_SLICE_MS ? LIMIT_SLICE_MS : (int)left;
+    return left > DEADLINE_SLICE_MS ? DEADLINE_SLICE_MS : (int)left;
 }
