@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Reads the #include lines: folders use each other in one direction only, and pure folders have no sockets. Also checks the lists in Makefiles. TAP.
+# Reads the #include lines: folders use each other in one direction only, and pure folders have no sockets. Also checks
+# the lists in Makefiles and the names of files. TAP.
 cd "${top_srcdir-.}" || exit 1
 n=0
 bad=0
@@ -60,6 +61,24 @@ if [ -z "$missing" ]; then
 else
     echo "not ok $n - every module of the Python package is installed"
     echo "# not in worker/python/Local.mk:$missing"
+    bad=1
+fi
+
+# The name of a file says what it is about. So two folders have the same one only for the same subject. C and Python may share a name, and the
+# modules in _dropin/ have the names of those that they replace.
+# disconnect: SEVER, in the kernel and in the agent; ranks: %ranks, as text and its answers; stacks: those of workers, and how to ask for them
+one_subject='disconnect|ranks|stacks|main|private|init__'
+n=$((n + 1))
+twice=$(for kind in '[ch]' py; do
+    find base protocol magics kernel worker launchers cli -path '*/_dropin/*' -prune -o -name "*.$kind" -print |
+        sed 's|\(.*\)/_*\([^/]*\)\.[a-z]*$|\2 \1|' | sort -u |
+        awk '{ at[$1] = at[$1] " " $2; folders[$1]++ } END { for (name in at) if (folders[name] > 1) print name ":" at[name] }'
+done | grep -Ev "^($one_subject):")
+if [ -z "$twice" ]; then
+    echo "ok $n - no two folders have files of the same name about different subjects"
+else
+    echo "not ok $n - no two folders have files of the same name about different subjects"
+    echo "$twice" | sed 's/^/# /'
     bad=1
 fi
 
