@@ -186,14 +186,14 @@ static void step_tick(struct cell *c, uint64_t now)
         c->now.step->late(c);
 }
 
-/* The parts of a cell that do something at a time of their own: due() says when, tick() is called
- * at any time and does what is due. */
+/* What a cell does at a certain time: due() says when, tick() is called at any time and does what
+ * is due. */
 static const struct {
     uint64_t (*due)(const struct cell *c);
     void (*tick)(struct cell *c, uint64_t now);
     bool if_bad;     /* also when the cell has failed, and no rank runs it */
     bool if_stopped; /* also while a worker is stopped at a breakpoint */
-} parts[] = {
+} timers[] = {
     { output_due, output_tick, true, true },
     { step_due, step_tick, false, true },
     { room_due, room_tick, false, true },
@@ -205,15 +205,15 @@ static const struct {
     { stop_killed_due, rank_events_tick, false, false },
     { hang_due, hang_tick, false, false },
 };
-#define PARTS (sizeof parts / sizeof *parts)
+#define TIMERS (sizeof timers / sizeof *timers)
 
 void cell_steps_tick(struct cell *c, uint64_t now)
 {
     const bool bad = c->bad && !cell_runs(c), stopped = debugger_stops(c->nb);
 
-    for (size_t k = 0; k < PARTS; k++)
-        if ((parts[k].if_bad || !bad) && (parts[k].if_stopped || !stopped))
-            parts[k].tick(c, now);
+    for (size_t k = 0; k < TIMERS; k++)
+        if ((timers[k].if_bad || !bad) && (timers[k].if_stopped || !stopped))
+            timers[k].tick(c, now);
 }
 
 uint64_t cell_steps_due(const struct cell *c)
@@ -221,8 +221,8 @@ uint64_t cell_steps_due(const struct cell *c)
     const bool stopped = debugger_stops(c->nb);
     uint64_t first = NEVER;
 
-    for (size_t k = 0; k < PARTS; k++)
-        if (parts[k].if_stopped || !stopped)
-            first = clock_earlier(first, parts[k].due(c));
+    for (size_t k = 0; k < TIMERS; k++)
+        if (timers[k].if_stopped || !stopped)
+            first = clock_earlier(first, timers[k].due(c));
     return first;
 }
