@@ -46,9 +46,9 @@ MUST_USE int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n
                                const struct span *m, struct err *err);
 /* Asks all agents that are up to end their workers and themselves. */
 void agents_quit(struct agents *a);
-/* Nobody will ask for the blob any more: nodes drop it, once it has arrived where it was sent. */
+/* No later message has this blob. Each node drops it when the nodes that wait for it have it. */
 void agents_drop(struct agents *a, uint64_t blob);
-/* Nobody waits for the blob either: it is dropped at once, also where it is still on its way. */
+/* No node waits for this blob any more: all nodes drop it at once, also if it is incomplete. */
 void agents_cancel(struct agents *a, uint64_t blob);
 
 /* ---- nodes ---- */
@@ -80,14 +80,14 @@ const char *agents_nodes_expect(struct agents *a, struct secret *secret, struct 
  */
 MUST_USE int agents_nodes_add(struct agents *a, unsigned engine, unsigned n,
                               const struct secret *secret, unsigned *first, struct err *err);
-/* What the engine says about one of them. slots: see struct node. */
+/* What the engine has reported about one of them. slots: see struct node. */
 void agents_nodes_describe(struct agents *a, unsigned node, struct slice name, unsigned slots);
 void agents_nodes_failed(struct agents *a, unsigned node, const char *why);
 /* Asks the agents that are up to end their workers and themselves. */
 void agents_nodes_quit(struct agents *a, unsigned first, unsigned n);
-/* The engine ended while all its nodes were up, so they will be lost soon. words: the reason, which
+/* The engine ended while all its nodes were up, so they will be lost soon. why: the reason, which
  * must stay valid until then; or NULL. */
-void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const char *words);
+void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const char *why);
 /* The engine is stopped: its nodes are lost (the handler is not called), and its agents may no
  * longer connect. n 0: it has not said how many there are. */
 void agents_nodes_remove(struct agents *a, unsigned engine, unsigned first, unsigned n);

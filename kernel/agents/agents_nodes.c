@@ -78,11 +78,11 @@ void agents_nodes_quit(struct agents *a, unsigned first, unsigned n)
         log_info("agents", "%s", err.text);
 }
 
-void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const char *words)
+void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const char *why)
 {
     for (unsigned k = first; k < first + n; k++) {
         a->nodes.link[k]->engine_ended = true;
-        a->nodes.link[k]->engine_words = words;
+        a->nodes.link[k]->engine_words = why;
         node_failures_expect(a, a->nodes.link[k]);
     }
 }

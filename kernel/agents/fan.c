@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The time is linear in the number of receivers: a flag says which nodes and connections were met
- * before. */
+/* A message may have thousands of receivers, so each is handled once: a flag in its node and in its
+ * connection says that this message has them already. */
 #include "kernel/agents/to_agents.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* listen.h - the sockets on which agents reach the kernel: a unix socket for this machine's agent,
- * and one on tcp with CURVE for all others. The second one is opened for the first engine: a kernel
- * that never leaves its machine does not listen there. */
+ * and one on tcp with CURVE for all others. The second one is opened for the first engine: without
+ * engines the kernel does not listen on the network. */
 #ifndef KERNEL_AGENTS_LISTEN_H
 #define KERNEL_AGENTS_LISTEN_H
 

@@ -51,7 +51,7 @@ static void remove_connection(struct local_connection *c)
         at = &(*at)->next;
     *at = c->next;
     message_stream_close(c->stream, 0);
-    loop_free(c->router->loop, c); /* drain() may stand at it */
+    loop_free(c->router->loop, c); /* drain() may use it in this turn */
 }
 
 static void arrived(void *arg, zmq_msg_t part[2])
@@ -71,7 +71,8 @@ static void arrived(void *arg, zmq_msg_t part[2])
     r->handler.arrived(r->handler.arg, &a);
 }
 
-/* If the agent has not ended, it does so now, which shows by its process. */
+/* The agent ends when its connection does. The kernel hears of that when the process ends, so this
+ * reports nothing. */
 static void ended(void *arg, const char *why)
 {
     log_info("agents", "a connection on this machine is over: %s", why);
@@ -112,7 +113,8 @@ static void readable(void *arg, int fd, unsigned events)
 
 /* ---- as a router ---- */
 
-/* If the connection has ended, so does the agent, and that its process has ended tells more. */
+/* A connection that has ended is no error here: the agent ends with it, and the end of its process
+ * is reported, with the reason. */
 static int send_body(struct router *r, struct slice identity, struct slice route, zmq_msg_t *body,
                      struct err *err)
 {

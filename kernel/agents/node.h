@@ -27,8 +27,8 @@ struct node {
 enum engine_event {
     ENGINE_SAYS,  /* text: for the user, while it starts */
     ENGINE_NODES, /* the number of its nodes is known now */
-    /* It ended before its nodes were up, or they did not come up in time. text: why, in the
-     * engine's words. The engine has been stopped. */
+    /* It ended before its nodes were up, or they did not come up in time. text: the
+     * reason, as the engine gave it. The engine has been stopped. */
     ENGINE_FAILED,
 };
 

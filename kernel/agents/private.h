@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* private.h - the state of the line to the agents, and what the files of this folder share. For
- * this folder and its tests only. */
+/* private.h - the state of the connections to the agents, and what the files of this folder share.
+ * For this folder and its tests only. */
 #ifndef KERNEL_AGENTS_PRIVATE_H
 #define KERNEL_AGENTS_PRIVATE_H
 
@@ -82,18 +82,18 @@ void from_agents_received(void *agents, const struct router_message *arrival);
 void from_agents_refused(void *agents, struct router *r, const char *why);
 
 /* ---- node_failures.c ---- */
-/* Nodes that are gone: their connection ended, they are silent for too long, or somebody else says
- * so. */
+/* Lost nodes: their connection has ended, they are silent for too long, or another file reports
+ * that they are gone. */
 
-/* The timer that looks for silent nodes; it is off until node_failures_start(). */
+/* Makes the timer that checks for silent nodes; it is off until node_failures_start(). */
 MUST_USE int node_failures_watch(struct agents *a, struct err *err);
 void node_failures_start(struct agents *a);
 
-/* The node is lost, and with it all nodes that are reached through it; the handler is told. */
+/* Marks the node as lost, and all nodes that are reached through it. Calls the handler for each. */
 void node_failures_lose(struct agents *a, struct node_link *link, const char *why);
-/* The node alone, and nobody is told. */
+/* Marks this node alone as lost, and does not call the handler. */
 void node_failures_lose_quietly(struct agents *a, struct node_link *link);
-/* The node is lost in a moment, so that its engine can say why before. */
+/* Marks the node as lost after a few seconds. Until then its engine may report the reason. */
 void node_failures_expect(struct agents *a, struct node_link *link);
 /* Handler of a router: a connection has ended. */
 void node_failures_disconnected(void *agents, struct router *r, int fd);

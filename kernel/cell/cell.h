@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell.h - the state of a cell that runs on ranks, and the functions that all its parts use. The
- * other headers of this folder have the functions of the parts, by file. Each step has two
+/* cell.h - the state of a cell that runs on ranks, and the functions that all its files use. The
+ * other headers of this folder have the functions of each file. Each step has two
  * functions: NAME_begin() starts its work; NAME_poll() returns whether and how the step has ended.
  * kernel/dispatch/cell_steps.c calls both and decides the next state. */
 #ifndef KERNEL_CELL_CELL_H

@@ -11,23 +11,25 @@ void stop_release(struct cell *c);
 void stop_set_timeout(struct cell *c); /* --timeout counts from now on */
 void stop_running(struct cell *c);     /* interrupts the members that still run */
 void stop_over(struct cell *c);        /* all members have ended: turns the timers off */
-/* a member has failed: waits a moment for others to fail alike, then stops the rest */
+/* A member has failed. Waits a moment, since other members may fail with the same error, and then
+ * stops those that still run. */
 void stop_after_failure(struct cell *c);
 /* Time limits of all cells come so much later: a worker was stopped at a breakpoint. */
 void stop_put_off(struct notebook *nb, uint64_t ns);
 uint64_t stop_due(const struct cell *c);
 void stop_tick(struct cell *c, uint64_t now);
 void stop_by_interrupt(struct cell *c); /* by the user */
-/* of `cellspan run`: passes the signal on to the script's ranks */
+/* `cellspan run` got the signal: passes it on to the script's ranks */
 void stop_by_signal(struct cell *c, unsigned signal);
-/* SIGKILL reaches ranks in after_ns; those that live STUCK_NS longer are left behind */
+/* Ranks get SIGKILL in after_ns. The kernel waits STUCK_NS longer, and then no more. */
 void stop_killed(struct cell *c, uint64_t after_ns);
-uint64_t stop_killed_due(const struct cell *c); /* when they are left behind */
+uint64_t stop_killed_due(const struct cell *c); /* when the kernel waits for them no more */
 void stop_killed_over(struct cell *c);          /* nobody waits for them any more */
 /* sends the signal, and SIGKILL after grace_ms; the ranks become RANK_STOPPING */
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
                uint64_t grace_ms);
-/* callbacks of widgets that the cell's ranks run before it: those that take too long are ended */
+/* Callbacks of widgets that the cell's ranks run before the cell: those that take too long are
+ * interrupted. */
 uint64_t stop_callbacks_due(const struct cell *c);
 void stop_callbacks_tick(struct cell *c, uint64_t now);
 void stop_stack(struct cell *c, uint32_t worker, struct slice text);

@@ -161,8 +161,8 @@ static int add_pull(const struct touched *t, struct buf *out)
     return buf_addf(out, " -r %ld` fetches rank %ld's", who, who);
 }
 
-/* Adds the two ways out: %push home's value, or %pull the rank's. A variable that ranks lack and
- * that shares memory with a changed one can't be sent alone: the user makes it on the ranks, or
+/* Adds what the user can do: %push home's value, or %pull the rank's. A variable that ranks lack
+ * and that shares memory with a changed one can't be sent alone: the user makes it on the ranks, or
  * again at home after %pull. */
 static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
 {

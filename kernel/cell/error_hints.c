@@ -7,7 +7,7 @@
 
 #include "kernel/cell/error_text.h"
 
-/* The name in "name 'loss' is not defined", behind which a near name may stand; "": it is another
+/* The name in "name 'loss' is not defined", which a near name may follow; "": it is another
  * error. */
 static struct slice missing_name(const json_t *error)
 {

@@ -93,13 +93,13 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
         const struct member *m = &c->member[k];
         const struct rank *r = &c->group->rank[m->rank];
         /* that it goes on may come after its DONE */
-        const bool stands = !over && m->state == MEMBER_RUNNING &&
-                            debugger_stands(c->nb, m->worker);
+        const bool stopped = !over && m->state == MEMBER_RUNNING &&
+                             debugger_is_stopped(c->nb, m->worker);
         const bool receiving = !over && is_receiving(c, m, text[k].state, sizeof text[k].state);
 
         row[k] = (struct status_rank){
             .rank = m->rank,
-            .state = stands      ? "at a breakpoint"
+            .state = stopped     ? "at a breakpoint"
                      : receiving ? text[k].state
                      : over      ? last_text(m)
                                  : state_text(m),
@@ -119,7 +119,7 @@ static void put(struct cell *c, struct slice text, struct slice html)
     request_add_outputs(c->from.request, -1);
 }
 
-/* Nothing but the status stands under the cell. */
+/* The status is the cell's only output. */
 static bool is_alone(const struct cell *c)
 {
     return !c->from.is_call && request_outputs(c->from.request) == 0;

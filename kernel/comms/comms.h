@@ -14,8 +14,8 @@
 #define COMM_CONTROL "jupyter.widget.control"
 /* bytes of all copies; a widget for which there is no room must be asked */
 #define COMM_COPIES_MAX ((size_t)64 << 20)
-/* All updates of widgets leave at once up to that rate, well below the 1,000 messages a second at
- * which Jupyter's server begins to drop them. Then they wait until the next slot. */
+/* Jupyter's server begins to drop messages at 1,000 a second. So at most COMM_SLOT_MAX updates of
+ * widgets leave in a slot of COMM_SLOT_NS; the others wait for the next slot. */
 #define COMM_SLOT_NS  UINT64_C(100000000)
 #define COMM_SLOT_MAX 40u
 

@@ -62,7 +62,7 @@ static int add_children(struct told *t, const json_t *children, int depth)
         if (t->widgets >= WIDGETS_MAX || out->n >= TEXT_MAX)
             break;
         c = child_of(t->table, child);
-        /* the number of a progress bar stands in the text beside it */
+        /* the text beside a progress bar has its number */
         if (!c || (json_array_size(children) > 1 && json_object_get(c->state.values, "bar_style")))
             continue;
         if ((before > start && buf_add(out, " ", 1) < 0) || add_text(t, c, depth + 1) < 0)

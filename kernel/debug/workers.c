@@ -10,8 +10,9 @@
 #define TRIES                                                                                      \
     8 /* a rank that is there keeps its slot; with many ranks, no long search for a free one */
 
-/* DAP's numbers are below 2^31, which leaves 127 slots for ranks: they are used in turns, so that a
- * slot rests after its rank has gone. If there are more ranks, their numbers are larger. */
+/* DAP's numbers are below 2^31, which leaves 127 slots for ranks: a slot
+ * that has become free is used again as late as possible. If there are more ranks, their numbers
+ * are larger. */
 static unsigned next_slot(struct debug *d)
 {
     for (int tries = 0; tries < TRIES; tries++) {

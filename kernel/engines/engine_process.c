@@ -236,7 +236,7 @@ pid_t engine_process_pid(const struct engine_process *e)
     return e->pid;
 }
 
-/* Exit status 1 (it failed) and 2 (it can't do that) need no more words than its own. */
+/* Exit status 1 (it failed) and 2 (it can't do that) add nothing to the engine's own text. */
 int engine_process_words(const struct engine_process *e, struct buf *out)
 {
     const size_t start = out->n;

@@ -106,8 +106,8 @@ void engine_run_tick(struct engine_run *run, uint64_t now);
 void engine_run_stop(struct engine_run *run); /* Ends its agents and its process. */
 /* The same, and the event ENGINE_FAILED. */
 void engine_run_fail(struct engine_run *run, const char *why);
-/* Its process has ended. If all nodes were up, they are lost one by one, with the engine's words.
- */
+/* Its process has ended. If all nodes were up, they are lost one by one, for the reason that the
+ * engine gave. */
 void engine_run_ended(struct engine_run *run, int status);
 
 /* ---- local_agent.c ---- */

@@ -77,7 +77,7 @@ void channels_drain_shell(struct channels *ch);
 
 /* A request. It has a reference count; what these functions return is borrowed from it. */
 struct request *request_ref(struct request *r);
-/* How many outputs (streams, displays, errors) stand under its cell. */
+/* How many outputs (streams, displays, errors) its cell has. */
 void request_add_outputs(struct request *r, int n);
 int request_outputs(const struct request *r);
 void request_unref(struct request *r); /* NULL is fine */

@@ -266,7 +266,7 @@ static bool some_are_drawn(const struct merge *m, uint64_t now)
 }
 
 /* Turns rows that waited long enough into lines. Bars that have ended stay beside those that are
- * still drawn, so that in the end all stand together, by rank. */
+ * still drawn, so that in the end all are together, by rank. */
 static int release_waiting(struct merge *m, uint64_t now)
 {
     bool drawn;

@@ -99,7 +99,7 @@ size_t source_way_down(const struct source *s, struct slice text);
 void source_shift(struct source *s);
 /* Have newlines ended more rows than the cursor ever went up? These rows wait to become lines. */
 bool source_waits(const struct source *s);
-/* Does the cursor stand below all rows? Then the bars may have ended. */
+/* Is the cursor below all rows? Then the bars may have ended. */
 bool source_rests(const struct source *s);
 /* Is nothing drawn any more? The cursor rests, and is not expected to go up. */
 bool source_ended(const struct source *s);

@@ -98,15 +98,15 @@ void debugger_request(struct notebook *nb, struct request *r)
     debug_request(nb->debugger->front, request_ref(r), request_content(r), notebook_now(nb));
 }
 
-/* After whatever may have changed who stands. */
+/* Call it after all that may stop or continue a worker. */
 static uint64_t update_stopped(struct notebook *nb)
 {
     struct debugger *d = nb->debugger;
     const uint64_t since = d->since_ns, now = notebook_now(nb);
-    const bool stands = debug_is_stopped(d->front);
+    const bool stopped = debug_is_stopped(d->front);
 
-    d->released = d->released && stands;
-    if (stands && !d->released) {
+    d->released = d->released && stopped;
+    if (stopped && !d->released) {
         d->since_ns = since == NEVER ? now : since;
         return 0;
     }
@@ -162,7 +162,7 @@ bool debugger_stops(const struct notebook *nb)
     return nb->debugger && nb->debugger->since_ns != NEVER;
 }
 
-bool debugger_stands(const struct notebook *nb, uint32_t worker)
+bool debugger_is_stopped(const struct notebook *nb, uint32_t worker)
 {
     return nb->debugger && debug_stands(nb->debugger->front, worker);
 }

@@ -175,10 +175,10 @@ struct comm_told {
 struct comm_list {
     struct comm_table *table; /* owned */
     bool full;                /* the next update waits: Jupyter's server would drop it now */
-    json_t *closing;          /* owned: ids of closed comms of which pages have not been told; or
-                                 NULL */
-    struct request *closes;   /* owned reference: the parent of the messages that tell it */
-    struct comm_told *told;   /* owned, in the order in which they were sent */
+    /* owned: ids of the closed comms for which pages still need a comm_close; or NULL */
+    json_t *closing;
+    struct request *closes; /* owned reference: the parent of these comm_close messages */
+    struct comm_told *told; /* owned, in the order in which they were sent */
 };
 
 /* The next free numbers; lookup.c. */

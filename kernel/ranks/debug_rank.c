@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* debug_rank.c - answers `%ranks debug`, which chooses the rank that the debugger shows, or lets
- * all go on that stand at a breakpoint (declared in ranks.h). */
+/* debug_rank.c - answers `%ranks debug`, which chooses the rank that the debugger shows, or
+ * continues all workers that are stopped at a breakpoint (declared in ranks.h). */
 #include "kernel/notebook/debugger.h"
 #include "kernel/ranks/ranks.h"
 

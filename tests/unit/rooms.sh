@@ -38,7 +38,7 @@ never "kernel" "(worker|launchers|cli)/" "the kernel includes nothing of the wor
 never "kernel/comms" "kernel/(jupyter|agents|blobs|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "comms know nobody else"
 never "kernel/debug kernel/merge kernel/status" "kernel/(jupyter|notebook|agents|blobs|cell|engines|group)/" "debug, merge and status don't know who calls them"
 never "kernel/blobs" "kernel/(jupyter|agents|cell|engines|group|merge|status)/" "blobs do not know who schedules them"
-never "kernel/agents" "kernel/(jupyter|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "the line to the agents knows no engine and no cell"
+never "kernel/agents" "kernel/(jupyter|notebook|cell|ranks|dispatch|engines|group|merge|status)/" "the connections to agents know no engine and no cell"
 never "kernel/engines" "kernel/(jupyter|notebook|cell|ranks|dispatch|group|merge|status)/" "engines know no cell"
 never "$pure" "$sockets|base/loop/|base/process\.h" \
     "pure folders have no sockets, no loop and no processes"

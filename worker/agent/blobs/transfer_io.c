@@ -100,7 +100,7 @@ static uint64_t free_memory(void *arg, const char **why)
 
 /* Schedules the work that may be due now: it is done after the messages of this turn. While blobs
  * move, malloc keeps freed memory, because each chunk needs it again. */
-static void stir(struct transfer_io *t)
+static void schedule_work(struct transfer_io *t)
 {
     loop_timer_again(t->work, 0);
     if (t->busy || transfers_is_idle(t->transfers))
@@ -136,7 +136,7 @@ static void check(void *arg)
 void transfer_io_message(struct transfer_io *t, const struct span *m)
 {
     transfers_message(t->transfers, TRANSFERS_KERNEL, m);
-    stir(t);
+    schedule_work(t);
 }
 
 void transfer_io_peer(struct transfer_io *t, uint32_t node, struct slice msg)
@@ -150,7 +150,7 @@ void transfer_io_peer(struct transfer_io *t, uint32_t node, struct slice msg)
     }
     transfers_message(t->transfers, node, &m);
     span_release(&m);
-    stir(t);
+    schedule_work(t);
 }
 
 void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why)
