@@ -47,7 +47,7 @@ static int ask(struct cell *c, const struct vars_bundle *s)
 
 static bool is_held(const struct touched *t)
 {
-    return t->why && text_begins(t->why, HELD);
+    return t->why && text_begins(t->why, ANSWER_HELD);
 }
 
 /* Is it no name of the user's, but the arguments of a call? */
@@ -78,7 +78,7 @@ static int add_enumeration(const char *names, struct buf *out)
  * memory with the values that would be replaced. */
 static int add_holders(const struct touched *t, const char *before, struct buf *out)
 {
-    if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
+    if (buf_addf(out, "%s", before) < 0 || add_enumeration(t->why + strlen(ANSWER_HELD), out) < 0 ||
         buf_addf(out, " on ") < 0 || ranks_format_words(&t->unsure, out) < 0)
         return -1;
     return buf_addf(out, " %s theirs", strchr(t->why, ',') ? "use" : "uses");
@@ -172,7 +172,8 @@ static int add_ways_out(const struct touched *t, bool in_place, struct buf *out)
         buf_addf(out, "` sends home's") < 0)
         return -1;
     if (is_held(t) &&
-        (buf_addf(out, ", after which ") < 0 || add_enumeration(t->why + strlen(HELD), out) < 0 ||
+        (buf_addf(out, ", after which ") < 0 ||
+         add_enumeration(t->why + strlen(ANSWER_HELD), out) < 0 ||
          buf_addf(out, " %s to be made again", strchr(t->why, ',') ? "have" : "has") < 0))
         return -1;
     if ((in_place || !t->lacked) && add_pull(t, out) < 0)

@@ -279,7 +279,7 @@ static bool is_touched(const struct rank *r, const struct bundle_rows *rows,
 
     if (asked)
         return row->how == CAPTURED_NAMED && said && strcmp(said, "same") != 0 &&
-               strcmp(said, "gone") != 0 && !text_begins(said, HELD);
+               strcmp(said, "gone") != 0 && !text_begins(said, ANSWER_HELD);
     return action_of(r, rows, row) == ACTION_CONFLICT;
 }
 

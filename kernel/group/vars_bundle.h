@@ -38,7 +38,7 @@ MUST_USE int vars_bundles_ask(const struct group *g, const struct ranks *to, con
 void vars_bundles_release(struct vars_bundles *s);
 
 /* a rank's answer begins so if names of its own use the memory of the value it is asked about */
-#define HELD "held: "
+#define ANSWER_HELD "held: "
 
 /* Names that ranks have changed since home sent them, and names that share memory with these. Lists
  * are comma-separated and owned; NULL: empty. */
