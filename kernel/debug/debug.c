@@ -77,7 +77,7 @@ static void note_silent(struct debug *d)
 }
 
 /* All have answered, or the time is over. */
-void debug_finish(struct debug *d)
+void debug_end_request(struct debug *d)
 {
     const char *command = answers_command(d);
     json_t *said;
@@ -289,7 +289,7 @@ static void begin(struct debug *d, uint64_t now)
     else
         table[k].f(d);
     if (d->active.of && d->active.waiting == 0)
-        debug_finish(d);
+        debug_end_request(d);
 }
 
 void debug_next(struct debug *d, uint64_t now)
@@ -353,7 +353,7 @@ static void response(struct debug *d, struct session *s, json_t *message, uint64
         d->active.waiting--;
         answers_join(d, s, json_incref(message));
         if (d->active.waiting == 0)
-            debug_finish(d);
+            debug_end_request(d);
         debug_next(d, now);
     }
     json_decref(message);
@@ -395,7 +395,7 @@ void debug_tick(struct debug *d, uint64_t now)
     if (now >= d->restate_ns)
         restate(d);
     if (d->active.of && now >= d->active.due_ns) {
-        debug_finish(d);
+        debug_end_request(d);
         debug_next(d, now);
     }
 }

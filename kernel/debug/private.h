@@ -98,7 +98,7 @@ void lines_out(const struct debug *d, const json_t *request, json_t *answer);
 json_t *worker_file_name(const struct debug *d, struct slice text);
 
 /* ---- debug.c ---- */
-void debug_finish(struct debug *d);             /* ends the active request */
+void debug_end_request(struct debug *d);        /* ends the active request */
 void debug_next(struct debug *d, uint64_t now); /* begins the next one, if none is active */
 
 #endif

@@ -65,7 +65,7 @@ void debug_gone(struct debug *d, uint32_t worker, uint64_t now)
     }
     session_runs(d, s);
     if (s->asked && d->active.of && --d->active.waiting == 0)
-        debug_finish(d);
+        debug_end_request(d);
     free(s);
     debug_next(d, now);
 }
