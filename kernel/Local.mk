@@ -17,7 +17,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/cell_output.c kernel/cell/display_order.h kernel/cell/display_order.c kernel/cell/cell_panel.h kernel/cell/cell_panel.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/terminate_ranks.c \
 	kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/hand.c \
 	kernel/cell/live_status.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
-	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/room.c \
+	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/gpu_memory.c \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
 	kernel/ranks/check_report.c kernel/ranks/collectives.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/where.c \
@@ -33,7 +33,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/hang.t \
 	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/calls.t tests/unit/kernel/meanwhile.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/prompts.t \
-	tests/unit/kernel/lost.t tests/unit/kernel/room.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
+	tests/unit/kernel/lost.t tests/unit/kernel/gpu_memory.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_kernel_group_t_SOURCES = tests/unit/kernel/group.c
@@ -72,9 +72,9 @@ tests_unit_kernel_hang_t_SOURCES = tests/unit/kernel/hang.c $(kernel_double)
 tests_unit_kernel_hang_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_engines_t_SOURCES = tests/unit/kernel/engines.c $(kernel_double)
 tests_unit_kernel_engines_t_LDADD = $(kernel_test_libs)
-tests_unit_kernel_room_t_SOURCES = tests/unit/kernel/room.c $(kernel_double)
-tests_unit_kernel_room_t_LDADD = $(kernel_test_libs)
-tests_unit_kernel_room_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_kernel_gpu_memory_t_SOURCES = tests/unit/kernel/gpu_memory.c $(kernel_double)
+tests_unit_kernel_gpu_memory_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_gpu_memory_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_kernel_comms_t_SOURCES = tests/unit/kernel/comms.c
 tests_unit_kernel_comms_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_widgets_t_SOURCES = tests/unit/kernel/widgets.c $(kernel_double)

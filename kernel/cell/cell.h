@@ -143,7 +143,7 @@ struct cell_prep {
     bool wants_places, wants_port, wants_capture;
     bool recorded;   /* home was told to add the cell to the history */
     size_t starting; /* index of the member where the last search for a starting rank stopped */
-    struct cell_room *room; /* owned, of room.c; NULL: nobody was asked */
+    struct gpu_memory *gpu_memory; /* owned, of gpu_memory.c; NULL: nobody was asked */
 };
 
 /* compare.c, prepare.c and broadcast.c: home's variables that ranks lack */

@@ -29,15 +29,15 @@ void start_take_port(struct cell *c, unsigned node, const struct span *m); /* a 
 void start_ready(struct cell *c, const struct rank *r, const struct span *m);
 void start_late(struct cell *c); /* no rank has become ready for too long */
 
-/* ---- room.c ---- */
-int room_begin(struct cell *c); /* -1: the cell has failed */
-bool room_poll(struct cell *c); /* false: it waits for ranks */
+/* ---- gpu_memory.c ---- */
+int gpu_memory_begin(struct cell *c); /* -1: the cell has failed */
+bool gpu_memory_poll(struct cell *c); /* false: it waits for ranks */
 /* a PROBED; false: it answers another question */
-bool room_message(struct cell *c, struct rank *r, const struct span *m);
-uint64_t room_due(const struct cell *c);
-void room_tick(struct cell *c, uint64_t now);
-void room_over(struct cell *c); /* interrupts ranks that have not answered */
-void room_release(struct cell *c);
+bool gpu_memory_message(struct cell *c, struct rank *r, const struct span *m);
+uint64_t gpu_memory_due(const struct cell *c);
+void gpu_memory_tick(struct cell *c, uint64_t now);
+void gpu_memory_over(struct cell *c); /* interrupts ranks that have not answered */
+void gpu_memory_release(struct cell *c);
 
 /* ---- follow.c ---- */
 /* sends FOLLOW to ranks whose settings differ from home's; -1: the cell has failed */

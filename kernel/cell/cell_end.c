@@ -157,7 +157,7 @@ static void cell_end_begin(struct cell *c)
         send_return(c);
     bind_drop_blobs(c);
     compare_over(c);
-    room_over(c);
+    gpu_memory_over(c);
     broadcast_over(c);
 }
 

@@ -175,7 +175,7 @@ static void prepare_begin(struct cell *c)
 {
     if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c, false) < 0)
         return;
-    if (room_begin(c) == 0)
+    if (gpu_memory_begin(c) == 0)
         start_begin(c);
 }
 
@@ -196,7 +196,7 @@ static enum cell_outcome prepare_poll(struct cell *c)
     if (!start_poll(c))
         return CELL_ENDS_RANKS;
     if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
-        !ranks_ready(c) || !room_poll(c))
+        !ranks_ready(c) || !gpu_memory_poll(c))
         return CELL_STAYS;
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;
@@ -323,8 +323,8 @@ const struct cell_step cell_asking = { CELL_BEFORE, .begin = prepare_ask_begin,
                                        .poll = prepare_ask_poll, .late = start_late };
 
 const struct cell_step cell_starting = {
-    CELL_BEFORE,        .begin = prepare_begin, .poll = prepare_poll,
-    .late = start_late, .probed = room_message, .ready = start_ready
+    CELL_BEFORE,        .begin = prepare_begin,       .poll = prepare_poll,
+    .late = start_late, .probed = gpu_memory_message, .ready = start_ready
 };
 
 const struct cell_step cell_sending = { CELL_BEFORE, .begin = prepare_send_begin,

@@ -62,7 +62,7 @@ void cell_destroy(struct cell *c)
     vars_bundles_release(&c->send.bundles);
     ranks_release(&c->to);
     ranks_release(&c->send.comparing);
-    room_release(c);
+    gpu_memory_release(c);
     stop_release(c);
     hang_release(c);
     rank_logs_free(c->magic.logs);
