@@ -183,7 +183,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/torch_errors.py \
 	worker/python/cellspan/_worker/torchenv.py \
 	worker/python/cellspan/_worker/tracebacks.py \
-	worker/python/cellspan/_worker/where.py \
+	worker/python/cellspan/_worker/host_facts.py \
 	worker/python/cellspan/_worker/worker.py \
 	worker/python/cellspan/_worker/world_env.py \
 	worker/python/cellspan/_worker/zygote.py

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from cellspan._capture import tensors
-from cellspan._worker import aborts, gpus, where, zygote
+from cellspan._worker import aborts, gpus, host_facts, zygote
 
 
 # ---- NCCL's settings, which it reads once
@@ -198,6 +198,6 @@ def test_links_and_infiniband_devices_are_told(tmp_path):
     put("ib/mlx5_0/ports/1/state", "4: ACTIVE\n")
     put("ib/mlx5_1/ports/1/rate", "10 Gb/sec (4X SDR)\n")
     put("ib/mlx5_1/ports/1/state", "1: DOWN\n")
-    assert where.speeds(tmp_path / "net") == {"eth0": 25000}
-    assert where.infiniband(tmp_path / "ib") == ["mlx5_0: 400 Gb/sec (4X NDR)", "mlx5_1: down"]
-    assert where.speeds(tmp_path / "none") == {} and where.infiniband(tmp_path / "none") == []
+    assert host_facts.speeds(tmp_path / "net") == {"eth0": 25000}
+    assert host_facts.infiniband(tmp_path / "ib") == ["mlx5_0: 400 Gb/sec (4X NDR)", "mlx5_1: down"]
+    assert host_facts.speeds(tmp_path / "none") == {} and host_facts.infiniband(tmp_path / "none") == []

@@ -11,7 +11,7 @@ import json
 import time
 
 from .. import _link
-from . import gpus, where
+from . import gpus, host_facts
 
 OPS = {"all_reduce": 1, "broadcast": 2, "send_recv": 4}  # bits for measure() of worker/collective/transport.h
 LIMIT = 30.0  # seconds, if a step sets no limit
@@ -67,7 +67,7 @@ def close():
 
 
 def _facts(worker, asked):
-    return where.facts(asked["arrived"])
+    return host_facts.facts(asked["arrived"])
 
 
 def _listen(worker, asked):
