@@ -168,7 +168,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/reloads.py \
 	worker/python/cellspan/_worker/root_logging.py \
 	worker/python/cellspan/_worker/remote.py \
-	worker/python/cellspan/_worker/rendezvous.py \
+	worker/python/cellspan/_worker/torch_rendezvous.py \
 	worker/python/cellspan/_worker/scripts.py \
 	worker/python/cellspan/_worker/seeds.py \
 	worker/python/cellspan/_worker/shell.py \

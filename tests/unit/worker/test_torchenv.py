@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from cellspan._worker import rendezvous, torchenv
+from cellspan._worker import torch_rendezvous, torchenv
 from fake_agent import free_port
 
 
@@ -73,7 +73,7 @@ def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
 
 RANK = """
 import os, sys, json
-from cellspan._worker import rendezvous, torchenv
+from cellspan._worker import torch_rendezvous, torchenv
 import torch, torch.distributed as dist
 for turn, (world, port) in enumerate(json.loads(sys.argv[2])):
     rank = int(sys.argv[1])
@@ -295,7 +295,7 @@ def test_accelerates_launcher_says_on_ranks_that_they_are_there_already(monkeypa
         with pytest.raises(RuntimeError) as raised:
             launchers.notebook_launcher(train, **given)
         said = str(raised.value)
-        assert said == f"notebook_launcher(num_processes={given['num_processes']}): {rendezvous.ALREADY}: call train() itself in the cell"
+        assert said == f"notebook_launcher(num_processes={given['num_processes']}): {torch_rendezvous.ALREADY}: call train() itself in the cell"
     assert launchers.notebook_launcher(train, (1,), 1) == launchers.notebook_launcher(train, (1,)) == 1
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert launchers.notebook_launcher(train, (1,), 2) == 1

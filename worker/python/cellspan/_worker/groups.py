@@ -17,7 +17,7 @@ import weakref
 import zlib
 
 from .._base.imports import when_imported
-from . import rendezvous
+from . import torch_rendezvous
 
 # The tables of torch.distributed.distributed_c10d._world (since torch 2.0); those that an older torch lacks are skipped.
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag", "pg_coalesce_state", "comms")
@@ -188,7 +188,7 @@ def _wrap(stays):
         real = getattr(c10d, name, None)
         if real is None:
             continue
-        wrapped = _preceded(rendezvous.making(real) if name == "init_process_group" else rendezvous.destroying(real), first)
+        wrapped = _preceded(torch_rendezvous.making(real) if name == "init_process_group" else torch_rendezvous.destroying(real), first)
         if stays and name == "init_process_group":
             wrapped = _once(wrapped)
         setattr(c10d, name, wrapped)

@@ -10,7 +10,7 @@ from collections import ChainMap
 
 from .._base import versions
 from .._base.imports import when_imported
-from . import accelerate_state, cpp_builds, mpi, rendezvous, spawned
+from . import accelerate_state, cpp_builds, mpi, spawned, torch_rendezvous
 
 
 def meet():
@@ -92,7 +92,7 @@ def _refuse_launcher():
         __tracebackhide__ = True
         if os.environ.get("WORLD_SIZE", "1") != "1" and (num_processes or 1) > 1:
             name = getattr(function, "__name__", "the function")
-            raise RuntimeError(f"notebook_launcher(num_processes={num_processes}): {rendezvous.ALREADY}: call {name}() itself in the cell")
+            raise RuntimeError(f"notebook_launcher(num_processes={num_processes}): {torch_rendezvous.ALREADY}: call {name}() itself in the cell")
         return launch(function, args, num_processes, *rest, **given)
 
     module.notebook_launcher = notebook_launcher

@@ -36,9 +36,9 @@ from . import (
     mlflow_run,
     mpi,
     reloads,
-    rendezvous,
     seeds,
     torch_errors,
+    torch_rendezvous,
     torchenv,
 )
 from .follow import Follower
@@ -115,7 +115,7 @@ class Rank(Worker):
             library_fixes.meet_in_notebook()
         aborts.watch()
         groups.watch(self.FOLLOWS_IPYTHON)
-        rendezvous.watch(self.rank)
+        torch_rendezvous.watch(self.rank)
         mlflow_run.watch()
         self.serve()
 

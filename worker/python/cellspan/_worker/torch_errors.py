@@ -13,7 +13,7 @@ import re
 import sys
 from collections import namedtuple
 
-from . import groups, rendezvous
+from . import groups, torch_rendezvous
 
 # cause: such as "cell 3 failed", if that cut the connections of this world's ranks; else "". begun: how the code was begun, of CELL, CALL
 # and PASSING, or HOME: it runs at home. error: the exception, or None. found: the match of the row's pattern.
@@ -98,7 +98,7 @@ def _port(facts):
         return f"another process uses that port. {ON_TOP[0].upper()}{ON_TOP[1:]}, which finds a free one"
     return (
         f"another process uses that port: set no MASTER_PORT and no init_method, the ranks have a free port; {INIT[facts.begun]}. If "
-        f"processes that the cell has started want it, {rendezvous.ALREADY}: call the function itself"
+        f"processes that the cell has started want it, {torch_rendezvous.ALREADY}: call the function itself"
     )
 
 
@@ -122,7 +122,7 @@ def _accelerator(facts):
 
 
 def _launcher(facts):
-    return ON_TOP + ", and call the function itself" if facts.begun == HOME else f"{rendezvous.ALREADY}: call the function itself, without notebook_launcher"
+    return ON_TOP + ", and call the function itself" if facts.begun == HOME else f"{torch_rendezvous.ALREADY}: call the function itself, without notebook_launcher"
 
 
 # (what it is, the pattern of its texts, what to do). The first row whose pattern is found counts.
@@ -165,7 +165,7 @@ ROWS = [
 
 def explained(text, begun, cause="", error=None):
     """(what this error is, a line that says what to do) by its text; ("", ""): no row knows it. An error without a line may be known."""
-    for row in ROWS if rendezvous.ALREADY not in text else ():  # its error needs no line more
+    for row in ROWS if torch_rendezvous.ALREADY not in text else ():  # its error needs no line more
         found = row.pattern.search(text)
         if found:
             return row.about, row.says(Facts(cause, begun, error, found))

@@ -95,7 +95,7 @@ def _with_real(function, kwargs):
     rank, size = _world.rank(), _world.world_size()
     server = None
     if size > 1:
-        server = _rendezvous(rank, size)
+        server = _start_server(rank, size)
     try:
         import horovod.torch as hvd
 
@@ -108,7 +108,7 @@ def _with_real(function, kwargs):
             server.stop()
 
 
-def _rendezvous(rank, size):
+def _start_server(rank, size):
     from datetime import timedelta
 
     from torch.distributed import TCPStore

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How ranks that make torch's process group again find each other: cellspan._worker.rendezvous."""
+"""How ranks that make torch's process group again find each other: cellspan._worker.torch_rendezvous."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from cellspan._worker import rendezvous
+from cellspan._worker import torch_rendezvous
 
 torch = pytest.importorskip("torch")
 SECOND = timedelta(seconds=1)
@@ -16,9 +16,9 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture(autouse=True)
 def nothing_met(monkeypatch):
-    monkeypatch.setattr(rendezvous, "_met", {})
-    monkeypatch.setattr(rendezvous, "_own", {})
-    monkeypatch.setattr(rendezvous, "_default", lambda: None)
+    monkeypatch.setattr(torch_rendezvous, "_met", {})
+    monkeypatch.setattr(torch_rendezvous, "_own", {})
+    monkeypatch.setattr(torch_rendezvous, "_default", lambda: None)
 
 
 def server():
@@ -31,17 +31,17 @@ def client(of):
 
 def rank_0(store):
     """Rank 0's part of the store for its next group; it has destroyed the last one."""
-    rendezvous._end()
-    group = rendezvous._Group()
-    part = rendezvous._numbered(group, store)
+    torch_rendezvous._end()
+    group = torch_rendezvous._Group()
+    part = torch_rendezvous._numbered(group, store)
     group.ends(True)
     return part
 
 
 def rank_1(store, made=True, limit=SECOND):
     """Rank 1's part. made: True, False (the call fails) or None (it has not ended)."""
-    group = rendezvous._Group()
-    part, *others = rendezvous._found(group, lambda: (store, 1, 2), limit)
+    group = torch_rendezvous._Group()
+    part, *others = torch_rendezvous._found(group, lambda: (store, 1, 2), limit)
     assert others == [1, 2]
     if made is not None:
         group.ends(made)
@@ -102,8 +102,8 @@ def test_a_rank_comes_again_to_a_group_that_only_it_could_not_make():
 def test_ranks_that_failed_together_meet_again():
     store = server()
     other = client(store)
-    group = rendezvous._Group()
-    rendezvous._numbered(group, store)
+    group = torch_rendezvous._Group()
+    torch_rendezvous._numbered(group, store)
     rank_1(other, made=False)
     group.ends(False)
     with pytest.raises(RuntimeError, match="within 1 s"):
@@ -131,7 +131,7 @@ def test_a_store_without_an_address_is_asked_alone():
 
 
 def test_a_connection_that_breaks_is_made_again_and_one_that_always_breaks_is_an_error(monkeypatch):
-    monkeypatch.setattr(rendezvous, "PAUSE_MAX", rendezvous.PAUSE_MIN)
+    monkeypatch.setattr(torch_rendezvous, "PAUSE_MAX", torch_rendezvous.PAUSE_MIN)
     store, broken = server(), [3]
     rank_0(store)
 
@@ -141,20 +141,20 @@ def test_a_connection_that_breaks_is_made_again_and_one_that_always_breaks_is_an
             raise RuntimeError("Connection reset by peer")
         return client(store), 1, 2
 
-    group, last = rendezvous._Group(), (7, 1, True)
-    assert rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)[1:] == (1, 2) and group.number == 1
-    broken[0] = rendezvous.BREAKS_MAX
+    group, last = torch_rendezvous._Group(), (7, 1, True)
+    assert torch_rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)[1:] == (1, 2) and group.number == 1
+    broken[0] = torch_rendezvous.BREAKS_MAX
     with pytest.raises(RuntimeError, match="Connection reset"):
-        rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)
+        torch_rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)
 
 
 @pytest.fixture
 def handlers(monkeypatch):
     """torch's handlers, of which that of env:// yields what it is asked for."""
-    handlers = {"env": lambda url, **given: iter([("plain", rendezvous._number(url), 2)])}
+    handlers = {"env": lambda url, **given: iter([("plain", torch_rendezvous._number(url), 2)])}
     monkeypatch.setitem(__import__("sys").modules, "torch.distributed.rendezvous", SimpleNamespace(_rendezvous_handlers=handlers))
-    monkeypatch.setattr(rendezvous, "_numbered", lambda group, store: "numbered")
-    monkeypatch.setattr(rendezvous, "_found", lambda group, connect, limit: ("found", *connect()[1:]))
+    monkeypatch.setattr(torch_rendezvous, "_numbered", lambda group, store: "numbered")
+    monkeypatch.setattr(torch_rendezvous, "_found", lambda group, connect, limit: ("found", *connect()[1:]))
     return handlers
 
 
@@ -164,9 +164,9 @@ def handlers(monkeypatch):
 ])
 def test_only_a_group_in_which_a_rank_keeps_its_number_is_numbered(handlers, monkeypatch, own, url, what):
     monkeypatch.delenv("RANK", raising=False)
-    rendezvous._wrap(own)
+    torch_rendezvous._wrap(own)
     got = []
-    rendezvous.making(lambda: got.extend(handlers["env"](url)))()
+    torch_rendezvous.making(lambda: got.extend(handlers["env"](url)))()
     assert got[0][0] == what
     assert next(handlers["env"](url))[0] == "plain", "RPC uses the store as well, and calls no init_process_group()"
 
@@ -175,18 +175,18 @@ def test_a_rank_that_comes_later_takes_the_group_that_has_not_ended():
     store = server()
     rank_0(store)
     assert meet(rank_0(store), rank_1(client(store)))
-    rendezvous._met.clear()
-    rendezvous._end()
+    torch_rendezvous._met.clear()
+    torch_rendezvous._end()
     with pytest.raises(RuntimeError, match="within 1 s"):
         rank_1(client(store))
 
 
 @pytest.mark.parametrize("given, ends", [((), True), (("the default",), True), ((None,), True), (("another",), False)])
 def test_only_the_default_group_s_end_is_told(monkeypatch, given, ends):
-    monkeypatch.setattr(rendezvous, "_default", lambda: "the default")
+    monkeypatch.setattr(torch_rendezvous, "_default", lambda: "the default")
     told = []
-    monkeypatch.setattr(rendezvous, "_end", lambda: told.append(True))
-    assert rendezvous.destroying(lambda group: group)(*given) == (given[0] if given else None)
+    monkeypatch.setattr(torch_rendezvous, "_end", lambda: told.append(True))
+    assert torch_rendezvous.destroying(lambda group: group)(*given) == (given[0] if given else None)
     assert told == [True] * ends
 
 
@@ -194,21 +194,21 @@ def test_a_process_that_a_rank_forks_has_met_nothing(monkeypatch):
     store = server()
     rank_0(store)
     rank_1(client(store))
-    monkeypatch.setattr(rendezvous.os, "getpid", lambda: 1)
+    monkeypatch.setattr(torch_rendezvous.os, "getpid", lambda: 1)
     assert meet(store, rank_1(client(store)))
 
 
 def test_the_rank_is_that_of_the_call_or_the_environment_s(monkeypatch):
     monkeypatch.setenv("RANK", "3")
-    assert rendezvous._number("env://") == 3
-    assert rendezvous._number("env://?rank=1&world_size=2") == 1
+    assert torch_rendezvous._number("env://") == 3
+    assert torch_rendezvous._number("env://?rank=1&world_size=2") == 1
     monkeypatch.setenv("RANK", "")
-    assert rendezvous._number("env://") == -1
+    assert torch_rendezvous._number("env://") == -1
 
 
 def test_only_so_many_addresses_are_remembered(monkeypatch):
-    monkeypatch.setattr(rendezvous, "MET_MAX", 2)
+    monkeypatch.setattr(torch_rendezvous, "MET_MAX", 2)
     for port in "1123":
         monkeypatch.setenv("MASTER_PORT", port)
-        rendezvous._remember((1, 1, True))
-    assert [place[2] for place in rendezvous._met] == ["2", "3"]
+        torch_rendezvous._remember((1, 1, True))
+    assert [place[2] for place in torch_rendezvous._met] == ["2", "3"]
