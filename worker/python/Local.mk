@@ -122,7 +122,7 @@ dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/history.py \
 	worker/python/cellspan/_jupyter/magics.py \
 	worker/python/cellspan/_jupyter/pagemagics.py \
-	worker/python/cellspan/_jupyter/partmagics.py \
+	worker/python/cellspan/_jupyter/scattermagics.py \
 	worker/python/cellspan/_jupyter/real_ipykernel.py \
 	worker/python/cellspan/_jupyter/requests.py \
 	worker/python/cellspan/_jupyter/fake_ipykernel.py \
@@ -178,7 +178,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/stacks.py \
 	worker/python/cellspan/_worker/store_waits.py \
 	worker/python/cellspan/_worker/streams.py \
-	worker/python/cellspan/_worker/subshell_parts.py \
+	worker/python/cellspan/_worker/subshell_state.py \
 	worker/python/cellspan/_worker/subshells.py \
 	worker/python/cellspan/_worker/torch_errors.py \
 	worker/python/cellspan/_worker/torchenv.py \

@@ -85,10 +85,10 @@ class Home(Calls):
         self.subshells = None  # the Subshells, once a client has made one
 
     def _add_magics(self):
-        from .._jupyter import clientmagics, magics, partmagics
+        from .._jupyter import clientmagics, magics, scattermagics
 
         magics.register(self)
-        partmagics.register(self)
+        scattermagics.register(self)
         clientmagics.register(self)
 
     def _hook_input(self):

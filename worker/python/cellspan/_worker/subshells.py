@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Subshells (JEP 91): threads of home that run cells beside the main shell's, with the same variables, history and get_ipython().
 
-Each has its own cell, count, result and event loop (subshell_parts.py), and the text of its cells goes to the kernel as messages, for
+Each has its own cell, count, result and event loop (subshell_state.py), and the text of its cells goes to the kernel as messages, for
 the pipes can't tell who wrote what. Its cells can't be interrupted by a signal, but by an exception that is raised at the thread's
 next step in Python.
 """
@@ -24,7 +24,7 @@ from .._jupyter.magics import CELL
 from . import idle_questions, interrupts
 from .message import received
 from .publish import to_json
-from .subshell_parts import here, share
+from .subshell_state import here, share
 from .worker import _current, loads
 
 FULL = 1 << 16  # bytes of text that wait at most

@@ -98,7 +98,7 @@ class ManyHistories(History):
 
 
 def share(home):
-    """Home's parts get the classes above."""
+    """Gives home, its shell, its display hook and its history the classes above."""
     shell = home.shell
     for trap, on in ((shell.builtin_trap, shell.builtin_trap.activate), (shell.display_trap, shell.display_trap.set)):
         if not trap._nested_level:
