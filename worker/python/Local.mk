@@ -58,7 +58,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/sharing.py \
 	worker/python/cellspan/_capture/sources.py \
 	worker/python/cellspan/_capture/tensors.py \
-	worker/python/cellspan/_capture/theirs.py \
+	worker/python/cellspan/_capture/rank_definitions.py \
 	worker/python/cellspan/_capture/unloaded.py \
 	worker/python/cellspan/_capture/unseen.py \
 	worker/python/cellspan/_capture/worlds.py

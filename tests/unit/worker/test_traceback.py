@@ -56,17 +56,17 @@ def frames(tb):
     ids=["none of ours", "ours", "runpy", "in between", "deep in ours", "deep in theirs"],
 )
 def test_it_begins_where_the_users_code_does(before, after):
-    assert frames(worker._theirs(traceback(*before))) == after
+    assert frames(worker._from_user_code(traceback(*before))) == after
 
 
 @pytest.mark.parametrize("before", [[], [OURS], [OURS, RUNPY], [OURS] * DEEP], ids=["empty", "ours", "runpy", "deep"])
 def test_without_a_frame_of_the_users_there_is_none(before):
-    assert worker._theirs(traceback(*before)) is None
+    assert worker._from_user_code(traceback(*before)) is None
 
 
 def test_a_package_beside_ours_is_the_users():
     theirs = frame(environment.PACKAGE.rstrip(os.sep) + "_more/mine.py")
-    assert frames(worker._theirs(traceback(OURS, theirs))) == [theirs]
+    assert frames(worker._from_user_code(traceback(OURS, theirs))) == [theirs]
 
 
 class Shell:

@@ -31,7 +31,7 @@ from .assigned import Assigned, is_reset
 from .by_name import ANY
 from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
 from .parts import EACH_TIME, Parts, is_part
-from .theirs import Theirs
+from .rank_definitions import RankDefinitions
 from .unseen import Unseen
 
 SPARE = 64 << 10  # bytes; a larger value is not sent if the cell assigns its name anyway
@@ -68,7 +68,7 @@ class Capture:
         self._changes = Assigned()
         self._parts = Parts(self._versions)
         self._newer = {}  # {name: home's version} of names that ranks have bound by themselves
-        self._theirs = Theirs(self._known, user_ns, self._versions)
+        self._rank_definitions = RankDefinitions(self._known, user_ns, self._versions)
         self._unseen = Unseen(user_ns)
         self._deleted = {}  # names (in order) that were captured and that home has deleted
         self._pushing = False
@@ -109,7 +109,7 @@ class Capture:
         found = reads.analyse(code, transform, modules) if modules else found
         own = set(found.reads) if found is not None else ()
         if found is not None:
-            self._theirs.meet(found)
+            self._rank_definitions.add_reads(found)
         explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
         seen, warnings = self._look(wanted, explicit, found.before if found is not None and explicit is None else {})
@@ -126,7 +126,7 @@ class Capture:
                 known.via = "pushed"  # even if the ranks have the value, so that no bundle is made
         if found is not None:
             listed += self._look_at_assigned(found.assigned, seen, explicit is not None)
-            self._theirs.note(found)
+            self._rank_definitions.record(found)
         return listed + self._tie(seen), warnings
 
     def function(self, call, size):
@@ -144,7 +144,7 @@ class Capture:
         if load is None:
             return [], [], None, None
         self._writes.update(pickled.writes)
-        reads = self._theirs.beside(pickled.reads)
+        reads = self._rank_definitions.with_reads(pickled.reads)
         wanted = {n: f"read by {by}" for n, by in reads.items() if self._is_ours(n) and not self._is_list_of_ranks(n)}
         wanted.update(self._meant(reads, wanted))
         seen, warnings = self._look(wanted, None, {})
@@ -384,7 +384,7 @@ class Capture:
         if writes is not None:
             writes.update(pickled.writes)
         try:
-            return self._note_pickled(name, same, pickled, proof), self._theirs.beside(pickled.reads)
+            return self._note_pickled(name, same, pickled, proof), self._rank_definitions.with_reads(pickled.reads)
         except RuntimeError as error:  # torch's: a GPU is full, or can't be used any more
             return self._note(name, same, None, failed=vars_bundle.reason(error)), {}
 

@@ -328,7 +328,7 @@ class Origins:
             return vars_bundle.reason(error)
 
     def _is_same(self, name, origin, loaded):
-        size, digest, large, copies = self._theirs(name, origin, loaded)
+        size, digest, large, copies = self._as_home_sent(name, origin, loaded)
         try:
             most = 2 * size + MORE
             ours, classes = class_states.pickled(self.user_ns[name], self.user_ns, _Chunks(most))
@@ -338,7 +338,7 @@ class Origins:
         same = own == digest and len(buffers) == len(large) and all(map(origin.has_seen, ours.grads))
         return same and all(map(_equal, buffers, large)) and self._classes.are_as_sent(classes, copies, origin.pulled)
 
-    def _theirs(self, name, origin, loaded):
+    def _as_home_sent(self, name, origin, loaded):
         """(bytes of the pickle, its digest, [a large buffer, or the digest of one that is on a GPU], {id of a class: its copy}) of the value
         that home sent."""
         arrived, kept = origin.arrived, origin.kept

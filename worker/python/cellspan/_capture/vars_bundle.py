@@ -266,7 +266,7 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads):
         if same_python(meta):
             if loads is not None or isinstance(error, (ImportError, MemoryError)):
                 raise
-            raise _not_loaded(error, body, views[:count], rebuild.Loading(namespace, storages, placed)) from _of_theirs(error)
+            raise _not_loaded(error, body, views[:count], rebuild.Loading(namespace, storages, placed)) from _without_our_frames(error)
         theirs = ".".join(map(str, meta["python"]))
         ours = ".".join(map(str, sys.version_info[:2]))
         raise BundleError(f"pickled by Python {theirs}, loaded by Python {ours}: {reason(error)}") from error
@@ -282,7 +282,7 @@ def _not_loaded(error, body, buffers, context):
     return LoadError(unloaded.labels_of(body, load), error)
 
 
-def _of_theirs(error):
+def _without_our_frames(error):
     """The exception of a pickle's code, without frames of ours; None: it has no others, so its text is all that there is to show."""
     at = error.__traceback__
     while at is not None and at.tb_frame.f_code.co_filename.startswith(OURS):

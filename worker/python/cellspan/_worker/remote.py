@@ -85,16 +85,16 @@ def _parts(error):
     yield "args", error.args
     for kind in type(error).__mro__:
         for name, known in vars(kind).items():
-            if isinstance(known, (types.MemberDescriptorType, types.GetSetDescriptorType)) and _is_theirs(name):
+            if isinstance(known, (types.MemberDescriptorType, types.GetSetDescriptorType)) and _is_sent(name):
                 value = getattr(error, name, None)
                 if value is not None:
                     yield name, value
     for name, value in vars(error).items():
-        if _is_theirs(name):
+        if _is_sent(name):
             yield name, value
 
 
-def _is_theirs(name):
+def _is_sent(name):
     return not name.startswith("__") and name != _TEXT and not hasattr(RemoteError, name)
 
 

@@ -29,7 +29,7 @@ from . import environment, tracebacks
 from .commands import run_command
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
-from .tracebacks import end_at_theirs, left_by_interrupt
+from .tracebacks import end_at_user_code, left_by_interrupt
 
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
 TEXT_LIMIT = 2.0  # seconds of these for str() of an exception
@@ -239,7 +239,7 @@ class ZMQInteractiveShell(InteractiveShell):
         raised, called = self._of_call(raised)
         if called:
             kwargs["tb_offset"] = 0
-        end_at_theirs(raised[1])
+        end_at_user_code(raised[1])
         if left_by_interrupt(raised[1]):
             self._hide_hint()
             raised = (KeyboardInterrupt, KeyboardInterrupt().with_traceback(raised[2]), raised[2])
@@ -293,7 +293,7 @@ class ZMQInteractiveShell(InteractiveShell):
     def _format(self, etype, value, tb, called, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
         """Calls _showtraceback() with the lines of an error, as IPython would; but what fails raises an error. Returns whether the user
         wants the debugger."""
-        if etype is not UsageError and tracebacks.has_no_line_of_theirs(tb):
+        if etype is not UsageError and tracebacks.has_no_user_code(tb):
             lines = tracebacks.of_group(etype, value, None) if value.__cause__ else self.InteractiveTB.get_exception_only(etype, value)
             self._showtraceback(etype, value, lines)
         elif called and (tb is None or issubclass(etype, (SyntaxError, SystemExit))):

@@ -281,16 +281,16 @@ def receive(*sent):
 
 def _show(hook, kind, error, tb):
     """As the hook, without the frames of this package."""
-    error.__traceback__ = theirs(tb)
+    error.__traceback__ = without_our_frames(tb)
     hook(kind, error, error.__traceback__)
 
 
-def theirs(tb):
+def without_our_frames(tb):
     """A traceback without the frames of this package."""
     while tb is not None and tb.tb_frame.f_code.co_filename.startswith(OURS):
         tb = tb.tb_next
     if tb is not None:
-        tb.tb_next = theirs(tb.tb_next)
+        tb.tb_next = without_our_frames(tb.tb_next)
     return tb
 
 

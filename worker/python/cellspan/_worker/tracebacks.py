@@ -234,7 +234,7 @@ def _plain_text(error):
     return NO_TEXT if args else ""
 
 
-def end_at_theirs(error):
+def end_at_user_code(error):
     """Cuts the tracebacks of an error, and of its causes, where the user's code called hidden code of ours, or of IPython by ours (which
     IPython does not show). An interrupt may come in any line of ours, and of what we call, so for it all of these are hidden."""
     seen = set()
@@ -253,7 +253,7 @@ def end_at_theirs(error):
         error = cause_of(error) or context_of(error)
 
 
-def has_no_line_of_theirs(tb):
+def has_no_user_code(tb):
     """Are all frames of ours, up to hidden ones? IPython would show the last one nevertheless."""
     hidden = False
     while tb is not None:

@@ -486,7 +486,7 @@ class Worker:
 
     def _show(self, error):
         """Shows an error from the first frame on that is not cellspan's."""
-        self.shell.showtraceback((type(error), error, _theirs(error.__traceback__) or error.__traceback__), tb_offset=0)
+        self.shell.showtraceback((type(error), error, _from_user_code(error.__traceback__) or error.__traceback__), tb_offset=0)
 
     def _start_task(self, cell, coroutine, done):
         """Starts a cell with await: while it waits, other messages are served, but no executions."""
@@ -545,7 +545,7 @@ class Worker:
         if cell.error is None:
             try:
                 kind, error, tb = sys.exc_info()
-                tb = _theirs(tb)
+                tb = _from_user_code(tb)
                 if kind is KeyboardInterrupt and tb is not None:
                     self.shell.showtraceback((kind, error, tb), tb_offset=0)
                 else:
@@ -593,7 +593,7 @@ def _is_ours(tb):
     return name.startswith(environment.PACKAGE) or "runpy" in os.path.basename(name)
 
 
-def _theirs(tb):
+def _from_user_code(tb):
     """A traceback without the frames of cellspan and runpy at its start. None: it has no others, because the cell had not begun."""
     while tb is not None and _is_ours(tb):
         tb = tb.tb_next

@@ -5,14 +5,14 @@ send its variables that their code reads."""
 from __future__ import annotations
 
 
-class Theirs:
+class RankDefinitions:
     """known, user_ns, versions: as in Capture."""
 
     def __init__(self, known, user_ns, versions):
         self._known, self._user_ns, self._versions = known, user_ns, versions
         self._of = {}  # {function or class: (names that its code reads, version at that time)}
 
-    def meet(self, found):
+    def add_reads(self, found):
         """found: the Read of a cell on ranks. Adds what the functions and classes that it uses read to its reads."""
         queue = list(found.reads)
         for name in queue:
@@ -21,14 +21,14 @@ class Theirs:
                     found.reads[other], found.before[other] = found.reads[name], found.before.get(name, set())
                     queue.append(other)
 
-    def note(self, found):
+    def record(self, found):
         """Records what the cell defines. Home's own values of these names must have their versions already: they are older."""
         for name in found.assigned:
             self._of.pop(name, None)
         for name, inner in found.functions.items():
             self._of[name] = (inner, next(self._versions))
 
-    def beside(self, reads):
+    def with_reads(self, reads):
         """What a function of home reads, {name: function}, and what functions and classes of ranks among these names read."""
         if self._of.keys().isdisjoint(reads):
             return reads
