@@ -3,7 +3,7 @@
 #include "worker/ext/python.h"
 
 #include "magics/option.h"
-#include "worker/ext/parts.h"
+#include "worker/ext/private.h"
 
 /* Appends what `item` is, or fails if that is NULL. Takes item. */
 static int add(PyObject *list, PyObject *item)
