@@ -7,7 +7,7 @@
 
 #include "base/rows.h"
 #include "base/utf8.h"
-#include "kernel/status/table.h"
+#include "kernel/status/status_table.h"
 
 void write_text(char out[static TABLE_CELL], const char *text)
 {

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/rank_set.h"
-#include "kernel/status/table.h"
+#include "kernel/status/status_table.h"
 
 #define LIST_MAX  40u /* bytes of ranks' numbers in a line */
 #define NODES_MAX 3u  /* names of nodes in a line */

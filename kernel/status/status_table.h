@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.h - for table.c and status_cell.c: the table of ranks. Each view shows some of its
- * columns. */
-#ifndef KERNEL_STATUS_TABLE_H
-#define KERNEL_STATUS_TABLE_H
+/* status_table.h - for status_table.c and status_cell.c: the table of ranks. Each view shows some
+ * of its columns. */
+#ifndef KERNEL_STATUS_STATUS_TABLE_H
+#define KERNEL_STATUS_STATUS_TABLE_H
 
 #include "kernel/status/status.h"
 

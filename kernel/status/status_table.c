@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One list of columns serves both forms. */
-#include "kernel/status/table.h"
+#include "kernel/status/status_table.h"
 
 #include <stdio.h>
 
