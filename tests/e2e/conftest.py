@@ -8,7 +8,6 @@ The kernelspec `cellspan` is found as Jupyter finds it. CELLSPAN_TEST_PREFIX nam
 from __future__ import annotations
 
 import os
-import pathlib
 import shutil
 import signal
 import sys
@@ -43,6 +42,7 @@ from client import KERNEL, Notebook  # noqa: E402  (after the environment that i
 from commands import cellspan  # noqa: E402, F401
 from engines import hosts, slurm, slurm_on_hosts  # noqa: E402, F401  (fixtures)
 from launches import launch  # noqa: E402, F401
+from torch_users import beforehand, file_uses_torch, uses_torch  # noqa: E402
 
 # A shell starts background jobs with SIGINT ignored, and kernels would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -84,15 +84,17 @@ def pytest_unconfigure(config):
 class Shared:
     """A kernel that the tests of a module share; one that a test broke is replaced by a new one."""
 
-    def __init__(self):
-        self.notebook = None
+    def __init__(self, torch):
+        self.notebook, self.torch = None, torch
 
     def get(self):
         if self.notebook is not None and not self.notebook.fine():
             print("a new kernel: %s" % self.notebook.not_fine, file=sys.stderr)
             self.close()
         if self.notebook is None:
-            self.notebook = Notebook()
+            with pytest.MonkeyPatch.context() as patch:
+                beforehand(patch, self.torch)
+                self.notebook = Notebook()
         return self.notebook
 
     def close(self):
@@ -102,20 +104,22 @@ class Shared:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def zygote_without_torch(request):
-    """Kernels of files that never name torch don't import it beforehand: that is a second or two of a processor for each of them.
-    Tests of what starts with every rank (torch is imported anyway) are in files that name it."""
-    if "torch" in pathlib.Path(request.path).read_text():
-        yield
-        return
+def kernels_of_the_file(request):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CELLSPAN_PRELOAD", "-torch")
+        beforehand(patch, file_uses_torch(request))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def kernels_of_the_test(request, kernels_of_the_file):
+    with pytest.MonkeyPatch.context() as patch:
+        beforehand(patch, uses_torch(request))
         yield
 
 
 @pytest.fixture(scope="module")
-def shared_notebook():
-    shared = Shared()
+def shared_notebook(request):
+    shared = Shared(file_uses_torch(request))
     yield shared
     shared.close()
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which tests use torch: those in whose text it stands, or in that of a function, fixture or text of the same file that they name.
+
+Kernels import torch beforehand, where it is installed, and so does each of their machines: that takes a processor a second or two.
+Those of tests that never use it don't. Tests of what starts with every rank, with torch imported, have the word in their text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import types
+
+WORD = "torch"
+
+
+def mentions(function, seen=None):
+    """Whether the word is in the function's text, or in what the function names of its file's."""
+    seen = set() if seen is None else seen
+    function = inspect.unwrap(function)
+    if not isinstance(function, types.FunctionType) or function in seen:
+        return False
+    seen.add(function)
+    if WORD in inspect.getsource(function):
+        return True
+    values = [function.__globals__.get(name) for name in names(function.__code__)]
+    return any(mentions(value, seen) if callable(value) else WORD in repr(value) for value in values if not inspect.ismodule(value))
+
+
+def names(code):
+    found = set(code.co_names)
+    for const in code.co_consts:
+        if inspect.iscode(const):
+            found |= names(const)
+    return found
+
+
+def file_uses_torch(request):
+    return WORD in pathlib.Path(request.path).read_text(encoding="utf-8")
+
+
+def uses_torch(request):
+    """The test of a fixture's request."""
+    if not file_uses_torch(request):
+        return False
+    item = request.node
+    fixtures = [definition.func for name in item.fixturenames for definition in item._fixtureinfo.name2fixturedefs.get(name, ())
+                if definition.func.__module__ == item.module.__name__]
+    given = item.callspec.params if hasattr(item, "callspec") else ""
+    return WORD in "%s %s" % (item.fixturenames, given) or any(map(mentions, [item.function, *fixtures]))
+
+
+def beforehand(patch, torch):
+    """Whether kernels that are started from now on import torch."""
+    if torch:
+        patch.delenv("CELLSPAN_PRELOAD", raising=False)
+    else:
+        patch.setenv("CELLSPAN_PRELOAD", "-torch")
