@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 import time
 
 import pytest
@@ -341,19 +342,14 @@ sum(int(row) for row in DataLoader(Rows(), num_workers=2))"""
     assert nb.ok(code, 60).value == "12"
 
 
-def test_a_debugger_that_comes_while_ranks_are_in_a_collective(nb):
+def test_a_debugger_that_comes_while_ranks_are_in_a_collective(nb, gate):
     pytest.importorskip("torch")
-    cell = nb.start("""%%distribute -n 2 --no-gpu --init gloo
-import torch, time
-import torch.distributed as dist
-if dist.get_rank() == 1:
-    time.sleep(8)
-x = torch.ones(1)
-dist.all_reduce(x)
-int(x)""")
+    cell = nb.start("%%distribute -n 2 --no-gpu --init gloo\nimport torch, torch.distributed as dist\nif dist.get_rank() == 1:\n"
+                    + textwrap.indent(gate.code, "    ") + "x = torch.ones(1)\ndist.all_reduce(x)\nint(x)")
     nb.wait(cell, 60, lambda: cell.busy_at is not None)
-    time.sleep(5)
+    assert wait_until(lambda: "all_reduce" in nb.ok("%ranks where").stdout, 60)
     nb.attach()
+    gate.open()
     assert nb.wait(cell, 60).value == "2"
     code = SLEEPS.format("")
     nb.breakpoints(code, 4)
