@@ -163,28 +163,28 @@ def test_an_argument_that_shares_memory_with_a_variable_shares_it_on_ranks(two):
     assert cell.stdout == "7.0\n"
 
 
-PARTS = "import cellspan._worker.rank as r\n{name: id(bundle) for name, (bundle, _, _) in r.current._parts._of.items()}"
+GROUPS = "import cellspan._worker.rank as r\n{name: id(bundle) for name, (bundle, _, _) in r.current._call_buffers._of.items()}"
 
 
-def parts(nb):
+def groups(nb):
     """What rank 0 keeps of large arguments: {name: number of the bundle in which it came}."""
-    return nb.ok("%%distribute -r 0-0\n" + PARTS).value
+    return nb.ok("%%distribute -r 0-0\n" + GROUPS).value
 
 
 def test_a_large_argument_goes_to_the_ranks_once_until_home_changes_it(two):
     two.ok("import numpy as np\nbig = np.arange(100_000.0); other = np.ones(100_000)\n"
            "def f(x, y, i):\n    x += i; y[0] = 7; return float(x[0]), float(x[-1])")
     assert two.ok("print([cellspan.run(f, big, other, i) for i in (1, 2)])").stdout == "[(1.0, 100000.0), (2.0, 100001.0)]\n"
-    before = parts(two)
-    assert before.count("_cellspan_part") == 2
+    before = groups(two)
+    assert before.count("_cellspan_buffers") == 2
     assert two.ok("print(cellspan.run(f, i=5, y=other, x=big), big[0])").stdout == "(5.0, 100004.0) 0.0\n"
-    assert parts(two) == before
+    assert groups(two) == before
     assert two.ok("big[0] = 50\nprint(cellspan.run(f, big, other, 1))").stdout == "(51.0, 100000.0)\n"
-    after = parts(two)
-    assert after != before and after.count("_cellspan_part") == 2
+    after = groups(two)
+    assert after != before and after.count("_cellspan_buffers") == 2
     assert two.ok("%ranks restart -r 1\nprint(cellspan.run(f, big, other, 1, gather=True))").stdout == f"{[(51.0, 100000.0)] * 2}\n"
     two.ok("del big, other")
-    assert parts(two) == "{}"
+    assert groups(two) == "{}"
 
 
 def test_a_large_model_and_what_shares_its_memory_are_arguments_as_at_home(two):

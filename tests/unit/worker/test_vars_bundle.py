@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cellspan._capture import parts, reducers, vars_bundle  # noqa: E402
+from cellspan._capture import call_buffers, reducers, vars_bundle  # noqa: E402
 from notebook import Notebook, round_trip  # noqa: E402
 
 
@@ -401,14 +401,14 @@ def test_functions_of_another_python_are_refused_in_words(monkeypatch):
     os.close(fd)
 
 
-# -- the parts of a call
+# -- the buffers of a call
 
 
 @pytest.mark.parametrize("module", ["numpy", "torch"])
 def test_nothing_holds_the_memoryviews_of_a_calls_buffers(module):
     made = pytest.importorskip(module).arange(1 << 20)
     pickled = reducers.Pickled(([made, made + 1], {"c": made[::2] + 1}))
-    known = parts.Parts(itertools.count(1))
+    known = call_buffers.CallBuffers(itertools.count(1))
     rows, _ = known.split(pickled)
     sent = [reducers.Pickled(known.value(row[0])[0]) for row in rows]
     assert len(rows) == 3 and all(len(one.pieces) == 1 for one in sent)

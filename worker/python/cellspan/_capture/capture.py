@@ -29,8 +29,8 @@ from .._base.errors import near
 from . import blame, reads, reducers, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
 from .by_name import ANY
+from .call_buffers import EACH_TIME, CallBuffers, is_group
 from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
-from .parts import EACH_TIME, Parts, is_part
 from .rank_definitions import RankDefinitions
 from .unseen import Unseen
 
@@ -66,7 +66,7 @@ class Capture:
         self._assigned = []  # (name, version) of names that the last cell assigns and that are not sent
         self._versions = itertools.count(1)
         self._changes = Assigned()
-        self._parts = Parts(self._versions)
+        self._call_buffers = CallBuffers(self._versions)
         self._newer = {}  # {name: home's version} of names that ranks have bound by themselves
         self._rank_definitions = RankDefinitions(self._known, user_ns, self._versions)
         self._unseen = Unseen(user_ns)
@@ -131,16 +131,16 @@ class Capture:
 
     def function(self, call, size):
         """As names(), for a call (function, arguments, keyword arguments): (names, warnings, the pickled call as a bundle's bytes, what must
-        live until the call is over). The bundle is None if it has more than `size` bytes beside its parts, or shares memory with
+        live until the call is over). The bundle is None if it has more than `size` bytes beside its large buffers, or shares memory with
         variables that the function reads. CaptureError: the call can't be sent."""
         self._begin(None, False)
         pickled, why = self._pickled(call)
         if pickled is None:
             raise CaptureError(why)
-        load, parts = vars_bundle.flat(pickled, size), []
+        load, groups = vars_bundle.flat(pickled, size), []
         if load is None:
-            parts, places = self._parts.split(pickled) if pickled.size <= self.limit else ([], [])
-            load = vars_bundle.flat(pickled, size, places) if parts else None
+            groups, places = self._call_buffers.split(pickled) if pickled.size <= self.limit else ([], [])
+            load = vars_bundle.flat(pickled, size, places) if groups else None
         if load is None:
             return [], [], None, None
         self._writes.update(pickled.writes)
@@ -155,8 +155,8 @@ class Capture:
         listed += self._look_at_assigned({}, seen, False)
         if pickled.arrays and any(pickled.arrays & set(known.arrays) for known in seen.values()):
             return [], [], None, None
-        listed += [[*row, _link.CAPTURED_READ] for row in parts]
-        return listed + self._tie(seen), warnings, load, pickled if parts else None
+        listed += [[*row, _link.CAPTURED_READ] for row in groups]
+        return listed + self._tie(seen), warnings, load, pickled if groups else None
 
     def digest(self, name):
         """Stands for the value of a name that names() or function() listed, apart from its large buffers."""
@@ -208,7 +208,7 @@ class Capture:
 
     def deleted(self):
         """The names that home has deleted since they were captured."""
-        return [*self._deleted, *self._parts.gone()]
+        return [*self._deleted, *self._call_buffers.gone()]
 
     def assigned(self, code=None, transform=None):
         """[[name, version], ...] of home's names that the ranks assign in names()'s last cell and that it did not list. After
@@ -488,7 +488,7 @@ class Capture:
         It is one pickle, so that shared objects are shared on the ranks, too. CaptureError names what can't be pickled, or
         lists the sizes if the total is over the limit.
         """
-        names = sorted(split_names(names), key=is_part, reverse=True)
+        names = sorted(split_names(names), key=is_group, reverse=True)
         pickled = self._together(names)
         fd, size, spans = vars_bundle.place(pickled)
         self._remember(names, Sent(fd, size), spans)
@@ -496,13 +496,13 @@ class Capture:
 
     def _together(self, names):
         """These names in one pickle. May raise CaptureError, as pack()."""
-        parts = {name: self._parts.value(name) for name in names if is_part(name)}
-        if None in parts.values():
+        groups = {name: self._call_buffers.value(name) for name in names if is_group(name)}
+        if None in groups.values():
             raise CaptureError("the call that needs it is over")
-        missing = [n for n in names if n not in self.user_ns and n not in parts]
+        missing = [n for n in names if n not in self.user_ns and n not in groups]
         if missing:
             raise CaptureError(self._none(*missing))
-        values = {name: parts[name][0] if name in parts else self.user_ns[name] for name in names}
+        values = {name: groups[name][0] if name in groups else self.user_ns[name] for name in names}
         for name, value in values.items():
             if value is self.user_ns:
                 raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself")
@@ -520,7 +520,7 @@ class Capture:
 
     def _remember(self, names, sent, spans):
         for name in names:
-            known = self._known.get(name) or self._parts.known.get(name)
+            known = self._known.get(name) or self._call_buffers.known.get(name)
             if known is not None:
                 known.note_sent(sent, spans)
                 known.via = "pushed" if self._pushing else known.via or "captured"
@@ -528,7 +528,7 @@ class Capture:
 
     def _release_thin(self):
         """Closes bundles of which most bytes are not needed for comparison any more, and those over SENT_MAX; keeps a digest of the rest."""
-        live, everything = {}, [*self._known.values(), *self._parts.known.values()]
+        live, everything = {}, [*self._known.values(), *self._call_buffers.known.values()]
         for known in everything:
             for row in known.large:
                 if isinstance(row[2], Sent):
@@ -541,7 +541,7 @@ class Capture:
 
     def _forget(self, deletes=True):
         """Forgets names that no longer exist. deletes: the ranks must delete those that were captured, too."""
-        self._parts.forget()
+        self._call_buffers.forget()
         for name in [n for n in self._known if n not in self.user_ns]:
             if deletes and self._known[name].via == "captured" and not name.startswith(EACH_TIME):
                 self._deleted[name] = True
@@ -550,7 +550,7 @@ class Capture:
             del self._deleted[name]
 
     def _blame(self, names, error):
-        for name in (name for name in names if not is_part(name)):
+        for name in (name for name in names if not is_group(name)):
             try:
                 reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
             except KeyboardInterrupt:
@@ -560,8 +560,8 @@ class Capture:
         return f"{', '.join(names)} can't be sent: {vars_bundle.reason(error)}"
 
     def _too_large(self, names):
-        sizes = {name: self._size(name) for name in names if not is_part(name)}
-        sizes["the call's arguments"] = sum(self._parts.known[name].size for name in names if is_part(name))
+        sizes = {name: self._size(name) for name in names if not is_group(name)}
+        sizes["the call's arguments"] = sum(self._call_buffers.known[name].size for name in names if is_group(name))
         rows = sorted(sizes.items(), key=lambda item: -item[1])
         text = ", ".join(f"{name} {vars_bundle.human(size)}" for name, size in rows if size)
         total = vars_bundle.human(sum(sizes.values()))

@@ -7,7 +7,7 @@ the check.
 
 from __future__ import annotations
 
-from .parts import EACH_TIME
+from .call_buffers import EACH_TIME
 
 
 def ties(seen):

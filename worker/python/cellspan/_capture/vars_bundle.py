@@ -8,7 +8,7 @@ All integers are little-endian; offsets count from the bundle's first byte.
     meta     `meta` bytes: a pickle of plain values: python (version), prefix and path (of the sender's sys),
              storages [[index in the table, first byte of the original]], devices [of each storage: "cpu", "cuda"],
              buffers (how many buffers of the table belong to the pickle),
-             parts [[index in the table, name, number]] of buffers that are not here: see parts.py
+             absent [[index in the table, name, number]] of buffers that are not here: see call_buffers.py
     body     `body` bytes: the pickle (protocol 5, its buffers out of band)
     buffers
 
@@ -111,7 +111,7 @@ def pack(obj, user_ns=None, limit=None, small=0):
     return flat(pickled, small) or place(pickled)[:2]
 
 
-def _front(pickled, parts=()):
+def _front(pickled, absent=()):
     """(the bundle's bytes up to the pickle, [(offset, size) of each buffer], the bundle's size)."""
     sizes = [piece.nbytes for piece in pickled.pieces]
     storages, devices = [], [storage.device for storage in pickled.storages]
@@ -119,11 +119,11 @@ def _front(pickled, parts=()):
         base, size = storage.span()
         storages.append([len(sizes), base])
         sizes.append(size)
-    for index, _, _ in parts:
+    for index, _, _ in absent:
         sizes[index] = 0
     path = [p for p in sys.path if isinstance(p, str)]
-    if sizes or parts:
-        meta = _described(path, len(pickled.pieces), storages, devices, parts)
+    if sizes or absent:
+        meta = _described(path, len(pickled.pieces), storages, devices, absent)
     else:
         meta = _described_alone(tuple(path))
     start = HEADER.size + ENTRY.size * len(sizes) + len(meta) + pickled.chunks.size
@@ -135,11 +135,11 @@ def _front(pickled, parts=()):
     return head + b"".join(ENTRY.pack(*span) for span in spans) + meta, spans, end
 
 
-def _described(path, buffers, storages, devices, parts):
+def _described(path, buffers, storages, devices, absent):
     """A bundle's meta."""
     meta = {"python": list(sys.version_info[:2]), "prefix": sys.prefix, "path": path, "buffers": buffers, "storages": storages, "devices": devices}
-    if parts:
-        meta["parts"] = parts
+    if absent:
+        meta["absent"] = absent
     return pickle.dumps(meta, protocol=5)
 
 
@@ -149,12 +149,12 @@ def _described_alone(path):
     return _described(list(path), 0, [], [], ())
 
 
-def flat(pickled, limit=None, parts=()):
-    """The bundle of a reducers.Pickled as bytes; None if they are more than `limit`. parts: the buffers that are not in it, as of
-    parts.Parts.split()."""
-    if limit is not None and pickled.size > limit and not parts:
+def flat(pickled, limit=None, absent=()):
+    """The bundle of a reducers.Pickled as bytes; None if they are more than `limit`. absent: the buffers that are not in it, as of
+    call_buffers.CallBuffers.split()."""
+    if limit is not None and pickled.size > limit and not absent:
         return None
-    front, spans, end = _front(pickled, parts)
+    front, spans, end = _front(pickled, absent)
     if limit is not None and end > limit:
         return None
     written, at, kept = [front, *pickled.chunks.parts], len(front) + pickled.chunks.size, []
@@ -241,12 +241,12 @@ def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
 
 
 def unpack_bytes(data, user_ns=None, land=None, fill=None):
-    """As unpack(), for a bundle in bytes. fill(views, parts): puts the buffers that are not in the bundle into its views."""
+    """As unpack(), for a bundle in bytes. fill(views, absent): puts the buffers that are not in the bundle into its views."""
     memory = memoryview(bytearray(data))
     __tracebackhide__ = True
     views, meta, body = _parts(memory, *_checked(memory, len(memory)))
-    if "parts" in meta:
-        fill(views, meta["parts"])
+    if "absent" in meta:
+        fill(views, meta["absent"])
     return _rebuilt(views, meta, body, user_ns, None, land, None)
 
 
@@ -377,7 +377,7 @@ def _meta_read(data, count):
             and len(meta["devices"]) == len(meta["storages"])
             and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
-            and all(0 <= index < count and isinstance(name, str) and number >= 0 for index, name, number in meta.get("parts", ()))
+            and all(0 <= index < count and isinstance(name, str) and number >= 0 for index, name, number in meta.get("absent", ()))
         )
     except BundleError:
         raise

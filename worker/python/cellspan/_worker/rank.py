@@ -20,7 +20,7 @@ from .. import _link
 from .._base.errors import in_words, text_of, undefined
 from .._base.limit import Limit, TooSlow
 from .._capture.origins import Origins
-from .._capture.parts import Received
+from .._capture.call_buffers import Received
 from .._capture.vars_bundle import BundleTooLarge, LoadError, contents, pack, reason, unpack, unpack_bytes
 from .._jupyter import post_mortem
 from .._jupyter.requests import own_names
@@ -93,7 +93,7 @@ class Rank(Worker):
         builtins.input = self._input
         getpass.getpass = self._getpass
         self._origins = Origins(self.shell.user_ns)
-        self._parts = Received()
+        self._call_buffers = Received()
         self._bind_error = None
         self._unbound = 0  # DONE_UNBOUND until it is reported in a DONE
         self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
@@ -168,7 +168,7 @@ class Rank(Worker):
             from .._capture.capture import CaptureError
 
             raise CaptureError(unknown)
-        self._parts.forget(names.get("deleted", ()))
+        self._call_buffers.forget(names.get("deleted", ()))
         self._world.enter(self._world.env, loads(fields["meets"]), fields["layout"], self.PASSES)
         mpi.cell_begins()
         try:
@@ -210,7 +210,7 @@ class Rank(Worker):
     def _loaded(self, load):
         __tracebackhide__ = True
         try:
-            return unpack_bytes(load, self.shell.user_ns, gpu_placement.copied, self._parts.fill)
+            return unpack_bytes(load, self.shell.user_ns, gpu_placement.copied, self._call_buffers.fill)
         except LoadError as error:
             from .._capture import unloaded
 
@@ -457,7 +457,7 @@ class Rank(Worker):
     def _bind_all(self, bound, fd, size):
         """Binds names. fd: the bundle from which they came; -1: it is not here."""
         arrived = self._origins.arrivals(bound) if fd < 0 or "cuda" in contents(fd, size)[1]["devices"] else {}
-        self._parts.take(bound, fd, size)
+        self._call_buffers.take(bound, fd, size)
         bound = {name: value for name, value in bound.items() if not self._origins.keeps(name, value)}
         ours = self.shell.user_ns
         held = {name: self._origins.holders(name, bound) for name in bound if name in ours and ours[name] is not bound[name]}

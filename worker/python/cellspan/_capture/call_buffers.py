@@ -2,9 +2,9 @@
 """The large buffers of a call's function and arguments (cellspan.run). They travel as variables do: with a version, and only to ranks
 that lack it. So a large array that was not changed goes to the ranks once, in however many calls it is an argument.
 
-A part is one of the largest buffers of a call, or all its other ones together. Home knows a part by the memory of its buffers, and
-forgets it when their owner (an array, a torch storage) is gone. A rank keeps the bundle in which a part came, and maps it anew
-for each call: what a function writes into an argument is gone with the call.
+They travel in groups: each of the largest buffers of a call is a group, and all its other ones together are one. Home knows a group by
+the memory of its buffers, and forgets it when their owner (an array, a torch storage) is gone. A rank keeps the bundle in which a group
+came, and maps it anew for each call: what a function writes into an argument is gone with the call.
 """
 
 from __future__ import annotations
@@ -18,82 +18,82 @@ from . import reducers, vars_bundle
 from .fingerprints import LARGE, Known, size_of, unchanged
 
 EACH_TIME = "_cellspan_"  # ranks delete names that begin so after their use, so these are sent each time
-NAME = EACH_TIME + "part"  # a number is added
-ALONE = 8  # so many buffers of a call are parts of their own: usually the arrays among its arguments, and not all layers of a model
-TOLD = 8  # messages that tell ranks that a part is gone; a rank that has missed them frees it when its name is used again
+NAME = EACH_TIME + "buffers"  # a number is added
+ALONE = 8  # so many buffers of a call are groups of their own: usually the arrays among its arguments, and not all layers of a model
+TOLD = 8  # messages that tell ranks that a group is gone; a rank that has missed them frees it when its name is used again
 
 
-def is_part(name):
+def is_group(name):
     return name.startswith(NAME)
 
 
 # ---- at home ------------------------------------------------------------------------------------------------------------
 
 
-class Parts:
-    """The parts that home knows. versions: as in Capture."""
+class CallBuffers:
+    """The groups of buffers that home knows. versions: as in Capture."""
 
     def __init__(self, versions):
         self.known = {}  # {name: Known}
         self._versions = versions
-        self._of = {}  # {keys of its buffers: _Part}
+        self._of = {}  # {keys of its buffers: _Group}
         self._free = {}  # {name that can be used again: how often ranks are still to be told that it is gone}
 
     def split(self, pickled):
-        """The parts of a reducers.Pickled: (rows as of Capture.names(), [[index of a buffer, name, its number in the part], ...]); ([], [])
-        if there are none. Home can pack them while `pickled` lives."""
+        """The groups of a reducers.Pickled: (rows as of Capture.names(), [[index of a buffer, name, its number in the group], ...]);
+        ([], []) if there are none. Home can pack them while `pickled` lives."""
         buffers = pickled.pieces + pickled.storages
         if any(storage.device != "cpu" for storage in pickled.storages):
             return [], []  # these go from GPU to GPU
         rows, places = [], []
         for at in _grouped(buffers):
-            part = self._part([buffers[k] for k in at])
-            part.pickled, part.at = weakref.ref(pickled), at
-            known = self.known[part.name]
-            rows.append([part.name, known.version, known.size, "part of a call", known.version])
-            places += [[k, part.name, number] for number, k in enumerate(at)]
+            group = self._group([buffers[k] for k in at])
+            group.pickled, group.at = weakref.ref(pickled), at
+            known = self.known[group.name]
+            rows.append([group.name, known.version, known.size, "buffers of a call", known.version])
+            places += [[k, group.name, number] for number, k in enumerate(at)]
         return rows, places
 
-    def _part(self, buffers):
+    def _group(self, buffers):
         key = tuple(buffer.key for buffer in buffers)
-        part = self._of.get(key)
-        if part is None:
+        group = self._of.get(key)
+        if group is None:
             name = next(iter(self._free), None) or f"{NAME}{len(self._of) + 1}"
             self._free.pop(name, None)
-            part = self._of[key] = _Part(name, [_owner(buffer) for buffer in buffers])
-        known = self.known.get(part.name)
+            group = self._of[key] = _Group(name, [_owner(buffer) for buffer in buffers])
+        known = self.known.get(group.name)
         if known is None or not all(map(unchanged, known.large, buffers)):
             large = [[_place(buffer), size_of(buffer), None, 0] for buffer in buffers]
-            self.known[part.name] = Known(next(self._versions), None, large, size=sum(row[1] for row in large))
-        return part
+            self.known[group.name] = Known(next(self._versions), None, large, size=sum(row[1] for row in large))
+        return group
 
     def forget(self):
-        """Forgets parts of which the owner is gone."""
-        for key, part in list(self._of.items()):
-            if not all(owner() for owner in part.owners):
-                del self._of[key], self.known[part.name]
-                self._free[part.name] = TOLD
+        """Forgets groups of which the owner is gone."""
+        for key, group in list(self._of.items()):
+            if not all(owner() for owner in group.owners):
+                del self._of[key], self.known[group.name]
+                self._free[group.name] = TOLD
 
     def gone(self):
-        """The names of parts that ranks need not keep."""
+        """The names of groups that ranks need not keep."""
         told = [name for name, times in self._free.items() if times]
         for name in told:
             self._free[name] -= 1
         return told
 
     def value(self, name):
-        """(what a bundle has for this part, what keeps its memory alive); None: its call is over."""
-        part = next((part for part in self._of.values() if part.name == name), None)
-        pickled = part.pickled() if part is not None else None
+        """(what a bundle has for this group, what keeps its memory alive); None: its call is over."""
+        group = next((each for each in self._of.values() if each.name == name), None)
+        pickled = group.pickled() if group is not None else None
         if pickled is None:
             return None
         buffers = pickled.pieces + pickled.storages
-        return [buffers[k].buffer() for k in part.at], pickled
+        return [buffers[k].buffer() for k in group.at], pickled
 
 
-class _Part:
+class _Group:
     """owners: functions that say whether the owner of a buffer is alive. pickled: a reference to the last call's Pickled; at: the indexes
-    of the part's buffers in it."""
+    of the group's buffers in it."""
 
     __slots__ = ("name", "owners", "pickled", "at")
 
@@ -102,7 +102,7 @@ class _Part:
 
 
 def _grouped(buffers):
-    """Lists of indexes: a list for each part."""
+    """Lists of indexes: a list for each group."""
     outside = [k for k, buffer in enumerate(buffers) if size_of(buffer) >= reducers.IN_BAND]
     largest = sorted((k for k in outside if size_of(buffers[k]) >= LARGE), key=lambda k: -size_of(buffers[k]))[:ALONE]
     rest = [k for k in outside if k not in largest]
@@ -110,7 +110,7 @@ def _grouped(buffers):
 
 
 def _place(buffer):
-    """The key that a buffer's memory gets when it is pickled as a part: see reducers.Pieces."""
+    """The key that a buffer's memory gets when it is pickled in a group: see reducers.Pieces."""
     view, _ = buffer.view()
     return sys.modules["numpy"].frombuffer(view, dtype="uint8").__array_interface__["data"][0], view.nbytes
 
@@ -136,15 +136,15 @@ def _owner(buffer):
 
 
 class Received:
-    """The parts that this rank has."""
+    """The groups that this rank has."""
 
     def __init__(self):
-        self._of = {}  # {name: (_Bundle, number of the part's first buffer in it, how many it has), or a list of buffers}
+        self._of = {}  # {name: (_Bundle, number of the group's first buffer in it, how many it has), or a list of buffers}
 
     def take(self, bound, fd, size):
-        """Takes the parts out of the variables of a bundle; fd -1: its bytes are not here."""
+        """Takes the groups out of the variables of a bundle; fd -1: its bytes are not here."""
         bundle, first = None, 0
-        for name in [name for name in bound if is_part(name)]:  # they are the first in the bundle
+        for name in [name for name in bound if is_group(name)]:  # they are the first in the bundle
             views = bound.pop(name)
             if fd >= 0:
                 bundle = bundle or _Bundle(fd, size)
@@ -156,11 +156,11 @@ class Received:
             self._of.pop(name, None)
 
     def fill(self, views, places):
-        """Puts the parts' buffers into the views of a call; places: as of Parts.split()."""
+        """Puts the groups' buffers into the views of a call; places: as of CallBuffers.split()."""
         opened = {}
         for index, name, number in places:
             if name not in self._of:
-                raise vars_bundle.BundleError("a part of the call did not arrive")
+                raise vars_bundle.BundleError("buffers of the call did not arrive")
             views[index] = self._view(self._of[name], number, opened)
 
     def _view(self, kept, number, opened):
