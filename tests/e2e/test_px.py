@@ -75,7 +75,7 @@ def test_what_functions_print_stands_under_the_cell_that_began_them(four):
     assert "said 2" in four.ok("view.apply_sync(says, 2)").stdout and "said 3" in four.ok("view.map_async(says, [3]).get()").stdout
 
 
-def test_an_interrupt_of_home_leaves_what_runs_aside(four):
+def test_an_interrupt_of_home_leaves_an_asynchronous_call(four):
     four.ok("import tempfile; place = tempfile.mkdtemp(); dv['place'] = place")
     four.ok("%%px --noblock\nimport os, time\nwhile not os.path.exists(place + '/stop'): time.sleep(0.01)\n'ended'")
     cell = four.start("print('waits', flush=True)\n%pxresult")
@@ -90,7 +90,7 @@ def test_an_interrupt_of_home_leaves_what_runs_aside(four):
     "who, line",
     [("all", "%ranks stop"), ("all", "# a comment\n%ranks restart"), ("1", "%ranks restart -r 1"), ("all", "print(1)\n%ranks stop"), ("all", "rc.shutdown()")],
 )
-def test_stop_and_restart_interrupt_what_runs_aside(four, who, line):
+def test_stop_and_restart_interrupt_an_asynchronous_call(four, who, line):
     four.ok(f"%%px --noblock --targets {who} -o endless\nimport time\nwhile True: time.sleep(0.01)")
     four.run(line, limit=60).assert_ok()
     four.run("endless.get()", limit=20).assert_error("KeyboardInterrupt")
@@ -120,7 +120,7 @@ def test_a_restart_of_one_rank_waits_for_what_others_run_too(four, tmp_path):
     assert set(values(four.ok("later.get()"))) == {"'whole'"}
 
 
-def test_a_cell_on_ranks_waits_for_what_runs_aside(four):
+def test_a_cell_on_ranks_waits_for_an_asynchronous_call(four):
     four.ok("%px order = []\n")
     four.ok("%%px --noblock\nimport time; time.sleep(0.5); order.append('first')")
     four.ok("%%px\norder.append('second')")
@@ -304,7 +304,7 @@ def test_an_interrupt_of_homes_cell_loses_nothing_of_a_map(four):
         four.wait_shown(cell, "go")
         four.control("interrupt_request")
         lines = "\n".join(four.wait(cell).assert_error("KeyboardInterrupt").error["traceback"])
-        assert "home_calls.py" not in lines and "_aside.py" not in lines, lines
+        assert "home_calls.py" not in lines and "_async_call.py" not in lines, lines
         assert four.ok("m.get() == list(range(200000))", limit=60).value == "True"
 
 
@@ -392,7 +392,7 @@ def test_an_error_that_takes_no_notes_keeps_its_class(four):
         four.run(call, limit=30).assert_error("Bad")
 
 
-def test_a_thread_may_ask_what_runs_aside(four):
+def test_a_thread_may_ask_an_asynchronous_call(four):
     four.ok("import threading\nm = dv.map_async(abs, range(20000), chunksize=1)\n"
             "def asks():\n    while not m.ready(): pass\nthread = threading.Thread(target=asks); thread.start()")
     four.ok("while not m.ready(): pass\nthread.join()", limit=60)

@@ -3,7 +3,7 @@
 dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
 	worker/python/cellspan/_api.py \
-	worker/python/cellspan/_aside.py \
+	worker/python/cellspan/_async_call.py \
 	worker/python/cellspan/_client.py \
 	worker/python/cellspan/_distributed.py \
 	worker/python/cellspan/_frames.py \

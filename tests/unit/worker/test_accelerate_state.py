@@ -23,7 +23,7 @@ class AcceleratorState(PartialState):
 
 @pytest.fixture(autouse=True)
 def module(monkeypatch):
-    monkeypatch.setattr(accelerate_state, "_aside", {})
+    monkeypatch.setattr(accelerate_state, "_hidden", {})
     for kind in (PartialState, AcceleratorState):
         kind._shared_state.clear()
     found = types.SimpleNamespace(PartialState=PartialState, AcceleratorState=AcceleratorState)

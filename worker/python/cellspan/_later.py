@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What cellspan.px begins and does not wait for. Each has done(), wait(seconds) and result().
 
-At home such a call is an Aside or uses one. In a plain program it is a Far, which asks the call in the kernel's home.
+At home such a call is an AsyncCall or uses one. In a plain program it is a Far, which asks the call in the kernel's home.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pickle
 import time
 
 from . import _api, _map
-from ._aside import Aside, check_thread
+from ._async_call import AsyncCall, check_thread
 from ._base.errors import text_of
 from ._capture import vars_bundle
 from ._worker import hands, pxrank
@@ -64,8 +64,8 @@ def size(home):
     __tracebackhide__ = True
     if _api._is_far(home):
         return home.do("_later", "size", None)
-    aside = (home or _api._home()).aside
-    return None if aside is not None and not aside.over() else _api.group().size
+    call = (home or _api._home()).async_call
+    return None if call is not None and not call.over() else _api.group().size
 
 
 def _apply(home, ranks, f, args, kwargs):
@@ -76,7 +76,7 @@ def _apply(home, ranks, f, args, kwargs):
     with _api._Slot() as slot:
         name = _api.CALL + slot
         body = lambda of: f"{_PX}.called({of}, *{name}, globals().pop({name!r}))"  # noqa: E731
-        return Aside(home, {"ranks": ranks}, body, {name: (f, args, kwargs)})
+        return AsyncCall(home, {"ranks": ranks}, body, {name: (f, args, kwargs)})
 
 
 def _execute(home, ranks, code):
@@ -92,7 +92,7 @@ def _mapped(home, items, ranks, f, length, chunksize, there):
     with _api._Slot() as slot:
         name = _api.CALL + slot
         body = lambda of: f"{_PX}.worked({of}, {name}, globals().pop({name!r}))"  # noqa: E731
-        return Mapped(home, f, tasks, Aside(home, {"ranks": ranks}, body, {name: (f,)}, tasks))
+        return Mapped(home, f, tasks, AsyncCall(home, {"ranks": ranks}, body, {name: (f,)}, tasks))
 
 
 def _task(home, ranks, *call):
@@ -149,7 +149,7 @@ def _state_of_reads(home, call):
 _KINDS = {"apply": _apply, "own": _own, "execute": _execute, "map": _mapped, "task": _task}
 
 
-class Cells(Aside):
+class Cells(AsyncCall):
     """A cell on ranks. What ranks have shown comes before its end, and is there if the cell fails on others."""
 
     def __init__(self, *args):
@@ -196,15 +196,15 @@ class Now:
 class Mapped:
     """A map."""
 
-    def __init__(self, home, f, tasks, aside):
-        self._home, self._f, self._tasks, self._aside = home, f, tasks, aside
-        self.done, self.wait = aside.done, aside.wait
+    def __init__(self, home, f, tasks, call):
+        self._home, self._f, self._tasks, self._call = home, f, tasks, call
+        self.done, self.wait = call.done, call.wait
 
     def result(self):
         """The list of results. Raises the exception of the first item that failed."""
         __tracebackhide__ = True
         try:
-            self._aside.result()
+            self._call.result()
         except Exception as error:
             raise _map.reason(self._home, self._f, self._tasks, error) from None
         return self._tasks.results()
@@ -245,7 +245,7 @@ class Queue(Ahead):
     def __init__(self, home, call, state):
         """call: the first task; state: of the variables that it reads, which are sent when the ranks begin."""
         super().__init__(home, self, None, None)
-        self.aside = None
+        self.async_call = None
         of_function = _state_of_reads(home, call[:1])
         self._readers = call[:1] if of_function.keys() == state.keys() else call  # sent to all ranks: so without large arguments
         self._state = state
@@ -260,12 +260,12 @@ class Queue(Ahead):
         __tracebackhide__ = True
         task = kind(self, packed)
         (self._waiting if rank is None else self._own[rank]).append(task)  # before messages are served: a rank that is free now takes it
-        if self.aside is not None:
+        if self.async_call is not None:
             self.home.serve_calls()
         else:
             self._begin(ranks)
         if rank is not None:  # it begins at once, whatever home does then
-            self.aside.until(lambda: rank in self._ranks or self.over())
+            self.async_call.until(lambda: rank in self._ranks or self.over())
         with self.home.held():
             self._fill()
         return task
@@ -276,7 +276,7 @@ class Queue(Ahead):
             name = _api.CALL + slot
             body = lambda of: f"{_PX}.tasks({of}, {name}, globals().pop({name!r}))"  # noqa: E731
             try:
-                self.aside = Aside(self.home, {"ranks": ranks}, body, {name: self._readers}, self)
+                self.async_call = AsyncCall(self.home, {"ranks": ranks}, body, {name: self._readers}, self)
             except BaseException:
                 self._end()
                 raise
@@ -293,7 +293,7 @@ class Queue(Ahead):
 
     def over(self):
         """Does it take no more tasks?"""
-        return self._ended or (self.aside is not None and self.aside.over())
+        return self._ended or (self.async_call is not None and self.async_call.over())
 
     def __next__(self):
         if not self._waiting:
@@ -367,22 +367,22 @@ class Task:
         return self._come is not None or self._outcome is not None
 
     def done(self):
-        return self._is_there() or self._queue.aside.done() or self._is_there()
+        return self._is_there() or self._queue.async_call.done() or self._is_there()
 
     def wait(self, seconds=None):
         __tracebackhide__ = True
         until = None if seconds is None or seconds < 0 else time.monotonic() + seconds
-        self._queue.aside.until(self.done, until)
+        self._queue.async_call.until(self.done, until)
         return self.done()
 
     def result(self):
         __tracebackhide__ = True
         self.wait()
         if not self._is_there():  # the ranks have ended without it
-            self._queue.aside.result()
+            self._queue.async_call.result()
             raise self._queue.error or RuntimeError("the ranks were stopped before they began this task")
         if self._queue.over():
-            self._queue.aside.wait()  # until what the tasks have printed is there
+            self._queue.async_call.wait()  # until what the tasks have printed is there
         if self._outcome is None:
             self._unpack()
         value, error = self._outcome

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The classes of cellspan.px: Client, views and results, with the interface of ipyparallel's.
 
-Engines are the ranks of the notebook's group. A call that does not block runs aside (_later.py). In a program that is no notebook
+Engines are the ranks of the notebook's group. A call that does not block is asynchronous (_later.py). In a program that is no notebook
 these classes are the same, and what they call reaches the kernel of the program (_client.py).
 """
 

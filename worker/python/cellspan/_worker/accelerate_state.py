@@ -18,7 +18,7 @@ import sys
 from .._base.imports import when_imported
 
 CLASSES = ("PartialState", "AcceleratorState", "GradientState")  # of accelerate.state
-_aside = {}  # {world: {class name: its state}}
+_hidden = {}  # {world: {class name: its state}}
 
 
 def watch():
@@ -63,8 +63,8 @@ def enter_world(before, now):
         return
     kept = {name: dict(state) for name, state in _states().items()}
     if any(kept.values()):
-        _aside[before] = kept
-    _fill(_aside.pop(now, {}))
+        _hidden[before] = kept
+    _fill(_hidden.pop(now, {}))
 
 
 def forget():

@@ -3,7 +3,7 @@
 time.
 
 torchenv.py chooses the world. If not all members of a group run the cell, a collective would wait for the others. So torch's whole
-state is put aside: the default group, subgroups, and the counter for their names, which must be equal on all ranks.
+state is hidden from it: the default group, subgroups, and the counter for their names, which must be equal on all ranks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import torch_rendezvous
 # The tables of torch.distributed.distributed_c10d._world (since torch 2.0); those that an older torch lacks are skipped.
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag", "pg_coalesce_state", "comms")
 
-hidden = {}  # {world: Aside}
+hidden = {}  # {world: HiddenGroups}
 _made = {}  # {world size: the id of its default group, the world and the arguments with which it was made}
 GROUPS_MAX = 16  # of which launched() tells
 STORE = 6  # init_process_group() with so many arguments has a store
@@ -31,7 +31,7 @@ _destroyed = []  # groups that the user's code has destroyed, for a while: see w
 _ended = weakref.WeakSet()  # groups that were destroyed, as long as an object such as DistributedDataParallel has them
 
 
-class Aside:
+class HiddenGroups:
     """torch's groups of one world while torch does not see them; `note` belongs to the caller."""
 
     def __init__(self, c10d, note):
@@ -64,21 +64,21 @@ class Aside:
 
 
 def hide(world, note):
-    """Puts torch's groups aside, as those of this world. False: this version of torch stores them elsewhere and still sees them."""
+    """Hides torch's groups, as those of this world. False: this version of torch stores them elsewhere and still sees them."""
     c10d = _c10d()
     if c10d is None:
         return False
-    hidden[world] = Aside(c10d, note)
+    hidden[world] = HiddenGroups(c10d, note)
     return True
 
 
 def show(world):
-    """Gives that world's groups back to torch. Returns the note with which they were put aside; None: there are none."""
-    aside = hidden.pop(world, None)
-    if aside is None:
+    """Gives that world's groups back to torch. Returns the note with which they were hidden; None: there are none."""
+    groups = hidden.pop(world, None)
+    if groups is None:
         return None
-    aside.back(_c10d())
-    return aside.note
+    groups.back(_c10d())
+    return groups.note
 
 
 def count_anew():
@@ -95,7 +95,7 @@ def count_anew():
 def maps(distributed):
     """The group tables {group: …} of all worlds; first that of the world that torch sees. distributed: torch.distributed."""
     state = getattr(getattr(distributed, "distributed_c10d", None), "_world", None)
-    return [getattr(state, "pg_map", {})] + [aside.tables.get("pg_map", {}) for aside in list(hidden.values())]
+    return [getattr(state, "pg_map", {})] + [groups.tables.get("pg_map", {}) for groups in list(hidden.values())]
 
 
 def seen():

@@ -165,18 +165,18 @@ class Home(Calls):
         if kind == "execute_request":
             self._execute(number, fields, content)
         elif kind in ("comm_open", "comm_msg", "comm_close"):
-            self._aside(number, fields, lambda: self._comm(kind, fields, content))
+            self._serve_request(number, fields, lambda: self._comm(kind, fields, content))
         elif kind in ("complete_request", "inspect_request"):
             serve = idle_questions.complete if kind == "complete_request" else idle_questions.inspect
-            self._aside(number, fields, lambda: serve(self, content))
+            self._serve_request(number, fields, lambda: serve(self, content))
         elif kind == "cellspan_handle":
-            self._aside(number, fields, lambda: self._handle_for(content))
+            self._serve_request(number, fields, lambda: self._handle_for(content))
         elif kind in requests.SERVED:
-            self._aside(number, fields, lambda: requests.SERVED[kind](self.shell, content))
+            self._serve_request(number, fields, lambda: requests.SERVED[kind](self.shell, content))
         else:
             self._reply(number, failure("NotImplementedError", f"home serves no {kind}"))
 
-    def _aside(self, number, fields, serve):
+    def _serve_request(self, number, fields, serve):
         """Serves a request that is not a cell. It may be interrupted; errors go into its reply."""
         if fields["type"].startswith("comm_"):
             self.streams.expect_others()

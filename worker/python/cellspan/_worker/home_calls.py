@@ -24,7 +24,7 @@ class Calls(Worker):
 
     def __init__(self):
         super().__init__()
-        self.aside = None  # the Aside that is under way; see _aside.py
+        self.async_call = None  # the AsyncCall that is under way; see _async_call.py
         self.servers = {}  # number: what serves HANDED; see _map.py
         self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
         self._lists = {}  # number of a cell: the list of all ranks' values, for the call that waits
@@ -84,11 +84,11 @@ class Calls(Worker):
             except KeyboardInterrupt:  # one that came before; it holds nevertheless
                 interrupted = True
             message = self._taken.popleft()
-            aside = self._aside_of(message)
-            if aside is None:
+            call = self._async_call_of(message)
+            if call is None:
                 super()._serve(self.HANDLERS[message.kind], message)
             elif message.kind == "HANDED":
-                self._take_aside(aside, message)
+                self._serve_async_call(call, message)
             else:
                 before = self._stopped
                 with self.held():
@@ -122,13 +122,13 @@ class Calls(Worker):
         if not self._left:  # nobody will say so
             self.loop.later()
 
-    def _aside_of(self, message):
-        """The Aside that it is for, if the main thread runs a cell meanwhile. Then an interrupt is for that cell."""
-        aside, on_main = self.aside, threading.current_thread() is self.main_thread
-        there = message.kind in ("HANDED", "BIND") and on_main and self.cell is not None and aside is not None and aside.is_for(message)
-        return aside if there else None
+    def _async_call_of(self, message):
+        """The AsyncCall that it is for, if the main thread runs a cell meanwhile. Then an interrupt is for that cell."""
+        call, on_main = self.async_call, threading.current_thread() is self.main_thread
+        there = message.kind in ("HANDED", "BIND") and on_main and self.cell is not None and call is not None and call.is_for(message)
+        return call if there else None
 
-    def _take_aside(self, aside, message):
+    def _serve_async_call(self, call, message):
         """_handed(), after which the cell gets an interrupt that came meanwhile."""
         __tracebackhide__ = True
         interrupted = False
@@ -136,11 +136,11 @@ class Calls(Worker):
             try:
                 load = self._received(message)
                 if load is not None:
-                    aside.take(message.cell, message.fields["from"], *load)
+                    call.take(message.cell, message.fields["from"], *load)
             except _link.LinkDead:
                 os._exit(1)
             except BaseException as error:  # noqa: BLE001 - the user's code pickles and makes items
-                aside.stop(error)
+                call.stop(error)
                 interrupted = isinstance(error, KeyboardInterrupt)  # while an item was made
         if interrupted:
             raise KeyboardInterrupt  # not the one that has ended the call
@@ -218,8 +218,8 @@ class Calls(Worker):
         self.may_call()
         if threading.current_thread() is not self.main_thread:
             flags |= _link.CALL_ASYNC  # meanwhile home runs other cells
-        elif self.aside is not None and not text.startswith(("%ranks stop", "%ranks restart")):  # these interrupt it, if it uses the same ranks
-            self.aside.settle()
+        elif self.async_call is not None and not text.startswith(("%ranks stop", "%ranks restart")):  # these interrupt it, if it uses the same ranks
+            self.async_call.settle()
         number, call = self.number(), next(self._numbers)
         waiting = self._calls[call] = Waiting(number)
         waiting.call = call

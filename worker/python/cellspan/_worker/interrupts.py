@@ -52,7 +52,7 @@ MESSAGE, CALL = "a message", "a call"
 
 
 def _served(frame):
-    """What is being served: MESSAGE, such as a comm's callback; CALL: something for ranks, such as an item of a map that runs aside, so
+    """What is being served: MESSAGE, such as a comm's callback; CALL: something for ranks, such as an item of an asynchronous map, so
     that the cell must end as well. None: the loop itself or another task runs, or something was served that an interrupt does not end."""
     while frame is not None:
         code = frame.f_code

@@ -13,7 +13,7 @@ from . import calls, gpu_placement, hands
 
 
 def tell(of):
-    """Tells home that this rank has begun; see _aside.py."""
+    """Tells home that this rank has begun; see _async_call.py."""
     worker = hands.this_rank()
     hands.hand(worker, worker.cell.number, 0, {"of": of})
 

@@ -211,13 +211,13 @@ class Subshell:
     def _answer(self, kind, number, fields):
         home, content = self._home, loads(fields["content"])
         if kind.startswith("comm_"):
-            home._aside(number, fields, lambda: home._comm(kind, fields, content))
+            home._serve_request(number, fields, lambda: home._comm(kind, fields, content))
         elif kind == "complete_request":
-            home._aside(number, fields, lambda: idle_questions.complete(home, content))
+            home._serve_request(number, fields, lambda: idle_questions.complete(home, content))
         elif kind == "inspect_request":
-            home._aside(number, fields, lambda: idle_questions.inspect(home, content))
+            home._serve_request(number, fields, lambda: idle_questions.inspect(home, content))
         elif kind in requests.SERVED:
-            home._aside(number, fields, lambda: requests.SERVED[kind](home.shell, content))
+            home._serve_request(number, fields, lambda: requests.SERVED[kind](home.shell, content))
         else:
             home._reply(number, failed(NotImplementedError(f"a subshell serves no {kind}")))
 

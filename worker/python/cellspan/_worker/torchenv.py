@@ -166,7 +166,7 @@ def enter_world():
     """
     size, count = os.environ.get("WORLD_SIZE"), os.environ.get("TORCHELASTIC_RESTART_COUNT")
     _leave_broken(count)
-    broken = [other for other, aside in groups.hidden.items() if aside.note[0] not in (None, count)]
+    broken = [other for other, each in groups.hidden.items() if each.note[0] not in (None, count)]
     if size != _size or broken:
         if is_initialized() and not groups.hide(_size, (_restarts, _world)):
             return  # torch 1

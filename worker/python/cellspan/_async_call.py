@@ -23,7 +23,7 @@ def check_thread(home):
         raise RuntimeError("what does not block must be begun in the notebook's own cells, not in a thread")
 
 
-class Aside:
+class AsyncCall:
     """The call. At most one is under way: what is called next at home first waits for its end."""
 
     def __init__(self, home, options, body, names=(), server=None):
@@ -46,7 +46,7 @@ class Aside:
             except BaseException:
                 self._serving.__exit__()
                 raise
-            home.aside = self
+            home.async_call = self
             try:
                 self.until(lambda: self._began or self.over())
             except BaseException:
@@ -115,8 +115,8 @@ class Aside:
             if answer.fd >= 0:
                 os.close(answer.fd)
             self._serving.__exit__()
-            if self._home.aside is self:
-                self._home.aside = None
+            if self._home.async_call is self:
+                self._home.async_call = None
 
     def result(self):
         """The list of the ranks' values. Raises the exception of the first rank that failed."""
