@@ -150,13 +150,14 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/idle_questions.py \
 	worker/python/cellspan/_worker/gpus.py \
 	worker/python/cellspan/_worker/groups.py \
-	worker/python/cellspan/_worker/hands.py \
+	worker/python/cellspan/_worker/exchange.py \
 	worker/python/cellspan/_worker/home.py \
 	worker/python/cellspan/_worker/home_calls.py \
 	worker/python/cellspan/_worker/after_fork.py \
 	worker/python/cellspan/_worker/interrupts.py \
 	worker/python/cellspan/_worker/gpu_placement.py \
 	worker/python/cellspan/_worker/loops.py \
+	worker/python/cellspan/_worker/map_rank.py \
 	worker/python/cellspan/_worker/message.py \
 	worker/python/cellspan/_worker/mlflow_run.py \
 	worker/python/cellspan/_worker/mpi.py \

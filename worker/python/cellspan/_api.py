@@ -183,7 +183,7 @@ class Group:
         if not values:
             if ranks is None:
                 return
-            from ._worker.hands import shown
+            from ._worker.map_rank import shown
 
             given = shown((ranks,))
             right = "push(a=1)" if not isinstance(ranks, dict) else f"push(**{given[1:-1]})" if not given.endswith("...)") else "push(**values)"

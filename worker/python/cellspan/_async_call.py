@@ -10,7 +10,7 @@ import time
 from . import _api, _link
 from ._link import CALL_ASYNC, CALL_SHOWN
 from ._map import serving
-from ._worker.hands import of
+from ._worker.exchange import server_of
 from ._worker.remote import is_of_ranks
 
 POLL_S = 1.0  # seconds: how often a wait without messages looks at the time
@@ -55,7 +55,7 @@ class AsyncCall:
 
     def is_for(self, message):
         """Is this HANDED or BIND for it?"""
-        return of(message) == self._of if message.kind == "HANDED" else message.cell == self._cell
+        return server_of(message) == self._of if message.kind == "HANDED" else message.cell == self._cell
 
     def take(self, cell, rank, head, data):
         """A rank has begun, or sends something to the server."""

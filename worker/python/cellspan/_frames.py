@@ -52,9 +52,9 @@ class OnPart:
 
     def __call__(self, *args, **kwargs):
         __tracebackhide__ = True
-        from ._worker import hands
+        from ._worker import exchange
 
-        with _given(hands.part(self.of)):
+        with _given(exchange.receive_part(self.of)):
             return self.fn(*args, **kwargs)
 
 
@@ -139,14 +139,14 @@ class _Server:
         self.home, self.parts = home, parts
 
     def take(self, cell, rank, head, data):
-        from ._worker import hands
+        from ._worker import exchange
 
         try:
             data = vars_bundle.pack_bytes(self.parts[rank], self.home.shell.user_ns)
         except Exception as error:  # noqa: BLE001 - a user's class may raise anything
-            hands.hand(self.home, cell, rank, {"failed": f"the rows of rank {rank} can't be sent: {vars_bundle.reason(error)}"})
+            exchange.send_load(self.home, cell, rank, {"failed": f"the rows of rank {rank} can't be sent: {vars_bundle.reason(error)}"})
         else:
-            hands.hand(self.home, cell, rank, {}, data)
+            exchange.send_load(self.home, cell, rank, {}, data)
 
     def stop(self, error):
         """take() was interrupted; so are the ranks."""

@@ -15,7 +15,7 @@ from . import _api, _map
 from ._async_call import AsyncCall, check_thread
 from ._base.errors import text_of
 from ._capture import vars_bundle
-from ._worker import hands, pxrank
+from ._worker import exchange, pxrank
 from ._worker.remote import remote_error
 
 _PX = "__import__('cellspan._worker.pxrank')._worker.pxrank"
@@ -325,7 +325,7 @@ class Queue(Ahead):
         for rank in self._ranks:
             while self._own[rank] and self._own_out[rank] < (OWN_AHEAD if self._own_bytes < _map.AHEAD_BYTES else 1):
                 self._taken += 1
-                self._hand([self._give(self._own[rank].popleft())], rank, own=1)
+                self._send([self._give(self._own[rank].popleft())], rank, own=1)
         self._length = self._taken + len(self._waiting)
         super()._fill()
         if self._ranks and not self._waiting and not self._out and not any(self._own.values()) and not any(self._own_out.values()):
@@ -335,7 +335,7 @@ class Queue(Ahead):
         return 1
 
     def _count(self, to, chunks, size):
-        if to == hands.ANY:
+        if to == exchange.ANY:
             super()._count(to, chunks, size)
             return
         self._own_out[to] += chunks

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """cellspan.map(): calls a function on each item, on whichever rank is free.
 
-Home makes chunks of items, and the kernel hands them out (hands.py). A rank that has finished a chunk gets the next, so a slow item or
+Home makes chunks of items, and the kernel hands them out (exchange.py). A rank that has finished a chunk gets the next, so a slow item or
 a slow rank does not keep the others waiting, nor does home while it is busy. The size of a chunk follows the time that items take: a
 rank should work for about CHUNK_S on one.
 
@@ -25,7 +25,7 @@ from ._base.errors import text_of
 from ._capture import vars_bundle
 from ._link import CALL_OUTLIVES
 from ._option_errors import InPython
-from ._worker import hands
+from ._worker import exchange, map_rank
 from ._worker.remote import as_of_ranks, is_of_ranks, remote_error
 
 CHUNK_S = 0.02  # seconds that a rank should work on a chunk
@@ -144,7 +144,7 @@ def _unsent(refusal, fn, items, why):
     for at, item in enumerate(items):
         found = refusal(item)
         if found:
-            return f"map(): item {at}, {hands.shown(item)}, can't be sent to the ranks: {found}"
+            return f"map(): item {at}, {map_rank.shown(item)}, can't be sent to the ranks: {found}"
     return f"map(): it can't be sent to the ranks: {why}"
 
 
@@ -161,10 +161,10 @@ def call(home, fn, items, length, how, options, seed):
     with serving(home, tasks) as tasks.of:
         args = (fn, tasks.of, seed, how["retries"], how["keeps"])
         try:
-            _api._run(home, hands.work, args, {}, options, CALL_OUTLIVES if how["retries"] else 0)
+            _api._run(home, map_rank.work, args, {}, options, CALL_OUTLIVES if how["retries"] else 0)
         except KeyboardInterrupt as error:
             if tasks.failed is not None and is_of_ranks(error):  # an item has raised it
-                hands.note_item(error, tasks.failed, tasks.note)
+                map_rank.note_item(error, tasks.failed, tasks.note)
             raise
         except Exception as error:
             raise reason(home, fn, tasks, error) from None
@@ -181,7 +181,7 @@ def reason(home, fn, tasks, error):
     if type(error).__name__ == "RankDied" and tasks.lost_all():
         return tasks.no_rank_left(error)
     if tasks.failed is not None and "item" not in vars(error):  # it has it, unless the rank's exception could not be described
-        hands.note_item(error, tasks.failed)
+        map_rank.note_item(error, tasks.failed)
     return error
 
 
@@ -199,7 +199,7 @@ class serving:
 
     def __exit__(self, *error):
         del self.home.servers[self.of]
-        hands.forget(self.home.pieces, self.of)
+        exchange.forget(self.home.pieces, self.of)
 
 
 class _Packed:
@@ -231,7 +231,7 @@ class _Tasks:
     """Hands out the items, and collects the results."""
 
     def __init__(self, home, items, length, chunksize, lazy=False, retries=0, keeps=False):
-        """lazy: results are unpickled when they are asked for, since an interrupt may end that. retries, keeps: as of hands.work()."""
+        """lazy: results are unpickled when they are asked for, since an interrupt may end that. retries, keeps: as of map_rank.work()."""
         self.home = home
         self.of = 0  # its number, among home's servers
         self._retries, self._keeps = retries, keeps
@@ -247,7 +247,7 @@ class _Tasks:
         self._stopped = False  # what no rank has taken is dropped
         self._told_last = False  # ranks end when no chunk is left
         self._item_s = self._item_bytes = None  # of one item: seconds, and bytes of arguments or result
-        self._quick = False  # did the last chunk take less than hands.QUICK_S?
+        self._quick = False  # did the last chunk take less than map_rank.QUICK_S?
         self._proven = 1  # items of the largest chunk that was finished
         self._ranks = set()  # those that have begun
         self._chunks = {}  # number of the first item: _Out, then the results, as a list or _Packed
@@ -275,7 +275,7 @@ class _Tasks:
         """A rank is ready, has results, or has failed."""
         __tracebackhide__ = True
         if self._stopped and not self._cell:  # before the first rank had begun
-            hands.last(self.home, cell, drop=True)
+            exchange.send_last(self.home, cell, drop=True)
         self._cell = cell
         if "failed" in head:
             if self.failed is None:
@@ -307,7 +307,7 @@ class _Tasks:
         """Ranks end when they have finished what they have."""
         self._ended = self._stopped = self._told_last = True
         if self._cell:
-            hands.last(self.home, self._cell, drop=True)
+            exchange.send_last(self.home, self._cell, drop=True)
 
     # ---- ranks that die ----
 
@@ -319,7 +319,7 @@ class _Tasks:
             if self._stopped:
                 continue
             if at:
-                self._hand_bytes(first, out)
+                self._send_chunk(first, out)
                 continue
             self._deaths.append((first, out.count, how))
             of_many = f", with {_numbered(first, out.count)}" if out.count > 1 else ""
@@ -327,31 +327,31 @@ class _Tasks:
             if len(out.deaths) > self._retries:
                 self._give_up(first, out)
             elif out.count == 1:
-                self._hand_bytes(first, out, again=1)
+                self._send_chunk(first, out, again=1)
             else:
-                self._hand_each(first, out)
+                self._send_each(first, out)
 
-    def _hand_each(self, first, out):
+    def _send_each(self, first, out):
         """Hands out the items of a chunk, each by itself."""
         ns = self.home.shell.user_ns
         items = self.home.interruptible(vars_bundle.unpack_bytes, out.data, ns)
         del self._chunks[first]
         for at, item in enumerate(items, first):
             data = self._packed([item], at)
-            self._hand_bytes(at, _Out(1, len(data), out.to, data, out.deaths), again=1)
+            self._send_chunk(at, _Out(1, len(data), out.to, data, out.deaths), again=1)
 
     def _give_up(self, first, out):
         """Too many ranks have died of this item."""
         text = f"map(): {self._named(first, out)}: {len(out.deaths)} ranks have died with it, and retries={self._retries}: {'; '.join(out.deaths)}"
         error = remote_error({"ename": "RankDied", "evalue": text, "traceback": [f"RankDied: {text}"]})
-        hands.note_item(error, first)
-        hands.given_up(self.home, self._cell, out.count)
+        map_rank.note_item(error, first)
+        exchange.send_given_up(self.home, self._cell, out.count)
         if self._keeps:
             self._chunks[first] = [error]
             return
         self.error = error
         self._ended = self._stopped = self._told_last = True
-        hands.stop(self.home, self._cell)  # what ranks work on may take long
+        exchange.send_stop(self.home, self._cell)  # what ranks work on may take long
 
     def lost_all(self):
         """Have all ranks died, each with a chunk?"""
@@ -369,13 +369,13 @@ class _Tasks:
         made = remote_error({"ename": "RankDied", "evalue": text, "traceback": [f"RankDied: {text}", *error.traceback[2:]]})
         alone = [first for first, count, _ in self._deaths if count == 1]
         if alone:
-            hands.note_item(made, alone[0])
+            map_rank.note_item(made, alone[0])
         return made
 
     def _named(self, first, out):
         """The item of a chunk that has only this one, in words."""
         try:
-            return f"item {first}, {hands.shown(vars_bundle.unpack_bytes(out.data, self.home.shell.user_ns)[0])}"
+            return f"item {first}, {map_rank.shown(vars_bundle.unpack_bytes(out.data, self.home.shell.user_ns)[0])}"
         except Exception:  # noqa: BLE001 - the user's classes
             return f"item {first}"
 
@@ -385,7 +385,7 @@ class _Tasks:
         """Notes what items of this chunk took."""
         out = self._chunks[head["first"]]
         self._proven = max(self._proven, out.count)
-        self._quick = head["seconds"] < hands.QUICK_S
+        self._quick = head["seconds"] < map_rank.QUICK_S
         took, bytes_ = head["seconds"] / out.count, max(size, out.size) / out.count
         self._item_s = took if self._item_s is None else 0.6 * self._item_s + 0.4 * took
         self._item_bytes = bytes_ if self._item_bytes is None else max(bytes_, 0.9 * self._item_bytes)
@@ -396,28 +396,28 @@ class _Tasks:
         while not self._ended and self._wants():
             chunk = self._chunk(self._size())
             if chunk:
-                self._hand(chunk, hands.ANY)
+                self._send(chunk, exchange.ANY)
             if not chunk:
                 break
         if self._ended and not self._told_last and not (self._retries and self._out):  # else a rank may die, and others need its chunks
             self._told_last = True
-            hands.last(self.home, self._cell, items=self._taken)
+            exchange.send_last(self.home, self._cell, items=self._taken)
 
-    def _hand(self, chunk, to, **head):
+    def _send(self, chunk, to, **head):
         """Hands out the items that were taken last."""
         __tracebackhide__ = True
         first = self._taken - len(chunk)
         data = self._packed(chunk, first)
-        self._hand_bytes(first, _Out(len(chunk), len(data), to, data if self._retries else b""), data, **head)
+        self._send_chunk(first, _Out(len(chunk), len(data), to, data if self._retries else b""), data, **head)
 
-    def _hand_bytes(self, first, out, data=None, again=0, **head):
+    def _send_chunk(self, first, out, data=None, again=0, **head):
         """Hands out a chunk. data: the arguments; None: out has them. again: so many of the items had been begun before."""
         self._chunks[first] = out
         self._count(out.to, 1, out.size)
         if self._retries:
             head.update(of=self.of, tried=len(out.deaths))
         head["first"] = first
-        hands.hand(self.home, self._cell, out.to, head, out.data if data is None else data, items=self._length or 0, again=again)
+        exchange.send_load(self.home, self._cell, out.to, head, out.data if data is None else data, items=self._length or 0, again=again)
 
     def _count(self, to, chunks, size):
         """So many more are out."""
@@ -472,9 +472,9 @@ class _Tasks:
             return vars_bundle.pack_bytes(chunk, ns)
         except Exception as error:
             for at, item in enumerate(chunk, first):
-                why = hands.refusal(item, ns)
+                why = map_rank.refusal(item, ns)
                 if why:
-                    raise TypeError(f"map(): item {at}, {hands.shown(item)}, can't be sent to the ranks: {why}") from None
+                    raise TypeError(f"map(): item {at}, {map_rank.shown(item)}, can't be sent to the ranks: {why}") from None
             raise TypeError(f"map(): items {first} to {first + len(chunk) - 1} can't be sent together: {vars_bundle.reason(error)}") from None
 
 
@@ -489,7 +489,7 @@ def _kept(at, result):
     if not isinstance(result, Failure):
         return result
     error = remote_error(result.content)
-    hands.note_item(error, at)
+    map_rank.note_item(error, at)
     return error
 
 

@@ -14,9 +14,9 @@ from . import _api
 from ._capture import vars_bundle
 from ._map import serving
 from ._option_errors import InPython
-from ._worker import hands
+from ._worker import exchange
 
-PART = "__import__('cellspan._worker.hands')._worker.hands.part({0})"
+PART = "__import__('cellspan._worker.exchange')._worker.exchange.receive_part({0})"
 
 
 def scatter(home, name, values, options, flatten=False, order=None):
@@ -82,9 +82,9 @@ class _Parts:
             data = vars_bundle.pack_bytes(self._part(rank, head["world"]), self.home.shell.user_ns)
         except Exception as error:
             why = f"scatter(): the part of rank {rank} can't be sent: {vars_bundle.reason(error)}"
-            hands.hand(self.home, cell, rank, {"failed": why})
+            exchange.send_load(self.home, cell, rank, {"failed": why})
             raise TypeError(why) from None
-        hands.hand(self.home, cell, rank, {}, data)
+        exchange.send_load(self.home, cell, rank, {}, data)
 
     def _part(self, rank, world):
         ranks = self.wanted or range(world)

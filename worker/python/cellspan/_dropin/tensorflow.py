@@ -13,7 +13,7 @@ import sys
 from . import _api, _jobs
 from ._base.public import directory
 from ._map import serving
-from ._worker import hands
+from ._worker import exchange
 
 __all__ = ["MirroredStrategyRunner"]
 __dir__ = directory(globals())
@@ -103,7 +103,7 @@ class _Endpoints:
         self._known[rank] = head["endpoint"]
         if len(self._known) == head["world"]:
             for one in self._known:
-                hands.hand(self._home, cell, one, {"workers": [self._known[k] for k in sorted(self._known)]})
+                exchange.send_load(self._home, cell, one, {"workers": [self._known[k] for k in sorted(self._known)]})
 
     def stop(self, error):
         """Interrupted: the ranks are, too."""
@@ -126,7 +126,7 @@ def _train(of, fn, kwargs, wraps):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     with contextlib.closing(_port()) as free:
         endpoint = _endpoint(*free.getsockname()[:2])
-        with hands.Hands(hands.this_rank(), of) as to_home:
+        with exchange.Exchange(exchange.this_rank(), of) as to_home:
             to_home.send(endpoint=endpoint, world=world)
             head, _ = to_home.receive()
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": head["workers"]}, "task": {"type": "worker", "index": rank}})

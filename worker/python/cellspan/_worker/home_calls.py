@@ -294,7 +294,7 @@ class Calls(Worker):
             raise remote_error({"ename": type(error).__name__, "evalue": why, "traceback": []}) from None
 
     def _received(self, message):
-        from .hands import received  # what it needs takes long to load; most notebooks start without it
+        from .exchange import received  # what it needs takes long to load; most notebooks start without it
 
         return received(self.pieces, message, self.servers)
 

@@ -9,13 +9,13 @@ import time
 
 from .._base.errors import text_of
 from .._capture import vars_bundle
-from . import calls, gpu_placement, hands
+from . import calls, exchange, gpu_placement, map_rank
 
 
 def tell(of):
     """Tells home that this rank has begun; see _async_call.py."""
-    worker = hands.this_rank()
-    hands.hand(worker, worker.cell.number, 0, {"of": of})
+    worker = exchange.this_rank()
+    exchange.send_load(worker, worker.cell.number, 0, {"of": of})
 
 
 def captured(of, code):
@@ -27,7 +27,7 @@ def captured(of, code):
 
     if of:
         tell(of)
-    worker = hands.this_rank()
+    worker = exchange.this_rank()
     shell, number = worker.shell, worker.cell.number
     outer, last, began = shell.displayhook.exec_result, _Last(shell), time.perf_counter()
     with capture_output() as kept:
@@ -40,7 +40,7 @@ def captured(of, code):
     outputs = [{"data": one.data, "metadata": one.metadata or {}} for one in kept.outputs]
     if of and (kept.stdout or kept.stderr or outputs):
         shown = pickle.dumps({"stdout": kept.stdout, "stderr": kept.stderr, "outputs": outputs})
-        hands.hand(worker, number, 0, {"of": of, "shown": 1}, shown)
+        exchange.send_load(worker, number, 0, {"of": of, "shown": 1}, shown)
     return {"rank": worker.rank, "result": last.data, "seconds": time.perf_counter() - began}
 
 
@@ -74,22 +74,22 @@ def called(of, fn, args, kwargs, _):
 
 def shown():
     """What the last expression of the cell before this one shows: its MIME bundle, or None."""
-    return hands.this_rank().shown_before
+    return exchange.this_rank().shown_before
 
 
 def worked(of, fn, _):
     """Takes items of a map that home does not wait for."""
     __tracebackhide__ = True
-    hands.work(*fn, of)
+    map_rank.work(*fn, of)
 
 
-calls.CODES |= {called.__code__, captured.__code__, worked.__code__, *hands.CALL_CODES}
+calls.CODES |= {called.__code__, captured.__code__, worked.__code__, *map_rank.CALL_CODES}
 
 
 def tasks(of, *_):
     """Takes tasks of a load-balanced view. Those that are sent with it have brought the variables that they read."""
     __tracebackhide__ = True
-    hands.work(attempt, of)
+    map_rank.work(attempt, of)
 
 
 class Failure:
@@ -98,7 +98,7 @@ class Failure:
     def __init__(self, error):
         from .remote import described
 
-        shell = hands.this_rank().shell
+        shell = exchange.this_rank().shell
         at = error.__traceback__ and (error.__traceback__.tb_next or error.__traceback__)  # without the line of the function that called
         lines = shell.InteractiveTB.structured_traceback(type(error), error, at)
         self.content = {"ename": type(error).__name__, "evalue": text_of(error), "traceback": lines, "raised": described(error)}
@@ -109,7 +109,7 @@ def attempt(packed):
 
     packed: the bytes of (function, arguments, keyword arguments)."""
     __tracebackhide__ = True
-    ns = hands.this_rank().shell.user_ns
+    ns = exchange.this_rank().shell.user_ns
     try:
         fn, args, kwargs = vars_bundle.unpack_bytes(packed, ns, gpu_placement.copied)
         return _packed(fn, fn(*args, **kwargs), ns)

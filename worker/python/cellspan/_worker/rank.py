@@ -100,7 +100,7 @@ class Rank(Worker):
         self.widgets = Widgets(self)
         self.serves = 0  # the number of the comm message that is being served
         self.shown_before = None  # what the last expression of the last cell showed
-        self.hands = None  # the Hands of the cell that runs, if it has one
+        self.exchange = None  # the Exchange of the cell that runs, if it has one
         self.failed_cell = None  # the last cell if it failed: what its frames hold stays for %debug until the next one begins
         self._folder = environment.own_folder("rank")
         self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
@@ -151,8 +151,8 @@ class Rank(Worker):
     def _answer(self, message):
         if message.kind != "HANDED":
             return super()._answer(message)
-        if self.hands is not None:
-            self.hands.take(message)
+        if self.exchange is not None:
+            self.exchange.take(message)
         return True
 
     def begin(self, cell, fields):

@@ -7,7 +7,7 @@ import json
 import types
 
 from cellspan import tensorflow
-from cellspan._worker import hands
+from cellspan._worker import exchange
 
 
 def piece(head, data):
@@ -16,22 +16,22 @@ def piece(head, data):
 
 def test_pieces_make_a_load_and_those_for_a_server_that_is_gone_are_not_kept():
     begun, servers = {}, {7: "a server"}
-    assert hands.received(begun, piece({"of": 8, "more": 1}, b"x"), servers) is None and not begun
-    assert hands.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers) is None and len(begun) == 1
-    assert hands.received(begun, piece({"of": 7}, b"cd"), servers) == ({"of": 7}, b"abcd") and not begun
-    hands.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers)
-    hands.forget(begun, 6)
+    assert exchange.received(begun, piece({"of": 8, "more": 1}, b"x"), servers) is None and not begun
+    assert exchange.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers) is None and len(begun) == 1
+    assert exchange.received(begun, piece({"of": 7}, b"cd"), servers) == ({"of": 7}, b"abcd") and not begun
+    exchange.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers)
+    exchange.forget(begun, 6)
     assert len(begun) == 1
-    hands.forget(begun, 7)
+    exchange.forget(begun, 7)
     assert not begun
 
 
 def test_of_a_rank_that_has_died_home_gets_the_heads_of_its_loads_and_no_half_one():
     begun, servers = {}, {7: "a server"}
-    hands.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers)
+    exchange.received(begun, piece({"of": 7, "more": 1}, b"ab"), servers)
     heads = [{"of": 7, "first": 4}, {"of": 7, "first": 9, "more": 1}]
     death = types.SimpleNamespace(fields={"from": 3, "parts": [json.dumps(head).encode() for head in heads], "died": "rank 3 was killed"})
-    assert hands.received(begun, death, servers) == ({"of": 7, "died": "rank 3 was killed", "loads": heads}, b"") and not begun
+    assert exchange.received(begun, death, servers) == ({"of": 7, "died": "rank 3 was killed", "loads": heads}, b"") and not begun
 
 
 def test_an_address_of_ipv6_is_set_apart_from_its_port():
