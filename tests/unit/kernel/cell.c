@@ -83,7 +83,7 @@ static void of_a_call_the_frames_below_the_users_function_are_left_out(void)
     static const char in_function[] =
         "Current thread 0x1 (most recent call first):\n"
         "  File \"/data/parse.py\", line 3 in parse\n"
-        "  File \"/x/cellspan/_worker/hands.py\", line 243 in _call\n"
+        "  File \"/x/cellspan/_worker/map_rank.py\", line 243 in _call\n"
         "  File \"/x/cellspan/_worker/calls.py\", line 20 in call\n"
         "  File \"/x/cellspan/_worker/worker.py\", line 440 in _around\n"
         "  File \"<frozen runpy>\", line 88 in _run_code\n";
