@@ -62,11 +62,12 @@ static bool leads_to_ours(struct slice frames)
 struct stack_place {
     bool any;   /* one was shown */
     bool below; /* the next ones are below the user's code */
+    bool in_c;  /* ours comes first: it has called a function in C */
 };
 
 /* true: this line of faulthandler's stack is not shown: it is a frame below the user's cell,
- * function or script, which is cellspan's, or the list of extension modules. The innermost frame is
- * shown: the user's function may be in C. rest: the lines after it. */
+ * function or script, which is cellspan's, or the list of extension modules. rest: the lines after
+ * it. */
 static bool is_ours(struct slice line, struct slice rest, struct stack_place *at)
 {
     static const char frame[] = "  File \"";
@@ -80,7 +81,8 @@ static bool is_ours(struct slice line, struct slice rest, struct stack_place *at
     }
     if (shown && (error_calls_theirs(line) || (error_in_runpy(line) && leads_to_ours(rest)))) {
         at->below = true;
-        shown = !at->any;
+        at->in_c = !at->any;
+        shown = false;
     } else if (shown) {
         at->below = error_in_cell(line) && strstr(text, " in <module>");
         shown = !error_in_debugger(line);
@@ -98,6 +100,9 @@ static void add_lines(json_t *to, struct slice text)
 
         if (!is_ours(line, text, &at))
             json_array_append_new(to, json_pack("s+%", "  ", line.p, line.n));
+        else if (at.in_c)
+            json_array_append_new(to, json_string("    <" ERROR_IN_C ">"));
+        at.in_c = false;
     }
 }
 
@@ -471,9 +476,13 @@ int error_place(const char *stack, struct buf *out)
     const char *at = stack ? first_frame(stack) : NULL, *cell = at ? error_find_cell(at) : NULL;
     char file[512], name[256];
     unsigned line, count, cell_line;
+    struct slice rest;
 
     if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
         return buf_add_text(out, "a place that could not be told");
+    rest = slice_text(at);
+    if (error_calls_theirs(slice_line(&rest)))
+        return buf_add_text(out, ERROR_IN_C);
     if (buf_add_text(out, name) < 0 ||
         (at != cell && buf_addf(out, " (%s:%u)", path_name(file), line) < 0))
         return -1;

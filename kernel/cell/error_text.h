@@ -26,6 +26,8 @@ const char *error_main_thread(const char *stack);
 bool error_in_cell(struct slice frame);
 /* A frame of ours that has called the user's function or script: those below it are ours, too. */
 bool error_calls_theirs(struct slice frame);
+/* where a rank is if the innermost frame is such a one */
+#define ERROR_IN_C "a function in C"
 bool error_in_runpy(struct slice frame);
 /* The first frame from the text on that is in a cell: its `File "`. NULL: none. */
 const char *error_find_cell(const char *text);

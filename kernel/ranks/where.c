@@ -47,7 +47,7 @@ static void where_free(struct where *w)
 /* ---- stacks ---- */
 
 /* The frames of the main thread, down to the user's cell, function or script; the frames below are
- * the worker's. The innermost one is shown: the function may be in C. */
+ * the worker's. The innermost one is always there: the function may be in C. */
 static size_t frames_of(const char *stack, struct slice *frame)
 {
     struct slice text = slice_text(error_main_thread(stack));
@@ -102,7 +102,7 @@ static int describe_stack(const char *stack, struct buf *out)
     }
     if (error_place(stack, out) < 0 || buf_add_text(out, "\n") < 0)
         return -1;
-    for (size_t k = 0; rc == 0 && k < n; k++)
+    for (size_t k = 0; rc == 0 && k < n && !error_calls_theirs(frame[k]); k++)
         rc = buf_addf(out, "    %.*s\n", SLICE_ARG(frame[k]));
     return rc;
 }

@@ -429,6 +429,10 @@ static const char in_script[] =
     "  File \"<frozen runpy>\", line 88 in _run_code\n"
     "  File \"/x/cellspan/_worker/scripts.py\", line 137 in run_file\n";
 
+static const char in_c[] = "Current thread 0x02 (most recent call first):\n"
+                           "  File \"/x/cellspan/_worker/map_rank.py\", line 243 in _call\n"
+                           "  File \"/x/cellspan/_worker/calls.py\", line 20 in call\n";
+
 /* With a debugger attached. */
 static const char in_debugged[] =
     "Current thread 0x02 (most recent call first):\n"
@@ -437,6 +441,22 @@ static const char in_debugged[] =
     "  File \"/tmp/cellspan_run/3350977461.py\", line 7 in <module>\n"
     "  File \"/x/IPython/core/interactiveshell.py\", line 3577 in run_code\n"
     "  File \"/x/cellspan/_worker/rank.py\", line 80 in _run\n";
+
+static void where_names_a_function_in_c(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks where");
+    stack(&w, 3, w.last.cell, in_c);
+    stack(&w, 2, w.last.cell, in_c);
+    ok(logged(&w, "[0-1] a function in C\\n") && !strstr(w.log.p, "_worker/"),
+       "where a call runs a function in C, no frame of cellspan is shown");
+    world_close(&w);
+}
 
 static void where_tells_the_cells_of_a_debugger(void)
 {
@@ -557,6 +577,7 @@ int main(void)
     a_server_that_runs_cells_gets_no_update();
     where_is_answered_while_a_cell_runs();
     where_tells_the_cells_of_a_debugger();
+    where_names_a_function_in_c();
     where_is_a_cell_when_nothing_runs();
     return plan_done();
 }
