@@ -339,6 +339,16 @@ bool process_cpu(long pid, uint64_t *ns)
     return true;
 }
 
+bool process_is_stopped(long pid)
+{
+    char path[64], text[1024];
+    const char *end; /* of the program's name */
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    text[file_start(path, text, sizeof text - 1).n] = '\0';
+    return (end = strrchr(text, ')')) && strncmp(end, ") T ", 4) == 0;
+}
+
 int process_kill_group(pid_t pid, int signo)
 {
     if (pid <= 1) {

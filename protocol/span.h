@@ -16,7 +16,9 @@
 #define SPAN_CHUNK_MAX (1u << 20)
 /* bytes of a blob that may be unacknowledged by one receiver */
 #define SPAN_CHUNK_WINDOW (UINT64_C(8) << 20)
-#define SPAN_WORKER_NONE  0u /* the agent itself */
+/* so begins a STACK of a worker whose process is stopped */
+#define SPAN_STACK_STOPPED "(it is stopped"
+#define SPAN_WORKER_NONE   0u /* the agent itself */
 /* PORT answers with a port of this range, in which a firewall may let ranks meet. It is below the
  * range that Linux gives to outgoing connections. */
 #define PORT_FIRST 20000u

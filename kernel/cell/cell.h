@@ -32,6 +32,9 @@ struct stack_sample {
     char *place;             /* owned: where it was, or NULL */
     uint64_t place_ns;       /* since when it has been there */
     enum sample_waits waits; /* what it waits for there */
+    bool stopped;            /* its process is stopped, as its agent says */
+    bool told;               /* a notice has said that it is stopped, or silent */
+    uint64_t heard_ns;       /* when it last answered, or was first asked; 0: never */
     bool in_collective;      /* it certainly waits for a collective of torch's */
     unsigned operation;      /* which, if in_collective: a bit for each that it may be */
     bool alone;     /* only its main thread launches collectives, all of them of one group */

@@ -75,8 +75,7 @@ void hang_begin(struct cell *c)
 {
     const uint64_t ns = c->nb->config.hang_notice_ns;
 
-    if (!ns || c->group->size < 2 ||
-        (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT))
+    if (!ns || (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT))
         return;
     if (!(c->hang = calloc(1, sizeof *c->hang))) {
         log_warn("hang", "out of memory: nobody sees whether ranks wait for each other");
@@ -95,6 +94,7 @@ void hang_put_off(struct cell *c)
     for (size_t k = 0; k < c->n; k++) {
         free(c->member[k].sample.place);
         c->member[k].sample.place = NULL;
+        c->member[k].sample.heard_ns = 0;
     }
 }
 
@@ -150,6 +150,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
     size_t *const asked = runs ? &c->hang->asked : &c->hang->asked_ended;
     struct buf place = BUF_INIT;
 
+    m->sample.heard_ns = now_of(c);
     take_nccl(c, stack);
     *asked -= !m->sample.answered && *asked;
     m->sample.answered = true;
@@ -168,6 +169,8 @@ static void take(struct cell *c, struct member *m, const char *stack)
         m->sample.place_ns = now_of(c);
     }
     m->sample.waits = waits(stack);
+    m->sample.stopped = strncmp(stack, SPAN_STACK_STOPPED, sizeof SPAN_STACK_STOPPED - 1) == 0;
+    m->sample.told = m->sample.told && m->sample.stopped;
     buf_release(&place);
 }
 
@@ -444,6 +447,8 @@ static void fail_of_ended(struct cell *c)
 
 static void judge_samples(struct cell *c)
 {
+    if (stopped_ranks_tell(c, now_of(c), c->hang->limit_ns) || c->group->size < 2)
+        return;
     collectives_compare(c);
     if (!none_has_moved(c, c->hang->limit_ns))
         return;
@@ -469,6 +474,8 @@ void hang_tick(struct cell *c, uint64_t now)
         return;
     }
     next_sample(c);
+    if (is_open(c))
+        silent_ranks_tell(c, now_of(c), c->hang->limit_ns);
     if (c->hang->id && c->hang->asked == 0 && c->hang->asked_ended && is_open(c))
         judge_samples(c); /* some that have ended do not answer */
     if (!is_open(c) ||
@@ -481,6 +488,8 @@ void hang_tick(struct cell *c, uint64_t now)
         const bool runs = c->member[k].state == MEMBER_RUNNING;
 
         c->member[k].sample.answered = false;
+        if (!c->member[k].sample.heard_ns)
+            c->member[k].sample.heard_ns = now_of(c);
         c->hang->asked += runs;
         c->hang->asked_ended += !runs && cell_member_lives(c, &c->member[k]);
     }

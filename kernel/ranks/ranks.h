@@ -39,6 +39,12 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
 /* a rank asks the user for a line: ranks that wait meanwhile do not hang */
 void hang_put_off(struct cell *c);
 
+/* ---- stopped_ranks.c ---- */
+/* Says once which ranks have been stopped for so long, as by SIGSTOP. true: some have been. */
+bool stopped_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns);
+/* Says once of which ranks nothing was heard for so long: their agents don't answer. */
+void silent_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns);
+
 /* ---- collectives.c ---- */
 /* Keeps what a rank's answer to STACKS says of its process groups, and whether it is in a
  * collective. true: it has launched collectives since the last answer. */

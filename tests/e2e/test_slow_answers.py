@@ -8,6 +8,7 @@ import signal
 
 import processes
 import pytest
+from client import all_print
 
 STOPS_HOME = "%%%%distribute -n 2\nimport os, signal\nos.kill(%d, signal.SIGSTOP)\nlist(range(10000))"
 
@@ -53,6 +54,34 @@ def test_a_rank_is_stopped_that_compares(notebook):
     rank = nb.rank_pids(2)[1]
     nb.ok("big.append(1)")
     held(nb, rank, "%%distribute -n 2\nbig", "for 1 s rank 1 did not say whether they changed variables of home")
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_rank_is_stopped_that_runs_a_cell(fresh, n):
+    nb = fresh(env={"CELLSPAN_HANG_NOTICE": "1"})
+    nb.ok("%%%%distribute -n %d\nimport cellspan" % n)
+    pid = nb.rank_pids(n)[n - 1]
+    cell = nb.start("%%%%distribute\nimport os, signal\nif cellspan.rank() == %d:\n    os.kill(os.getpid(), signal.SIGSTOP)\nprint('went on')" % (n - 1))
+    nb.wait(cell, until=lambda: "stopped" in cell.shown)
+    assert "for 1 s rank %d has been stopped, as by SIGSTOP: kill -CONT %d lets it go on" % (n - 1, pid) in cell.shown, cell.shown
+    assert "kill -CONT %d" % pid in nb.ok("%ranks where").shown
+    os.kill(pid, signal.SIGCONT)
+    assert all_print(nb.wait(cell).assert_ok().stdout, "went on", n) or n == 1 and "went on" in cell.stdout
+    assert cell.shown.count("stopped") == 1, cell.shown
+
+
+def test_the_agent_is_stopped_while_ranks_run(notebook, gate):
+    nb = notebook
+    (agent,) = processes.named(nb.marker, "cellspan-agent")
+    cell = nb.start("%%distribute\n" + gate.code)
+    nb.wait(cell, until=lambda: "running" in cell.shown)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        nb.wait(cell, until=lambda: "nothing was heard of ranks 0-1: cellspan-agent may be stopped there" in cell.shown)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    gate.open()
+    nb.wait(cell).assert_ok()
 
 
 def test_the_agent_is_stopped(notebook):

@@ -454,8 +454,52 @@ static void what_is_no_hang(void)
     world_close(&w);
 }
 
+static void ranks_that_are_stopped_are_told(void)
+{
+    static const char stopped[] = "(it is stopped, as by SIGSTOP: kill -CONT 4711 lets it go on)\n";
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    looks(&w, 60, in_sleep, stopped);
+    ok(!logged(&w, "been stopped"), "there is no notice before a rank was stopped for a minute");
+    looks(&w, 15, in_sleep, stopped);
+    ok(logged(&w, "for 60 s rank 1 has been stopped, as by SIGSTOP: kill -CONT ") &&
+           !logged(&w, "waited"),
+       "the notice names the rank that is stopped");
+    buf_clear(&w.log);
+    looks(&w, 150, in_torch, stopped);
+    ok(!logged(&w, "been stopped") && !logged(&w, "waited"),
+       "it comes once, and that others wait for the rank goes without saying");
+    looks(&w, 15, in_torch, in_torch);
+    looks(&w, 75, stopped, stopped);
+    ok(logged(&w, "for 60 s ranks 0-1 have been stopped"), "a rank that is stopped again is told");
+    world_close(&w);
+}
+
+static void ranks_of_which_nothing_is_heard_are_told(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    looks(&w, 60, in_sleep, NULL);
+    ok(!logged(&w, "heard"), "there is no notice before a minute");
+    looks(&w, 30, in_sleep, NULL);
+    ok(logged(&w, "for 60 s nothing was heard of rank 1: cellspan-agent may be stopped there"),
+       "after it, a rank is named for which no agent answers");
+    buf_clear(&w.log);
+    looks(&w, 150, in_sleep, NULL);
+    ok(!logged(&w, "heard"), "the notice comes once");
+    world_close(&w);
+}
+
 int main(void)
 {
+    ranks_that_are_stopped_are_told();
+    ranks_of_which_nothing_is_heard_are_told();
     who_is_waited_for_is_told_once();
     all_at_one_place_are_told();
     the_wait_of_ddp_is_told();

@@ -94,6 +94,16 @@ static void conclude(struct worker *w, const char *nothing)
 
 static int wait_for(struct worker *w, uint64_t ns);
 
+static void answer_stopped(struct worker *w)
+{
+    char text[128];
+
+    snprintf(text, sizeof text,
+             SPAN_STACK_STOPPED ", as by SIGSTOP: kill -CONT %ld lets it go on)\n",
+             (long)w->state.pid);
+    answer(w, slice_text(text));
+}
+
 /* The stacks are complete, or their time is over. NCCL's answer may take a little longer. */
 static void finish(struct worker *w)
 {
@@ -168,6 +178,10 @@ uint64_t stacks_ask(struct worker *w, uint64_t cell)
     w->stacks.cell = cell;
     if (!w->state.ready || w->state.pid <= 0 || (STACKS_SIGNAL && !is_caught(w->state.pid))) {
         answer(w, slice_text("(it is starting, or runs another program)\n"));
+        return 0;
+    }
+    if (process_is_stopped(w->state.pid)) {
+        answer_stopped(w);
         return 0;
     }
     keep_crash(&w->stacks.text);
