@@ -2,6 +2,7 @@
 /* Words, durations, and the tables of options. With "rows" as its argument it prints the tables,
  * for documented.sh. */
 #include "base/duration.h"
+#include "base/settings.h"
 #include "magics/option.h"
 #include "tests/unit/tap.h"
 
@@ -86,6 +87,16 @@ static bool is_command(const struct magic *m, const char *name)
     return false;
 }
 
+static void merges_are_the_settings(void)
+{
+    const char *const *set = setting_rows[SETTING_MERGE].words;
+    const char *attached;
+    const struct option *o = option_find(&magic_distribute, true, "--merge", &attached);
+
+    for (size_t i = 0; o->words[i] || set[i]; i++)
+        is_text(o->words[i], set[i], "a word of --merge is one of CELLSPAN_MERGE, too");
+}
+
 static void tables_are_sound(void)
 {
     for (size_t i = 0; magic_get(i); i++) {
@@ -142,5 +153,6 @@ int main(int argc, char **argv)
     shown_words_are_short_and_on_one_line();
     durations();
     tables_are_sound();
+    merges_are_the_settings();
     return plan_done();
 }
