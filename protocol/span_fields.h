@@ -84,7 +84,7 @@ enum {
     F_RUN_COUNT,
     F_RUN_FLAGS,
     F_RUN_ENV,
-    F_RUN_MEETS,
+    F_RUN_MASTER,
     F_RUN_INIT,
     F_RUN_ARGV,
     F_RUN_LIMIT,

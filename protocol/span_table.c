@@ -75,7 +75,7 @@ static const struct span_info table[] = {
     KIND(BIND, K_TO_W, CALLING, STR("names", 1 * MIB), U64("how"), U64("count"),
          STR("broadcast", 1 * MIB), BYTES("value", 16 * KIB)),
     KIND(RUN, K_TO_W, MAIN, STR("code", 16 * MIB), U64("count"), U64("flags"), STR("env", 1 * MIB),
-         STR("meets", 1 * KIB), STR("init", 64), STR("argv", 1 * MIB), U64("limit"),
+         STR("master", 1 * KIB), STR("init", 64), STR("argv", 1 * MIB), U64("limit"),
          STR("cwd", 4 * KIB), STR("layout", 64 * KIB), STR("names", 1 * MIB),
          BYTES("load", 256 * KIB), STR("seed", 32)),
     KIND(FETCH, K_TO_W, MAIN, STR("names", 1 * MIB), U64("limit"), U64("flags")),

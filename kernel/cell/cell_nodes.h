@@ -61,9 +61,9 @@ bool placement_wait(const struct cell *c); /* a node has not answered */
 bool world_can_use_nccl(const struct cell *c, const struct ranks *to);
 bool world_is_near(const struct cell *c, const struct ranks *to); /* they are on one node */
 json_t *world_env(const struct cell *c);                          /* RUN's `env`; new */
-json_t *world_meets(const struct cell *c);                        /* RUN's `meets`; new */
+json_t *world_master(const struct cell *c);                       /* RUN's `master`; new */
 int world_add_layout(const struct cell *c, struct buf *out);      /* RUN's `layout` */
-/* Adds "env", "meets" and "layout" of the cell's world, as in RUN. -1: memory is out. */
+/* Adds "env", "master" and "layout" of the cell's world, as in RUN. -1: memory is out. */
 MUST_USE int world_add(const struct cell *c, json_t *to);
 
 /* ---- node_addresses.c ---- */

@@ -205,7 +205,7 @@ static uint64_t result_limit(const struct cell *c)
 static int run(struct cell *c)
 {
     struct span m = { .kind = SPAN_RUN, .cell = c->id };
-    struct buf env = BUF_INIT, meets = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT;
+    struct buf env = BUF_INIT, master = BUF_INIT, argv = BUF_INIT, layout = BUF_INIT;
     struct buf names = BUF_INIT;
     int rc = -1;
 
@@ -213,7 +213,7 @@ static int run(struct cell *c)
     notebook_note_ran(c->nb, c->id, c->from.count, c->group->size);
     if (group_assigned(c->group, &c->to, c->prep.captured) < 0)
         log_warn("run", "out of memory: names that the cell assigns may be overwritten later");
-    if (text_json(&env, world_env(c)) < 0 || text_json(&meets, world_meets(c)) < 0 ||
+    if (text_json(&env, world_env(c)) < 0 || text_json(&master, world_master(c)) < 0 ||
         text_json(&argv, script_argv(c)) < 0 || world_add_layout(c, &layout) < 0 ||
         add_names(c, &names) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
@@ -221,7 +221,7 @@ static int run(struct cell *c)
         m.v[F_RUN_CODE].s = code_of(c);
         m.v[F_RUN_COUNT].u64 = c->from.count;
         m.v[F_RUN_ENV].s = group_env(c->group, &c->to, buf_slice(&env));
-        m.v[F_RUN_MEETS].s = buf_slice(&meets);
+        m.v[F_RUN_MASTER].s = buf_slice(&master);
         m.v[F_RUN_INIT].s = slice_text(c->plan.init);
         m.v[F_RUN_ARGV].s = buf_slice(&argv);
         m.v[F_RUN_LIMIT].u64 = result_limit(c);
@@ -236,7 +236,7 @@ static int run(struct cell *c)
         rc = run_all(c, &m);
     }
     buf_release(&env);
-    buf_release(&meets);
+    buf_release(&master);
     buf_release(&argv);
     buf_release(&layout);
     buf_release(&names);

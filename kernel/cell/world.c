@@ -75,8 +75,8 @@ static bool spans_nodes(const struct cell *c)
     return false;
 }
 
-/* The address at which the world meets: one of rank 0's node that the others can reach. */
-static int master(const struct cell *c, struct buf *out)
+/* The address at which ranks meet: one of rank 0's node that the others can reach. */
+static int master_address(const struct cell *c, struct buf *out)
 {
     unsigned *nodes = spans_nodes(c) ? calloc(c->world, sizeof *nodes) : NULL;
     int rc = 0;
@@ -99,19 +99,19 @@ static bool all_can_use_nccl(const struct cell *c)
     return can;
 }
 
-json_t *world_meets(const struct cell *c)
+json_t *world_master(const struct cell *c)
 {
     const unsigned port = c->group->port;
     struct buf at = BUF_INIT;
-    const char *address = master(c, &at) == 0 ? at.p : "127.0.0.1";
-    json_t *meets = json_object();
+    const char *address = master_address(c, &at) == 0 ? at.p : "127.0.0.1";
+    json_t *master = json_object();
 
-    set(meets, "MASTER_ADDR", json_string(address));
-    set(meets, "MASTER_PORT", json_sprintf("%u", port));
-    set(meets, "JAX_COORDINATOR_ADDRESS",
+    set(master, "MASTER_ADDR", json_string(address));
+    set(master, "MASTER_PORT", json_sprintf("%u", port));
+    set(master, "JAX_COORDINATOR_ADDRESS",
         json_sprintf(strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, port_for_jax(port)));
     buf_release(&at);
-    return meets;
+    return master;
 }
 
 json_t *world_env(const struct cell *c)
@@ -148,7 +148,7 @@ int world_add(const struct cell *c, json_t *to)
     int rc = world_add_layout(c, &layout);
 
     if (rc == 0 && (json_object_set_new(to, "env", world_env(c)) < 0 ||
-                    json_object_set_new(to, "meets", world_meets(c)) < 0 ||
+                    json_object_set_new(to, "master", world_master(c)) < 0 ||
                     json_object_set_new(to, "layout", json_string(layout.p ? layout.p : "")) < 0))
         rc = -1;
     buf_release(&layout);

@@ -169,7 +169,7 @@ class Rank(Worker):
 
             raise CaptureError(unknown)
         self._call_buffers.forget(names.get("deleted", ()))
-        self._world.enter(self._world.env, loads(fields["meets"]), fields["layout"], self.PASSES)
+        self._world.enter(self._world.env, loads(fields["master"]), fields["layout"], self.PASSES)
         mpi.cell_begins()
         try:
             if fields["cwd"]:

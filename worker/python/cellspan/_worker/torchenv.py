@@ -238,8 +238,8 @@ def init_process_group(backend="auto"):
     try:
         distributed.init_process_group(backend, **options)
     except (ValueError, RuntimeError) as error:
-        meets = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
-        raise TorchError(f"torch.distributed.init_process_group({backend!r}) at {meets}: {error}") from error
+        address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise TorchError(f"torch.distributed.init_process_group({backend!r}) at {address}: {error}") from error
     _world = world
     return distributed.get_backend()
 

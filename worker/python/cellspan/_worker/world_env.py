@@ -30,19 +30,19 @@ class RankWorld:
         self._stands = None
         return self._before
 
-    def enter(self, env, meets, layout, script):
+    def enter(self, env, master, layout, script):
         """Sets the environment of this cell's world, and what depends on it.
 
-        env, meets, layout: as in RUN; an empty layout: all ranks are on one node. script: as in torchenv.rank_environment().
+        env, master, layout: as in RUN; an empty layout: all ranks are on one node. script: as in torchenv.rank_environment().
         """
         world = env, layout, script
-        meets = {name: value for name, value in meets.items() if name not in env}
+        master = {name: value for name, value in master.items() if name not in env}
         if self._stands != world or not environment.is_still(self._environ):
-            self._change({**meets, **env}, layout, script)
+            self._change({**master, **env}, layout, script)
             self._environ = environment.raw()
-        elif any(self._values[name] != value for name, value in meets.items()):
-            self._values.update(meets)
-            os.environ.update(meets)
+        elif any(self._values[name] != value for name, value in master.items()):
+            self._values.update(master)
+            os.environ.update(master)
             self._environ = environment.raw()
         self._stands = world
         torchenv.enter_world()
@@ -95,7 +95,7 @@ class RankWorld:
         """Sets the world that comes with a broadcast or a step of a check: NCCL reads its settings when it is first used, which may be
         before the first cell."""
         if asked.get("env"):
-            self.enter(asked["env"], asked["meets"], asked.get("layout", ""), False)
+            self.enter(asked["env"], asked["master"], asked.get("layout", ""), False)
 
     def _set_threads(self, text):
         """Tells torch the number of threads: it was imported before the fork and read OMP_NUM_THREADS then."""
