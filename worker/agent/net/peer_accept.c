@@ -63,7 +63,7 @@ static void answer(struct peer *one, const char *error)
 }
 
 /* The first message of a peer says what it wants. From then on its key can't be used again. */
-static void meet(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *frame)
+static void take_first_message(struct peers *p, const uint8_t *id, size_t id_size, zmq_msg_t *frame)
 {
     const char *name = zmq_msg_gets(frame, "User-Id");
     const uint32_t node = name ? (uint32_t)strtoul(name, NULL, 10) : ROUTE_KERNEL;
@@ -147,7 +147,7 @@ static bool receive(struct peers *p)
     if (more || n > (int)sizeof id)
         peer_complain(p, one ? one->node : ROUTE_KERNEL, "more than one frame");
     else if (!one)
-        meet(p, id, (size_t)n, &frame);
+        take_first_message(p, id, (size_t)n, &frame);
     else if (one->state == PEER_CHILD)
         take_bundle(one, &frame);
     else
