@@ -32,7 +32,7 @@ static int fan_begin(struct fan *f)
 }
 
 /* NULL: the node is lost. NODE_HERE can be started again: messages for it wait. */
-static struct node_link *fan_meet(struct fan *f, unsigned node)
+static struct node_link *fan_touch(struct fan *f, unsigned node)
 {
     struct node_link *link = node_table_get(f->nodes, node);
 
@@ -112,7 +112,7 @@ int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *bod
     int rc = fan_begin(f);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        struct node_link *link = fan_meet(f, node_table_where(f->nodes, workers[i]));
+        struct node_link *link = fan_touch(f, node_table_where(f->nodes, workers[i]));
 
         if (link)
             rc = fan_add_worker(&link->fan, workers[i]);
@@ -125,6 +125,6 @@ int fan_nodes(struct fan *f, const unsigned *nodes, size_t n, zmq_msg_t *body)
     int rc = fan_begin(f);
 
     for (size_t i = 0; i < n && rc == 0; i++)
-        (void)fan_meet(f, nodes[i]);
+        (void)fan_touch(f, nodes[i]);
     return fan_end(f, body, rc);
 }

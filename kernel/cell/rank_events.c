@@ -79,7 +79,7 @@ void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m)
         return;
     }
     take_result(c, member, m);
-    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_meet(c->group) < 0)
+    if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_set_initialised(c->group) < 0)
         log_warn("ranks", "out of memory: the process group of a world of %u is made anew",
                  c->world);
     member->state = state_of(c, m);

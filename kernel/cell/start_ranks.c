@@ -278,7 +278,7 @@ static int ask_port(struct cell *c)
 
     if (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT)
         return 0;
-    if (c->from.overlaps || group_has_met(g, c->world))
+    if (c->from.overlaps || group_is_initialised(g, c->world))
         /* the world keeps its port, which rank 0 uses already */
         return 0;
     if (soon && spare->n && spare->node == g->rank[0].node) {

@@ -43,7 +43,7 @@ void group_destroy(struct group *g)
         rank_release(&g->rank[k]);
     free(g->rank);
     free(g->hash);
-    free(g->met);
+    free(g->initialised);
     free(g->name);
     free(g->on);
     free(g->absent);
@@ -229,7 +229,7 @@ void rank_end(struct rank *r)
 
 void group_break(struct group *g)
 {
-    g->n_met = 0;
+    g->n_initialised = 0;
     g->broken = true;
 }
 
@@ -247,39 +247,40 @@ static bool all_new(const struct group *g)
     return true;
 }
 
-static struct met *find_met(const struct group *g, unsigned world)
+static struct initialised_world *find_initialised(const struct group *g, unsigned world)
 {
-    for (unsigned k = 0; k < g->n_met; k++)
-        if (g->met[k].world == world)
-            return &g->met[k];
+    for (unsigned k = 0; k < g->n_initialised; k++)
+        if (g->initialised[k].world == world)
+            return &g->initialised[k];
     return NULL;
 }
 
-bool group_has_met(const struct group *g, unsigned world)
+bool group_is_initialised(const struct group *g, unsigned world)
 {
-    return find_met(g, world) != NULL;
+    return find_initialised(g, world) != NULL;
 }
 
-int group_meet(struct group *g)
+int group_set_initialised(struct group *g)
 {
-    struct met *met;
+    struct initialised_world *known;
 
-    if (g->broken || find_met(g, g->world))
+    if (g->broken || find_initialised(g, g->world))
         return 0;
-    if (!(met = rows_add(&g->met, &g->n_met, &g->room_met, sizeof *met)))
+    if (!(known = rows_add(&g->initialised, &g->n_initialised, &g->room_initialised,
+                           sizeof *known)))
         return -1;
-    *met = (struct met){ .world = g->world, .port = g->port, .number = g->number };
+    *known = (struct initialised_world){ .world = g->world, .port = g->port, .number = g->number };
     return 0;
 }
 
 void group_open_world(struct group *g, unsigned world)
 {
-    struct met *met = find_met(g, world);
+    struct initialised_world *known = find_initialised(g, world);
 
-    if (met) {
-        g->port = met->port;
-        g->number = met->number;
-        *met = g->met[--g->n_met];
+    if (known) {
+        g->port = known->port;
+        g->number = known->number;
+        *known = g->initialised[--g->n_initialised];
     } else if (g->world != world) {
         g->number = ++g->worlds;
     }

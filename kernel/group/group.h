@@ -48,7 +48,7 @@ struct stretch {
 
 /* A world (size) in which torch.distributed is initialised. Its ranks keep the process group while
  * cells run in worlds of other sizes. */
-struct met {
+struct initialised_world {
     unsigned world, port, number;
 };
 
@@ -77,9 +77,10 @@ struct group {
     unsigned number; /* number of that world, part of the run id */
     char *env;       /* owned: the last RUN's env; NULL: none */
     unsigned envs;   /* its number */
-    unsigned worlds; /* world numbers used so far; one for each change to a size not in met */
-    struct met *met; /* owned, n_met of them, of different sizes */
-    size_t n_met, room_met;
+    unsigned
+        worlds; /* world numbers used so far; one for each change to a size not in `initialised` */
+    struct initialised_world *initialised; /* owned, n_initialised of them, of different sizes */
+    size_t n_initialised, room_initialised;
     unsigned
         restarts;  /* how often its connections were lost, by a rank's end or because we cut them */
     bool broken;   /* they were lost since the last cell */
@@ -116,13 +117,13 @@ void group_break(struct group *g);
 /* The same, because of a cell: "cell 3 failed". */
 void group_break_in(struct group *g, const char *why, unsigned count);
 /* Records that torch.distributed is initialised on a rank of the current world. -1: no memory. */
-MUST_USE int group_meet(struct group *g);
+MUST_USE int group_set_initialised(struct group *g);
 /* Was torch.distributed initialised in the last cell of this world size, and nothing broke since?
  * Then the world keeps its port. */
-bool group_has_met(const struct group *g, unsigned world);
-/* A cell of this world size begins. If the world is in `met`, it keeps its port and number. It is
- * removed from `met`. It is added again when its ranks report that torch.distributed is initialised
- * again. */
+bool group_is_initialised(const struct group *g, unsigned world);
+/* A cell of this world size begins. If the world is in `initialised`, it keeps its port and number.
+ * It is removed from it. It is added again when its ranks report that torch.distributed is
+ * initialised again. */
 void group_open_world(struct group *g, unsigned world);
 
 /* Home is another process now, so its old versions mean nothing. */

@@ -279,12 +279,12 @@ static void worlds(void)
     call_on(&w, 7, "0");
     port(&w);
     ends_with(&w, 7, 2, DONE_DISTRIBUTED);
-    ok(w.nb->group->n_met == 1, "the ranks of a call have met");
+    ok(w.nb->group->n_initialised == 1, "the ranks of a call have met");
     call_on(&w, 7, "0");
     call_on(&w, 8, "1");
     ends_with(&w, 7, 2, DONE_DISTRIBUTED);
     call_on(&w, 9, "2");
-    ok(running(&w, 9) && w.nb->group->n_met == 1 && w.nb->group->port == 20123,
+    ok(running(&w, 9) && w.nb->group->n_initialised == 1 && w.nb->group->port == 20123,
        "a call that begins beside others leaves their world as it is");
     world_close(&w);
 }
