@@ -86,7 +86,7 @@ run_pytests() {
     shift 2
     rm -f "$logs/pytest-$name.xml"
     (cd "$top" && CELLSPAN_TEST_PREFIX=$venv PATH=$venv/bin:$prefix/bin:$PATH timed "pytest-$name" timeout -k 10 "$limit" \
-        "$venv/bin/python" -m pytest -q -rfEs -p no:cacheprovider --timeout 300 --junitxml="$logs/pytest-$name.xml" "$@") \
+        "$venv/bin/python" -m pytest -v -rfEs -p no:cacheprovider --timeout 300 --junitxml="$logs/pytest-$name.xml" "$@") \
         >"$logs/pytest-$name.log" 2>&1 </dev/null
     ln -sf "../pytest-$name.xml" "$times/"
 }
