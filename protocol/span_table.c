@@ -20,18 +20,16 @@
 #define A_TO_W SPAN_AGENT_TO_WORKER
 #define W_TO_A SPAN_WORKER_TO_AGENT
 
+#define HEAD(kind_, ways_, thread_)                                                                \
+    .kind = SPAN_##kind_, .name = #kind_, .ways = ways_, .thread = SPAN_THREAD_##thread_
+#define COUNT(...) (sizeof((struct span_field[]){ __VA_ARGS__ }) / sizeof(struct span_field))
 #define KIND(kind_, ways_, thread_, ...)                                                           \
-    {                                                                                              \
-        .kind = SPAN_##kind_, .name = #kind_, .ways = ways_, .thread = SPAN_THREAD_##thread_,      \
-        .n = sizeof((struct span_field[]){ __VA_ARGS__ }) / sizeof(struct span_field), .field = {  \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
+    [SPAN_##kind_] = { HEAD(kind_, ways_, thread_), .n = COUNT(__VA_ARGS__),                       \
+                       .field = { __VA_ARGS__ } }
 /* without fields */
-#define BARE(kind_, ways_, thread_)                                                                \
-    { .kind = SPAN_##kind_, .name = #kind_, .ways = ways_, .thread = SPAN_THREAD_##thread_ }
+#define BARE(kind_, ways_, thread_) [SPAN_##kind_] = { HEAD(kind_, ways_, thread_) }
 
-/* kind, ways, thread of a worker, fields */
+/* kind, ways, thread of a worker, fields; where there is no name, there is no such kind */
 static const struct span_info table[] = {
     KIND(HELLO, A_TO_K, NONE, U64("version"), STR("node", 256), U64("pid"), U64("cores"),
          STR("addresses", 4 * KIB), STR("software", 64)),
@@ -124,16 +122,13 @@ static const struct span_info table[] = {
 
 const struct span_info *span_info(unsigned kind)
 {
-    for (unsigned i = 0; i < ROWS; i++)
-        if ((unsigned)table[i].kind == kind)
-            return &table[i];
-    return NULL;
+    return kind < ROWS && table[kind].name ? &table[kind] : NULL;
 }
 
 const struct span_info *span_info_named(const char *name)
 {
     for (unsigned i = 0; i < ROWS; i++)
-        if (strcmp(table[i].name, name) == 0)
+        if (table[i].name && strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
 }
