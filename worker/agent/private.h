@@ -72,7 +72,7 @@ void exited_overdue(struct agent *a);
 
 /* ---- reap.c ---- */
 /* Waits for processes, and ends all of them. Every worker is a child of the agent, also those that
- * a zygote forked (the agent adopts orphans). So SIGCHLD and waitid() tell every death and its
+ * a zygote forked: orphans become its children. So SIGCHLD and waitid() tell every death and its
  * status. */
 
 /* Starts watching for processes that end, and for processes that should have ended. */

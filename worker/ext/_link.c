@@ -522,11 +522,9 @@ static PyMethodDef methods[] = {
 
 static int exec_module(PyObject *module)
 {
-    PyMethodDef *const parts[] = { convert_methods,        cut_methods,
-                                   live_stacks_methods,    magics_methods,
-                                   memory_compare_methods, names_methods,
-                                   process_calls_methods,  shared_methods,
-                                   unshared_methods };
+    PyMethodDef *const all[] = { convert_methods, cut_methods,    live_stacks_methods,
+                                 magics_methods,  memory_methods, names_methods,
+                                 process_methods, shared_methods, unshared_methods };
     struct state *s = state_of(module);
     struct err err = { "" };
 
@@ -539,8 +537,8 @@ static int exec_module(PyObject *module)
     if (collective_add(module, &s->collective) < 0 || limits_add(module) < 0 ||
         PyModule_AddIntConstant(module, "STACKS_SIGNAL", STACKS_SIGNAL) < 0)
         return -1;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (PyModule_AddFunctions(module, parts[i]) < 0)
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (PyModule_AddFunctions(module, all[i]) < 0)
             return -1;
     SPAN_FLAGS(ADD_FLAG)
     LINK_PARTS(ADD_PART)

@@ -154,7 +154,7 @@ static PyObject *written(PyObject *Py_UNUSED(module), PyObject *buffer)
     Py_RETURN_NONE;
 }
 
-PyMethodDef memory_compare_methods[] = {
+PyMethodDef memory_methods[] = {
     { "equal", equal, METH_VARARGS, "equal(a, b): do two buffers hold the same bytes?" },
     { "address", address, METH_O, "address(buffer) -> of its first byte." },
     { "map_over", map_over, METH_VARARGS,

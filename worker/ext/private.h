@@ -24,7 +24,7 @@ extern PyMethodDef names_methods[];
 /* ---- memory_compare.c ---- */
 /* equal(), address() and written() of cellspan._link: compare memory without reading pages that
  * can't have changed. */
-extern PyMethodDef memory_compare_methods[];
+extern PyMethodDef memory_methods[];
 
 /* ---- unshared.c ---- */
 /* unshared() of cellspan._link: the same bytes for equal texts, one object or several. */
@@ -32,7 +32,7 @@ extern PyMethodDef unshared_methods[];
 
 /* ---- process_calls.c ---- */
 /* fork(), die_with_parent(), stack() and raise_in() of cellspan._link. */
-extern PyMethodDef process_calls_methods[];
+extern PyMethodDef process_methods[];
 
 /* ---- shared.c ---- */
 /* murmur2(), capture_limit(), setting() and nearest() of cellspan._link */

@@ -59,7 +59,7 @@ static PyObject *raise_in(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(PyThreadState_SetAsyncExc(thread, exception));
 }
 
-PyMethodDef process_calls_methods[] = {
+PyMethodDef process_methods[] = {
     { "fork", fork_, METH_NOARGS, "As os.fork(), without a warning about threads." },
     { "die_with_parent", die_with_parent, METH_VARARGS,
       "die_with_parent(signal): the system sends it when the parent ends (Linux)." },
