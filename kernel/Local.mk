@@ -15,7 +15,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/error_text.h kernel/cell/live_status.h kernel/cell/prompts.h kernel/cell/slow_answers.h \
 	kernel/cell/bind_home.c kernel/cell/broadcast.c kernel/cell/cell.c \
 	kernel/cell/cell_output.c kernel/cell/display_order.h kernel/cell/display_order.c kernel/cell/cell_panel.h kernel/cell/cell_panel.c kernel/cell/compare.c kernel/cell/disconnect.c kernel/cell/terminate_ranks.c \
-	kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/hand.c \
+	kernel/cell/engine_of_cell.c kernel/cell/error_hints.c kernel/cell/error_text.c kernel/cell/expand.c kernel/cell/cell_end.c kernel/cell/follow.c kernel/cell/exchange.c \
 	kernel/cell/live_status.c kernel/cell/slow_answers.c kernel/cell/group_nodes.c kernel/cell/node_errors.c \
 	kernel/cell/placement.c kernel/cell/prepare.c kernel/cell/prompts.c kernel/cell/rank_events.c kernel/cell/rank_usage.c kernel/cell/gpu_memory.c \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world.c \
@@ -32,7 +32,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/hang.t \
-	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/hand.t tests/unit/kernel/calls.t tests/unit/kernel/meanwhile.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/prompts.t \
+	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/exchange.t tests/unit/kernel/calls.t tests/unit/kernel/meanwhile.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t tests/unit/kernel/gpu_memory.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -49,9 +49,9 @@ tests_unit_kernel_check_t_SOURCES = tests/unit/kernel/check.c $(kernel_double)
 tests_unit_kernel_check_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_broadcast_t_SOURCES = tests/unit/kernel/broadcast.c $(kernel_double)
 tests_unit_kernel_broadcast_t_LDADD = $(kernel_test_libs)
-tests_unit_kernel_hand_t_SOURCES = tests/unit/kernel/hand.c $(kernel_double)
+tests_unit_kernel_exchange_t_SOURCES = tests/unit/kernel/exchange.c $(kernel_double)
 tests_unit_kernel_calls_t_SOURCES = tests/unit/kernel/calls.c $(kernel_double)
-tests_unit_kernel_hand_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_exchange_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_calls_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_meanwhile_t_SOURCES = tests/unit/kernel/meanwhile.c $(kernel_double)
 tests_unit_kernel_meanwhile_t_LDADD = $(kernel_test_libs)

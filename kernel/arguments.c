@@ -115,7 +115,7 @@ int arguments_parse(struct arguments *o, int argc, char **argv, struct err *err)
     return o->python ? 0 : find_python(o, err);
 }
 
-int arguments_hand_on(const struct arguments *o, struct err *err)
+int arguments_export(const struct arguments *o, struct err *err)
 {
     json_t *list = json_array();
     char *text;

@@ -29,7 +29,7 @@ MUST_USE int arguments_parse(struct arguments *o, int argc, char **argv, struct 
 void arguments_release(struct arguments *o);
 /* Puts the traits and the connection file's path into this process's environment, which the agent
  * and home inherit. -1: *err has the reason. */
-MUST_USE int arguments_hand_on(const struct arguments *o, struct err *err);
+MUST_USE int arguments_export(const struct arguments *o, struct err *err);
 
 struct kernel;
 

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     if (parsed == 0 && process_adopt_orphans() < 0)
         log_info("main", "no subreaper here: orphans of users' code are not ours to end");
-    if (parsed < 0 || arguments_hand_on(&arguments, &err) < 0 || random_open(&err) < 0 ||
+    if (parsed < 0 || arguments_export(&arguments, &err) < 0 || random_open(&err) < 0 ||
         run(&arguments, &err) < 0) {
         fprintf(stderr, "cellspan-kernel: %s\n", err.text);
         arguments_release(&arguments);

@@ -120,8 +120,8 @@ struct cell_from {
     bool overlaps;     /* it began while other cells ran, so it belongs to their world */
     struct cell *next; /* owned: the next of the calls that wait, or of the cells that run */
     bool wants_line, wants_return; /* waits for the expanded option line; must send RETURN */
-    /* owned, of hand.c: what waits for ranks; NULL: nobody has sent a HAND */
-    struct hands *hands;
+    /* owned, of exchange.c: what waits for ranks; NULL: nobody has sent a HAND */
+    struct exchange *exchange;
 };
 
 /* Why the cell fails. */

@@ -18,17 +18,17 @@ enum cell_outcome run_poll(struct cell *c);
 /* all members have ended: shows their errors */
 enum cell_outcome run_end(struct cell *c);
 
-/* ---- hand.c ---- */
+/* ---- exchange.c ---- */
 /* A rank's HAND: to home; and the rank may take loads that are for any rank. */
-void hand_up(struct cell *c, const struct member *member, const struct span *m);
+void exchange_from_rank(struct cell *c, const struct member *member, const struct span *m);
 /* Home's HAND: to a rank, or to whichever takes it. */
-void hand_down(struct cell *c, const struct span *m);
-void hand_interrupt(struct cell *c); /* home may be running the user's code for ranks */
+void exchange_from_home(struct cell *c, const struct span *m);
+void exchange_interrupt(struct cell *c); /* home may be running the user's code for ranks */
 /* The rank has died: home is told which loads it had not finished. */
-void hand_died(struct cell *c, unsigned rank, struct slice why);
+void exchange_rank_died(struct cell *c, unsigned rank, struct slice why);
 /* How many items ranks have finished; false: they do not take any that are counted. */
-bool hand_counts(const struct cell *c, struct status_count *count);
-void hand_release(struct cell *c);
+bool exchange_counts(const struct cell *c, struct status_count *count);
+void exchange_release(struct cell *c);
 
 /* ---- rank_events.c ---- */
 void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m);

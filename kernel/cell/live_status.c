@@ -276,7 +276,7 @@ static void show(struct cell *c, bool over)
                              .over = over };
 
     local_time(c->nb->ops.clock, clock);
-    s.counts = hand_counts(c, &s.count);
+    s.counts = exchange_counts(c, &s.count);
     if (!over && c->now.step->phase == CELL_BEFORE)
         describe_preparation(c, doing, sizeof doing, &s);
     else if (!over)

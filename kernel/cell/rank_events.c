@@ -128,7 +128,7 @@ static void member_died(struct cell *c, struct member *member, const struct span
     member->accused = !c->stop.stopping;
     member->state = MEMBER_OUTLIVED;
     if (call && !c->stop.stopping)
-        hand_died(c, member->rank, text_slice(member->error, "evalue"));
+        exchange_rank_died(c, member->rank, text_slice(member->error, "evalue"));
     if (call && is_outlived(c)) {
         member->accused = false;
         output_note(c, "%s: other ranks do its work", text_field(member->error, "evalue"));

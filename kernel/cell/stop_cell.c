@@ -75,7 +75,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     c->stop.stopping = true;
     prompts_stop(c);
     cell_send_running(c, &m);
-    hand_interrupt(c);
+    exchange_interrupt(c);
     c->stop.timers->disconnect_ns = now + disconnect_after;
     c->stop.timers->kill_ns = now + grace(c);
 }
@@ -116,7 +116,7 @@ static void kill_running(struct cell *c)
     c->stop.timers->disconnect_ns = c->stop.timers->kill_ns = c->stop.timers->list_ns = NEVER;
     disconnect_over(c);
     cell_send_running(c, &m);
-    hand_interrupt(c);
+    exchange_interrupt(c);
     stop_killed(c, 0);
 }
 

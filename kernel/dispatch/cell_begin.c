@@ -73,7 +73,7 @@ void cell_destroy(struct cell *c)
     json_decref(c->bind.expressions);
     json_decref(c->fault.shown);
     disconnect_release(c);
-    hand_release(c);
+    exchange_release(c);
     node_errors_release(c);
     broadcast_release(c);
     free(c->engine.said);

@@ -78,7 +78,7 @@ void from_home(struct notebook *nb, const struct span *m)
         break;
     case SPAN_HAND:
         if (c)
-            hand_down(c, m);
+            exchange_from_home(c, m);
         break;
     case SPAN_ASK:
         question_take(nb, m);

@@ -157,7 +157,7 @@ static void take_hand(struct notebook *nb, const struct rank *r, const struct sp
     const struct member *member = c ? cell_worker(c, r->worker) : NULL;
 
     if (member)
-        hand_up(c, member, m);
+        exchange_from_rank(c, member, m);
 }
 
 /* A PROBED: of home's question, or of a cell that waits for it. */

@@ -4,7 +4,7 @@
 A load is one Python object. It is pickled as variables are, and goes in pieces, since a message has a limit. The first part of each
 piece is its head, a small dict as JSON: {"of": the number of home's server, "more": pieces of this load follow, ...}.
 
-A load of home's is for one rank, or for whichever rank takes one next: those the kernel hands out (hand_out()). If the call outlives
+A load of home's is for one rank, or for whichever rank takes one next: those the kernel hands out (send_loads()). If the call outlives
 ranks, the kernel tells home of a rank that has died, and which of these loads it had not finished: it has their heads.
 
 This module has what both sides need, and a rank's side (Exchange). Home's side are the servers of _map.py and _scatter.py.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What home and ranks hand each other while ranks run a call. */
+/* What home and ranks send each other by HAND while ranks run a call. */
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Passes on what home and ranks hand each other while ranks run a call of home, and hands out what
- * is for any rank: the items and results of cellspan.map. */
+/* Passes on what home and ranks send each other by HAND while ranks run a call of home: the items
+ * and results of cellspan.map. Chooses the rank for a load that any rank may take. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -16,44 +16,44 @@ struct load {
 };
 
 /* The first part of a load that a rank got and has not finished. */
-struct hand_held {
-    struct hand_held *next;
+struct exchange_held {
+    struct exchange_held *next;
     struct buf head;
 };
 
 /* A rank that has taken a load, or asked for one. */
-struct hand_rank {
-    struct hand_rank *next;
-    struct hand_held *held, **end; /* in their order, if others may have to do them */
-    uint64_t items, failed;        /* told of the load that it works on */
+struct exchange_rank {
+    struct exchange_rank *next;
+    struct exchange_held *held, **end; /* in their order, if others may have to do them */
+    uint64_t items, failed;            /* told of the load that it works on */
     unsigned rank;
     uint64_t takes; /* so many more loads */
     uint64_t has;   /* loads that it got and has not finished */
     uint64_t asked; /* when it asked: a number that grows */
 };
 
-struct hands {
+struct exchange {
     struct load *waiting, **end;
     size_t loads; /* how many of those that wait are whole */
     bool last;    /* no more loads will come */
-    struct hand_rank *rank;
+    struct exchange_rank *rank;
     uint64_t asks;
     bool counts;
     struct status_count count;
 };
 
 /* From now on an interrupt is for home, too. NULL: memory is out. */
-static struct hands *hands_of(struct cell *c)
+static struct exchange *exchange_of(struct cell *c)
 {
-    struct hands *h = c->from.hands;
+    struct exchange *h = c->from.exchange;
 
     if (h || !(h = calloc(1, sizeof *h)))
         return h;
     h->end = &h->waiting;
-    return c->from.hands = h;
+    return c->from.exchange = h;
 }
 
-static void drop_first(struct hands *h)
+static void drop_first(struct exchange *h)
 {
     struct load *first = h->waiting;
 
@@ -63,9 +63,9 @@ static void drop_first(struct hands *h)
     free(first);
 }
 
-static void drop_held(struct hand_rank *r)
+static void drop_held(struct exchange_rank *r)
 {
-    struct hand_held *first = r->held;
+    struct exchange_held *first = r->held;
 
     if (!(r->held = first->next))
         r->end = &r->held;
@@ -73,28 +73,28 @@ static void drop_held(struct hand_rank *r)
     free(first);
 }
 
-static void drop_all(struct hands *h)
+static void drop_all(struct exchange *h)
 {
     while (h->waiting)
         drop_first(h);
     h->loads = 0;
 }
 
-void hand_release(struct cell *c)
+void exchange_release(struct cell *c)
 {
-    struct hands *h = c->from.hands;
+    struct exchange *h = c->from.exchange;
 
     if (!h)
         return;
     drop_all(h);
-    for (struct hand_rank *r; (r = h->rank);) {
+    for (struct exchange_rank *r; (r = h->rank);) {
         h->rank = r->next;
         while (r->held)
             drop_held(r);
         free(r);
     }
     free(h);
-    c->from.hands = NULL;
+    c->from.exchange = NULL;
 }
 
 static void no_memory(struct cell *c)
@@ -105,10 +105,10 @@ static void no_memory(struct cell *c)
 /* ---- to ranks ---- */
 
 /* NULL: memory is out, and the cell fails. */
-static struct hand_rank *hand_rank_of(struct cell *c, unsigned rank)
+static struct exchange_rank *exchange_rank_of(struct cell *c, unsigned rank)
 {
-    struct hands *h = hands_of(c);
-    struct hand_rank *r = h ? h->rank : NULL;
+    struct exchange *h = exchange_of(c);
+    struct exchange_rank *r = h ? h->rank : NULL;
 
     while (r && r->rank != rank)
         r = r->next;
@@ -140,9 +140,9 @@ static void send_down(struct cell *c, const struct member *to, const struct span
 }
 
 /* The rank holds the load from now on. */
-static void hold(struct cell *c, struct hand_rank *r, const struct span *m)
+static void hold(struct cell *c, struct exchange_rank *r, const struct span *m)
 {
-    struct hand_held *one = calloc(1, sizeof *one);
+    struct exchange_held *one = calloc(1, sizeof *one);
 
     if (!one) {
         no_memory(c);
@@ -156,10 +156,10 @@ static void hold(struct cell *c, struct hand_rank *r, const struct span *m)
 }
 
 /* Sends the first load that waits. */
-static void send_load(struct cell *c, struct hand_rank *r)
+static void send_load(struct cell *c, struct exchange_rank *r)
 {
     const bool holds = c->from.call_flags & CALL_OUTLIVES;
-    struct hands *h = c->from.hands;
+    struct exchange *h = c->from.exchange;
     bool more = true, first = true;
 
     h->loads--;
@@ -183,11 +183,11 @@ static void send_load(struct cell *c, struct hand_rank *r)
 
 /* Of the ranks that take a load, the one with the fewest, and of these the one that has waited
  * longest. NULL: nobody takes one. */
-static struct hand_rank *next_rank(const struct cell *c)
+static struct exchange_rank *next_rank(const struct cell *c)
 {
-    struct hand_rank *first = NULL;
+    struct exchange_rank *first = NULL;
 
-    for (struct hand_rank *r = c->from.hands->rank; r; r = r->next)
+    for (struct exchange_rank *r = c->from.exchange->rank; r; r = r->next)
         if (r->takes && running(c, r->rank) &&
             (!first || r->has < first->has || (r->has == first->has && r->asked < first->asked)))
             first = r;
@@ -196,24 +196,24 @@ static struct hand_rank *next_rank(const struct cell *c)
 
 /* Loads that are few are kept for ranks that become free: a rank that is busy may be so for long.
  */
-static bool may_take(const struct cell *c, const struct hand_rank *r)
+static bool may_take(const struct cell *c, const struct exchange_rank *r)
 {
-    const struct hands *h = c->from.hands;
+    const struct exchange *h = c->from.exchange;
     size_t ranks = 0;
 
     if (!h->loads)
         return h->last || c->stop.stopping;
-    for (const struct hand_rank *each = h->rank; each; each = each->next)
+    for (const struct exchange_rank *each = h->rank; each; each = each->next)
         ranks += running(c, each->rank) != NULL;
     return !r->has || h->loads > ranks;
 }
 
-/* The oldest load is handed out first. */
-static void hand_out(struct cell *c)
+/* The oldest load is sent first. */
+static void send_loads(struct cell *c)
 {
     static const struct span none = { .kind = SPAN_HAND };
-    struct hands *h = c->from.hands;
-    struct hand_rank *r;
+    struct exchange *h = c->from.exchange;
+    struct exchange_rank *r;
 
     while ((r = next_rank(c)) && may_take(c, r)) {
         r->takes--;
@@ -229,7 +229,7 @@ static void hand_out(struct cell *c)
 /* A load for this rank alone. The rank takes no other until it asks again. */
 static void for_one(struct cell *c, const struct member *to, const struct span *m)
 {
-    struct hand_rank *r = hand_rank_of(c, to->rank);
+    struct exchange_rank *r = exchange_rank_of(c, to->rank);
 
     if (!r)
         return;
@@ -240,7 +240,7 @@ static void for_one(struct cell *c, const struct member *to, const struct span *
 
 static void add_load(struct cell *c, const struct span *m)
 {
-    struct hands *h = c->from.hands;
+    struct exchange *h = c->from.exchange;
     struct load *one = calloc(1, sizeof *one);
     struct err err = { "" };
 
@@ -260,7 +260,7 @@ static void add_load(struct cell *c, const struct span *m)
 static void for_any(struct cell *c, const struct span *m)
 {
     const uint64_t flags = m->v[F_HAND_FLAGS].u64;
-    struct hands *h = hands_of(c);
+    struct exchange *h = exchange_of(c);
 
     if (!h) {
         no_memory(c);
@@ -277,10 +277,10 @@ static void for_any(struct cell *c, const struct span *m)
     if (m->v[F_HAND_PARTS].list.n && !c->stop.stopping)
         add_load(c, m);
     h->last = h->last || (flags & HAND_LAST) != 0;
-    hand_out(c);
+    send_loads(c);
 }
 
-void hand_down(struct cell *c, const struct span *m)
+void exchange_from_home(struct cell *c, const struct span *m)
 {
     const uint64_t to = m->v[F_HAND_TO].u64;
     const struct member *member = to <= UINT32_MAX ? running(c, (unsigned)to) : NULL;
@@ -292,12 +292,12 @@ void hand_down(struct cell *c, const struct span *m)
     else if (member && cell_runs(c))
         for_one(c, member, m);
     else
-        log_debug("hand", "rank %llu runs the cell no more", (unsigned long long)to);
+        log_debug("exchange", "rank %llu runs the cell no more", (unsigned long long)to);
 }
 
 /* ---- to home ---- */
 
-static void count(struct hands *h, struct hand_rank *r, const struct span *m)
+static void count(struct exchange *h, struct exchange_rank *r, const struct span *m)
 {
     const uint64_t items = m->v[F_HAND_ITEMS].u64, failed = m->v[F_HAND_FAILED].u64;
 
@@ -314,11 +314,11 @@ static void count(struct hands *h, struct hand_rank *r, const struct span *m)
 static void note_rank(struct cell *c, unsigned rank, const struct span *m)
 {
     const uint64_t takes = m->v[F_HAND_TAKES].u64;
-    struct hand_rank *r = hand_rank_of(c, rank);
+    struct exchange_rank *r = exchange_rank_of(c, rank);
 
     if (!r)
         return;
-    count(c->from.hands, r, m);
+    count(c->from.exchange, r, m);
     if (m->v[F_HAND_FLAGS].u64 & HAND_FINISHED && r->has) {
         r->has--;
         if (r->held)
@@ -327,10 +327,10 @@ static void note_rank(struct cell *c, unsigned rank, const struct span *m)
     if (!takes)
         return;
     r->takes = takes < TAKES_MAX - r->takes ? r->takes + takes : TAKES_MAX;
-    r->asked = c->from.hands->asks++;
+    r->asked = c->from.exchange->asks++;
 }
 
-void hand_up(struct cell *c, const struct member *member, const struct span *m)
+void exchange_from_rank(struct cell *c, const struct member *member, const struct span *m)
 {
     struct span up = { .kind = SPAN_HANDED, .worker = SPAN_WORKER_HOME, .cell = c->id };
 
@@ -341,24 +341,24 @@ void hand_up(struct cell *c, const struct member *member, const struct span *m)
     if (up.v[F_HANDED_PARTS].list.n)
         (void)cell_send_home(c, &up);
     note_rank(c, member->rank, m);
-    if (c->from.hands)
-        hand_out(c);
+    if (c->from.exchange)
+        send_loads(c);
 }
 
-static size_t held_by(const struct hand_rank *r)
+static size_t held_by(const struct exchange_rank *r)
 {
     size_t n = 0;
 
-    for (const struct hand_held *one = r->held; one; one = one->next)
+    for (const struct exchange_held *one = r->held; one; one = one->next)
         n++;
     return n;
 }
 
 /* What it had told of the load that it worked on is lost. */
-void hand_died(struct cell *c, unsigned rank, struct slice why)
+void exchange_rank_died(struct cell *c, unsigned rank, struct slice why)
 {
     struct span m = { .kind = SPAN_HANDED, .worker = SPAN_WORKER_HOME, .cell = c->id };
-    struct hand_rank *r = c->from.hands ? hand_rank_of(c, rank) : NULL;
+    struct exchange_rank *r = c->from.exchange ? exchange_rank_of(c, rank) : NULL;
     const size_t n = r ? held_by(r) : 0;
     struct slice *heads = n ? calloc(n, sizeof *heads) : NULL;
     size_t k = 0;
@@ -367,9 +367,9 @@ void hand_died(struct cell *c, unsigned rank, struct slice why)
         no_memory(c);
     if (!heads)
         return;
-    c->from.hands->count.done -= r->items;
-    c->from.hands->count.failed -= r->failed;
-    for (const struct hand_held *one = r->held; one; one = one->next)
+    c->from.exchange->count.done -= r->items;
+    c->from.exchange->count.failed -= r->failed;
+    for (const struct exchange_held *one = r->held; one; one = one->next)
         heads[k++] = buf_slice(&one->head);
     m.v[F_HANDED_FROM].u64 = rank;
     m.v[F_HANDED_PARTS].list = (struct span_list){ heads, n };
@@ -381,9 +381,9 @@ void hand_died(struct cell *c, unsigned rank, struct slice why)
     r->items = r->failed = r->takes = r->has = 0;
 }
 
-bool hand_counts(const struct cell *c, struct status_count *count)
+bool exchange_counts(const struct cell *c, struct status_count *count)
 {
-    const struct hands *h = c->from.hands;
+    const struct exchange *h = c->from.exchange;
 
     if (!h || !h->counts)
         return false;
@@ -392,13 +392,13 @@ bool hand_counts(const struct cell *c, struct status_count *count)
 }
 
 /* The code of a rank may catch the interrupt. Then the rank finishes its load and gets no other. */
-void hand_interrupt(struct cell *c)
+void exchange_interrupt(struct cell *c)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .worker = SPAN_WORKER_HOME, .cell = c->id };
 
-    if (!c->from.hands)
+    if (!c->from.exchange)
         return;
     notebook_send(c->nb, SPAN_WORKER_HOME, &m);
-    drop_all(c->from.hands);
-    hand_out(c);
+    drop_all(c->from.exchange);
+    send_loads(c);
 }
