@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from cellspan._worker import environment, worker
+from cellspan._worker import environment, tracebacks, worker
 
 DEEP = 5000  # frames: more than Python's own limit of calls
 
@@ -32,6 +32,24 @@ def traceback(*frames):
     for f in reversed(frames):
         tb = types.TracebackType(tb, f, 0, 1)
     return tb
+
+
+def test_the_plain_form_leaves_out_hidden_frames_too():
+    """It is shown where a busy machine takes too long for IPython's."""
+    names = {"sys": sys, "__tracebackhide__": True}
+    exec(compile("here = sys._getframe()", OURS.f_code.co_filename, "exec"), names)
+    hidden = names["here"]
+    error = ValueError("wrong")
+
+    class Compiler:
+        @staticmethod
+        def format_code_name(name):
+            return ("Cell", "In[1]") if name == THEIRS.f_code.co_filename else None
+
+    with tracebacks.Shortened(error, traceback(THEIRS, hidden, OURS, hidden, THEIRS)) as short:
+        lines = short.plain(ValueError, error, "wrong", Compiler)
+    assert [line for line in lines if ", line " in line] == [
+        "  Cell In[1], line 1, in <module>", f'  File "{OURS.f_code.co_filename}", line 1, in <module>', "  Cell In[1], line 1, in <module>"]
 
 
 def frames(tb):

@@ -215,6 +215,9 @@ class Shortened:
         lines = []
         while tb is not None:
             lines += [gap.text() for gap in self._gaps if gap.after is tb.tb_frame and not gap.told]
+            if _is_hidden(tb.tb_frame) and tb.tb_next is not None:
+                tb = tb.tb_next  # IPython does not show these frames either
+                continue
             code = tb.tb_frame.f_code
             cell = compiler.format_code_name(code.co_filename)
             where = " ".join(cell) if cell else f'File "{code.co_filename}"'
