@@ -94,7 +94,7 @@ def test_the_engine_of_the_docs_runs_cells(fresh, tmp_path):
 
 def test_values_travel_between_here_and_there(nb):
     nb.ok("import numpy\nbig = numpy.arange(500_000.0)")
-    assert nb.ok("%%distribute -n 4 --on pair:2 --gather\nrank = int(os.environ['RANK'])\nfloat(big[rank])").value == "[0.0, 1.0, 2.0, 3.0]"
+    assert nb.ok("%%distribute -n 4 --on pair:2 --gather\nimport os\nrank = int(os.environ['RANK'])\nfloat(big[rank])").value == "[0.0, 1.0, 2.0, 3.0]"
     nb.ok("%pull rank --into pulled")
     assert nb.ok("pulled").value == "[0, 1, 2, 3]"
     nb.ok("%push pulled")
