@@ -10,6 +10,7 @@ import types
 import pytest
 from cellspan import _link, _map
 from cellspan._capture import vars_bundle
+from cellspan._worker import map_rank
 
 
 class Home:
@@ -108,3 +109,10 @@ def test_a_wrong_number_of_retries_is_named(retries):
     with pytest.raises(ValueError) as caught:
         _map.retries_of(retries)
     assert str(caught.value) == f"retries={retries!r}: it is how often an item is tried again, a whole number, 0 or more"
+
+
+def test_the_item_is_noted_where_exceptions_have_no_add_note():
+    error = types.SimpleNamespace()  # as an exception of Python 3.10
+    map_rank.note_item(error, 3, "cellspan.map: item 3")
+    map_rank.note_item(error, 3, "of two")
+    assert (error.item, error.__notes__) == (3, ["cellspan.map: item 3", "of two"])

@@ -74,11 +74,13 @@ def map(
     retries: how often an item is tried again: one whose call raises an exception, at once on its rank, and one whose rank dies (it was
     killed, or is out of memory), on another rank. The items that the rank took together with it are tried again, too, also those that it
     had finished, so fn should do no harm when it is called twice. An item of which retries + 1 ranks have died raises RankDied.
-    return_exceptions: the exception of an item is its result, and the map goes on.
+    If no rank is left, RankDied names the item of each.
+    return_exceptions: the exception of an item, or its SystemExit, is its result, and the map goes on.
 
     Raises the exception of the first item that fails, as run() does. Its attribute `item` is the number of the item, from 0, and the
     traceback names it. TypeError: fn does not take so many arguments, or the function, an item or a result can't be sent.
-    ValueError: chunksize is no whole number from 1 on, retries none from 0 on, or seed none from 0 to 2**64 - 1. An exception of an iterable is raised unchanged.
+    ValueError: chunksize is no whole number from 1 on, retries none from 0 on, or seed none from 0 to 2**64 - 1. An exception of an
+    iterable is raised unchanged. RuntimeError: an iterable calls the ranks itself; make a list of it first.
 
     See the built-in map(), and LoadBalancedView.map_sync of ipyparallel.
     """

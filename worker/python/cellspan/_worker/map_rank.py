@@ -127,9 +127,9 @@ def note_item(error, at, note=""):
     """Sets error.item, which home's exception has, too: the number of the item that failed. note: the line that names it."""
     with contextlib.suppress(Exception):  # a user's class may refuse it
         error.item = at
-    with contextlib.suppress(Exception):  # Python 3.10 has no notes
+    with contextlib.suppress(Exception):
         if note:
-            error.add_note(note)
+            error.__notes__ = [*getattr(error, "__notes__", ()), note]  # as add_note(), which came with Python 3.11; IPython shows it everywhere
 
 
 def _results(exchange, results, first, ns, keeps):
