@@ -218,7 +218,9 @@ def test_the_items_of_a_killed_rank_are_tried_on_others(three, chunksize):
 
 
 def test_without_retries_a_killed_rank_ends_it(three):
-    assert "was killed by SIGKILL" in three.run("cellspan.map(dies, range(40))").assert_error("RankDied").reply["evalue"]
+    cell = three.run("cellspan.map(dies, range(40))").assert_error("RankDied")
+    assert "was killed by SIGKILL" in cell.reply["evalue"] and cell.traceback.endswith(
+        "with retries=1 other ranks do the work of one that dies, and an item of which ranks die is named"), cell.traceback
     assert values(three.ok("len(os.listdir(place))")) == 1
 
 

@@ -35,6 +35,7 @@ CHUNK_MAX = 4096  # items
 GROWTH = 4  # a chunk has at most so many times the items of the largest that was finished: the first item may have been a quick one
 CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
 AHEAD_BYTES = 64 << 20  # bytes of chunks that are out; beyond that there is one for each rank
+RETRIES = "cellspan.map: with retries=1 other ranks do the work of one that dies, and an item of which ranks die is named"
 DEATHS_TOLD = 8  # of those after which no rank was left
 NO_CALLS = ("the items of a map are made while ranks work on others, so the code that makes them can't call the ranks: "
             "make a list of the items before the map, list(...)")
@@ -169,6 +170,8 @@ def call(home, fn, items, length, how, options, seed):
                 map_rank.note_item(error, tasks.failed, tasks.note)
             raise
         except Exception as error:
+            if type(error).__name__ == "RankDied" and not how["retries"]:
+                error.traceback = [*error.traceback, RETRIES]
             raise reason(home, fn, tasks, error) from None
     return tasks.results()
 
