@@ -299,10 +299,18 @@ static void check_parent(void *arg)
         loop_stop(k->loop);
 }
 
-static int watch_parent(struct kernel *k, struct err *err)
+/* The process id of the program that has started this kernel, as jupyter_client tells it; 0: it does
+ * not. */
+static long starter(void)
 {
     const char *text = getenv("JPY_PARENT_PID");
-    const long pid = text ? strtol(text, NULL, 10) : 0;
+
+    return text ? strtol(text, NULL, 10) : 0;
+}
+
+static int watch_parent(struct kernel *k, struct err *err)
+{
+    const long pid = starter();
 
     k->parent_fd = -1;
     if (pid <= 1)
@@ -340,6 +348,15 @@ static bool has_page(void)
     return own;
 }
 
+/* The process id of Jupyter's server; 0: there is none. It need not be our parent: a kernelspec may
+ * name a program that runs between them, such as `conda run`. */
+static long server_of_page(void)
+{
+    const long pid = starter();
+
+    return !has_page() ? 0 : pid > 0 ? pid : getppid();
+}
+
 /* A setting of NCCL's, since 2.30. */
 static bool lets_nccl_share(void)
 {
@@ -357,7 +374,7 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
     struct dispatch_config config = { .python = o->python,
                                       .python_version = o->python_version,
                                       .run_id = run_id,
-                                      .server = has_page() ? getppid() : 0,
+                                      .server = server_of_page(),
                                       .subshell_comms = setting_value(SETTING_COMMS),
                                       .nccl_shares = lets_nccl_share(),
                                       .status = setting_value(SETTING_STATUS),

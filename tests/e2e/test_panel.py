@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import html
-
+import json
 import os
 import re
 import subprocess
@@ -12,6 +12,7 @@ import subprocess
 import nbformat
 import pytest
 from client import KERNEL, all_print, by_rank
+from jupyter_client.kernelspec import KernelSpecManager
 from test_nbclient import execute  # noqa: F401 - a fixture
 from test_page import SERVER, check_window
 
@@ -285,8 +286,16 @@ def test_tabs_and_the_status_are_displays_and_need_no_comm(fresh):
     assert len(kinds) == 2 and all(sent == ["display_data"] + ["update_display_data"] * (len(sent) - 1) for sent in kinds.values()), kinds
 
 
-def test_a_server_that_runs_the_cell_itself_gets_lines_for_it_may_not_update_a_display(fresh):
-    nb = fresh(env=SERVER)
+@pytest.mark.parametrize("between", [False, True], ids=["the server starts the kernel", "a script between them starts it"])
+def test_a_server_that_runs_the_cell_itself_gets_lines_for_it_may_not_update_a_display(fresh, tmp_path, between):
+    options = {}
+    if between:  # as the kernelspec of an environment that `conda run` enters
+        ours = KernelSpecManager().get_kernel_spec(KERNEL)
+        (tmp_path / "between").mkdir()
+        spec = {"argv": ["/bin/sh", "-c", '"$@"; exit $?', "sh", *ours.argv], "display_name": "between", "language": "python"}
+        (tmp_path / "between" / "kernel.json").write_text(json.dumps(spec))
+        options = {"kernel": "between", "kernel_spec_manager": KernelSpecManager(kernel_dirs=[str(tmp_path)])}
+    nb = fresh(env=SERVER, **options)
     content = {"code": PANEL + "time.sleep(4)\nprint('end')", "silent": False, "store_history": True, "allow_stdin": False}
     cell = nb.send("execute_request", content, header={"msg_id": "session_%d_1" % os.getpid()})  # as jupyter_client makes it
     nb.wait(cell).assert_ok()
