@@ -35,6 +35,7 @@ cellspan_py_capturedir = $(cellspan_pydir)/_capture
 dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/__init__.py \
 	worker/python/cellspan/_capture/assigned.py \
+	worker/python/cellspan/_capture/bindings.py \
 	worker/python/cellspan/_capture/blame.py \
 	worker/python/cellspan/_capture/by_name.py \
 	worker/python/cellspan/_capture/by_type.py \

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which names a cell reads before it assigns them."""
 
+import gc
 import sys
+import tracemalloc
 
 import pytest
 
 from cellspan._capture import by_name
+from cellspan._capture.bindings import NOTHING, Bindings
 from cellspan._capture.reads import analyse
 from cellspan._capture.reducers import code_globals
 
@@ -180,6 +183,93 @@ def test_what_timeit_assigns_is_its_own(transform):
 
 def test_deep_nesting_is_given_up_quietly():
     assert analyse("(" * 5000 + ")" * 5000) is None
+
+
+# -- how much work it is: counted, since times depend on the machine
+
+SHAPES = {
+    "functions": lambda n: "".join(f"def f{i}():\n    return f{i - 1}() + g{i}\n" for i in range(n)),
+    "a chain that is used": lambda n: "".join(f"def f{i}():\n    return f{i - 1}() + g{i}\n" for i in range(n)) + f"f{n - 1}()",
+    "functions that are used": lambda n: "".join(f"def f{i}(x=g{i}): return h{i}\nx{i} = f{i}()\n" for i in range(n)),
+    "classes": lambda n: "".join(f"class C{i}(C{i - 1}):\n    a = g{i}\n    def m(self): return h{i}\n" for i in range(n)),
+    "reads": lambda n: "".join(f"x{i} = y{i}\n" for i in range(n)),
+    "branches": lambda n: "".join(f"if a: x{i} = 1\nelse: x{i} = y{i}\n" for i in range(n)),
+    "tries": lambda n: "".join(f"try: x{i} = y{i}\nfinally: z{i} = 1\n" for i in range(n)),
+    "comprehensions": lambda n: "".join(f"x{i} = [q for q in y{i}]\n" for i in range(n)),
+    "magics": lambda n: "".join(f"get_ipython().run_line_magic('timeit', 'x{i} = y{i}')\nz{i} = 1\n" for i in range(n)),
+}
+
+
+def steps(code):
+    """How many steps of Python's the analysis takes."""
+    count = 0
+
+    def step(frame, event, arg):
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        analyse(code)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def held(code):
+    """How many bytes the analysis holds at most, with its cycles."""
+    analyse(code)
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        analyse(code)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+@pytest.mark.parametrize("measure", [steps, held])
+def test_the_work_grows_with_the_text_and_no_faster(measure, shape):
+    some, many = (measure(SHAPES[shape](n)) for n in (40, 160))
+    assert many < 6 * some, (some, many)
+
+
+@pytest.mark.parametrize("code, before", [
+    ("a = 1\nx\nb = 2", "a"),
+    ("a = 1\nx\nb = 2\nx", "a"),
+    ("if c:\n    a = 1\n    x\nelse:\n    a = 2\n    b = 3\nx", "a"),
+    ("if c:\n    a = b = 1\n    x\nelse:\n    b = 2\n    x", "b"),
+    ("a = 1\ndef f():\n    return x\nb = 2\nf()\nc = 3", "a f b"),
+    ("def f():\n    return x\nif c:\n    a = 1\n    f()\nf()", "f"),
+    ("def f():\n    return x\nif c:\n    a = 1\n    f()\nelse:\n    a = b = 1\nf()", "f a"),
+    ("try:\n    a = 1\nfinally:\n    x\nb = 2", ""),
+    ("a = 1\n[x for y in z]", "a"),
+])
+def test_what_a_cell_has_bound_whenever_it_reads_a_name(code, before):
+    bound = analyse(code).before["x"]
+    assert {name for name in ("a", "b", "c", "f", "x", "y", "z") if name in bound} == set(before.split())
+
+
+def test_bound_names_are_compared_and_joined():
+    bindings = Bindings()
+    bindings.add((None, "a"))
+    one = bindings.bound()
+    mark = bindings.mark()
+    bindings.add((None, "b"))
+    two = bindings.bound()
+    assert bindings.undo(mark) == ({(None, "b")}, set()) and (None, "b") not in bindings
+    bindings.add((None, "c"))
+    three, both = bindings.bound(), two & bindings.bound()
+    assert [[name in each for name in "abc"] for each in (NOTHING, one, two, three, both, NOTHING & one, one & NOTHING)] == [
+        [False] * 3, [True, False, False], [True, True, False], [True, False, True], [True, False, False], [False] * 3, [False] * 3]
+    assert NOTHING <= one <= one and both <= two and both <= three and not two <= three and not one <= NOTHING
+    assert not bindings.has_grown_since(max(two._moments)) and bindings.has_grown_since(max(one._moments))
 
 
 # -- what a text assigns, and what it only changes

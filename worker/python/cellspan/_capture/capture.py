@@ -28,6 +28,7 @@ from .. import _link
 from .._base.errors import near
 from . import blame, reads, reducers, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
+from .bindings import NOTHING
 from .by_name import ANY
 from .call_buffers import EACH_TIME, CallBuffers, is_group
 from .fingerprints import SENT_MAX, Known, Sent, fingerprint, found_in, hashed, proven, size_of, unchanged
@@ -311,21 +312,21 @@ class Capture:
     def _look(self, wanted, explicit, bound):
         """{name: Known} of `wanted` and of the names that their code reads (added to `wanted`), and warnings.
 
-        bound: {name: names that the cell binds itself before it uses this one}. If the name's code reads those, it finds the
+        bound: {name: Bound of names that the cell binds itself before it uses this one}. If the name's code reads those, it finds the
         cell's values, so home's are not needed for it."""
         only_code = explicit is not None
         before = {name: known.version for name, known in self._known.items()}
-        bound = {name: frozenset(bound.get(name, ())) for name in wanted}
+        bound = {name: bound.get(name, NOTHING) for name in wanted}
         seen, inner, queue, partners = {}, {}, list(wanted), set()
         while queue:
             name = queue.pop(0)
             if name not in seen:
                 seen[name], inner[name] = self._look_at(name, self._writes)
-            own = bound.setdefault(name, frozenset())
+            own = bound.setdefault(name, NOTHING)
             for reader, function in inner[name].items():
                 if reader in own or not self._is_ours(reader) or self._is_list_of_ranks(reader):
                     continue
-                if reader in wanted and bound.get(reader, frozenset()) <= own:
+                if reader in wanted and bound.get(reader, NOTHING) <= own:
                     continue
                 if reader in wanted or not only_code or reducers.is_code(self.user_ns[reader]):
                     wanted.setdefault(reader, f"read by {function}")

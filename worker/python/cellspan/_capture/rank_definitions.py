@@ -4,6 +4,8 @@ send its variables that their code reads."""
 
 from __future__ import annotations
 
+from .bindings import NOTHING
+
 
 class RankDefinitions:
     """known, user_ns, versions: as in Capture."""
@@ -17,8 +19,8 @@ class RankDefinitions:
         queue = list(found.reads)
         for name in queue:
             for other in self._read_by(name):
-                if other not in found.reads and other not in found.before.get(name, ()):
-                    found.reads[other], found.before[other] = found.reads[name], found.before.get(name, set())
+                if other not in found.reads and other not in found.before.get(name, NOTHING):
+                    found.reads[other], found.before[other] = found.reads[name], found.before.get(name, NOTHING)
                     queue.append(other)
 
     def record(self, found):

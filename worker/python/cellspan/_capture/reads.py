@@ -18,6 +18,7 @@ import ast
 import re
 import string
 
+from .bindings import Bindings
 from .by_name import ANY, magic_of, names_in
 from .mangling import mangle
 from .scopes import Binds, Scope, captured, import_names
@@ -37,8 +38,8 @@ class Read:
     """The result of analyse(). reads: {name: line of the first read}. assigned: {name: is it certain?} for names that the cell
     itself binds at its top level or through `global`. bound: {name: does every path give it a value that is not made from its
     old one?} for names that it binds at its top level. functions: {name: {name that its code reads: line}} for functions that it
-    defines there. before: {name in reads: names that the cell has certainly bound itself whenever it reads this one}. mentioned: every
-    name and attribute in it."""
+    defines there. before: {name in reads: the Bound of names that the cell has certainly bound itself whenever it reads this one}.
+    mentioned: every name and attribute in it."""
 
     def __init__(self):
         self.reads = {}
@@ -95,7 +96,7 @@ def parse(text):
 
 
 class Walker:
-    """Follows a module's statements. `state` is the set of names that are certainly assigned: (scope or None, name)."""
+    """Follows a module's statements. `state` has the names that are certainly assigned: (scope or None, name)."""
 
     def __init__(self, transform, above=0, modules=()):
         self.found = Read()
@@ -104,9 +105,10 @@ class Walker:
         self.modules = modules
         self.by_name, self.trees = {}, []  # what names_in() has found, and the trees whose nodes it names
         self.scope = None
-        self.state = set()
+        self.state = Bindings()
+        self.latest = {}  # {name in reads: the last moment of those in `before`}
         self.deferred = {}  # function or class of the cell -> {name: line} that its code reads
-        self.fired = {}  # function or class of the cell -> the states in which it was used
+        self.fired = {}  # function or class of the cell -> the moment of its last use for which its reads were counted
         self.pending = []  # for each class that is being walked: {name: line} that its methods read
         self.sink = None  # collects reads while the body of a function is walked
         self.sources = set()  # the names that are read by the value that is being assigned
@@ -151,9 +153,16 @@ class Walker:
         self.sources.add(name)
         if (None, name) not in self.state:
             self.found.reads.setdefault(name, line + self.above)
-            bound = {known for scope, known in self.state if scope is None}
-            self.found.before[name] = self.found.before.get(name, bound) & bound
+            self.note_bound(name)
         self.fire(name)
+
+    def note_bound(self, name):
+        """Records what is bound at a read of this name, if not all that was bound at an earlier one is."""
+        before = self.found.before.get(name)
+        if before is None or not self.state.has_grown_since(self.latest[name]):
+            bound = self.state.bound()
+            self.found.before[name] = bound if before is None else before & bound
+            self.latest[name] = self.state.moment()
 
     def load_by_name(self, node):
         for name in self.by_name.get(id(node), ()):
@@ -162,10 +171,9 @@ class Walker:
     def fire(self, name):
         """A function of the cell is used: the names that its code reads count as read now. (If it was used before, with the same
         names bound or fewer, they have been counted.)"""
-        fired = self.fired.setdefault(name, [])
-        if name not in self.deferred or any(state <= self.state for state in fired):
+        if name not in self.deferred or (name in self.fired and self.state.has_grown_since(self.fired[name])):
             return
-        fired.append(set(self.state))
+        self.fired[name] = self.state.moment()
         for inner, line in self.deferred[name].items():
             self.load_global(inner, line)
 
@@ -216,12 +224,14 @@ class Walker:
 
     def branches(self, ways):
         """Walks alternatives. Afterwards, a name is assigned if every alternative whose end is reached has assigned it."""
-        before, ends = self.state, []
+        before, ends = self.state.mark(), []
         for way in ways:
-            self.state = set(before)
-            if not way():
-                ends.append(self.state)
-        self.state = set.intersection(*ends) if ends else before
+            over = way()
+            changes = self.state.undo(before)
+            if not over:
+                ends.append(changes)
+        if ends:
+            self.state.apply(set.intersection(*[added for added, _ in ends]), set().union(*[removed for _, removed in ends]))
         return not ends
 
     def on_If(self, node):
@@ -272,13 +282,14 @@ class Walker:
                 self.bind(h.name)
             return self.block(h.body)
 
-        before = set(self.state)
+        before = self.state.mark()
         ways = [lambda: self.block(node.body) or self.block(node.orelse)]
         ways += [lambda h=h: handler(h) for h in node.handlers]
         ended = self.branches(ways)
-        after, self.state = self.state, before
+        added, removed = self.state.undo(before)  # `finally` may begin before any of it is done
         ended = self.block(node.finalbody) or ended
-        self.state = after | self.state
+        more, lost = self.state.undo(before)
+        self.state.apply(added | more, removed & lost)
         return ended
 
     on_TryStar = on_Try
@@ -303,7 +314,9 @@ class Walker:
                 if isinstance(inner, ast.Name):
                     self.load(inner.id, inner.lineno)
             self.visit(target)
-            self.state -= {(FRESH, inner.id) for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+            for inner in ast.walk(target):
+                if isinstance(inner, ast.Name):
+                    self.state.discard((FRESH, inner.id))
 
     def on_AugAssign(self, node):
         if isinstance(node.target, ast.Name):
@@ -416,10 +429,11 @@ class Walker:
         scope = Scope(self.scope)
         Binds(scope).body(body)
         scope.names.update(p.arg for p in params)
-        outer, sink, state = self.scope, self.sink, self.state
-        self.scope, self.sink, self.state = scope, {}, set(state)
+        outer, sink, state = self.scope, self.sink, self.state.mark()
+        self.scope, self.sink = scope, {}
         self.block(body)
-        reads, self.scope, self.sink, self.state = self.sink, outer, sink, state
+        self.state.undo(state)
+        reads, self.scope, self.sink = self.sink, outer, sink
         return reads
 
     # ---- expressions
@@ -471,7 +485,7 @@ class Walker:
                 if isinstance(inner, ast.Name):
                     scope.names.add(inner.id)
         self.visit(node.generators[0].iter)
-        outer, self.scope, state = self.scope, scope, set(self.state)
+        outer, self.scope, state = self.scope, scope, self.state.mark()
         for n, part in enumerate(node.generators):
             if n:
                 self.visit(part.iter)
@@ -480,7 +494,8 @@ class Walker:
         for field in ("key", "value", "elt"):
             if hasattr(node, field):
                 self.visit(getattr(node, field))
-        self.scope, self.state = outer, state
+        self.scope = outer
+        self.state.undo(state)
 
     on_ListComp = on_SetComp = on_DictComp = on_GeneratorExp = comprehension
 
@@ -499,11 +514,14 @@ class Walker:
         if method in ("run_line_magic", "run_cell_magic") and args:
             name, args = args[0], args[1:]
             if name in PYTHON_MAGICS:
-                state, found = set(self.state), (dict(self.found.assigned), dict(self.found.bound))
+                state, found = self.state.mark(), (self.found.assigned, self.found.bound)
+                if name == "timeit":  # it does not bind names in the namespace
+                    self.found.assigned, self.found.bound = {}, {}
                 for number, text in enumerate(args):
                     self.inner(without_options(text) if not number else text, line + number)
-                if name == "timeit":  # it does not bind names in the namespace
-                    self.state, (self.found.assigned, self.found.bound) = state, found
+                if name == "timeit":
+                    self.state.undo(state)
+                    self.found.assigned, self.found.bound = found
                 return
             args = args[:1]  # IPython does not expand the body of other cell magics
         for text in args:
