@@ -299,8 +299,8 @@ static void check_parent(void *arg)
         loop_stop(k->loop);
 }
 
-/* The process id of the program that has started this kernel, as jupyter_client tells it; 0: it does
- * not. */
+/* The process id of the program that has started this kernel, which jupyter_client sets; 0: it is
+ * not known. */
 static long starter(void)
 {
     const char *text = getenv("JPY_PARENT_PID");
