@@ -18,7 +18,7 @@ import sys
 SUBJECT_MAX = 72  # characters
 SUBJECT = re.compile(r"[a-z0-9_.][\w.+-]*(/[\w.+-]+)*: \S")
 TRAILER = re.compile(r"[A-Z][\w-]+: \S")
-BEFORE = 1795793700  # 2026-11-27 15:35 UTC; what was written before may break the rules
+BEFORE = 1795824000  # 2026-11-28; what was written before may break the rules
 
 
 def git(folder, *words):
