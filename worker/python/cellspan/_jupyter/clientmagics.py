@@ -17,7 +17,7 @@ from .._link import CALL_SHOWN
 from . import post_mortem
 from .pagemagics import PageMagics
 
-CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/arguments.h
+CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/kernel.h
 DEBUG = (
     "the last cell ran on ranks: %debug -r 0 looks at the error of rank 0, and breakpoint() in that cell stops a rank there; "
     "%debug once more looks at home's last error"

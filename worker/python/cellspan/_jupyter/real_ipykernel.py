@@ -8,7 +8,7 @@ import sys
 
 from .._base.imports import when_imported
 
-CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/arguments.h
+CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/kernel.h
 
 
 def watch(home):

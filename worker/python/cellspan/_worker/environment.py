@@ -15,7 +15,7 @@ from .. import _link
 from .._base import shadows
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # the prefix of our own files' paths
-TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/arguments.h
+TRAITS = "CELLSPAN_IPYTHON_ARGS"  # kernel/kernel.h
 SCRIPT_MAX = 2 << 20  # characters of a script that is sent with its cell
 traits = []  # IPython's settings on the kernel's command line (--Class.trait=value), unchanged
 _runtime = ""  # the agent's folder, which only this user may enter; "": there is none

@@ -12,7 +12,7 @@ from traitlets.config import Config
 from .._base.errors import attempt
 from . import environment
 
-CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/arguments.h
+CONNECTION = "CELLSPAN_CONNECTION_FILE"  # kernel/kernel.h
 DEFAULT_EXTENSIONS = ("storemagic",)  # of InteractiveShellApp
 
 
