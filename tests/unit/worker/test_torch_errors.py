@@ -59,6 +59,7 @@ def init(**given):
     dist.init_process_group("gloo", **given)
 t, few = torch.ones(4), timedelta(seconds=2)
 raises("uninitialised", lambda: dist.all_reduce(t))
+raises("destroy", dist.destroy_process_group)
 raises("environment", init)
 os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
 if rank == 0:
@@ -107,8 +108,21 @@ def test_texts_of_other_versions_and_libraries_are_known(row, source, text):
 
 
 def test_each_row_is_tried():
-    raised = {"twice", "uninitialised", "environment"}
+    raised = {"twice", "uninitialised", "destroy", "environment"}
     assert {row.about for row in torch_errors.ROWS} == raised | {row for row, _, _ in COPIED}
+
+
+def test_a_group_that_is_not_there_is_not_destroyed(tmp_path):
+    text = "Process group cannot be None"
+    assert torch_errors.explained(text, torch_errors.CELL, "cell 3 failed")[1].startswith("cell 3 failed, which ended the process group: there is nothing")
+    assert "put %%distribute --init on top" in torch_errors.at_home(AssertionError(text))[0]
+    older = tmp_path / "torch" / "distributed" / "distributed_c10d.py"
+    names = {}
+    exec(compile("def destroy_process_group():\n    assert False\n", str(older), "exec"), names)
+    with pytest.raises(AssertionError) as raised:
+        names["destroy_process_group"]()
+    assert "this cell's world has no process group: there is nothing" in torch_errors.explained("", torch_errors.CELL, error=raised.value)[1]
+    assert torch_errors.explained("", torch_errors.CELL, error=AssertionError()) == ("", "")
 
 
 def closed(begun, cause="cell 3 failed"):

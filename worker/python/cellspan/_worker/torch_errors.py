@@ -69,6 +69,13 @@ def _uninitialised(facts):
     return f"no cell has made a process group for this world of {os.environ.get('WORLD_SIZE')}: {init}"
 
 
+def _none_to_destroy(facts):
+    if facts.begun == HOME:
+        return ON_TOP
+    why = f"{facts.cause}, which ended the process group" if facts.cause else "this cell's world has no process group"
+    return f"{why}: there is nothing to destroy. Leave the call out, or ask torch.distributed.is_initialized() before it"
+
+
 def _no_rank(facts):
     name = facts.found.group(1)
     return ON_TOP if facts.begun == HOME else f"the code has removed {name} from os.environ: the next cell has it again"
@@ -132,6 +139,7 @@ ROWS = [
     for about, pattern, says in (
         ("twice", r"trying to initialize the default process group twice", _twice),
         ("uninitialised", r"Default process group has not been initialized", _uninitialised),
+        ("destroy", r"Process group cannot be None", _none_to_destroy),
         ("environment", r"environment variable (\w+) expected, but not set", _no_rank),
         (
             "store",
@@ -165,6 +173,7 @@ ROWS = [
 
 def explained(text, begun, cause="", error=None):
     """(what this error is, a line that says what to do) by its text; ("", ""): no row knows it. An error without a line may be known."""
+    text = text or _unsaid(error)
     for row in ROWS if torch_rendezvous.ALREADY not in text else ():  # its error needs no line more
         found = row.pattern.search(text)
         if found:
@@ -211,6 +220,12 @@ def _call(error):
     """The collective in which an exception was raised, such as "all_reduce of float32 (4,)", by the variables of torch's frame; or ""."""
     frame = _frame(error)
     return frame.f_code.co_name + _tensors(frame.f_locals) if frame is not None else ""
+
+
+def _unsaid(error):
+    """What newer versions of torch say where an older one only asserts it."""
+    frame = _frame(error) if isinstance(error, AssertionError) else None
+    return "Process group cannot be None" if frame is not None and frame.f_code.co_name == "destroy_process_group" else ""
 
 
 def _frame(error):
