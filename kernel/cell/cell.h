@@ -36,6 +36,7 @@ struct stack_sample {
     bool told;               /* a notice has said that it is stopped, or silent */
     uint64_t heard_ns;       /* when it last answered, or was first asked; 0: never */
     bool in_collective;      /* it certainly waits for a collective of torch's */
+    bool joins;              /* it makes a process group, and waits for other ranks to come */
     unsigned operation;      /* which, if in_collective: a bit for each that it may be */
     bool alone;     /* only its main thread launches collectives, all of them of one group */
     char *launched; /* owned: the lines about its process groups, or NULL */

@@ -457,17 +457,21 @@ const char *error_main_thread(const char *stack)
     return found;
 }
 
-/* The first frame that is not the debugger's; NULL: there is none. */
+/* The first frame that is not the debugger's, and above which store_waits.py has none: it waits in
+ * place of the C++ code that the frame calls. NULL: there is none. */
 static const char *first_frame(const char *stack)
 {
     struct slice text = slice_text(error_main_thread(stack)), line;
+    const char *first = NULL;
 
     while (text.n) {
         line = slice_line(&text);
-        if (slice_holds(line, "File \"") && !error_in_debugger(line))
-            return strstr(line.p, "File \"");
+        if (slice_holds(line, "/cellspan/_worker/store_waits.py\""))
+            first = NULL;
+        else if (!first && slice_holds(line, "File \"") && !error_in_debugger(line))
+            first = strstr(line.p, "File \"");
     }
-    return NULL;
+    return first;
 }
 
 /* For example "all_reduce (c10d_logger.py:83), called in line 3 of cell 7". */

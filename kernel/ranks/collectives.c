@@ -125,6 +125,8 @@ bool collectives_take(struct member *m, const char *stack, uint64_t now)
     m->sample.state = m->state;
     m->sample.operation = operation_of(stack, rested);
     m->sample.in_collective = m->sample.operation != 0;
+    m->sample.joins = strstr(error_main_thread(stack), "/cellspan/_worker/store_waits.py\"") &&
+                      strstr(error_main_thread(stack), "/torch/distributed/rendezvous.py\"");
     m->sample.alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
                       !strstr(error_main_thread(stack), "\nbackground\n");
     m->sample.counts = false;
@@ -211,14 +213,32 @@ static bool is_certain(const struct member *m, struct slice *group, uint64_t *n)
            next_group(&text, group, n) && !text.n;
 }
 
-/* Has this group, such as 0/4/2a3070ce, this size? */
-static bool has_size(struct slice group, size_t size)
+/* The size of this group, such as 4 of 0/4/2a3070ce. */
+static size_t size_of(struct slice group)
 {
     char number[24];
 
     (void)slice_cut(&group, '/');
     snprintf(number, sizeof number, "%.*s", SLICE_ARG(group));
-    return strtoull(number, NULL, 10) == size;
+    return strtoull(number, NULL, 10);
+}
+
+bool collectives_need_absent(const struct cell *c)
+{
+    struct slice group;
+    bool running = false;
+    uint64_t n;
+
+    for (size_t k = 0; k < c->n; k++) {
+        const struct member *m = &c->member[k];
+
+        if (m->state != MEMBER_RUNNING)
+            continue;
+        running = true;
+        if (!m->sample.joins && (!is_certain(m, &group, &n) || size_of(group) <= c->n))
+            return false;
+    }
+    return running;
 }
 
 /* Collectives of a group end in their order. If all ranks have launched the same number, each waits
@@ -231,7 +251,7 @@ bool collectives_differ(const struct cell *c)
     uint64_t least = UINT64_MAX, n;
     struct slice group, first;
 
-    if (c->n < 2 || !is_certain(&c->member[0], &first, &least) || !has_size(first, c->n))
+    if (c->n < 2 || !is_certain(&c->member[0], &first, &least) || size_of(first) != c->n)
         return false;
     for (size_t k = 0; k < c->n; k++) {
         if (!is_certain(&c->member[k], &group, &n) || !slice_equal(group, first))

@@ -67,3 +67,16 @@ def test_a_time_limit_holds(nb, rank, says):
     assert late.ename in ("DistStoreError", "DistNetworkError", "RuntimeError"), late.shown
     assert says in late.error["evalue"] and "not all 2 ranks of this world have come" in late.error["evalue"], late.shown
     assert "store_waits" not in late.traceback, late.traceback
+
+
+@pytest.mark.limit(200)
+@pytest.mark.parametrize("waits", ["dist.barrier()", "dist.init_process_group('gloo')"])
+def test_a_cell_without_the_others_says_soon_for_whom_it_waits(nb, waits):
+    nb.ok("%ranks stop")
+    nb.ok("%%distribute -n 3" + (" --init gloo" if "barrier" in waits else "") + "\n" + HEAD, limit=120)
+    cell = nb.start("%%distribute -r 1\n" + waits)
+    nb.wait(cell, 100, lambda: "for 5 s rank 1 waited in" in cell.shown)
+    assert "ranks 0,2 don't run this cell. All ranks of a process group must call it: interrupt" in cell.shown, cell.shown
+    assert "store_waits" not in cell.shown and "threading" not in cell.shown, cell.shown
+    nb.control("interrupt_request")
+    nb.wait(cell, 60).assert_error("KeyboardInterrupt")

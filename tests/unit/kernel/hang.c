@@ -22,6 +22,9 @@ static const char on_gpu[] = "Current thread 0x02 (most recent call first):\n"
 #define COUNTS(all, half)     COMPUTES(all, half, "5000")
 #define COMPUTES(all, half, ms)                                                                    \
     "launched 0/2/0000aaaa " all "\nlaunched 1/2/0000bbbb " half "\ncpu " ms "\n"
+#define BARRIER_ALONE(n)                                                                           \
+    MAIN FRAME("distributed/distributed_c10d.py", "barrier") CELL "launched 0/2/0000aaaa " n       \
+                                                                  "\nalone\ncpu 5000\n"
 #define BACKWARD MAIN FRAME("autograd/graph.py", "_engine_run_backward") CELL
 #define AT_REST  MAIN "  File \"/x/cellspan/_worker/worker.py\", line 90 in wait\n"
 static const char idle[] = AT_REST;
@@ -496,8 +499,65 @@ static void ranks_of_which_nothing_is_heard_are_told(void)
     world_close(&w);
 }
 
+/* Of two ranks, rank 1 runs a cell. */
+static void begin_one_of_two(struct world *w, struct clock *clock)
+{
+    world_open(w, clock);
+    begin_two(w);
+    end_two(w);
+    buf_clear(&w->log);
+    run(w, "%%distribute -r 1\npass");
+    captured(w, "{\"names\": []}");
+    port(w);
+}
+
+/* Samples every three seconds: rank 1 answers with this. */
+static void soon(struct world *w, unsigned n, const char *three)
+{
+    while (n-- > 0) {
+        buf_clear(&w->sent);
+        pass(w, 3 * NS_PER_S);
+        stack(w, 3, w->last.cell, three);
+    }
+}
+
+static void a_wait_for_ranks_that_do_not_run_the_cell_is_told_soon(void)
+{
+    static const char all[] = BARRIER_ALONE("3"),
+                      half[] = MAIN FRAME("distributed/distributed_c10d.py", "barrier") CELL
+                      "launched 1/1/0000bbbb 3\nalone\ncpu 5000\n";
+    static const char joins[] = MAIN
+        "  File \"/usr/threading.py\", line 629 in wait\n"
+        "  File \"/x/cellspan/_worker/store_waits.py\", line 105 in _host\n" FRAME(
+            "distributed/rendezvous.py", "_create_c10d_store") CELL;
+    struct clock clock;
+    struct world w;
+
+    begin_one_of_two(&w, &clock);
+    soon(&w, 3, all);
+    ok(logged(
+           &w,
+           "for 5 s rank 1 waited in barrier (distributed_c10d.py:979), called in line 5 of cell 1, and no rank of this cell is "
+           "elsewhere; rank 0 does not run this cell. All ranks of a process group must call it"),
+       "a collective of the whole world in a cell of one rank is told after five seconds");
+    buf_clear(&w.log);
+    looks(&w, 150, NULL, all);
+    ok(!logged(&w, "waited"), "and once");
+    world_close(&w);
+    begin_one_of_two(&w, &clock);
+    soon(&w, 6, half);
+    ok(!logged(&w, "waited"), "a collective of the cell's own ranks is none of these");
+    world_close(&w);
+    begin_one_of_two(&w, &clock);
+    soon(&w, 3, joins);
+    ok(logged(&w, "rank 1 waited in _create_c10d_store (rendezvous.py:979), called in line 5"),
+       "nor does a process group come about; the frame that waits for C++ is not shown");
+    world_close(&w);
+}
+
 int main(void)
 {
+    a_wait_for_ranks_that_do_not_run_the_cell_is_told_soon();
     ranks_that_are_stopped_are_told();
     ranks_of_which_nothing_is_heard_are_told();
     who_is_waited_for_is_told_once();
