@@ -151,7 +151,7 @@ static void show_result(struct cell *c, const json_t *bundle)
     const json_t *data = json_object_get(bundle, "data"),
                  *metadata = json_object_get(bundle, "metadata");
 
-    if (!json_object_size(data) || c->from.is_call || c->from.silent)
+    if (!json_object_size(data) || !cell_is_published(c))
         return;
     output_flush(c);
     publish_json(c->nb, c->from.request, "execute_result",

@@ -153,6 +153,16 @@ bool cell_is_shown(const struct cell *c)
     return !c->from.is_call || (c->from.call_flags & CALL_SHOWN);
 }
 
+bool cell_is_published(const struct cell *c)
+{
+    return !c->from.is_call && !request_flag(c->from.request, "silent", false);
+}
+
+bool cell_is_stored(const struct cell *c)
+{
+    return cell_is_published(c) && request_flag(c->from.request, "store_history", true);
+}
+
 /* A client of jupyter_client puts its process's number into the ids of its messages:
  * SESSION_PID_NUMBER. A page's ids are other ones. */
 bool cell_is_redrawn(const struct cell *c)

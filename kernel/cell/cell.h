@@ -110,8 +110,7 @@ struct cell_from {
     char *text;              /* owned: the whole cell */
     size_t text_size;
     unsigned count; /* In [count] */
-    bool stdin_allowed, stop_on_error, store;
-    bool silent;  /* its result and error are not published */
+    bool stdin_allowed;
     bool is_call; /* home waits for RETURN; else the client waits for execute_reply */
     uint64_t asker, call, call_flags; /* of a call: home's cell, home's number for it, its flags */
     char *load;                       /* owned: the function that ranks call; or NULL */
@@ -246,6 +245,9 @@ int cell_fail(struct cell *c, const char *ename, const char *format, ...) PRINTF
 /* the same; the error's text is head, then text, which may come from Python */
 void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text);
 bool cell_is_shown(const struct cell *c); /* its streams and displays reach the client */
+/* A client's, which is not silent: its result and error are published. */
+bool cell_is_published(const struct cell *c);
+bool cell_is_stored(const struct cell *c); /* it belongs to home's history */
 bool cell_wants_value(const struct cell *c);
 bool cell_is_function(const struct cell *c); /* a call whose value is wanted, whatever its size */
 /* A thread of home calls a function. Calls of other threads may run at the same time, on other

@@ -79,7 +79,7 @@ static void send_return(struct cell *c)
 
 static void send_reply(struct cell *c)
 {
-    const bool aborts = c->bad && c->from.stop_on_error;
+    const bool aborts = c->bad && request_flag(c->from.request, "stop_on_error", true);
 
     if (aborts)
         queue_take_in(c->nb);

@@ -440,7 +440,7 @@ void error_show(struct cell *c, json_t *error)
     output_flush(c);
     c->fault.shown = error;
     /* for a call, home shows the error of RETURN in its own traceback */
-    if (!c->from.is_call && !c->from.silent)
+    if (cell_is_published(c))
         publish_json(c->nb, c->from.request, "error", json_deep_copy(error));
 }
 

@@ -62,7 +62,7 @@ static int ask_capture(struct cell *c, bool early)
                                      : slice_of(c->plan.body, c->plan.body ? c->plan.body_size : 0);
     m.v[F_CAPTURE_NAMES].s = buf_slice(&names);
     m.v[F_CAPTURE_FLAGS].u64 = (looks && !c->plan.no_capture ? 0 : CAPTURE_NONE) |
-                               (c->from.store ? CAPTURE_RECORD : 0) |
+                               (cell_is_stored(c) ? CAPTURE_RECORD : 0) |
                                (script.n ? CAPTURE_SCRIPT : 0) |
                                (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
                                (early ? CAPTURE_PYTHON : 0);

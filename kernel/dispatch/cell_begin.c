@@ -93,7 +93,6 @@ struct cell *cell_of_request(struct notebook *nb, struct request *r, unsigned co
     if (!c)
         return NULL;
     c->from.count = count;
-    c->from.silent = request_flag(r, "silent", false);
     return c;
 }
 
@@ -115,8 +114,6 @@ void cell_begin(struct notebook *nb, struct request *r, unsigned count)
         return;
     }
     c->from.stdin_allowed = request_flag(r, "allow_stdin", true);
-    c->from.stop_on_error = request_flag(r, "stop_on_error", true);
-    c->from.store = !c->from.silent && request_flag(r, "store_history", true);
     cell_enter(nb, c);
 }
 

@@ -306,9 +306,8 @@ static void interrupts(void)
     struct world w;
 
     world_open_idle(&w, &clock);
-    run(&w, "%%distribute\npass");
+    ask(&w, "execute_request", "{\"code\":\"%%distribute\\npass\",\"stop_on_error\":false}");
     ask(&w, "execute_request", "{\"code\":\"7\"}");
-    w.nb->cells->from.stop_on_error = false;
     dispatch_interrupt(w.nb);
     ok(times(&w, "execute_reply") == 1 && logged(&w, "send REQUEST 1"),
        "after an interrupted cell, the next one begins at once, if the request does not stop on errors");
