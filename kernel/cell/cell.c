@@ -81,11 +81,12 @@ int cell_fail(struct cell *c, const char *ename, const char *format, ...)
 
 void cell_fail_in_words(struct cell *c, const char *ename, const char *head, struct slice text)
 {
+    json_t *evalue = c->fault.whole ? NULL : text_joined(head, text);
+
     c->bad = true;
-    if (c->fault.said)
-        return;
-    c->fault.said = text_joined(head, text);
-    c->fault.ename = strdup(ename);
+    if (evalue)
+        c->fault.whole = text_error(ename, text_of(evalue));
+    json_decref(evalue);
 }
 
 int cell_send(struct cell *c, const uint32_t *workers, size_t n, const struct span *m)

@@ -126,8 +126,7 @@ struct cell_from {
 
 /* Why the cell fails. */
 struct cell_fault {
-    json_t *said;  /* owned: a string: why the whole cell failed (usage, start); or NULL */
-    char *ename;   /* owned: its ename */
+    json_t *whole; /* owned: {"ename","evalue","traceback"} of the whole cell (usage, start); or NULL */
     json_t *shown; /* owned: the content of the error message, after it was shown */
 };
 

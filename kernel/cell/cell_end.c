@@ -93,7 +93,7 @@ static void send_reply(struct cell *c)
 void cell_end_beside(struct cell *c)
 {
     output_flush(c);
-    if (c->fault.said)
+    if (c->fault.whole)
         error_show(c, error_of_cell(c));
     if (c->from.is_call) {
         send_return(c);
@@ -141,7 +141,7 @@ static void cell_end_begin(struct cell *c)
         stop_home(c);
     output_flush(c);
     live_end(c);
-    if (c->fault.said)
+    if (c->fault.whole)
         error_show(c, error_of_cell(c));
     if (c->from.store && !c->prep.recorded) /* no CAPTURE has added it to home's history */
         notebook_record(nb, c->id, c->from.count, slice_of(c->from.text, c->from.text_size));

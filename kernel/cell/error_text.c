@@ -403,8 +403,8 @@ json_t *error_of_cell(struct cell *c)
     bool *told = calloc(c->n + 1, sizeof *told);
     json_t *error = NULL;
 
-    if (c->fault.said)
-        error = text_error(c->fault.ename, text_of(c->fault.said));
+    if (c->fault.whole)
+        error = json_incref(c->fault.whole);
     else if (cause && told)
         error = compose(c, cause, told);
     free(told);

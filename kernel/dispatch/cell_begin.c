@@ -77,8 +77,7 @@ void cell_destroy(struct cell *c)
     node_errors_release(c);
     broadcast_release(c);
     free(c->engine.said);
-    json_decref(c->fault.said);
-    free(c->fault.ename);
+    json_decref(c->fault.whole);
     free(c->from.text);
     free(c->from.load);
     free(c->from.ranks);

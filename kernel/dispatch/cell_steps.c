@@ -104,7 +104,7 @@ static void enter(struct cell *c, const struct cell_step *step)
     if (step == &cell_over)
         log_info("cell", "In [%u] is over: %s", c->from.count,
                  !c->bad          ? "ok"
-                 : c->fault.ename ? c->fault.ename
+                 : c->fault.whole ? text_field(c->fault.whole, "ename")
                                   : "failed on ranks");
 
     c->now = (struct cell_now){ .step = step, .due_ns = NEVER, .since_ns = notebook_now(c->nb) };
