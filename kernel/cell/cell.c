@@ -279,17 +279,26 @@ int cell_members(struct cell *c)
     return 0;
 }
 
-/* It is called after each member's end, so it starts where the last search stopped: the total time
- * stays linear. */
-bool cell_unfinished(struct cell *c)
+bool cell_some_member(struct cell *c, bool (*is)(const struct cell *, const struct member *))
 {
-    for (size_t k = 0; k < c->n; k++, c->open++) {
-        if (c->open >= c->n)
-            c->open = 0;
-        if (c->member[c->open].state <= MEMBER_RUNNING)
+    for (size_t k = 0; k < c->n; k++, c->at++) {
+        if (c->at >= c->n)
+            c->at = 0;
+        if (is(c, &c->member[c->at]))
             return true;
     }
     return false;
+}
+
+static bool is_unfinished(const struct cell *c, const struct member *m)
+{
+    (void)c;
+    return m->state <= MEMBER_RUNNING;
+}
+
+bool cell_unfinished(struct cell *c)
+{
+    return cell_some_member(c, is_unfinished);
 }
 
 void cell_limit_step(struct cell *c, uint64_t due_ns)

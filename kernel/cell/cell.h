@@ -126,7 +126,8 @@ struct cell_from {
 
 /* Why the cell fails. */
 struct cell_fault {
-    json_t *whole; /* owned: {"ename","evalue","traceback"} of the whole cell (usage, start); or NULL */
+    json_t *
+        whole; /* owned: {"ename","evalue","traceback"} of the whole cell (usage, start); or NULL */
     json_t *shown; /* owned: the content of the error message, after it was shown */
 };
 
@@ -143,8 +144,6 @@ struct cell_engine {
 struct cell_prep {
     json_t *captured; /* owned: `names` of CAPTURED; NULL until home has answered */
     bool wants_places, wants_port, wants_capture;
-    bool recorded;   /* home was told to add the cell to the history */
-    size_t starting; /* index of the member where the last search for a starting rank stopped */
     struct gpu_memory *gpu_memory; /* owned, of gpu_memory.c; NULL: nobody was asked */
 };
 
@@ -153,7 +152,6 @@ struct cell_send {
     struct vars_bundles bundles;
     /* ranks that have not told yet whether they changed variables that home would overwrite */
     struct ranks comparing;
-    bool compares;               /* some ranks were asked */
     struct broadcast *broadcast; /* owned: packed blobs that wait to be sent to ranks, or NULL */
 };
 
@@ -217,7 +215,8 @@ struct cell {
     /* the world size, set by start_ranks.c; for %ranks, prepare.c sets it to the group's */
     unsigned world;
     struct member *member; /* owned, n of them, by rank */
-    size_t n, open;        /* open: index where the last search for an unfinished member stopped */
+    /* at: index where the last search of cell_some_member() stopped */
+    size_t n, at;
     struct cell_engine engine;
     struct cell_prep prep;
     struct cell_send send;
@@ -278,6 +277,9 @@ struct member *cell_worker(const struct cell *c, uint32_t worker);
 struct member *cell_member(const struct cell *c, unsigned rank);
 int cell_members(struct cell *c); /* makes one for each rank of c->to; -1: memory is out */
 void cell_release_members(struct cell *c);
+/* Is it true of a member? It is asked after each event of a member, so it starts where the last
+ * search stopped: the total time stays linear. */
+bool cell_some_member(struct cell *c, bool (*is)(const struct cell *, const struct member *));
 bool cell_unfinished(struct cell *c);    /* a member waits or runs */
 bool cell_lingers(const struct cell *c); /* some processes of its script have not ended */
 

@@ -10,6 +10,9 @@
 void expand_as_it_is(struct cell *c);
 
 /* ---- prepare.c ---- */
+/* Home was asked about the cell's variables, and adds the cell to its history, or home knew them.
+ */
+bool prepare_has_asked(const struct cell *c);
 /* a CAPTURED, PACKED or PORT */
 void prepare_message(struct cell *c, unsigned node, const struct span *m);
 /* What home has found out of the cell's variables, as in CAPTURED. */

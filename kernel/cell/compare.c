@@ -276,7 +276,6 @@ static void compare_begin(struct cell *c)
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
-    c->send.compares = asked.n > 0;
     for (size_t k = 0; rc == 0 && k < asked.n; k++)
         rc = ask(c, &asked.item[k]);
     vars_bundles_release(&asked);
@@ -304,11 +303,7 @@ static void judge_answers(struct cell *c)
 
 static enum cell_outcome compare_poll(struct cell *c)
 {
-    if (ranks_count(&c->send.comparing))
-        return CELL_STAYS;
-    if (c->send.compares)
-        judge_answers(c);
-    return CELL_DONE;
+    return ranks_count(&c->send.comparing) ? CELL_STAYS : CELL_DONE;
 }
 
 static bool compare_message(struct cell *c, struct rank *r, const struct span *m)
@@ -319,6 +314,8 @@ static bool compare_message(struct cell *c, struct rank *r, const struct span *m
     if (take(r, m) < 0)
         cell_fail(c, "RuntimeError", "rank %u could not say whether it changed its variables: %.*s",
                   r->number, SLICE_ARG(m->v[F_PROBED_CONTENT].s));
+    else if (!ranks_count(&c->send.comparing))
+        judge_answers(c);
     return true;
 }
 

@@ -70,12 +70,17 @@ static int ask_capture(struct cell *c, bool early)
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
     if (early)
         add_paths(c, &m);
-    c->prep.wants_capture = c->prep.recorded = true; /* home adds the cell to its history */
+    c->prep.wants_capture = true;
     if (rc == 0)
         rc = cell_send_home(c, &m);
     buf_release(&names);
     buf_release(&script);
     return rc;
+}
+
+bool prepare_has_asked(const struct cell *c)
+{
+    return c->prep.wants_capture || c->prep.captured;
 }
 
 /* -1: the cell has failed. */
@@ -173,22 +178,15 @@ static enum cell_outcome prepare_ask_poll(struct cell *c)
 
 static void prepare_begin(struct cell *c)
 {
-    if (c->plan.kind != PLAN_RANKS && !c->prep.recorded && ask_capture(c, false) < 0)
+    if (c->plan.kind != PLAN_RANKS && !prepare_has_asked(c) && ask_capture(c, false) < 0)
         return;
     if (gpu_memory_begin(c) == 0)
         start_begin(c);
 }
 
-/* It is called when each rank is ready, so it starts where the last search stopped. */
-static bool ranks_ready(struct cell *c)
+static bool is_starting(const struct cell *c, const struct member *m)
 {
-    for (size_t k = 0; k < c->n; k++, c->prep.starting++) {
-        if (c->prep.starting >= c->n)
-            c->prep.starting = 0;
-        if (c->group->rank[c->member[c->prep.starting].rank].state == RANK_STARTING)
-            return false;
-    }
-    return true;
+    return c->group->rank[m->rank].state == RANK_STARTING;
 }
 
 static enum cell_outcome prepare_poll(struct cell *c)
@@ -196,7 +194,7 @@ static enum cell_outcome prepare_poll(struct cell *c)
     if (!start_poll(c))
         return CELL_ENDS_RANKS;
     if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
-        !ranks_ready(c) || !gpu_memory_poll(c))
+        cell_some_member(c, is_starting) || !gpu_memory_poll(c))
         return CELL_STAYS;
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_IS_CHECK : CELL_IS_OVER;
@@ -272,9 +270,8 @@ void prepare_take_captured(struct cell *c, struct slice text, struct slice notes
     const struct slice error = text_slice(names, "error");
 
     c->prep.wants_capture = false;
-    c->prep.recorded = true;
     json_decref(c->prep.captured);
-    c->prep.captured = names;
+    c->prep.captured = names ? names : json_null();
     if (!names) {
         cell_fail(c, "RuntimeError", "what home said of the cell's variables could not be read");
         return;
