@@ -115,8 +115,6 @@ struct cell_from {
     uint64_t asker, call, call_flags; /* of a call: home's cell, home's number for it, its flags */
     char *load;                       /* owned: the function that ranks call; or NULL */
     size_t load_size;
-    char *ranks;       /* owned: of a call that takes the world as it is: its --ranks, or NULL */
-    unsigned n;        /* its -n; 0: not given */
     bool overlaps;     /* it began while other cells ran, so it belongs to their world */
     struct cell *next; /* owned: the next of the calls that wait, or of the cells that run */
     bool wants_line, wants_return; /* waits for the expanded option line; must send RETURN */

@@ -6,6 +6,9 @@
 #include "kernel/cell/cell.h"
 
 /* ---- expand.c ---- */
+/* Makes the plan of a call that waits: IPython has expanded its line. An error in the line is shown
+ * when the call begins. */
+void expand_early(struct cell *c);
 /* Makes the plan of a cell whose option line home need not expand. */
 void expand_as_it_is(struct cell *c);
 

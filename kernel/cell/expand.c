@@ -51,7 +51,8 @@ static void parse(struct cell *c, struct slice line)
 {
     struct err err = { "" };
 
-    if (plan_parse(slice_of(c->from.text, c->from.text_size), line, &c->plan, &err) < 0) {
+    if (!c->planned &&
+        plan_parse(slice_of(c->from.text, c->from.text_size), line, &c->plan, &err) < 0) {
         cell_fail(c, "UsageError", "%s", err.text);
         return;
     }
@@ -65,6 +66,15 @@ static void parse(struct cell *c, struct slice line)
         cell_fail(c, "RuntimeError", "%s", err.text);
     else if (wants_output(c) && output_open(c, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
+}
+
+void expand_early(struct cell *c)
+{
+    const struct slice text = slice_of(c->from.text, c->from.text_size);
+    struct err err = { "" };
+    struct slice line;
+
+    c->planned = plan_peek(text, &line) == 1 && plan_parse(text, line, &c->plan, &err) == 0;
 }
 
 static bool wants_expansion(struct slice line)

@@ -222,7 +222,7 @@ static struct cell **first_to_begin(struct notebook *nb, const struct ranks *run
         claim_for_client(nb, &claims);
     for (; *at; at = &(*at)->from.next) {
         if (nb->cells)
-            wish_for_ranks(&w, nb, (*at)->from.ranks, (*at)->from.n, running);
+            wish_for_ranks(&w, nb, cell_call_ranks(*at), (*at)->plan.n, running);
         found = may_begin(nb, &w);
         if (found)
             break;

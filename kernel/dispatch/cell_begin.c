@@ -11,6 +11,17 @@ bool cell_is_ours(struct request *r)
     return plan_peek(text_slice(request_content(r), "code"), &line) == 1;
 }
 
+static bool takes_group_as_it_is(const struct plan *p)
+{
+    return (p->kind == PLAN_DISTRIBUTE || p->kind == PLAN_PUSH || p->kind == PLAN_PULL) &&
+           !p->changes_group && p->n != PLAN_N_GPU;
+}
+
+const char *cell_call_ranks(const struct cell *c)
+{
+    return c->planned && takes_group_as_it_is(&c->plan) ? c->plan.ranks : NULL;
+}
+
 char *cell_named_ranks(struct slice text, unsigned *n)
 {
     struct err err = { "" };
@@ -21,8 +32,7 @@ char *cell_named_ranks(struct slice text, unsigned *n)
     if (plan_peek(text, &line) != 1 || slice_has(line, '{') || slice_has(line, '$') ||
         plan_parse(text, line, &p, &err) < 0)
         return NULL; /* an error is shown when the cell begins */
-    if ((p.kind == PLAN_DISTRIBUTE || p.kind == PLAN_PUSH || p.kind == PLAN_PULL) &&
-        !p.changes_group && p.n != PLAN_N_GPU) {
+    if (takes_group_as_it_is(&p)) {
         *n = p.n;
         ranks = p.ranks;
         p.ranks = NULL;
@@ -80,7 +90,6 @@ void cell_destroy(struct cell *c)
     json_decref(c->fault.whole);
     free(c->from.text);
     free(c->from.load);
-    free(c->from.ranks);
     request_unref(c->from.request);
     free(c);
 }
@@ -149,7 +158,7 @@ struct cell *cell_of_call(struct notebook *nb, const struct span *m)
         a = nb->home.executing;
     c->from.count = a ? a->count : nb->count;
     c->from.stdin_allowed = a && request_flag(a->r, "allow_stdin", true);
-    c->from.ranks = cell_named_ranks(m->v[F_CALL_TEXT].s, &c->from.n);
+    expand_early(c);
     return c;
 }
 

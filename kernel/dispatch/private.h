@@ -33,6 +33,8 @@ bool cell_is_ours(struct request *r);
 /* The --ranks of a cell that takes the group as it is, and its -n (0: not given). The caller frees
  * them. NULL: another cell, it names none, or memory is out. */
 char *cell_named_ranks(struct slice text, unsigned *n);
+/* The same of a call that waits; its -n is in its plan. Borrowed. */
+const char *cell_call_ranks(const struct cell *c);
 /* A client's cell, which has not begun. The caller owns it. NULL: memory is out. */
 struct cell *cell_of_request(struct notebook *nb, struct request *r, unsigned count);
 void cell_begin(struct notebook *nb, struct request *r, unsigned count);
