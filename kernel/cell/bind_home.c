@@ -124,7 +124,7 @@ static void bind_result(struct cell *c)
         (void)bind_home(c, lead, BIND_VALUE, into, count);
     else if (lead->result && lead->note && c->from.is_call)
         output_note(c, "rank %u's value can't be sent home: %s", lead->rank, lead->note);
-    else if (lead->result && lead->note && !c->script_group) /* else the value is gone */
+    else if (lead->result && lead->note && !cell_own_group(c)) /* else the value is gone */
         bind_handle(c, lead);
 }
 

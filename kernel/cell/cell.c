@@ -318,8 +318,8 @@ bool cell_runs(const struct cell *c)
 
 bool cell_lingers(const struct cell *c)
 {
-    for (unsigned k = 0; c->script_group && k < c->script_group->size; k++)
-        if (c->script_group->rank[k].worker)
+    for (unsigned k = 0; cell_own_group(c) && k < cell_own_group(c)->size; k++)
+        if (cell_own_group(c)->rank[k].worker)
             return true;
     return false;
 }

@@ -168,7 +168,7 @@ struct cell_stop {
     struct stop_timers *timers; /* owned, of stop_cell.c */
     struct disconnect *disconnect; /* owned, of disconnect.c; NULL: no connections are being cut */
     bool failed_running;           /* run_cell.c: the cell failed while ranks ran it */
-    /* run_cell.c: all ranks of script_group have said DONE; their processes must end */
+    /* run_cell.c: all ranks of its own group have said DONE; their processes must end */
     bool ending;
 };
 
@@ -205,10 +205,8 @@ struct cell {
      * run_end() if a rank has failed, and by cell_end.c if the values can't be sent. */
     bool bad;
     struct cell_fault fault;
-    /* its ranks run the cell: the notebook's group, or `script_group` once expand.c has made it */
+    /* its ranks run the cell: the notebook's, or the cell's own, owned: see cell_own_group() */
     struct group *group;
-    /* owned: the own group of a script or of --beside, which ends with the cell; or NULL */
-    struct group *script_group;
     struct ranks to; /* ranks that take part */
     /* the world size, set by start_ranks.c; for %ranks, prepare.c sets it to the group's */
     unsigned world;
@@ -225,6 +223,13 @@ struct cell {
     struct cell_bind bind;
     struct cell_magic magic;
 };
+
+/* The own group of a script or of --beside, which expand.c has made and which ends with the cell;
+ * NULL: it has none. */
+static inline struct group *cell_own_group(const struct cell *c)
+{
+    return c->group == c->nb->group ? NULL : c->group;
+}
 
 /* ---- cell.c ---- */
 /* the cells that run */

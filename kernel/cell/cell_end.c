@@ -118,8 +118,8 @@ static void kill_script(struct cell *c)
 {
     struct ranks left = RANKS_INIT;
 
-    if (cell_lingers(c) && ranks_add_range(&left, 0, c->script_group->size - 1) == 0)
-        stop_kill(c->nb, c->script_group, &left, 9, 0);
+    if (cell_lingers(c) && ranks_add_range(&left, 0, cell_own_group(c)->size - 1) == 0)
+        stop_kill(c->nb, cell_own_group(c), &left, 9, 0);
     ranks_release(&left);
 }
 
@@ -147,7 +147,7 @@ static void cell_end_begin(struct cell *c)
         notebook_record(nb, c->id, c->from.count, slice_of(c->from.text, c->from.text_size));
     kill_script(c);
     take_out(c);
-    if (c->script_group)
+    if (cell_own_group(c))
         nb->script_group = NULL;
     request_unref(nb->rank_parent);
     nb->rank_parent = c->from.request ? request_ref(c->from.request) : NULL;

@@ -121,7 +121,7 @@ int engine_choose(struct cell *c)
                          g->absent);
     if (!on || !is_other(g, on))
         return 0;
-    if (c->script_group && strcmp(on, here) == 0) {
+    if (cell_own_group(c) && strcmp(on, here) == 0) {
         c->engine.here = true;
         return 0;
     }
@@ -133,8 +133,8 @@ int engine_choose(struct cell *c)
     if (engine_group_lives(g) && !c->plan.fresh)
         return cell_fail(c, "UsageError", "--on %s: the ranks are on %s (%s)", on,
                          g->on ? g->on : "this machine",
-                         c->script_group ? "%ranks stop ends them; then run this again"
-                                         : "--fresh ends them and starts new ones there");
+                         cell_own_group(c) ? "%ranks stop ends them; then run this again"
+                                           : "--fresh ends them and starts new ones there");
     engine_move(c);
     /* The number of ranks depends on the new nodes. With --fresh it is reset later, when nothing
      * can refuse the cell any more. */

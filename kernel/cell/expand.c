@@ -25,7 +25,7 @@ static int group_pass(struct cell *c, struct err *err)
 
     if (!g)
         return -1;
-    c->group = c->script_group = c->nb->script_group = g;
+    c->group = c->nb->script_group = g;
     return 0;
 }
 

@@ -29,7 +29,7 @@ int gpu_memory_begin(struct cell *c)
     const struct group *g = c->nb->group;
     struct err err = { "" };
 
-    if (!c->script_group || c->engine.here || !g->gpus || c->plan.no_gpu)
+    if (!cell_own_group(c) || c->engine.here || !g->gpus || c->plan.no_gpu)
         return 0;
     if (!c->prep.gpu_memory && !(c->prep.gpu_memory = calloc(1, sizeof *c->prep.gpu_memory)))
         return cell_fail(c, "RuntimeError", "out of memory");

@@ -107,7 +107,7 @@ static bool depends_on_gpus(const struct cell *c)
     if (placement_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
     /* ranks that pass use the group's GPUs, but the group has none there */
-    if (!world || c->plan.fresh || c->engine.here || (c->script_group && !c->nb->group->gpus))
+    if (!world || c->plan.fresh || c->engine.here || (cell_own_group(c) && !c->nb->group->gpus))
         return true;
     for (unsigned k = 0; !c->from.overlaps && k < world; k++)
         if (k >= c->nb->group->size || !rank_alive(&c->nb->group->rank[k]))
@@ -148,7 +148,7 @@ static int refuse_change(struct cell *c)
     struct buf who = BUF_INIT;
     char have[80] = "", asked[40] = "";
 
-    if (c->engine.here || (c->script_group && (c->plan.no_gpu || !g->gpus)))
+    if (c->engine.here || (cell_own_group(c) && (c->plan.no_gpu || !g->gpus)))
         return 0;
     if (c->plan.no_gpu && g->gpus) {
         snprintf(asked, sizeof asked, "--no-gpu");

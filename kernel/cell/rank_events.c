@@ -68,7 +68,7 @@ void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m)
         r->state = RANK_IDLE;
     rank_answered(r, m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND, m->v[F_DONE_GONE].s,
                   m->v[F_DONE_ASSIGNED].s);
-    if (c && !c->script_group) /* else the values end with the rank */
+    if (c && !cell_own_group(c)) /* else the values end with the rank */
         note_bound(c, r, m);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_UNBOUND) && c)
         broadcast_failed(c, m);

@@ -198,7 +198,7 @@ static int add_names(const struct cell *c, struct buf *out)
  */
 static uint64_t result_limit(const struct cell *c)
 {
-    return c->script_group || cell_is_function(c) ? 0 : RESULT_LIMIT;
+    return cell_own_group(c) || cell_is_function(c) ? 0 : RESULT_LIMIT;
 }
 
 /* -1: the cell has failed, and ranks that run it must be stopped. */
@@ -345,8 +345,8 @@ static bool script_lingers(struct cell *c)
         return false;
     if (!c->stop.ending) {
         c->stop.ending = true;
-        if (ranks_add_range(&left, 0, c->script_group->size - 1) == 0)
-            stop_kill(c->nb, c->script_group, &left, SIGTERM, STOP_GRACE_MS);
+        if (ranks_add_range(&left, 0, cell_own_group(c)->size - 1) == 0)
+            stop_kill(c->nb, cell_own_group(c), &left, SIGTERM, STOP_GRACE_MS);
         ranks_release(&left);
         stop_killed(c, STOP_GRACE_MS * NS_PER_MS);
     }

@@ -81,7 +81,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     if (writer_end(&w) < 0)
         rc = -1;
     m.v[F_START_ROLE].u64 = c->plan.kind == PLAN_SCRIPT ? START_SCRIPT
-                            : c->script_group           ? START_BESIDE
+                            : cell_own_group(c)         ? START_BESIDE
                                                         : START_RANK;
     m.v[F_START_RANKS].s = buf_slice(&numbers);
     m.v[F_START_GROUP].s = slice_text(nb->group->name);
@@ -224,11 +224,11 @@ static int place_missing(struct cell *c, const struct placement *p, const struct
         else
             cell_fail(c, "UsageError", "%s", err.text);
     } else {
-        if (!c->script_group)
+        if (!cell_own_group(c))
             note_elsewhere(c, missing, p, at);
         if (!g->want.no_gpu)
             note_unknown(c);
-        for (unsigned k = 0; c->script_group && k < c->world; k++)
+        for (unsigned k = 0; cell_own_group(c) && k < c->world; k++)
             /* the layout has all ranks of the world, also those that take no part */
             g->rank[k].node = p->node[at[k]].node;
         rc = start_all(c, p, missing, at);
@@ -251,14 +251,14 @@ static int start_missing(struct cell *c, const struct placement *p)
         cell_fail(c, "UsageError", "%s", err.text);
         return -1;
     }
-    rc = c->from.overlaps  ? 0 /* its ranks are there; others start when no cell runs */
-         : c->script_group ? ranks_copy(&missing, &c->to)
-                           : group_missing(g, c->world, &missing);
+    rc = c->from.overlaps    ? 0 /* its ranks are there; others start when no cell runs */
+         : cell_own_group(c) ? ranks_copy(&missing, &c->to)
+                             : group_missing(g, c->world, &missing);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (ranks_count(&missing))
         rc = place_missing(c, p, &missing);
-    if (rc == 0 && !c->script_group && g->asked < c->world)
+    if (rc == 0 && !cell_own_group(c) && g->asked < c->world)
         g->asked = c->world;
     ranks_release(&missing);
     return rc;

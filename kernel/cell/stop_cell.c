@@ -236,7 +236,7 @@ void stop_by_signal(struct cell *c, unsigned signal)
                             .v[F_KILL_SIGNAL].u64 = signal,
                             .v[F_KILL_GRACE_MS].u64 = SIGNAL_GRACE_MS };
 
-    if (!cell_runs(c) || !c->script_group) {
+    if (!cell_runs(c) || !cell_own_group(c)) {
         stop_by_interrupt(c);
         return;
     }

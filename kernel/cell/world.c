@@ -128,8 +128,8 @@ json_t *world_env(const struct cell *c)
         g->want.nccl_shares) /* NCCL may be first used in a later cell than --env's */
         set(env, "NCCL_MULTI_RANK_GPU_ENABLE", json_string("1"));
     set(env, "TORCHELASTIC_RUN_ID",
-        c->script_group ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)
-                        : json_sprintf("%s-%u", c->nb->config.run_id, g->number));
+        cell_own_group(c) ? json_sprintf("%s-s%" PRIu64, c->nb->config.run_id, c->id)
+                          : json_sprintf("%s-%u", c->nb->config.run_id, g->number));
     set(env, "TORCHELASTIC_RESTART_COUNT", json_sprintf("%u", g->restarts));
     set(env, "TORCHELASTIC_MAX_RESTARTS", json_string("0"));
     for (char **e = c->plan.env; e && *e; e++) {

@@ -67,7 +67,7 @@ bool async_calls_interrupt(struct notebook *nb)
     const struct cell *call = nb->calls.first;
 
     CELLS_EACH (c, nb)
-        if (can_end(c) && !c->script_group &&
+        if (can_end(c) && !cell_own_group(c) &&
             ((r && stops_ranks_of(c, text_slice(request_content(r), "code"))) ||
              (call && stops_ranks_of(c, slice_of(call->from.text, call->from.text_size))))) {
             stop_by_interrupt(c);

@@ -41,7 +41,7 @@ void calls_add(struct notebook *nb, const struct span *m)
 static int ranks_that_run(const struct notebook *nb, struct ranks *taken)
 {
     CELLS_EACH (c, nb)
-        if (!cell_runs(c) || c->script_group || ranks_add_all(taken, &c->to) < 0)
+        if (!cell_runs(c) || cell_own_group(c) || ranks_add_all(taken, &c->to) < 0)
             return -1;
     return 0;
 }

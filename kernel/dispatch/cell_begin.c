@@ -48,6 +48,7 @@ static struct cell *cell_create(struct notebook *nb, const struct request *r, st
     if (!c)
         return NULL;
     c->nb = nb;
+    c->group = nb->group;
     cell_steps_init(c);
     live_init(c);
     if (stop_init(c) < 0 || !(c->from.text = slice_copy(text))) {
@@ -55,7 +56,6 @@ static struct cell *cell_create(struct notebook *nb, const struct request *r, st
         return NULL;
     }
     c->from.text_size = text.n;
-    c->group = nb->group;
     c->id = notebook_next_cell(nb);
     c->from.request = r ? request_ref((struct request *)r) : NULL;
     return c;
@@ -76,7 +76,7 @@ void cell_destroy(struct cell *c)
     stop_release(c);
     hang_release(c);
     rank_logs_free(c->magic.logs);
-    group_destroy(c->script_group);
+    group_destroy(cell_own_group(c));
     json_decref(c->prep.captured);
     json_decref(c->magic.table);
     check_free(c->magic.check);
