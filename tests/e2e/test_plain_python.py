@@ -87,6 +87,16 @@ def test_groups_maps_and_threads(said):
     assert out == ["[0, 1, 4, 9, 16] 2", "{'a': [[1], [1]], 'method': [2, 2]}", "[0, 1, 2, 3, 4]", "[0, 1, 2]", "0"]
 
 
+def test_an_error_of_a_map_has_its_item_in_a_program(said):
+    out, _ = said(
+        "import os, sys\nimport cellspan\ndef ends(k, how):\n    if k:\n        how(k)\n"
+        "for how, n in ((sys.exit, 1), (os._exit, 1), (os._exit, 2)):\n"
+        "    try:\n        cellspan.map(ends, [0, 7], [how] * 2, n=n, retries=1)\n"
+        "    except Exception as error:\n        print(type(error).__name__, error.item, 'item 1, (7, ' in str(error))\n"
+    )
+    assert out == ["SystemExit 1 False", "RankDied 1 True", "RankDied 1 True"], out
+
+
 def test_torch_distributor_in_a_program(said, tmp_path):
     (tmp_path / "other.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(int(sys.argv[1]))\n")
     out, err = said(

@@ -51,6 +51,13 @@ def test_an_exception_comes_home_as_what_it_is(error):
     assert (type(again).__mro__[1:], str(again), again.args) == (type(got).__mro__[1:], str(error), error.args)
 
 
+def test_what_is_added_at_home_is_pickled_too():
+    got = remote_error({"ename": "RankDied", "evalue": "rank 1 was killed", "traceback": ["RankDied"]})
+    got.item, got.traceback = 3, [*got.traceback, "what to do"]
+    again = pickle.loads(pickle.dumps(got))
+    assert (again.item, again.traceback, str(again)) == (3, ["RankDied", "what to do"], "rank 1 was killed")
+
+
 def test_only_plain_values_come_along_and_no_more_than_there_is_room_for():
     error = ValueError("text", [1, {"a": (None, b"b")}])
     error.plain, error.function, error.long, error.short = {1}, print, "x" * SIZE, "y"

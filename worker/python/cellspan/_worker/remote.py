@@ -41,7 +41,8 @@ class RemoteError(RuntimeError):
         return RuntimeError.__str__(self) if told is None else told.get("evalue", "")
 
     def __reduce__(self):
-        return remote_error, (self.__dict__[_TEXT],)
+        added = {name: self.__dict__[name] for name in ("item", "traceback") if name in self.__dict__}  # by cellspan.map, at home
+        return _made_again, (self.__dict__[_TEXT], added)
 
     def _render_traceback_(self):
         """Called by IPython: the traceback with the rank's highlighting."""
@@ -154,6 +155,12 @@ def remote_error(content):
         except Exception:  # noqa: BLE001 - see above
             continue
     return _built(_made(ename, rows, []), content, raised)
+
+
+def _made_again(content, added):
+    error = remote_error(content)
+    error.__dict__.update(added)
+    return error
 
 
 def as_of_ranks(error):
