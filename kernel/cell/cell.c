@@ -58,8 +58,6 @@ void cell_release_members(struct cell *c)
         free(c->member[k].note);
         free(c->member[k].value);
         free(c->member[k].stack);
-        free(c->member[k].sample.place);
-        free(c->member[k].sample.launched);
     }
     free(c->member);
     c->member = NULL;

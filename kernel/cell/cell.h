@@ -20,43 +20,18 @@ enum member_state {
     MEMBER_DEAD
 };
 
-enum sample_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
-
-/* Has it launched a collective that another rank of the process group has not? (collectives.c) */
-enum sample_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
-
-/* What a rank has answered when it was last asked where it is (hang.c). */
-struct stack_sample {
-    bool answered;           /* the last question */
-    enum member_state state; /* that it had when it answered */
-    char *place;             /* owned: where it was, or NULL */
-    uint64_t place_ns;       /* since when it has been there */
-    enum sample_waits waits; /* what it waits for there */
-    bool stopped;            /* its process is stopped, as its agent says */
-    bool told;               /* a notice has said that it is stopped, or silent */
-    uint64_t heard_ns;       /* when it last answered, or was first asked; 0: never */
-    bool in_collective;      /* it certainly waits for a collective of torch's */
-    bool joins;              /* it makes a process group, and waits for other ranks to come */
-    unsigned operation;      /* which, if in_collective: a bit for each that it may be */
-    bool alone;     /* only its main thread launches collectives, all of them of one group */
-    char *launched; /* owned: the lines about its process groups, or NULL */
-    bool counts;    /* the answer had these lines, and they can't change any more */
-    enum sample_ahead ahead;    /* when all had answered */
-    uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
-};
-
 /* A rank that runs the cell. */
 struct member {
     unsigned rank;
     uint32_t worker;
     enum member_state state;
-    bool accused;   /* it failed by itself, not because the kernel interrupted it */
-    json_t *error;  /* owned: {"ename","evalue","traceback"} */
-    json_t *result; /* owned: {"data","metadata"}, or NULL */
-    char *note;     /* owned: why its value was not sent, or NULL */
-    char *stack;    /* owned: its stack when an interrupt did not end it, or NULL */
-    struct stack_sample sample;
-    char *value; /* owned: a small value, in place of a blob; or NULL */
+    bool accused;                /* it failed by itself, not because the kernel interrupted it */
+    json_t *error;               /* owned: {"ename","evalue","traceback"} */
+    json_t *result;              /* owned: {"data","metadata"}, or NULL */
+    char *note;                  /* owned: why its value was not sent, or NULL */
+    char *stack;                 /* owned: its stack when an interrupt did not end it, or NULL */
+    struct stack_sample *sample; /* borrowed of hang.c, which alone reads it; or NULL */
+    char *value;                 /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
     uint64_t blob, blob_size;
 };

@@ -108,35 +108,34 @@ static bool has_rested(struct member *m, const char *stack, uint64_t now)
 {
     const char *line = strstr(error_main_thread(stack), "\ncpu ");
     const uint64_t cpu = line ? strtoull(line + 5, NULL, 10) * NS_PER_MS : 0,
-                   old = m->sample.cpu_ns, since = m->sample.cpu_at_ns;
+                   old = m->sample->cpu_ns, since = m->sample->cpu_at_ns;
 
-    m->sample.cpu_ns = cpu;
-    m->sample.cpu_at_ns = now;
+    m->sample->cpu_ns = cpu;
+    m->sample->cpu_at_ns = now;
     return cpu && old && cpu >= old && cpu - old < (now - since) / 10;
 }
 
 bool collectives_take(struct member *m, const char *stack, uint64_t now)
 {
     const struct slice lines = lines_of(stack);
-    const bool changed = lines.n && m->sample.launched &&
-                         !slice_equal(lines, slice_text(m->sample.launched));
+    const bool changed = lines.n && m->sample->launched &&
+                         !slice_equal(lines, slice_text(m->sample->launched));
     const bool rested = has_rested(m, stack, now);
 
-    m->sample.state = m->state;
-    m->sample.operation = operation_of(stack, rested);
-    m->sample.in_collective = m->sample.operation != 0;
-    m->sample.joins = strstr(error_main_thread(stack), "/cellspan/_worker/store_waits.py\"") &&
-                      strstr(error_main_thread(stack), "/torch/distributed/rendezvous.py\"");
-    m->sample.alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
-                      !strstr(error_main_thread(stack), "\nbackground\n");
-    m->sample.counts = false;
+    m->sample->state = m->state;
+    m->sample->operation = operation_of(stack, rested);
+    m->sample->joins = strstr(error_main_thread(stack), "/cellspan/_worker/store_waits.py\"") &&
+                       strstr(error_main_thread(stack), "/torch/distributed/rendezvous.py\"");
+    m->sample->alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
+                       !strstr(error_main_thread(stack), "\nbackground\n");
+    m->sample->counts = false;
     if (lines.n) {
-        free(m->sample.launched);
-        m->sample.launched = slice_copy(lines);
+        free(m->sample->launched);
+        m->sample->launched = slice_copy(lines);
         /* without memory it counts as silent; threads that go on may launch more */
-        m->sample.counts = m->sample.launched &&
-                           !(m->state == MEMBER_OK &&
-                             strstr(error_main_thread(stack), "\nbackground\n"));
+        m->sample->counts = m->sample->launched &&
+                            !(m->state == MEMBER_OK &&
+                              strstr(error_main_thread(stack), "\nbackground\n"));
     }
     return changed;
 }
@@ -168,7 +167,7 @@ static struct launches *find(struct launches *all, size_t n, struct slice group)
 /* A rank that has not answered this time, or has ended the cell since, may have launched more. */
 static bool counts(const struct member *m)
 {
-    return m->sample.answered && m->sample.counts && m->sample.state == m->state &&
+    return m->sample->answered && m->sample->counts && m->sample->state == m->state &&
            (m->state == MEMBER_RUNNING || m->state == MEMBER_OK);
 }
 
@@ -189,7 +188,7 @@ static size_t collect(const struct cell *c, struct launches all[static COMPARED_
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
 
-        text = slice_text(counts(m) ? m->sample.launched : "");
+        text = slice_text(counts(m) ? m->sample->launched : "");
         while (next_group(&text, &group, &n)) {
             struct launches *l = find(all, count, group);
 
@@ -207,9 +206,9 @@ static size_t collect(const struct cell *c, struct launches all[static COMPARED_
 /* Does it certainly wait in a collective of its only group, of which this line tells? */
 static bool is_certain(const struct member *m, struct slice *group, uint64_t *n)
 {
-    struct slice text = slice_text(m->sample.launched ? m->sample.launched : "");
+    struct slice text = slice_text(m->sample->launched ? m->sample->launched : "");
 
-    return m->state == MEMBER_RUNNING && counts(m) && m->sample.operation && m->sample.alone &&
+    return m->state == MEMBER_RUNNING && counts(m) && m->sample->operation && m->sample->alone &&
            next_group(&text, group, n) && !text.n;
 }
 
@@ -235,7 +234,7 @@ bool collectives_need_absent(const struct cell *c)
         if (m->state != MEMBER_RUNNING)
             continue;
         running = true;
-        if (!m->sample.joins && (!is_certain(m, &group, &n) || size_of(group) <= c->n))
+        if (!m->sample->joins && (!is_certain(m, &group, &n) || size_of(group) <= c->n))
             return false;
     }
     return running;
@@ -259,7 +258,7 @@ bool collectives_differ(const struct cell *c)
         least = n < least ? n : least;
     }
     for (size_t k = 0; k < c->n; k++) {
-        const unsigned operation = c->member[k].sample.operation;
+        const unsigned operation = c->member[k].sample->operation;
 
         (void)is_certain(&c->member[k], &group, &n);
         common &= operation;
@@ -278,15 +277,15 @@ void collectives_compare(struct cell *c)
     for (size_t k = 0; k < c->n; k++) {
         struct member *m = &c->member[k];
 
-        m->sample.ahead = AHEAD_NOT;
-        text = slice_text(counts(m) && m->state == MEMBER_RUNNING ? m->sample.launched : "");
+        m->sample->ahead = AHEAD_NOT;
+        text = slice_text(counts(m) && m->state == MEMBER_RUNNING ? m->sample->launched : "");
         while (next_group(&text, &group, &n)) {
             const struct launches *l = find(all, count, group);
 
             if (l && l->least_ended < n)
-                m->sample.ahead = AHEAD_OF_ENDED;
-            else if (l && l->least < n && !m->sample.ahead)
-                m->sample.ahead = AHEAD;
+                m->sample->ahead = AHEAD_OF_ENDED;
+            else if (l && l->least < n && !m->sample->ahead)
+                m->sample->ahead = AHEAD;
         }
     }
 }

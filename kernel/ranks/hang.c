@@ -44,6 +44,8 @@
     ". All ranks of a process group must call it: interrupt the cell, and run it on all of them"
 
 struct cell_hang {
+    struct stack_sample *samples; /* owned, n of them: the members' */
+    size_t n;
     uint64_t begun_ns;
     uint64_t due_ns;       /* the next sample, without the time at breakpoints; NEVER: off */
     uint64_t limit_ns;     /* the longest normal wait */
@@ -59,6 +61,13 @@ struct cell_hang {
 
 void hang_release(struct cell *c)
 {
+    if (!c->hang)
+        return;
+    for (size_t k = 0; k < c->hang->n; k++) {
+        free(c->hang->samples[k].place);
+        free(c->hang->samples[k].launched);
+    }
+    free(c->hang->samples);
     free(c->hang);
     c->hang = NULL;
 }
@@ -109,10 +118,14 @@ void hang_begin(struct cell *c)
 
     if (!ns || (c->plan.kind != PLAN_DISTRIBUTE && c->plan.kind != PLAN_SCRIPT))
         return;
-    if (!(c->hang = calloc(1, sizeof *c->hang))) {
+    if (!(c->hang = calloc(1, sizeof *c->hang)) ||
+        !(c->hang->samples = calloc(c->n + 1, sizeof *c->hang->samples))) {
+        hang_release(c);
         log_warn("hang", "out of memory: nobody sees whether ranks wait for each other");
         return;
     }
+    for (c->hang->n = 0; c->hang->n < c->n; c->hang->n++)
+        c->member[c->hang->n].sample = &c->hang->samples[c->hang->n];
     c->hang->limit_ns = ns;
     c->hang->begun_ns = now_of(c);
     next_sample(c);
@@ -125,9 +138,9 @@ void hang_put_off(struct cell *c)
     next_sample(c);
     c->hang->id = 0;
     for (size_t k = 0; k < c->n; k++) {
-        free(c->member[k].sample.place);
-        c->member[k].sample.place = NULL;
-        c->member[k].sample.heard_ns = 0;
+        free(c->member[k].sample->place);
+        c->member[k].sample->place = NULL;
+        c->member[k].sample->heard_ns = 0;
     }
 }
 
@@ -155,8 +168,8 @@ static enum sample_waits waits(const char *stack)
 /* In a collective, or for a GPU that is in one. */
 static bool is_waiting(const struct member *m)
 {
-    return m->state == MEMBER_RUNNING && m->sample.place &&
-           (m->sample.waits || (m->sample.in_collective && m->sample.ahead));
+    return m->state == MEMBER_RUNNING && m->sample->place &&
+           (m->sample->waits || (m->sample->operation && m->sample->ahead));
 }
 
 /* Keeps the first line such as "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60
@@ -183,10 +196,10 @@ static void take(struct cell *c, struct member *m, const char *stack)
     size_t *const asked = runs ? &c->hang->asked : &c->hang->asked_ended;
     struct buf place = BUF_INIT;
 
-    m->sample.heard_ns = now_of(c);
+    m->sample->heard_ns = now_of(c);
     take_nccl(c, stack);
-    *asked -= !m->sample.answered && *asked;
-    m->sample.answered = true;
+    *asked -= !m->sample->answered && *asked;
+    m->sample->answered = true;
     if (!runs) {
         if (launched)
             c->hang->ended_ns = now_of(c);
@@ -196,14 +209,14 @@ static void take(struct cell *c, struct member *m, const char *stack)
         buf_release(&place);
         return;
     }
-    if (!m->sample.place || launched || strcmp(m->sample.place, place.p) != 0) {
-        free(m->sample.place);
-        m->sample.place = buf_take(&place);
-        m->sample.place_ns = now_of(c);
+    if (!m->sample->place || launched || strcmp(m->sample->place, place.p) != 0) {
+        free(m->sample->place);
+        m->sample->place = buf_take(&place);
+        m->sample->place_ns = now_of(c);
     }
-    m->sample.waits = waits(stack);
-    m->sample.stopped = strncmp(stack, SPAN_STACK_STOPPED, sizeof SPAN_STACK_STOPPED - 1) == 0;
-    m->sample.told = m->sample.told && m->sample.stopped;
+    m->sample->waits = waits(stack);
+    m->sample->stopped = strncmp(stack, SPAN_STACK_STOPPED, sizeof SPAN_STACK_STOPPED - 1) == 0;
+    m->sample->told = m->sample->told && m->sample->stopped;
     buf_release(&place);
 }
 
@@ -211,7 +224,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
 static bool has_not_moved(const struct cell *c, const struct member *m, uint64_t ns)
 {
     return m->state != MEMBER_RUNNING ||
-           (m->sample.answered && m->sample.place && now_of(c) - m->sample.place_ns >= ns);
+           (m->sample->answered && m->sample->place && now_of(c) - m->sample->place_ns >= ns);
 }
 
 static bool none_has_moved(const struct cell *c, uint64_t ns)
@@ -224,8 +237,8 @@ static bool none_has_moved(const struct cell *c, uint64_t ns)
 
 static bool same_place(const struct member *a, const struct member *b)
 {
-    return b->state == MEMBER_RUNNING && b->sample.place &&
-           strcmp(a->sample.place, b->sample.place) == 0;
+    return b->state == MEMBER_RUNNING && b->sample->place &&
+           strcmp(a->sample->place, b->sample->place) == 0;
 }
 
 /* A rank at the place where most ranks wait; NULL: no rank waits. */
@@ -305,7 +318,7 @@ static int add_absent(const struct cell *c, struct buf *out)
 
 static bool all_others_ended(const struct cell *c, const struct member *waiting)
 {
-    if (waiting->sample.waits == WAITS_FOR_GPU)
+    if (waiting->sample->waits == WAITS_FOR_GPU)
         return false;
     for (size_t k = 0; k < c->n; k++)
         if (!same_place(waiting, &c->member[k]) && c->member[k].state == MEMBER_RUNNING)
@@ -326,7 +339,7 @@ static bool waits_for_ended(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING &&
-            (!c->member[k].sample.in_collective || c->member[k].sample.ahead != AHEAD_OF_ENDED))
+            (!c->member[k].sample->operation || c->member[k].sample->ahead != AHEAD_OF_ENDED))
             return false;
     return first_running(c) != NULL;
 }
@@ -341,7 +354,7 @@ static bool is_announced(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
         if (c->member[k].state == MEMBER_RUNNING &&
-            c->member[k].sample.place_ns > c->hang->announced_ns)
+            c->member[k].sample->place_ns > c->hang->announced_ns)
             return false;
     return c->hang->announced_ns > c->hang->ended_ns;
 }
@@ -355,8 +368,8 @@ static double seconds_to_failure(const struct cell *c)
 static bool launched_as_many(const struct cell *c)
 {
     for (size_t k = 0; k < c->n; k++)
-        if (!c->member[k].sample.answered || !c->member[k].sample.counts ||
-            c->member[k].sample.ahead)
+        if (!c->member[k].sample->answered || !c->member[k].sample->counts ||
+            c->member[k].sample->ahead)
             return false;
     return true;
 }
@@ -369,7 +382,7 @@ static int add_outcome(const struct cell *c, const struct member *waiting, struc
                         ". These are different collectives of one process group, and none of them "
                         "can end: the cell fails when the ranks have waited for %.0f s. " DIFFERENT,
                         seconds_to_failure(c));
-    if (!has_no_end(c) && !(waiting->sample.in_collective && all_others_ended(c, waiting)))
+    if (!has_no_end(c) && !(waiting->sample->operation && all_others_ended(c, waiting)))
         return buf_add_text(out, "");
     if (buf_add_text(out,
                      ". Ranks that have ended the cell do not join the collective any more: ") < 0)
@@ -395,15 +408,15 @@ static void tell(struct cell *c, uint64_t ns, const struct member *waiting,
         output_note(
             c,
             "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s%s (%%ranks where shows all stacks)",
-            s, who.p, waiting->sample.place, absent.p ? absent.p : "",
+            s, who.p, waiting->sample->place, absent.p ? absent.p : "",
             absent.p && *absent.p && collectives_need_absent(c) ? NEED_ABSENT : "");
     else
         output_note(
             c, "for %.0f s %s waited in %s, but %s %s %s%s%s%s (%%ranks where shows all stacks)", s,
-            who.p, waiting->sample.place, others.p,
+            who.p, waiting->sample->place, others.p,
             strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
             elsewhere->state == MEMBER_RUNNING ? "in " : "",
-            elsewhere->state == MEMBER_RUNNING ? elsewhere->sample.place
+            elsewhere->state == MEMBER_RUNNING ? elsewhere->sample->place
                                                : "at the end of the cell already",
             absent.p ? absent.p : "", outcome.p ? outcome.p : "");
     buf_release(&who);
@@ -417,7 +430,7 @@ static void notice(struct cell *c, uint64_t ns)
     const struct member *waiting = find_waiting(c),
                         *elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
 
-    if (waiting && !elsewhere && waiting->sample.waits == WAITS_FOR_GPU)
+    if (waiting && !elsewhere && waiting->sample->waits == WAITS_FOR_GPU)
         waiting = NULL; /* all wait for their GPUs: that is normal work */
     if (!waiting && !c->hang->nccl[0])
         return;
@@ -457,8 +470,8 @@ static void fail_of_different(struct cell *c)
         cell_fail(c, "TimeoutError", "the ranks waited in different collectives. " DIFFERENT);
     else
         cell_fail(c, "TimeoutError", "for %.0f s %s waited in %s, and %s in %s. " DIFFERENT,
-                  seconds_to_failure(c), who.p, waiting->sample.place, others.p,
-                  other->sample.place);
+                  seconds_to_failure(c), who.p, waiting->sample->place, others.p,
+                  other->sample->place);
     buf_release(&who);
     buf_release(&others);
 }
@@ -475,7 +488,7 @@ static void fail_of_ended(struct cell *c)
             c, "TimeoutError",
             "for %.0f s %s waited%s in %s, but %s ended the cell without that collective. " ERROR_UNEQUAL,
             seconds_to_failure(c), who.p, all_others_ended(c, waiting) ? "" : ", the first",
-            waiting->sample.place, ended.p);
+            waiting->sample->place, ended.p);
     buf_release(&who);
     buf_release(&ended);
 }
@@ -527,9 +540,9 @@ void hang_tick(struct cell *c, uint64_t now)
     for (size_t k = 0; k < c->n; k++) {
         const bool runs = c->member[k].state == MEMBER_RUNNING;
 
-        c->member[k].sample.answered = false;
-        if (!c->member[k].sample.heard_ns)
-            c->member[k].sample.heard_ns = now_of(c);
+        c->member[k].sample->answered = false;
+        if (!c->member[k].sample->heard_ns)
+            c->member[k].sample->heard_ns = now_of(c);
         c->hang->asked += runs;
         c->hang->asked_ended += !runs && cell_member_lives(c, &c->member[k]);
     }

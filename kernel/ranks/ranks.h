@@ -30,6 +30,32 @@ uint64_t where_due(const struct notebook *nb);
 void where_release(struct notebook *nb);
 
 /* ---- hang.c ---- */
+enum sample_waits { WAITS_NOT, WAITS_FOR_GPU, WAITS_IN_COLLECTIVE };
+
+/* Has it launched a collective that another rank of the process group has not? (collectives.c) */
+enum sample_ahead { AHEAD_NOT, AHEAD, AHEAD_OF_ENDED /* that rank has ended the cell */ };
+
+/* What a rank has answered when it was last asked where it is (hang.c). */
+struct stack_sample {
+    bool answered;           /* the last question */
+    enum member_state state; /* that it had when it answered */
+    char *place;             /* owned: where it was, or NULL */
+    uint64_t place_ns;       /* since when it has been there */
+    enum sample_waits waits; /* what it waits for there */
+    bool stopped;            /* its process is stopped, as its agent says */
+    bool told;               /* a notice has said that it is stopped, or silent */
+    uint64_t heard_ns;       /* when it last answered, or was first asked; 0: never */
+    bool joins;              /* it makes a process group, and waits for other ranks to come */
+    /* the collective of torch's for which it certainly waits: a bit for each that it may be; 0: it
+     * may wait for none */
+    unsigned operation;
+    bool alone;     /* only its main thread launches collectives, all of them of one group */
+    char *launched; /* owned: the lines about its process groups, or NULL */
+    bool counts;    /* the answer had these lines, and they can't change any more */
+    enum sample_ahead ahead;    /* when all had answered */
+    uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
+};
+
 void hang_begin(struct cell *c);
 uint64_t hang_due(const struct cell *c);
 void hang_release(struct cell *c);

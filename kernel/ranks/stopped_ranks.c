@@ -9,13 +9,14 @@
 
 static bool is_stopped(const struct member *m, uint64_t now, uint64_t limit_ns)
 {
-    return m->state == MEMBER_RUNNING && m->sample.stopped && now - m->sample.place_ns >= limit_ns;
+    return m->state == MEMBER_RUNNING && m->sample->stopped &&
+           now - m->sample->place_ns >= limit_ns;
 }
 
 static bool is_silent(const struct member *m, uint64_t now, uint64_t limit_ns)
 {
-    return m->state == MEMBER_RUNNING && m->sample.heard_ns && !m->sample.answered &&
-           now - m->sample.heard_ns >= limit_ns && now - m->sample.heard_ns >= ANSWER_NS;
+    return m->state == MEMBER_RUNNING && m->sample->heard_ns && !m->sample->answered &&
+           now - m->sample->heard_ns >= limit_ns && now - m->sample->heard_ns >= ANSWER_NS;
 }
 
 /* Adds "kill -CONT 411 412", and "on gpu1" where a process is on another machine. */
@@ -49,8 +50,8 @@ static bool collect(struct cell *c, bool (*is)(const struct member *m, uint64_t,
             continue;
         if (ranks_add(out, c->member[k].rank) < 0)
             log_warn("hang", "out of memory");
-        news = news || !c->member[k].sample.told;
-        c->member[k].sample.told = true;
+        news = news || !c->member[k].sample->told;
+        c->member[k].sample->told = true;
     }
     return news;
 }
