@@ -6,15 +6,11 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_async_call.py \
 	worker/python/cellspan/_client.py \
 	worker/python/cellspan/_distributed.py \
-	worker/python/cellspan/_frames.py \
+	worker/python/cellspan/_dropin_api.py \
+	worker/python/cellspan/_futures.py \
 	worker/python/cellspan/_jobs.py \
-	worker/python/cellspan/_later.py \
 	worker/python/cellspan/_map.py \
 	worker/python/cellspan/_option_errors.py \
-	worker/python/cellspan/_px.py \
-	worker/python/cellspan/_pxmagics.py \
-	worker/python/cellspan/_pxmissing.py \
-	worker/python/cellspan/_pxresult.py \
 	worker/python/cellspan/_scatter.py \
 	worker/python/cellspan/_world.py \
 	worker/python/cellspan/py.typed
@@ -67,9 +63,12 @@ dist_cellspan_py_capture_DATA = \
 # Modules with the names of other packages: cellspan.torch, ...
 cellspan_py_dropindir = $(cellspan_pydir)/_dropin
 dist_cellspan_py_dropin_DATA = \
-	worker/python/cellspan/_dropin/px.py \
-	worker/python/cellspan/_dropin/tensorflow.py \
-	worker/python/cellspan/_dropin/torch.py
+	worker/python/cellspan/_dropin/tensorflow.py
+
+cellspan_py_torchdir = $(cellspan_pydir)/_dropin/torch
+dist_cellspan_py_torch_DATA = \
+	worker/python/cellspan/_dropin/torch/__init__.py \
+	worker/python/cellspan/_dropin/torch/_dataframes.py
 
 cellspan_py_horovoddir = $(cellspan_pydir)/_dropin/horovod
 dist_cellspan_py_horovod_DATA = \
@@ -90,6 +89,14 @@ dist_cellspan_py_horovod_DATA = \
 	worker/python/cellspan/_dropin/horovod/_turns.py \
 	worker/python/cellspan/_dropin/horovod/_works.py \
 	worker/python/cellspan/_dropin/horovod/torch.py
+
+cellspan_py_pxdir = $(cellspan_pydir)/_dropin/px
+dist_cellspan_py_px_DATA = \
+	worker/python/cellspan/_dropin/px/__init__.py \
+	worker/python/cellspan/_dropin/px/_magics.py \
+	worker/python/cellspan/_dropin/px/_missing.py \
+	worker/python/cellspan/_dropin/px/_result.py \
+	worker/python/cellspan/_dropin/px/_views.py
 
 cellspan_py_maggydir = $(cellspan_pydir)/_dropin/maggy
 dist_cellspan_py_maggy_DATA = \
@@ -197,17 +204,23 @@ dist_cellspan_stubs_DATA = \
 	worker/python/cellspan-stubs/_api.pyi \
 	worker/python/cellspan-stubs/_distributed.pyi \
 	worker/python/cellspan-stubs/_map.pyi \
-	worker/python/cellspan-stubs/_px.pyi \
-	worker/python/cellspan-stubs/_pxresult.pyi \
 	worker/python/cellspan-stubs/_world.pyi \
-	worker/python/cellspan-stubs/px.pyi \
 	worker/python/cellspan-stubs/py.typed \
-	worker/python/cellspan-stubs/tensorflow.pyi \
-	worker/python/cellspan-stubs/torch.pyi
+	worker/python/cellspan-stubs/tensorflow.pyi
 
 cellspan_stubs_workerdir = $(cellspan_stubsdir)/_worker
 dist_cellspan_stubs_worker_DATA = \
 	worker/python/cellspan-stubs/_worker/remote.pyi
+
+cellspan_stubs_pxdir = $(cellspan_stubsdir)/px
+dist_cellspan_stubs_px_DATA = \
+	worker/python/cellspan-stubs/px/__init__.pyi \
+	worker/python/cellspan-stubs/px/_result.pyi \
+	worker/python/cellspan-stubs/px/_views.pyi
+
+cellspan_stubs_torchdir = $(cellspan_stubsdir)/torch
+dist_cellspan_stubs_torch_DATA = \
+	worker/python/cellspan-stubs/torch/__init__.pyi
 
 cellspan_stubs_horovoddir = $(cellspan_stubsdir)/horovod
 dist_cellspan_stubs_horovod_DATA = \

@@ -85,7 +85,7 @@ def run(
     _check_seed(fn, seed)
     try:
         with InPython(options):
-            return _run(_place(), fn, args, kw, options)
+            return _run(caller(), fn, args, kw, options)
     except TypeError as error:
         if not isinstance(error, RemoteError):
             _hint_at_call(error, fn, {"n": n, "on": on, "ranks": ranks, "merge": merge, "env": env, "cwd": cwd, "timeout": timeout})
@@ -138,25 +138,25 @@ def call(fn, args=(), kwargs=None, **options):
     given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
     given["seed"] = seed_of(given["seed"])
     with InPython(given):
-        return _run(_place(), fn, tuple(args), dict(kwargs or {}), given)
+        return _run(caller(), fn, tuple(args), dict(kwargs or {}), given)
 
 
 def beside(fn, args=(), kwargs=None, **options):
     """As call(), but in new processes beside the notebook's ranks, which end with the call. options: as those of %%distribute."""
     __tracebackhide__ = True
-    return _run(_place(), fn, tuple(args), dict(kwargs or {}), {**options, "beside": True})
+    return _run(caller(), fn, tuple(args), dict(kwargs or {}), {**options, "beside": True})
 
 
 def script(path, words, **options):
     """Runs a script with these arguments, in processes of its own. options: as those of %distribute."""
     __tracebackhide__ = True
-    _run_script(_place(), path, words, {}, options)
+    _run_script(caller(), path, words, {}, options)
 
 
 def group(on=None):
     """This notebook's group of ranks. on: where they should run, as in run(); None: where they are now."""
-    home = _place()
-    if not _is_far(home):
+    home = caller()
+    if not is_far(home):
         return Group(home, on)
     from ._client import FarGroup
 
@@ -197,7 +197,7 @@ class Group:
             lent = captures.lent(values)
             try:
                 with _Placed(self._home.shell.user_ns, values), InPython({"ranks": ranks}):
-                    self._home.call(_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
+                    self._home.call(magic_line("push", {"ranks": ranks}, *values), CALL_SHOWN)
             finally:
                 captures.taken_back(lent)
 
@@ -252,7 +252,7 @@ class Group:
         __tracebackhide__ = True
         ns = self._home.shell.user_ns
         with _Slot() as slot, _Placed(ns, {}, VALUE + slot), InPython({"ranks": ranks}):
-            self._home.call(_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), CALL_SHOWN)
+            self._home.call(magic_line("pull", {"ranks": ranks, "into": VALUE + slot}, name), CALL_SHOWN)
             if VALUE + slot not in ns:
                 raise RuntimeError(f"{name} did not arrive")
             return ns[VALUE + slot]
@@ -285,13 +285,13 @@ class Group:
         """Ends the ranks; the next cell starts new ones."""
         __tracebackhide__ = True
         with InPython({"ranks": ranks}):
-            self._home.call(_line("ranks stop", {"ranks": ranks}), CALL_SHOWN)
+            self._home.call(magic_line("ranks stop", {"ranks": ranks}), CALL_SHOWN)
 
     def restart(self, ranks=None):
         """Ends the ranks and starts new ones; their variables are gone."""
         __tracebackhide__ = True
         with InPython({"ranks": ranks}):
-            self._home.call(_line("ranks restart", {"ranks": ranks}), CALL_SHOWN)
+            self._home.call(magic_line("ranks restart", {"ranks": ranks}), CALL_SHOWN)
 
     def __repr__(self):
         try:
@@ -340,32 +340,32 @@ def handle_from(content):
 # ---- implementation -----------------------------------------------------------------------------------------------
 
 
-def _place():
+def caller():
     """Who does the calls of this process: its Home, or else a _client.Far."""
     __tracebackhide__ = True
-    if getattr(sys.modules.get("cellspan._worker.home"), "current", None) is not None or _is_rank():
-        return _home()
+    if getattr(sys.modules.get("cellspan._worker.home"), "current", None) is not None or is_on_rank():
+        return current_home()
     from ._client import far
 
     return far()
 
 
-def _is_far(home):
+def is_far(home):
     return hasattr(home, "do")
 
 
-def _is_rank():
+def is_on_rank():
     return getattr(sys.modules.get("cellspan._worker.rank"), "current", None) is not None
 
 
-def _home():
+def current_home():
     """The Home of this process, or an error that says where this works."""
     __tracebackhide__ = True
     module = sys.modules.get("cellspan._worker.home")
     home = getattr(module, "current", None)
     if home is not None:
         return home
-    if _is_rank():
+    if is_on_rank():
         raise NotAtHomeError("this is a rank: cellspan.run() and cellspan.group() work in the notebook's own cells (without %%distribute)")
     raise NotAtHomeError('this works only in a notebook on the kernel "Python (cellspan)"')
 
@@ -377,11 +377,11 @@ def _run(home, fn, args, kw, options, flags=0):
         _run_script(home, os.fspath(fn), args, kw, options)
         return None
     check_call(fn, args, kw)
-    if _is_far(home):
+    if is_far(home):
         return _run_far(home, fn, args, kw, options)
     from ._capture.capture import CaptureError
 
-    home, gather, line = home or _home(), bool(options.get("gather")), _line("%distribute", options)
+    home, gather, line = home or current_home(), bool(options.get("gather")), magic_line("%distribute", options)
     flags |= CALL_SHOWN | CALL_VALUE | CALL_FUNCTION
     try:
         # With fresh=True the kernel first asks home whether the cell can run; it does so only for a cell's text.
@@ -439,11 +439,11 @@ def _run_script(home, path, args, kw, options):
     if kw or options.get("gather"):
         what = "gather" if options.get("gather") else next(iter(kw))
         raise TypeError(f"{what}: a script takes arguments as text alone, and gives no value")
-    if _is_far(home):
+    if is_far(home):
         home.do("_api", "_run_script", None, path, args, kw, options)
         return
-    line = _line("distribute", options)
-    (home or _home()).call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), CALL_SHOWN)
+    line = magic_line("distribute", options)
+    (home or current_home()).call(" ".join([line, "--", _quoted(path), *map(_quoted, args)]), CALL_SHOWN)
 
 
 def check_call(fn, args, kw):
@@ -513,7 +513,7 @@ def _check_name(name):
         raise ValueError(f"{name!r} is not the name of a variable: write letters, digits and _")
 
 
-def _line(magic, options, *words):
+def magic_line(magic, options, *words):
     """The line of a magic: options with their long names, each value quoted."""
     __tracebackhide__ = True
     parts = [f"%{magic}", *words]

@@ -40,7 +40,7 @@ class AsyncCall:
         self._serving = serving(home, self)
         self._of = self._serving.__enter__()
         with _api._Placed(home.shell.user_ns, dict(names)):
-            text = _api._line("%distribute", dict(options, gather=server is None)) + "\n" + body(self._of)
+            text = _api.magic_line("%distribute", dict(options, gather=server is None)) + "\n" + body(self._of)
             try:
                 self._waiting = home.begin_call(text, CALL_ASYNC | CALL_SHOWN)
             except BaseException:

@@ -446,7 +446,7 @@ def serve(pid, fd, size, out):
     """At home: does the call that a client has put into its descriptor `fd`, and writes the outcome into its descriptor `out`."""
     from ._capture import vars_bundle
 
-    ns = _api._home().shell.user_ns
+    ns = _api.current_home().shell.user_ns
     back = os.open(f"/proc/{pid}/fd/{out}", os.O_RDWR | os.O_CLOEXEC)
     try:
         outcome = _outcome(pid, fd, size, ns)

@@ -87,8 +87,8 @@ def _told(error):
 
 def gpus_here():
     """How many GPUs of this machine ranks may have, as cellspan-gpus lists them: those of CUDA_VISIBLE_DEVICES, or all."""
-    place = _api._place()
-    if _api._is_far(place):
+    place = _api.caller()
+    if _api.is_far(place):
         return place.do("_jobs", "gpus_here")
     try:
         beside = os.path.dirname(os.readlink(f"/proc/{os.getppid()}/exe"))  # home's parent is the agent

@@ -86,7 +86,7 @@ def map(
     See the built-in map(), and LoadBalancedView.map_sync of ipyparallel.
     """
     __tracebackhide__ = True
-    home = _api._place()
+    home = _api.caller()
     length, items = checked(fn, iterables, chunksize)
     seed = _api.seed_of(seed)
     how = {"chunksize": chunksize, "retries": retries_of(retries), "keeps": bool(return_exceptions)}
@@ -97,7 +97,7 @@ def map(
         "cwd": cwd, "timeout": timeout, "grace": grace, "fresh": fresh,
     }
     with InPython(options):
-        if _api._is_far(home):
+        if _api.is_far(home):
             return far(home, fn, list(items), "_map", "at_home", fn, how, options, seed)
         return call(home, fn, items, length, how, options, seed)
 
@@ -154,7 +154,7 @@ def _unsent(refusal, fn, items, why):
 def at_home(items, fn, how, options, seed):
     """map() at home, for a program that is no notebook."""
     __tracebackhide__ = True
-    return call(_api._home(), fn, iter(items), len(items), how, options, seed)
+    return call(_api.current_home(), fn, iter(items), len(items), how, options, seed)
 
 
 def call(home, fn, items, length, how, options, seed):

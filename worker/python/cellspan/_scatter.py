@@ -25,15 +25,15 @@ def scatter(home, name, values, options, flatten=False, order=None):
     __tracebackhide__ = True
     _api._check_name(name)
     length(values)
-    if _api._is_far(home):
+    if _api.is_far(home):
         home.do("_scatter", "scatter", None, name, values, options, flatten, order)
         return
-    home = home or _api._home()
+    home = home or _api.current_home()
     parts = _Parts(home, values, flatten, order or numbers(options.get("ranks")))
     with serving(home, parts) as of:
         try:
             with InPython(options):
-                home.call(_api._line("%distribute", options) + f"\n{name} = " + PART.format(of), _api.CALL_SHOWN)
+                home.call(_api.magic_line("%distribute", options) + f"\n{name} = " + PART.format(of), _api.CALL_SHOWN)
         except Exception:
             if parts.error is not None and not isinstance(parts.error, KeyboardInterrupt):  # home is interrupted when ranks fail
                 raise parts.error from None

@@ -10,10 +10,20 @@ import os
 import socket
 import sys
 
-from . import _api, _jobs
-from ._base.public import directory
-from ._map import serving
-from ._worker import exchange
+from ._dropin_api import (
+    Exchange,
+    caller,
+    check_call,
+    current_home,
+    directory,
+    gpus_here,
+    is_far,
+    launch,
+    on_the_group,
+    send_load,
+    serving,
+    this_rank,
+)
 
 __all__ = ["MirroredStrategyRunner"]
 __dir__ = directory(globals())
@@ -57,13 +67,13 @@ class MirroredStrategyRunner:
         Raises the exception of the first rank that fails.
         """
         __tracebackhide__ = True
-        _api.check_call(train_fn, (), kwargs)
+        check_call(train_fn, (), kwargs)
         place = self._place()
         self._logger.info("Distributed training in progress...")
         options = dict(place, no_gpu=not self._use_gpu, reuse=self._reuse)
         given = train_fn, kwargs, not self._use_custom_strategy
-        home = _api._place()
-        value = home.do("tensorflow", "_launch", given, options) if _api._is_far(home) else _launch(given, options)
+        home = caller()
+        value = home.do("tensorflow", "_launch", given, options) if is_far(home) else _launch(given, options)
         self._logger.info("Training with %d slots is complete!", self._num_slots)
         return value
 
@@ -71,14 +81,14 @@ class MirroredStrategyRunner:
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
         if not self._local_mode:
-            gpus = _jobs.on_the_group(self._on, self._use_gpu)
+            gpus = on_the_group(self._on, self._use_gpu)
             own = ("1,own" if gpus else "own") if self._use_gpu else None  # the strategy takes every GPU that a process sees
             return {"n": self._num_slots, "on": self._on, "gpus": own}
         if not self._use_gpu:
             if self._num_slots > 1:
                 raise ValueError("Cannot run with more than 1 CPU machine in local mode. Try setting num_slots to 1.")
             return {"n": 1, "on": "local"}
-        available = _jobs.gpus_here()
+        available = gpus_here()
         if self._num_slots > available:
             raise ValueError(f"{self._num_slots} slots were requested for local training with GPU training but only {available} GPUs were available.")
         return {"n": 1, "on": "local", "gpus": f"{self._num_slots},own"}
@@ -103,7 +113,7 @@ class _Endpoints:
         self._known[rank] = head["endpoint"]
         if len(self._known) == head["world"]:
             for one in self._known:
-                exchange.send_load(self._home, cell, one, {"workers": [self._known[k] for k in sorted(self._known)]})
+                send_load(self._home, cell, one, {"workers": [self._known[k] for k in sorted(self._known)]})
 
     def stop(self, error):
         """Interrupted: the ranks are, too."""
@@ -115,9 +125,9 @@ class _Endpoints:
 def _launch(given, options):
     """Calls the function on the ranks, which ask home for each other's endpoints."""
     __tracebackhide__ = True
-    home = _api._home()
+    home = current_home()
     with serving(home, _Endpoints(home)) as of:
-        return _jobs.launch(_train, (of, *given), **options)
+        return launch(_train, (of, *given), **options)
 
 
 def _train(of, fn, kwargs, wraps):
@@ -126,7 +136,7 @@ def _train(of, fn, kwargs, wraps):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     with contextlib.closing(_port()) as free:
         endpoint = _endpoint(*free.getsockname()[:2])
-        with exchange.Exchange(exchange.this_rank(), of) as to_home:
+        with Exchange(this_rank(), of) as to_home:
             to_home.send(endpoint=endpoint, world=world)
             head, _ = to_home.receive()
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": head["workers"]}, "task": {"type": "worker", "index": rank}})

@@ -7,7 +7,7 @@ Lightning has strategy="horovod". `%load_ext cellspan.horovod` is the same.
 
 from __future__ import annotations
 
-from .._base.public import directory
+from .._dropin_api import directory
 from ._install import install, load_ipython_extension, unload_ipython_extension
 from ._ranks import log_to_driver
 from ._refused import function as _function

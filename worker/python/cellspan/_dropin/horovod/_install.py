@@ -8,8 +8,7 @@ import importlib.machinery
 import importlib.util
 import sys
 
-from .. import _link
-from .._base.imports import when_imported
+from .._dropin_api import setting, when_imported
 from . import _refused
 
 OURS = "cellspan.horovod"
@@ -36,7 +35,7 @@ LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 
 def real():
     """Does the user want the real Horovod?"""
-    choice = _link.setting("CELLSPAN_HOROVOD")
+    choice = setting("CELLSPAN_HOROVOD")
     if choice not in ("", "none", "real"):
         raise ValueError(f"CELLSPAN_HOROVOD={choice!r}: the values are none and real")
     return choice == "real"

@@ -8,7 +8,8 @@ import os
 import sys
 import tempfile
 
-from .. import _world
+import cellspan
+
 from . import _install
 
 LONGEST = 4000  # characters of a message, as in sparkdl
@@ -62,7 +63,7 @@ def _printing(folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError:  # this machine has no such place
         folder = tempfile.mkdtemp(prefix="cellspan-horovod-")
-    file = os.open(path_of(folder, _world.rank()), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    file = os.open(path_of(folder, cellspan.rank()), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     _flush()
     kept = os.dup(1), os.dup(2)
     os.dup2(file, 1)
@@ -92,7 +93,7 @@ def _with_real(function, kwargs):
     """With CELLSPAN_HOROVOD=real: rank 0 starts Horovod's rendezvous server, and all ranks get the environment of `horovodrun
     --gloo`. Raises RuntimeError if Horovod then sees another world: each rank would train alone."""
     __tracebackhide__ = True
-    rank, size = _world.rank(), _world.world_size()
+    rank, size = cellspan.rank(), cellspan.world_size()
     server = None
     if size > 1:
         server = _start_server(rank, size)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 
-from .. import _api, _jobs, _link
+from .._dropin_api import check_call, launch, on_the_group, setting
 from . import _install, _ranks
 
 ALL, SELECTED = "all", "log_callback_only"
@@ -55,17 +55,17 @@ class HorovodRunner:
         __tracebackhide__ = True
         if not callable(main):
             raise TypeError(f"run() needs a function, not {type(main).__name__}: HorovodRunner(np=2).run(train, learning_rate=0.1)")
-        _api.check_call(main, (), kwargs)
+        check_call(main, (), kwargs)
         np = self.num_processor
         on = "local" if np < 0 else self.on
         if np > 0 and on is None:
-            _jobs.on_the_group(None, False)  # says it if that is this machine
+            on_the_group(None, False)  # says it if that is this machine
         hides = np >= 0 and self.driver_log_verbosity == SELECTED
         folder = _new_folder() if hides else ""
-        choice = _link.setting("CELLSPAN_HOROVOD")
+        choice = setting("CELLSPAN_HOROVOD")
         env = {"CELLSPAN_HOROVOD": choice} if choice else None
         try:
-            return _jobs.launch(_ranks.main, (main, kwargs, folder, _install.installed()), n=abs(np) or None, on=on, env=env, reuse=self.reuse)
+            return launch(_ranks.main, (main, kwargs, folder, _install.installed()), n=abs(np) or None, on=on, env=env, reuse=self.reuse)
         except Exception as error:
             _show_end(folder, error)
             raise

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .. import _world
+import cellspan
 
 _states = []  # a _State for each world in which init() was called; a notebook's rank may be in several by turns
 KEPT = 16
@@ -27,7 +27,7 @@ class _State:
     def holds(self):
         """Does torch still see the group? It does not in a cell of another world, or when a rank has died."""
         if self.group is None:
-            return _world.world_size() == 1
+            return cellspan.world_size() == 1
         dist = sys.modules["torch.distributed"]
         return dist.is_initialized() and dist.group.WORLD is self.group
 
@@ -47,15 +47,15 @@ def init(comm=None, process_sets=None):
     if is_initialized():
         return
     del _states[:-KEPT]  # those of groups that are gone
-    size = _world.world_size()
-    place = _world.rank(), size, _world.local_rank(), int(_environ("LOCAL_WORLD_SIZE", size)), int(_environ("GROUP_RANK", 0))
+    size = cellspan.world_size()
+    place = cellspan.rank(), size, cellspan.local_rank(), int(_environ("LOCAL_WORLD_SIZE", size)), int(_environ("GROUP_RANK", 0))
     if size == 1:
         _states.append(_State(0, 1, 0, 1, 0, None, False))
         return
-    from .._worker import torchenv
+    from .._dropin_api import has_group, init_group
 
-    own = not torchenv.is_initialized()
-    torchenv.init_process_group("auto")
+    own = not has_group()
+    init_group("auto")
     import torch.distributed as dist
 
     from ._line import Line
@@ -67,7 +67,7 @@ def init(comm=None, process_sets=None):
 
 
 def _environ(name, otherwise):
-    return otherwise if _world.world_size() == 1 else os.environ.get(name) or otherwise
+    return otherwise if cellspan.world_size() == 1 else os.environ.get(name) or otherwise
 
 
 def _meet(place):
@@ -116,9 +116,9 @@ def shutdown():
         return
     _states.remove(state)
     if state.own:
-        from .._worker import torchenv
+        from .._dropin_api import destroy_group
 
-        torchenv.destroy_process_group()
+        destroy_group()
 
 
 def _find():

@@ -15,7 +15,7 @@ except ModuleNotFoundError as _error:
         raise
     raise ModuleNotFoundError("cellspan.horovod.torch needs torch, at home and on the ranks: pip install torch", name="torch") from None
 
-from .._base.public import directory as _directory
+from .._dropin_api import directory as _directory
 from . import _install, _refused
 from ._autograd import allgather, allreduce, alltoall, broadcast, grouped_allgather, grouped_allreduce, grouped_reducescatter, reducescatter
 from ._batchnorm import SyncBatchNorm

@@ -5,7 +5,7 @@
 are distributed. The interface is that of Maggy 1.0 and 1.1.2 (https://github.com/logicalclocks/maggy, its README and docstrings).
 """
 
-from .._base.public import directory
+from .._dropin_api import directory
 from .config import Searchspace
 
 __all__ = ["Searchspace"]

@@ -7,7 +7,7 @@ import contextlib
 import random
 import sys
 
-from .._worker import torchenv
+from .._dropin_api import choose_backend, destroy_group, has_group, init_group
 from . import _values
 from ._reporter import Reporter
 
@@ -78,16 +78,16 @@ def _needs_deepspeed():
 def _process_group():
     """Yields (rank, torch.device). Uses the process group of this world if there is one; destroys one that it has made."""
     __tracebackhide__ = True
-    made = not torchenv.is_initialized()
-    torchenv.init_process_group()
+    made = not has_group()
+    init_group()
     import torch
 
-    cuda = "nccl" in torchenv.choose_backend("auto", torch)
+    cuda = "nccl" in choose_backend("auto", torch)
     try:
         yield torch.distributed.get_rank(), torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
     finally:
         if made:
-            torchenv.destroy_process_group()
+            destroy_group()
 
 
 def _together():

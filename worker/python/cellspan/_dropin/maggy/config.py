@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .._base.public import directory
+from .._dropin_api import directory
 
 __all__ = [
     "AblationConfig",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`from cellspan.maggy import experiment` and `from cellspan.maggy.experiment import experiment`: both have lagom()."""
 
-from ..._base.public import directory
+from ..._dropin_api import directory
 from . import experiment
 from .experiment import lagom
 

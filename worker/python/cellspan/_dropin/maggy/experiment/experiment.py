@@ -7,8 +7,7 @@ import inspect
 import threading
 import time
 
-from ..._base.public import directory
-from ..._jobs import launch
+from ..._dropin_api import directory, launch
 from .. import _rank
 from ..config import LagomConfig, TorchDistributedConfig
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 
-from ._base.public import directory
-from ._jupyter.magics import NO_CLIENTS
-from ._px import Client, Cluster, DirectView, LoadBalancedView, NoEnginesRegistered
-from ._pxresult import AsyncResult, TaskResult, TimeoutError
-from ._worker.remote import RemoteError
+from .. import RemoteError
+from .._dropin_api import NO_CLIENTS, current_home, directory, is_on_rank
+from ._views import Client, Cluster, DirectView, LoadBalancedView, NoEnginesRegistered
+from ._result import AsyncResult, TaskResult, TimeoutError
 
 AsyncMapResult = TaskResult
 CompositeError = RemoteError  # here the exception of the first rank that failed is raised
@@ -53,25 +52,19 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _is_rank():
-    return getattr(sys.modules.get("cellspan._worker.rank"), "current", None) is not None
-
-
 def load_ipython_extension(shell):
     """%load_ext cellspan.px. Ranks load home's extensions, too: there it does nothing."""
-    if _is_rank():
+    if is_on_rank():
         return
-    from ._api import _home
-    from ._pxmagics import register
+    from ._magics import register
 
-    register(_home())
+    register(current_home())
 
 
 def unload_ipython_extension(shell):
     """%unload_ext cellspan.px"""
-    if _is_rank():
+    if is_on_rank():
         return
-    from ._api import _home
-    from ._pxmagics import unregister
+    from ._magics import unregister
 
-    unregister(_home())
+    unregister(current_home())

@@ -14,9 +14,8 @@ import shutil
 import sys
 import tempfile
 
-from . import _api, _jobs
-from ._capture import vars_bundle
-from ._map import serving
+from .._dropin_api import caller, is_far, pack_bytes, reason, serving
+from .._dropin_api import launch as launch_job
 
 SPARK_PARTITION_ARROW_DATA_FILE = "SPARK_PARTITION_ARROW_DATA_FILE"  # pyspark's variables: the rows as a stream of Arrow,
 SPARK_DATAFRAME_SCHEMA_FILE = "SPARK_DATAFRAME_SCHEMA_FILE"  # and Spark's description of the columns as JSON
@@ -52,9 +51,9 @@ class OnPart:
 
     def __call__(self, *args, **kwargs):
         __tracebackhide__ = True
-        from ._worker import exchange
+        from .._dropin_api import receive_part
 
-        with _given(exchange.receive_part(self.of)):
+        with _given(receive_part(self.of)):
             return self.fn(*args, **kwargs)
 
 
@@ -123,13 +122,13 @@ def divided(table, n):
 
 
 def launch(fn, parts, args, kwargs, options):
-    """_jobs.launch() of a function with these options, on as many ranks as there are parts. Each rank is sent its own alone."""
+    """Calls a function with these options of launch_job(), on as many ranks as there are parts. Each rank is sent its own alone."""
     __tracebackhide__ = True
-    home = _api._place()
-    if _api._is_far(home):
-        return home.do("_frames", "launch", fn, parts, args, kwargs, options)
+    home = caller()
+    if is_far(home):
+        return home.do("torch._dataframes", "launch", fn, parts, args, kwargs, options)
     with serving(home, _Server(home, parts)) as of:
-        return _jobs.launch(OnPart(fn, of), args, kwargs, **options)
+        return launch_job(OnPart(fn, of), args, kwargs, **options)
 
 
 class _Server:
@@ -139,14 +138,14 @@ class _Server:
         self.home, self.parts = home, parts
 
     def take(self, cell, rank, head, data):
-        from ._worker import exchange
+        from .._dropin_api import send_load
 
         try:
-            data = vars_bundle.pack_bytes(self.parts[rank], self.home.shell.user_ns)
+            data = pack_bytes(self.parts[rank], self.home.shell.user_ns)
         except Exception as error:  # noqa: BLE001 - a user's class may raise anything
-            exchange.send_load(self.home, cell, rank, {"failed": f"the rows of rank {rank} can't be sent: {vars_bundle.reason(error)}"})
+            send_load(self.home, cell, rank, {"failed": f"the rows of rank {rank} can't be sent: {reason(error)}"})
         else:
-            exchange.send_load(self.home, cell, rank, {}, data)
+            send_load(self.home, cell, rank, {}, data)
 
     def stop(self, error):
         """take() was interrupted; so are the ranks."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The classes of cellspan.px: Client, views and results, with the interface of ipyparallel's.
 
-Engines are the ranks of the notebook's group. A call that does not block is asynchronous (_later.py). In a program that is no notebook
+Engines are the ranks of the notebook's group. A call that does not block is asynchronous (_futures.py). In a program that is no notebook
 these classes are the same, and what they call reaches the kernel of the program (_client.py).
 """
 
@@ -11,9 +11,25 @@ import contextlib
 import os
 import time
 
-from . import _api, _later, _map, _scatter
-from ._pxmissing import Names
-from ._pxresult import AsyncResult, TaskResult, in_order
+from .. import group, run
+from .. import map as cellspan_map
+from .._dropin_api import (
+    NotAtHomeError,
+    Now,
+    begin,
+    bounds,
+    caller,
+    check_call,
+    check_place,
+    checked,
+    is_far,
+    joined,
+    scatter,
+    size,
+    slice_of,
+)
+from ._missing import Names
+from ._result import AsyncResult, TaskResult, in_order
 
 
 class NoEnginesRegistered(RuntimeError):
@@ -52,7 +68,7 @@ class Cluster:
 
     def stop_cluster_sync(self):
         """Ends the ranks."""
-        _api.group().stop()
+        group().stop()
 
     async def start_cluster(self, n=None):
         """As start_cluster_sync(), which it calls."""
@@ -89,14 +105,14 @@ class Client(Names):
     ipyparallel.Client."""
 
     def __init__(self, *, n=None, on=None):
-        self._home = _api._place()
-        self._group = _api.group()
+        self._home = caller()
+        self._group = group()
         if n is not None or on is not None or not self._group.size:
-            _api.run(abs, 0, n=n, on=on)
+            run(abs, 0, n=n, on=on)
         self._size = self._group.size
         self._begun = self._size, on
-        if not _api._is_far(self._home):
-            from ._pxmagics import register_first
+        if not is_far(self._home):
+            from ._magics import register_first
 
             register_first(self._home, self)
 
@@ -106,7 +122,7 @@ class Client(Names):
         return list(range(len(self)))
 
     def __len__(self):
-        now = _later.size(self._home)
+        now = size(self._home)
         if now is not None:
             self._size = now
         return self._size
@@ -136,7 +152,7 @@ class Client(Names):
         now = len(self)
         if not now:
             now = self._size = max(size, rank + 1)
-            _api.run(abs, 0, n=now, on=on)
+            run(abs, 0, n=now, on=on)
         elif rank >= now:
             raise NoEnginesRegistered(f"there is no rank {rank}: ranks are 0-{now - 1} (Client(n={rank + 1}) starts it)")
         return now
@@ -151,7 +167,7 @@ class Client(Names):
     def wait_for_engines(self, n=None, **_):
         """The ranks are there when the Client is."""
         if n is not None and n > len(self):
-            _api.run(abs, 0, n=n)
+            run(abs, 0, n=n)
             self._begun = n, self._begun[1]
 
     def shutdown(self, targets="all", hub=False, **_):
@@ -212,18 +228,18 @@ class _View(Names):
     def map_sync(self, f, *sequences, chunksize=None):
         """As cellspan.map(f, *sequences) on these ranks."""
         __tracebackhide__ = True
-        return _map.map(f, *sequences, chunksize=chunksize, ranks=self._ranks())
+        return cellspan_map(f, *sequences, chunksize=chunksize, ranks=self._ranks())
 
     def map_async(self, f, *sequences, chunksize=None):
         """The TaskResult of map_sync(). It has begun."""
         __tracebackhide__ = True
-        _later.check_place(self.client._home)
-        length, items = _map.checked(f, [list(one) if isinstance(one, _CHANGEABLE) else one for one in sequences], chunksize)
+        check_place(self.client._home)
+        length, items = checked(f, [list(one) if isinstance(one, _CHANGEABLE) else one for one in sequences], chunksize)
         name = getattr(f, "__name__", "map")
         if items is None:
-            return TaskResult(_later.Now([]), name, 0)
+            return TaskResult(Now([]), name, 0)
         there = all(isinstance(one, (list, tuple, range, str, bytes, dict, set, frozenset)) for one in sequences)
-        return TaskResult(_later.begin(self.client._home, "map", items, self._ranks(), f, length, chunksize, there), name, length)
+        return TaskResult(begin(self.client._home, "map", items, self._ranks(), f, length, chunksize, there), name, length)
 
     def map(self, f, *sequences, block=None, chunksize=None):
         """map_sync() where the view blocks, else map_async()."""
@@ -288,19 +304,19 @@ class DirectView(_View):
         __tracebackhide__ = True
         if not callable(f):
             raise TypeError(f"apply() needs a function, not {type(f).__name__}")
-        _api.check_call(f, args, kwargs)
-        _later.check_place(self.client._home)
+        check_call(f, args, kwargs)
+        check_place(self.client._home)
         ranks = self._ranks()
         kind, on = ("own", self._targets[0]) if alone else ("apply", ranks)
-        later = _later.begin(self.client._home, kind, on, f, args, kwargs)
+        later = begin(self.client._home, kind, on, f, args, kwargs)
         return AsyncResult(later, self._targets, self._single, getattr(f, "__name__", "apply"))
 
     def execute(self, code, silent=True, targets=None, block=None):
         """Runs code on the ranks, as %%px does. The AsyncResult; its outputs are there with display_outputs()."""
         __tracebackhide__ = True
-        _later.check_place(self.client._home)
+        check_place(self.client._home)
         view = self if targets is None else self.client.direct_view(targets)
-        later = _later.begin(self.client._home, "execute", view._ranks(), code)
+        later = begin(self.client._home, "execute", view._ranks(), code)
         result = AsyncResult(later, view._targets, False, "execute", cells=True)
         if self.block if block is None else block:
             result.get()
@@ -321,7 +337,7 @@ class DirectView(_View):
 
     def _done(self, value, name, block):
         """The value where the view blocks, else its result."""
-        return value if (self.block if block is None else block) else TaskResult(_later.Now(value), name, len(self))
+        return value if (self.block if block is None else block) else TaskResult(Now(value), name, len(self))
 
     def push(self, ns, targets=None, block=None, track=None):
         """Sets variables on the ranks: push({"a": 1}). They are set at once; where the view does not block, a result is returned."""
@@ -368,7 +384,7 @@ class DirectView(_View):
         __tracebackhide__ = True
         _check_dist(dist)
         ranks = self._chosen(targets)
-        _scatter.scatter(self.client._home, key, seq, {"ranks": sorted(set(ranks))}, flatten, ranks)
+        scatter(self.client._home, key, seq, {"ranks": sorted(set(ranks))}, flatten, ranks)
         return self._done(None, "scatter", block)
 
     def gather(self, key, dist="b", targets=None, block=None):
@@ -376,7 +392,7 @@ class DirectView(_View):
         __tracebackhide__ = True
         _check_dist(dist)
         ranks = self._chosen(targets)
-        whole = _scatter.joined(in_order(ranks, self.client._group.pull(key, ranks=ranks)))
+        whole = joined(in_order(ranks, self.client._group.pull(key, ranks=ranks)))
         return self._done(whole, "gather", block)
 
     @contextlib.contextmanager
@@ -409,9 +425,9 @@ class DirectView(_View):
         """%px, %%px, %pxresult, %pxconfig and %autopx work on this view; with a suffix, %px0 and so on do. They wait for the ranks while
         view.block is true."""
         __tracebackhide__ = True
-        if _api._is_far(self.client._home):
-            raise _api.NotAtHomeError('%px works only in a notebook on the kernel "Python (cellspan)": here use view.execute("...", block=True)')
-        from ._pxmagics import register
+        if is_far(self.client._home):
+            raise NotAtHomeError('%px works only in a notebook on the kernel "Python (cellspan)": here use view.execute("...", block=True)')
+        from ._magics import register
 
         register(self.client._home, self, suffix)
 
@@ -444,9 +460,9 @@ class LoadBalancedView(_View):
         __tracebackhide__ = True
         if not callable(f):
             raise TypeError(f"apply() needs a function, not {type(f).__name__}")
-        _api.check_call(f, args, kwargs)
-        _later.check_place(self.client._home)
-        return TaskResult(_later.begin(self.client._home, "task", self._ranks(), f, args, kwargs), getattr(f, "__name__", "apply"))
+        check_call(f, args, kwargs)
+        check_place(self.client._home)
+        return TaskResult(begin(self.client._home, "task", self._ranks(), f, args, kwargs), getattr(f, "__name__", "apply"))
 
     def __repr__(self):
         return f"<LoadBalancedView {self.targets or 'of all ranks'}>"
@@ -471,10 +487,10 @@ class ParallelFunction(RemoteFunction):
     def __call__(self, *sequences):
         __tracebackhide__ = True
         count = min(len(self.view), len(sequences[0]))
-        ends = [_scatter.bounds(len(sequences[0]), k, count) for k in range(count)]
-        pieces = [[_scatter.slice_of(seq, *end) for end in ends] for seq in sequences]
+        ends = [bounds(len(sequences[0]), k, count) for k in range(count)]
+        pieces = [[slice_of(seq, *end) for end in ends] for seq in sequences]
         result = self.view.map_async(self.func, *pieces, chunksize=1)
-        result._made = _scatter.joined
+        result._made = joined
         return result.get() if (self.view.block if self.block is None else self.block) else result
 
     def map(self, *sequences):

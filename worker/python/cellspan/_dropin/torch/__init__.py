@@ -15,9 +15,22 @@ import re
 import sys
 import tempfile
 
-from . import _api, _frames, _jobs
-from ._base.public import directory
-from ._frames import SPARK_DATAFRAME_SCHEMA_FILE, SPARK_PARTITION_ARROW_DATA_FILE, _get_spark_partition_data_loader
+from .. import RemoteError
+from .._dropin_api import (
+    caller,
+    check_call,
+    directory,
+    exit_code,
+    gpus_here,
+    gpus_of_the_group,
+    is_far,
+    is_of_rank,
+    launch,
+    launch_script,
+    on_the_group,
+)
+from . import _dataframes
+from ._dataframes import SPARK_DATAFRAME_SCHEMA_FILE, SPARK_PARTITION_ARROW_DATA_FILE, _get_spark_partition_data_loader
 
 __all__ = ["DeepspeedTorchDistributor", "TorchDistributor"]
 __dir__ = directory(globals())
@@ -49,9 +62,9 @@ class Distributor:
         if not self.use_gpu:
             return self.num_processes
         if not self.local_mode:
-            _jobs.gpus_of_the_group(self.on)
+            gpus_of_the_group(self.on)
             return self.num_processes
-        available = _jobs.gpus_here()
+        available = gpus_here()
         if not available:
             raise RuntimeError("GPUs were unable to be found on the driver. (use_gpu=False trains on its processors)")
         if self.num_processes > available:
@@ -108,7 +121,7 @@ class TorchDistributor(Distributor):
         __tracebackhide__ = True
         if self.local_mode:
             raise ValueError("TorchDistributor.train_on_dataframe requires setting TorchDistributor.local_mode to False.")
-        parts = _frames.divided(spark_dataframe, self.num_processes)
+        parts = _dataframes.divided(spark_dataframe, self.num_processes)
         return self._told(self._run_function, train_function, args, kwargs, parts)
 
     def _told(self, run, *what):
@@ -123,22 +136,22 @@ class TorchDistributor(Distributor):
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
         on = "local" if self.local_mode else self.on
-        gpus = None if self.local_mode else _jobs.on_the_group(self.on, self.use_gpu)
+        gpus = None if self.local_mode else on_the_group(self.on, self.use_gpu)
         return {"n": self.num_processes, "on": on, "gpus": gpus, "no_gpu": not self.use_gpu, "reuse": self.reuse}
 
     def _run_function(self, fn, args, kwargs, parts=None):
         __tracebackhide__ = True
         try:
-            _api.check_call(fn, args, kwargs)
+            check_call(fn, args, kwargs)
         except TypeError as error:
             print(f"TypeError: {error}", flush=True)
             raise RuntimeError(FAILED) from error.with_traceback(None)
         try:
             if parts is not None:
-                return _frames.launch(self._wrapped(fn), parts, args, kwargs, self._place())
-            return _jobs.launch(self._wrapped(fn), args, kwargs, **self._place())
-        except _api.RemoteError as error:
-            if not _jobs.is_of_rank(error):
+                return _dataframes.launch(self._wrapped(fn), parts, args, kwargs, self._place())
+            return launch(self._wrapped(fn), args, kwargs, **self._place())
+        except RemoteError as error:
+            if not is_of_rank(error):
                 raise
             _show(error)
             raise RuntimeError(FAILED + self._advice(_plain(error))) from error.with_traceback(None)
@@ -157,12 +170,12 @@ class TorchDistributor(Distributor):
         with self._words(args) as words:
             words = [str(word) for word in words]
             try:
-                _jobs.launch_script(path, words, **self._place())
-            except _api.RemoteError as error:
-                if not _jobs.is_of_rank(error):
+                launch_script(path, words, **self._place())
+            except RemoteError as error:
+                if not is_of_rank(error):
                     raise
                 told = "\n".join(_plain(error)[-TAIL:])
-                code = _jobs.exit_code(error)
+                code = exit_code(error)
                 told += self._advice(told.splitlines())
                 raise RuntimeError(f"Command {[sys.executable, path, *words]} failed with return code {code}. {told}") from error.with_traceback(None)
 
@@ -244,7 +257,7 @@ def _plain(error):
 def _show(error):
     """Prints the rank's traceback: those of causes are not shown with their own. A page shows colours, a program's log does not."""
     lines = error.traceback or [f"{type(error).__name__}: {error}"]
-    if _api._is_far(_api._place()) and not sys.stdout.isatty():
+    if is_far(caller()) and not sys.stdout.isatty():
         lines = _plain(error)
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 from typing import Any
 
-from ._px import Client as Client
-from ._px import Cluster as Cluster
-from ._px import DirectView as DirectView
-from ._px import LoadBalancedView as LoadBalancedView
-from ._px import NoEnginesRegistered as NoEnginesRegistered
-from ._pxresult import AsyncResult as AsyncResult
-from ._pxresult import TaskResult as TaskResult
-from ._pxresult import TimeoutError as TimeoutError
-from ._worker.remote import RemoteError as RemoteError
+from ._views import Client as Client
+from ._views import Cluster as Cluster
+from ._views import DirectView as DirectView
+from ._views import LoadBalancedView as LoadBalancedView
+from ._views import NoEnginesRegistered as NoEnginesRegistered
+from ._result import AsyncResult as AsyncResult
+from ._result import TaskResult as TaskResult
+from ._result import TimeoutError as TimeoutError
+from .._worker.remote import RemoteError as RemoteError
 
 AsyncMapResult = TaskResult
 CompositeError = RemoteError

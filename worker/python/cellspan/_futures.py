@@ -34,15 +34,15 @@ _queues = {}  # at home: {ranks: the Queue of tasks for them}
 def begin(home, what, *args):
     """Begins one of _KINDS. TypeError: it can't be sent to the ranks."""
     __tracebackhide__ = True
-    if not _api._is_far(home):
+    if not _api.is_far(home):
         return _KINDS[what](home, *args)
     if what == "map":
         items, ranks, f, *others = args
-        return Far(home, _map.far(home, f, list(items), "_later", "begun", what, ranks, f, *others))
+        return Far(home, _map.far(home, f, list(items), "_futures", "begun", what, ranks, f, *others))
     from ._capture.capture import CaptureError
 
     try:
-        return Far(home, home.do("_later", "begun", None, what, *args))
+        return Far(home, home.do("_futures", "begun", None, what, *args))
     except CaptureError as error:
         raise _unsent(home.captures, args[1:], error) from None
 
@@ -55,16 +55,16 @@ def _unsent(captures, call, error=None):
 def check_place(home):
     """Raises RuntimeError where begin() would, before ranks are counted or started."""
     __tracebackhide__ = True
-    if not _api._is_far(home):
+    if not _api.is_far(home):
         check_thread(home)
 
 
 def size(home):
     """The number of ranks; None: they run something, so it is what it was."""
     __tracebackhide__ = True
-    if _api._is_far(home):
-        return home.do("_later", "size", None)
-    call = (home or _api._home()).async_call
+    if _api.is_far(home):
+        return home.do("_futures", "size", None)
+    call = (home or _api.current_home()).async_call
     return None if call is not None and not call.over() else _api.group().size
 
 
@@ -441,7 +441,7 @@ class Far:
     def _ask(self, method, *args):
         __tracebackhide__ = True
         dropped, self._dropped[:] = list(self._dropped), []
-        return self._home.do("_later", "ask", self._number, method, args, dropped)
+        return self._home.do("_futures", "ask", self._number, method, args, dropped)
 
     def __del__(self):
         self._dropped.append(self._number)
@@ -450,7 +450,7 @@ class Far:
 def begun(items, what, *args):
     """At home: begins something for the program, which is a map of these items or something else. Returns its number."""
     __tracebackhide__ = True
-    later, number = _KINDS[what](_api._home(), *(args if items is None else (items, *args))), next(_numbers)
+    later, number = _KINDS[what](_api.current_home(), *(args if items is None else (items, *args))), next(_numbers)
     _kept[number] = later
     return number
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import re
 import signal
 
-from . import _api
-from ._base.options import Option, parse, usage
-from ._px import Client, NoEnginesRegistered, resolved
-from ._pxresult import GROUPS, in_order, show_result
-from ._worker import pxrank
+from .. import call
+from .._dropin_api import CALL_SHOWN, Option, last_shown, magic_line, parse, usage
+from ._result import GROUPS, in_order, show_result
+from ._views import Client, NoEnginesRegistered, resolved
 
 GROUPING = (
     Option(("-r",), "group", "", "group outputs by order", "order"),
@@ -66,10 +65,10 @@ def unregister(home):
         for kind, name in [("line", "px"), ("cell", "px"), *(("line", n) for n in ("pxresult", "pxconfig", "autopx", "result"))]:
             home.shell.magics_manager.magics[kind].pop(name + suffix, None)
     _views.clear()
-    from ._jupyter import magics
+    from .._dropin_api import px
 
     for kind in ("line", "cell"):
-        home.shell.register_magic_function(magics.px, kind, "px")
+        home.shell.register_magic_function(px, kind, "px")
 
 
 class Magics:
@@ -197,8 +196,8 @@ class Magics:
     def _live(self, view, code):
         """Output shows while the ranks run; then what their last expressions are."""
         __tracebackhide__ = True
-        self.home.call(_api._line("%distribute", {"ranks": view._ranks(), "no-capture": True}) + "\n" + code, _api.CALL_SHOWN)
-        shown = _api.call(pxrank.shown, ranks=view._ranks(), gather=True)
+        self.home.call(magic_line("%distribute", {"ranks": view._ranks(), "no-capture": True}) + "\n" + code, CALL_SHOWN)
+        shown = call(last_shown, ranks=view._ranks(), gather=True)
         for rank, bundle in zip(view._targets, in_order(view._targets, shown)):
             if bundle is not None:
                 show_result(rank, bundle[0])
@@ -240,7 +239,7 @@ def _expression(text, ns):
     if ":" in text and re.fullmatch(r"[-\d:\s]+", text):
         return slice(*[int(part) if part.strip() else None for part in text.split(":")])
     if NUMBERS.fullmatch(text) and not text.startswith("-"):
-        from ._scatter import numbers
+        from .._dropin_api import numbers
 
         return numbers(text)
     try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Union
 
-from ._pxresult import AsyncResult, TaskResult
+from ._result import AsyncResult, TaskResult
 
 _T = TypeVar("_T")
 _Targets = Union[str, int, slice, Sequence[int]]

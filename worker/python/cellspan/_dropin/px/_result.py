@@ -7,8 +7,8 @@ import itertools
 import sys
 import time
 
-from ._pxmissing import Names, of_key
-from ._worker.remote import is_of_ranks
+from ._missing import Names, of_key
+from .._dropin_api import is_of_ranks
 
 
 class TimeoutError(TimeoutError):  # noqa: A001 - the name that ipyparallel has
@@ -22,9 +22,9 @@ class _Result(Names):
     """What both kinds have."""
 
     def __init__(self, later, name):
-        """later: what runs; see _later.py."""
+        """later: what runs; see _futures.py."""
         self.name = name
-        self._later = later
+        self._future = later
         self.msg_ids = [f"cellspan-{next(_numbers)}"]  # for programs that show or count them
         self.submitted = time.time()
         self._callbacks = []
@@ -33,7 +33,7 @@ class _Result(Names):
     def ready(self):
         """Is it there? It does not wait."""
         __tracebackhide__ = True
-        there = self._later.done()
+        there = self._future.done()
         if there:
             self._tell()
         return there
@@ -41,7 +41,7 @@ class _Result(Names):
     def wait(self, timeout=-1):
         """Waits, at most `timeout` seconds (below 0, or None: without a limit). True: it is there."""
         __tracebackhide__ = True
-        there = self._later.wait(timeout)
+        there = self._future.wait(timeout)
         if there:
             self._tell()
         return there
@@ -51,7 +51,7 @@ class _Result(Names):
         __tracebackhide__ = True
         if not self.wait(timeout):
             raise TimeoutError(f"{self.name}: no result after {timeout} s; the ranks still run it")
-        return self._later.result()
+        return self._future.result()
 
     def result(self, timeout=None):
         """As get()."""
@@ -199,7 +199,7 @@ class AsyncResult(_Result):
     def _of_others(self):
         """The rows of ranks that have ended well, though others have failed. (What these have shown is on the page already.)"""
         __tracebackhide__ = True
-        shown = self._later.shown()
+        shown = self._future.shown()
         return [(rank, {**shown[rank], "result": None}) for rank in self._targets if rank in shown]
 
     @staticmethod
@@ -238,7 +238,7 @@ class TaskResult(_Result):
     @property
     def progress(self):
         """How many items are done."""
-        return self._later.progress()
+        return self._future.progress()
 
     def get(self, timeout=-1):
         """The value. Raises the task's exception."""
