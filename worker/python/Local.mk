@@ -4,6 +4,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/__init__.py \
 	worker/python/cellspan/_api.py \
 	worker/python/cellspan/_async_call.py \
+	worker/python/cellspan/_call_options.py \
 	worker/python/cellspan/_client.py \
 	worker/python/cellspan/_distributed.py \
 	worker/python/cellspan/_dropin_api.py \

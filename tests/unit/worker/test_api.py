@@ -126,8 +126,8 @@ def test_options_stand_on_the_line_quoted(home):
     options = dict(n=4, ranks=[0, -1], merge="raw", init=True, env={"A": "b c", "D": "it's"}, cwd="/a b", timeout=1.5, grace="10s", seed=0)
     cellspan.run(abs, 1, fresh=True, gather=True, **options)
     assert home.lines[0] == (
-        "%%distribute --nproc='4' --ranks='0,-1' --merge='raw' --init --env 'A=b c' --env \"D=it's\" --cwd='/a b'"
-        " --timeout='1.5' --grace='10s' --fresh --gather --seed='0'"
+        "%%distribute --nproc='4' --ranks='0,-1' --merge='raw' --gather --init --env 'A=b c' --env \"D=it's\" --cwd='/a b'"
+        " --seed='0' --timeout='1.5' --grace='10s' --fresh"
     )
 
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import types
 
+from . import _call_options
 from ._base.errors import text_of
 from ._link import CALL_FUNCTION, CALL_SHOWN, CALL_VALUE
 from ._option_errors import InPython
@@ -30,26 +31,7 @@ class NotAtHomeError(RuntimeError):
     """A function of cellspan was called where there is no home: on a rank, or in a process that was forked or lacks a package."""
 
 
-def run(
-    fn,
-    *args,
-    n=None,
-    on=None,
-    ranks=None,
-    merge=None,
-    init=None,
-    gpus=None,
-    no_gpu=False,
-    share=False,
-    env=None,
-    cwd=None,
-    timeout=None,
-    grace=None,
-    fresh=False,
-    gather=False,
-    seed=None,
-    **kw,
-):
+def run(fn, *args, **kw):
     """Calls fn(*args, **kw) on every rank, and returns rank 0's value (with gather=True the list of all ranks' values).
 
     n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
@@ -65,36 +47,35 @@ def run(
     or an argument can't be sent.
     """
     __tracebackhide__ = True
-    options = {
-        "nproc": n,
-        "on": on,
-        "ranks": ranks,
-        "merge": merge,
-        "init": init,
-        "gpus": gpus,
-        "no-gpu": no_gpu,
-        "share": share,
-        "env": env,
-        "cwd": cwd,
-        "timeout": timeout,
-        "grace": grace,
-        "fresh": fresh,
-        "gather": bool(gather),
-        "seed": seed_of(seed),
-    }
+    options, kw = _call_options.split(kw)
+    seed = options.get("seed")
+    _checked(options)
     _check_seed(fn, seed)
     try:
         with InPython(options):
             return _run(caller(), fn, args, kw, options)
     except TypeError as error:
         if not isinstance(error, RemoteError):
-            _hint_at_call(error, fn, {"n": n, "on": on, "ranks": ranks, "merge": merge, "env": env, "cwd": cwd, "timeout": timeout})
+            _hint_at_call(error, fn, options)
         raise
 
 
-def _hint_at_call(error, fn, given):
+_call_options.documented(run, keeps=True)
+
+
+def _checked(options):
+    """Brings the values of a call's options into the form that a magic's line takes. ValueError: the seed is none."""
+    __tracebackhide__ = True
+    if "gather" in options:
+        options["gather"] = bool(options["gather"])
+    if "seed" in options:
+        options["seed"] = seed_of(options["seed"])
+
+
+def _hint_at_call(error, fn, options):
     """Adds to the error that fn lacks an argument whose name is that of an option which was given."""
-    names = [name for name, value in given.items() if value is not None and f"missing a required argument: '{name}'" in str(error)]
+    given = {row.argument: options[row.name] for row in _call_options.ALL if options.get(row.name) is not None}
+    names = [name for name in given if f"missing a required argument: '{name}'" in str(error)]
     for name in names:
         error.args = (f"{error} ({name}={given[name]!r} is an option of run(): cellspan.call({getattr(fn, '__name__', 'f')}, kwargs={{'{name}': "
                       f"{given[name]!r}}}) passes it on)",)
@@ -130,27 +111,28 @@ def _takes_seed(fn):
 def call(fn, args=(), kwargs=None, **options):
     """As run(), but the arguments of fn may have the names of options, since they are passed in args and kwargs."""
     __tracebackhide__ = True
-    known = [name for name in run.__kwdefaults__]
-    for name in options:
-        if name not in known:
-            raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
-    given = {name: value for name, value in {**run.__kwdefaults__, **options}.items()}
-    given["nproc"], given["no-gpu"] = given.pop("n"), given.pop("no_gpu")
-    given["seed"] = seed_of(given["seed"])
+    given, others = _call_options.split(options)
+    for name in others:
+        raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
+    _checked(given)
     with InPython(given):
         return _run(caller(), fn, tuple(args), dict(kwargs or {}), given)
 
 
+_call_options.documented(call)
+
+
 def beside(fn, args=(), kwargs=None, **options):
-    """As call(), but in new processes beside the notebook's ranks, which end with the call. options: as those of %%distribute."""
+    """As call(), but in new processes beside the notebook's ranks, which end with the call."""
     __tracebackhide__ = True
-    return _run(caller(), fn, tuple(args), dict(kwargs or {}), {**options, "beside": True})
+    given = _call_options.named("run", options)
+    return _run(caller(), fn, tuple(args), dict(kwargs or {}), {**given, "beside": True})
 
 
 def script(path, words, **options):
-    """Runs a script with these arguments, in processes of its own. options: as those of %distribute."""
+    """Runs a script with these arguments, in processes of its own. options: as of call()."""
     __tracebackhide__ = True
-    _run_script(caller(), path, words, {}, options)
+    _run_script(caller(), path, words, {}, _call_options.named("run", options))
 
 
 def group(on=None):

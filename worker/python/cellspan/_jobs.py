@@ -13,51 +13,36 @@ from . import _api
 LIST_LIMIT = 60  # seconds that the driver may take to list the GPUs
 
 
-def launch(
-    fn,
-    args=(),
-    kwargs=None,
-    *,
-    n=None,
-    on=None,
-    gpus=None,
-    no_gpu=False,
-    env=None,
-    reuse=False,
-    gather=False,
-    timeout=None,
-):
-    """Calls fn(*args, **kwargs) on n ranks. Returns rank 0's value, or with gather=True the list of all ranks' values.
+def launch(fn, args=(), kwargs=None, *, reuse=False, **options):
+    """Calls fn(*args, **kwargs) on ranks. Returns rank 0's value, or with gather=True the list of all ranks' values.
 
-    n: world size (None: as in %distribute); on: where, as in cellspan.run(), and "local" is this machine even if the group is
-    elsewhere, in the current folder; gpus: for each rank; no_gpu: ranks see none; env: {name: text}; timeout: seconds. reuse: on the notebook's ranks,
-    which stay; else in fresh processes.
+    options: as of cellspan.call(); on="local" is this machine even if the group is elsewhere, in the current folder. reuse: on the
+    notebook's ranks, which stay; else in fresh processes.
 
     Raises the exception of the first rank that fails, which is also a RemoteError (see _worker/remote.py). TypeError, before
     anything runs: the function or an argument can't be sent, or the arguments do not fit the function.
     """
     __tracebackhide__ = True
-    options = {"on": on, "gpus": gpus, "env": env, "gather": gather, "timeout": timeout}
     if reuse:
-        return _api.call(fn, args, kwargs, n=n, no_gpu=no_gpu, **options)
-    return _api.beside(fn, args, kwargs, **{"nproc": n, "no-gpu": no_gpu, "cwd": _folder(on)}, **options)
+        return _api.call(fn, args, kwargs, **options)
+    return _api.beside(fn, args, kwargs, **{"cwd": _folder(options), **options})
 
 
-def launch_script(path, words=(), *, n=None, on=None, gpus=None, no_gpu=False, env=None, reuse=False):
+def launch_script(path, words=(), *, reuse=False, **options):
     """Runs a script, with these arguments, as launch() runs a function. Raises RemoteError: see exit_code()."""
     __tracebackhide__ = True
     if reuse:
         from ._worker.calls import script
 
-        launch(script, (path, list(words)), n=n, on=on, gpus=gpus, no_gpu=no_gpu, env=env, reuse=True)
+        launch(script, (path, list(words)), reuse=True, **options)
         return
-    _api.script(path, words, **{"nproc": n, "no-gpu": no_gpu, "cwd": _folder(on)}, on=on, gpus=gpus, env=env)
+    _api.script(path, words, **{"cwd": _folder(options), **options})
 
 
-def _folder(on):
+def _folder(options):
     """The folder for fresh processes of this machine: the notebook's current one, as for any child process. None: where ranks start."""
     try:
-        return os.getcwd() if on == "local" else None
+        return os.getcwd() if options.get("on") == "local" else None
     except OSError:  # it was deleted
         return None
 

@@ -20,7 +20,7 @@ import operator
 import time
 from typing import NamedTuple
 
-from . import _api
+from . import _api, _call_options
 from ._base.errors import text_of
 from ._capture import vars_bundle
 from ._link import CALL_OUTLIVES
@@ -43,26 +43,10 @@ NO_CALLS = ("the items of a map are made while ranks work on others, so the code
 _ids = itertools.count(1)
 
 
-def map(
-    fn,
-    *iterables,
-    n=None,
-    chunksize=None,
-    on=None,
-    ranks=None,
-    merge=None,
-    gpus=None,
-    no_gpu=False,
-    share=False,
-    env=None,
-    cwd=None,
-    timeout=None,
-    grace=None,
-    fresh=False,
-    seed=None,
-    retries=0,
-    return_exceptions=False,
-):
+_OPTIONS = {name: row for name, row in _call_options.OF_CALLS.items() if name not in ("init", "gather")}  # an item is of one rank alone
+
+
+def map(fn, *iterables, chunksize=None, retries=0, return_exceptions=False, **options):
     """[fn(x) for x in xs], computed on the ranks: the results in order. With several iterables, fn gets an item of each, until the
     shortest ends.
 
@@ -86,20 +70,20 @@ def map(
     See the built-in map(), and LoadBalancedView.map_sync of ipyparallel.
     """
     __tracebackhide__ = True
+    options = _call_options.named("map", options, _OPTIONS)
     home = _api.caller()
     length, items = checked(fn, iterables, chunksize)
-    seed = _api.seed_of(seed)
+    seed = _api.seed_of(options.pop("seed", None))
     how = {"chunksize": chunksize, "retries": retries_of(retries), "keeps": bool(return_exceptions)}
     if items is None:
         return []
-    options = {
-        "nproc": n, "on": on, "ranks": ranks, "merge": merge, "gpus": gpus, "no-gpu": no_gpu, "share": share, "env": env,
-        "cwd": cwd, "timeout": timeout, "grace": grace, "fresh": fresh,
-    }
     with InPython(options):
         if _api.is_far(home):
             return far(home, fn, list(items), "_map", "at_home", fn, how, options, seed)
         return call(home, fn, items, length, how, options, seed)
+
+
+_call_options.documented(map, _OPTIONS)
 
 
 def checked(fn, iterables, chunksize):

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import re
 
+from . import _call_options
 from ._worker.remote import RemoteError
 
-_NAMES = {"nproc": "n"}  # where the argument's name is not the option's
-_FLAGS = ("no-gpu", "share", "fresh", "gather", "beside")
+_ROWS = {row.name: row for row in _call_options.ALL}
+_WORDS = "|".join(sorted({word for row in _call_options.ALL for word in row.words}, key=lambda word: (-len(word), word)))
 _HEAD = re.compile(r"--([a-z][a-z-]*)(?:[ =].*?)?: ")  # "--nproc x: "
 _MISSING = re.compile(r"needs a value \(\S+ (.*)\)")  # True was given
 _RANK = re.compile(r"rank \S+: ")  # "rank 9: there are 2 ranks, 0 to 1"
-_WORD = re.compile(r"--([a-z][a-z-]*)(?: (local|nccl|gloo|fold|prefix|rank0|panel|raw)\b)?")
+_WORD = re.compile(rf"--([a-z][a-z-]*)(?: ({_WORDS})\b(?![:,]))?")
 
 
 class InPython:
@@ -55,7 +56,7 @@ def _given(name, options):
 
 
 def _argument(name):
-    return _NAMES.get(name, name.replace("-", "_"))
+    return _ROWS[name].argument if name in _ROWS else name.replace("-", "_")
 
 
 def _words(text):
@@ -65,6 +66,6 @@ def _words(text):
         name, word = found.groups()
         if word:
             return f"{_argument(name)}={word!r}"
-        return _argument(name) + ("=True" if name in _FLAGS else "=")
+        return _argument(name) + ("=True" if name in _ROWS and _ROWS[name].is_flag else "=")
 
     return _WORD.sub(one, text)

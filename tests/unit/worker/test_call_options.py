@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The options of run(), call(), map() and launch() are those of %%distribute, from the kernel's table."""
+
+import importlib
+import inspect
+
+import pytest
+
+import cellspan
+from cellspan import _api, _call_options, _jobs, _link, _map, _option_errors
+
+
+def keywords(function):
+    return [one.name for one in inspect.signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY]
+
+
+@pytest.fixture
+def with_one_more(monkeypatch):
+    """The modules, as they are if the kernel's table has one option more."""
+    magics = _link.magics()
+    options = next(magic["options"] for magic in magics if magic["name"] == "distribute")
+    options += [{**options[0], "name": "new-one", "argument": None, "value": None, "words": []},
+                {**options[0], "name": "speed", "argument": None, "value": "HOW", "words": ["fast", "slow"]}]
+    monkeypatch.setattr(_link, "magics", lambda: magics)
+    modules = (_call_options, _option_errors, _api, _map, _jobs)
+    for module in modules:
+        importlib.reload(module)
+    yield
+    monkeypatch.undo()
+    for module in modules:
+        importlib.reload(module)
+
+
+def test_the_table_is_the_kernels():
+    rows = {row.name: row for row in _call_options.ALL}
+    assert rows["nproc"] == ("nproc", "n", False, ("gpu",)) and rows["no-gpu"] == ("no-gpu", "no_gpu", True, ())
+    assert rows["merge"].words[0] == "fold" and "help" not in rows
+
+
+def test_calls_have_its_options_but_for_those_of_cells():
+    options = list(_call_options.OF_CALLS)
+    assert options[0] == "n" and {"no_gpu", "seed", "timeout"} < set(options) and "into" not in options
+    assert keywords(cellspan.run) == options == keywords(cellspan.call)
+    assert [name for name in keywords(cellspan.map) if name in options] == [name for name in options if name not in ("init", "gather")]
+
+
+def test_options_are_set_apart_from_the_functions_arguments():
+    assert _call_options.split({"x": 1, "no_gpu": True, "n": 2}) == ({"nproc": 2, "no-gpu": True}, {"x": 1})
+    with pytest.raises(TypeError, match=r"map\(\) has no option 'chunk': help\(cellspan.map\) lists them"):
+        cellspan.map(abs, [1], chunk=2)
+    with pytest.raises(TypeError, match=r"map\(\) has no option 'gather'"):
+        cellspan.map(abs, [1], gather=True)
+    with pytest.raises(TypeError, match=r"call\(\) has no option 'x'"):
+        cellspan.call(abs, (1,), x=2)
+
+
+def test_an_option_that_the_kernel_gets_is_one_of_each_call(with_one_more, monkeypatch):
+    lines = []
+    monkeypatch.setattr(_api, "_run", lambda home, fn, args, kw, options: lines.append((_api.magic_line("%distribute", options), kw)))
+    monkeypatch.setattr(_api, "caller", lambda: None)
+    _api.run(abs, new_one=True, speed="fast", x=1)
+    _api.call(abs, new_one=True, speed="slow")
+    _jobs.launch(abs, speed="fast", n=2)
+    assert lines == [("%%distribute --new-one --speed='fast'", {"x": 1}), ("%%distribute --new-one --speed='slow'", {}),
+                     ("%%distribute --nproc='2' --speed='fast' --beside", {})]
+    assert {"new_one", "speed"} < set(keywords(_api.run)) & set(keywords(_map.map))
+    error = type("UsageError", (Exception,), {})("--speed slow and --new-one can't be used together")
+    assert _option_errors.in_python(error, {}) == "speed='slow' and new_one=True can't be used together"
