@@ -149,7 +149,7 @@ def test_an_interrupt_of_the_users_code_is_shown_from_there_on(idle, depth):
 def test_an_interrupt_before_the_first_step_of_a_cell_that_awaits_ends_it(idle, monkeypatch):
     loop, ran, over = asyncio.new_event_loop(), [], []
     monkeypatch.setattr(idle, "_after", lambda cell: None)
-    monkeypatch.setattr(idle, "_finish", lambda cell, done: done(cell))
+    monkeypatch.setattr(idle, "_end_cell", lambda cell, done: done(cell))
     idle.loop = types.SimpleNamespace(need=lambda: loop, later=lambda: None)
     idle.awaits = lambda cell: os.kill(os.getpid(), signal.SIGINT)
 

@@ -39,7 +39,7 @@ def run_command(command, streams):
             _copy(process, takers)
         return process.wait()
     except BaseException:  # an interrupt, or the other stream takes no text
-        _end(process)
+        _terminate(process)
         raise
     finally:
         for name in takers:
@@ -135,7 +135,7 @@ def _read(rests):
                     key.fileobj.close()
 
 
-def _end(process):
+def _terminate(process):
     """Interrupts, then kills, all of a command's processes."""
     for signo, seconds in ((signal.SIGINT, INTERRUPT_WAIT), (signal.SIGTERM, 0.5), (signal.SIGKILL, None)):
         try:

@@ -226,7 +226,7 @@ class Home(Calls):
 
         threading.Thread.start = tagged
 
-    def left_behind(self):
+    def others_may_write(self):
         if self.loop.has_more():
             return True
         if not self._started:

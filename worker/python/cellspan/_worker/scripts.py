@@ -57,7 +57,7 @@ class BesideRank(PassingRank):
 
     def _done(self, cell):
         if not cell.interrupted:
-            _, error = self.attempt(cell.number, _end)
+            _, error = self.attempt(cell.number, _run_exit_handlers)
             if error is not None and cell.error is None:
                 cell.error = told(error)
         super()._done(cell)
@@ -96,7 +96,7 @@ class ScriptRank(PassingRank):
                     print(end.code, file=sys.stderr)
                 raise
         finally:
-            _end()
+            _run_exit_handlers()
 
 
 def find(argv):
@@ -144,7 +144,7 @@ def run_file(argv):
     exec(code, main.__dict__)
 
 
-def _end():
+def _run_exit_handlers():
     """Does what Python does at its end: waits for threads, then runs handlers of atexit."""
     threading._shutdown()
     atexit._run_exitfuncs()

@@ -54,8 +54,8 @@ class ManyHomes(Home):
     def in_subshell(self):
         return here.subshell is not None
 
-    def left_behind(self):
-        return super().left_behind() or any(each.has_tasks for each in tuple(self.subshells.of.values()))
+    def others_may_write(self):
+        return super().others_may_write() or any(each.has_tasks for each in tuple(self.subshells.of.values()))
 
 
 class ManyShells(ZMQInteractiveShell):

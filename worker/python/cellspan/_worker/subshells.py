@@ -237,14 +237,14 @@ class Subshell:
         _link.busy(True)
         try:
             try:
-                self._begin(number)
+                self._begin_interruptible(number)
                 self._compute(cell)
                 home._after(cell)
             except KeyboardInterrupt:
                 home._broken(cell)
             except BaseException:  # noqa: BLE001 - of what is hooked into IPython
                 home._show_unshown(cell)
-            cell.interrupted = self._end() or cell.interrupted
+            cell.interrupted = self._end_interruptible() or cell.interrupted
             if cell.error is None and cell.result is not None and not cell.result.success:
                 cell.error = home._error_of(cell.result)
             self._note(cell)
@@ -256,7 +256,7 @@ class Subshell:
             home.streams.drop_sink(number)
             sink.flush()
             self.has_tasks = self._has_tasks()
-            if home.left_behind():
+            if home.others_may_write():
                 home.streams.expect_others()
             home.cell = None
             _current.reset(token)
@@ -311,14 +311,14 @@ class Subshell:
             if not began:
                 home._capturer.ran(cell.code, cell.error is None, hidden=hidden)
 
-    def _begin(self, number):
+    def _begin_interruptible(self, number):
         """From now on an interrupt of the cell reaches it."""
         with self._lock:
             early, self._early, self._now = self._early == number, 0, number
         if early:
             raise KeyboardInterrupt
 
-    def _end(self):
+    def _end_interruptible(self):
         """After this no interrupt comes. True: one came meanwhile."""
         interrupted = False
         while True:

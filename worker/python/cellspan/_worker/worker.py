@@ -253,14 +253,14 @@ class Worker:
                 _link.begin(number)
                 return function(*args), None
             finally:
-                self._end(number)
+                self._end_interruptible(number)
         except _link.LinkDead:
             os._exit(1)
         except BaseException as error:  # noqa: BLE001 - also SystemExit, which ends only this call
             return None, error
 
     @staticmethod
-    def _end(number):
+    def _end_interruptible(number):
         """After this, no interrupt of the cell comes. True: one came meanwhile."""
         interrupted = False
         while True:
@@ -357,7 +357,7 @@ class Worker:
         if self.cell is not None and ends:
             self.cell.error = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
 
-    def left_behind(self):
+    def others_may_write(self):
         """May tasks or threads of earlier cells write? Only home distinguishes their text from the cell's."""
         return False
 
@@ -399,7 +399,7 @@ class Worker:
         _current.set(cell.number)
         shell.execution_count = cell.count
         shell._last_traceback = None
-        self.streams.begin(cell.number, self.left_behind())
+        self.streams.begin(cell.number, self.others_may_write())
         try:
             interrupts.take_back()
             debugs = _link.begin(cell.number)
@@ -409,7 +409,7 @@ class Worker:
                 if cell.error is None:
                     self._around(cell.instead, script=True)
                 self._after(cell)
-                self._finish(cell, done)
+                self._end_cell(cell, done)
                 return
             coroutine, awaits = self._prepare(cell)
             if awaits:
@@ -421,7 +421,7 @@ class Worker:
             self._broken(cell)
         except BaseException as error:  # noqa: BLE001 - of what is hooked into IPython
             self._show_unshown(cell, error)
-        self._finish(cell, done)
+        self._end_cell(cell, done)
 
     @staticmethod
     def _await_debugger(cell, come):
@@ -524,7 +524,7 @@ class Worker:
             except BaseException as error:  # noqa: BLE001 - of what is hooked into IPython
                 self._show_unshown(cell, error)
             self.running = None
-            self._finish(cell, done)
+            self._end_cell(cell, done)
         finally:
             self._depth -= 1
         self.loop.later()
@@ -553,15 +553,15 @@ class Worker:
             except KeyboardInterrupt:
                 self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
 
-    def _finish(self, cell, done):
-        cell.interrupted = self._end(cell.number) or cell.interrupted
+    def _end_cell(self, cell, done):
+        cell.interrupted = self._end_interruptible(cell.number) or cell.interrupted
         if cell.error is None and cell.result is not None and not cell.result.success:
             cell.error = self._error_of(cell.result)
         if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
             cell.interrupted = True
         self.shell.cell_over()
         try:
-            self.streams.end(cell.number, self.left_behind())
+            self.streams.end(cell.number, self.others_may_write())
             done(cell)
         except _link.LinkDead:
             os._exit(1)
