@@ -109,7 +109,7 @@ def enter(size, restarts="0"):
     return dist.is_initialized()
 def make():
     dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
-    return dist.new_group([0]).group_name, torchenv.look()
+    return dist.new_group([0]).group_name, torchenv.note_world()
 print(enter("3"), make())
 first = dist.group.WORLD
 print(enter("2"), len(dist.distributed_c10d._world.pg_map), len(groups.maps(dist)), make(), enter("3"), dist.group.WORLD is first)

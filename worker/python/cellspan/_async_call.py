@@ -13,7 +13,7 @@ from ._map import serving
 from ._worker.exchange import server_of
 from ._worker.remote import is_of_ranks
 
-POLL_S = 1.0  # seconds: how often a wait without messages looks at the time
+POLL_S = 1.0  # seconds: how often a wait without messages checks the time
 
 
 def check_thread(home):
@@ -73,7 +73,7 @@ class AsyncCall:
     def over(self):
         """Is it known to be over?"""
         __tracebackhide__ = True
-        return self._waiting.done.is_set() and not self._home.leaves_some()  # what ranks brought before the end is served before it
+        return self._waiting.done.is_set() and not self._home.leaves_to_others()  # what ranks brought before the end is served before it
 
     def done(self):
         """Is it over? Serves what has come."""

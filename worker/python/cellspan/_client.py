@@ -31,7 +31,7 @@ from ._base.errors import text_of
 
 START_S = 30  # seconds until the kernel welcomes its client
 END_S = 15  # seconds that the kernel has for its end; then it is killed
-LOOK_MS = 100  # milliseconds between two looks at signals and at the kernel
+POLL_MS = 100  # milliseconds between two checks of signals and of the kernel
 ASK = "_cellspan_ask"  # the name of the call in the bundle; names that begin so are sent each time
 NEEDS = {  # modules of home and of this file, and the packages that have them
     "IPython": "ipython>=8",
@@ -316,7 +316,7 @@ class Far:
 
     def _turn(self, take):
         """Waits for messages, and gives each one to take(channel, message)."""
-        ready = dict(self._poller.poll(LOOK_MS))
+        ready = dict(self._poller.poll(POLL_MS))
         for channel in ("iopub", "stdin", "shell"):
             socket = self._sockets[channel]
             while socket in ready:

@@ -14,12 +14,12 @@ class _Watcher:
     def __init__(self):
         self.wanted = {}  # {name: [(call before its code runs or None, call after it)]}
         self.before = {}
-        self._looking = threading.local()  # .names: those that this thread looks for; another entry may ask for one, too
+        self._searched = threading.local()  # .names: those that this thread looks for; another entry may ask for one, too
 
     def find_spec(self, name, path=None, target=None):
         if name in self.before:
             self.before.pop(name)()
-        names = self._looking.__dict__.setdefault("names", set())
+        names = self._searched.__dict__.setdefault("names", set())
         if name not in self.wanted or name in names:
             return None
         names.add(name)

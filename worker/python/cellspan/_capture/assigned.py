@@ -28,27 +28,27 @@ class Assigned:
 
     def __init__(self):
         self._texts = []  # of home's cells: (text, ended without an error?, names that were checked while it ran)
-        self._looked = set()  # names that were checked since the running cell began
+        self._checked = set()  # names that were checked since the running cell began
         self._fresh = set()  # names to which a text assigns a new value
         self._changed = set()  # names that a text binds to a changed old value, or not on every path
         self._moved = set()  # names that were bound to another object
 
     def began(self):
         """A cell of home begins."""
-        self._looked.clear()
+        self._checked.clear()
 
     def ran(self, code, ended, known, user_ns):
         """A cell of home is over. known: {name: an object with .ident, the id() of the value when it was last checked}."""
-        self._texts.append((code, ended, frozenset(self._looked)))
-        self._looked.clear()
+        self._texts.append((code, ended, frozenset(self._checked)))
+        self._checked.clear()
         for name, of in known.items():
             if name not in user_ns or id(user_ns[name]) != of.ident:
                 self._moved.add(name)
 
     def read(self, known, transform):
         """Analyses the texts that were not analysed yet, if names in `known` may be in them."""
-        for code, ended, looked in self._texts:
-            names = [name for name in known if name in code and name not in looked]
+        for code, ended, checked in self._texts:
+            names = [name for name in known if name in code and name not in checked]
             found = reads.analyse(code, transform) if names else None
             for name in names if found else ():
                 fresh = found.bound.get(name)
@@ -65,9 +65,9 @@ class Assigned:
             return moved or isinstance(value, IMMUTABLE)
         return moved and name not in self._changed
 
-    def looked_at(self, name):
+    def checked(self, name):
         """The name was checked: forgets what happened to it before."""
-        self._looked.add(name)
+        self._checked.add(name)
         for names in (self._fresh, self._changed, self._moved):
             names.discard(name)
 

@@ -39,12 +39,12 @@ def names_in(tree, text, modules=()):
         return {}
     finder = _Finder(modules)
     finder.leads_in(tree)
-    finder.look(tree, True)
+    finder.visit(tree, True)
     return finder.found()
 
 
 def _may(text):
-    """Is it worth while to look? Quick, since each cell asks."""
+    """May such code be in it? It is quick, since each cell asks."""
     if any(word in text for word in SPELLED) or any(part.search(text) for part in IN_PART):
         return True
     return "@" in text and any(f".{word}(" in text for word in QUERIES) and any("@" in line.lstrip()[1:] for line in text.split("\n"))
@@ -77,14 +77,14 @@ class _Finder:
             found.setdefault(at, []).extend(names)
         return found
 
-    def look(self, node, top):
+    def visit(self, node, top):
         """top: is it outside of functions and classes?"""
         method = getattr(self, "on_" + type(node).__name__, None)
         if method:
             method(node, top)
         inner = top and not isinstance(node, FUNCTIONS)
         for child in ast.iter_child_nodes(node):
-            self.look(child, inner)
+            self.visit(child, inner)
 
     def tell(self, node, *names):
         self.told.setdefault(id(node), []).extend(names)

@@ -113,7 +113,7 @@ class Capture:
             self._rank_definitions.add_reads(found)
         explicit = [] if none else None if only is None else split_names(only)
         wanted = self._wanted(found, explicit)
-        seen, warnings = self._look(wanted, explicit, found.before if found is not None and explicit is None else {})
+        seen, warnings = self._check_names(wanted, explicit, found.before if found is not None and explicit is None else {})
         never = {n for n, k in seen.items() if isinstance(k.failed, worlds.Reason) and explicit is None and n in own and n not in found.assigned}
         shown = [(n, k) for n, k in seen.items() if k.failed is None or explicit is not None or n in never]
         listed = [self._row(n, k, wanted[n], explicit) for n, k in shown]  # pack() fails if a rank needs one of `never`
@@ -126,7 +126,7 @@ class Capture:
             elif push and known.failed is None:
                 known.via = "pushed"  # even if the ranks have the value, so that no bundle is made
         if found is not None:
-            listed += self._look_at_assigned(found.assigned, seen, explicit is not None)
+            listed += self._check_assigned(found.assigned, seen, explicit is not None)
             self._rank_definitions.record(found)
         return listed + self._tie(seen), warnings
 
@@ -148,12 +148,12 @@ class Capture:
         reads = self._rank_definitions.with_reads(pickled.reads)
         wanted = {n: f"read by {by}" for n, by in reads.items() if self._is_ours(n) and not self._is_list_of_ranks(n)}
         wanted.update(self._meant(reads, wanted))
-        seen, warnings = self._look(wanted, None, {})
+        seen, warnings = self._check_names(wanted, None, {})
         listed = [self._row(n, k, wanted[n], None) for n, k in seen.items() if k.failed is None]
         for name, known in seen.items():
             if known.failed is not None:
                 self._note_unsent(name, known, wanted[name], False, warnings)
-        listed += self._look_at_assigned({}, seen, False)
+        listed += self._check_assigned({}, seen, False)
         if pickled.arrays and any(pickled.arrays & set(known.arrays) for known in seen.values()):
             return [], [], None, None
         listed += [[*row, _link.CAPTURED_READ] for row in groups]
@@ -222,24 +222,24 @@ class Capture:
         self._unseen.ranks_bind.update(names)
         for name in names:
             ours = self._is_ours(name) and not self._is_list_of_ranks(name)
-            self._newer[name] = self._looked_at_before_assigned(name).version if ours else 0
+            self._newer[name] = self._checked_before_assigned(name).version if ours else 0
 
     def newer(self):
         """[[name, version], ...]: home's versions of these names when ranks bound them; 0: home does not have it. Returned only once."""
         newer, self._newer = self._newer, {}
         return [list(row) for row in newer.items()]
 
-    def _looked_at_before_assigned(self, name):
+    def _checked_before_assigned(self, name):
         """The Known of a name that ranks assign. Does not read a large value that no cell of home can have changed."""
         old = self._known.get(name)
-        return old if self._is_large_as_it_was(old) else self._look_at(name, proof=hashed)[0]
+        return old if self._is_large_as_it_was(old) else self._check_name(name, proof=hashed)[0]
 
     def _is_large_as_it_was(self, known):
         """Has no cell of home run since it was last checked? This saves another check of a large value. (If a callback has
         changed it nevertheless, this later gives an error about a conflict.)"""
         return known is not None and known.size > SPARE and known.cells == self._cells and known.is_proven()
 
-    def _look_at_assigned(self, assigned, seen, explicit):
+    def _check_assigned(self, assigned, seen, explicit):
         """For names that the cell, or a function that is sent with it, assigns without reading them before: returns rows for those
         that must be sent, and adds the others to _assigned."""
         rows = []
@@ -252,7 +252,7 @@ class Capture:
             if self._is_large_as_it_was(old):
                 self._assigned.append((name, old.version))
                 continue
-            known, _ = self._look_at(name, proof=hashed if certain else None)
+            known, _ = self._check_name(name, proof=hashed if certain else None)
             if certain and (explicit or known.failed is not None or known.size > SPARE or reducers.is_code(self.user_ns[name])):
                 self._assigned.append((name, known.version))
             elif known.failed is None and not explicit:
@@ -309,7 +309,7 @@ class Capture:
 
     # ---- whether it changed
 
-    def _look(self, wanted, explicit, bound):
+    def _check_names(self, wanted, explicit, bound):
         """{name: Known} of `wanted` and of the names that their code reads (added to `wanted`), and warnings.
 
         bound: {name: Bound of names that the cell binds itself before it uses this one}. If the name's code reads those, it finds the
@@ -321,7 +321,7 @@ class Capture:
         while queue:
             name = queue.pop(0)
             if name not in seen:
-                seen[name], inner[name] = self._look_at(name, self._writes)
+                seen[name], inner[name] = self._check_name(name, self._writes)
             own = bound.setdefault(name, NOTHING)
             for reader, function in inner[name].items():
                 if reader in own or not self._is_ours(reader) or self._is_list_of_ranks(reader):
@@ -349,7 +349,7 @@ class Capture:
                 del seen[name], wanted[name]
         return seen, warnings
 
-    def _look_at(self, name, writes=None, proof=None):
+    def _check_name(self, name, writes=None, proof=None):
         """The Known of a name, with a new version if its value changed, and {name: function} of the names that its code reads.
         Adds what its code assigns to `writes`. proof(buffer): with what, and where in it, a large buffer of a new value can be
         compared."""
@@ -361,8 +361,8 @@ class Capture:
         if not assigned and old is not None and old.by_name is not None and old.by_name() is value and not reducers.is_by_name(value):
             known, inner = old, {}
         else:
-            known, inner = self._look_at_value(name, value, old, assigned, writes, proof)
-        self._changes.looked_at(name)
+            known, inner = self._check_value(name, value, old, assigned, writes, proof)
+        self._changes.checked(name)
         if known is not old:
             known.by_name = reducers.ref_by_name(value)
         known.ident, known.cells = id(value), self._cells
@@ -372,7 +372,7 @@ class Capture:
             known.via = old.via  # ranks may have the value that was sent before
         return known, inner
 
-    def _look_at_value(self, name, value, old, assigned, writes, proof):
+    def _check_value(self, name, value, old, assigned, writes, proof):
         same = None if assigned else old  # the Known that the value may still match
         if value is self.user_ns:
             return self._note(name, same, None, failed="it is the notebook's namespace itself"), {}
@@ -458,10 +458,10 @@ class Capture:
             old = self._known.pop(name, None)
             if sent is None:
                 known = self._known[name] = Known(next(self._versions), None)
-                self._changes.looked_at(name)
+                self._changes.checked(name)
                 known.ident = id(self.user_ns[name])
             else:
-                known, _ = self._look_at(name, proof=lambda buffer: found_in(sent, spans, buffer))
+                known, _ = self._check_name(name, proof=lambda buffer: found_in(sent, spans, buffer))
             known.since, known.via, known.pulled = 0, "pulled", 0 if sent is None else known.version
             known.assigned = 0 if old is None else max(old.since, old.assigned)
 
@@ -477,7 +477,7 @@ class Capture:
                 continue
             if was is not None:
                 self._known[name] = was
-            known, _ = self._look_at(name)
+            known, _ = self._check_name(name)
             known.version = now.version
             known.via = "pushed"
 

@@ -79,7 +79,7 @@ class _Captured:
 
     def __init__(self, output):
         self.output = output
-        self.last = output.outputs  # what the trait was when we looked at it last
+        self.last = output.outputs  # what the trait was when it was last checked
         self.outputs = list(self.last)
         self.pieces = []  # text that belongs to the last of outputs, a stream
         self.clear = False  # when the next output comes

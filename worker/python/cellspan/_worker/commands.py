@@ -14,7 +14,7 @@ import threading
 from .. import _link
 
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
-LOOK = 0.2  # seconds: how often a wait for a command's text looks whether there is an interrupt
+POLL_S = 0.2  # seconds: how often a wait for a command's text checks whether there is an interrupt
 SIZE = 1 << 16  # bytes that are read at once
 _unread = []  # lists of Rests which no thread reads, because none could be started
 
@@ -69,7 +69,7 @@ def _copy(process, takers):
             waits.register(getattr(process, name), selectors.EVENT_READ, name)
         while waits.get_map():
             over = process.poll() is not None
-            ready = waits.select(0 if over else LOOK)
+            ready = waits.select(0 if over else POLL_S)
             if over and not ready:
                 _pass_on(process, {key.data: decoders[key.data] for key in waits.get_map().values()})
                 return

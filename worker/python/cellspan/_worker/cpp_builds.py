@@ -23,8 +23,8 @@ CPP = "torch.utils.cpp_extension"
 STEPS = ("_jit_compile", "_write_ninja_file_and_build_library", "_import_module_from_library")
 LOCAL = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")  # only this machine writes to these file systems
 MARK = "CELLSPAN_BUILDS_IN"  # in the environment of compilers: the folder
-LOOK = 1.0  # seconds between two looks at who holds a lock
-TURN_S = 5.0  # seconds that a process waits for its turn to take a lock over; later it looks again
+POLL_S = 1.0  # seconds between two checks who holds a lock
+TURN_S = 5.0  # seconds that a process waits for its turn to take a lock over; later it tries again
 LATER_S = 2.0  # seconds that those who waited let the builder's own error go first: it says what is wrong
 SERVERS = (b"ccache", b"sccache")  # a compiler may start one, and it serves others too
 
@@ -140,10 +140,10 @@ class Lock:
             return self.fd is not None
 
     def wait(self):
-        told, look = False, time.monotonic() + LOOK
+        told, check = False, time.monotonic() + POLL_S
         while os.path.exists(self.lock_file_path):
             time.sleep(self.wait_seconds)
-            if time.monotonic() < look:
+            if time.monotonic() < check:
                 continue
             with contextlib.suppress(FileNotFoundError):
                 if _owner_has_ended(self.lock_file_path):
@@ -151,7 +151,7 @@ class Lock:
                 if not told:
                     told = True
                     _tell(self.lock_file_path)
-            look = time.monotonic() + LOOK
+            check = time.monotonic() + POLL_S
 
     def release(self):
         with contextlib.suppress(FileNotFoundError):

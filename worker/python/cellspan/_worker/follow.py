@@ -148,7 +148,7 @@ class Follower:
             return
         lines, self._failed = self._failed, []
         if self._autoreload is not None:
-            lines += reloads.imported.look(self._autoreload, self._shell)
+            lines += reloads.imported.reload_changed(self._autoreload, self._shell)
         else:
             lines += reloads.imported.unsaid(self._shell)
         for line in lines:

@@ -36,7 +36,7 @@ _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that st
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell
 VERSION = ".".join(map(str, sys.version_info[:3]))
 TAB = ("complete_request", "inspect_request")
-A_MOMENT = 0.02  # seconds: how often a Tab that waits looks
+A_MOMENT = 0.02  # seconds between two checks of a Tab that waits
 RECENT = 64  # number of requests to which late output may still belong: kernel/notebook/notebook.h
 GATHERED = (_link.BIND_MORE, _link.BIND_LAST, _link.BIND_LISTS)  # BINDs of values that become lists
 
@@ -361,14 +361,14 @@ class Home(Calls):
     def _capture(self, message):
         number, fields = message.cell, message.fields
         found = {"names": [], "assigned": [], "tied": [], "deleted": []}
-        warnings, error = self.attempt(number, self._look_for, fields, found)
+        warnings, error = self.attempt(number, self._fill_captured, fields, found)
         if error is not None:
             self.failed("CAPTURE", number, error)
         else:
             self.send("CAPTURED", number, {"names": to_json(found), "warnings": "\n".join(warnings)})
         self._expect_values()
 
-    def _look_for(self, fields, found):
+    def _fill_captured(self, fields, found):
         """Fills `found`, the content of CAPTURED. Returns its warnings."""
         flags, code, transform = fields["flags"], fields["code"], self.shell.transform_cell
         self.after_ranks = True

@@ -42,7 +42,7 @@ class Calls(Worker):
             super()._collect(part)
 
     def _next(self, wanted):
-        left = self.leaves_some()
+        left = self.leaves_to_others()
         with self._taking:
             message = super()._next(wanted if not left else lambda m: wanted(m) and not self._is_shared(m))
             if message is not None and self._is_shared(message):
@@ -96,14 +96,14 @@ class Calls(Worker):
                 interrupted = interrupted or self._stopped is not before  # the ranks' answer has it; the cell gets it as well
         return interrupted
 
-    def leaves_some(self):
+    def leaves_to_others(self):
         """In the main thread: does something wait until another thread has ended its work for ranks? Else the main thread itself waits."""
         if not self._left or threading.current_thread() is not self.main_thread:
             return False
-        self._look_whether_free()
+        self._check_free()
         return self._left
 
-    def _look_whether_free(self):
+    def _check_free(self):
         if self._one.acquire(blocking=False):
             self._left = False
             self._one.release()
@@ -118,7 +118,7 @@ class Calls(Worker):
                     self._queue.appendleft(self._taken.pop())
                 except IndexError:  # another thread serves it
                     break
-        self._look_whether_free()
+        self._check_free()
         if not self._left:  # nobody will say so
             self.loop.later()
 

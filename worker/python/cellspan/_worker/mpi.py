@@ -173,10 +173,10 @@ class _World:
             self._wait_for_abort()
 
     def _wait_for_abort(self):
-        look = select.poll()
-        look.register(self.connection, select.POLLIN)
+        poller = select.poll()
+        poller.register(self.connection, select.POLLIN)
         while True:
-            look.poll()
+            poller.poll()
             try:
                 said = self.connection.recv(200, socket.MSG_PEEK).decode(errors="replace")
             except OSError:

@@ -19,7 +19,7 @@ import sys
 
 HELLO = "cellspan-mpi"
 ABORT = "cellspan-mpi-abort"
-LOOK_S = 5  # seconds between two looks whether rank 0 is there; a process that it has forked may keep its pipe open
+POLL_S = 5  # seconds between two checks whether rank 0 is there; a process that it has forked may keep its pipe open
 LINE_MAX = 64 << 10  # bytes
 LIMITS = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024"
 
@@ -56,7 +56,7 @@ class Server:
 
     def serve(self):
         while os.getppid() == self.parent and not (self.complete and not self.peers):
-            for key, _ in self.selector.select(LOOK_S):
+            for key, _ in self.selector.select(POLL_S):
                 key.data()
 
     def end(self):
@@ -69,7 +69,7 @@ class Server:
             connection, _ = self.listener.accept()
         except OSError:
             return
-        connection.settimeout(LOOK_S)
+        connection.settimeout(POLL_S)
         peer = Peer(connection)
         self.peers.append(peer)
         self.selector.register(connection, selectors.EVENT_READ, lambda: self.read(peer))

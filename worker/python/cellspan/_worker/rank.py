@@ -244,7 +244,7 @@ class Rank(Worker):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
         elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # other ranks' results are not shown
             fields["result"] = shown(*cell.bundle)
-        if torchenv.look():
+        if torchenv.note_world():
             fields["flags"] |= _link.DONE_DISTRIBUTED
         if gpus.take_aborted():
             fields["flags"] |= _link.DONE_ABORTED
@@ -484,7 +484,7 @@ class Rank(Worker):
         answer = {"status": "ok", "content": "{}", "note": "", "flags": 0}
         fd, size = -1, 0
         flags = fields["flags"]
-        found, error = self.attempt(number, self._look_up, fields["names"])
+        found, error = self.attempt(number, self._values_of, fields["names"])
         try:
             if found:
                 arrived, _ = self.attempt(number, self._origins.arrivals, found) if flags & _link.FETCH_KEEP else ({}, None)
@@ -499,7 +499,7 @@ class Rank(Worker):
             answer["content"] = to_json(told(error))
         self._send_done(number, answer, blob, fd, size)
 
-    def _look_up(self, names):
+    def _values_of(self, names):
         """A dict of the comma-separated names; {} if there are none."""
         self._raise_bind_error()
         names = [name for name in names.split(",") if name]

@@ -43,7 +43,7 @@ class Watch:
 
 
 def autoreload_of(shell):
-    """None: this shell's `%autoreload` is off. Else which modules it must check, for `Imported.look`."""
+    """None: this shell's `%autoreload` is off. Else which modules it must check, for `Imported.reload_changed`."""
     magics = shell.magics_manager.registry.get("AutoreloadMagics")
     reloader = getattr(magics, "_reloader", None)
     if reloader is None or not reloader.enabled:
@@ -103,7 +103,7 @@ class Imported:
         self.note()
         return [name for name, (_, path, time) in self._own.items() if _time_of(path) not in (time, None)]
 
-    def look(self, how, shell):
+    def reload_changed(self, how, shell):
         """Does what `%autoreload` does before a cell. Returns lines for the user about failures."""
         told = []
         for name in self.newer():

@@ -35,7 +35,7 @@ NAME = "cellspan/store"  # tells one store from the next; 0: rank 0 has not come
 COUNT = "cellspan/groups"  # how many groups rank 0 has numbered in this store
 GROUP = "cellspan/group/"  # and a number: 1 if rank 0 makes or has made that group
 ENDED = "cellspan/ended/"  # and a number: 1 if rank 0 could not make it, or has destroyed it
-PAUSE_MIN, PAUSE_MAX = 0.001, 0.05  # seconds between two looks
+PAUSE_MIN, PAUSE_MAX = 0.001, 0.05  # seconds between two checks
 CONNECT_S = 10  # for one connection
 BREAKS_MAX = 40  # connections that may break before it is an error
 LIMIT = timedelta(minutes=30)  # torch's, if none is given

@@ -30,7 +30,7 @@ SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"  # the signals that torchrun's agent h
 
 # About the process groups that torch sees:
 _size = None  # WORLD_SIZE of the cells that made them and that see them; see enter_world()
-_restarts = None  # TORCHELASTIC_RESTART_COUNT when torch.distributed was initialised; see look()
+_restarts = None  # TORCHELASTIC_RESTART_COUNT when torch.distributed was initialised; see note_world()
 _world = None  # the world for which torch.distributed was initialised: world_of()
 
 Place = namedtuple("Place", "node nodes local_rank local_world_size")
@@ -142,7 +142,7 @@ def time_limit():
     return min(limits, default=None)
 
 
-def look():
+def note_world():
     """Call it at a cell's end. Returns is_initialized(), and records its world for enter_world() and init_process_group()."""
     global _restarts, _world
     if not is_initialized():

@@ -26,7 +26,7 @@ from .publish import to_json
 from .streams import Streams
 from .tracebacks import left_by_interrupt
 
-LOOK_S = 1.0  # seconds: how often a thread that sleeps looks
+POLL_S = 1.0  # seconds between two checks of a thread that sleeps
 
 _current = contextvars.ContextVar("cellspan_cell", default=None)
 
@@ -296,7 +296,7 @@ class Worker:
             self._collect(_link.CALLS if self.DURING_CALL else _link.ANSWERS)
             self._serve_some([kind for kind in self.DURING_CALL if kind != "EXIT"])
             if not waiting.done.is_set():
-                come = _link.sleep(come, LOOK_S)
+                come = _link.sleep(come, POLL_S)
         return waiting.answer
 
     def _serve_some(self, kinds):
