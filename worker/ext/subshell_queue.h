@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* subshell_queue.h - messages for threads of home that run beside the main thread: subshells. The
- * main thread may be busy, so a thread of our own takes them to Python. It starts with the first
+ * main thread may be busy, so a thread of our own passes them to Python. It starts with the first
  * such message and ends when none is left. */
 #ifndef WORKER_EXT_SUBSHELL_QUEUE_H
 #define WORKER_EXT_SUBSHELL_QUEUE_H

@@ -71,9 +71,9 @@ class AsyncCall:
             self._server.stop(error)
 
     def over(self):
-        """Is it known to be over?"""
+        """Has it ended, and has home served all that ranks sent before the end?"""
         __tracebackhide__ = True
-        return self._waiting.done.is_set() and not self._home.leaves_to_others()  # what ranks brought before the end is served before it
+        return self._waiting.done.is_set() and not self._home.leaves_to_others()
 
     def done(self):
         """Is it over? Serves what has come."""

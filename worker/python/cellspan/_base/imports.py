@@ -14,7 +14,7 @@ class _Watcher:
     def __init__(self):
         self.wanted = {}  # {name: [(call before its code runs or None, call after it)]}
         self.before = {}
-        self._searched = threading.local()  # .names: those that this thread looks for; another entry may ask for one, too
+        self._searched = threading.local()  # .names: those that this thread searches for: another entry of sys.meta_path may ask for the same name
 
     def find_spec(self, name, path=None, target=None):
         if name in self.before:

@@ -36,8 +36,8 @@ class Limit:
 
     @staticmethod
     def run(seconds, call, *args, **kwargs):
-        """Calls it. When the time is over, it raises TooSlow there, and again and again in code that catches all exceptions; never
-        after call has returned."""
+        """The value of call(*args, **kwargs). When the time is over, TooSlow is raised in call(): again and again if its code catches all
+        exceptions, but never after it has returned."""
         return _link.within(seconds, call, args, kwargs)
 
     def _take(self, signo, frame):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The large buffers of a call's function and arguments (cellspan.run). They travel as variables do: with a version, and only to ranks
-that lack it. So a large array that was not changed goes to the ranks once, in however many calls it is an argument.
+that lack it. So a large array that was not changed goes to the ranks once, even if many calls have it as an argument.
 
 They travel in groups: each of the largest buffers of a call is a group, and all its other ones together are one. Home knows a group by
 the memory of its buffers, and forgets it when their owner (an array, a torch storage) is gone. A rank keeps the bundle in which a group

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Objects that know the world in which they were made: how many processes there are, which of them this one is, how they are connected.
-In another world they would be wrong, and most of them without a word: each rank would train alone, on all data.
+In another world they would be wrong, most of them without an error: each rank would train alone, on all data.
 
 They are refused, except those that can find it out again where they arrive.
 """

@@ -2,7 +2,7 @@
 """IPython completes names with jedi, whose first use takes seconds, longer than clients wait for a Tab. So a thread prepares jedi
 while nothing runs: some seconds after somebody has connected who may press Tab, or at the first Tab. Until it is ready, Tab is
 answered without jedi; if that finds nothing, Tab waits for jedi, until anything but Tab wants the main thread. Clients that only run
-cells never send what an editor sends, so their notebooks don't pay for jedi's memory.
+cells never send what an editor sends, so their notebooks do not load jedi.
 
 While a request is served, and shortly after it, the thread pauses, because both need Python's lock.
 

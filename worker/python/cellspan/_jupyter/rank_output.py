@@ -181,7 +181,7 @@ class _Captured:
             self.send(tells=False)
 
     def send(self, tells=True):
-        """Sets the trait. What that prints (an observer does, say) is captured by nobody."""
+        """Sets the trait. Its observers may print; no Output captures that text."""
         with self.lock:
             self._join()
             self.sent = time.monotonic()

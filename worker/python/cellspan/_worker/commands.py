@@ -96,8 +96,8 @@ class Rest:
 
 
 def _pass_on(process, decoders):
-    """Copies the rest of the pipes to our descriptors, in a thread. decoders: by the pipe's name. Whose pipe is closed would end at its
-    next write."""
+    """Copies the rest of the pipes to our descriptors, in a thread. decoders: by the pipe's name. A command whose pipe is closed would end
+    at its next write."""
     rests = []
     for name, decoder in decoders.items():
         rests.append(Rest(getattr(process, name), {"stdout": 1, "stderr": 2}[name], decoder.getstate()[0]))

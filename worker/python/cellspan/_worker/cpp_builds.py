@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """C++ that torch compiles when it is first used: torch.utils.cpp_extension, also DeepSpeed's.
 
-torch lets one process build; the others wait until its file `lock` is gone. Some things are added. The process that builds says so.
+torch lets one process build; the others wait until its file `lock` is gone. cellspan adds three things. The process that builds says so.
 A lock whose process has ended is removed; otherwise everybody would wait for ever. And after a build that failed or was interrupted,
-load() builds again, without the compilers that may be left of it; torch itself would take the library for made, and not find it.
+load() builds again, without the compilers that may be left of it; torch itself would assume that the library is there, and not find it.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _made(path):
 
 def _taken_over(path):
     """Replaces a lock whose owner has ended, and returns the descriptor of the new one; None: the owner lives. The file is never
-    away in between, since those who wait would take the library for made."""
+    away in between, since those who wait would assume that the library is there."""
     import hashlib  # home would start later with it, and few notebooks build
 
     until = time.monotonic() + TURN_S

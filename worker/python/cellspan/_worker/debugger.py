@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The debugger of home or of a rank: pydevd, which debugpy brings along. The kernel's first DEBUG starts it.
+"""The debugger of home or of a rank: pydevd, which is part of debugpy. The kernel's first DEBUG starts it.
 
 pydevd speaks the Debug Adapter Protocol over a socketpair. A thread of its own takes the kernel's requests, another one takes pydevd's
-answers and events. So both work while the main thread stands at a breakpoint.
+answers and events. So both work while a breakpoint stops the main thread.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Debugger:
         self._send(event)
 
     def _tell_limit(self):
-        """torch's own time limit does not stand still while this process is stopped: says once in each cell when it will be over."""
+        """torch's own time limit runs on while this process is stopped: says once in each cell when it will be over."""
         limit = torchenv.time_limit()
         if limit is None or self._limit_told:
             return
@@ -234,8 +234,8 @@ class Debugger:
             self._breaks[request["command"], path] = request["arguments"]
 
     def _release(self, request):
-        """For an interrupt: nothing stops any more until the next cell. The main thread goes on by the SIGINT, which raises KeyboardInterrupt
-        where it stands; without one, it goes on nevertheless."""
+        """For an interrupt: nothing stops any more until the next cell. The main thread continues: a SIGINT raises KeyboardInterrupt where it
+        was stopped, and without one it continues as well."""
         if self.pydevd is None:
             self._answer(request)
             return

@@ -167,8 +167,8 @@ class Exchange:
             self.worker.wait_for(self._waiting)
 
     def _begun(self, head):
-        """A load is begun. When the kernel sends one for this rank alone, it forgets what the rank had asked for. So of those for any
-        rank, only those that are here already still come."""
+        """The rank begins a load. When the kernel sends one for this rank alone, it forgets how many others the rank has asked for.
+        Then only those come that are here already."""
         self._counted = head.get("first", 0)
         if head.get("own"):
             heads = [json.loads(bytes(parts[0])) for parts in self._inbox if parts]

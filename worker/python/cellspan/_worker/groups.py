@@ -26,7 +26,7 @@ hidden = {}  # {world: HiddenGroups}
 _made = {}  # {world size: the id of its default group, the world and the arguments with which it was made}
 GROUPS_MAX = 16  # of which launched() tells
 STORE = 6  # init_process_group() with so many arguments has a store
-_sent = []  # not empty: counts prove little: this process has sent to a rank or received from one, or has not waited for a barrier
+_sent = []  # not empty: this process has sent to a rank or received from one, or has not waited for a barrier, so its counts prove little
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
 _ended = weakref.WeakSet()  # groups that were destroyed, as long as an object such as DistributedDataParallel has them
 

@@ -74,8 +74,8 @@ class Calls(Worker):
             raise KeyboardInterrupt
 
     def _serve_taken(self):
-        """Serves what is taken; another thread may have taken something before this one, and not have begun. True: the main thread's cell
-        was interrupted meanwhile."""
+        """Serves all that threads have taken: another thread may have taken something before this one, and not yet have begun to serve
+        it. True: the main thread's cell was interrupted meanwhile."""
         __tracebackhide__ = True
         interrupted = False
         while self._taken:
@@ -97,7 +97,7 @@ class Calls(Worker):
         return interrupted
 
     def leaves_to_others(self):
-        """In the main thread: does something wait until another thread has ended its work for ranks? Else the main thread itself waits."""
+        """In the main thread: does something wait until another thread is ready with its work for ranks? If not, the main thread itself waits."""
         if not self._left or threading.current_thread() is not self.main_thread:
             return False
         self._check_free()
@@ -109,8 +109,8 @@ class Calls(Worker):
             self._one.release()
 
     def _put_back(self):
-        """What was taken and not served waits again, at the front, until the thread that works has ended that. The cell that was
-        interrupted ends first."""
+        """Puts what was taken and not served back to the front of the queue. There it waits until the thread that works for ranks is
+        ready. The cell that was interrupted ends first."""
         with self._taking:
             self._left = True
             while self._taken:

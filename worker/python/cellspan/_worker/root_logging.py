@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ranks' root logger follows home's: if home has set it up so that it writes to the notebook (logging.basicConfig), ranks' lines of that
-level are shown, too. Ours is on the root logger only until a rank sets it up itself: with any handler there, logging.basicConfig would do
-nothing, without a word.
+level are shown, too. Ours is on the root logger only until a rank sets it up itself: with any handler there, logging.basicConfig does
+nothing, and says nothing.
 """
 
 from __future__ import annotations

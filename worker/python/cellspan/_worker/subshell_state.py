@@ -2,7 +2,7 @@
 """State that each subshell needs for itself: the running cell, its count, its result.
 
 With the first cell of a subshell, the class of home, of its shell and of others is replaced by a subclass from here, which looks up
-this state by thread. So notebooks without subshells pay nothing.
+this state by thread. So notebooks without subshells need no time for it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Subshells:
         self._shared = False
 
     def take(self):
-        """Passes on what has come. Runs in a thread that Python does not know, and must not get to know: current_thread() would list it."""
+        """Takes the messages that have come. Its thread was not started by Python, so it must not call current_thread(), which would list it."""
         while True:
             message = received(_link.SUBSHELLS)
             if message is None:
