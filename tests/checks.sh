@@ -48,6 +48,7 @@ need() {
 prepare() {
     # shellcheck disable=SC2086  # a list of words
     need packages install_packages $test_packages
+    timed ccache install_packages ccache || say "without ccache, what was compiled is compiled again"
     need environment make_venv "$top/tests/requirements.txt"
     need build "$@"
 }
