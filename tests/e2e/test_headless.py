@@ -128,13 +128,13 @@ def test_jupyter_run_runs_a_script(jupyter, tmp_path):
     assert code == 0 and "42\n" in said, said
 
 
-@pytest.mark.limit(400)
+@pytest.mark.limit(1000)
 def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
     code, said = jupyter(
         "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", tmp_path, "--output", "done.ipynb",
-        "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / "digits_ddp.ipynb", limit=350,
+        "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / "digits_ddp.ipynb", limit=900,
     )
     assert code == 0, said
     flat = [o for cell in outputs(tmp_path / "done.ipynb") for o in cell]
@@ -147,14 +147,14 @@ def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
     assert not any(o.output_type == "error" for o in flat)
 
 
-@pytest.mark.limit(400)
+@pytest.mark.limit(1000)
 @pytest.mark.parametrize("name", ["horovod_digits", "maggy_scalar_field", "torch_distributor"])
 def test_the_examples_end_with_checks_that_hold(jupyter, tmp_path, name):
     pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
     code, said = jupyter(
         "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", tmp_path, "--output", "done.ipynb",
-        "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / f"{name}.ipynb", limit=350,
+        "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / f"{name}.ipynb", limit=900,
     )
     assert code == 0, said
     flat = [o for cell in outputs(tmp_path / "done.ipynb") for o in cell]
