@@ -13,10 +13,6 @@
 #include "base/process.h"
 #include "base/unix_socket.h"
 
-#ifndef MSG_CMSG_CLOEXEC
-#define MSG_CMSG_CLOEXEC 0
-#endif
-
 int descriptor_pair(int fd[2])
 {
 #ifdef SOCK_CLOEXEC

@@ -13,6 +13,11 @@
 #define MSG_NOSIGNAL 0
 #endif
 
+/* Where recvmsg(2) does not know this flag, descriptors that came need fd_cloexec(). */
+#ifndef MSG_CMSG_CLOEXEC
+#define MSG_CMSG_CLOEXEC 0
+#endif
+
 static inline void unix_no_sigpipe(int fd)
 {
 #ifdef SO_NOSIGPIPE

@@ -23,10 +23,6 @@
 #include "protocol/bytes.h"
 #include "protocol/span.h"
 
-#ifndef MSG_CMSG_CLOEXEC
-#define MSG_CMSG_CLOEXEC 0
-#endif
-
 #define TAG_INLINE 0
 #define TAG_MEMFD  1
 #define FDS_MAX    2u   /* descriptors that a packet may have */
