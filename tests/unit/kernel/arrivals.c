@@ -264,3 +264,25 @@ void world_open_idle(struct world *w, struct clock *clock)
     done(w, 3, "ok", "", "");
     buf_clear(&w->log);
 }
+
+void publishes(struct world *w, uint32_t worker, const char *type, const char *content)
+{
+    say(w, worker,
+        (struct span){ .kind = SPAN_PUBLISH,
+                       .cell = w->nb->cells ? w->nb->cells->id : 0,
+                       .v[F_PUBLISH_TYPE].s = slice_text(type),
+                       .v[F_PUBLISH_CONTENT].s = slice_text(content) });
+}
+
+void asks(struct world *w, uint32_t worker, const char *prompt)
+{
+    say(w, worker, (struct span){ .kind = SPAN_INPUT, .v[F_INPUT_PROMPT].s = slice_text(prompt) });
+}
+
+void start_two(struct world *w, struct clock *clock)
+{
+    home_open(w, clock);
+    run(w, ON_TWO);
+    all_up(w, 2);
+    ready(w, 2);
+}

@@ -299,12 +299,10 @@ static void questions(void)
 {
     struct clock clock;
     struct world w;
-    struct span input = { .kind = SPAN_INPUT };
 
     world_open(&w, &clock);
     begin_two(&w);
-    input.v[F_INPUT_PROMPT].s = slice_text("name? ");
-    say(&w, 2, input);
+    asks(&w, 2, "name? ");
     ok(logged(&w, "ask [0] name? "), "input() on a rank shows its prompt, with the rank's label");
     ask(&w, "input_reply", "{\"value\":\"Ada\"}");
     ok(logged(&w, "send INPUT_REPLY 2"), "the answer is sent to the rank that asked");

@@ -89,9 +89,14 @@ void home_open(struct world *w, struct clock *clock); /* world_open(), and home 
 void begin_two(struct world *w);
 void end_two(struct world *w); /* both end it well */
 void stack(struct world *w, uint32_t worker, uint64_t cell, const char *text); /* STACK */
+void asks(struct world *w, uint32_t worker, const char *prompt);               /* INPUT */
+void publishes(struct world *w, uint32_t worker, const char *type,
+               const char *content); /* PUBLISH */
 /* A world with four idle ranks, workers 2 to 5, on nodes 1 and 2 of an engine; and an empty log. */
 #define ON_TWO "%%distribute -n 4 --on ssh:h1,h2\npass"
 void open_two(struct world *w, struct clock *clock);
+/* The same when only worker 2 is ready. */
+void start_two(struct world *w, struct clock *clock);
 
 /* What went out since the log was cleared. */
 bool logged(struct world *w, const char *text); /* says what there is when it is not */

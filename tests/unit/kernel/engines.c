@@ -507,10 +507,7 @@ static void versions(void)
     struct clock clock;
     struct world w;
 
-    home_open(&w, &clock);
-    run(&w, ON_TWO);
-    all_up(&w, 2);
-    ready(&w, 2);
+    start_two(&w, &clock);
     ready_as(&w, 4, "3.9.18");
     ok(is_over(&w, "rank 2: Python on h2 is 3.9.18, the notebook's is 3.11.7") &&
            logged(&w, "CELLSPAN_REMOTE_PYTHON"),

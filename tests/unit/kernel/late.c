@@ -57,12 +57,10 @@ static void nobody_to_answer(void)
 {
     struct clock clock;
     struct world w;
-    struct span input = { .kind = SPAN_INPUT };
 
     world_open(&w, &clock);
     begin_two(&w);
-    input.v[F_INPUT_PROMPT].s = slice_text("name? ");
-    say(&w, 2, input);
+    asks(&w, 2, "name? ");
     exited(&w, 2, 1, 9);
     ask(&w, "input_reply", "{\"value\":\"Ada\"}");
     ok(!times(&w, "INPUT_REPLY"), "the answer to a prompt of a dead rank is sent to nobody");

@@ -105,10 +105,7 @@ static void lost_while_starting(void)
     struct clock clock;
     struct world w;
 
-    home_open(&w, &clock);
-    run(&w, ON_TWO);
-    all_up(&w, 2);
-    ready(&w, 2);
+    start_two(&w, &clock);
     lost(&w, 2, "it was powered off");
     ok(is_over(&w, "RankNotStarted") && logged(&w, "it was powered off"),
        "a machine that is lost while its ranks start fails the cell, with the reason");

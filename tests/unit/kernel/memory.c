@@ -214,15 +214,6 @@ static void walk_away(struct world *w)
         engine(w, ENGINE_FAILED, "there is no such partition");
 }
 
-static void publishes(struct world *w, uint32_t worker, const char *type, const char *content)
-{
-    say(w, worker,
-        (struct span){ .kind = SPAN_PUBLISH,
-                       .cell = w->nb->cells ? w->nb->cells->id : 0,
-                       .v[F_PUBLISH_TYPE].s = slice_text(type),
-                       .v[F_PUBLISH_CONTENT].s = slice_text(content) });
-}
-
 #define VALUE(n) "{\"comm_id\":\"c\",\"data\":{\"method\":\"update\",\"state\":{\"value\":" n "}}}"
 
 /* A widget of a rank: shown, changed more often than a page can follow, moved, asked for, gone. */

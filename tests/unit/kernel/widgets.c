@@ -13,15 +13,6 @@
     "{\"comm_id\":\"" id "\",\"data\":{\"method\":\"update\",\"state\":{\"value\":" value "}}}"
 #define CUSTOM(id) "{\"comm_id\":\"" id "\",\"data\":{\"method\":\"custom\",\"content\":{}}}"
 
-static void publishes(struct world *w, uint32_t worker, const char *type, const char *content)
-{
-    say(w, worker,
-        (struct span){ .kind = SPAN_PUBLISH,
-                       .cell = w->nb->cells ? w->nb->cells->id : 0,
-                       .v[F_PUBLISH_TYPE].s = slice_text(type),
-                       .v[F_PUBLISH_CONTENT].s = slice_text(content) });
-}
-
 /* A cell on ranks 0 and 1 in which rank 1 opens a widget. */
 static void one_widget(struct world *w, struct clock *clock)
 {
