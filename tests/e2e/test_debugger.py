@@ -243,14 +243,18 @@ def test_the_status_says_who_stands(nb):
     nb.wait(cell).assert_ok()
 
 
+def two_stand_on_machines(nb):
+    nb.attach()
+    code = "%%distribute -n 2 --no-gpu --on ssh:h1,h2\nimport os\nr = int(os.environ['RANK'])\nprint('rank', r)"
+    nb.breakpoints(code, 4)
+    cell = nb.start(code)
+    return cell, nb.wait_stopped(2, 100)
+
+
 def test_ranks_on_other_machines(hosts):
     nb = Debugged(env=hosts.variables())
     try:
-        nb.attach()
-        code = "%%distribute -n 2 --no-gpu --on ssh:h1,h2\nimport os\nr = int(os.environ['RANK'])\nprint('rank', r)"
-        nb.breakpoints(code, 4)
-        cell = nb.start(code)
-        threads = nb.wait_stopped(2, 100)
+        cell, threads = two_stand_on_machines(nb)
         assert sorted(nb.locals(thread)["r"] for thread in threads) == ["0", "1"]
         nb.go_on(*threads)
         nb.wait(cell).assert_ok()
@@ -261,11 +265,7 @@ def test_ranks_on_other_machines(hosts):
 def test_ranks_of_a_lost_machine_do_not_stand(hosts):
     nb = Debugged(env=dict(hosts.variables(), CELLSPAN_HEARTBEAT_TIMEOUT="8"))
     try:
-        nb.attach()
-        code = "%%distribute -n 2 --no-gpu --on ssh:h1,h2\nimport os\nr = int(os.environ['RANK'])\nprint('rank', r)"
-        nb.breakpoints(code, 4)
-        cell = nb.start(code)
-        threads = nb.wait_stopped(2, 100)
+        cell, threads = two_stand_on_machines(nb)
         names = nb.names()
         hosts.kill("h2")
         (left,) = nb.wait_stopped(1, 40)
