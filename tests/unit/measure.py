@@ -14,11 +14,17 @@ import sys
 TOP = pathlib.Path(os.environ.get("top_srcdir", "."))
 FOLDERS = ("base", "protocol", "magics", "kernel", "worker", "launchers", "cli")
 
-CIRCLE = 4  # files, in a folder and over the whole program
-MUTUAL = 3  # pairs of files of a folder that call each other
-FIELDS = 40  # of a struct; tables of function pointers may have more
+CIRCLE = 3  # files, in a folder and over the whole program
+MUTUAL = 2  # pairs of files of a folder that call each other
+CALLERS = 46  # files that call one file; those of base/ may have more
+SHORT = 35  # files of at most SHORT_LINES lines: what has one caller and no subject of its own stands with its caller
+SHORT_LINES = 60
+RUNS = 6  # of at least RUN_LINES lines that stand in two places of the product and its C tests
+RUN_LINES = 6
+FIELDS = 38  # of a struct; tables of function pointers may have more
 OWN_FIELDS = {"cell": 24, "notebook": 24}
-ALL_FIELDS = {"cell": 76, "notebook": 69}  # with those of the structs of the same header that stand in it by value
+ALL_FIELDS = {"cell": 68, "notebook": 69}  # with those of the structs of the same header that stand in it by value
+REACHED_FIELDS = 114  # of struct cell and all structs of kernel/cell/*.h that it has, by value or by a pointer
 # The structs whose fields, also those of structs in them, are each written by one file
 OWNED = {"kernel/cell/cell.h": "cell", "kernel/notebook/notebook.h": "notebook"}
 MANY_WRITERS = {"cell": 3, "notebook": 11}  # fields of these structs that several files write; the header says which files, and why
@@ -141,6 +147,54 @@ class Tree:
                 else:
                     yield field
 
+    def reached_fields(self, folder, tag):
+        """The fields of a struct and of all structs of the folder's headers that it has, by value or by a pointer, each struct once."""
+        headers = {name: text for name, text in self.text.items() if name.startswith(folder + "/") and name.endswith(".h")}
+        bodies = {m[1]: body(text, m.end()) for text in headers.values() for m in re.finditer(r"\bstruct\s+(\w+)\s*\{", text)}
+        left, found = [tag], []
+        while left:
+            inside = re.sub(r"\b(?:struct|enum)\s+\w*\s*\{", "{", bodies[left[-1]])
+            outer = left.pop()
+            found += [f"{outer}: {' '.join(line.split())}" for line in re.split(r"[;,{}]", inside) if re.search(r"\w", line)]
+            for constant, inner in re.findall(r"(const\s+)?struct\s+(\w+)\b(?!\s*\{)", bodies[outer]):
+                if inner in bodies and not constant and not any(each.startswith(inner + ": ") for each in found) and inner not in left:
+                    left.append(inner)
+        return found
+
+    def callers(self):
+        """{file: the files that call it}"""
+        found = collections.defaultdict(list)
+        for name, others in self.calls.items():
+            for other in others:
+                found[other].append(name)
+        return found
+
+    def included_in_circles(self):
+        includes = {name: set() for name in self.text if name.endswith(".h")}
+        for name in includes:
+            wanted = re.findall(r'^#include "([^"]+)"', (TOP / name).read_text(errors="replace"), re.M)
+            includes[name] = {other for other in wanted if other in includes}
+        return [circle for circle in circles(includes) if len(circle) > 1]
+
+    def short(self):
+        return sorted(name for name in self.sources if (TOP / name).read_text(errors="replace").count("\n") <= SHORT_LINES)
+
+    def runs(self):
+        """Runs of lines that stand twice: (place, place, lines). Blank lines, comments, braces, includes and what stands often don't count."""
+        files = [TOP / name for name in self.text] + sorted((TOP / "tests/unit").rglob("*.[ch]"))
+        lines = {}
+        for path in files:
+            code = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), path.read_text(errors="replace"), flags=re.S)
+            kept = [(n, " ".join(line.split())) for n, line in enumerate(code.split("\n"), 1)]
+            lines[str(path.relative_to(TOP))] = [(n, s) for n, s in kept if re.search(r"\w", s) and not s.startswith("#include")]
+        places = collections.defaultdict(list)
+        for name, kept in lines.items():
+            for at in range(len(kept) - RUN_LINES + 1):
+                places[tuple(s for _, s in kept[at : at + RUN_LINES])].append((name, at))
+        twice = {(a, b) for found in places.values() if len(found) <= 8 for a in found for b in found if a < b}
+        starts = sorted((a, b) for a, b in twice if ((a[0], a[1] - 1), (b[0], b[1] - 1)) not in twice)
+        return [f"{a[0]}:{lines[a[0]][a[1]][0]} and {b[0]}:{lines[b[0]][b[1]][0]}" for a, b in starts]
+
     def writers(self, name, tag):
         """{field: the files that write it}, for fields that several files write. `tag` is also the pointers' name, or its first letter is."""
         pointer = rf"\b(?:{tag}|{tag[0]}|{tag[0]}b|nb->{tag})->"
@@ -183,6 +237,11 @@ def checks(tree):
     for folder in tree.folders:
         yield f"{folder}: at most {MUTUAL} pairs of files call each other", tree.mutual(folder)[MUTUAL:]
     yield "no folders call each other in a circle", tree.folder_circles()
+    yield "no headers include each other in a circle", tree.included_in_circles()
+    many = {name: len(found) for name, found in tree.callers().items() if not name.startswith("base/")}
+    yield f"at most {CALLERS} files call one file", [f"{name}: {n}" for name, n in many.items() if n > CALLERS]
+    yield f"at most {SHORT} files have {SHORT_LINES} lines or fewer", tree.short() if len(tree.short()) > SHORT else []
+    yield f"at most {RUNS} runs of {RUN_LINES} lines stand twice", tree.runs() if len(tree.runs()) > RUNS else []
     yield f"a struct has at most {FIELDS} fields", [
         f"struct {tag} {n} ({name})" for tag, places in structs.items() for name, n in places if n > OWN_FIELDS.get(tag, FIELDS)
     ]
@@ -190,6 +249,8 @@ def checks(tree):
         fields, shared = list(tree.all_fields(name, tag)), tree.writers(name, tag)
         yield f"struct {tag} has at most {ALL_FIELDS[tag]} fields, with those of the structs in it", fields[ALL_FIELDS[tag] :]
         yield f"several files write at most {MANY_WRITERS[tag]} of them", shared.items() if len(shared) > MANY_WRITERS[tag] else []
+    reached = tree.reached_fields("kernel/cell", "cell")
+    yield f"struct cell and the structs that it has have at most {REACHED_FIELDS} fields", reached if len(reached) > REACHED_FIELDS else []
     yield "a struct tag is defined once", [f"struct {tag}: {places}" for tag, places in structs.items() if len(places) > 1]
     yield "no function is called by tests alone", tree.called_by_tests_alone()
     yield "no function is named after another file", tree.named_after_another_file()
