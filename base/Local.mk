@@ -2,7 +2,7 @@
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
 	base/err.h base/err.c \
-	base/slice.h base/le.h \
+	base/slice.h base/le.h base/needs.h \
 	base/memory.h base/path.h \
 	base/buf.h base/buf.c \
 	base/rows.h base/rows.c \

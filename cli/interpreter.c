@@ -12,28 +12,31 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/needs.h"
 #include "base/process.h"
 #include "base/runtime.h"
 
+#define NEED_OF_PROBE(module, package, versions) "('" module "', '" package "', '" versions "'), "
+#define NEEDS_FOR_PROBE                          NEEDS_EACH(NEED_OF_PROBE)
+
 /* The script that the candidate Python runs; it prints one JSON object. It must run on very old
  * Pythons, too, so that the error can say "too old". Each module is listed with its package and the
- * oldest version that works. */
+ * versions that work. */
 static const char probe[] =
     "import json, os, sys\n"
-    "needs = [('IPython', 'ipython', 8), ('comm', 'comm', 0), ('cloudpickle', 'cloudpickle', 2),\n"
-    "         ('matplotlib_inline', 'matplotlib-inline', 0)]\n"
+    "needs = [" NEEDS_FOR_PROBE "]\n"
     "said = {'version': '.'.join(map(str, sys.version_info[:3])), 'prefix': sys.prefix,\n"
     "        'executable': sys.executable or '', 'old': sys.version_info < (3, 9), 'lacks': [], 'managed': False}\n"
     "if not said['old']:\n"
     "    import importlib.util, sysconfig\n"
     "    from importlib.metadata import version\n"
-    "    for module, name, least in needs:\n"
+    "    for module, name, versions in needs:\n"
     "        try:\n"
-    "            good = importlib.util.find_spec(module) and int(version(name).split('.')[0]) >= least\n"
+    "            good = importlib.util.find_spec(module) and int(version(name).split('.')[0]) >= int(versions[2:] or 0)\n"
     "        except Exception:\n"
     "            good = False\n"
     "        if not good:\n"
-    "            said['lacks'].append('\"%s>=%d\"' % (name, least) if least else name)\n"
+    "            said['lacks'].append('\"%s%s\"' % (name, versions))\n"
     "    mark = os.path.join(sysconfig.get_path('stdlib'), 'EXTERNALLY-MANAGED')\n"
     "    said['managed'] = sys.prefix == sys.base_prefix and os.path.exists(mark)\n"
     "sys.stdout.write(json.dumps(said))\n";

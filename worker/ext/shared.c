@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/murmur2.h"
+#include "base/needs.h"
 #include "base/settings.h"
 #include "base/suggest.h"
 #include "worker/ext/private.h"
@@ -107,6 +108,22 @@ static PyObject *nearest(PyObject *Py_UNUSED(module), PyObject *args)
     return found;
 }
 
+static PyObject *needs(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#define PAIR(module, package, versions) { module, package versions },
+    static const char *const each[][2] = { NEEDS_EACH(PAIR) };
+    PyObject *found = PyDict_New();
+
+    for (size_t i = 0; found && i < sizeof each / sizeof *each; i++) {
+        PyObject *package = PyUnicode_FromString(each[i][1]);
+
+        if (!package || PyDict_SetItemString(found, each[i][0], package) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(package);
+    }
+    return found;
+}
+
 PyMethodDef shared_methods[] = {
     { "murmur2", hash, METH_O, "murmur2(bytes) -> the hash in the file names of cells." },
     { "capture_limit", capture_limit, METH_NOARGS,
@@ -116,6 +133,8 @@ PyMethodDef shared_methods[] = {
       "interrupt can be lost in it." },
     { "setting", setting, METH_VARARGS,
       "setting(name) -> the text of a CELLSPAN_ variable; \"\": it is not set." },
+    { "needs", needs, METH_NOARGS,
+      "needs() -> {module: its package for pip}: what the Python of home and ranks must have." },
     { "nearest", nearest, METH_VARARGS,
       "nearest(word, words) -> the one of the words that was probably meant; None: none is near." },
     { NULL, NULL, 0, NULL },

@@ -257,7 +257,7 @@ static void kill_is_graceful_first(struct kernel *k, const char *self)
     ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == EXITED_UNKNOWN,
        "a home that doesn't come up is told");
     ok(memmem(k->last.v[F_EXITED_CAUSE].s.p, k->last.v[F_EXITED_CAUSE].s.n,
-              "-m pip install ipython", 22),
+              "-m pip install \"ipython>=8\"", 26),
        "with the remedy");
     restart(k, "/nowhere/python", "{}");
     ok(kernel_until(k, SPAN_EXITED, 1) && k->last.v[F_EXITED_CODE].u64 == EXITED_UNKNOWN &&

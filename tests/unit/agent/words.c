@@ -9,6 +9,8 @@
 #include "worker/agent/processes/env.h"
 #include "worker/agent/disconnect.h"
 
+#define WORDS " \"ipython>=8\" \"comm\" \"cloudpickle>=2\" \"matplotlib-inline\""
+
 static void cause_is(struct death_cause c, const char *want, const char *name)
 {
     struct buf out = BUF_INIT;
@@ -66,7 +68,7 @@ static void causes_before_it_was_ready(void)
                               .death.code = EXITED_STATUS,
                               .death.status = 1,
                               .said = slice_text("No module named 'IPython'") },
-        "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install ipython cloudpickle",
+        "py exited with status 1 before it was ready: py has no IPython; run: py -m pip install" WORDS,
         "a python without IPython");
     cause_is(
         (struct death_cause){ .death.known = true,
@@ -74,7 +76,7 @@ static void causes_before_it_was_ready(void)
                               .death.status = 1,
                               .node = "h2",
                               .said = slice_text("py has no cloudpickle: x") },
-        "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install ipython cloudpickle",
+        "py exited with status 1 before it was ready: py on h2 has no cloudpickle; run there: py -m pip install" WORDS,
         "one on another host");
     cause_is(
         (struct death_cause){ .death.known = true,

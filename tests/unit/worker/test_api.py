@@ -7,6 +7,7 @@ import pickle
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cellspan  # noqa: E402
-from cellspan import _api, _client  # noqa: E402
+from cellspan import _api, _client, _link  # noqa: E402
 from cellspan._capture import vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
 
@@ -77,6 +78,25 @@ def home(monkeypatch):
     assert not [name for name in home.shell.user_ns if name.startswith("_cellspan")]
     home.shell.user_ns.clear()
     home.shell.user_ns.update(before)
+
+
+def test_what_pip_installs_is_what_the_programs_look_for():
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    with open(os.path.join(top, "worker", "python", "requirements.txt"), encoding="utf-8") as file:
+        wanted = [line.strip() for line in file if not line.startswith(("#", "debugpy"))]
+    assert sorted(_link.needs().values()) == sorted(wanted)
+
+
+@pytest.mark.parametrize("lacking", [*sorted(_link.needs()), "traitlets"])
+def test_a_worker_without_a_package_says_the_line_that_installs_what_it_needs(lacking):
+    code = (
+        "import sys\nfrom cellspan._worker.__main__ import main\nclass Lacks:\n    def find_spec(self, name, *rest):\n"
+        f"        if name == 'cellspan._worker.home': raise ModuleNotFoundError(name={lacking!r})\n"
+        "sys.meta_path.insert(0, Lacks())\nmain(['', 'home', '0'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    line = " ".join(f'"{package}"' for package in _link.needs().values())
+    assert f"has no {lacking}: install it there ({sys.executable} -m pip install {line})" in done.stderr, done
 
 
 @pytest.mark.parametrize("lacking", sorted(_client.NEEDS))

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LIMIT_SAID "cellspan: limit: "
+#include "base/needs.h"
+
+#define LIMIT_SAID                        "cellspan: limit: "
+#define MODULE(module, package, versions) module,
 
 static int add_end(const struct death_cause *c, struct buf *out)
 {
@@ -60,7 +63,8 @@ static struct slice limit_in(struct slice said)
 /* The usual reasons why a Python does not start, and what to do. */
 static int add_remedy(const struct death_cause *c, struct buf *out)
 {
-    static const char *const needed[] = { "IPython", "cloudpickle", "traitlets" };
+    static const char *const needed[] = { NEEDS_EACH(
+        MODULE) "traitlets" }; /* the last: IPython's */
     const char *on = c->node ? " on " : "", *node = c->node ? c->node : "";
     const struct slice limit = limit_in(c->said);
     char text[80];
@@ -75,7 +79,7 @@ static int add_remedy(const struct death_cause *c, struct buf *out)
         if (slice_holds(c->said, text) ||
             (snprintf(text, sizeof text, "No module named '%s'", needed[i]) > 0 &&
              slice_holds(c->said, text)))
-            return buf_addf(out, ": %s%s%s has no %s; run%s: %s -m pip install ipython cloudpickle",
+            return buf_addf(out, ": %s%s%s has no %s; run%s: %s -m pip install" NEEDS_WORDS,
                             c->python, on, node, needed[i], c->node ? " there" : "", c->python);
     }
     if (is_foreign(c->said))

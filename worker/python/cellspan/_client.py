@@ -26,20 +26,14 @@ import tempfile
 import threading
 import time
 
-from . import _api
+from . import _api, _link
 from ._base.errors import text_of
 
 START_S = 30  # seconds until the kernel welcomes its client
 END_S = 15  # seconds that the kernel has for its end; then it is killed
 POLL_MS = 100  # milliseconds between two checks of signals and of the kernel
 ASK = "_cellspan_ask"  # the name of the call in the bundle; names that begin so are sent each time
-NEEDS = {  # modules of home and of this file, and the packages that have them
-    "IPython": "ipython>=8",
-    "comm": "comm",
-    "cloudpickle": "cloudpickle>=2",
-    "matplotlib_inline": "matplotlib-inline",
-    "jupyter_client": "jupyter_client",
-}
+NEEDS = {**_link.needs(), "jupyter_client": "jupyter_client"}  # modules of home and of this file, and the packages that have them
 
 _far = None
 _making = threading.Lock()

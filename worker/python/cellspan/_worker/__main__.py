@@ -24,9 +24,13 @@ def main(argv):
         else:
             from cellspan._worker import zygote as role
     except ModuleNotFoundError as error:
-        if error.name not in ("IPython", "traitlets", "cloudpickle"):
+        from cellspan import _link
+
+        needs = _link.needs()
+        if error.name not in (*needs, "traitlets"):  # the last: IPython's
             raise
-        sys.exit(f"{sys.executable} has no {error.name}: install it there ({sys.executable} -m pip install ipython cloudpickle)")
+        packages = " ".join(f'"{package}"' for package in needs.values())
+        sys.exit(f"{sys.executable} has no {error.name}: install it there ({sys.executable} -m pip install {packages})")
     role.main(int(argv[2]))
 
 
