@@ -148,6 +148,7 @@ def test_a_cell_that_ran_before_attach_has_breakpoints_too(nb):
     cell = nb.start("g(1)")
     nb.wait_stopped()
     assert nb.locals(1) == {"a": "1"}
+    assert not [name for name in nb.names().values() if "cellspan" in name], "only the user's threads"
     nb.go_on(1)
     nb.wait(cell).assert_ok()
 

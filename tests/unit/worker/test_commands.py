@@ -27,7 +27,7 @@ def run(command, out=True, err=True):
     return [one.getvalue() for one in told]
 
 def readers():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("cellspan: a command")]
+    return [thread for thread in threading.enumerate() if thread.name == "cellspan-command"]
 
 def read_all():
     go.touch()

@@ -14,6 +14,8 @@ import time
 
 from IPython.core.history import HistoryManager
 
+from .._base import threads
+
 GATHER = 0.25  # seconds between a cell's reply and the write of its line
 
 
@@ -65,8 +67,7 @@ class History(HistoryManager):
         if not self._wanted or not self.db_input_cache:
             return
         if self._saver is None:
-            self._saver = threading.Thread(target=self._save, name="cellspan-history", daemon=True)
-            self._saver.start()
+            self._saver = threads.begin("history", self._save)
             atexit.register(self._last)
         self._flag.set()
 

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 
-from .._base import shadows
+from .._base import shadows, threads
 from . import requests
 
 PACKAGES = ("jedi", "parso")  # if a file of the notebook's folder has such a name, the user can import it, and Tab continues without jedi
@@ -139,9 +139,8 @@ class Jedi:
         if thread is not None:
             self._over.set()
         over, self._begun = threading.Event(), False
-        new = threading.Thread(target=self._run, args=(over, delay, thread), name="jedi gets ready", daemon=True)
         try:
-            new.start()
+            new = threads.begin("jedi", self._run, over, delay, thread)
         except RuntimeError:  # the user's limit of threads: Tab continues without jedi
             return
         self._thread, self._over = new, over

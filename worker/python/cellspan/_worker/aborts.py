@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 
 from .. import _link
+from .._base import threads
 from . import groups
 
 LIMIT = 30.0  # seconds
@@ -26,9 +26,7 @@ def watch():
             return None
     except Exception:  # noqa: BLE001 - torch is only partly imported, or has no distributed
         return None
-    thread = threading.Thread(target=_wait, args=(_link.abort_fd(),), name="cellspan-aborts", daemon=True)
-    thread.start()
-    return thread
+    return threads.begin("aborts", _wait, _link.abort_fd())
 
 
 def _wait(fd):
@@ -47,11 +45,9 @@ def abort_all(distributed=None):
     kernel of another communicator is aborted, too. Does not wait longer than LIMIT seconds for them.
     """
     found = backends(distributed)
-    threads = [threading.Thread(target=_abort, args=(backend,), name="cellspan-abort", daemon=True) for backend in found]
-    for thread in threads:
-        thread.start()
+    begun = [threads.begin("abort", _abort, backend) for backend in found]
     end = time.monotonic() + LIMIT
-    for thread in threads:
+    for thread in begun:
         thread.join(max(0.0, end - time.monotonic()))
     return len(found)
 

@@ -9,9 +9,9 @@ import selectors
 import signal
 import subprocess
 import sys
-import threading
 
 from .. import _link
+from .._base import threads
 
 INTERRUPT_WAIT = 2.0  # seconds that a command may take to end after an interrupt, before it is killed
 POLL_S = 0.2  # seconds: how often a wait for a command's text checks whether there is an interrupt
@@ -110,7 +110,7 @@ def _read_rests(tell=False):
     """Starts the threads that read the rests. If none can be started, the pipes stay open until the next command. tell: a line says so."""
     while _unread:
         try:
-            threading.Thread(target=_read, args=(_unread[-1],), daemon=True, name="cellspan: a command's text").start()
+            threads.begin("command", _read, _unread[-1])
         except RuntimeError as error:
             if tell:
                 print(

@@ -16,6 +16,7 @@ import threading
 import time
 
 from .. import _link
+from .._base import threads
 from .._base.errors import text_of
 from .._capture import sources
 from . import torchenv
@@ -35,7 +36,7 @@ def begin():
     global _current
     _current = Debugger()
     os.register_at_fork(after_in_child=_leave_child)
-    _start(_current.serve, "cellspan.Debugger")
+    threads.begin("debugger", _current.serve)
 
 
 def _done():
@@ -68,12 +69,6 @@ def _worker():
             if getattr(module, "current", None) is not None:
                 return module.current
         time.sleep(0.02)
-
-
-def _start(target, name):
-    thread = threading.Thread(target=target, name=name, daemon=True)
-    thread.pydev_do_not_trace = thread.is_pydev_daemon_thread = True
-    thread.start()
 
 
 def _leave_child():
@@ -189,8 +184,8 @@ class Debugger:
             from .pydevd import Pydevd
 
             self.pydevd = Pydevd(self._event)
-            _start(self.pydevd.read, "cellspan.DebuggerReader")
-            _start(self.pydevd.let_go, "cellspan.DebuggerInterrupts")
+            threads.begin("debugger-reader", self.pydevd.read)
+            threads.begin("debugger-interrupts", self.pydevd.let_go)
         self.pydevd.ask("initialize", request["arguments"], lambda answer: self._answer(request, **answer))
 
     def _attach(self, request):

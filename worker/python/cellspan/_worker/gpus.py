@@ -10,7 +10,7 @@ import sys
 import threading
 
 from .. import _link
-from .._base import imports
+from .._base import imports, threads
 from . import aborts
 
 _settled = False
@@ -100,8 +100,7 @@ def drain(seconds):
     if torch is None or not aborts.backends() or not torch.cuda.is_initialized():
         return
     done, mine = threading.Event(), torch.device("cuda", device())
-    thread = threading.Thread(target=_synchronize, args=(torch, mine, done), name="cellspan-drain", daemon=True)
-    thread.start()
+    threads.begin("drain", _synchronize, torch, mine, done)
     if done.wait(seconds / 2):
         return
     print(

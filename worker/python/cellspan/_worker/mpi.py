@@ -12,9 +12,9 @@ import os
 import select
 import socket
 import sys
-import threading
 import time
 
+from .._base import threads
 from .._base.imports import when_imported
 from . import pmi_server
 
@@ -166,7 +166,7 @@ class _World:
 
     def watch(self):
         """Ends this process if a rank calls MPI_Abort. MPI itself leaves that to its launcher."""
-        threading.Thread(target=self._watch, name="cellspan-mpi", daemon=True).start()
+        threads.begin("mpi", self._watch)
 
     def _watch(self):
         with self.connection:

@@ -10,6 +10,7 @@ import sys
 import threading
 
 from .. import _link
+from .._base import threads
 from . import groups
 
 FRAMES = 100  # of the main thread, as many as faulthandler writes
@@ -45,16 +46,16 @@ def _more():
 
 def _background():
     """A line if threads or tasks of the user's are there: they may go on when the cell is over."""
-    threads = [thread for thread in list(threading._active.values()) if not _is_known(thread)]
+    begun = [thread for thread in list(threading._active.values()) if not _is_known(thread)]
     tasks = loop is not None and loop.has_more()
-    return "background\n" if threads or tasks else ""
+    return "background\n" if begun or tasks else ""
 
 
 def _is_known(thread):
     """It launches no collectives: the main one, cellspan's, the debugger's, tqdm's, IPython's, and those that Python knows little of."""
     return (
         thread is threading.main_thread()
-        or thread.name.startswith("cellspan-")
+        or thread.name.startswith(threads.PREFIX)
         or getattr(thread, "is_pydev_daemon_thread", False)
         or type(thread).__name__ in ("TMonitor", "HistorySavingThread", "_DummyThread")
     )
