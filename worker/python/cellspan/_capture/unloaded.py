@@ -196,7 +196,12 @@ class _Reader:
         """What is dropped has changed the value below it, as the function that fills an object."""
         part = self.stack.pop()
         if self.stack and part is not MARK and self.stack[-1] is not MARK:
-            self.stack[-1].has(part, UNKNOWN)
+            value = owner = self.stack[-1]
+            while owner is not None and owner is not part:
+                owner = owner.parent
+            if owner is part:  # the value was an argument there; what it belongs to comes later
+                value.parent, value.label = None, ""
+            value.has(part, UNKNOWN)
 
     def tuple_of(self, taken):
         part = _Part()
