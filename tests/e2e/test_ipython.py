@@ -103,7 +103,9 @@ def test_the_kernels_object_has_what_libraries_ask_for(nb):
 
 def test_load_ext_says_that_the_kernel_has_it_already(nb):
     for where in ("", "%%distribute -n 2\n"):
-        assert "the kernel has it already" in nb.ok(where + "%load_ext cellspan", LIMIT).stdout
+        for magic, told in 2 * [("load", "the kernel has it already"), ("unload", "there is nothing to unload"), ("reload", "the kernel has it already")]:
+            cell = nb.ok(f"{where}%{magic}_ext cellspan", LIMIT)
+            assert told in cell.stdout and len(cell.stdout.splitlines()) == 1 and not cell.stderr, cell.shown
     assert "already" not in nb.ok("%%distribute -n 2\nprint(1)", LIMIT).stdout  # ranks don't load it because home has
 
 

@@ -44,6 +44,7 @@ NO_VALUE = {
     "stdout can't be written": "the stream is in the text",
     "%%distribute runs a script": "the code is the value",
     "this is a rank: ": "the place is the fault",
+    "its magics need its own kernel": "the place is the fault",
     "pull() needs the name": "nothing was given",
     "map() needs something": "nothing was given",
     "what does not block must be begun": "the thread is the fault",

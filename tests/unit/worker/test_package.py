@@ -95,3 +95,11 @@ def test_no_module_of_the_package_has_the_name_of_another_package():
         stem = name.partition(".")[0]
         shadows = [path for path in (stem, stem + ".py") if os.path.exists(os.path.join(FOLDER, path))]
         assert stem == "__pycache__" or not shadows, name
+
+
+def test_in_another_kernel_the_magics_are_refused_each_time():
+    code = ("from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance(colors='nocolor')\n"
+            "for line in ('%load_ext', '%load_ext', '%reload_ext', '%unload_ext'): print(shell.run_cell(line + ' cellspan').success)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["False", "False", "False", "The cellspan extension is not loaded.", "True"], done
+    assert done.stderr.splitlines() == 3 * ["UsageError: cellspan: its magics need its own kernel: choose the kernel cellspan for this notebook"], done

@@ -47,13 +47,14 @@ def __getattr__(name):
 
 
 def load_ipython_extension(ipython):
-    """%load_ext cellspan: says whether this kernel has cellspan's magics. They belong to the kernel, so there is nothing to load."""
+    """%load_ext cellspan in another kernel, or a list of extensions in this one. The magics belong to the kernel, so there is nothing to
+    load."""
     import sys
 
-    if "cellspan._worker.worker" in sys.modules:
-        print("cellspan: the kernel has it already: %%distribute works without %load_ext")
-    else:
-        print("cellspan: its magics need its own kernel: choose the kernel cellspan for this notebook", file=sys.stderr)
+    if "cellspan._worker.worker" not in sys.modules:
+        from IPython.core.error import UsageError
+
+        raise UsageError("cellspan: its magics need its own kernel: choose the kernel cellspan for this notebook")
 
 
 def __dir__():

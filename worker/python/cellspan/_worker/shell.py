@@ -33,6 +33,12 @@ from .tracebacks import end_at_user_code, left_by_interrupt
 
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
 TEXT_LIMIT = 2.0  # seconds of these for str() of an exception
+HAS_IT = "cellspan: the kernel has it already: %%distribute works without %load_ext"
+EXTENSIONS = {  # what IPython's magics say of cellspan, which is no extension here
+    "load_ext": HAS_IT,
+    "reload_ext": HAS_IT,
+    "unload_ext": "cellspan: its magics belong to the kernel: there is nothing to unload",
+}
 WITHOUT_WINDOWS = (None, "inline", "agg", "asyncio", "ipympl", "widget", "webagg", "nbagg", "notebook")  # for %gui and %matplotlib
 
 
@@ -189,6 +195,9 @@ class ZMQInteractiveShell(InteractiveShell):
         raises an error that says where to put it. A rank goes on after those that are for a client."""
         __tracebackhide__ = True
         name = magic_name[1:]
+        if magic_name in EXTENSIONS and line.strip() == "cellspan":
+            print(EXTENSIONS[magic_name])
+            return None
         if magic_name[:1] == "%" and name in CELL:
             raise UsageError(f"%%{name} must be the first line of a cell: move it, and the code that it runs, to a new cell")
         if magic_name in HOMES and self.find_line_magic(magic_name) is None:
