@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parses the words of a line by a magic's table. */
+/* Finds a magic, and parses the words of a line by its table. */
 #include "magics/option.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/suggest.h"
+
+/* ---- the magics ---- */
+
+#define MAGIC_ROW(name) &magic_##name,
+static const struct magic *const all[] = { MAGICS(MAGIC_ROW) };
+
+const struct magic *magic_get(size_t i)
+{
+    return i < sizeof all / sizeof all[0] ? all[i] : NULL;
+}
+
+const struct magic *magic_find(struct slice name)
+{
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (slice_is(name, all[i]->name))
+            return all[i];
+    return NULL;
+}
+
+/* ---- the options of one ---- */
 
 bool option_fits(const struct option *o, bool cell)
 {

@@ -6,22 +6,6 @@
 
 #include "magics/option.h"
 
-#define MAGIC_ROW(name) &magic_##name,
-static const struct magic *const all[] = { MAGICS(MAGIC_ROW) };
-
-const struct magic *magic_get(size_t i)
-{
-    return i < sizeof all / sizeof all[0] ? all[i] : NULL;
-}
-
-const struct magic *magic_find(struct slice name)
-{
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (slice_is(name, all[i]->name))
-            return all[i];
-    return NULL;
-}
-
 int call_check_ranks(const struct call *call, const struct plan *plan, struct err *err)
 {
     const char *n_as;
@@ -100,8 +84,10 @@ int plan_parse(struct slice cell, struct slice line, struct plan *plan, struct e
 
 void plan_release(struct plan *plan)
 {
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        for (const struct option *o = all[i]->options; !option_is_last(o); o++)
+    const struct magic *m;
+
+    for (size_t i = 0; (m = magic_get(i)); i++)
+        for (const struct option *o = m->options; !option_is_last(o); o++)
             value_release(o, plan);
     free(plan->body);
     free(plan->help);

@@ -14,7 +14,7 @@ import sys
 TOP = pathlib.Path(os.environ.get("top_srcdir", "."))
 FOLDERS = ("base", "protocol", "magics", "kernel", "worker", "launchers", "cli")
 
-CIRCLE = 3  # files, in a folder and over the whole program
+CIRCLE = 2  # files, in a folder and over the whole program
 MUTUAL = 2  # pairs of files of a folder that call each other
 CALLERS = 46  # files that call one file; those of base/ may have more
 SHORT = 35  # files of at most SHORT_LINES lines: what has one caller and no subject of its own stands with its caller
