@@ -274,7 +274,7 @@ void publishes(struct world *w, uint32_t worker, const char *type, const char *c
                        .v[F_PUBLISH_CONTENT].s = slice_text(content) });
 }
 
-void asks(struct world *w, uint32_t worker, const char *prompt)
+void prompted(struct world *w, uint32_t worker, const char *prompt)
 {
     say(w, worker, (struct span){ .kind = SPAN_INPUT, .v[F_INPUT_PROMPT].s = slice_text(prompt) });
 }

@@ -302,7 +302,7 @@ static void questions(void)
 
     world_open(&w, &clock);
     begin_two(&w);
-    asks(&w, 2, "name? ");
+    prompted(&w, 2, "name? ");
     ok(logged(&w, "ask [0] name? "), "input() on a rank shows its prompt, with the rank's label");
     ask(&w, "input_reply", "{\"value\":\"Ada\"}");
     ok(logged(&w, "send INPUT_REPLY 2"), "the answer is sent to the rank that asked");

@@ -89,7 +89,7 @@ void home_open(struct world *w, struct clock *clock); /* world_open(), and home 
 void begin_two(struct world *w);
 void end_two(struct world *w); /* both end it well */
 void stack(struct world *w, uint32_t worker, uint64_t cell, const char *text); /* STACK */
-void asks(struct world *w, uint32_t worker, const char *prompt);               /* INPUT */
+void prompted(struct world *w, uint32_t worker, const char *prompt);           /* INPUT */
 void publishes(struct world *w, uint32_t worker, const char *type,
                const char *content); /* PUBLISH */
 /* A world with four idle ranks, workers 2 to 5, on nodes 1 and 2 of an engine; and an empty log. */

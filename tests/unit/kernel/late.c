@@ -60,7 +60,7 @@ static void nobody_to_answer(void)
 
     world_open(&w, &clock);
     begin_two(&w);
-    asks(&w, 2, "name? ");
+    prompted(&w, 2, "name? ");
     exited(&w, 2, 1, 9);
     ask(&w, "input_reply", "{\"value\":\"Ada\"}");
     ok(!times(&w, "INPUT_REPLY"), "the answer to a prompt of a dead rank is sent to nobody");
