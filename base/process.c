@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -336,6 +337,42 @@ bool process_cpu(long pid, uint64_t *ns)
                &own_system, &children, &children_system) != 4)
         return false;
     *ns = (own + own_system + children + children_system) * (NS_PER_S / ticks);
+    return true;
+}
+
+/* The clock by which the system says when a process has started. */
+static bool boot_time(uint64_t *ns)
+{
+#ifdef CLOCK_BOOTTIME
+    struct timespec t;
+
+    if (clock_gettime(CLOCK_BOOTTIME, &t) < 0)
+        return false;
+    *ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+    return true;
+#else
+    (void)ns;
+    return false;
+#endif
+}
+
+bool process_age(long pid, uint64_t *ns)
+{
+    const uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+    unsigned long long start;
+    char path[64], text[1024];
+    const char *end; /* of the program's name */
+    uint64_t now;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    text[file_start(path, text, sizeof text - 1).n] = '\0';
+    if (ticks == 0 || ticks > NS_PER_S || !(end = strrchr(text, ')')) ||
+        sscanf(end + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &start) != 1 ||
+        !boot_time(&now) || now < start * (NS_PER_S / ticks))
+        return false;
+    *ns = now - start * (NS_PER_S / ticks);
     return true;
 }
 

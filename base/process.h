@@ -88,6 +88,8 @@ bool process_memory(long pid, uint64_t *bytes);
 /* The time on processors that it has had, with that of its children that have ended. false: the
  * system does not tell. */
 bool process_cpu(long pid, uint64_t *ns);
+/* How long ago the process was started. false: the system does not tell. */
+bool process_age(long pid, uint64_t *ns);
 /* Has a signal such as SIGSTOP stopped it? false, too: the system does not tell. */
 bool process_is_stopped(long pid);
 /* Sends signo to the process group that pid leads. 0 also if none of it is left. */

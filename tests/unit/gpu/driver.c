@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of worker/agent/gpu/driver.h, with doubles of the driver's libraries. */
+#include <unistd.h>
+
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/library.h"
+#include "base/process.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/gpu/stage.h"
 #include "worker/agent/gpu/driver.h"
@@ -340,11 +344,53 @@ static void drivers_are_found_where_the_loader_does_not_look(const struct stage 
        "and nothing but what the user named");
 }
 
+/* Uses at least half a second of a processor. */
+static uint64_t busy(void)
+{
+    uint64_t ns = 0;
+
+    while (process_cpu((long)getpid(), &ns) && ns < NS_PER_S / 2)
+        ;
+    return ns;
+}
+
+static json_int_t use(struct cpu_sample *last, const json_t *me)
+{
+    struct gpu_processes processes = GPU_PROCESSES_INIT;
+    struct err err = { "" };
+    json_t *list = gpu_processes_fill(&processes, me, &err) == 0
+                       ? cpu_use_list(last, me, &processes)
+                       : NULL;
+    const json_t *first = json_array_get(list, 0);
+    const json_int_t percent = json_is_integer(first) ? json_integer_value(first) : -1;
+
+    json_decref(list);
+    gpu_processes_release(&processes);
+    return percent;
+}
+
+static void the_use_of_processors_needs_no_wait(void)
+{
+    json_t *me = json_pack("[{s:i, s:I}]", "worker", 1, "pid", (json_int_t)getpid());
+    struct cpu_sample last = { 0 };
+    const json_int_t at_most = (json_int_t)(busy() * 100 / (15 * NS_PER_S));
+    json_int_t said;
+
+    ok(use(&last, me) > 0 && last.n == 1, "at first it is what was used since the start");
+    last.v[0].ns = 0;
+    last.at_ns = clock_now(&clock_system) - 15 * NS_PER_S;
+    said = use(&last, me);
+    ok(said > 0 && said >= at_most / 2, "then what was used since the sample before, of any age");
+    cpu_sample_release(&last);
+    json_decref(me);
+}
+
 int main(void)
 {
     struct stage s;
 
     stage_open(&s);
+    the_use_of_processors_needs_no_wait();
     json_set_alloc_funcs(malloc, free); /* those that fail on demand */
     eight_are_found(&s);
     instances_stand_for_their_gpu(&s);

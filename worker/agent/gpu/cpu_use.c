@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cpu_use.c - how much of a processor each worker uses now: the difference of two samples of its
+/* cpu_use.c - how much of a processor each worker uses: the difference of two samples of its
  * processor time (declared in driver.h). */
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "worker/agent/gpu/driver.h"
 
-#define OLD_NS    (10 * NS_PER_S)   /* use since an older sample is not what is used now */
-#define MOMENT_NS (200 * NS_PER_MS) /* the system counts in steps of 10 ms */
+#define MOMENT_NS (200 * NS_PER_MS) /* not over less: the system counts in steps of 10 ms */
 #define APART_NS  NS_PER_S          /* a sample replaces one that is older than this */
 
 static unsigned number_of(const json_t *workers, size_t i)
@@ -45,47 +44,50 @@ void cpu_sample_release(struct cpu_sample *sample)
     *sample = (struct cpu_sample){ 0 };
 }
 
-/* Can a sample be compared with this one? */
-static bool serves(const struct cpu_sample *last, const json_t *workers)
+static json_t *percent(uint64_t used_ns, uint64_t in_ns)
 {
-    if (!last->at_ns || clock_now(&clock_system) - last->at_ns > OLD_NS ||
-        clock_now(&clock_system) - last->at_ns < MOMENT_NS)
-        return false;
-    for (size_t i = 0; i < json_array_size(workers); i++)
-        if (!find(last, number_of(workers, i)))
-            return false;
-    return true;
+    return json_integer((json_int_t)((used_ns * 100 + in_ns / 2) / in_ns));
 }
 
-static json_t *percent(const struct cpu_sample *from, const struct cpu_worker *to, uint64_t took_ns)
+/* Since the last sample, or since the process has started. */
+static json_t *use_of(const struct cpu_sample *last, const struct cpu_sample *now, size_t i,
+                      long pid)
 {
-    const struct cpu_worker *was = find(from, to->worker);
+    const struct cpu_worker *was = find(last, now->v[i].worker);
+    const uint64_t used = now->v[i].ns, since = now->at_ns - last->at_ns;
+    uint64_t age;
 
-    /* Time goes back where a process has ended whose parent is none of ours. */
-    if (!was || !took_ns || to->ns < was->ns)
+    if (was && used < was->ns) /* a process has ended whose parent is none of ours */
         return json_null();
-    return json_integer((json_int_t)(((to->ns - was->ns) * 100 + took_ns / 2) / took_ns));
+    if (was && since >= MOMENT_NS)
+        return percent(used - was->ns, since);
+    return process_age(pid, &age) && age >= MOMENT_NS ? percent(used, age) : json_null();
+}
+
+static bool has_all(const struct cpu_sample *last, const struct cpu_sample *now)
+{
+    for (size_t i = 0; i < now->n; i++)
+        if (!find(last, now->v[i].worker))
+            return false;
+    return true;
 }
 
 json_t *cpu_use_list(struct cpu_sample *last, const json_t *workers,
                      const struct gpu_processes *processes)
 {
-    const struct timespec moment = { 0, (long)MOMENT_NS };
     struct cpu_sample now = { 0 };
     json_t *list = json_array();
 
-    if (!serves(last, workers)) {
-        cpu_sample_release(last);
-        if (take_sample(last, workers, processes) == 0)
-            nanosleep(&moment, NULL);
-    }
-    if (!list || !last->v || take_sample(&now, workers, processes) < 0) {
+    if (!list || take_sample(&now, workers, processes) < 0) {
         json_decref(list);
         return NULL;
     }
     for (size_t i = 0; i < now.n; i++)
-        json_array_append_new(list, percent(last, &now.v[i], now.at_ns - last->at_ns));
-    if (now.at_ns - last->at_ns > APART_NS) {
+        json_array_append_new(list,
+                              use_of(last, &now, i,
+                                     (long)json_integer_value(
+                                         json_object_get(json_array_get(workers, i), "pid"))));
+    if (now.at_ns - last->at_ns > APART_NS || !has_all(last, &now)) {
         cpu_sample_release(last);
         *last = now;
     } else {

@@ -96,8 +96,8 @@ int64_t readings_ecc(const struct gpu_driver *d, const struct found *f, int type
 
 /* ---- cpu_use.c ---- */
 /* For each worker how much of one processor's time its processes have, in percent (two busy
- * threads: 200); null if unknown. It compares with the sample before, and waits a moment where that
- * is missing or old. NULL: memory is out. */
+ * threads: 200); null if unknown. It is the average since the last sample, or since the worker
+ * started. NULL: memory is out. */
 json_t *cpu_use_list(struct cpu_sample *last, const json_t *workers,
                      const struct gpu_processes *processes);
 void cpu_sample_release(struct cpu_sample *sample);
