@@ -18,8 +18,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 LIMIT = 300  # seconds that a test may take with its fixtures; @pytest.mark.limit(n) gives another
 
-# With `pytest -n N --dist loadgroup` each file is a group: its tests run one after the other, for they share a kernel. These files
-# are one group with others:
+# With `pytest -n N --dist loadfile` the tests of a file run one after the other, for they share a kernel. So do those of these files:
 GROUPS = {
     "slurm": ("test_slurm", "test_launchers_slurm", "test_interfaces"),  # each cluster has a processor of its own, and cgroups by name
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
@@ -56,16 +55,27 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "clients: a notebook in a program of others, which takes long; tests/clients runs them")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """pytest-xdist 3.8 has groups of its own, by marks. They are without effect with pytest 9.2, where an item's name is fixed."""
+    from xdist.scheduler import LoadFileScheduling
+
+    groups = {"%s.py" % name: group for group, names in GROUPS.items() for name in names}
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return groups.get(os.path.basename(file), file)
+
+    return Groups(config, log)
+
+
 def pytest_collection_modifyitems(config, items):
     for item in items:
         limit = item.get_closest_marker("limit")
         item.add_marker(pytest.mark.timeout(limit.args[0] if limit else LIMIT))
     if hasattr(config, "workerinput"):  # one of the processes of pytest-xdist
-        groups = {name: group for group, names in GROUPS.items() for name in names}
         begins = {name: place for place, name in enumerate(LONGEST)}
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(groups.get(item.path.stem, item.path.stem)))
         items.sort(key=lambda item: begins.get(item.path.stem, len(begins)))
     long = [item for item in items if item.get_closest_marker("soak")]
     if not os.environ.get("CELLSPAN_TEST_GPUS"):
