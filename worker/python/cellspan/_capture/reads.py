@@ -108,6 +108,7 @@ class Walker:
         self.state = Bindings()
         self.latest = {}  # {name in reads: the last moment of those in `before`}
         self.deferred = {}  # function or class of the cell -> {name: line} that its code reads
+        self.read_later = set()  # all names that these read
         self.fired = {}  # function or class of the cell -> the moment of its last use for which its reads were counted
         self.pending = []  # for each class that is being walked: {name: line} that its methods read
         self.sink = None  # collects reads while the body of a function is walked
@@ -188,13 +189,24 @@ class Walker:
                 self.deferred.pop(name, None)
                 self.fired.pop(name, None)
                 self.found.bound[name] = False
-                if name not in self.sources:
+                if not self.is_source(name):
                     self.state.add((FRESH, name))
                 if ANY in self.sources:  # it may lead to the notebook's namespace, in later cells too
                     self.found.functions.setdefault(name, {ANY: 0})
             self.found.assigned.setdefault(name, False)
         elif scope.is_class:
             self.state.add((scope, name))
+
+    def is_source(self, name):
+        """Is the value that is being assigned made from this name's, perhaps by a function of the cell that was used before?"""
+        if name in self.sources or name not in self.read_later:
+            return name in self.sources
+        seen, queue = set(self.sources), list(self.sources)
+        for one in queue:
+            more = self.deferred.get(one, {}).keys() - seen
+            seen |= more
+            queue.extend(more)
+        return name in seen
 
     def assignment(self, value, *targets):
         """Targets get a value. If the value reads a target, this is a change of the old value."""
@@ -423,6 +435,7 @@ class Walker:
                 self.load_global(inner, line)
         elif reads:
             self.deferred[name] = dict(reads)
+            self.read_later.update(reads)
 
     def body_reads(self, node, params, body):
         """{global name: line} that the body of a function or lambda reads."""
