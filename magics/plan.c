@@ -3,6 +3,7 @@
 #include "magics/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "magics/option.h"
 
@@ -114,5 +115,20 @@ bool plan_is_ranks(struct slice cell, enum plan_ranks command, struct plan *plan
     if (plan->kind == PLAN_RANKS && plan->ranks_do == command)
         return true;
     plan_release(plan);
+    return false;
+}
+
+bool plan_is_wrong_ranks(struct slice cell)
+{
+    struct err err = { "" };
+    struct plan plan;
+    struct head h;
+
+    if (!head_find(cell, &h) || strcmp(h.magic->name, "ranks") != 0 || slice_has(h.line, '{') ||
+        slice_has(h.line, '$'))
+        return false;
+    if (plan_parse(cell, h.line, &plan, &err) < 0)
+        return true;
+    plan_release(&plan);
     return false;
 }

@@ -88,6 +88,8 @@ const char *ranks_command_name(enum plan_ranks command);
 /* Is the cell this command of %ranks, in a line that needs no expansion? Then the caller releases
  * *plan. */
 bool plan_is_ranks(struct slice cell, enum plan_ranks command, struct plan *plan);
+/* A %ranks line with a mistake, such as an option that it does not have. */
+bool plan_is_wrong_ranks(struct slice cell);
 
 /* The help text of a magic ("distribute", "push", …); the caller frees it. NULL: no such magic. */
 char *help_text(const char *magic);

@@ -16,7 +16,7 @@ static bool is_ours(struct slice text)
             plan_release(&plan);
             return true;
         }
-    return false;
+    return plan_is_wrong_ranks(text); /* its error need not wait, either */
 }
 
 static void begin(struct notebook *nb, struct cell *c)

@@ -91,6 +91,8 @@ def test_logs_answers_while_a_cell_runs_and_others_wait(cellspan, named, gate):
     nb.wait(cell, until=lambda: "hello from 0" in cell.shown and "hello from 1" in cell.shown)
     logs = nb.ok("%ranks logs")
     assert sorted(logs.stdout.splitlines()) == ["[0] hello from 0", "[1] hello from 1"] and "still runs" in logs.stderr, logs.shown
+    for wrong in ("%ranks logs --tail 3", "%ranks where --tail 3", "%ranks lgs"):
+        assert nb.run(wrong, limit=60).assert_error("UsageError") and not cell.ended, "a mistake is told at once"
     queued = nb.start("%%distribute\nprint('later')")
     code, out, err = cellspan("logs", nb.pid)
     assert code == 0 and "later" not in out and "earlier" not in out, out
