@@ -304,16 +304,22 @@ static void any_allocation_may_fail(const struct stage *s)
 {
     bool survived = true;
     long nth = 0;
+    char gpus[128], ask_read[128]; /* about this process: it has no others below it, as pid 1 has */
 
+    snprintf(gpus, sizeof gpus, "count 2\nmig 1 2\nprocess 0 %ld 1\nprocess 0 2 1\nxid 0 31\n",
+             (long)getpid());
+    snprintf(
+        ask_read, sizeof ask_read,
+        "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": %ld, \"who\": \"x\", \"gpus\": []}]}",
+        (long)getpid());
     for (bool again = true; again && survived; nth++) {
         const char *said;
 
-        fresh(s, "count 2\nmig 1 2\nprocess 0 1 1\nprocess 0 2 1\nxid 0 31\n");
+        fresh(s, gpus);
         alloc_fail_at(nth);
         said = ask("{\"ask\": \"list\"}");
         if (!strstr(said, "error") && !strstr(said, "(memory)"))
-            said = ask(
-                "{\"ask\": \"read\", \"workers\": [{\"worker\": 2, \"pid\": 1, \"who\": \"x\", \"gpus\": []}]}");
+            said = ask(ask_read);
         if (!strstr(said, "error") && !strstr(said, "(memory)"))
             said = ask("{\"ask\": \"mark\", \"worker\": 2, \"gpus\": [\"" ZERO "\"]}");
         if (!strstr(said, "error") && !strstr(said, "(memory)"))
