@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/beat.h"
 
-#define CHECK_MAX_NS (250 * NS_PER_MS) /* who is lost is named within a second */
-/* of the timeout: so many beats may get lost before it is over */
+/* the longest wait between two checks, so that a lost peer is named within a second */
+#define CHECK_MAX_NS (250 * NS_PER_MS)
+/* a BEAT is due after this part of the timeout, so several may get lost before it is over */
 #define PARTS 5u
 
 void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now)

@@ -12,7 +12,7 @@
 #include "protocol/keys.h"
 #include "protocol/route.h"
 
-#define IDENTITY_MAX 32u /* ZeroMQ makes up 5 bytes; agents don't name themselves */
+#define IDENTITY_MAX 32u /* agents set no identity, so ZeroMQ gives each one of 5 bytes */
 
 struct router;
 
@@ -62,9 +62,9 @@ struct node_link {
     struct fan_part fan;
     bool engine_ended;        /* while the node was up */
     const char *engine_words; /* why; borrowed; NULL: it did not say */
-    bool removed;             /* its engine was stopped: nobody speaks for the node any more */
-    bool refused;             /* its agent was told that the kernel does not take it (back) */
-    bool lost_with_parent;    /* scratch flag of node_failures_lose() */
+    bool removed; /* its engine was stopped: an agent that connects as this node is ignored */
+    bool refused; /* its agent was told that the kernel does not take it (back) */
+    bool lost_with_parent; /* scratch flag of node_failures_lose() */
 };
 
 /* NULL: memory is out. Its place among its engine's nodes is `index`. */

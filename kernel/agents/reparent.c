@@ -54,7 +54,7 @@ static void begin(struct to_agents *out, struct node_link *child, struct node_li
     tell_open(out, parent, child, key_of(child));
 }
 
-/* The child won't come: its parent, and the nodes above, were told that it would. */
+/* Tells the parent and the nodes above it, which expect the child, that it will not come. */
 static void take_back(struct to_agents *out, const struct node_link *child,
                       const struct node_link *parent)
 {

@@ -14,7 +14,7 @@ enum member_state {
     MEMBER_WAITING,
     MEMBER_RUNNING,
     MEMBER_OK,
-    MEMBER_OUTLIVED, /* it has died, and others do its work; what follows makes the cell fail */
+    MEMBER_OUTLIVED, /* it has died, and others do its work; each state below makes the cell fail */
     MEMBER_FAILED,
     MEMBER_INTERRUPTED,
     MEMBER_DEAD
@@ -30,7 +30,7 @@ struct member {
     json_t *result;              /* owned: {"data","metadata"}, or NULL */
     char *note;                  /* owned: why its value was not sent, or NULL */
     char *stack;                 /* owned: its stack when an interrupt did not end it, or NULL */
-    struct stack_sample *sample; /* borrowed of hang.c, which alone reads it; or NULL */
+    struct stack_sample *sample; /* owned by hang.c, read only in kernel/ranks/; or NULL */
     char *value;                 /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
     uint64_t blob, blob_size;

@@ -14,7 +14,7 @@ void stop_over(struct cell *c);        /* all members have ended: turns the time
 /* A member has failed. Waits a moment, since other members may fail with the same error, and then
  * stops those that still run. */
 void stop_after_failure(struct cell *c);
-/* Time limits of all cells come so much later: a worker was stopped at a breakpoint. */
+/* Time limits of all cells come ns later: a worker was stopped at a breakpoint for that time. */
 void stop_put_off(struct notebook *nb, uint64_t ns);
 uint64_t stop_due(const struct cell *c);
 void stop_tick(struct cell *c, uint64_t now);
@@ -37,7 +37,7 @@ void stop_stack(struct cell *c, uint32_t worker, struct slice text);
 /* ---- disconnect.c ---- */
 void disconnect_begin(struct cell *c);
 void disconnect_over(struct cell *c);                 /* does not wait for answers any more */
-void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come so much later */
+void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come ns later */
 uint64_t disconnect_due(const struct cell *c);
 void disconnect_connections(struct cell *c, unsigned node, const struct span *m);
 void disconnect_tick(struct cell *c, uint64_t now);

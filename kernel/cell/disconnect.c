@@ -27,12 +27,14 @@ struct disconnect {
         struct buf connections; /* as in CONNECTIONS */
     } *of;                      /* owned, n of them */
     size_t n;
-    bool more;         /* there are more than a message can hold */
-    struct buf silent; /* the addresses of nodes that were lost in silence, 16 bytes each */
+    bool more; /* there are more than a message can hold */
+    /* the addresses of nodes that were lost because nothing was heard of them, 16 bytes each */
+    struct buf silent;
 };
 
-/* Ranks that run no cell are among them, and those of other cells that are stopped: one that runs
- * this cell may wait for them. Connections of the ranks of cells that go on stay. */
+/* Are the rank's connections cut? Those of ranks that run this cell are, and those of ranks that
+ * run no cell or one that is being stopped, since a rank of this cell may wait for them. Other
+ * cells keep the connections of their ranks. */
 static bool is_concerned(const struct cell *c, const struct rank *r)
 {
     const struct cell *runs = rank_alive(r) ? cell_on(c->nb, r->worker) : NULL;
@@ -118,7 +120,7 @@ static bool has_address(const struct buf *list, const char *ip)
     return false;
 }
 
-/* The addresses of nodes that were lost in silence, or of those that are not lost. */
+/* lost: adds the addresses of nodes that are lost and silent; else of those that are not lost. */
 static int add_addresses(const struct cell *c, bool lost, struct buf *out)
 {
     GROUP_NODES_EACH (node, group_nodes_of(c->nb)) {

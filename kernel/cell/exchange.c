@@ -25,9 +25,9 @@ struct exchange_held {
 struct exchange_rank {
     struct exchange_rank *next;
     struct exchange_held *held, **end; /* in their order, if others may have to do them */
-    uint64_t items, failed;            /* told of the load that it works on */
+    uint64_t items, failed;            /* that it has done of the load on which it works */
     unsigned rank;
-    uint64_t takes; /* so many more loads */
+    uint64_t takes; /* how many more loads it takes */
     uint64_t has;   /* loads that it got and has not finished */
     uint64_t asked; /* when it asked: a number that grows */
 };
@@ -42,7 +42,8 @@ struct exchange {
     struct status_count count;
 };
 
-/* From now on an interrupt is for home, too. NULL: memory is out. */
+/* The cell's exchange, which is made if there is none. Once there is one, an interrupt of the cell
+ * goes to home, too. NULL: memory is out. */
 static struct exchange *exchange_of(struct cell *c)
 {
     struct exchange *h = c->from.exchange;
@@ -194,8 +195,8 @@ static struct exchange_rank *next_rank(const struct cell *c)
     return first;
 }
 
-/* Loads that are few are kept for ranks that become free: a rank that is busy may be so for long.
- */
+/* May the rank take the oldest load? If it works on another one, only if there are more loads than
+ * ranks: a rank that becomes free sooner should get it. */
 static bool may_take(const struct cell *c, const struct exchange_rank *r)
 {
     const struct exchange *h = c->from.exchange;

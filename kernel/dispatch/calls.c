@@ -36,8 +36,8 @@ void calls_add(struct notebook *nb, const struct span *m)
 
 /* ---- which ranks are free ---- */
 
-/* The ranks of the cells that run. -1: a cell that begins or ends now, or has ranks of its own,
- * runs alone. */
+/* Adds the ranks of the cells that run. -1: no cell may begin beside them, because one of them is
+ * being prepared, is ending or has ranks of its own; or memory is out. */
 static int ranks_that_run(const struct notebook *nb, struct ranks *taken)
 {
     CELLS_EACH (c, nb)

@@ -22,7 +22,8 @@ struct dispatch_config {
     bool nccl_shares;        /* see struct place_want; --env has the last word */
     bool status;             /* long cells show the status of their ranks */
     enum plan_merge merge;   /* where a cell has no --merge */
-    uint64_t hang_notice_ns; /* how long ranks wait until hang.c says so; 0: it never does */
+    uint64_t hang_notice_ns; /* length of a wait after which hang.c or slow_answers.c shows a
+                                notice; 0: never */
     const char *notice;      /* lines for the user, shown with the first cell; or "" */
 };
 

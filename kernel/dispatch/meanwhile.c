@@ -30,7 +30,8 @@ static void begin(struct notebook *nb, struct cell *c)
     meanwhile_tick(nb);
 }
 
-/* A cell that waits may change the ranks, so its client sees what comes after it in its turn. */
+/* Does a cell of the same client wait in the queue? It may change the ranks, so that client expects
+ * the answers in the order of its cells. */
 static bool waits_behind(const struct notebook *nb, const struct request *r)
 {
     for (size_t k = 0; k < nb->queue.n; k++)
@@ -39,7 +40,7 @@ static bool waits_behind(const struct notebook *nb, const struct request *r)
     return false;
 }
 
-/* A cell at home counts, too: it may run for long. */
+/* A cell that runs at home is another cell, too, since it may take long. */
 bool meanwhile_request(struct notebook *nb, struct request *r)
 {
     const struct slice code = text_slice(request_content(r), "code");

@@ -19,10 +19,10 @@
 /* Checks first after 1 ms, and then ever less often. */
 #define FIRST_CHECK_NS NS_PER_MS
 #define CHECK_MAX_NS   (16 * NS_PER_MS)
-#define RESTS          2u /* so many checks in a row must find it asleep */
+#define RESTS          2u /* this many checks in a row must find it asleep */
 /* CPU time in which any client has read a byte; nbclient takes about 25 ns */
 #define READING_NS 100u
-/* after so long without any progress, the reply leaves: if the client sleeps, and in any case */
+/* how long nothing has moved when the reply leaves: if the client sleeps, and in any case */
 #define ASLEEP_NS NS_PER_S
 #define STUCK_NS  (10 * NS_PER_S)
 
@@ -33,12 +33,12 @@ struct late {
     void *arg;
     struct watch *timer;
     struct outbound *first, **last; /* owned: the replies that wait */
-    size_t marked;                  /* so many of them, the first ones, wait for the output below */
-    size_t behind;                  /* bytes before the mark that had not left at the last check */
+    size_t marked; /* how many of them, the first ones, wait for the output below */
+    size_t behind; /* bytes before the mark that had not left at the last check */
     uint64_t gap_ns, progress_ns;
     struct {
         long pid;               /* the program that started the kernel; 0: unknown */
-        uint64_t ticks, budget; /* its CPU time; when it has used so much, it has read all */
+        uint64_t ticks, budget; /* its CPU time, and the CPU time with which it has read all */
         unsigned rests;         /* checks in a row that found it asleep */
     } client;
 };

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of lines, and a hash table over it whose buckets have the same order. Lines leave only
- * from the head of the list, so a line that leaves is the first of its bucket. */
+/* Joins equal lines of several ranks. It has a list of the lines that wait, and a hash table over
+ * it whose buckets have the same order. Lines leave only from the head of the list, so a line that
+ * leaves is the first of its bucket. */
 #include "kernel/merge/private.h"
 
 #include <stdlib.h>
 
 #define BUCKETS_MIN  256u
 #define BUCKETS_KEPT 1024u /* a larger table is freed when nothing waits */
-#define NEAR         4u    /* look first at so many lines after the rank's last one */
-/* search at most so many lines of a bucket, so that n equal lines don't take n * n steps */
+#define NEAR         4u    /* how many lines after the rank's last one are looked at first */
+/* the most lines of a bucket that are searched, so that n equal lines don't take n * n steps */
 #define FAR 256u
 
 struct bucket {

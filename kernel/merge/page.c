@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts over a longer window than the server, because a message may leave up to 100 ms later than
- * it is counted, so that two messages may arrive closer together. */
+/* Counts what was sent in the last 3.6 s, although the server's limit is for 3 s: a message may
+ * leave up to 100 ms after it was counted, so messages may reach the server in a shorter time than
+ * the one in which they were counted. */
 #include "kernel/merge/omit.h"
 
 #include <stdlib.h>

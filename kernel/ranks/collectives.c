@@ -240,10 +240,11 @@ bool collectives_need_absent(const struct cell *c)
     return running;
 }
 
-/* Collectives of a group end in their order. If all ranks have launched the same number, each waits
- * for the last one, and these must be the same operation. If some have launched fewer and wait in a
- * barrier, the others have left it or have not entered it. They can't have left it: a barrier that
- * has ended on one rank has begun on all, and moves no data for which it could wait. */
+/* The collectives of a group end in the order in which they were launched. If all ranks have
+ * launched the same number, each waits for its last one, and all of these must be the same
+ * operation. If some have launched fewer and wait in a barrier, the others either have left this
+ * barrier, or have called something else in its place. They can't have left it: a barrier ends on a
+ * rank when all ranks have called it. Then it ends on all of them, since it waits for no data. */
 bool collectives_differ(const struct cell *c)
 {
     unsigned common = UNKNOWN, of_least = 0, of_others = 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A notice about a cell whose ranks seem to wait for each other for ever, with the rank that the
- * others wait for. The kernel samples the ranks' stacks from time to time. If no rank has moved for
- * the whole time, and either some ranks wait in a collective while others are elsewhere, or all
- * wait in the same collective, the notice names the ranks. It also names ranks that don't run the
- * cell: a process group of another world may wait for them.
+ * others wait for. The kernel samples the ranks' stacks from time to time. A notice names the ranks
+ * if no rank has moved for CELLSPAN_HANG_NOTICE, and either some ranks wait in a collective while
+ * others are elsewhere, or all wait in the same collective. It also names living ranks that don't
+ * run the cell: a process group of another world may wait for them. If all ranks certainly wait for
+ * those, the notice comes after 5 s already (ABSENT_NS).
  *
- * A wait has no end if each rank that runs the cell is in a collective that a rank which has ended
+ * A wait has no end if each rank that runs the cell is in a collective which a rank that has ended
  * the cell has not launched, or if all ranks are in collectives that don't fit together. A notice
- * says so, and the cell fails later. */
+ * says so, and if nothing changes the cell fails later (FAILS_AFTER). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +21,10 @@
 /* samples before a notice; it is unlikely that all of them find a loop at the same place */
 #define SAMPLES 4u
 
-/* so long a sample waits for ranks that do not answer, before the next one is taken */
+/* how long a sample waits for ranks that do not answer, before the next one is taken */
 #define ANSWERS_NS (4 * NS_PER_S)
 
-/* times the wait before the notice: how long ranks wait until the cell fails */
+/* The cell fails when its ranks have waited this many times as long as before the notice. */
 #define FAILS_AFTER 5u
 
 #define UNLIKE                                                                                     \
@@ -34,8 +35,9 @@
     "All ranks must call the same collectives in the same order. A model in "                      \
     "DistributedDataParallel calls some, so one rank alone must call model.module"
 
-/* If all ranks of a cell certainly wait for ranks that run nothing, it is told so early; at the
- * cell's begin, samples come faster for that */
+/* If all ranks of a cell certainly wait for ranks that run nothing, the notice comes after
+ * ABSENT_NS. So that it is in time, there is a sample every ABSENT_EACH_NS until ABSENT_UNTIL_NS
+ * have passed since the cell began. */
 #define ABSENT_NS       (5 * NS_PER_S)
 #define ABSENT_EACH_NS  (3 * NS_PER_S)
 #define ABSENT_UNTIL_NS (20 * NS_PER_S)
@@ -220,7 +222,7 @@ static void take(struct cell *c, struct member *m, const char *stack)
     buf_release(&place);
 }
 
-/* The rank has been at the same place for so long, or has ended. */
+/* The rank has been at the same place for at least ns, or has ended. */
 static bool has_not_moved(const struct cell *c, const struct member *m, uint64_t ns)
 {
     return m->state != MEMBER_RUNNING ||
@@ -394,7 +396,7 @@ static int add_outcome(const struct cell *c, const struct member *waiting, struc
                           launched_as_many(c) ? UNLIKE : ERROR_UNEQUAL);
 }
 
-/* ns: so long it was. elsewhere NULL: all ranks are at the same place. */
+/* ns: how long they have waited. elsewhere NULL: all ranks are at the same place. */
 static void tell(struct cell *c, uint64_t ns, const struct member *waiting,
                  const struct member *elsewhere)
 {

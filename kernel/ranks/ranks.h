@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ranks.h - %ranks and its commands, and the notice about ranks that wait for each other. check.h
- * has %ranks check. Functions are named as in kernel/cell/cell.h. */
+/* ranks.h - %ranks and its commands, and the notices about ranks that wait for each other or are
+ * stopped. check.h has %ranks check. Functions are named as in kernel/cell/cell.h. */
 #ifndef KERNEL_RANKS_RANKS_H
 #define KERNEL_RANKS_RANKS_H
 
@@ -66,9 +66,9 @@ bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
 void hang_put_off(struct cell *c);
 
 /* ---- stopped_ranks.c ---- */
-/* Says once which ranks have been stopped for so long, as by SIGSTOP. true: some have been. */
+/* Says once which ranks have been stopped for limit_ns, as by SIGSTOP. true: some have been. */
 bool stopped_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns);
-/* Says once of which ranks nothing was heard for so long: their agents don't answer. */
+/* Says once of which ranks nothing was heard for limit_ns: their agents don't answer. */
 void silent_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns);
 
 /* ---- collectives.c ---- */

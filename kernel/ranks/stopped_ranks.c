@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notices about ranks that do not answer while they run a cell: their processes are stopped, or
- * their agents. Nothing else would say so: they use no time, and nothing of theirs fails. */
+/* Notices about ranks that do not answer while they run a cell, because their processes or their
+ * agents are stopped. Without a notice nobody would know why the cell does not end: a process that
+ * is stopped shows no error. */
 #include "base/log.h"
 #include "kernel/ranks/ranks.h"
 
@@ -39,7 +40,8 @@ static int add_command(const struct cell *c, uint64_t now, uint64_t limit_ns, st
     return rc;
 }
 
-/* Those for which `is` holds. Returns whether one of them was not told before; now all were. */
+/* Adds the ranks for which `is` holds to *out, and marks them as told. true: no notice has named
+ * one of them before. */
 static bool collect(struct cell *c, bool (*is)(const struct member *m, uint64_t, uint64_t),
                     uint64_t now, uint64_t limit_ns, struct ranks *out)
 {

@@ -116,8 +116,8 @@ bool step_hides(const char *name, bool inside, bool leave)
         "SLURM_NTASKS_PER_NODE",   "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE",
         "SLURM_NTASKS_PER_SOCKET", "SLURM_GPUS_PER_TASK",  "SLURM_TRES_PER_TASK",
     };
-    /* They divide the job's resources among the tasks of its own script. The agent must have all of
-     * the job's resources on its node. */
+    /* With these a step gets only a part of the job's resources, as the tasks of the job's own
+     * script do. The agent must have all of them on its node. */
     static const char *const shares[] = {
         "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",
         "SLURM_EXACT",         "SLURM_EXCLUSIVE",

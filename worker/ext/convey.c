@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* convey.c - converts lists and rows of figures between Python and worker/collective/ (declared in
+/* convey.c - converts the arguments and results of worker/collective/ from and to Python: lists of
+ * tuples and numbers, errors, and the figures of measure(), which it runs (declared in
  * collective.h). */
 #include "worker/ext/collective.h"
 

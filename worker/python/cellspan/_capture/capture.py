@@ -44,7 +44,7 @@ OWN = frozenset(
     " __name__ __doc__ __package__ __loader__ __spec__ __builtin__ __builtins__ __annotations__ __session__".split()
 )
 NUMBERED = re.compile(r"_i\d+$")
-MAY = "may be read"  # why a name is sent that no text tells: see by_name.py
+MAY = "may be read"  # the reason that is shown if the name is not in the code, as with globals()[name]: see by_name.py
 SIMPLE = (int, float, complex, bool, type(None))
 
 

@@ -135,8 +135,8 @@ def launched():
     """How many collectives this process has launched in each group that torch sees: lines "launched GROUP N" for the kernel, and a line
     "cpu MS" with the main thread's CPU time. A line "alone": there is only one group, and counts prove where it is.
 
-    GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch. Ranks that have sent from rank
-    to rank may have other counts than the rest: torch counts that, too.
+    GROUP is the same on all ranks of a group. A thread calls it while the main thread may wait in torch. torch also counts what is sent
+    from one rank to another, so ranks that have done that may have other counts than the rest.
     """
     c10d = _c10d()
     if c10d is None:
@@ -154,7 +154,7 @@ def launched():
 
 
 def _cpu_ms():
-    """CPU time of the main thread in ms. 0: it does not say whether the process computes, for a GPU may."""
+    """CPU time of the main thread in ms. 0: unknown, or CUDA is in use: a GPU may compute while the thread uses no CPU time."""
     cuda = sys.modules.get("torch.cuda")
     clock = getattr(time, "pthread_getcpuclockid", None)
     if clock is None or (cuda is not None and cuda.is_initialized()):

@@ -23,7 +23,7 @@ def _no_handler_of_pdb():
 
 
 def take_back():
-    """A handler that an earlier cell set does not hold in this one, as in ipykernel."""
+    """Restores Python's own handler of SIGINT: a handler that an earlier cell has set is not used in this cell, as in ipykernel."""
     if _aimed is None and getsignal(signal.SIGINT) is not signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

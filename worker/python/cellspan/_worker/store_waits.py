@@ -3,9 +3,9 @@
 failed would be killed in the end, with its variables.
 
 The process that hosts a store waits until all others have joined it: it does so in another thread. After an interrupt the main thread
-joins in place of those that are missing, and the thread returns. The others try to connect until there is a host: they call C++ only
-then. Later waits, such as that of new_group(), end when connections are cut. The host's own connection to its store is one within this
-process, which only _link can find.
+joins in place of those that are missing, and the thread returns. The others try to connect from Python until there is a host, and call
+C++ only then. Later waits, such as that of new_group(), end when connections are cut. The host's own connection to its store is one
+within this process, which only _link can find.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What to do about errors of torch.distributed, gloo, NCCL and Accelerate: the one place that knows their texts.
+"""What to do about errors of torch.distributed, gloo, NCCL and Accelerate: the place on ranks that knows their texts.
 
 Each library words an error by itself, often without the cause, which is in an earlier cell or on another rank. ROWS has a row for each
 kind of error. Its line is shown below the library's own text. A text that no row knows is shown as it is. If gloo ends the process, no

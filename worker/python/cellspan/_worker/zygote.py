@@ -49,8 +49,8 @@ class Order:
 
 
 class Wanted:
-    """What CELLSPAN_PRELOAD wants. asked: modules that it names. without: packages that it leaves out ("-" is before each). idle: those of
-    them that would not be imported anyway. modules: all that are to be imported, ours first."""
+    """What CELLSPAN_PRELOAD wants. asked: modules that are to be imported. without: packages that are not to be imported, written with "-"
+    before the name. idle: those packages of `without` that nothing would import. modules: all that are to be imported, ours first."""
 
     def __init__(self, setting):
         names = [name.strip() for name in setting.split(",")]
