@@ -144,7 +144,7 @@ class Hosts(Engine):
     def processes(self, host):
         """The command lines of what runs there, by number (as the host numbers them); sshd itself left out."""
         found = {}
-        for line in self.exec(host, "ps", "-e", "-o", "pid=,args=").stdout.splitlines():
+        for line in self.exec(host, "ps", "-e", "-ww", "-o", "pid=,args=").stdout.splitlines():
             pid, _, args = line.strip().partition(" ")
             if not any(part in args for part in ("hosts-init.sh", "sshd -D", "sshd: /usr/sbin/sshd", "ps -e")):
                 found[int(pid)] = args.strip()
