@@ -34,6 +34,14 @@ def commit(subject, *body, date=None):
     git("commit", "--allow-empty", *(word for part in (subject, *body) for word in ("-m", part)), date=date)
 
 
+def commit_on(branch):
+    """The branch, which has a commit more than main."""
+    git("checkout", "-b", branch)
+    commit("base: on another branch", "Why.")
+    git("checkout", "main")
+    return branch
+
+
 def said(folder=one):
     """(the exit status, the lines)."""
     done = subprocess.run([sys.executable, str(CHECK), folder], env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -80,6 +88,11 @@ def main():
     ok(said() == (0, "commits: 1 checked since v1, 0 wrong\n"), "a tag of the last commit does not hide it")
     git("clone", "--depth", "1", "--no-tags", "file://" + one, "shallow", folder=scratch)
     ok(said(os.path.join(scratch, "shallow")) == (0, "commits: 1 checked that this shallow clone has, 0 wrong\n"), "a shallow clone")
+    git("merge", "--no-ff", "-m", "Merge branch 'other'", commit_on("other"))
+    git("clone", "--depth", "1", "--no-tags", "file://" + one, "merged", folder=scratch)
+    ok(said(os.path.join(scratch, "merged")) == (0, "commits: 0 checked that this shallow clone has, 0 wrong\n"), "a shallow clone of a merge")
+    git("checkout", "--detach", folder=os.path.join(scratch, "merged"))
+    ok(said(os.path.join(scratch, "merged")) == (0, "commits: 0 checked that this shallow clone has, 0 wrong\n"), "the same without a branch")
 
 
 if shutil.which("git") is None:
