@@ -29,7 +29,7 @@ const struct cmdline_row doctor_rows[] = {
 #define ANSWER_NS (3 * NS_PER_S)
 
 /* Kernels of this user that run and do not answer. */
-static void look_at_kernels(struct doctor *d)
+static void check_kernels(struct doctor *d)
 {
     struct kernels k = KERNELS_INIT;
     struct err err = { "" };
@@ -62,7 +62,7 @@ static int check_all(struct doctor *d, struct err *err)
     doctor_python(d);
     doctor_jupyter(d);
     doctor_machine(d);
-    look_at_kernels(d);
+    check_kernels(d);
     if (d->on)
         doctor_on(d);
     if (d->bad)

@@ -249,7 +249,7 @@ static void refuse_unsent(struct cell *c, const struct unsent_name *u)
 }
 
 /* -1: the cell has failed. */
-static int look_for_unsent(struct cell *c)
+static int check_unsent(struct cell *c)
 {
     struct unsent_name u = UNSENT_NAME_INIT;
 
@@ -270,7 +270,7 @@ static void compare_begin(struct cell *c)
     int rc = 0;
 
     group_forget_said(c->group);
-    if (look_for_unsent(c) < 0)
+    if (check_unsent(c) < 0)
         return;
     if (vars_bundles_ask(c->group, &c->to, c->prep.captured, &asked, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);

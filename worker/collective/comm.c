@@ -152,16 +152,16 @@ static void give(struct comm *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-static void rest(unsigned looks)
+static void rest(unsigned polls)
 {
-    const struct timespec ts = { 0, looks < 2 * SPIN ? 50 * 1000 : 500 * 1000 };
+    const struct timespec ts = { 0, polls < 2 * SPIN ? 50 * 1000 : 500 * 1000 };
 
-    if (looks > SPIN)
+    if (polls > SPIN)
         nanosleep(&ts, NULL);
 }
 
 /* Asks NCCL for the communicator's state. *busy: an operation is in progress. -1: an error. */
-static int look(struct comm *c, const char *what, bool *busy, struct err *err)
+static int poll_state(struct comm *c, const char *what, bool *busy, struct err *err)
 {
     nccl_result state = NCCL_SUCCESS, rc;
     nccl_comm comm = take(c, err);
@@ -181,16 +181,16 @@ static int look(struct comm *c, const char *what, bool *busy, struct err *err)
 /* Waits until a call that returned "in progress" is done; only then may the next call follow. */
 static int settle(struct comm *c, const char *what, const struct deadline *l, struct err *err)
 {
-    for (unsigned looks = 0;; looks++) {
+    for (unsigned polls = 0;; polls++) {
         bool busy = false;
 
-        if (look(c, what, &busy, err) < 0)
+        if (poll_state(c, what, &busy, err) < 0)
             return -1;
         if (!busy)
             return 0;
         if (deadline_check(l, what, err) < 0)
             return -1;
-        rest(looks);
+        rest(polls);
     }
 }
 
@@ -295,16 +295,16 @@ int comm_wait(struct comm *c, cu_event event, const struct deadline *l, struct e
 {
     const struct cuda_driver *d = c->driver;
 
-    for (unsigned looks = 0;; looks++) {
+    for (unsigned polls = 0;; polls++) {
         const cu_result rc = event ? d->event_query(event) : d->stream_query(c->stream);
         bool busy;
 
         if (rc != DRIVER_NOT_READY)
             return cuda_driver_check(d, rc, "the GPU", err);
-        if (looks % 16 == 0 &&
-            (look(c, "NCCL", &busy, err) < 0 || deadline_check(l, "the other GPUs", err) < 0))
+        if (polls % 16 == 0 &&
+            (poll_state(c, "NCCL", &busy, err) < 0 || deadline_check(l, "the other GPUs", err) < 0))
             return -1;
-        rest(looks);
+        rest(polls);
     }
 }
 
@@ -388,11 +388,11 @@ static bool quiet(const struct comm *c)
 {
     const uint64_t end = clock_now(&clock_system) + DRAIN_NS;
 
-    for (unsigned looks = 0; c->stream && c->driver->stream_query(c->stream) == DRIVER_NOT_READY;
-         looks++) {
+    for (unsigned polls = 0; c->stream && c->driver->stream_query(c->stream) == DRIVER_NOT_READY;
+         polls++) {
         if (clock_now(&clock_system) >= end)
             return false;
-        rest(looks);
+        rest(polls);
     }
     return true;
 }

@@ -220,7 +220,7 @@ static bool stopping(struct worker_link *l)
 }
 
 /* Returns for how long poll() may wait, at most ms. */
-static int look_at_stuck(struct worker_link *l, int ms)
+static int cut_stores_due(struct worker_link *l, int ms)
 {
     const uint64_t now = clock_now(&clock_system);
     bool runs = false, due = false;
@@ -246,7 +246,7 @@ static bool wait_readable(struct worker_link *l)
     char bytes[16];
 
     for (;;) {
-        if (poll(watch, 2, look_at_stuck(l, link_interrupts_due(l))) < 0 && errno != EINTR)
+        if (poll(watch, 2, cut_stores_due(l, link_interrupts_due(l))) < 0 && errno != EINTR)
             return false;
         if (watch[1].revents)
             (void)!read(l->earlier[0], bytes, sizeof bytes);
@@ -341,7 +341,7 @@ void link_forked(struct worker_link *l)
     l->cells_n = 0;
     l->interrupted = l->stirred = l->held = l->due = false;
     l->why = 0;
-    l->coming = l->early = l->limit_ns = l->looks_ns = l->wakes_ns = l->stuck = 0;
+    l->coming = l->early = l->limit_ns = l->checks_ns = l->wakes_ns = l->stuck = 0;
 }
 
 static bool is_of(enum link_part part, const struct packet *p)

@@ -49,20 +49,20 @@ struct worker_link {
     struct link_message **last;
     uint64_t cells[LINK_CELLS_MAX]; /* the cells that the main thread executes now */
     unsigned cells_n;
-    bool interrupted;  /* a SIGINT was sent since link_end was last called */
-    bool held;         /* between link_hold and link_let */
-    bool yields;       /* as link_hold was told */
-    bool due;          /* an interrupt came meanwhile */
-    uint64_t due_ns;   /* when */
-    uint64_t coming;   /* the last cell or probe that has come, begun or not; 0: none */
-    uint64_t early;    /* a cell that was interrupted before it began; 0: none */
-    uint64_t limit_ns; /* when the main thread's time is over; 0: it has no limit */
-    uint64_t looks_ns; /* when the I/O thread looks at limit_ns again; 0: not before it is woken */
-    uint64_t wakes_ns; /* when the main thread is woken after its SIGINT; 0: it is not */
-    unsigned wakes;    /* how often it was since then */
-    uint64_t stuck;    /* a cell that ran when connections were cut; 0: none */
-    uint64_t stuck_ns; /* when connections to own stores are cut, too, if it still runs */
-    unsigned why;      /* for link_why */
+    bool interrupted;   /* a SIGINT was sent since link_end was last called */
+    bool held;          /* between link_hold and link_let */
+    bool yields;        /* as link_hold was told */
+    bool due;           /* an interrupt came meanwhile */
+    uint64_t due_ns;    /* when */
+    uint64_t coming;    /* the last cell or probe that has come, begun or not; 0: none */
+    uint64_t early;     /* a cell that was interrupted before it began; 0: none */
+    uint64_t limit_ns;  /* when the main thread's time is over; 0: it has no limit */
+    uint64_t checks_ns; /* when the I/O thread checks limit_ns again; 0: not before it is woken */
+    uint64_t wakes_ns;  /* when the main thread is woken after its SIGINT; 0: it is not */
+    unsigned wakes;     /* how often it was since then */
+    uint64_t stuck;     /* a cell that ran when connections were cut; 0: none */
+    uint64_t stuck_ns;  /* when connections to own stores are cut, too, if it still runs */
+    unsigned why;       /* for link_why */
     bool stopping;
     uint64_t syncs_sent;
     uint64_t syncs_seen;

@@ -101,7 +101,7 @@ int link_interrupts_due(struct worker_link *l)
         pthread_kill(l->main_thread, SIGINT);
     }
     wake_main(l, now);
-    l->looks_ns = l->limit_ns;
+    l->checks_ns = l->limit_ns;
     if (l->limit_ns)
         ms = ms_until(l->limit_ns, now);
     if (l->wakes_ns && (ms < 0 || ms_until(l->wakes_ns, now) < ms))
@@ -161,8 +161,8 @@ uint64_t link_limit(struct worker_link *l, uint64_t until)
     pthread_mutex_lock(&l->lock);
     before = l->limit_ns;
     l->limit_ns = until;
-    if (until && (!l->looks_ns || l->looks_ns > until) && write(l->earlier[1], "", 1) == 1)
-        l->looks_ns = until;
+    if (until && (!l->checks_ns || l->checks_ns > until) && write(l->earlier[1], "", 1) == 1)
+        l->checks_ns = until;
     pthread_mutex_unlock(&l->lock);
     /* If the SIGINT was sent, it is delivered before this returns: it needs link_why's answer. */
     (void)sigemptyset(&none);
