@@ -19,6 +19,7 @@ import time
 from datetime import timedelta
 
 from .. import _link
+from .._base import threads
 from .._base.imports import when_imported
 
 NAMES = ("host_name", "port", "world_size", "is_master", "timeout", "wait_for_workers")  # the first parameters of TCPStore()
@@ -106,7 +107,7 @@ def _host(kind, asked, make):
             over.set()
 
     try:
-        threading.Thread(target=wait, name="cellspan-store", daemon=True).start()
+        threads.begin("store", wait)
         over.wait()
     except BaseException as error:
         _join_for_others(kind, asked, over)
