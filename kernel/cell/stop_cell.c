@@ -30,7 +30,7 @@
 struct stop_timers {
     uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
     uint64_t disconnect_ns;            /* when connections between ranks are cut */
-    uint64_t kill_ns, list_ns;         /* when stacks are asked for; when ranks are killed */
+    uint64_t stacks_ns, kill_ns;       /* when stacks are asked for; when ranks are killed */
     uint64_t timeout_ns;               /* when --timeout ends the cell */
     uint64_t gone_ns;                  /* killed processes that live longer are left behind */
     uint64_t callbacks_ns;   /* since then it waits for callbacks of widgets on its ranks */
@@ -50,7 +50,7 @@ int stop_init(struct cell *c)
 
     if (!t)
         return -1;
-    t->alike_ns = t->alike_limit_ns = t->disconnect_ns = t->kill_ns = t->list_ns = t->timeout_ns =
+    t->alike_ns = t->alike_limit_ns = t->disconnect_ns = t->stacks_ns = t->kill_ns = t->timeout_ns =
         t->gone_ns = t->callbacks_ns = NEVER;
     return 0;
 }
@@ -77,7 +77,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     cell_send_running(c, &m);
     exchange_interrupt(c);
     c->stop.timers->disconnect_ns = now + disconnect_after;
-    c->stop.timers->kill_ns = now + grace(c);
+    c->stop.timers->stacks_ns = now + grace(c);
 }
 
 void stop_killed(struct cell *c, uint64_t after_ns)
@@ -113,7 +113,7 @@ static void kill_running(struct cell *c)
 {
     const struct span m = { .kind = SPAN_KILL, .cell = c->id, .v[F_KILL_SIGNAL].u64 = 9 };
 
-    c->stop.timers->disconnect_ns = c->stop.timers->kill_ns = c->stop.timers->list_ns = NEVER;
+    c->stop.timers->disconnect_ns = c->stop.timers->stacks_ns = c->stop.timers->kill_ns = NEVER;
     disconnect_over(c);
     cell_send_running(c, &m);
     exchange_interrupt(c);
@@ -124,8 +124,8 @@ static void ask_stacks(struct cell *c)
 {
     const struct span m = { .kind = SPAN_STACKS, .cell = c->id };
 
-    c->stop.timers->kill_ns = NEVER;
-    c->stop.timers->list_ns = notebook_now(c->nb) + STACKS_NS;
+    c->stop.timers->stacks_ns = NEVER;
+    c->stop.timers->kill_ns = notebook_now(c->nb) + STACKS_NS;
     cell_send_running(c, &m);
 }
 
@@ -148,13 +148,13 @@ static bool be_patient(struct cell *c)
         free(c->member[k].stack);
         c->member[k].stack = NULL;
     }
-    c->stop.timers->kill_ns = notebook_now(c->nb) + TELL_NS;
+    c->stop.timers->stacks_ns = notebook_now(c->nb) + TELL_NS;
     return true;
 }
 
 static void list_and_kill(struct cell *c)
 {
-    c->stop.timers->list_ns = NEVER;
+    c->stop.timers->kill_ns = NEVER;
     if (!c->stop.timers->patient && be_patient(c))
         return;
     if (!c->stop.timers->listed)
@@ -185,8 +185,8 @@ void stop_running(struct cell *c)
 
 void stop_over(struct cell *c)
 {
-    c->stop.timers->alike_ns = c->stop.timers->disconnect_ns = c->stop.timers->kill_ns =
-        c->stop.timers->list_ns = c->stop.timers->gone_ns = NEVER;
+    c->stop.timers->alike_ns = c->stop.timers->disconnect_ns = c->stop.timers->stacks_ns =
+        c->stop.timers->kill_ns = c->stop.timers->gone_ns = NEVER;
     disconnect_over(c);
 }
 
@@ -263,7 +263,7 @@ static void cut_connections(struct cell *c)
 static void put_off(struct cell *c, uint64_t ns)
 {
     struct stop_timers *t = c->stop.timers;
-    uint64_t *const due[] = { &t->alike_ns,   &t->disconnect_ns, &t->kill_ns,     &t->list_ns,
+    uint64_t *const due[] = { &t->alike_ns,   &t->disconnect_ns, &t->stacks_ns,   &t->kill_ns,
                               &t->timeout_ns, &t->gone_ns,       &t->callbacks_ns };
 
     c->stop.stood_ns += ns;
@@ -286,7 +286,7 @@ uint64_t stop_due(const struct cell *c)
     const struct stop_timers *t = c->stop.timers;
 
     return clock_earlier(clock_earlier(clock_earlier(t->alike_ns, t->timeout_ns),
-                                       clock_earlier(t->kill_ns, t->list_ns)),
+                                       clock_earlier(t->stacks_ns, t->kill_ns)),
                          t->disconnect_ns);
 }
 
@@ -300,9 +300,9 @@ void stop_tick(struct cell *c, uint64_t now)
         show_and_stop(c);
     else if (now >= t->disconnect_ns)
         cut_connections(c);
-    else if (now >= t->kill_ns)
+    else if (now >= t->stacks_ns)
         ask_stacks(c);
-    else if (now >= t->list_ns)
+    else if (now >= t->kill_ns)
         list_and_kill(c);
 }
 
@@ -310,7 +310,7 @@ void stop_stack(struct cell *c, uint32_t worker, struct slice text)
 {
     struct member *member = cell_worker(c, worker);
 
-    if (!member || c->stop.timers->list_ns == NEVER)
+    if (!member || c->stop.timers->kill_ns == NEVER)
         return;
     free(member->stack);
     member->stack = slice_copy(text);
