@@ -21,7 +21,7 @@ void stop_tick(struct cell *c, uint64_t now);
 void stop_by_interrupt(struct cell *c); /* by the user */
 /* `cellspan run` got the signal: passes it on to the script's ranks */
 void stop_by_signal(struct cell *c, unsigned signal);
-/* Ranks get SIGKILL in after_ns. The kernel waits STUCK_NS longer, and then no more. */
+/* Ranks get SIGKILL in after_ns. The kernel waits LEFT_BEHIND_NS longer, and then no more. */
 void stop_killed(struct cell *c, uint64_t after_ns);
 uint64_t stop_killed_due(const struct cell *c); /* when the kernel waits for them no more */
 void stop_killed_over(struct cell *c);          /* nobody waits for them any more */

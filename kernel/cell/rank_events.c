@@ -260,7 +260,7 @@ static void give_up(struct cell *c)
             "rank %u (pid %ld on %s) did not end %u s after it was killed, and is left behind: a driver or a "
             "file system holds it",
             k, g->rank[k].pid, notebook_node_name(c->nb, g->rank[k].node),
-            (unsigned)(STUCK_NS / NS_PER_S));
+            (unsigned)(LEFT_BEHIND_NS / NS_PER_S));
         gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
         c->nb->ops.forget(c->nb->ops.arg, worker);
         rank_events_exited(c->nb, worker, &gone);

@@ -82,7 +82,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
 
 void stop_killed(struct cell *c, uint64_t after_ns)
 {
-    c->stop.timers->gone_ns = notebook_now(c->nb) + after_ns + STUCK_NS;
+    c->stop.timers->gone_ns = notebook_now(c->nb) + after_ns + LEFT_BEHIND_NS;
 }
 
 uint64_t stop_killed_due(const struct cell *c)

@@ -25,7 +25,7 @@
 #define TICK_NS  (2 * NS_PER_MS)
 /* while the queues are empty and libzmq's bytes must fall below `low` */
 #define SLOW_TICK_NS      (20 * NS_PER_MS)
-#define STUCK_NS          (10 * NS_PER_S)
+#define NOT_READING_NS    (10 * NS_PER_S)
 #define MESSAGES_PER_TURN 256u
 /* what a message costs a client besides its bytes, as bytes; and what the slowest client reads in a
  * second */
@@ -151,7 +151,8 @@ static void flush_some(struct iopub *p, struct subscriber *s)
     }
 }
 
-/* Checks whether it reads. After STUCK_NS without reading, it no longer slows down the others. */
+/* Checks whether it reads. After NOT_READING_NS without reading, it no longer slows down the
+ * others. */
 static void watch_progress(struct iopub *p, struct subscriber *s)
 {
     const uint64_t now = clock_now(loop_clock(p->loop));
@@ -164,12 +165,12 @@ static void watch_progress(struct iopub *p, struct subscriber *s)
     if (s->stuck && moved) {
         s->stuck = false;
         log_warn("jupyter", "iopub: a client reads again");
-    } else if (!s->stuck && now - s->progress_ns >= STUCK_NS) {
+    } else if (!s->stuck && now - s->progress_ns >= NOT_READING_NS) {
         s->stuck = true;
         log_warn(
             "jupyter",
             "iopub: a client has read nothing for %llu s: it loses streams and displays until it reads again",
-            (unsigned long long)(STUCK_NS / NS_PER_S));
+            (unsigned long long)(NOT_READING_NS / NS_PER_S));
         trim(s);
     }
 }

@@ -23,8 +23,8 @@
 /* CPU time in which any client has read a byte; nbclient takes about 25 ns */
 #define READING_NS 100u
 /* how long nothing has moved when the reply leaves: if the client sleeps, and in any case */
-#define ASLEEP_NS NS_PER_S
-#define STUCK_NS  (10 * NS_PER_S)
+#define ASLEEP_NS      NS_PER_S
+#define NO_PROGRESS_NS (10 * NS_PER_S)
 
 struct late {
     struct loop *loop;
@@ -120,7 +120,7 @@ static bool is_over(struct late *l)
     if (progress)
         l->progress_ns = now;
     return (behind == 0 && (sleeps || client_has_read(l))) ||
-           now - l->progress_ns >= (sleeps ? ASLEEP_NS : STUCK_NS);
+           now - l->progress_ns >= (sleeps ? ASLEEP_NS : NO_PROGRESS_NS);
 }
 
 static void check(void *arg)
