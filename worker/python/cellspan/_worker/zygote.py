@@ -87,7 +87,7 @@ def preload():
         attempt(f"{name} could not be imported beforehand", _import, name)
 
     reloads.imported.note()
-    _practise_failing()
+    _render_one_traceback()
 
 
 def _import(name, asked=False):
@@ -124,7 +124,7 @@ def _tell_of_gpus(name, held):
     return now
 
 
-def _practise_failing():
+def _render_one_traceback():
     """Renders one traceback and discards it. The first one imports and caches much, which takes most of a second on a busy
     machine. Ranks that fail in the same way should report it at the same time."""
     from IPython.core.ultratb import AutoFormattedTB
