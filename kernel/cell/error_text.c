@@ -298,7 +298,9 @@ static struct member *first_cause(struct cell *c)
     for (size_t k = 0; k < c->n; k++) {
         struct member *m = &c->member[k];
         const bool dead = m->state == MEMBER_DEAD;
-        const int weight = m->accused ? (dead ? 4 : 3) : c->stop.interrupts ? (dead ? 1 : 2) : 0;
+        const int weight = m->failed_by_itself  ? (dead ? 4 : 3)
+                           : c->stop.interrupts ? (dead ? 1 : 2)
+                                                : 0;
 
         if (m->error && weight > best) {
             found = m;
@@ -311,7 +313,7 @@ static struct member *first_cause(struct cell *c)
 /* cellspan killed it, because it ignored the interrupt. */
 static bool was_killed(const struct member *m)
 {
-    return m->state == MEMBER_DEAD && !m->accused;
+    return m->state == MEMBER_DEAD && !m->failed_by_itself;
 }
 
 /* The ranks that failed like `cause`, as "ranks 0-2"; sets their `told`. */
@@ -340,7 +342,7 @@ static void add_others(const struct cell *c, bool *told, json_t *traceback)
         const struct member *m = &c->member[k];
         struct buf who = BUF_INIT, head = BUF_INIT;
 
-        if (told[k] || !m->error || !(m->accused || c->stop.interrupts))
+        if (told[k] || !m->error || !(m->failed_by_itself || c->stop.interrupts))
             continue;
         if (same_ranks(c, m, told, &who) == 0 &&
             buf_addf(&head, "also on %s: %s%s", who.p,

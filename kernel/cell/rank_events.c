@@ -83,7 +83,7 @@ void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m)
         log_warn("ranks", "out of memory: the process group of a world of %u is made anew",
                  c->world);
     member->state = state_of(c, m);
-    member->accused = member->state == MEMBER_FAILED;
+    member->failed_by_itself = member->state == MEMBER_FAILED;
     member_over(c, member);
 }
 
@@ -114,7 +114,7 @@ static bool is_outlived(struct cell *c)
     }
     for (size_t k = 0; k < c->n && dead == c->n; k++) { /* the error names all of them */
         c->member[k].state = MEMBER_DEAD;
-        c->member[k].accused = true;
+        c->member[k].failed_by_itself = true;
     }
     return well && well + dead == c->n;
 }
@@ -125,12 +125,12 @@ static void member_died(struct cell *c, struct member *member, const struct span
 
     json_decref(member->error);
     member->error = error_of_death(c->nb, &c->group->rank[member->rank], m);
-    member->accused = !c->stop.stopping;
+    member->failed_by_itself = !c->stop.stopping;
     member->state = MEMBER_OUTLIVED;
     if (call && !c->stop.stopping)
         exchange_rank_died(c, member->rank, text_slice(member->error, "evalue"));
     if (call && is_outlived(c)) {
-        member->accused = false;
+        member->failed_by_itself = false;
         output_note(c, "%s: other ranks do its work", text_field(member->error, "evalue"));
     } else {
         member->state = MEMBER_DEAD;

@@ -309,7 +309,7 @@ static void note_dead(struct cell *c)
     struct buf text = BUF_INIT;
 
     for (size_t k = 0; k < c->n; k++)
-        if (c->member[k].state == MEMBER_DEAD && !c->member[k].accused &&
+        if (c->member[k].state == MEMBER_DEAD && !c->member[k].failed_by_itself &&
             ranks_add(&dead, c->member[k].rank) < 0)
             break;
     if (text_ranks(&dead, &text))
