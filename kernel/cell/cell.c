@@ -128,8 +128,8 @@ int cell_ask_home(struct cell *c, const char *type, json_t *content, uint64_t fl
     return rc;
 }
 
-void cell_show_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
-                      bool *shown)
+void cell_show_mime(struct cell *c, struct slice text, struct slice html, const char *name,
+                    bool *shown)
 {
     struct buf content = BUF_INIT;
     char id[128];

@@ -261,9 +261,9 @@ bool cell_some_member(struct cell *c, bool (*is)(const struct cell *, const stru
 bool cell_unfinished(struct cell *c);    /* a member waits or runs */
 bool cell_lingers(const struct cell *c); /* some processes of its script have not ended */
 
-/* Publishes a MIME bundle as a display of the cell, as output_bundle() does, which others call. */
-void cell_show_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
-                      bool *shown);
+/* Publishes text and HTML as a display of the cell, as output_mime() does, which others call. */
+void cell_show_mime(struct cell *c, struct slice text, struct slice html, const char *name,
+                    bool *shown);
 
 /* ---- cell_end.c ---- */
 /* Shows the end of a cell that ran beside others, and sends the client its reply, or home its
@@ -271,10 +271,10 @@ void cell_show_bundle(struct cell *c, struct slice text, struct slice html, cons
 void cell_end_beside(struct cell *c);
 
 /* ---- cell_output.c ---- */
-/* Shows a MIME bundle as a display of the cell; see jupyter_display(). name, shown: for a display
+/* Shows text and HTML as a display of the cell; see jupyter_display(). name, shown: for a display
  * that is updated in place (else NULL); *shown is set when it has been shown once. */
-void output_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
-                   bool *shown);
+void output_mime(struct cell *c, struct slice text, struct slice html, const char *name,
+                 bool *shown);
 int output_open(struct cell *c, struct err *err); /* until then, and after -1, output is lost */
 bool output_is_open(const struct cell *c);
 void output_lines(struct cell *c, unsigned rank, const struct span *m);

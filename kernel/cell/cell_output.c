@@ -94,7 +94,7 @@ static void update_progress(struct cell *c, struct slice text)
     char name[32];
 
     snprintf(name, sizeof name, "progress-%u", c->out.path->bars.count);
-    output_bundle(c, text, slice_of(NULL, 0), name, &c->out.path->bars.shown);
+    output_mime(c, text, slice_of(NULL, 0), name, &c->out.path->bars.shown);
 }
 
 /* After bars have become lines, the next ones are drawn below these lines, in another display. The
@@ -240,14 +240,14 @@ void output_close(struct cell *c)
     c->out.path = NULL;
 }
 
-void output_bundle(struct cell *c, struct slice text, struct slice html, const char *name,
-                   bool *shown)
+void output_mime(struct cell *c, struct slice text, struct slice html, const char *name,
+                 bool *shown)
 {
     if (c->out.path)
         c->out.path->under = -1;
     if (c->out.path && !(shown && *shown))
         c->out.path->bars.below = c->out.path->bars.shown;
-    cell_show_bundle(c, text, html, name, shown);
+    cell_show_mime(c, text, html, name, shown);
 }
 
 static void pass_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,

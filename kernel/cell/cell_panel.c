@@ -83,7 +83,7 @@ static void show_bar(struct cell *c)
     if (panel_bar(c->out.tabs->panel, &html) < 0)
         log_error("output", "out of memory: there are no tabs to choose from");
     else
-        cell_show_bundle(c, slice_of(NULL, 0), buf_slice(&html), NULL, NULL);
+        cell_show_mime(c, slice_of(NULL, 0), buf_slice(&html), NULL, NULL);
     buf_release(&html);
     c->out.tabs->outputs++;
 }
@@ -99,7 +99,7 @@ static void show_texts(struct cell *c)
     if (buf_add_text(&text, "") < 0 || panel_text(t->panel, &text, &html) < 0)
         log_error("output", "out of memory: tabs are not up to date");
     else
-        cell_show_bundle(c, buf_slice(&text), buf_slice(&html), "panel", &t->shown);
+        cell_show_mime(c, buf_slice(&text), buf_slice(&html), "panel", &t->shown);
     t->shown = true;
     t->size = page_size(buf_slice(&text)) + page_size(buf_slice(&html));
     t->due_ns = notebook_now(c->nb) + GAP_NS;

@@ -115,7 +115,7 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
 
 static void put(struct cell *c, struct slice text, struct slice html)
 {
-    output_bundle(c, text, html, "status", &c->live.shown);
+    output_mime(c, text, html, "status", &c->live.shown);
     request_add_outputs(c->from.request, -1);
 }
 

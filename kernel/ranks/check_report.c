@@ -27,7 +27,7 @@ void check_show(struct cell *c, const char *heading, const struct grid *grid,
     if (rc < 0)
         log_error("check", "out of memory: a table is not shown");
     else if (cell_is_shown(c))
-        output_bundle(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
+        output_mime(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
     buf_release(&text);
     buf_release(&html);
 }

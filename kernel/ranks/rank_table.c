@@ -105,7 +105,7 @@ static int publish_tables(struct cell *c, const struct rows *group, const struct
     if (rc == 0 && beside->n)
         rc = add_table(beside, title, &text, &html);
     if (rc == 0)
-        output_bundle(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
+        output_mime(c, buf_slice(&text), buf_slice(&html), NULL, NULL);
     buf_release(&text);
     buf_release(&html);
     return rc;
