@@ -19,7 +19,7 @@ worker_agent_gpu_libgpu_a_SOURCES = \
 	worker/agent/gpu/nvml.h worker/agent/gpu/nvml.c \
 	worker/agent/gpu/probe.h worker/agent/gpu/probe.c \
 	worker/agent/gpu/readings.c \
-	worker/agent/gpu/take.c \
+	worker/agent/gpu/assign.c \
 	worker/agent/gpu/gpu_errors.h worker/agent/gpu/gpu_errors.c
 
 # A process of its own that asks the driver; see README.md.

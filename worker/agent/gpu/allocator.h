@@ -22,7 +22,7 @@ struct allocation {
     struct allocation *next;
     uint32_t worker;
     bool share;
-    bool lent; /* its leases duplicate those of an allocation that take.c looks after */
+    bool lent; /* its leases duplicate those of an allocation that assign.c looks after */
     bool own;  /* its worker sees no other GPUs */
     unsigned n;
     struct hold hold[];

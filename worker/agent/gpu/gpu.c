@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu.c - see gpu.h: the list of GPUs and their readings. take.c assigns GPUs, death_report.c
+/* gpu.c - see gpu.h: the list of GPUs and their readings. assign.c assigns GPUs, death_report.c
  * reports errors. */
 #include "worker/agent/gpu/gpu.h"
 

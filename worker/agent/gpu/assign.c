@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* take.c - see gpu.h: decides which worker gets which GPU. */
+/* assign.c - see gpu.h: decides which worker gets which GPU. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,7 +63,8 @@ void gpu_hide_others(struct gpu_allocator *d, uint32_t worker)
         s->own = true;
 }
 
-static bool is_alone(const struct gpu_allocator *d, const struct allocation *s)
+/* Does the worker see no GPUs of other workers? */
+static bool sees_only_its_own(const struct gpu_allocator *d, const struct allocation *s)
 {
     const struct gpu *one = s->n ? gpus_find(&d->gpus, s->hold[0].uuid) : NULL;
 
@@ -89,12 +90,12 @@ int gpu_visible(const struct gpu_allocator *d, uint32_t worker, const uint32_t *
 
     if (!mine)
         return 0;
-    if (is_alone(d, mine))
+    if (sees_only_its_own(d, mine))
         return add_allocation(mine, &at, visible, own);
     for (size_t i = 0; i < n; i++) {
         const struct allocation *s = allocator_find(d, mate[i]);
 
-        if (s && (s == mine || !is_alone(d, s)) &&
+        if (s && (s == mine || !sees_only_its_own(d, s)) &&
             add_allocation(s, &at, visible, s == mine ? own : NULL) < 0)
             return -1;
     }
