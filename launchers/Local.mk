@@ -9,7 +9,7 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/launcher.h launchers/launch_arguments.c \
 	launchers/words.c \
 	launchers/report.c \
-	launchers/script.h launchers/script.c \
+	launchers/agent_script.h launchers/agent_script.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
 	launchers/slurm/srun_options.c \

@@ -9,7 +9,7 @@
 
 #include "base/process.h"
 #include "launchers/launcher.h"
-#include "launchers/script.h"
+#include "launchers/agent_script.h"
 #include "launchers/slurm/srun_output.h"
 #include "launchers/slurm/step.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launchers/script.h"
+#include "launchers/agent_script.h"
 
 /* The start of each agent's shell code: prints who it is, and sets the agent's number. (srun passes
  * the environment on.) */

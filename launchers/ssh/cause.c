@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "launchers/script.h"
+#include "launchers/agent_script.h"
 
 struct pattern {
     const char *says; /* a part of ssh's stderr */

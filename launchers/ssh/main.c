@@ -17,7 +17,7 @@
 #include "base/settings.h"
 #include "launchers/launcher.h"
 #include "launchers/ssh/ssh_child.h"
-#include "launchers/script.h"
+#include "launchers/agent_script.h"
 
 #define CONNECTING_MAX 32u /* logins at once */
 #define OTHERS         6u  /* settings of other programs that are passed on as well */

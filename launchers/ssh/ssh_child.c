@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "launchers/launcher.h"
-#include "launchers/script.h"
+#include "launchers/agent_script.h"
 
 #define LAST_LINES 16u
 #define TRIES      5u

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of launchers/words.c and script.c. */
+/* Tests of launchers/words.c and agent_script.c. */
 #include "launchers/launcher.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launchers/script.h"
+#include "launchers/agent_script.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
 

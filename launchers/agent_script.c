@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "launchers/script.h"
+#include "launchers/agent_script.h"
 
 #include <stdbool.h>
 #include <stdio.h>

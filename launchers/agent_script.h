@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* script.h - the shell script that finds and starts the agent on a node, and says what it found. */
-#ifndef LAUNCHERS_SCRIPT_H
-#define LAUNCHERS_SCRIPT_H
+/* agent_script.h - the shell script that finds and starts the agent on a node, and says what it
+ * found. */
+#ifndef LAUNCHERS_AGENT_SCRIPT_H
+#define LAUNCHERS_AGENT_SCRIPT_H
 
 #include "base/buf.h"
 #include "base/err.h"
