@@ -30,7 +30,7 @@ void calls_add(struct notebook *nb, const struct span *m)
     if (!c)
         refuse_call(nb, m->cell, m->v[F_CALL_CALL].u64, "RuntimeError",
                     "the kernel is out of memory");
-    else if (!meanwhile_take(nb, c))
+    else if (!immediate_take(nb, c))
         cell_append(&nb->calls.first, c);
 }
 
@@ -314,7 +314,7 @@ void calls_free(struct cell *list)
 
 void calls_drop(struct notebook *nb)
 {
-    meanwhile_drop(nb);
+    immediate_drop(nb);
     calls_free(nb->calls.first);
     nb->calls.first = NULL;
     cell_drop_returns(nb);

@@ -16,7 +16,7 @@ static void set_timer(struct notebook *nb)
 {
     const uint64_t due[] = {
         pace_due_ns(nb->home.pace), where_due(nb),
-        meanwhile_due(nb),          calls_due(nb),
+        immediate_due(nb),          calls_due(nb),
         question_due(nb),           prompts_due(nb),
         comm_routes_due(nb),        comm_told_due(nb),
         debugger_due(nb),           nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER
@@ -240,7 +240,7 @@ static void take_execute(struct notebook *nb, struct request *r)
 {
     struct subshell *s = notebook_subshell(nb, r);
 
-    if (!where_request(nb, r) && !debug_rank_request(nb, r) && !meanwhile_request(nb, r))
+    if (!where_request(nb, r) && !debug_rank_request(nb, r) && !immediate_request(nb, r))
         queue_add(s ? &s->queue : &nb->queue, r);
     take_next(nb);
 }
@@ -361,7 +361,7 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
 static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
 {
     rank_usage_take(nb, node, m);
-    meanwhile_tick(nb);
+    immediate_tick(nb);
 }
 
 static void message_for_cell(struct cell *c, unsigned node, const struct span *m)
@@ -395,7 +395,7 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
     else if ((c = cell_find(nb, m->cell)))
         message_for_cell(c, node, m);
     else if (m->kind == SPAN_LOGS)
-        meanwhile_logs(nb, node, m);
+        immediate_logs(nb, node, m);
     take_next(nb);
 }
 
@@ -444,7 +444,7 @@ void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
     CELLS_EACH (c, nb)
         if (!c->bad)
             rank_logs_lost(c, node);
-    meanwhile_lost(nb, node);
+    immediate_lost(nb, node);
     take_next(nb);
 }
 
@@ -459,7 +459,7 @@ void dispatch_tick(struct notebook *nb)
     for (struct subshell *s = nb->home.subshells.first; s; s = s->next)
         subshell_text_tick(s);
     where_tick(nb);
-    meanwhile_tick(nb);
+    immediate_tick(nb);
     question_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);
@@ -477,7 +477,7 @@ enum occupied dispatch_is_occupied(const struct notebook *nb)
 
 size_t dispatch_waiting(const struct notebook *nb)
 {
-    size_t n = pace_waiting(nb->home.pace) + meanwhile_waiting(nb);
+    size_t n = pace_waiting(nb->home.pace) + immediate_waiting(nb);
 
     CELLS_EACH (c, nb)
         n += output_waiting(c);
@@ -565,7 +565,7 @@ void dispatch_destroy(struct notebook *nb)
     if (!nb)
         return;
     calls_drop(nb);
-    calls_free(nb->meanwhile.cells);
+    calls_free(nb->immediate.cells);
     calls_free(nb->cells);
     request_unref(nb->rank_parent);
     queue_release(&nb->queue);

@@ -54,19 +54,19 @@ bool async_calls_interrupt(struct notebook *nb);
  * NULL: none waits. */
 struct request *async_calls_take_waiting(struct notebook *nb);
 
-/* ---- meanwhile.c ---- */
+/* ---- immediate.c ---- */
 /* Answers a client's `%ranks` or `%ranks logs` if a cell runs, at home or on ranks, and none of
  * this client waits. */
-bool meanwhile_request(struct notebook *nb, struct request *r);
+bool immediate_request(struct notebook *nb, struct request *r);
 /* Takes ownership of the call if it is one of these and another cell runs, and answers it beside
  * that cell. false: it must wait for its turn. */
-bool meanwhile_take(struct notebook *nb, struct cell *c);
-void meanwhile_tick(struct notebook *nb);
-uint64_t meanwhile_due(const struct notebook *nb);
-size_t meanwhile_waiting(const struct notebook *nb); /* bytes that wait to be published */
-void meanwhile_logs(struct notebook *nb, unsigned node, const struct span *m); /* a LOGS */
-void meanwhile_lost(struct notebook *nb, unsigned node);
-void meanwhile_drop(struct notebook *nb); /* home, which waits for calls, is gone */
+bool immediate_take(struct notebook *nb, struct cell *c);
+void immediate_tick(struct notebook *nb);
+uint64_t immediate_due(const struct notebook *nb);
+size_t immediate_waiting(const struct notebook *nb); /* bytes that wait to be published */
+void immediate_logs(struct notebook *nb, unsigned node, const struct span *m); /* a LOGS */
+void immediate_lost(struct notebook *nb, unsigned node);
+void immediate_drop(struct notebook *nb); /* home, which waits for calls, is gone */
 
 /* ---- from_home.c ---- */
 void pass_comms(struct notebook *nb); /* sends those that wait in the queue to home now */

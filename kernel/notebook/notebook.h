@@ -132,7 +132,7 @@ struct call_list {
 };
 
 /* What is answered while another cell runs. */
-struct meanwhile_list {
+struct immediate_list {
     struct where *where; /* owned: `%ranks where`, until ranks have sent their stacks */
     struct cell *cells;  /* owned: `%ranks` and `%ranks logs`, until nodes have answered */
 };
@@ -230,7 +230,7 @@ struct notebook {
     struct question question;
     struct comm_list comms;
     struct debugger *debugger; /* owned; NULL until a client asks for it */
-    struct meanwhile_list meanwhile;
+    struct immediate_list immediate;
     bool broadcasts_fail; /* one failed: no more of them until a cell with --fresh */
     bool over;            /* a client has asked for shutdown */
 };

@@ -12,7 +12,7 @@
 bool debug_rank_request(struct notebook *nb, struct request *r);
 
 /* ---- rank_table.c ---- */
-/* The step of %ranks; also for a call that is no step, see kernel/dispatch/meanwhile.c. */
+/* The step of %ranks; also for a call that is no step, see kernel/dispatch/immediate.c. */
 void rank_table_begin(struct cell *c);
 enum cell_outcome rank_table_poll(struct cell *c); /* CELL_DONE: the table is shown */
 void rank_table_overview(struct notebook *nb, struct request *r); /* cellspan_overview_request */
@@ -83,7 +83,7 @@ bool collectives_differ(const struct cell *c);
 
 /* ---- rank_logs.c ---- */
 struct rank_logs;
-/* The step of %ranks logs; also for a cell that is no step, see kernel/dispatch/meanwhile.c. */
+/* The step of %ranks logs; also for a cell that is no step, see kernel/dispatch/immediate.c. */
 void rank_logs_begin(struct cell *c);
 enum cell_outcome rank_logs_poll(struct cell *c); /* CELL_DONE: all is shown */
 void rank_logs_late(struct cell *c);              /* the time of cell_limit_step() has come */

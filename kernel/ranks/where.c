@@ -225,7 +225,7 @@ void where_tick(struct notebook *nb)
 {
     const uint64_t now = notebook_now(nb);
 
-    for (struct where **at = &nb->meanwhile.where; *at;) {
+    for (struct where **at = &nb->immediate.where; *at;) {
         struct where *w = *at;
 
         if (w->waiting && now < w->due_ns) {
@@ -241,7 +241,7 @@ uint64_t where_due(const struct notebook *nb)
 {
     uint64_t due = NEVER;
 
-    for (const struct where *w = nb->meanwhile.where; w; w = w->next)
+    for (const struct where *w = nb->immediate.where; w; w = w->next)
         if (w->due_ns < due)
             due = w->due_ns;
     return due;
@@ -249,10 +249,10 @@ uint64_t where_due(const struct notebook *nb)
 
 void where_release(struct notebook *nb)
 {
-    while (nb->meanwhile.where) {
-        struct where *w = nb->meanwhile.where;
+    while (nb->immediate.where) {
+        struct where *w = nb->immediate.where;
 
-        nb->meanwhile.where = w->next;
+        nb->immediate.where = w->next;
         where_free(w);
     }
 }
@@ -311,8 +311,8 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
 static void where_start(struct notebook *nb, struct where *w)
 {
     ask(nb, w);
-    w->next = nb->meanwhile.where;
-    nb->meanwhile.where = w;
+    w->next = nb->immediate.where;
+    nb->immediate.where = w;
     where_tick(nb);
 }
 
@@ -331,7 +331,7 @@ static void where_begin(struct cell *c)
 
 static enum cell_outcome where_poll(struct cell *c)
 {
-    for (const struct where *w = c->nb->meanwhile.where; w; w = w->next)
+    for (const struct where *w = c->nb->immediate.where; w; w = w->next)
         if (w->cell == c->id)
             return CELL_STAYS;
     return CELL_DONE;
@@ -373,7 +373,7 @@ bool where_request(struct notebook *nb, struct request *r)
 
 bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct where *w = nb->meanwhile.where;
+    struct where *w = nb->immediate.where;
 
     while (w && w->id != m->cell)
         w = w->next;

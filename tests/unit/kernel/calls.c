@@ -285,7 +285,7 @@ static void tables_while_ranks_run(void)
     call(&w, 8, "%ranks");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     pass(&w, 3 * NS_PER_S);
-    ok(!times(&w, "send RETURN") && !w.nb->meanwhile.cells,
+    ok(!times(&w, "send RETURN") && !w.nb->immediate.cells,
        "when home ends, nobody waits for the table any more");
     world_close(&w);
     open_at_home(&w, &clock);

@@ -24,7 +24,7 @@ static void add(struct buf *data, uint32_t rank, const char *text)
 /* The node's answer about the cell `of`; at, end: what it has told so far, and stored. */
 static void tells(struct world *w, uint64_t of, const char *text, uint64_t at, uint64_t end)
 {
-    const struct cell *c = w->nb->meanwhile.cells;
+    const struct cell *c = w->nb->immediate.cells;
     struct span m = { .kind = SPAN_LOGS, .cell = c ? c->id : 0 };
     struct buf data = BUF_INIT;
 
@@ -68,7 +68,7 @@ static void shows_while_ranks_run(void)
     buf_clear(&w.log);
     run(&w, "%ranks logs --cell 99");
     ok(logged(&w, "no such cell ran here") && logged(&w, "publish error") &&
-           logged(&w, "\"status\":\"error\"") && !w.nb->meanwhile.cells,
+           logged(&w, "\"status\":\"error\"") && !w.nb->immediate.cells,
        "a number that never ran is an error");
     end_two(&w);
     ok(!w.nb->cells, "the cell ends as usual");
@@ -122,7 +122,7 @@ static void nodes_fall_silent(void)
     called(&w, w.nb->home.executing->cell, "%ranks logs");
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     pass(&w, 20 * NS_PER_S);
-    ok(!w.nb->meanwhile.cells && !times(&w, "send RETURN"),
+    ok(!w.nb->immediate.cells && !times(&w, "send RETURN"),
        "when home ends, nobody waits for what its threads have asked");
     world_close(&w);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meanwhile.c - answers `%ranks` and `%ranks logs` while another cell runs: a client's, and the
+/* immediate.c - answers `%ranks` and `%ranks logs` while another cell runs: a client's, and the
  * calls of subshells and threads (declared in private.h). Such a cell has no state: it stays in a
  * list of its own until nodes have answered. */
 #include "kernel/dispatch/private.h"
@@ -26,8 +26,8 @@ static void begin(struct notebook *nb, struct cell *c)
         rank_table_begin(c);
     else if (c->planned && !c->bad)
         rank_logs_begin(c);
-    cell_append(&nb->meanwhile.cells, c);
-    meanwhile_tick(nb);
+    cell_append(&nb->immediate.cells, c);
+    immediate_tick(nb);
 }
 
 /* Does a cell of the same client wait in the queue? It may change the ranks, so that client expects
@@ -41,7 +41,7 @@ static bool waits_behind(const struct notebook *nb, const struct request *r)
 }
 
 /* A cell that runs at home is another cell, too, since it may take long. */
-bool meanwhile_request(struct notebook *nb, struct request *r)
+bool immediate_request(struct notebook *nb, struct request *r)
 {
     const struct slice code = text_slice(request_content(r), "code");
     const bool store = !request_flag(r, "silent", false) && request_flag(r, "store_history", true);
@@ -58,7 +58,7 @@ bool meanwhile_request(struct notebook *nb, struct request *r)
     return true;
 }
 
-bool meanwhile_take(struct notebook *nb, struct cell *c)
+bool immediate_take(struct notebook *nb, struct cell *c)
 {
     if (!nb->cells || !is_ours(slice_of(c->from.text, c->from.text_size)))
         return false;
@@ -79,11 +79,11 @@ static void step_late(struct cell *c)
         rank_logs_late(c);
 }
 
-void meanwhile_tick(struct notebook *nb)
+void immediate_tick(struct notebook *nb)
 {
     const uint64_t now = notebook_now(nb);
 
-    for (struct cell **at = &nb->meanwhile.cells; *at;) {
+    for (struct cell **at = &nb->immediate.cells; *at;) {
         struct cell *c = *at;
 
         output_tick(c, now);
@@ -99,45 +99,45 @@ void meanwhile_tick(struct notebook *nb)
     }
 }
 
-uint64_t meanwhile_due(const struct notebook *nb)
+uint64_t immediate_due(const struct notebook *nb)
 {
     uint64_t due = NEVER;
 
-    for (const struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+    for (const struct cell *c = nb->immediate.cells; c; c = c->from.next)
         due = clock_earlier(due, clock_earlier(c->now.due_ns, output_due(c)));
     return due;
 }
 
-size_t meanwhile_waiting(const struct notebook *nb)
+size_t immediate_waiting(const struct notebook *nb)
 {
     size_t n = 0;
 
-    for (const struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+    for (const struct cell *c = nb->immediate.cells; c; c = c->from.next)
         n += output_waiting(c);
     return n;
 }
 
-void meanwhile_logs(struct notebook *nb, unsigned node, const struct span *m)
+void immediate_logs(struct notebook *nb, unsigned node, const struct span *m)
 {
-    for (struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+    for (struct cell *c = nb->immediate.cells; c; c = c->from.next)
         if (c->id == m->cell) {
             rank_logs_take(c, node, m);
-            meanwhile_tick(nb);
+            immediate_tick(nb);
             return;
         }
 }
 
-void meanwhile_lost(struct notebook *nb, unsigned node)
+void immediate_lost(struct notebook *nb, unsigned node)
 {
-    for (struct cell *c = nb->meanwhile.cells; c; c = c->from.next)
+    for (struct cell *c = nb->immediate.cells; c; c = c->from.next)
         if (!c->bad)
             rank_logs_lost(c, node);
-    meanwhile_tick(nb);
+    immediate_tick(nb);
 }
 
-void meanwhile_drop(struct notebook *nb)
+void immediate_drop(struct notebook *nb)
 {
-    for (struct cell **at = &nb->meanwhile.cells; *at;)
+    for (struct cell **at = &nb->immediate.cells; *at;)
         if ((*at)->from.is_call)
             cell_destroy(cell_take_out(at));
         else
