@@ -32,27 +32,27 @@ uint64_t beat_check(struct beat *b, uint64_t now)
     return late;
 }
 
-bool beat_is_over(struct beat *b, struct pulse *p, uint64_t now)
+bool beat_is_over(struct beat *b, struct peer_times *p, uint64_t now)
 {
-    if (beat_check(b, now) >= BEAT_SLEPT_NS && !p->forgiven) {
+    if (beat_check(b, now) >= BEAT_SUSPENDED_NS && !p->was_suspended) {
         p->heard = now;
-        p->forgiven = true;
+        p->was_suspended = true;
     }
-    return pulse_is_lost(b, p, now);
+    return peer_times_lost(b, p, now);
 }
 
-void pulse_start(struct pulse *p, uint64_t now)
+void peer_times_start(struct peer_times *p, uint64_t now)
 {
-    *p = (struct pulse){ .heard = now, .sent = now };
+    *p = (struct peer_times){ .heard = now, .sent = now };
 }
 
-void pulse_heard(struct pulse *p, uint64_t now)
+void peer_times_heard(struct peer_times *p, uint64_t now)
 {
     p->heard = now;
-    p->forgiven = false;
+    p->was_suspended = false;
 }
 
-void pulse_forgive(struct pulse *p, uint64_t late, uint64_t now)
+void peer_times_allow_late(struct peer_times *p, uint64_t late, uint64_t now)
 {
     p->heard = p->heard + late < now ? p->heard + late : now;
 }
@@ -65,14 +65,14 @@ static uint64_t since(uint64_t then, uint64_t now)
 /* true: a BEAT must be sent now. It is due if either direction was quiet for too long: our own
  * messages do not show that the peer lives. The next check is beat_wait() away, so a BEAT that is
  * due before that is due now. */
-bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now)
+bool peer_times_beat_due(const struct beat *b, const struct peer_times *p, uint64_t now)
 {
     const uint64_t older = p->heard < p->sent ? p->heard : p->sent;
 
     return since(older, now) + beat_wait(b) > b->timeout_ns / PARTS;
 }
 
-bool pulse_is_lost(const struct beat *b, const struct pulse *p, uint64_t known)
+bool peer_times_lost(const struct beat *b, const struct peer_times *p, uint64_t known)
 {
     return since(p->heard, known) >= b->timeout_ns;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* beat.h - which peer has been silent for too long. The time is an argument. If this host slept,
- * was frozen or is too busy, its own timers are late. That time does not count as silence. */
+/* beat.h - which peer has been silent for too long. The time is an argument. If this host was
+ * suspended or is too busy, its own timers are late. That time does not count as silence. */
 #ifndef BASE_BEAT_H
 #define BASE_BEAT_H
 
@@ -10,9 +10,9 @@
 #include "base/err.h"
 
 /* One peer. */
-struct pulse {
+struct peer_times {
     uint64_t heard, sent; /* when the last message came from it, and went to it */
-    bool forgiven;        /* beat_is_over() forgave a sleep, and nothing was heard since */
+    bool was_suspended;   /* beat_is_over() found that this host was, and nothing was heard since */
 };
 
 /* When all peers are checked. */
@@ -24,23 +24,25 @@ struct beat {
 void beat_init(struct beat *b, uint64_t timeout_ns, uint64_t now);
 void beat_start(struct beat *b, uint64_t now); /* The checks begin now. */
 uint64_t beat_wait(const struct beat *b);      /* How long to wait until the next check. */
-/* Call it when the wait is over. Returns how late the check is, for pulse_forgive(). A check that
- * is BEAT_SLEPT_NS late or more means that the host slept: start every pulse again. */
-#define BEAT_SLEPT_NS NS_PER_S
+/* Call it when the wait is over. Returns how late the check is, for peer_times_allow_late(). A
+ * check that is BEAT_SUSPENDED_NS late or more means that the host was suspended: start the times
+ * of all peers again. */
+#define BEAT_SUSPENDED_NS NS_PER_S
 MUST_USE uint64_t beat_check(struct beat *b, uint64_t now);
-/* The check of an agent, whose only peer is the kernel. true: the kernel is lost. A sleep of this
- * host is forgiven once: if nothing is heard after it either, the kernel has given up this node. */
-MUST_USE bool beat_is_over(struct beat *b, struct pulse *p, uint64_t now);
+/* The check of an agent, whose only peer is the kernel. true: the kernel is lost. If this
+ * host was suspended, the silence counts from now on, but only once: if nothing is heard after that
+ * either, the kernel has given up this node. */
+MUST_USE bool beat_is_over(struct beat *b, struct peer_times *p, uint64_t now);
 
-void pulse_start(struct pulse *p, uint64_t now);
-void pulse_heard(struct pulse *p, uint64_t now);
+void peer_times_start(struct peer_times *p, uint64_t now);
+void peer_times_heard(struct peer_times *p, uint64_t now);
 /* Does not count the time by which a check was late. */
-void pulse_forgive(struct pulse *p, uint64_t late, uint64_t now);
+void peer_times_allow_late(struct peer_times *p, uint64_t late, uint64_t now);
 /* a BEAT is to be sent */
-bool pulse_is_due(const struct beat *b, const struct pulse *p, uint64_t now);
+bool peer_times_beat_due(const struct beat *b, const struct peer_times *p, uint64_t now);
 /* Has the peer been silent for too long at the time `known`? For a peer that is reached through
  * other peers, `known` is the time at which those were last heard, because its messages may still
  * be there. */
-bool pulse_is_lost(const struct beat *b, const struct pulse *p, uint64_t known);
+bool peer_times_lost(const struct beat *b, const struct peer_times *p, uint64_t known);
 
 #endif

@@ -121,7 +121,7 @@ static void welcome(struct agents *a, struct node_link *link)
     log_info("link", "node %u (%s) is connected", link->node.number, link->node.name);
     if (link->node.number != NODE_HERE) /* this machine's agent sees the end of its stdin */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
-    pulse_start(&link->pulse, clock_now(a->out.clock));
+    peer_times_start(&link->times, clock_now(a->out.clock));
     to_agents_tell(&a->out, link, &m);
     to_agents_flush(link);
     if (link->node.number == NODE_HERE)
@@ -249,7 +249,7 @@ static void take_message(struct agents *a, const struct router_message *arrival,
         span_release(&m);
         return;
     }
-    pulse_heard(&link->pulse, clock_now(a->out.clock));
+    peer_times_heard(&link->times, clock_now(a->out.clock));
     if (m.kind == SPAN_CHUNK && link->node.number == NODE_HERE && m.v[F_CHUNK_DATA].s.n == 0)
         agents_blobs_begin_local(&a->blobs, &m);
     else if (!take_own(a, link, e->worker, &m))

@@ -123,7 +123,7 @@ static void send_beats(struct agents *a, uint64_t now)
 
         /* A node that dials its parent sends BEAT by itself. */
         if (link->node.state == NODE_UP && link->reparent != REPARENT_DIALING &&
-            pulse_is_due(&a->beat, &link->pulse, now))
+            peer_times_beat_due(&a->beat, &link->times, now))
             due[n++] = link->node.number;
     }
     if (n && to_agents_nodes(&a->out, due, n, &beat, &err) < 0)
@@ -133,7 +133,7 @@ static void send_beats(struct agents *a, uint64_t now)
 static bool is_silent(const struct agents *a, const struct node_link *link, uint64_t now)
 {
     return link->node.state == NODE_UP &&
-           pulse_is_lost(&a->beat, &link->pulse, node_link_known_ns(link, now));
+           peer_times_lost(&a->beat, &link->times, node_link_known_ns(link, now));
 }
 
 /* Messages of a silent node may lie here unread, if this machine is the slow one. */
@@ -147,19 +147,19 @@ static void hear_all(struct agents *a, uint64_t now)
         router_drain(a->listen.remote);
 }
 
-static void excuse_all(struct agents *a, uint64_t late, uint64_t now)
+static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
 {
     for (size_t k = 1; k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];
 
         if (link->node.state != NODE_UP)
             continue;
-        if (late >= BEAT_SLEPT_NS)
-            pulse_start(&link->pulse, now);
+        if (late >= BEAT_SUSPENDED_NS)
+            peer_times_start(&link->times, now);
         else if (meter_moved(&link->meter)) /* a part of a large message */
-            pulse_heard(&link->pulse, now);
+            peer_times_heard(&link->times, now);
         else
-            pulse_forgive(&link->pulse, late, now);
+            peer_times_allow_late(&link->times, late, now);
     }
 }
 
@@ -169,10 +169,10 @@ static void check_beats(void *arg)
     struct agents *a = arg;
     const uint64_t now = clock_now(a->out.clock), late = beat_check(&a->beat, now);
 
-    if (late >= BEAT_SLEPT_NS)
+    if (late >= BEAT_SUSPENDED_NS)
         log_warn("agents",
                  "this machine was asleep, stopped, or too busy: silence is counted anew");
-    excuse_all(a, late, now);
+    allow_late_all(a, late, now);
     hear_all(a, now);
     for (size_t k = 1; k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];

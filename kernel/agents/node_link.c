@@ -139,7 +139,7 @@ bool node_link_is_under(const struct node_link *link, const struct node_link *to
 uint64_t node_link_known_ns(const struct node_link *link, uint64_t now)
 {
     for (; link->reparent == REPARENT_DONE && link->parent; link = link->parent)
-        if (link->parent->pulse.heard < now)
-            now = link->parent->pulse.heard;
+        if (link->parent->times.heard < now)
+            now = link->parent->times.heard;
     return now;
 }

@@ -51,7 +51,7 @@ struct node_link {
     int fd;                      /* tells which connection has ended; -1: not known */
     struct meter meter;          /* counts the bytes that come on fd */
     unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
-    struct pulse pulse;
+    struct peer_times times;
     /* Its connection has ended, and the node is lost at this time. Until then its engine may say
      * why. 0: its connection has not ended. */
     uint64_t lost_at_ns;

@@ -126,7 +126,7 @@ static void dial(struct to_agents *out, struct node_link *child, struct node_lin
     to_agents_tell(out, child, &m);
     child->parent = parent;
     child->reparent = REPARENT_DIALING;
-    pulse_start(&child->pulse, clock_now(out->clock));
+    peer_times_start(&child->times, clock_now(out->clock));
     buf_release(&endpoints);
 }
 

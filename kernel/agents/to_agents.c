@@ -52,7 +52,7 @@ static int fan_out(struct to_agents *t, zmq_msg_t *body, struct err *err)
         err_set(err, "the agent on %s can't be reached: %s", link->node.name, why.text);
     }
     for (size_t i = 0; i < t->fan.n_touched; i++)
-        t->fan.touched[i]->pulse.sent = now;
+        t->fan.touched[i]->times.sent = now;
     if (failed && failed == t->fan.n_top)
         return -1;
     if (t->fan.n_touched == 0 && t->fan.gone)

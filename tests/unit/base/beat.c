@@ -20,18 +20,18 @@ struct course {
     unsigned beats;
 };
 
-static struct course follow(struct beat *b, struct pulse *p, uint64_t now, uint64_t until,
+static struct course follow(struct beat *b, struct peer_times *p, uint64_t now, uint64_t until,
                             uint64_t end)
 {
     struct course c = { now, 0, 0 };
 
     while (c.now < end && !c.lost_ns) {
         c.now += beat_wait(b);
-        if (beat_check(b, c.now) >= BEAT_SLEPT_NS)
-            pulse_start(p, c.now);
-        if (pulse_is_lost(b, p, c.now))
+        if (beat_check(b, c.now) >= BEAT_SUSPENDED_NS)
+            peer_times_start(p, c.now);
+        if (peer_times_lost(b, p, c.now))
             c.lost_ns = c.now;
-        if (pulse_is_due(b, p, c.now)) {
+        if (peer_times_beat_due(b, p, c.now)) {
             c.beats++;
             p->sent = c.now;
             if (c.now < until)
@@ -48,11 +48,11 @@ static void silence_is_loss(void)
     for (size_t k = 0; k < sizeof timeouts / sizeof *timeouts; k++) {
         struct beat b = beat_of(timeouts[k]);
         const uint64_t silent = 100 * NS_PER_S, t = b.timeout_ns;
-        struct pulse p;
+        struct peer_times p;
         struct course c;
 
         beat_start(&b, 0);
-        pulse_start(&p, 0);
+        peer_times_start(&p, 0);
         c = follow(&b, &p, 0, silent, silent + 3 * t);
         ok(c.lost_ns >= silent && c.lost_ns <= silent + t + NS_PER_S,
            "%g s: lost within the timeout and a second (%.2f s)", (double)t / (double)NS_PER_S,
@@ -65,24 +65,24 @@ static void silence_is_loss(void)
 static void what_goes_both_ways_saves_beats(void)
 {
     struct beat b = beat_of(10 * NS_PER_S);
-    struct pulse p = { .heard = 100 * NS_PER_S, .sent = 100 * NS_PER_S };
+    struct peer_times p = { .heard = 100 * NS_PER_S, .sent = 100 * NS_PER_S };
 
-    ok(!pulse_is_due(&b, &p, 101 * NS_PER_S), "no beat where both sides have just spoken");
+    ok(!peer_times_beat_due(&b, &p, 101 * NS_PER_S), "no beat where both sides have just spoken");
     p.heard = 90 * NS_PER_S;
-    ok(pulse_is_due(&b, &p, 101 * NS_PER_S), "what we send without an answer saves none");
-    p = (struct pulse){ .heard = 101 * NS_PER_S, .sent = 90 * NS_PER_S };
-    ok(pulse_is_due(&b, &p, 101 * NS_PER_S), "nor does what only comes in");
+    ok(peer_times_beat_due(&b, &p, 101 * NS_PER_S), "what we send without an answer saves none");
+    p = (struct peer_times){ .heard = 101 * NS_PER_S, .sent = 90 * NS_PER_S };
+    ok(peer_times_beat_due(&b, &p, 101 * NS_PER_S), "nor does what only comes in");
 }
 
-static void who_slept_blames_nobody(void)
+static void who_was_suspended_blames_nobody(void)
 {
     struct beat b = beat_of(10 * NS_PER_S);
     const uint64_t hour = 3600 * NS_PER_S;
-    struct pulse p;
+    struct peer_times p;
     struct course c;
 
     beat_start(&b, 0);
-    pulse_start(&p, 0);
+    peer_times_start(&p, 0);
     c = follow(&b, &p, 0, UINT64_MAX, 20 * NS_PER_S);
     ok(!c.lost_ns, "all is well");
     c = follow(&b, &p, c.now + hour, UINT64_MAX, c.now + hour + 30 * NS_PER_S);
@@ -92,7 +92,7 @@ static void who_slept_blames_nobody(void)
     beat_start(&b, 0);
     ok(beat_check(&b, beat_wait(&b) + 300 * NS_PER_MS) == 300 * NS_PER_MS,
        "a busy moment is no sleep");
-    ok(beat_check(&b, b.due_ns + 5 * NS_PER_S) >= BEAT_SLEPT_NS, "five seconds are");
+    ok(beat_check(&b, b.due_ns + 5 * NS_PER_S) >= BEAT_SUSPENDED_NS, "five seconds are");
     is_int((long long)beat_check(&b, b.due_ns - 1), 0, "who is in time is not late");
 }
 
@@ -102,47 +102,47 @@ static void who_is_too_busy_blames_nobody(void)
 {
     const uint64_t late = 500 * NS_PER_MS;
     struct beat b = beat_of(10 * NS_PER_S);
-    struct pulse p;
+    struct peer_times p;
     uint64_t now = 0, lost = 0;
 
     beat_start(&b, 0);
-    pulse_start(&p, 0);
+    peer_times_start(&p, 0);
     while (!lost && now < 100 * NS_PER_S) {
         now = b.due_ns + late;
-        pulse_forgive(&p, beat_check(&b, now), now);
-        lost = pulse_is_lost(&b, &p, now) ? now : 0;
+        peer_times_allow_late(&p, beat_check(&b, now), now);
+        lost = peer_times_lost(&b, &p, now) ? now : 0;
     }
     ok(lost >= 25 * NS_PER_S && lost < 35 * NS_PER_S,
        "a machine that is late counts the time in which it listened: %.1f s",
        (double)lost / (double)NS_PER_S);
-    pulse_start(&p, now);
-    pulse_forgive(&p, NS_PER_S, now);
+    peer_times_start(&p, now);
+    peer_times_allow_late(&p, NS_PER_S, now);
     ok(p.heard == now, "and nobody is heard in the future");
 }
 
 static void clocks_may_disagree(void)
 {
     struct beat b = beat_of(10 * NS_PER_S);
-    const struct pulse later = { .heard = 50 * NS_PER_S, .sent = 50 * NS_PER_S };
+    const struct peer_times later = { .heard = 50 * NS_PER_S, .sent = 50 * NS_PER_S };
 
-    ok(!pulse_is_lost(&b, &later, 49 * NS_PER_S),
+    ok(!peer_times_lost(&b, &later, 49 * NS_PER_S),
        "what was heard after the look began is not ages ago");
 }
 
-static void agent_start(struct beat *b, struct pulse *p, uint64_t timeout_ns)
+static void agent_start(struct beat *b, struct peer_times *p, uint64_t timeout_ns)
 {
     beat_init(b, timeout_ns, 0);
-    pulse_start(p, 0);
+    peer_times_start(p, 0);
 }
 
 static void an_agent_counts_its_kernels_silence(void)
 {
     struct beat b;
-    struct pulse p;
+    struct peer_times p;
 
     agent_start(&b, &p, 10 * NS_PER_S);
     ok(!beat_is_over(&b, &p, NS_PER_S / 2), "half a second is no silence");
-    pulse_heard(&p, NS_PER_S);
+    peer_times_heard(&p, NS_PER_S);
     for (uint64_t now = NS_PER_S; now < 11 * NS_PER_S - 1; now += NS_PER_S / 2)
         if (beat_is_over(&b, &p, now))
             ok(false, "it is over at %llu", (unsigned long long)now);
@@ -150,11 +150,11 @@ static void an_agent_counts_its_kernels_silence(void)
     ok(beat_is_over(&b, &p, 11 * NS_PER_S), "the limit is");
 }
 
-static void an_agent_that_slept_counts_anew(void)
+static void an_agent_that_was_suspended_counts_anew(void)
 {
     const uint64_t hour = 3600 * NS_PER_S;
     struct beat b;
-    struct pulse p;
+    struct peer_times p;
 
     agent_start(&b, &p, 10 * NS_PER_S);
     ok(!beat_is_over(&b, &p, hour), "an hour asleep is not the kernel's silence");
@@ -163,11 +163,12 @@ static void an_agent_that_slept_counts_anew(void)
             ok(false, "it is over %llu after the sleep", (unsigned long long)t);
     ok(beat_is_over(&b, &p, hour + 10 * NS_PER_S), "the time from then on is");
     agent_start(&b, &p, 10 * NS_PER_S);
-    ok(!beat_is_over(&b, &p, hour) && beat_is_over(&b, &p, 2 * hour), "it is forgiven once");
+    ok(!beat_is_over(&b, &p, hour) && beat_is_over(&b, &p, 2 * hour),
+       "the second time, an hour counts as silence");
     agent_start(&b, &p, 10 * NS_PER_S);
-    ok(!beat_is_over(&b, &p, hour), "it is forgiven");
-    pulse_heard(&p, hour + 1);
-    ok(!beat_is_over(&b, &p, 2 * hour), "and again after something was heard");
+    ok(!beat_is_over(&b, &p, hour), "it does not count");
+    peer_times_heard(&p, hour + 1);
+    ok(!beat_is_over(&b, &p, 2 * hour), "nor does it after something was heard");
     agent_start(&b, &p, NS_PER_S / 2);
     ok(beat_wait(&b) < NS_PER_S / 9, "a short limit is looked at often");
 }
@@ -176,10 +177,10 @@ int main(void)
 {
     silence_is_loss();
     what_goes_both_ways_saves_beats();
-    who_slept_blames_nobody();
+    who_was_suspended_blames_nobody();
     who_is_too_busy_blames_nobody();
     clocks_may_disagree();
     an_agent_counts_its_kernels_silence();
-    an_agent_that_slept_counts_anew();
+    an_agent_that_was_suspended_counts_anew();
     return plan_done();
 }

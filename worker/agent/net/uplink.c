@@ -46,7 +46,7 @@ struct uplink {
     struct frame_batch *batch;
     struct peers *peers;
     struct beat beat;
-    struct pulse kernel;
+    struct peer_times kernel;
     struct meter meter; /* counts the bytes that arrive */
     uint64_t beat_ns;   /* when the last BEAT was sent */
     struct watch *beat_timer;
@@ -91,7 +91,7 @@ static void beat_unasked(struct uplink *u, uint64_t now)
     const bool moving = peers_moving(u->peers), comes = meter_moved(&u->meter);
 
     if (moving || comes)
-        pulse_heard(&u->kernel, now);
+        peer_times_heard(&u->kernel, now);
     if (moving || (comes && now - u->beat_ns >= u->beat.timeout_ns / BEATS))
         say_beat(u, &beat);
 }
@@ -121,7 +121,7 @@ static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
     if (timeout_ms == 0 || timeout_ms > UINT32_MAX || !u->has_keys)
         return;
     beat_init(&u->beat, timeout_ms * NS_PER_MS, now);
-    pulse_start(&u->kernel, now);
+    peer_times_start(&u->kernel, now);
     watch_stop(u->beat_timer);
     if (!(u->beat_timer = loop_timer(u->loop, beat_wait(&u->beat), beat_wait(&u->beat), check_beat,
                                      u, &err)))
@@ -240,7 +240,7 @@ static bool take_one(struct uplink *u, void *socket)
     zmq_msg_close(&route);
     zmq_msg_close(&msg);
     if (!empty)
-        pulse_heard(&u->kernel, clock_now(loop_clock(u->loop)));
+        peer_times_heard(&u->kernel, clock_now(loop_clock(u->loop)));
     return !empty;
 }
 
@@ -260,7 +260,7 @@ static void on_message(void *arg, zmq_msg_t part[2])
     struct uplink *u = arg;
 
     deliver(u, slice_of(zmq_msg_data(&part[0]), zmq_msg_size(&part[0])), &part[1]);
-    pulse_heard(&u->kernel, clock_now(loop_clock(u->loop)));
+    peer_times_heard(&u->kernel, clock_now(loop_clock(u->loop)));
 }
 
 static void still_there(void *arg)
