@@ -138,6 +138,13 @@ static void member_died(struct cell *c, struct member *member, const struct span
     member_over(c, member);
 }
 
+/* The process ended before it was a rank. An earlier cell had started it, and perhaps the user has
+ * mended since what was wrong, so this cell may start it once itself. */
+static bool is_left_over(const struct cell *c, const struct rank *r, const struct span *m)
+{
+    return !c->bad && r->starter != c->id && m->v[F_EXITED_CODE].u64 != EXITED_UNKNOWN;
+}
+
 /* A rank has died on which the cell was to run. */
 static void died_before(struct cell *c, const struct rank *r, bool starting, const struct span *m)
 {
@@ -145,7 +152,9 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
     const struct slice last = m->v[F_EXITED_STDERR].s;
     const char *text = text_field(death, "evalue");
 
-    if (starting)
+    if (starting && is_left_over(c, r, m))
+        c->prep.left_over++;
+    else if (starting)
         cell_fail(c, "RankNotStarted", "%s%s%.*s", text, last.n ? "\n" : "", SLICE_ARG(last));
     else if (c->bad) /* for example because of another rank */
         output_note(c, "%s (no cell was running on it)", text);

@@ -75,6 +75,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
     for (long k = ranks_next(which, 0); rc == 0 && k >= 0; k = ranks_next(which, (unsigned)k + 1)) {
         workers[n] = notebook_next_worker(nb);
         rank_start(&c->group->rank[k], workers[n], node);
+        c->group->rank[k].starter = c->id;
         rc = nb->ops.place(nb->ops.arg, workers[n++], node);
         writer_u32(&w, (uint32_t)k);
     }
@@ -339,12 +340,15 @@ static void progress(struct cell *c)
 void start_begin(struct cell *c)
 {
     progress(c); /* the time limit holds also for ranks that an earlier cell has started */
+    c->prep.replaced = c->prep.left_over;
     c->prep.wants_places = true;
     (void)placement_ask(c);
 }
 
 bool start_poll(struct cell *c)
 {
+    if (c->prep.left_over != c->prep.replaced)
+        start_begin(c);
     if (!c->prep.wants_places || placement_wait(c))
         return true;
     place_and_start(c);

@@ -23,6 +23,7 @@ struct rank {
     bool is_new;       /* has not run a cell since its process started */
     bool was_up;       /* an earlier process of it had come up, so its variables are gone */
     unsigned lives;    /* number of processes that this rank has had */
+    uint64_t starter;  /* the cell that started its process */
     unsigned env;      /* the number of the env that its last RUN had; 0: none yet */
     json_t *known;     /* owned: name -> version that home sent to it */
     /* owned: name -> version of home's value, pulled from a rank, beside which it keeps its own */

@@ -403,6 +403,33 @@ static void ranks_of_another_cell_do_not_come_up(void)
     world_close(&w);
 }
 
+static void ranks_of_a_failed_cell_end_late(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open_idle(&w, &clock);
+    run(&w, "%%distribute -n 4\n1");
+    exited(&w, 4, 1, 9);
+    next(&w, "%%distribute\n1");
+    ok(logged(&w, "send START 6\n"), "a rank that still starts is not started again");
+    exited(&w, 5, 1, 9);
+    ok(w.nb->cells && !w.nb->cells->bad && logged(&w, "send START 7\n"),
+       "a rank that an earlier cell started, and that ends late, is started by the cell that needs it");
+    all_ready(&w, 6, 7);
+    provide(&w);
+    ok(logged(&w, "send RUN 3 6 7\n"), "the cell runs on all of its ranks");
+    all_done(&w, 2, 3);
+    all_done(&w, 6, 7);
+    ok(!w.nb->cells, "and ends");
+    exited(&w, 6, 1, 9);
+    next(&w, "%%distribute\n1");
+    exited(&w, 8, 1, 9);
+    ok(logged(&w, "RankNotStarted") && !logged(&w, "send START 9"),
+       "a rank that the cell itself has started fails it");
+    world_close(&w);
+}
+
 static void a_capture_that_cannot_be_read(void)
 {
     struct clock clock;
@@ -480,6 +507,7 @@ int main(void)
     interrupted_values();
     home_dies_while_its_call_waits();
     ranks_of_another_cell_do_not_come_up();
+    ranks_of_a_failed_cell_end_late();
     a_capture_that_cannot_be_read();
     calls();
     return plan_done();
