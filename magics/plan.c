@@ -118,17 +118,18 @@ bool plan_is_ranks(struct slice cell, enum plan_ranks command, struct plan *plan
     return false;
 }
 
-bool plan_is_wrong_ranks(struct slice cell)
+bool plan_only_tells(struct slice cell)
 {
     struct err err = { "" };
     struct plan plan;
     struct head h;
+    bool help;
 
-    if (!head_find(cell, &h) || strcmp(h.magic->name, "ranks") != 0 || slice_has(h.line, '{') ||
-        slice_has(h.line, '$'))
+    if (!head_find(cell, &h) || slice_has(h.line, '{') || slice_has(h.line, '$'))
         return false;
     if (plan_parse(cell, h.line, &plan, &err) < 0)
-        return true;
+        return strcmp(h.magic->name, "ranks") == 0;
+    help = plan.kind == PLAN_HELP;
     plan_release(&plan);
-    return false;
+    return help;
 }

@@ -88,8 +88,9 @@ const char *ranks_command_name(enum plan_ranks command);
 /* Is the cell this command of %ranks, in a line that needs no expansion? Then the caller releases
  * *plan. */
 bool plan_is_ranks(struct slice cell, enum plan_ranks command, struct plan *plan);
-/* A %ranks line with a mistake, such as an option that it does not have. */
-bool plan_is_wrong_ranks(struct slice cell);
+/* Does it only ask for a magic's help, or is it a %ranks line with a mistake, such as an option
+ * that it does not have? Then it neither needs ranks nor changes them. */
+bool plan_only_tells(struct slice cell);
 
 /* The help text of a magic ("distribute", "push", …); the caller frees it. NULL: no such magic. */
 char *help_text(const char *magic);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* immediate.c - answers `%ranks` and `%ranks logs` while another cell runs: a client's, and the
- * calls of subshells and threads (declared in private.h). Such a cell has no state: it stays in a
- * list of its own until nodes have answered. */
+/* immediate.c - answers `%ranks`, `%ranks logs` and `--help` while another cell runs: a client's,
+ * and the calls of subshells and threads (declared in private.h). Such a cell has no state: it
+ * stays in a list of its own until nodes have answered. */
 #include "kernel/dispatch/private.h"
 #include "kernel/ranks/ranks.h"
 
@@ -16,15 +16,21 @@ static bool is_ours(struct slice text)
             plan_release(&plan);
             return true;
         }
-    return plan_is_wrong_ranks(text); /* its error need not wait, either */
+    return plan_only_tells(text);
+}
+
+/* It got its help or its error when its line was read. */
+static bool is_told(const struct cell *c)
+{
+    return c->bad || !c->planned || c->plan.kind == PLAN_HELP;
 }
 
 static void begin(struct notebook *nb, struct cell *c)
 {
     expand_as_it_is(c);
-    if (c->planned && !c->bad && c->plan.ranks_do == PLAN_RANKS_TABLE)
+    if (!is_told(c) && c->plan.ranks_do == PLAN_RANKS_TABLE)
         rank_table_begin(c);
-    else if (c->planned && !c->bad)
+    else if (!is_told(c))
         rank_logs_begin(c);
     cell_append(&nb->immediate.cells, c);
     immediate_tick(nb);
@@ -68,8 +74,8 @@ bool immediate_take(struct notebook *nb, struct cell *c)
 
 static bool is_over(struct cell *c)
 {
-    return c->bad || (c->plan.ranks_do == PLAN_RANKS_TABLE ? rank_table_poll(c)
-                                                           : rank_logs_poll(c)) == CELL_DONE;
+    return is_told(c) || (c->plan.ranks_do == PLAN_RANKS_TABLE ? rank_table_poll(c)
+                                                               : rank_logs_poll(c)) == CELL_DONE;
 }
 
 static void step_late(struct cell *c)

@@ -93,6 +93,8 @@ def test_logs_answers_while_a_cell_runs_and_others_wait(cellspan, named, gate):
     assert sorted(logs.stdout.splitlines()) == ["[0] hello from 0", "[1] hello from 1"] and "still runs" in logs.stderr, logs.shown
     for wrong in ("%ranks logs --tail 3", "%ranks where --tail 3", "%ranks lgs"):
         assert nb.run(wrong, limit=60).assert_error("UsageError") and not cell.ended, "a mistake is told at once"
+    for asks in ("%ranks logs --help", "%ranks?", "%push --help"):
+        assert "show this" in nb.run(asks, limit=60).assert_ok().stdout and not cell.ended, "help does not wait"
     queued = nb.start("%%distribute\nprint('later')")
     code, out, err = cellspan("logs", nb.pid)
     assert code == 0 and "later" not in out and "earlier" not in out, out

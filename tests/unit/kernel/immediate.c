@@ -75,6 +75,27 @@ static void shows_while_ranks_run(void)
     world_close(&w);
 }
 
+static void help_does_not_wait(void)
+{
+    static const char *const lines[] = { "%ranks --help", "%ranks logs -h", "%ranks?",
+                                         "%push --help", "%%distribute?" };
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+        buf_clear(&w.log);
+        run(&w, lines[k]);
+        ok(logged(&w, "show this") && logged(&w, "\"status\":\"ok\"") &&
+               times(&w, "execute_reply") == 1,
+           "%s is answered while a cell runs", lines[k]);
+    }
+    ok(w.nb->cells && !w.nb->queue.n && !w.nb->immediate.cells, "the cell runs on");
+    end_two(&w);
+    world_close(&w);
+}
+
 static void who_waits(void)
 {
     struct clock clock;
@@ -130,6 +151,7 @@ static void nodes_fall_silent(void)
 int main(void)
 {
     shows_while_ranks_run();
+    help_does_not_wait();
     who_waits();
     nodes_fall_silent();
     return plan_done();
