@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Passes on what home and ranks send each other by HAND while ranks run a call of home: the items
- * and results of cellspan.map. Chooses the rank for a load that any rank may take. */
+/* Passes on what home and ranks send each other by HAND while ranks run a call of home. A load is
+ * one object that home sends to one rank: for cellspan.map a chunk of items. This file chooses the
+ * rank for a load that any rank may take. */
 #include <stdlib.h>
 
 #include "base/log.h"

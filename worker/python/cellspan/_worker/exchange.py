@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """HAND: what home and ranks send each other while a call runs, such as the items of cellspan.map and their results.
 
-A load is one Python object. It is pickled as variables are, and goes in pieces, since a message has a limit. The first part of each
-piece is its head, a small dict as JSON: {"of": the number of home's server, "more": pieces of this load follow, ...}.
+A load is one Python object, such as a chunk of a map's items. It is pickled as variables are, and goes in pieces, since a message has a
+limit. The first part of each piece is its head, a small dict as JSON: {"of": the number of home's server, "more": pieces of this load
+follow, ...}.
 
 A load of home's is for one rank, or for whichever rank takes one next: those the kernel hands out (send_loads()). If the call outlives
 ranks, the kernel tells home of a rank that has died, and which of these loads it had not finished: it has their heads.

@@ -12,8 +12,8 @@ from .._capture import vars_bundle
 from . import gpu_placement, seeds
 from .exchange import Exchange, this_rank
 
-TELL_S = 0.5  # a rank that works on a load for longer tells meanwhile how many of its items are done
-QUICK_S = 0.05  # after a load that took less than this, a rank has a second one waiting
+TELL_S = 0.5  # a rank that works on a chunk for longer tells meanwhile how many of its items are done
+QUICK_S = 0.05  # after a chunk that took less than this, a rank has a second one waiting
 
 
 def work(fn, of, seed=None, retries=0, keeps=False):
@@ -25,14 +25,14 @@ def work(fn, of, seed=None, retries=0, keeps=False):
     with Exchange(worker, of) as exchange, seeds.of_items(seed) as begin_item:
         exchange.send(ready=1, ahead=1)
         while True:
-            load = exchange.receive()
-            if load is None:
+            chunk = exchange.receive()
+            if chunk is None:
                 return
-            head, data = load
+            head, data = chunk
             first, spare = head["first"], retries - head.get("tried", 0)
             items = _items(exchange, data, first, ns)
             again = functools.partial(_again, exchange, data, first, ns, begin_item) if spare else None
-            del load, data
+            del chunk, data
             began, results = time.perf_counter(), []
             until = began + TELL_S
             for at, item in enumerate(items, first):
@@ -49,7 +49,7 @@ def work(fn, of, seed=None, retries=0, keeps=False):
 
 
 def _items(exchange, data, first, ns):
-    """The items of a load. TypeError: one of them can't be loaded; its text names the item."""
+    """The items of a chunk. TypeError: one of them can't be loaded; its text names the item."""
     __tracebackhide__ = True
     try:
         return vars_bundle.unpack_bytes(data, ns, gpu_placement.copied)
