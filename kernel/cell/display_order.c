@@ -6,7 +6,7 @@
 
 #define BYTES_MAX ((size_t)1 << 20)
 #define HELD_MOST 4096u
-#define WAIT_NS   (150 * NS_PER_MS) /* they leave so long after the last display, */
+#define WAIT_NS   (150 * NS_PER_MS) /* they leave this long after the last display, */
 #define MOST_NS   (500 * NS_PER_MS) /* or after the first */
 
 void display_order_init(struct display_order *h)

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "kernel/cell/prompts.h"
 
-/* A prompt waits so long for lower ranks, which may ask too, for example in a debugger. */
+/* A prompt waits this long for lower ranks, which may ask too, for example in a debugger. */
 #define LOWER_NS (100 * NS_PER_MS)
 #define NO_LINE  "\x04" /* this answer makes input() raise EOFError */
 

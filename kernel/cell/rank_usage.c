@@ -10,7 +10,7 @@
 #include "kernel/status/status.h"
 
 #define STALE_NS (5 * NS_PER_S) /* older answers are not shown */
-#define HOPE_NS  (2 * NS_PER_S) /* rank_usage_wait() waits so long for an answer */
+#define HOPE_NS  (2 * NS_PER_S) /* rank_usage_wait() waits this long for an answer */
 /* A node that has not answered is asked again only after this time: a GPU driver may hang. */
 #define PATIENCE_NS (10 * NS_PER_S)
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/murmur2.h"
 
-#define PATIENCE_NS (5 * NS_PER_S) /* a worker that does not answer for so long is named */
+#define PATIENCE_NS (5 * NS_PER_S) /* a worker that does not answer for this long is named */
 #define NEVER       UINT64_MAX
 #define NOBODY      (-2)
 

@@ -11,7 +11,7 @@
 /* When several ranks stop, JupyterLab shows the last one. So clients get the first rank's event
  * again after all have stopped. */
 #define RESTATE_NS (100 * NS_PER_MS)
-/* A rank that steps stays first for so long, while it runs. */
+/* A rank that steps stays first for this long, while it runs. */
 #define STEP_NS NS_PER_S
 
 struct session *session_of(const struct debug *d, uint32_t worker)

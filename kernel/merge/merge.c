@@ -14,11 +14,11 @@
 
 #include "kernel/merge/private.h"
 
-#define PARTIAL_NS (50 * NS_PER_MS)  /* the start of a line waits so long for its end */
+#define PARTIAL_NS (50 * NS_PER_MS)  /* the start of a line waits this long for its end */
 #define BAR_MAX    65536u            /* bytes; a longer row is not a progress bar */
 #define BARS_NS    (50 * NS_PER_MS)  /* between two reports of the progress bars */
-#define ROW_NS     (250 * NS_PER_MS) /* a bar's finished row waits so long for nested bars below */
-#define BEHIND_NS  (150 * NS_PER_MS) /* text waits so long for bars: longer than agents do */
+#define ROW_NS     (250 * NS_PER_MS) /* a bar's finished row waits this long for nested bars below */
+#define BEHIND_NS  (150 * NS_PER_MS) /* text waits this long for bars: longer than agents do */
 #define BEHIND_MAX 65536u            /* bytes */
 
 static int no_memory(struct err *err)

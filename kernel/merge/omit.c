@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define TAIL_MAX 16384u            /* bytes of the last lines that are shown */
-#define CALM_NS  (400 * NS_PER_MS) /* all text is shown again when nothing came for so long */
+#define CALM_NS  (400 * NS_PER_MS) /* all text is shown again when nothing came for this long */
 #define SIGN_NS  (10 * NS_PER_S)   /* else the last lines are shown so often */
 
 struct omit {

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/rank_set.h"
 
-#define PANEL_TABS 128u /* so many ranks have a tab; the others' lines are in "All" */
+#define PANEL_TABS 128u /* this many ranks have a tab; the others' lines are in "All" */
 
 struct panel;
 

@@ -42,7 +42,7 @@ bool screen_colours(struct slice text); /* Does the text only set colours, and s
 /* One stream of one rank: the text that is not a whole line yet, and the progress bars that it
  * draws. A small terminal: rows, a cursor, and the escape sequences that tqdm uses. */
 
-#define SOURCE_ROWS 512u /* nested bars may have so many rows; older ones become lines */
+#define SOURCE_ROWS 512u /* nested bars may have this many rows; older ones become lines */
 
 struct source {
     unsigned rank;
@@ -308,7 +308,7 @@ struct merge {
 /* Passes text of a source on to the queues. The start of a line waits for its end, and the rows of
  * a frame wait for its last row. All of them -1: memory is out, or out() failed. */
 
-#define EQUAL_NS (100 * NS_PER_MS) /* a line waits so long for equal lines of other ranks */
+#define EQUAL_NS (100 * NS_PER_MS) /* a line waits this long for equal lines of other ranks */
 
 /* A line or a piece of one, after the frame that waits. flags: LINE_… */
 MUST_USE int put_piece(struct merge *m, struct source *s, struct slice text, unsigned flags,

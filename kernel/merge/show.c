@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define BLOCK_MAX 262144u /* gathered text of about so many bytes is passed on */
+#define BLOCK_MAX 262144u /* gathered text of about this many bytes is passed on */
 
 int show_init(struct show *s, struct merge_out out, bool labelled, unsigned words)
 {

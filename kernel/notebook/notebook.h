@@ -24,10 +24,10 @@ struct cell; /* kernel/cell/cell.h */
 #define GRACE_NS       (10 * NS_PER_S) /* default of --grace */
 #define STOP_GRACE_MS  2000            /* from SIGTERM to SIGKILL, for ranks that are stopped */
 #define LEFT_BEHIND_NS (10 * NS_PER_S) /* a killed process that lives longer is left behind */
-/* After so many deaths of home or its agent without an answer in between, they start again only for
- * a request of the user. */
+/* After this many deaths of home or its agent without an answer in between, they start again only
+ * for a request of the user. */
 #define DEATHS_MAX 3u
-/* The cell fails if no rank becomes ready for so long; imports are included. */
+/* The cell fails if no rank becomes ready for this long; imports are included. */
 #define START_LIMIT_NS (120 * NS_PER_S)
 
 /* A request that home is answering. */

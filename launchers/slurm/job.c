@@ -16,7 +16,7 @@
 #define FIRST_POLL_NS (NS_PER_S / 2)
 #define PAUSE_NS      (2 * NS_PER_S) /* between two questions about the queue; grows to the next: */
 #define PAUSE_MAX_NS  (30 * NS_PER_S)
-#define FLUSH_NS      (2 * NS_PER_S) /* Slurm may give its reason so much later than a task's end */
+#define FLUSH_NS      (2 * NS_PER_S) /* Slurm may give its reason this much later than a task's end */
 /* how long agents may take to end after their stdin; then the job is cancelled */
 #define POLITE_NS (8 * NS_PER_S)
 #define STOP_NS   (3 * NS_PER_S)

@@ -21,7 +21,7 @@
 #include "base/process.h"
 #include "worker/link/stacks.h"
 
-#define COPY_S 2 /* so long a copy may take; it needs a millisecond */
+#define COPY_S 2 /* a copy may take this long; it needs a millisecond */
 
 /* A signal handler has no argument of ours, so these must be global variables. */
 static int stacks_fd = -1;

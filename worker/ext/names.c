@@ -4,9 +4,9 @@
  * as a short cell. */
 #include "worker/ext/private.h"
 
-#define SMALL_MAX 256  /* a container with at most so many members is kept itself */
-#define TEXT_MAX  4096 /* a text of at most so many characters or bytes is kept itself */
-#define MEMBERS   16   /* the mark of a larger container has the marks of so many members */
+#define SMALL_MAX 256  /* a container with at most this many members is kept itself */
+#define TEXT_MAX  4096 /* a text of at most this many characters or bytes is kept itself */
+#define MEMBERS   16   /* the mark of a larger container has the marks of this many members */
 #define DEPTH     2    /* and of their members, down to this depth */
 
 static bool is_digit(Py_UCS4 c)

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-#define STACKS_LOCK_NS (1 * NS_PER_S) /* so long the agent waits until it sends the signal */
+#define STACKS_LOCK_NS (1 * NS_PER_S) /* the agent waits this long until it sends the signal */
 
 #ifdef SIGRTMIN
 #define STACKS_SIGNAL (SIGRTMIN + 3)

@@ -19,7 +19,7 @@
 
 #define QUIET_NS (20 * NS_PER_MS)
 #define LIMIT_NS (2 * NS_PER_S)
-/* a worker that lives so long after the text of a crash has not crashed: a child of it has */
+/* a worker that lives this long after the text of a crash has not crashed: a child of it has */
 #define CRASH_NS (10 * NS_PER_S)
 /* NCCL answers slowest when a rank is dead or frozen, and then the answer is most important */
 #define NCCL_NS (3 * NS_PER_S)

@@ -32,7 +32,7 @@ CHUNK_S = 0.02  # seconds that a rank should work on a chunk
 FILL_S = 0.01  # seconds that home takes items for one chunk: other ranks wait meanwhile
 AHEAD = 2  # chunks for each rank: one that it works on, and one that waits in the kernel; of quick ones a third, which waits at the rank
 CHUNK_MAX = 4096  # items
-GROWTH = 4  # a chunk has at most so many times the items of the largest that was finished: the first item may have been a quick one
+GROWTH = 4  # a chunk has at most this many times the items of the largest that was finished: the first item may have been a quick one
 CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
 AHEAD_BYTES = 64 << 20  # bytes of chunks that are out; beyond that there is one for each rank
 RETRIES = "cellspan.map: with retries=1 other ranks do the work of one that dies, and an item of which ranks die is named"

@@ -19,7 +19,7 @@ from .fingerprints import LARGE, Known, size_of, unchanged
 
 EACH_TIME = "_cellspan_"  # ranks delete names that begin so after their use, so these are sent each time
 NAME = EACH_TIME + "buffers"  # a number is added
-ALONE = 8  # so many buffers of a call are groups of their own: usually the arrays among its arguments, and not all layers of a model
+ALONE = 8  # this many buffers of a call are groups of their own: usually the arrays among its arguments, and not all layers of a model
 TOLD = 8  # messages that tell ranks that a group is gone; a rank that has missed them frees it when its name is used again
 
 
