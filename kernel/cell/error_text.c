@@ -21,7 +21,7 @@ bool error_in_debugger(struct slice frame)
     return slice_holds(frame, "/debugpy/_vendored/");
 }
 
-bool error_calls_theirs(struct slice frame)
+bool error_calls_user(struct slice frame)
 {
     static const char *const file[] = { "calls", "map_rank", "pxrank", "rank", "scripts" };
     char end[64];
@@ -55,7 +55,7 @@ static bool leads_to_ours(struct slice frames)
 
     while (error_in_runpy(line))
         line = slice_line(&frames);
-    return error_calls_theirs(line);
+    return error_calls_user(line);
 }
 
 /* Where add_lines() is in the frames of a thread. */
@@ -79,7 +79,7 @@ static bool is_ours(struct slice line, struct slice rest, struct stack_place *at
         *at = (struct stack_place){ 0 };
         return strncmp(text, "Extension modules:", 18) == 0;
     }
-    if (shown && (error_calls_theirs(line) || (error_in_runpy(line) && leads_to_ours(rest)))) {
+    if (shown && (error_calls_user(line) || (error_in_runpy(line) && leads_to_ours(rest)))) {
         at->below = true;
         at->in_c = !at->any;
         shown = false;
@@ -487,7 +487,7 @@ int error_place(const char *stack, struct buf *out)
     if (!at || sscanf(at, "File \"%511[^\"]\", line %u in %255[^\n]", file, &line, name) != 3)
         return buf_add_text(out, "a place that could not be told");
     rest = slice_text(at);
-    if (error_calls_theirs(slice_line(&rest)))
+    if (error_calls_user(slice_line(&rest)))
         return buf_add_text(out, ERROR_IN_C);
     if (buf_add_text(out, name) < 0 ||
         (at != cell && buf_addf(out, " (%s:%u)", path_name(file), line) < 0))

@@ -25,7 +25,7 @@ const char *error_main_thread(const char *stack);
  * does. */
 bool error_in_cell(struct slice frame);
 /* A frame of ours that has called the user's function or script: those below it are ours, too. */
-bool error_calls_theirs(struct slice frame);
+bool error_calls_user(struct slice frame);
 /* where a rank is if the innermost frame is such a one */
 #define ERROR_IN_C "a function in C"
 bool error_in_runpy(struct slice frame);

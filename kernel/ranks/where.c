@@ -57,7 +57,7 @@ static size_t frames_of(const char *stack, struct slice *frame)
     while (text.n && n < FRAMES_MAX) {
         const struct slice line = slice_line(&text);
 
-        if (!slice_holds(line, "  File \"") || (n && error_calls_theirs(line)))
+        if (!slice_holds(line, "  File \"") || (n && error_calls_user(line)))
             break;
         if (!error_in_debugger(line))
             frame[n++] = line;
@@ -102,7 +102,7 @@ static int describe_stack(const char *stack, struct buf *out)
     }
     if (error_place(stack, out) < 0 || buf_add_text(out, "\n") < 0)
         return -1;
-    for (size_t k = 0; rc == 0 && k < n && !error_calls_theirs(frame[k]); k++)
+    for (size_t k = 0; rc == 0 && k < n && !error_calls_user(frame[k]); k++)
         rc = buf_addf(out, "    %.*s\n", SLICE_ARG(frame[k]));
     return rc;
 }

@@ -293,7 +293,7 @@ static void what_can_not_be_sent_ends_the_call(void)
 }
 
 /* A cell of home's has begun it, and has ended. */
-static void begin_aside(struct world *w, struct clock *clock)
+static void begin_async(struct world *w, struct clock *clock)
 {
     struct span call = { .kind = SPAN_CALL, .cell = 1 };
 
@@ -310,7 +310,7 @@ static void a_stop_that_waits_for_the_ranks_to_begin(void)
     struct clock clock;
     struct world w;
 
-    begin_aside(&w, &clock);
+    begin_async(&w, &clock);
     next(&w, "%ranks stop");
     ok(!times(&w, "INTERRUPT"), "nothing runs yet that %%ranks stop could interrupt");
     provide(&w);
@@ -324,7 +324,7 @@ static void a_call_that_home_does_not_wait_for(void)
     struct clock clock;
     struct world w;
 
-    begin_aside(&w, &clock);
+    begin_async(&w, &clock);
     next(&w, "1 + 1");
     ok(!times(&w, "REQUEST"), "while it begins, home's next cell waits");
     provide(&w);
