@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from cellspan._worker import torch_rendezvous
+from cellspan._worker import store_waits, torch_rendezvous
 
 torch = pytest.importorskip("torch")
 SECOND = timedelta(seconds=1)
@@ -212,3 +212,25 @@ def test_only_so_many_addresses_are_remembered(monkeypatch):
         monkeypatch.setenv("MASTER_PORT", port)
         torch_rendezvous._remember((1, 1, True))
     assert [place[2] for place in torch_rendezvous._met] == ["2", "3"]
+
+
+@pytest.mark.parametrize("wrong", [
+    {"port": 7, "timeout": SECOND},
+    {"host_name": "127.0.0.1", "port": "7", "timeout": SECOND},
+    {"host_name": "127.0.0.1", "port": 7, "timeout": None, "is_master": True},
+    {"host_name": "127.0.0.1", "port": 7, "world_size": "2", "is_master": True},
+])
+def test_torch_says_which_parameter_of_a_store_is_wrong(wrong):
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        torch.distributed.TCPStore(**wrong)
+    make = store_waits._interruptible(torch.distributed.TCPStore.__init__)
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        make(torch.distributed.TCPStore.__new__(torch.distributed.TCPStore), **wrong)
+
+
+def test_the_time_limit_of_a_store_may_be_seconds():
+    here, kind = server(), torch.distributed.TCPStore
+    store = kind.__new__(kind)
+    store_waits._interruptible(kind.__init__)(store, "127.0.0.1", here.port, None, False, timeout=9.0)
+    here.set("key", "value")
+    assert store.get("key") == b"value" and store.timeout == 9 * SECOND

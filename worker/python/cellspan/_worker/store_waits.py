@@ -53,7 +53,9 @@ def _interruptible(real):
     def __init__(self, *args, **given):
         __tracebackhide__ = True
         asked = {"timeout": LIMIT, "wait_for_workers": True, **dict(zip(NAMES, args)), **given}
-        if threading.current_thread() is not threading.main_thread() or not asked.get("port"):
+        if isinstance(asked["timeout"], float):  # torch takes seconds, too
+            asked["timeout"] = timedelta(seconds=asked["timeout"])
+        if threading.current_thread() is not threading.main_thread() or not asked.get("port") or not _is_right(asked):
             real(self, *args, **given)
         elif not asked.get("is_master"):
             _wait_for_host(asked["host_name"], asked["port"], asked["timeout"])
@@ -64,6 +66,12 @@ def _interruptible(real):
             (_host if waits else _call)(type(self), asked, functools.partial(real, self, *args, **given))
 
     return __init__
+
+
+def _is_right(asked):
+    """Else torch says which parameter is wrong."""
+    kinds = {"host_name": str, "port": int, "world_size": (int, type(None)), "timeout": timedelta}
+    return all(isinstance(asked.get(name), kind) for name, kind in kinds.items())
 
 
 def _call(kind, asked, make):
