@@ -85,10 +85,11 @@ count_tap() {
 run_pytests() {
     local name=$1 limit=$2
     shift 2
-    rm -f "$logs/pytest-$name.xml"
+    rm -f "$logs/pytest-$name.xml" "$logs/pytest-$name.rc"
     (cd "$top" && CELLSPAN_TEST_PREFIX=$venv PATH=$venv/bin:$prefix/bin:$PATH timed "pytest-$name" timeout -k 10 "$limit" \
         "$venv/bin/python" -m pytest -v -rfEs -p no:cacheprovider --timeout 300 --junitxml="$logs/pytest-$name.xml" "$@") \
         >"$logs/pytest-$name.log" 2>&1 </dev/null
+    echo $? >"$logs/pytest-$name.rc"
     ln -sf "../pytest-$name.xml" "$times/"
 }
 
@@ -96,6 +97,8 @@ run_pytests() {
 count_pytests() {
     local log=$logs/pytest-$1.log counts
     counts=$("$venv/bin/python" "$top/tests/count.py" "$logs/pytest-$1.xml" 2>/dev/null) || counts="0 1"
+    # A pytest that ends before all tests have run may leave counts without a failure.
+    [ "${counts#* }" != 0 ] || [ "$(cat "$logs/pytest-$1.rc" 2>/dev/null)" = 0 ] || counts="${counts% *} 1"
     [ "${counts#* }" = 0 ] || grep -E '^(FAILED|ERROR) ' "$log" || tail -n 40 "$log"
     # shellcheck disable=SC2086  # two numbers
     count $counts "pytest ($1)"
