@@ -17,7 +17,7 @@
 /* bytes of a blob that may be unacknowledged by one receiver */
 #define SPAN_CHUNK_WINDOW (UINT64_C(8) << 20)
 /* so begins a STACK of a worker whose process is stopped */
-#define SPAN_STACK_STOPPED "(it is stopped"
+#define SPAN_STACK_STOPPED "(it is suspended"
 #define SPAN_WORKER_NONE   0u /* the agent itself */
 /* PORT answers with a port of this range, in which a firewall may let ranks meet. It is below the
  * range that Linux gives to outgoing connections. */

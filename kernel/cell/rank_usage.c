@@ -186,6 +186,7 @@ void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank
         !(mine = worker_of(g->said, r->worker)))
         return;
     row->memory = bytes(mine, "memory");
+    row->suspended = json_is_true(json_object_get(mine, "suspended"));
     row->cpu_known = number(mine, "cpu") >= 0;
     row->cpu = row->cpu_known ? (unsigned)number(mine, "cpu") : 0;
     json_array_foreach (json_object_get(mine, "gpus"), k, uuid) {

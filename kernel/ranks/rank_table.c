@@ -23,6 +23,8 @@ static void fill(struct notebook *nb, const struct rank *r, struct rank_usage_te
         .cells = rank_cells(r),
     };
     rank_usage_row(nb, r, text, row);
+    if (row->suspended && rank_alive(r))
+        row->state = "suspended"; /* as no rank at a breakpoint is */
 }
 
 /* The same rows for Python: a list of dicts. */

@@ -69,7 +69,7 @@ bool stopped_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns)
         (ranks_format_words(&some, &who) < 0 || add_command(c, now, limit_ns, &command) < 0))
         log_warn("hang", "out of memory");
     else if (news)
-        output_note(c, "for %.4g s %s %s been stopped, as by SIGSTOP: %s lets %s go on",
+        output_note(c, "for %.4g s %s %s been suspended, as by SIGSTOP: %s lets %s go on",
                     (double)limit_ns / 1e9, who.p, n > 1 ? "have" : "has", command.p,
                     n > 1 ? "them" : "it");
     buf_release(&command);

@@ -10,6 +10,7 @@
 struct status_rank {
     unsigned rank;
     const char *state; /* "running", "waiting", "dead" … */
+    bool suspended;    /* its process is stopped, as by SIGSTOP; false, too: unknown */
     const char *node;
     long pid;        /* 0: there is no process */
     uint64_t memory; /* bytes of memory (PSS if known, else RSS); 0: unknown */

@@ -258,7 +258,8 @@ static void nodes_without_gpus_say_so(const char *self)
     kernel_say(&k, 0, SPAN_GAUGES);
     ok(kernel_until(&k, SPAN_GAUGES, 0) &&
            says(k.last.v[F_GAUGES_GAUGES].s, "{\"worker\":3,\"memory\":") &&
-           says(k.last.v[F_GAUGES_GAUGES].s, ",\"cpu\":"),
+           says(k.last.v[F_GAUGES_GAUGES].s, ",\"cpu\":") &&
+           says(k.last.v[F_GAUGES_GAUGES].s, ",\"suspended\":false,"),
        "its memory is told, and its use of processors, which is null while it is young");
     is_int(kernel_end(&k), 0, "the agent ends");
 }

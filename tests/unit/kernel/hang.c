@@ -459,25 +459,27 @@ static void what_is_no_hang(void)
 
 static void ranks_that_are_stopped_are_told(void)
 {
-    static const char stopped[] = "(it is stopped, as by SIGSTOP: kill -CONT 4711 lets it go on)\n";
+    static const char stopped[] =
+        "(it is suspended, as by SIGSTOP: kill -CONT 4711 lets it go on)\n";
     struct clock clock;
     struct world w;
 
     world_open(&w, &clock);
     begin_two(&w);
     looks(&w, 60, in_sleep, stopped);
-    ok(!logged(&w, "been stopped"), "there is no notice before a rank was stopped for a minute");
+    ok(!logged(&w, "been suspended"), "there is no notice before a rank was stopped for a minute");
     looks(&w, 15, in_sleep, stopped);
-    ok(logged(&w, "for 60 s rank 1 has been stopped, as by SIGSTOP: kill -CONT ") &&
+    ok(logged(&w, "for 60 s rank 1 has been suspended, as by SIGSTOP: kill -CONT ") &&
            !logged(&w, "waited"),
        "the notice names the rank that is stopped");
     buf_clear(&w.log);
     looks(&w, 150, in_torch, stopped);
-    ok(!logged(&w, "been stopped") && !logged(&w, "waited"),
+    ok(!logged(&w, "been suspended") && !logged(&w, "waited"),
        "it comes once, and that others wait for the rank goes without saying");
     looks(&w, 15, in_torch, in_torch);
     looks(&w, 75, stopped, stopped);
-    ok(logged(&w, "for 60 s ranks 0-1 have been stopped"), "a rank that is stopped again is told");
+    ok(logged(&w, "for 60 s ranks 0-1 have been suspended"),
+       "a rank that is stopped again is told");
     world_close(&w);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* %ranks logs, alone and while another cell runs. */
+/* %ranks and %ranks logs, alone and while another cell runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +96,36 @@ static void help_does_not_wait(void)
     world_close(&w);
 }
 
+static void gauges(struct world *w, const char *workers)
+{
+    struct span m = { .kind = SPAN_GAUGES };
+
+    m.v[F_GAUGES_GAUGES].s = slice_text(workers);
+    say(w, SPAN_WORKER_NONE, m);
+}
+
+static void a_rank_is_suspended(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks");
+    gauges(&w, "{\"workers\": [{\"worker\": 2, \"suspended\": false}, "
+               "{\"worker\": 3, \"suspended\": true}]}");
+    ok(in_order(&w, "running", "suspended") && times(&w, "execute_reply") == 1,
+       "a rank whose process is stopped does not run, as the table says");
+    end_two(&w);
+    buf_clear(&w.log);
+    run(&w, "%ranks");
+    gauges(&w, "{\"workers\": [{\"worker\": 2, \"suspended\": true}, "
+               "{\"worker\": 3, \"suspended\": false}]}");
+    ok(in_order(&w, "suspended", "idle"), "nor is it idle");
+    world_close(&w);
+}
+
 static void who_waits(void)
 {
     struct clock clock;
@@ -152,6 +182,7 @@ int main(void)
 {
     shows_while_ranks_run();
     help_does_not_wait();
+    a_rank_is_suspended();
     who_waits();
     nodes_fall_silent();
     return plan_done();

@@ -29,11 +29,13 @@ static json_t *read_workers(struct gpu_driver *d, const json_t *workers,
     for (size_t i = 0; list && i < json_array_size(workers); i++) {
         const json_t *w = json_array_get(workers, i);
 
-        if (json_array_append_new(list, json_pack("{s:O, s:I, s:O?, s:O}", "worker",
+        if (json_array_append_new(list, json_pack("{s:O, s:I, s:O?, s:b, s:O}", "worker",
                                                   json_object_get(w, "worker"), "memory",
                                                   (json_int_t)gpu_processes_memory(processes, i),
-                                                  "cpu", json_array_get(cpu, i), "gpus",
-                                                  json_object_get(w, "gpus"))) < 0) {
+                                                  "cpu", json_array_get(cpu, i), "suspended",
+                                                  process_is_stopped((long)json_integer_value(
+                                                      json_object_get(w, "pid"))),
+                                                  "gpus", json_object_get(w, "gpus"))) < 0) {
             json_decref(list);
             list = NULL;
         }
