@@ -55,8 +55,8 @@ bool async_calls_interrupt(struct notebook *nb);
 struct request *async_calls_take_waiting(struct notebook *nb);
 
 /* ---- immediate.c ---- */
-/* Answers a client's `%ranks` or `%ranks logs` if a cell runs, at home or on ranks, and none of
- * this client waits. */
+/* Answers a client's `%ranks`, `%ranks logs` or `--help` if a cell runs, at home or on ranks, and
+ * none of this client waits. */
 bool immediate_request(struct notebook *nb, struct request *r);
 /* Takes ownership of the call if it is one of these and another cell runs, and answers it beside
  * that cell. false: it must wait for its turn. */
