@@ -51,6 +51,13 @@ def test_an_exception_comes_home_as_what_it_is(error):
     assert (type(again).__mro__[1:], str(again), again.args) == (type(got).__mro__[1:], str(error), error.args)
 
 
+def test_one_that_the_users_code_makes_can_be_copied():
+    mine = RemoteError("mine", 2)
+    mine.item = 3
+    again = pickle.loads(pickle.dumps(mine))
+    assert type(again) is RemoteError and again.args == ("mine", 2) and again.item == 3
+
+
 def test_what_is_added_at_home_is_pickled_too():
     got = remote_error({"ename": "RankDied", "evalue": "rank 1 was killed", "traceback": ["RankDied"]})
     got.item, got.traceback = 3, [*got.traceback, "what to do"]

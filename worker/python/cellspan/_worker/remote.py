@@ -41,6 +41,8 @@ class RemoteError(RuntimeError):
         return RuntimeError.__str__(self) if told is None else told.get("evalue", "")
 
     def __reduce__(self):
+        if _TEXT not in self.__dict__:  # made by the user's code
+            return super().__reduce__()
         added = {name: self.__dict__[name] for name in ("item", "traceback") if name in self.__dict__}  # by cellspan.map, at home
         return _made_again, (self.__dict__[_TEXT], added)
 
