@@ -172,6 +172,20 @@ def test_a_seed_that_may_be_meant_for_the_function_is_an_error_that_names_both_w
     assert ["--seed" in line for line in home.lines] == [False, True]
 
 
+
+@pytest.mark.parametrize("wrong, says", [
+    ({"args": 2}, r"call\(\): args is of type int, not a tuple or a list"),
+    ({"args": "ab"}, r"call\(\): args is of type str, .*args=\(x,\)"),
+    ({"args": None}, r"args is of type NoneType"),
+    ({"kwargs": 3}, r"call\(\): kwargs is of type int, not a dict"),
+    ({"kwargs": [("x", 1)]}, r"kwargs is of type list"),
+])
+def test_arguments_of_a_call_are_a_tuple_and_a_dict(home, wrong, says):
+    with pytest.raises(TypeError, match=says):
+        cellspan.call(abs, **wrong)
+    assert not home.lines
+
+
 def test_an_option_with_a_line_break_is_refused(home):
     with pytest.raises(ValueError, match="line break"):
         cellspan.run(abs, 1, env={"A": "b\n%%bash"})
