@@ -397,7 +397,6 @@ static int rank_text(struct merge *m, struct source *s, unsigned flags, struct s
                      uint64_t now)
 {
     struct source *other = other_stream(m, s->rank, s->stream);
-    const bool draws = flags & LINES_PROGRESS || source_draws(data);
 
     if (other && pass_behind(m, other, !source_goes_up(data), now) < 0)
         return -1;
@@ -409,7 +408,9 @@ static int rank_text(struct merge *m, struct source *s, unsigned flags, struct s
         return -1;
     m->partial_bytes += data.n;
     m->behind_due_ns = clock_earlier(m->behind_due_ns, s->behind_ns + BEHIND_NS);
-    return draws || s->behind.n > BEHIND_MAX ? pass_behind(m, s, true, now) : 0;
+    return flags & LINES_PROGRESS || source_draws(data) || s->behind.n > BEHIND_MAX
+               ? pass_behind(m, s, true, now)
+               : 0;
 }
 
 static int pass_due(struct merge *m, uint64_t now)

@@ -231,27 +231,29 @@ int source_newline(struct source *s)
     return 0;
 }
 
-bool source_draws(struct slice text)
+/* Is there an escape sequence that ends with this letter? Most text has none at all. */
+static bool has_escape(struct slice text, char letter)
 {
+    const char *end = text.p + text.n, *at = text.p;
     unsigned count;
 
-    for (size_t i = 0; i < text.n; i++) {
-        const struct slice rest = slice_of(text.p + i, text.n - i);
-
-        if (*rest.p == '\r' || escape_size(rest, 'A', &count) || escape_size(rest, 'K', &count))
+    while (at < end && (at = memchr(at, '\033', (size_t)(end - at)))) {
+        if (escape_size(slice_of(at, (size_t)(end - at)), letter, &count))
             return true;
+        at++;
     }
     return false;
 }
 
+bool source_draws(struct slice text)
+{
+    return (text.n && memchr(text.p, '\r', text.n)) || has_escape(text, 'A') ||
+           has_escape(text, 'K');
+}
+
 bool source_goes_up(struct slice text)
 {
-    unsigned count;
-
-    for (size_t i = 0; i < text.n; i++)
-        if (escape_size(slice_of(text.p + i, text.n - i), 'A', &count))
-            return true;
-    return false;
+    return has_escape(text, 'A');
 }
 
 void source_shift(struct source *s)
