@@ -33,6 +33,9 @@ os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")
 os.environ["JUPYTER_CONFIG_DIR"] = os.path.join(SETTINGS, "config")
 os.environ["JUPYTER_RUNTIME_DIR"] = os.path.join(SETTINGS, "runtime")
 os.makedirs(os.environ["JUPYTER_RUNTIME_DIR"], mode=0o700)
+# Processes of pytest-xdist have the terminal's size from readline, which pytest imports. Kernels would have it from them.
+for size in ("COLUMNS", "LINES"):
+    os.environ.pop(size, None)
 if os.environ.get("CELLSPAN_TEST_PREFIX"):
     SHARE = os.path.join(os.environ["CELLSPAN_TEST_PREFIX"], "share", "jupyter")
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [SHARE, os.environ.get("JUPYTER_PATH")]))
