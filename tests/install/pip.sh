@@ -4,6 +4,7 @@
 # runs a notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
 set -ex
 unset PYTHONDONTWRITEBYTECODE    # what Python leaves must be gone in the end
+unset CCACHE_BASEDIR    # it puts relative paths of the sources into what is built
 top=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(realpath -m "$1")
 client=$2
