@@ -106,22 +106,39 @@ static void in_ready(void *arg, int fd, unsigned events)
         close_in(c);
 }
 
-/* The remote shell is ready: sends it the script, and the agent's number and secret. */
-static void send_lines(struct ssh_child *c)
+/* Writes what is in c->send. rc: -1 if it could not be composed. */
+static void send_it(struct ssh_child *c, int rc)
 {
     struct err err = { "" };
-    int rc = buf_add_slice(&c->send, c->plan->line) < 0 ||
-             buf_addf(&c->send, "CELLSPAN_AGENT=%u\n", c->agent) < 0;
 
-    if (rc == 0 && c->plan->secret)
-        rc = buf_addf(&c->send, "CELLSPAN_SECRET=%s\n", c->plan->secret) < 0;
-    if (rc == 0)
+    if (rc == 0 && !c->in_watch)
         c->in_watch = loop_fd(c->plan->loop, c->in, LOOP_WRITE, in_ready, c, &err);
-    if (!c->in_watch)
-        close_in(c); /* out of memory: the shell ends */
+    if (rc < 0 || !c->in_watch)
+        close_in(c); /* out of memory: the shell, or the agent, ends */
+}
+
+/* The remote shell is ready. */
+static void send_script(struct ssh_child *c)
+{
+    send_it(c, buf_add_slice(&c->send, c->plan->line));
     c->state = SSH_UP;
     watch_clear(&c->timer);
     c->plan->settled(c->plan->arg);
+}
+
+/* The agent starts now. It does nothing before it has its number and secret, so no agent joins
+ * whose machine has not been compared with the others'. */
+static void agent_found(struct ssh_child *c, const char *path)
+{
+    int rc;
+
+    keep(&c->found, path);
+    if (c->told || c->in < 0)
+        return;
+    rc = buf_addf(&c->send, "CELLSPAN_AGENT=%u\n", c->agent);
+    if (rc == 0 && c->plan->secret)
+        rc = buf_addf(&c->send, "CELLSPAN_SECRET=%s\n", c->plan->secret);
+    send_it(c, rc);
 }
 
 /* Refuses a second name of the same machine: it would be two nodes with the same LOCAL_RANKs and
@@ -151,7 +168,7 @@ static bool mark_line(struct ssh_child *c, const char *line)
     if (!text_begins(line, SCRIPT_MARK) || c->found)
         return false;
     if (strcmp(word, SCRIPT_READY) == 0 && c->state == SSH_CONNECTING && c->in >= 0)
-        send_lines(c);
+        send_script(c);
     else if (strcmp(word, SCRIPT_MISSING) == 0)
         c->missing = true;
     else if (text_begins(word, SCRIPT_VERSION))
@@ -159,7 +176,7 @@ static bool mark_line(struct ssh_child *c, const char *line)
     else if (text_begins(word, SCRIPT_MACHINE))
         know_machine(c, word + strlen(SCRIPT_MACHINE));
     else if (text_begins(word, SCRIPT_FOUND))
-        keep(&c->found, word + strlen(SCRIPT_FOUND));
+        agent_found(c, word + strlen(SCRIPT_FOUND));
     return true;
 }
 

@@ -192,6 +192,35 @@ def test_ssh_says_how_cellspan_is_installed_where_it_is_not(launch, hosts):
     assert "CELLSPAN_REMOTE_PREFIX" in one.failed()[0]
 
 
+LOCAL_SSH = """#!/bin/sh
+# In place of ssh: runs the command here. What the host "late" prints comes only after its agent has begun.
+while [ "$1" != -- ]; do shift; done
+export WHERE="$2"
+sh -c "$3" | while IFS= read -r line; do
+    case $WHERE$line in late*machine*) while [ ! -e "%(folder)s/begun-late" ]; do sleep 0.02; done ;; esac
+    printf '%%s\\n' "$line"
+done
+"""
+LISTENS = """#!/bin/bash
+# In place of an agent: writes down what it is told. What is there at once comes before "begun".
+IFS= read -r -t 1 line && echo "$line" >>"%(folder)s/told-$WHERE"
+touch "%(folder)s/begun-$WHERE"
+cat >>"%(folder)s/told-$WHERE"
+"""
+
+
+def test_ssh_tells_the_secret_only_when_it_knows_the_machine(launch, tmp_path):
+    for name, text in (("ssh", LOCAL_SSH), ("agent", LISTENS)):
+        (tmp_path / name).write_text(text % {"folder": tmp_path})
+        (tmp_path / name).chmod(0o755)
+    one = launch("ssh", spec="first,late", env={"CELLSPAN_SSH": str(tmp_path / "ssh")}, command=str(tmp_path / "agent"))
+    match = one.wait_line(r"^failed ([01]) (\S+): it is the machine of (\S+), by another name")
+    assert (match[1], match[2], match[3]) == ("1", "late", "first"), one.said()
+    one.end()
+    assert one.secret in (tmp_path / "told-first").read_text()
+    assert (tmp_path / "told-late").read_text() == "", "an agent that was told anything may join"
+
+
 def test_ssh_finds_the_agent_in_the_prefix_that_was_told_and_nowhere_else(launch, hosts, tmp_path):
     folder = tmp_path / "pre fix" / "libexec" / "cellspan"
     folder.mkdir(parents=True)
