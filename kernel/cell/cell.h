@@ -99,8 +99,9 @@ struct cell_from {
 
 /* Why the cell fails. */
 struct cell_fault {
-    json_t *
-        whole; /* owned: {"ename","evalue","traceback"} of the whole cell (usage, start); or NULL */
+    /* of the whole cell, as when its options are wrong or ranks don't start: owned:
+     * {"ename","evalue","traceback"}; or NULL */
+    json_t *whole;
     json_t *shown; /* owned: the content of the error message, after it was shown */
 };
 

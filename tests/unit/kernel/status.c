@@ -442,17 +442,23 @@ static const char in_debugged[] =
     "  File \"/x/IPython/core/interactiveshell.py\", line 3577 in run_code\n"
     "  File \"/x/cellspan/_worker/rank.py\", line 80 in _run\n";
 
+/* Opens a world in which two ranks run a cell, and both are there. */
+static void two_are_at(struct world *w, struct clock *clock, const char *text)
+{
+    world_open(w, clock);
+    begin_two(w);
+    buf_clear(&w->log);
+    run(w, "%ranks where");
+    stack(w, 3, w->last.cell, text);
+    stack(w, 2, w->last.cell, text);
+}
+
 static void where_names_a_function_in_c(void)
 {
     struct clock clock;
     struct world w;
 
-    world_open(&w, &clock);
-    begin_two(&w);
-    buf_clear(&w.log);
-    run(&w, "%ranks where");
-    stack(&w, 3, w.last.cell, in_c);
-    stack(&w, 2, w.last.cell, in_c);
+    two_are_at(&w, &clock, in_c);
     ok(logged(&w, "[0-1] a function in C\\n") && !strstr(w.log.p, "_worker/"),
        "where a call runs a function in C, no frame of cellspan is shown");
     world_close(&w);
@@ -463,12 +469,7 @@ static void where_tells_the_cells_of_a_debugger(void)
     struct clock clock;
     struct world w;
 
-    world_open(&w, &clock);
-    begin_two(&w);
-    buf_clear(&w.log);
-    run(&w, "%ranks where");
-    stack(&w, 3, w.last.cell, in_debugged);
-    stack(&w, 2, w.last.cell, in_debugged);
+    two_are_at(&w, &clock, in_debugged);
     ok(logged(&w, "[0-1] f, line 5 of a cell\\n"), "cells have other file names for a debugger");
     ok(logged(&w, "line 7 in <module>") && !strstr(w.log.p, "_vendored") &&
            !strstr(w.log.p, "interactiveshell"),

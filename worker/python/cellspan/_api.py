@@ -116,7 +116,8 @@ def call(fn, args=(), kwargs=None, **options):
         raise TypeError(f"call() has no option {name!r}: arguments of the function go into kwargs")
     _checked(given)
     if not isinstance(args, (tuple, list)):
-        raise TypeError(f"call(): args is of type {type(args).__name__}, not a tuple or a list of the function's arguments: write args=(x,) for a single one")
+        kind = type(args).__name__
+        raise TypeError(f"call(): args is of type {kind}, not a tuple or a list of the function's arguments: write args=(x,) for a single one")
     if not isinstance(kwargs, (dict, type(None))):
         raise TypeError(f"call(): kwargs is of type {type(kwargs).__name__}, not a dict of the function's arguments by name")
     with InPython(given):
