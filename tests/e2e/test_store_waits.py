@@ -80,3 +80,30 @@ def test_a_cell_without_the_others_says_soon_for_whom_it_waits(nb, waits):
     assert "store_waits" not in cell.shown and "threading" not in cell.shown, cell.shown
     nb.control("interrupt_request")
     nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+
+
+EARLY = """
+import atexit, os, sys, time
+from torch.distributed.rendezvous import rendezvous
+store, rank, size = next(rendezvous("env://"))
+if rank == 0:
+    atexit.register(open, sys.argv[1] + "/ended", "w")
+    store.set("word", "heard")
+else:
+    store.get("word")
+    while "ended" not in os.listdir(sys.argv[1]):  # rank 0's last handler has run
+        time.sleep(0.02)
+    time.sleep(0.5)
+    print(store.get("word").decode(), store.add("number", 7))
+"""
+
+
+@pytest.mark.limit(200)
+@pytest.mark.parametrize("way", ["script", "beside"])
+def test_the_store_outlives_a_rank_0_that_ends_first(nb, tmp_path, way):
+    """With torchrun, whose agent hosts the store, this works."""
+    (tmp_path / "early.py").write_text(EARLY)
+    line = "%%distribute -n 2 %s %s" % (tmp_path / "early.py", tmp_path)
+    if way == "beside":
+        line = "%%distribute --beside -n 2\n" + EARLY.replace("sys.argv[1]", repr(str(tmp_path)))
+    assert nb.ok(line, limit=150).stdout == "[1] heard 7\n"

@@ -223,7 +223,7 @@ def test_only_so_many_addresses_are_remembered(monkeypatch):
 def test_torch_says_which_parameter_of_a_store_is_wrong(wrong):
     with pytest.raises(TypeError, match="incompatible constructor arguments"):
         torch.distributed.TCPStore(**wrong)
-    make = store_waits._interruptible(torch.distributed.TCPStore.__init__)
+    make = store_waits._interruptible(torch.distributed.TCPStore.__init__, False)
     with pytest.raises(TypeError, match="incompatible constructor arguments"):
         make(torch.distributed.TCPStore.__new__(torch.distributed.TCPStore), **wrong)
 
@@ -231,6 +231,6 @@ def test_torch_says_which_parameter_of_a_store_is_wrong(wrong):
 def test_the_time_limit_of_a_store_may_be_seconds():
     here, kind = server(), torch.distributed.TCPStore
     store = kind.__new__(kind)
-    store_waits._interruptible(kind.__init__)(store, "127.0.0.1", here.port, None, False, timeout=9.0)
+    store_waits._interruptible(kind.__init__, False)(store, "127.0.0.1", here.port, None, False, timeout=9.0)
     here.set("key", "value")
     assert store.get("key") == b"value" and store.timeout == 9 * SECOND

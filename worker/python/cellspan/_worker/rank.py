@@ -115,7 +115,7 @@ class Rank(Worker):
             library_fixes.meet_in_notebook()
         aborts.watch()
         groups.watch(self.FOLLOWS_IPYTHON)
-        torch_rendezvous.watch(self.rank)
+        torch_rendezvous.watch(self.rank, self.PASSES)
         mlflow_run.watch()
         self.serve()
 

@@ -6,6 +6,9 @@ The process that hosts a store waits until all others have joined it: it does so
 joins in place of those that are missing, and the thread returns. The others try to connect from Python until there is a host, and call
 C++ only then. Later waits, such as that of new_group(), end when connections are cut. The host's own connection to its store is one
 within this process, which only _link can find.
+
+torchrun's agent hosts the store, so there it outlives the ranks. Here rank 0 does. So a process that passes keeps the stores that torch
+made for a group or for RPC, and stays until the kernel ends it, when all ranks are done.
 """
 
 from __future__ import annotations
@@ -30,9 +33,17 @@ PAUSE_MIN, PAUSE_MAX = 0.001, 0.05  # seconds between two attempts to connect
 CONNECT_S = 10.0  # for one attempt
 
 
-def watch():
-    """Call it in a rank, before the user's code runs."""
-    when_imported("torch.distributed", _wrap)
+_kept = []  # stores that this process hosts and keeps
+
+
+def watch(passes):
+    """Call it in a rank, before the user's code runs. passes: the process ends with its cell."""
+    when_imported("torch.distributed", lambda: _wrap(passes))
+
+
+def hosts():
+    """Does this process keep a store, which other ranks may still use?"""
+    return bool(_kept)
 
 
 def connected_again(store):
@@ -40,13 +51,13 @@ def connected_again(store):
     return type(store)(store.host, store.port, None, False, timeout=JOIN_LIMIT, wait_for_workers=False)
 
 
-def _wrap():
+def _wrap(keeps):
     kind = getattr(sys.modules["torch.distributed"], "TCPStore", None)
     if kind is not None:
-        kind.__init__ = _interruptible(kind.__init__)
+        kind.__init__ = _interruptible(kind.__init__, keeps)
 
 
-def _interruptible(real):
+def _interruptible(real, keeps):
     """TCPStore.__init__, wrapped."""
 
     @functools.wraps(real)
@@ -64,6 +75,8 @@ def _interruptible(real):
             _link.hosts_store(asked["port"])
             waits = asked["wait_for_workers"] and (asked.get("world_size") or 0) > 1
             (_host if waits else _call)(type(self), asked, functools.partial(real, self, *args, **given))
+            if keeps and given.get("multi_tenant"):  # one that torch makes; at the port of another one, the program may make a second
+                _kept.append(self)
 
     return __init__
 

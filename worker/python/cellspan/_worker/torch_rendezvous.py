@@ -91,11 +91,11 @@ def _remember(last):
         del _met[next(iter(_met))]
 
 
-def watch(own):
-    """Call it in a rank, before the user's code runs. own: its number. Groups that give the process another number are left alone:
-    their rank 0 is another process, which may not number them."""
+def watch(own, passes):
+    """Call it in a rank, before the user's code runs. own: its number; passes: the process ends with its cell. Groups that give the
+    process another number are left alone: their rank 0 is another process, which may not number them."""
     when_imported("torch.distributed.rendezvous", lambda: _wrap(own))
-    store_waits.watch()
+    store_waits.watch(passes)
     when_imported("torch.multiprocessing.spawn", lambda: _wrap_spawn(own))
     os.register_at_fork(after_in_child=lambda: _started_by(_parent or _self(own)))
 
