@@ -9,7 +9,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \
 	kernel/notebook/debugger.h kernel/notebook/debugger.c \
 	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/lookup.c \
-	kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
+	kernel/notebook/finds.c kernel/notebook/question.c kernel/notebook/queue.c kernel/notebook/send.c \
 	kernel/notebook/subshell_text.c kernel/notebook/subshells.c \
 	kernel/cell/cell.h kernel/cell/cell_before.h kernel/cell/cell_nodes.h kernel/cell/cell_runs.h kernel/cell/cell_stops.h \
 	kernel/cell/error_text.h kernel/cell/live_status.h kernel/cell/prompts.h kernel/cell/slow_answers.h \
@@ -32,7 +32,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/hang.t \
-	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/question.t tests/unit/kernel/exchange.t tests/unit/kernel/calls.t tests/unit/kernel/immediate.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/prompts.t \
+	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/finds.t tests/unit/kernel/question.t tests/unit/kernel/exchange.t tests/unit/kernel/calls.t tests/unit/kernel/immediate.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t tests/unit/kernel/gpu_memory.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -60,6 +60,8 @@ tests_unit_kernel_at_once_t_SOURCES = tests/unit/kernel/at_once.c $(kernel_threa
 tests_unit_kernel_at_once_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_at_once_ends_t_SOURCES = tests/unit/kernel/at_once_ends.c $(kernel_thread_calls)
 tests_unit_kernel_at_once_ends_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_finds_t_SOURCES = tests/unit/kernel/finds.c $(kernel_double)
+tests_unit_kernel_finds_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_question_t_SOURCES = tests/unit/kernel/question.c $(kernel_double)
 tests_unit_kernel_question_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_prompts_t_SOURCES = tests/unit/kernel/prompts.c $(kernel_double)

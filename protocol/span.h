@@ -78,6 +78,7 @@ enum span_kind {
     SPAN_COMM,
     SPAN_DEBUG,
     SPAN_SUBSHELL,
+    SPAN_FOUND,
     /* from a worker */
     SPAN_READY = 64,
     SPAN_REPLY,
@@ -94,6 +95,7 @@ enum span_kind {
     SPAN_AWAITS,
     SPAN_HAND,
     SPAN_DEBUGGED,
+    SPAN_FIND,
 };
 
 /* README.md's column "way": who sends a message to whom. A kind may have several. */
@@ -116,6 +118,7 @@ enum span_thread {
     SPAN_THREAD_READING, /* the one that reads the socket, at once, even if Python is stuck */
     SPAN_THREAD_DEBUGGING,
     SPAN_THREAD_SUBSHELLS,
+    SPAN_THREAD_FINDING, /* of home: the one that answers; of a rank: each that has asked it */
 };
 
 enum span_type { SPAN_U64, SPAN_STR, SPAN_BYTES, SPAN_LIST };

@@ -95,6 +95,8 @@ static const struct span_info table[] = {
     KIND(SUBSHELL, K_TO_W, SUBSHELLS, STR("type", 256), STR("content", 64 * MIB),
          STR("header", 64 * KIB), STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB),
          U64("count"), U64("flags"), STR("id", 64)),
+    KIND(FOUND, K_TO_W | W_TO_K, FINDING, STR("what", 256), STR("question", 16 * MIB),
+         STR("content", 16 * MIB), U64("more"), U64("modules")),
     KIND(READY, W_TO_K, NONE, U64("pid"), STR("python", 64), STR("info", 64 * KIB)),
     KIND(REPLY, W_TO_K, NONE, STR("status", 64), STR("content", 64 * MIB),
          STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB)),
@@ -116,6 +118,7 @@ static const struct span_info table[] = {
     KIND(HAND, W_TO_K, NONE, U64("to"), U64("flags"), U64("takes"), LIST("parts", 256 * MIB),
          U64("items"), U64("failed"), U64("again")),
     KIND(DEBUGGED, W_TO_K, NONE, STR("message", 64 * MIB)),
+    KIND(FIND, W_TO_K | K_TO_W, FINDING, STR("what", 256), STR("question", 16 * MIB)),
 };
 
 #define ROWS (sizeof table / sizeof table[0])

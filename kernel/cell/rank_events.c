@@ -197,6 +197,7 @@ void rank_events_exited(struct notebook *nb, uint32_t worker, const struct span 
     const bool needed = member && c->now.step->phase == CELL_BEFORE && !c->now.step->ends_ranks;
     enum rank_state was;
 
+    finds_leave(nb, worker);
     if (!r)
         return;
     was = r->state;

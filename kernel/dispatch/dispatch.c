@@ -574,6 +574,7 @@ void dispatch_destroy(struct notebook *nb)
     rank_usage_release(nb);
     where_release(nb);
     question_release(nb);
+    finds_release(nb);
     comm_routes_release(nb);
     prompts_release(nb);
     debugger_release(nb);

@@ -80,6 +80,9 @@ void from_home(struct notebook *nb, const struct span *m)
         if (c)
             exchange_from_home(c, m);
         break;
+    case SPAN_FOUND:
+        finds_answered(nb, m);
+        break;
     case SPAN_ASK:
         question_take(nb, m);
         break;
@@ -102,6 +105,7 @@ static void home_gone(struct notebook *nb, const json_t *error)
 {
     home_flush(nb);
     prompts_leave(nb, SPAN_WORKER_HOME);
+    finds_home_gone(nb);
     comm_output_forget(nb, SPAN_WORKER_HOME);
     home_disown(nb);
     calls_drop(nb);

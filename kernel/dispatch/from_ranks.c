@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handles messages from ranks: READY, lines, displays, prompts, DONE, answers to PROBE, stacks. */
+/* Handles messages from ranks: READY, lines, displays, prompts, questions, DONE, answers to PROBE,
+ * stacks. */
 #include <string.h>
 
 #include "base/log.h"
@@ -216,6 +217,9 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
         break;
     case SPAN_INPUT:
         take_input(nb, r, m);
+        break;
+    case SPAN_FIND:
+        finds_take(nb, worker, m);
         break;
     case SPAN_HAND:
         take_hand(nb, r, m);

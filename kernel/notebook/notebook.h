@@ -58,15 +58,6 @@ struct group_node {
  * installed what was missing. */
 enum home_state { HOME_STARTING, HOME_READY, HOME_BROKEN };
 
-/* A question of home's to idle ranks (ASK); at most one at a time. */
-struct question {
-    uint64_t home; /* home's number for it */
-    uint64_t id;   /* the kernel's number for it, in PROBEs */
-    uint64_t due_ns;
-    struct ranks waiting; /* ranks that have not answered */
-    json_t *answers;      /* owned: [[rank, answer], …]; NULL: home asks nothing now */
-};
-
 /* Execute requests that wait, and the comm messages that came after them. */
 struct queue {
     struct request **item; /* owned references */
@@ -116,6 +107,7 @@ struct home {
     /* owned reference: home has said that its output belongs to this cell instead; or NULL */
     struct request *output_parent;
     struct subshells subshells;
+    struct find *finds;  /* owned: what ranks have asked it and it has not answered */
     struct buf early[2]; /* output to 1 and 2 for the next cell; see home_keep() */
     struct recent {
         uint64_t cell;
@@ -227,7 +219,7 @@ struct notebook {
     struct page *page;
     struct ran_list ran;
     struct gauge_list gauges;
-    struct question question;
+    struct question *question; /* owned: what home asks idle ranks; NULL: nothing */
     struct comm_list comms;
     struct debugger *debugger; /* owned; NULL until a client asks for it */
     struct immediate_list immediate;
@@ -425,6 +417,13 @@ void question_over(struct notebook *nb);
 void question_tick(struct notebook *nb);
 uint64_t question_due(const struct notebook *nb);
 void question_release(struct notebook *nb);
+
+/* ---- finds.c ---- */
+void finds_take(struct notebook *nb, uint32_t worker, const struct span *m); /* a rank's FIND */
+void finds_answered(struct notebook *nb, const struct span *m);              /* home's FOUND */
+void finds_leave(struct notebook *nb, uint32_t worker); /* it needs no answer any more */
+void finds_home_gone(struct notebook *nb);              /* those that wait get an error */
+void finds_release(struct notebook *nb);
 
 /* ---- json_text.c ---- */
 /* Converts JSON to text and back, and helps to write text for users. */

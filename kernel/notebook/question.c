@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Home's questions to idle ranks: which names they have, and what completes a name. Home gets the
  * answers that come within WAIT_NS, or before the next cell begins. */
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "kernel/notebook/notebook.h"
 
 #define WAIT_NS (300 * NS_PER_MS)
 
+/* At most one at a time. */
+struct question {
+    uint64_t home; /* home's number for it */
+    uint64_t id;   /* the kernel's number for it, in PROBEs */
+    uint64_t due_ns;
+    struct ranks waiting; /* ranks that have not answered */
+    json_t *answers;      /* owned: [[rank, answer], …] */
+};
+
 static int send_waiting(struct notebook *nb, const struct span *m)
 {
-    return notebook_send_ranks(nb, nb->group, rank_in_set, &nb->question.waiting, m, NULL);
+    return notebook_send_ranks(nb, nb->group, rank_in_set, &nb->question->waiting, m, NULL);
 }
 
-static void tell(struct notebook *nb, json_t *answers)
+/* home: its number for the question. Takes the answers. */
+static void tell(struct notebook *nb, uint64_t home, json_t *answers)
 {
-    struct span m = { .kind = SPAN_ASK_REPLY,
-                      .worker = SPAN_WORKER_HOME,
-                      .cell = nb->question.home };
+    struct span m = { .kind = SPAN_ASK_REPLY, .worker = SPAN_WORKER_HOME, .cell = home };
     struct buf text = BUF_INIT;
     const int rc = text_json(&text, answers);
 
@@ -27,30 +37,30 @@ static void tell(struct notebook *nb, json_t *answers)
 /* Interrupts the ranks that have not answered, and sends home the answers that have come. */
 void question_over(struct notebook *nb)
 {
-    struct question *q = &nb->question;
-    const struct span interrupt = { .kind = SPAN_INTERRUPT, .cell = q->id };
-    json_t *answers = q->answers;
+    struct question *q = nb->question;
+    struct span interrupt = { .kind = SPAN_INTERRUPT };
 
-    if (!answers)
+    if (!q)
         return;
-    q->answers = NULL;
+    interrupt.cell = q->id;
     if (send_waiting(nb, &interrupt) < 0)
         log_debug("question", "ranks that have not answered were not stopped");
-    ranks_release(&q->waiting);
-    tell(nb, answers);
+    tell(nb, q->home, q->answers);
+    q->answers = NULL;
+    question_release(nb);
 }
 
 static int add_idle(struct notebook *nb, bool all)
 {
     for (unsigned k = 0; k < nb->group->size && (all || k == 0); k++)
-        if (nb->group->rank[k].state == RANK_IDLE && ranks_add(&nb->question.waiting, k) < 0)
+        if (nb->group->rank[k].state == RANK_IDLE && ranks_add(&nb->question->waiting, k) < 0)
             return -1;
     return 0;
 }
 
 static int ask(struct notebook *nb, const struct span *m)
 {
-    struct span probe = { .kind = SPAN_PROBE, .cell = nb->question.id };
+    struct span probe = { .kind = SPAN_PROBE, .cell = nb->question->id };
 
     probe.v[F_PROBE_WHAT].s = m->v[F_ASK_WHAT].s;
     probe.v[F_PROBE_CONTENT].s = m->v[F_ASK_CONTENT].s;
@@ -59,17 +69,17 @@ static int ask(struct notebook *nb, const struct span *m)
 
 void question_take(struct notebook *nb, const struct span *m)
 {
-    struct question *q = &nb->question;
+    struct question *q;
 
     question_over(nb); /* an earlier home process may have asked, and has ended */
+    if (!(q = nb->question = calloc(1, sizeof *q)) || !(q->answers = json_array())) {
+        question_release(nb);
+        tell(nb, m->cell, json_array());
+        return;
+    }
     q->home = m->cell;
     q->id = notebook_next_cell(nb);
     q->due_ns = notebook_now(nb) + WAIT_NS;
-    q->waiting = (struct ranks)RANKS_INIT;
-    if (!(q->answers = json_array())) {
-        tell(nb, json_array());
-        return;
-    }
     if (nb->cells || add_idle(nb, m->v[F_ASK_ALL].u64 != 0) < 0 || ask(nb, m) < 0)
         ranks_clear(&q->waiting);
     if (ranks_count(&q->waiting) == 0)
@@ -78,9 +88,9 @@ void question_take(struct notebook *nb, const struct span *m)
 
 bool question_message(struct notebook *nb, const struct rank *r, const struct span *m)
 {
-    struct question *q = &nb->question;
+    struct question *q = nb->question;
 
-    if (!q->answers || m->cell != q->id)
+    if (!q || m->cell != q->id)
         return false;
     if (slice_is(m->v[F_PROBED_STATUS].s, "ok") &&
         json_array_append_new(q->answers, json_pack("[i, o]", (int)r->number,
@@ -94,18 +104,21 @@ bool question_message(struct notebook *nb, const struct rank *r, const struct sp
 
 void question_tick(struct notebook *nb)
 {
-    if (nb->question.answers && notebook_now(nb) >= nb->question.due_ns)
+    if (nb->question && notebook_now(nb) >= nb->question->due_ns)
         question_over(nb);
 }
 
 uint64_t question_due(const struct notebook *nb)
 {
-    return nb->question.answers ? nb->question.due_ns : NEVER;
+    return nb->question ? nb->question->due_ns : NEVER;
 }
 
 void question_release(struct notebook *nb)
 {
-    json_decref(nb->question.answers);
-    nb->question.answers = NULL;
-    ranks_release(&nb->question.waiting);
+    if (!nb->question)
+        return;
+    json_decref(nb->question->answers);
+    ranks_release(&nb->question->waiting);
+    free(nb->question);
+    nb->question = NULL;
 }

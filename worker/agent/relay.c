@@ -31,7 +31,8 @@ static bool is_urgent(enum span_kind kind)
 {
     const enum span_thread thread = span_info(kind)->thread;
 
-    return thread == SPAN_THREAD_READING || thread == SPAN_THREAD_DEBUGGING || kind == SPAN_EXIT;
+    return thread == SPAN_THREAD_READING || thread == SPAN_THREAD_DEBUGGING ||
+           thread == SPAN_THREAD_FINDING || kind == SPAN_EXIT;
 }
 
 /* The sender of a lost message would wait for ever for an answer. So the worker ends, and its death

@@ -32,6 +32,10 @@ int stand_in_for_blob(struct slice msg, const char *why, struct buf *out, struct
     m.blob_size = 0;
     if (m.kind == SPAN_BIND)
         m.v[F_BIND_NAMES].s = slice_text(why);
+    if (m.kind == SPAN_FOUND) {
+        rc = add_json(json_pack("{s:s}", "error", why), &content, err);
+        m.v[F_FOUND_CONTENT].s = buf_slice(&content);
+    }
     if (m.kind == SPAN_RETURN) {
         rc = add_json(json_pack("{s:s, s:s, s:s, s:[s]}", "status", "error", "ename", "OSError",
                                 "evalue", why, "traceback", why),

@@ -4,13 +4,14 @@ cellspan_py_PROGRAMS = worker/python/cellspan/_link.abi3.so
 worker_python_cellspan__link_abi3_so_SOURCES = \
 	worker/ext/python.h \
 	worker/ext/_link.c \
-	worker/ext/subshell_queue.h worker/ext/subshell_queue.c \
+	worker/ext/side_queue.h worker/ext/side_queue.c \
 	worker/ext/broadcasts.c worker/ext/gpu_libraries.c worker/ext/meshes.c \
 	worker/ext/collective.h worker/ext/collective.c \
 	worker/ext/convey.c \
 	worker/ext/convert.c \
 	worker/ext/crash_stack.c \
 	worker/ext/cut.c \
+	worker/ext/find_calls.c worker/ext/find_waits.h worker/ext/find_waits.c \
 	worker/ext/flusher.h worker/ext/flusher.c \
 	worker/ext/limits.c \
 	worker/ext/link.h worker/ext/link.c \
@@ -28,6 +29,6 @@ worker_python_cellspan__link_abi3_so_LDFLAGS = $(MODULE_LDFLAGS) $(HARDEN_LDFLAG
 worker_python_cellspan__link_abi3_so_LDADD = worker/collective/libcollective.a worker/link/liblink.a magics/libmagics.a protocol/libprotocol.a base/libbase.a
 
 check_PROGRAMS += \
-	tests/unit/worker/ext/subshell_queue.t
-tests_unit_worker_ext_subshell_queue_t_SOURCES = tests/unit/worker/ext/subshell_queue.c worker/ext/subshell_queue.h worker/ext/subshell_queue.c
-tests_unit_worker_ext_subshell_queue_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a
+	tests/unit/worker/ext/side_queue.t
+tests_unit_worker_ext_side_queue_t_SOURCES = tests/unit/worker/ext/side_queue.c worker/ext/side_queue.h worker/ext/side_queue.c
+tests_unit_worker_ext_side_queue_t_LDADD = worker/link/liblink.a protocol/libprotocol.a base/libbase.a

@@ -15,6 +15,7 @@
 #include "protocol/span_flags.h"
 #include "worker/ext/collective.h"
 #include "worker/ext/private.h"
+#include "worker/ext/find_waits.h"
 #include "worker/ext/flusher.h"
 #include "worker/ext/link.h"
 #include "worker/link/stacks.h"
@@ -23,7 +24,8 @@ struct state {
     struct collective collective; /* first: see collective.h */
     struct worker_link link;
     struct flusher flusher;
-    struct subshell_queue subshell_queue;
+    struct side_queue subshell_queue;
+    struct finds finds;
     PyObject *flush;     /* a callable, or NULL */
     PyObject *subshells; /* the same */
     PyObject *dead;      /* the exception LinkDead: this process has no agent (any more) */
@@ -170,7 +172,7 @@ static PyObject *recv_(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "|i", &part))
         return NULL;
-    if (s->link.fd < 0 || !(part == LINK_SUBSHELLS ? subshell_queue_take(&s->subshell_queue, &p)
+    if (s->link.fd < 0 || !(part == LINK_SUBSHELLS ? side_queue_take(&s->subshell_queue, &p)
                                                    : link_take(&s->link, (enum link_part)part, &p)))
         Py_RETURN_NONE;
     out = convert_packet(&p);
@@ -238,9 +240,16 @@ static PyObject *stir(PyObject *module, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-/* A packet is sent whole or not at all: threads need no lock; an interrupted call sent nothing. */
-static int send_bytes(struct state *s, const struct buf *b, int blob_fd)
+int own_send(PyObject *module, const struct buf *b, int blob_fd)
 {
+    struct state *s = state_of(module);
+
+    if (s->link.fd < 0) {
+        PyErr_SetString(
+            s->dead,
+            "this process has no link to cellspan: it was forked from a worker, or is none");
+        return -1;
+    }
     for (;;) {
         struct err err = { "" };
         int rc;
@@ -259,7 +268,6 @@ static int send_bytes(struct state *s, const struct buf *b, int blob_fd)
 static PyObject *send_(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *const names[] = { "kind", "cell", "fields", "blob", "fd", "size", NULL };
-    struct state *s = state_of(module);
     struct buf out = BUF_INIT;
     struct span head;
     PyObject *fields = NULL;
@@ -270,16 +278,10 @@ static PyObject *send_(PyObject *module, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KO!KiK", (char **)names, &kind, &cell,
                                      &PyDict_Type, &fields, &blob, &fd, &size))
         return NULL;
-    if (s->link.fd < 0) {
-        PyErr_SetString(
-            s->dead,
-            "this process has no link to cellspan: it was forked from a worker, or is none");
-        return NULL;
-    }
     head = (struct span){ .cell = cell, .blob = blob, .blob_size = size };
     rc = convert_encode(kind, &head, fields, &out);
     if (rc == 0)
-        rc = send_bytes(s, &out, blob && size ? fd : -1);
+        rc = own_send(module, &out, blob && size ? fd : -1);
     buf_release(&out);
     if (rc < 0)
         return NULL;
@@ -296,7 +298,7 @@ static PyObject *subshells(PyObject *module, PyObject *take)
     Py_INCREF(take);
     s->subshells = take;
     Py_XDECREF(before);
-    subshell_queue_ready(&s->subshell_queue);
+    side_queue_ready(&s->subshell_queue);
     Py_RETURN_NONE;
 }
 
@@ -372,25 +374,6 @@ static PyObject *end(PyObject *module, PyObject *args)
 
 /* ---- text before displays ---- */
 
-static PyObject *stdio(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    if (!flusher_stdio_waits())
-        Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS flusher_stdio();
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
-}
-
-static PyObject *closed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    const bool out = fcntl(STDOUT_FILENO, F_GETFD) < 0, err = fcntl(STDERR_FILENO, F_GETFD) < 0;
-
-    if (out && err)
-        return Py_BuildValue("(ii)", STDOUT_FILENO, STDERR_FILENO);
-    return out   ? Py_BuildValue("(i)", STDOUT_FILENO)
-           : err ? Py_BuildValue("(i)", STDERR_FILENO)
-                 : PyTuple_New(0);
-}
-
 /* Waits for the agent's answer in steps, because a signal does not wake pthread_cond_wait. */
 static int wait_synced(struct state *s, uint64_t nth)
 {
@@ -426,7 +409,7 @@ static PyObject *sync_(PyObject *module, PyObject *Py_UNUSED(none))
     if (s->link.fd < 0 || (!fd_waiting(1) && !fd_waiting(2)))
         Py_RETURN_NONE;
     rc = convert_encode("SYNC", &head, NULL, &out);
-    if (rc == 0 && (rc = send_bytes(s, &out, -1)) == 0) {
+    if (rc == 0 && (rc = own_send(module, &out, -1)) == 0) {
         pthread_mutex_lock(&s->link.lock);
         nth = ++s->link.syncs_sent;
         pthread_mutex_unlock(&s->link.lock);
@@ -460,7 +443,8 @@ static PyObject *after_fork_child(PyObject *module, PyObject *Py_UNUSED(none))
 
     collective_forked(&s->collective);
     link_forked(&s->link);
-    subshell_queue_forked(&s->subshell_queue);
+    side_queue_forked(&s->subshell_queue);
+    finds_forked(&s->finds);
     live_stacks_forked();
     flusher_forked(&s->flusher);
     Py_RETURN_NONE;
@@ -498,9 +482,6 @@ static PyMethodDef methods[] = {
       "second later, is sent at once." },
     { "let", let, METH_NOARGS, "let(): see hold()." },
     { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
-    { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
-    { "closed", closed, METH_NOARGS,
-      "closed() -> those of the descriptors 1 and 2 that are not open." },
     { "sync", sync_, METH_NOARGS,
       "Return when the agent has taken all text that is in the pipes." },
     { "before_fork", before_fork, METH_NOARGS, "For os.register_at_fork." },
@@ -522,15 +503,16 @@ static PyMethodDef methods[] = {
 
 static int exec_module(PyObject *module)
 {
-    PyMethodDef *const all[] = { convert_methods, cut_methods,    live_stacks_methods,
-                                 magics_methods,  memory_methods, names_methods,
-                                 process_methods, shared_methods, unshared_methods };
+    PyMethodDef *const all[] = { convert_methods,     cut_methods,     find_methods,
+                                 live_stacks_methods, magics_methods,  memory_methods,
+                                 names_methods,       process_methods, shared_methods,
+                                 unshared_methods };
     struct state *s = state_of(module);
     struct err err = { "" };
 
     if (link_init(&s->link, &err) < 0 ||
-        subshell_queue_init(&s->subshell_queue, subshells_python, s, &err) < 0 ||
-        flusher_init(&s->flusher, flush_python, s, &err) < 0) {
+        side_queue_init(&s->subshell_queue, subshells_python, s, &err) < 0 ||
+        finds_init(&s->finds, &err) < 0 || flusher_init(&s->flusher, flush_python, s, &err) < 0) {
         convey_fail(&err);
         return -1;
     }
@@ -548,6 +530,7 @@ static int exec_module(PyObject *module)
     s->link.debug = debug_begin;
     s->link.stacks = live_stacks_ask;
     s->link.subshells = &s->subshell_queue;
+    s->link.finds = &s->finds;
     s->dead = PyErr_NewException("cellspan._link.LinkDead", PyExc_RuntimeError, NULL);
     return s->dead ? PyObject_SetAttrString(module, "LinkDead", s->dead) : -1;
 }
@@ -560,6 +543,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
         return 0;
     Py_VISIT(s->flush);
     Py_VISIT(s->subshells);
+    Py_VISIT(s->finds.take);
     Py_VISIT(s->dead);
     return 0;
 }
@@ -572,6 +556,7 @@ static int clear(PyObject *module)
         return 0;
     Py_CLEAR(s->flush);
     Py_CLEAR(s->subshells);
+    Py_CLEAR(s->finds.take);
     Py_CLEAR(s->dead);
     return 0;
 }

@@ -202,7 +202,9 @@ static int dispatch(struct worker_link *l, struct packet *p)
     case SPAN_THREAD_DEBUGGING:
         return enqueue_debug(l, p);
     case SPAN_THREAD_SUBSHELLS:
-        return subshell_queue_add(l->subshells, p);
+        return side_queue_add(l->subshells, p);
+    case SPAN_THREAD_FINDING:
+        return finds_came(l->finds, p);
     default:
         note_coming(l, p, &head);
         return enqueue(l, p);

@@ -14,7 +14,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "worker/ext/subshell_queue.h"
+#include "worker/ext/find_waits.h"
+#include "worker/ext/side_queue.h"
 #include "worker/link/packet.h"
 
 /* cells of one worker that may be active at once: nested calls, comms during an await */
@@ -42,9 +43,10 @@ struct worker_link {
     void *debug_arg;
     /* called by the I/O thread on each STACKS, with its `until`; may be NULL */
     void (*stacks)(uint64_t until);
-    struct subshell_queue *subshells; /* borrowed; gets what is for subshells */
-    pthread_mutex_t lock;             /* guards everything below */
-    pthread_cond_t news;              /* a SYNCED or a message has come */
+    struct side_queue *subshells; /* borrowed; gets what is for subshells */
+    struct finds *finds;          /* borrowed; gets questions and answers about code */
+    pthread_mutex_t lock;         /* guards everything below */
+    pthread_cond_t news;          /* a SYNCED or a message has come */
     struct link_message *first;
     struct link_message **last;
     uint64_t cells[LINK_CELLS_MAX]; /* the cells that the main thread executes now */
@@ -88,7 +90,7 @@ void link_forked(struct worker_link *l);
     X(ALL)       /* all but those for subshells; only the main thread may */                       \
     X(ANSWERS)   /* answers to questions */                                                        \
     X(CALLS)     /* also the requests that home serves while a call waits */                       \
-    X(SUBSHELLS) /* those for subshells: not for link_take(), but for subshell_queue_take() */
+    X(SUBSHELLS) /* those for subshells: not for link_take(), but for side_queue_take() */
 #define LINK_PART(name) LINK_##name,
 enum link_part { LINK_PARTS(LINK_PART) };
 #undef LINK_PART

@@ -17,6 +17,10 @@
 /* magics() of cellspan._link: the tables of the kernel's magics. */
 extern PyMethodDef magics_methods[];
 
+/* ---- find_calls.c ---- */
+/* find(), finds() and next_find() of cellspan._link: questions about the notebook's code. */
+extern PyMethodDef find_methods[];
+
 /* ---- names.c ---- */
 /* marks() and rebound() of cellspan._link find out which names of a namespace code has bound. */
 extern PyMethodDef names_methods[];
@@ -31,7 +35,7 @@ extern PyMethodDef memory_methods[];
 extern PyMethodDef unshared_methods[];
 
 /* ---- process_calls.c ---- */
-/* fork(), die_with_parent(), stack() and raise_in() of cellspan._link. */
+/* fork(), die_with_parent(), stack(), raise_in(), stdio() and closed() of cellspan._link. */
 extern PyMethodDef process_methods[];
 
 /* ---- shared.c ---- */
@@ -88,9 +92,14 @@ PyObject *convert_packet(struct packet *p);
 /* encode() and decode() of cellspan._link. */
 extern PyMethodDef convert_methods[];
 
-/* ---- limits.c ---- */
+/* ---- _link.c ---- */
 struct worker_link;
-struct worker_link *own_link(PyObject *module); /* the module's own; in _link.c */
+struct worker_link *own_link(PyObject *module); /* the module's own */
+/* Sends a message whole or not at all: threads need no lock; an interrupted call sent nothing.
+ * blob_fd is borrowed; -1: none. -1 with a Python exception. */
+MUST_USE int own_send(PyObject *module, const struct buf *b, int blob_fd);
+
+/* ---- limits.c ---- */
 /* Adds within() and why() of cellspan._link, a time limit for what the main thread does, and
  * limit_held(), which names the system's. -1 with a Python exception. */
 MUST_USE int limits_add(PyObject *module);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* process_calls.c - fork(), die_with_parent(), stack() and raise_in() of cellspan._link (declared
- * in private.h). */
+/* process_calls.c - fork(), die_with_parent(), stack(), raise_in(), stdio() and closed() of
+ * cellspan._link (declared in private.h). */
 #include "worker/ext/collective.h"
+#include "worker/ext/flusher.h"
 #include "worker/ext/private.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -59,6 +61,25 @@ static PyObject *raise_in(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(PyThreadState_SetAsyncExc(thread, exception));
 }
 
+static PyObject *stdio(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (!flusher_stdio_waits())
+        Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS flusher_stdio();
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static PyObject *closed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    const bool out = fcntl(STDOUT_FILENO, F_GETFD) < 0, err = fcntl(STDERR_FILENO, F_GETFD) < 0;
+
+    if (out && err)
+        return Py_BuildValue("(ii)", STDOUT_FILENO, STDERR_FILENO);
+    return out   ? Py_BuildValue("(i)", STDOUT_FILENO)
+           : err ? Py_BuildValue("(i)", STDERR_FILENO)
+                 : PyTuple_New(0);
+}
+
 PyMethodDef process_methods[] = {
     { "fork", fork_, METH_NOARGS, "As os.fork(), without a warning about threads." },
     { "die_with_parent", die_with_parent, METH_VARARGS,
@@ -67,5 +88,8 @@ PyMethodDef process_methods[] = {
       "stack(fd): write the C stack to fd on a fatal signal. Call it before faulthandler.enable()." },
     { "raise_in", raise_in, METH_VARARGS,
       "raise_in(thread, exception): the thread raises it at its next step in Python." },
+    { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
+    { "closed", closed, METH_NOARGS,
+      "closed() -> those of the descriptors 1 and 2 that are not open." },
     { NULL, NULL, 0, NULL },
 };

@@ -29,6 +29,11 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/unwritten.py \
 	worker/python/cellspan/_base/versions.py
 
+cellspan_py_codedir = $(cellspan_pydir)/_code
+dist_cellspan_py_code_DATA = \
+	worker/python/cellspan/_code/__init__.py \
+	worker/python/cellspan/_code/code_home.py
+
 cellspan_py_capturedir = $(cellspan_pydir)/_capture
 dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/__init__.py \
@@ -152,6 +157,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/begin.py \
 	worker/python/cellspan/_worker/broadcast.py \
 	worker/python/cellspan/_worker/check.py \
+	worker/python/cellspan/_worker/code_answers.py \
 	worker/python/cellspan/_worker/commands.py \
 	worker/python/cellspan/_worker/cpp_builds.py \
 	worker/python/cellspan/_worker/debugger.py \

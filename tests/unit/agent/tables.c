@@ -134,6 +134,16 @@ static void what_is_said_in_the_place_of_a_blob(void)
            span_decode(&m, now.p, now.n, &err) == 0 && slice_is(m.v[F_RETURN_STATUS].s, "error") &&
            memmem(m.v[F_RETURN_CONTENT].s.p, m.v[F_RETURN_CONTENT].s.n, "no \\\"room\\\"", 11),
        "a RETURN becomes an error");
+    buf_clear(&msg);
+    buf_clear(&now);
+    m = (struct span){ .kind = SPAN_FOUND, .blob = 5, .blob_size = 100 };
+    m.v[F_FOUND_QUESTION].s = slice_text("{}");
+    m.v[F_FOUND_CONTENT].s = slice_text("{\"files\":[]}");
+    ok(span_encode(&m, &msg, &err) == 0 &&
+           stand_in_for_blob(buf_slice(&msg), "no room", &now, &err) == 0 &&
+           span_decode(&m, now.p, now.n, &err) == 0 && slice_is(m.v[F_FOUND_QUESTION].s, "{}") &&
+           slice_is(m.v[F_FOUND_CONTENT].s, "{\"error\":\"no room\"}"),
+       "the answer to a question about code becomes an error");
     buf_release(&msg);
     buf_release(&now);
 }

@@ -18,8 +18,9 @@ FOLDER = os.path.dirname(cellspan.__file__)
 USES = {  # a folder: the folders it may import from, beside the extension and itself
     "_base": set(),
     "_capture": {"_base"},
+    "_code": {"_base"},
     "_jupyter": {"_base", "_api"},
-    "_worker": {"_base", "_capture", "_jupyter", "_api"},
+    "_worker": {"_base", "_capture", "_code", "_jupyter", "_api"},
 }
 
 

@@ -2,8 +2,8 @@
 /* outbox.h - messages that wait until a worker's socket has room, or until the blob that belongs to
  * one of them is here. Pure, but it closes descriptors.
  *
- * Urgent messages (INTERRUPT, DEBUG, EXIT) leave first, so that they do not wait behind a large
- * cell. Both kinds keep their own order. */
+ * Urgent messages (INTERRUPT, DEBUG, EXIT, FIND) leave first, so that they do not wait behind a
+ * large cell. Both kinds keep their own order. */
 #ifndef WORKER_AGENT_PROCESSES_OUTBOX_H
 #define WORKER_AGENT_PROCESSES_OUTBOX_H
 

@@ -199,6 +199,19 @@ def _aligned(offset):
     return (offset + ALIGN - 1) // ALIGN * ALIGN
 
 
+def sealed(parts):
+    """A sealed memfd with these bytes-likes, one after the other: (descriptor, size)."""
+    fd, size = create(), 0
+    try:
+        for part in parts:
+            size = _write(fd, part, size)
+        _seal(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd, size
+
+
 def create():
     """A descriptor for a new, empty bundle: a memfd if the system has these."""
     if hasattr(os, "memfd_create"):

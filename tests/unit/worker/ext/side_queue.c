@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of subshell_queue.h: a message is only dropped if the caller could not take it. */
-#include "worker/ext/subshell_queue.h"
+/* Tests of side_queue.h: a message is only dropped if the caller could not take it. */
+#include "worker/ext/side_queue.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,14 +10,14 @@
 #define ALL  3u
 #define WAIT 10000u /* milliseconds */
 
-static struct subshell_queue all;
+static struct side_queue all;
 static _Atomic unsigned taken, calls;
 
 static void add(void)
 {
     struct packet p = PACKET_INIT;
 
-    if (subshell_queue_add(&all, &p) < 0)
+    if (side_queue_add(&all, &p) < 0)
         abort();
 }
 
@@ -28,7 +28,7 @@ static void take_one(void *arg)
 
     (void)arg;
     calls++;
-    if (!subshell_queue_take(&all, &p))
+    if (!side_queue_take(&all, &p))
         return;
     packet_release(&p);
     if (++taken < ALL)
@@ -61,12 +61,12 @@ int main(void)
 {
     struct err err = { "" };
 
-    if (subshell_queue_init(&all, take_one, NULL, &err) < 0)
+    if (side_queue_init(&all, take_one, NULL, &err) < 0)
         abort();
     add();
     usleep(10000);
     is_int(calls, 0, "before it is ready nothing is taken");
-    subshell_queue_ready(&all); /* the message that waits starts the thread */
+    side_queue_ready(&all); /* the message that waits starts the thread */
     wait_for(&taken, ALL);
     is_int(taken, ALL, "messages that come while others are taken are not dropped");
     while (runs())

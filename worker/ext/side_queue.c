@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/ext/subshell_queue.h"
+#include "worker/ext/side_queue.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 
 #include "base/process.h"
 
-int subshell_queue_init(struct subshell_queue *a, void (*call)(void *arg), void *arg,
-                        struct err *err)
+int side_queue_init(struct side_queue *a, void (*call)(void *arg), void *arg, struct err *err)
 {
     memset(a, 0, sizeof *a);
     a->call = call;
@@ -20,7 +19,7 @@ int subshell_queue_init(struct subshell_queue *a, void (*call)(void *arg), void 
 }
 
 /* Has all been taken? Then the thread ends, and the next message starts another. */
-static bool is_over(struct subshell_queue *a)
+static bool is_over(struct side_queue *a)
 {
     bool over;
 
@@ -32,7 +31,7 @@ static bool is_over(struct subshell_queue *a)
 }
 
 /* How many have been taken? *waits: is there another? */
-static uint64_t taken(struct subshell_queue *a, bool *waits)
+static uint64_t taken(struct side_queue *a, bool *waits)
 {
     uint64_t n;
 
@@ -43,9 +42,9 @@ static uint64_t taken(struct subshell_queue *a, bool *waits)
     return n;
 }
 
-static void *subshell_queue_main(void *arg)
+static void *side_queue_main(void *arg)
 {
-    struct subshell_queue *a = arg;
+    struct side_queue *a = arg;
 
     do {
         struct packet p = PACKET_INIT;
@@ -54,18 +53,18 @@ static void *subshell_queue_main(void *arg)
 
         a->call(a->arg);
         /* Python could not even take it: without this, it would be tried for ever */
-        if (waited && taken(a, &waits) == before && subshell_queue_take(a, &p))
+        if (waited && taken(a, &waits) == before && side_queue_take(a, &p))
             packet_release(&p);
     } while (!is_over(a));
     return NULL;
 }
 
 /* If there can't be one now, the next message tries again. */
-static void start(struct subshell_queue *a)
+static void start(struct side_queue *a)
 {
     pthread_t thread;
 
-    if (thread_start(&thread, subshell_queue_main, a) == 0) {
+    if (thread_start(&thread, side_queue_main, a) == 0) {
         pthread_detach(thread);
         return;
     }
@@ -74,9 +73,9 @@ static void start(struct subshell_queue *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-int subshell_queue_add(struct subshell_queue *a, struct packet *p)
+int side_queue_add(struct side_queue *a, struct packet *p)
 {
-    struct subshell_message *in = malloc(sizeof *in);
+    struct side_message *in = malloc(sizeof *in);
     bool starts;
 
     if (!in)
@@ -95,7 +94,7 @@ int subshell_queue_add(struct subshell_queue *a, struct packet *p)
     return 0;
 }
 
-void subshell_queue_ready(struct subshell_queue *a)
+void side_queue_ready(struct side_queue *a)
 {
     bool starts;
 
@@ -108,9 +107,9 @@ void subshell_queue_ready(struct subshell_queue *a)
         start(a);
 }
 
-bool subshell_queue_take(struct subshell_queue *a, struct packet *p)
+bool side_queue_take(struct side_queue *a, struct packet *p)
 {
-    struct subshell_message *in;
+    struct side_message *in;
 
     pthread_mutex_lock(&a->lock);
     in = a->first;
@@ -126,7 +125,7 @@ bool subshell_queue_take(struct subshell_queue *a, struct packet *p)
     return true;
 }
 
-void subshell_queue_forked(struct subshell_queue *a)
+void side_queue_forked(struct side_queue *a)
 {
     pthread_mutex_init(&a->lock, NULL);
     a->first = NULL;

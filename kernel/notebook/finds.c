@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Passes on what ranks ask home about the notebook's code (FIND), and home's answers (FOUND). When
+ * a cell begins on many nodes, each of them asks the same. So home is asked once, and its answer
+ * goes to all of them as one message, with one blob. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/rows.h"
+#include "kernel/notebook/notebook.h"
+
+/* A question that home has not answered. */
+struct find {
+    struct find *next;
+    struct buf what, question;
+    uint32_t *worker; /* owned: n workers that have asked it, each once */
+    size_t n, room;
+};
+
+static void find_free(struct find *f)
+{
+    buf_release(&f->what);
+    buf_release(&f->question);
+    free(f->worker);
+    free(f);
+}
+
+/* ---- answers ---- */
+
+static int send_found(struct notebook *nb, const struct find *f, const struct span *found)
+{
+    struct span m = *found;
+
+    m.worker = SPAN_WORKER_NONE;
+    m.v[F_FOUND_WHAT].s = buf_slice(&f->what);
+    m.v[F_FOUND_QUESTION].s = buf_slice(&f->question);
+    return f->n ? notebook_send_to(nb, f->worker, f->n, &m, NULL) : 0;
+}
+
+static void fail(struct notebook *nb, const struct find *f, const char *why)
+{
+    struct span m = { .kind = SPAN_FOUND };
+    struct buf content = BUF_INIT;
+
+    m.v[F_FOUND_CONTENT].s = text_json(&content, json_pack("{s:s}", "error", why)) == 0
+                                 ? buf_slice(&content)
+                                 : slice_text("{\"error\":\"out of memory\"}");
+    if (send_found(nb, f, &m) < 0)
+        log_warn("finds", "no answer could be sent: %s", why);
+    buf_release(&content);
+}
+
+/* A blob takes its time. So ranks are told before that the answer is on its way. */
+static void pass_on(struct notebook *nb, const struct find *f, const struct span *found)
+{
+    const struct span begun = { .kind = SPAN_FOUND, .v[F_FOUND_MORE].u64 = 1 };
+
+    if (found->blob_size && send_found(nb, f, &begun) < 0)
+        log_debug("finds", "the ranks that have asked are gone");
+    else if (send_found(nb, f, found) < 0)
+        fail(nb, f, "its answer could not be sent");
+}
+
+/* ---- questions ---- */
+
+static bool is_same(const struct find *f, struct slice what, struct slice question)
+{
+    return slice_equal(buf_slice(&f->what), what) && slice_equal(buf_slice(&f->question), question);
+}
+
+/* Where the pointer to the question is; to NULL: nobody has asked it. */
+static struct find **find_at(struct notebook *nb, struct slice what, struct slice question)
+{
+    struct find **at = &nb->home.finds;
+
+    while (*at && !is_same(*at, what, question))
+        at = &(*at)->next;
+    return at;
+}
+
+static int add_worker(struct find *f, uint32_t worker)
+{
+    uint32_t *row;
+
+    for (size_t k = 0; k < f->n; k++)
+        if (f->worker[k] == worker)
+            return 0;
+    if (!(row = rows_add(&f->worker, &f->n, &f->room, sizeof *row)))
+        return -1;
+    *row = worker;
+    return 0;
+}
+
+static struct find *find_new(const struct span *m, uint32_t worker)
+{
+    struct find *f = calloc(1, sizeof *f);
+
+    if (f && buf_add_slice(&f->what, m->v[F_FIND_WHAT].s) == 0 &&
+        buf_add_slice(&f->question, m->v[F_FIND_QUESTION].s) == 0 && add_worker(f, worker) == 0)
+        return f;
+    if (f)
+        find_free(f);
+    return NULL;
+}
+
+/* NULL: home was asked. Otherwise: why it could not be. */
+static const char *ask_home(struct notebook *nb, const struct span *m)
+{
+    const uint32_t home = SPAN_WORKER_HOME;
+    struct span find = { .kind = SPAN_FIND, .worker = home, .blob = notebook_next_blobs(nb, 1) };
+
+    if (nb->away || nb->home.state != HOME_READY)
+        return "home, where the notebook's cells run, has ended";
+    find.v[F_FIND_WHAT].s = m->v[F_FIND_WHAT].s;
+    find.v[F_FIND_QUESTION].s = m->v[F_FIND_QUESTION].s;
+    return notebook_send_to(nb, &home, 1, &find, NULL) < 0 ? "home can't be reached" : NULL;
+}
+
+void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
+{
+    struct find **at = find_at(nb, m->v[F_FIND_WHAT].s, m->v[F_FIND_QUESTION].s), *f = *at;
+    const char *why;
+
+    if (f ? add_worker(f, worker) < 0 : !(f = find_new(m, worker))) {
+        log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
+    } else if (!*at && (why = ask_home(nb, m))) {
+        fail(nb, f, why);
+        find_free(f);
+    } else {
+        *at = f; /* the last one of the list, if it is new */
+    }
+}
+
+void finds_answered(struct notebook *nb, const struct span *m)
+{
+    struct find **at = find_at(nb, m->v[F_FOUND_WHAT].s, m->v[F_FOUND_QUESTION].s), *f = *at;
+
+    if (f) {
+        *at = f->next;
+        pass_on(nb, f, m);
+        find_free(f);
+    }
+    notebook_drop(nb, m->blob_size ? m->blob : 0);
+}
+
+/* ---- ends ---- */
+
+/* Home goes on with its answer: the same question may be asked again meanwhile. */
+void finds_leave(struct notebook *nb, uint32_t worker)
+{
+    for (struct find *f = nb->home.finds; f; f = f->next)
+        for (size_t k = f->n; k-- > 0;)
+            if (f->worker[k] == worker)
+                rows_remove(f->worker, &f->n, sizeof *f->worker, k);
+}
+
+void finds_home_gone(struct notebook *nb)
+{
+    struct find *f;
+
+    while ((f = nb->home.finds)) {
+        nb->home.finds = f->next;
+        fail(nb, f, "home, where the notebook's cells run, has ended");
+        find_free(f);
+    }
+}
+
+void finds_release(struct notebook *nb)
+{
+    struct find *f;
+
+    while ((f = nb->home.finds)) {
+        nb->home.finds = f->next;
+        find_free(f);
+    }
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What ranks ask home about the notebook's code. */
+#include "tests/unit/kernel/double.h"
+#include "tests/unit/tap.h"
+
+static void asks(struct world *w, uint32_t worker, const char *question)
+{
+    struct span m = { .kind = SPAN_FIND };
+
+    m.v[F_FIND_WHAT].s = slice_text("tree");
+    m.v[F_FIND_QUESTION].s = slice_text(question);
+    say(w, worker, m);
+}
+
+static void home_answers(struct world *w, const char *question, const char *content, uint64_t blob,
+                         uint64_t size)
+{
+    struct span m = { .kind = SPAN_FOUND, .blob = blob, .blob_size = size };
+
+    m.v[F_FOUND_WHAT].s = slice_text("tree");
+    m.v[F_FOUND_QUESTION].s = slice_text(question);
+    m.v[F_FOUND_CONTENT].s = slice_text(content);
+    buf_clear(&w->log);
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void equal_questions_are_asked_once(void)
+{
+    struct clock clock;
+    struct world w;
+    uint64_t blob;
+
+    open_two(&w, &clock);
+    asks(&w, 2, "{\"name\":\"a\"}");
+    blob = w.last.blob;
+    ok(logged(&w, "send FIND 1") && sent(&w, "{\"name\":\"a\"}") && blob,
+       "a rank's question goes to home, with a number for the answer's blob");
+    asks(&w, 4, "{\"name\":\"a\"}");
+    asks(&w, 4, "{\"name\":\"a\"}");
+    ok(times(&w, "FIND") == 1, "while home has not answered, an equal one does not");
+    asks(&w, 3, "{\"name\":\"b\"}");
+    ok(times(&w, "FIND") == 2 && w.last.blob != blob, "another one does, with another number");
+    home_answers(&w, "{\"name\":\"a\"}", "{\"digest\":\"d\"}", blob, 5);
+    ok(times(&w, "send FOUND 2 4") == 2 && !times(&w, "FOUND 3"),
+       "the answer goes to those that have asked, as one message behind another that announces it");
+    ok(sent(&w, "{\"digest\":\"d\"}") && sent(&w, "{\"name\":\"a\"}") && w.last.blob == blob,
+       "it has the question and the blob");
+    ok(in_order(&w, "send FOUND", "drop"), "the blob is dropped then");
+    home_answers(&w, "{\"name\":\"b\"}", "{}", 0, 0);
+    ok(times(&w, "send FOUND 3") == 1 && !times(&w, "drop"),
+       "without a blob, nothing is announced");
+    home_answers(&w, "{\"name\":\"b\"}", "{}", 77, 5);
+    ok(!times(&w, "FOUND") && logged(&w, "drop 77"),
+       "an answer that nobody waits for goes nowhere, and its blob is dropped");
+    asks(&w, 2, "{\"name\":\"a\"}");
+    ok(logged(&w, "send FIND 1"), "the next one is asked again");
+    world_close(&w);
+}
+
+static void ranks_end(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    asks(&w, 2, "{}");
+    asks(&w, 3, "{}");
+    exited(&w, 2, EXITED_SIGNAL, 9);
+    home_answers(&w, "{}", "{}", 0, 0);
+    ok(logged(&w, "send FOUND 3") && !times(&w, "FOUND 2"), "a rank that has ended gets no answer");
+    asks(&w, 3, "{}");
+    exited(&w, 3, EXITED_SIGNAL, 9);
+    asks(&w, 4, "{}");
+    ok(times(&w, "FIND") == 1, "home goes on with what a rank has asked that has ended");
+    home_answers(&w, "{}", "{}", 0, 0);
+    ok(logged(&w, "send FOUND 4"), "and its answer is for the rank that asks the same");
+    asks(&w, 4, "{}");
+    world_close(&w); /* a question is open: nothing may leak */
+}
+
+static void home_ends(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    asks(&w, 2, "{}");
+    asks(&w, 3, "{\"name\":\"b\"}");
+    buf_clear(&w.log);
+    exited(&w, SPAN_WORKER_HOME, EXITED_SIGNAL, 9);
+    ok(logged(&w, "send FOUND 2") && logged(&w, "send FOUND 3") && sent(&w, "\"error\""),
+       "if home ends, those that wait for its answer get an error");
+    buf_clear(&w.log);
+    asks(&w, 2, "{}");
+    ok(logged(&w, "send FOUND 2") && !times(&w, "FIND") && sent(&w, "\"error\""),
+       "and so do those that ask before the next home is ready");
+    ready(&w, SPAN_WORKER_HOME);
+    asks(&w, 2, "{}");
+    ok(logged(&w, "send FIND 1"), "the next home is asked");
+    world_close(&w);
+}
+
+static void answers_that_cannot_be_sent(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    asks(&w, 2, "{}");
+    w.stuck = SPAN_FOUND;
+    w.leave = 1; /* the announcement */
+    home_answers(&w, "{}", "{}", 9, 5);
+    ok(times(&w, "send FOUND 2") == 2 && sent(&w, "\"error\"") && w.last.blob == 0 &&
+           logged(&w, "drop 9"),
+       "a rank that was told to wait gets an error if the answer can't be sent");
+    w.stuck = SPAN_FIND;
+    w.leave = 0;
+    asks(&w, 2, "{}");
+    ok(logged(&w, "send FOUND 2") && sent(&w, "\"error\""), "and so if home can't be asked");
+    world_close(&w);
+}
+
+int main(void)
+{
+    equal_questions_are_asked_once();
+    ranks_end();
+    home_ends();
+    answers_that_cannot_be_sent();
+    return plan_done();
+}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""find() of cellspan._link, with which ranks ask home about the notebook's code, and home's thread that answers."""
+
+from test_link import run
+
+
+FIND = """
+import json, threading
+def questions(n):
+    return [_link.decode(agent.recv(1 << 16)[1:]) for _ in range(n)]
+def answer(m, content, **more):
+    tell("FOUND", 0, dict(m[6], content=content, **more))
+def ask(question, got, *seconds):
+    def call():
+        try:
+            got.append(_link.find("tree", question, *seconds))
+        except BaseException as error:
+            got.append(type(error).__name__)
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+"""
+
+
+def test_any_thread_may_ask_about_code_and_equal_questions_share_an_answer():
+    assert run(FIND + """
+got = []
+threads = [ask('{"name":"a"}', got), ask('{"name":"a"}', got), ask('{"name":"b"}', got)]
+all = questions(3)
+a, b = (next(m for m in all if m[6]["question"] == '{"name":"%s"}' % name) for name in "ab")
+assert a[0] == "FIND" and a[6]["what"] == "tree"
+answer((0,) * 6 + ({"what": "tree", "question": "another"},), "nobody has asked this")
+answer(a, '{"digest":"é"}')
+for thread in threads[:2]:
+    thread.join()
+assert got == [('{"digest":"é"}', None)] * 2, got
+answer(b, "{}")
+threads[2].join()
+assert got[2] == ("{}", None), got
+print("all")
+""") == "all\n"
+
+
+def test_the_answer_about_code_can_have_a_blob():
+    assert run(FIND + """
+import array, fcntl
+def memfd(data):
+    fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, data)
+    fcntl.fcntl(fd, 1033, 0x0001 | 0x0002 | 0x0004 | 0x0008)
+    return fd
+got = []
+threads = [ask("{}", got, 0.2), ask("{}", got, 0.2)]
+m = questions(2)[0]
+answer(m, "", more=1)  # so it takes as long as it takes
+time.sleep(0.5)
+assert not got, got
+before = len(os.listdir("/proc/self/fd"))
+data = b"\\0" + _link.encode("FOUND", 0, dict(m[6], content="[3]"), blob=9, size=3)
+fd = memfd(b"abc")
+agent.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+os.close(fd)
+for thread in threads:
+    thread.join()
+assert [content for content, _ in got] == ["[3]"] * 2 and all(bytes(memory) == b"abc" for _, memory in got), got
+got.clear()
+while len(os.listdir("/proc/self/fd")) > before:
+    time.sleep(0.01)
+print("all")
+""") == "all\n"
+
+
+def test_a_question_about_code_does_not_wait_for_ever():
+    assert run(FIND + """
+try:
+    _link.find("tree", "{}", 0.1)
+except TimeoutError as error:
+    print("home" in str(error))
+m = questions(1)[0]
+answer(m, "late")
+got = []
+thread = ask("{}", got)
+answer(questions(1)[0], "new")
+thread.join()
+print(got[0][0] in ("late", "new"))
+signal.signal(signal.SIGALRM, lambda *_: 1 / 0)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    _link.find("tree", "{}")
+except ZeroDivisionError:
+    print("ended by a signal")
+if os.fork() == 0:
+    _link.after_fork_child()
+    try:
+        _link.find("tree", "{}")
+    except _link.LinkDead:
+        os._exit(3)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+""") == "True\nTrue\nended by a signal\n3\n"
+
+
+def test_home_answers_questions_beside_its_main_thread():
+    assert run(FIND + """
+import fcntl
+from cellspan._code import code_home
+from cellspan._worker import code_answers
+def answer(what, question):
+    if what == "files":
+        return {"files": [], "modules": 2}, [b"ab", memoryview(b"c")]
+    if question == {"raise": 1}:
+        raise ValueError("of no use")
+    return {what: question}, None
+code_home.answer = answer
+def asks(what, question):
+    tell("FIND", 0, {"what": what, "question": question}, blob=7)
+asks("tree", "{}")
+code_answers.begin()
+code_answers.begin()
+asks("tree", '{"raise": 1}')
+asks("tree", "no JSON")
+asks("files", "{}")
+def found():
+    data, fds, _, _ = socket.recv_fds(agent, 1 << 16, 4)
+    return _link.decode(data[1:]), fds
+for _ in range(3):
+    m, fds = found()
+    print(m[0], m[6]["question"], m[6]["content"][:22], m[3], m[5])
+m, fds = found()
+print(m[6]["what"], m[6]["content"], m[6]["modules"], m[3], m[5], len(fds))
+""") == """FOUND {} {"tree": {}} 0 0
+FOUND {"raise": 1} {"error": "ValueError: 0 0
+FOUND no JSON {"error": "JSONDecodeE 0 0
+files {"files": []} 2 7 3 1
+"""
