@@ -112,8 +112,9 @@ def _deferred(value):
 class Follower:
     """A rank's side. What home does not send any more returns to its old value here."""
 
-    def __init__(self, fixed, shell):
-        """fixed: variables of the environment that are this rank's own. shell: None if only the environment matters."""
+    def __init__(self, fixed, shell, folder=""):
+        """fixed: variables of the environment that are this rank's own. shell: None if only the environment and modules' files matter. folder:
+        the rank's own."""
         self._fixed = {*fixed, "CUDA_VISIBLE_DEVICES"}
         self._shell = shell
         self._followed = {}  # the environment that home sent last
@@ -123,6 +124,7 @@ class Follower:
         self._reloaded = {}
         self._autoreload = None
         self._logging = root_logging.RootLogging()
+        self._folder, self._code = folder, None  # the RankCode, once home has sent a listing
         self._failed = []  # lines for the user, with the next cell
 
     def take(self, text, near, world):
@@ -132,6 +134,7 @@ class Follower:
         said = json.loads(text) if text else {}
         self._autoreload = said.get("autoreload")
         self._take_environment({name: value for name, value in said.get("env", {}).items() if self._is_ours(name, near)}, world)
+        self._take_code(None if near else said.get("code"))
         if self._shell is None:
             return
         self._take_options(said.get("options", {}))
@@ -144,15 +147,30 @@ class Follower:
         """Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the
         only one that runs the cell, or that has imported the module. Merging makes one line of what they print alike."""
         mlflow_run.follow(self._followed.get(mlflow_run.VARIABLE))
-        if self._shell is None:
-            return
         lines, self._failed = self._failed, []
+        if self._code is not None:
+            lines += self._code.before_cell()
+        if self._shell is None:
+            _say(lines)
+            return
         if self._autoreload is not None:
             lines += reloads.imported.reload_changed(self._autoreload, self._shell)
         else:
             lines += reloads.imported.unsaid(self._shell)
-        for line in lines:
-            print(f"cellspan: {line}", file=sys.stderr)
+        _say(lines)
+
+    def hints(self, error):
+        """Lines below an error that has its cause in what this machine lacks."""
+        return [] if self._code is None else self._code.hints(error)
+
+    def _take_code(self, listing):
+        """listing: what home has of the notebook's modules; None: they are not for this rank."""
+        if listing is not None and self._code is None:
+            from .._code.rank_code import RankCode  # imported here because ranks of home's machine never need it
+
+            self._code = RankCode(self._folder)
+        if self._code is not None:
+            self._code.take(listing)
 
     # ---- environment -------------------------------------------------------------------------------------------------
 
@@ -212,3 +230,8 @@ class Follower:
             raise
         except BaseException as error:  # noqa: BLE001 - the cell may not need it; SystemExit must not end the rank
             self._failed.append(f"{what} on ranks: {in_words(error)}")
+
+
+def _say(lines):
+    for line in lines:
+        print(f"cellspan: {line}", file=sys.stderr)

@@ -6,13 +6,11 @@ from __future__ import annotations
 import builtins
 import functools
 import getpass
-import inspect
 import os
 import platform
 import re
 import sys
 import time
-import traceback
 
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
@@ -21,6 +19,7 @@ from .._base.errors import in_words, text_of, undefined
 from .._base.limit import Limit, TooSlow
 from .._capture.origins import Origins
 from .._capture.call_buffers import Received
+from .._code.entries import Refused
 from .._capture.vars_bundle import BundleTooLarge, LoadError, contents, pack, reason, unpack, unpack_bytes
 from .._jupyter import post_mortem
 from .._jupyter.requests import own_names
@@ -46,6 +45,7 @@ from .publish import to_json
 from .remote import described
 from .shell import RankShell
 from .startup import shell_config
+from .tracebacks import failed_in_function
 from .worker import Cell, Worker, _current, loads
 from .world_env import RankWorld
 
@@ -96,13 +96,13 @@ class Rank(Worker):
         self._call_buffers = Received()
         self._bind_error = None
         self._unbound = 0  # DONE_UNBOUND until it is reported in a DONE
-        self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None)
+        self._folder = environment.own_folder("rank")
+        self._follower = Follower(fixed, self.shell if self.FOLLOWS_IPYTHON else None, self._folder)
         self.widgets = Widgets(self)
         self.serves = 0  # the number of the comm message that is being served
         self.shown_before = None  # what the last expression of the last cell showed
         self.exchange = None  # the Exchange of the cell that runs, if it has one
         self.failed_cell = None  # the last cell if it failed: what its frames hold stays for %debug until the next one begins
-        self._folder = environment.own_folder("rank")
         self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
 
     def run(self):
@@ -183,7 +183,7 @@ class Rank(Worker):
                           "(--fresh makes another)", file=sys.stderr)
             self._follower.before_cell()
             seeds.again(fields["seed"], self.rank)
-        except (OSError, torchenv.TorchError) as error:
+        except (OSError, torchenv.TorchError, Refused) as error:
             from IPython.core.error import UsageError
 
             told = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
@@ -307,18 +307,8 @@ class Rank(Worker):
     def _tell_held(self, cell):
         """The last line of an error, if the functions in which the cell failed may hold GPU memory."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
-        if cuda is not None and cuda.is_initialized() and cuda.memory_allocated() and self._failed_in_function(cell.result):
+        if cuda is not None and cuda.is_initialized() and cuda.memory_allocated() and failed_in_function(cell.result and cell.result.error_in_exec):
             cell.error["traceback"] = [*cell.error["traceback"], HELD]
-
-    @staticmethod
-    def _failed_in_function(result):
-        """Has the cell failed in a function that it called? What the cell's own lines assign stays whether they fail or not."""
-        error = result and result.error_in_exec
-        for frame, _ in traceback.walk_tb(error.__traceback__ if error else None):
-            package = str(frame.f_globals.get("__name__")).partition(".")[0]
-            if frame.f_code.co_flags & inspect.CO_NEWLOCALS and package not in ("cellspan", "IPython"):
-                return True
-        return False
 
     def let_go(self, whole=False):
         """Frees the variables of the functions in which the last cell has failed. whole: all that refers to its error, too; else
@@ -326,6 +316,9 @@ class Rank(Worker):
         cell, self.failed_cell = self.failed_cell, None
         if cell is not None or whole:
             self.attempt(cell.number if cell is not None else 0, post_mortem.forget, self.shell, cell, whole)
+
+    def hints(self, error):
+        return super().hints(error) or self._follower.hints(error)
 
     # ---- output and input ----------------------------------------------------------------------------------------------
 

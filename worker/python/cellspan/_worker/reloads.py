@@ -137,8 +137,10 @@ class Imported:
             path = self._own[name][1]
             time = _time_of(path)
             if self._told.get(name) != time:
+                from .._code.finders import home_path
+
                 self._told[name] = time
-                lines.append(f"{path} is newer than what ranks have imported: importlib.reload({name}) or %autoreload 2 at home loads it again")
+                lines.append(f"{home_path(path)} is newer than what ranks have imported: importlib.reload({name}) or %autoreload 2 at home loads it again")
         return lines
 
 

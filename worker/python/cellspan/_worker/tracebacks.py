@@ -7,6 +7,7 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
+import inspect
 import linecache
 import os
 import traceback
@@ -254,6 +255,15 @@ def end_at_user_code(error):
         if last is not None:
             last.tb_next = None
         error = cause_of(error) or context_of(error)
+
+
+def failed_in_function(error):
+    """Has a cell failed in a function that it called? What the cell's own lines assign stays whether they fail or not."""
+    for frame, _ in traceback.walk_tb(error.__traceback__ if error else None):
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if frame.f_code.co_flags & inspect.CO_NEWLOCALS and package not in ("cellspan", "IPython"):
+            return True
+    return False
 
 
 def has_no_user_code(tb):

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rank on another machine follows what home has: before a cell, in processes that it starts, with --with, and in what errors say."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+from cellspan._code import children, finders, package_versions, rank_code
+from cellspan._code.entries import Refused
+from notebook_files import Files
+
+ROOT = "/nowhere/project"
+
+
+@pytest.fixture
+def home():
+    return Files({ROOT + "/qhelper.py": "a = 1\n", ROOT + "/qpkg/__init__.py": "", ROOT + "/qpkg/big.bin": "x", ROOT + "/data/a.csv": "1,2\n", ROOT + "/data/b.csv": "3\n"})
+
+
+@pytest.fixture
+def make(home, tmp_path, monkeypatch):
+    """Makes a rank's RankCode; all ranks are of one node."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(sys, "path_hooks", list(sys.path_hooks))
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    modules = set(sys.modules)
+    yield lambda rank=1: rank_code.RankCode(str(tmp_path / "runtime" / f"rank-{rank}"), home.find)
+    finders.Loader.root = ""
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+@pytest.fixture
+def code(make):
+    return make()
+
+
+def listing(home, *digests, **more):
+    return {"names": {"qhelper": [ROOT], "qpkg": [ROOT]}, "digests": {name: home.digest(name) for name in digests}, **more}
+
+
+def python(text, **env):
+    done = subprocess.run([sys.executable, "-c", text], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
+    return done.stdout.strip() or done.stderr
+
+
+def test_what_home_has_imported_is_there_before_the_cell(code, home):
+    code.take(listing(home, "qhelper"))
+    asked = len(home.asked)
+    assert code.before_cell() == [] and importlib.import_module("qhelper").a == 1 and len(home.asked) == asked
+
+
+def test_a_second_rank_and_a_second_cell_ask_nothing(code, make, home):
+    code.take(listing(home, "qhelper"))
+    asked = len(home.asked)
+    make(2).take(listing(home, "qhelper"))
+    code.take(listing(home, "qhelper"))
+    code.before_cell()
+    assert len(home.asked) == asked
+
+
+def test_an_edit_is_there_in_the_next_cell(code, home):
+    for value in (1, 2):
+        home.files[ROOT + "/qhelper.py"] = f"a = {value}\n"
+        code.take(listing(home, "qhelper"))
+        code.before_cell()
+        assert (importlib.reload(sys.modules["qhelper"]) if value > 1 else importlib.import_module("qhelper")).a == value
+
+
+def test_an_imported_module_that_cannot_be_renewed_is_said_to_be_old(code, home):
+    code.take(listing(home, "qhelper"))
+    importlib.import_module("qhelper")
+    home.files[ROOT + "/qhelper.py"] = "a = 2\n"
+    new = listing(home, "qhelper")
+
+    def late(what, question):
+        raise TimeoutError
+
+    home.instead = late
+    code.take(new)
+    assert code.before_cell() == [f"qhelper on {platform.node()} may be older than the notebook's: the notebook's process was busy for 10 s and did not answer"]
+
+
+def test_a_deleted_file_is_gone(code, home):
+    code.take(listing(home, "qhelper"))
+    del home.files[ROOT + "/qhelper.py"]
+    code.take({"names": {"qpkg": [ROOT]}})
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("qhelper")
+    assert not os.path.exists(finders.Loader.root + ROOT + "/qhelper.py")
+
+
+# ---- processes that a rank starts ------------------------------------------------------------------------------------
+
+
+def test_a_new_python_finds_what_is_here_and_what_it_asks_for(code, home):
+    code.take(listing(home, "qhelper"))
+    assert python("import qhelper, qpkg; print(qhelper.a, qpkg.__file__)") == f"1 {finders.Loader.root}{ROOT}/qpkg/__init__.py"
+    assert python("import sys; print([p for p in sys.path if 'rank-' in p or 'cellspan/python' in p], '/theirs' in sys.path)") == "[] True"
+
+
+def test_a_new_python_whose_names_are_nobodys_asks_nothing(code, home):
+    code.take(listing(home))
+    assert "ModuleNotFoundError" in python("import qnever") and home.asked == []
+
+
+def test_the_users_own_sitecustomize_runs(code, home, tmp_path):
+    code.take(listing(home))
+    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.mine = __file__\n")
+    path = os.environ["PYTHONPATH"] + os.pathsep + str(tmp_path)
+    assert python("import sitecustomize; print(mine == sitecustomize.__file__)", PYTHONPATH=path) == "True"
+
+
+def test_a_child_of_a_child(code, home):
+    code.take(listing(home))
+    inner = "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'import qhelper; print(qhelper.a)'], capture_output=True, text=True).stdout)"
+    assert python(inner) == "1"
+
+
+def test_a_process_of_spawn_and_a_fork(code, home, tmp_path):
+    code.take(listing(home))
+    (tmp_path / "main.py").write_text(
+        "import multiprocessing, sys\n\ndef f(name):\n    return __import__(name).__file__\n\n"
+        "if __name__ == '__main__':\n    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n        print(pool.map(f, ['qpkg', 'qhelper']))\n")
+    for way in ("spawn", "forkserver", "fork"):
+        done = subprocess.run([sys.executable, str(tmp_path / "main.py"), way], capture_output=True, text=True, timeout=120)
+        assert "/qpkg/__init__.py" in done.stdout and "/qhelper.py" in done.stdout, done.stderr
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            importlib.import_module("qpkg")
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_fork_asks_its_rank(code, home):
+    code.take(listing(home))
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            status = 0 if importlib.import_module("qhelper").a == 1 else 1
+        finally:
+            os._exit(status)
+    os.close(write)
+    os.close(read)
+    assert os.waitpid(pid, 0)[1] == 0 and ("tree", {"name": "qhelper", "roots": [ROOT]}) in home.asked  # this process has asked home
+
+
+def test_the_answer_to_a_child_may_be_an_error(code, home):
+    import json
+
+    code.take(listing(home))
+    home.instead = lambda what, question: (json.dumps({"error": "the notebook's process has ended"}), None)
+    assert "the notebook has it, but the notebook's process has ended" in python("import qhelper")
+
+
+def test_a_child_that_outlives_its_rank(code, home, tmp_path):
+    code.take(listing(home))
+    with pytest.raises(children.Unavailable, match="ended"):
+        children.ask(str(tmp_path), "qhelper", [ROOT], "")
+
+
+def test_processes_find_nothing_when_the_code_stays_at_home(code, home):
+    code.take(listing(home))
+    code.take(None)
+    assert os.environ["PYTHONPATH"] == "/theirs" and "ModuleNotFoundError" in python("import qhelper")
+
+
+def test_a_long_path_of_the_folder(home, make, tmp_path):
+    deep = tmp_path / ("x" * 120)
+    made = rank_code.RankCode(str(deep / "rank-1"), home.find)
+    made.take(listing(home))
+    assert python("import qhelper; print(qhelper.a)") == "1"
+
+
+# ---- --with ----------------------------------------------------------------------------------------------------------
+
+
+def with_files(home, path="data"):
+    return listing(home, **{"with": {path: "any"}})
+
+
+@pytest.fixture
+def data(home):
+    """The manifest of --with data, whatever is asked."""
+    manifest = home.manifest
+    home.manifest = lambda root, name: dict(manifest(ROOT, "data"), digest="any", roots=[ROOT])
+
+
+def test_files_of_with_are_in_the_ranks_folder(code, home, data):
+    code.take(with_files(home))
+    assert code.before_cell() == []
+    with open("data/a.csv", encoding="utf-8") as file:
+        assert file.read() == "1,2\n"
+    with open("data/a.csv", "a", encoding="utf-8") as file:
+        file.write("4\n")
+    os.unlink("data/b.csv")
+    code.before_cell()
+    with open("data/a.csv", encoding="utf-8") as file:
+        assert file.read() == "1,2\n4\n" and os.path.exists("data/b.csv")
+    home.files[ROOT + "/data/a.csv"] = "new\n"
+    code.take(listing(home, **{"with": {"data": "other"}}))
+    with pytest.raises(Refused, match=r"data/a.csv on .* is another file"):
+        code.before_cell()
+
+
+def test_a_file_of_with_that_changes_at_home_is_replaced(code, make, home, data):
+    code.take(with_files(home))
+    code.before_cell()
+    home.files[ROOT + "/data/a.csv"] = "new\n"
+    home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), digest="other")
+    other = make(2)
+    other.take(listing(home, **{"with": {"data": "other"}}))
+    other.before_cell()
+    with open("data/a.csv", encoding="utf-8") as file:
+        assert file.read() == "new\n"
+
+
+def test_a_file_of_somebody_else_is_not_replaced(code, home, data):
+    os.mkdir("data")
+    with open("data/a.csv", "w", encoding="utf-8") as file:
+        file.write("mine")
+    code.take(with_files(home))
+    with pytest.raises(Refused):
+        code.before_cell()
+    with open("data/a.csv", encoding="utf-8") as file:
+        assert file.read() == "mine"
+
+
+def test_what_home_does_not_have(code, home):
+    home.manifest = lambda root, name: {}
+    code.take(with_files(home))
+    with pytest.raises(Refused, match="--with data: the notebook has no such"):
+        code.before_cell()
+
+
+# ---- what errors say -------------------------------------------------------------------------------------------------
+
+
+def hint(code, text):
+    try:
+        exec(text, {})
+    except Exception as error:  # noqa: BLE001
+        return " ".join(code.hints(error))
+    raise AssertionError("no error")
+
+
+def test_a_file_that_is_not_here(code, home):
+    here = platform.node()
+    code.take(listing(home))
+    assert hint(code, "open('x.csv')") == f"x.csv is not on {here}: --with x.csv on the cell's first line brings the notebook's"
+    assert hint(code, "open('/home/a/x.csv')").endswith("brings the notebook's into the ranks' folder, as x.csv")
+    assert hint(code, "open('/tmp/absent/x')") == hint(code, "1 / 0") == hint(code, "import qnever") == ""
+    code.take(None)
+    assert hint(code, "open('x.csv')") == ""
+
+
+def test_data_of_a_package_that_was_left_out(code, home):
+    home.left = [[ROOT + "/qpkg/huge.bin", 1 << 30, "1 GiB of data"]]
+    code.take(listing(home, "qpkg"))
+    path = f"{ROOT}/qpkg/huge.bin"
+    expected = f"{path} was not sent to {platform.node()}: 1 GiB of data. --with {path} sends it"
+    assert hint(code, f"open({finders.Loader.root + path!r})") == hint(code, f"open({path!r})") == expected
+
+
+def test_a_package_that_only_the_notebooks_machine_has(code, home):
+    code.take(listing(home, versions={"qnever": "2.1"}))
+    assert hint(code, "import qnever") == f"qnever 2.1 is installed on the notebook's machine, but not on {platform.node()}"
+
+
+def test_a_module_that_was_compiled_for_another_python(code, home):
+    home.files[ROOT + "/qpkg/core.cpython-27-mips-linux-gnu.so"] = "x"
+    code.take(listing(home, "qpkg"))
+    assert hint(code, "import qpkg.core").startswith(f"{ROOT}/qpkg/core.cpython-27-mips-linux-gnu.so was compiled for another Python or machine: ")
+
+
+# ---- versions --------------------------------------------------------------------------------------------------------
+
+
+def test_versions_of_packages_are_compared_once_on_a_node(code, make, home):
+    numpy = package_versions.of("numpy")
+    new = listing(home, versions={"numpy": "0.1", "IPython": package_versions.of("IPython"), "qnever": "1"})
+    code.take(new)
+    assert code.before_cell() == [f"numpy 0.1 here, {numpy} on {platform.node()}"]
+    other = make(2)
+    for one in (code, other):
+        one.take(new)
+        assert one.before_cell() == []
+
+
+def test_a_version_is_that_of_the_distribution():
+    import IPython
+    import yaml
+    import zmq
+
+    assert package_versions.of("IPython") == IPython.__version__ and package_versions.of("qnever") == ""
+    assert package_versions.of("yaml") == yaml.__version__ and package_versions.of("zmq") == zmq.__version__
+    sys.modules["qversioned"] = module = type(sys)("qversioned")
+    module.__version__ = "3"
+    assert package_versions.of("qversioned") == "3" and package_versions.is_there("qversioned")
+    del sys.modules["qversioned"]
+    assert not package_versions.is_there("qversioned")

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The files of the notebook on another machine: what is asked of home, what is stored, and what is used where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pytest
+from cellspan._code.entries import Entries, Unavailable, key_of
+from cellspan._code.tree import PORTION, Part, Tree, portions
+from notebook_files import Files
+
+ROOT = "/nowhere/project"
+
+
+@pytest.fixture
+def home():
+    return Files({ROOT + "/helper.py": "a = 1\n", ROOT + "/pkg/__init__.py": "", ROOT + "/pkg/inner/one.py": "b = 1\n", ROOT + "/pkg/data.json": "{}"})
+
+
+@pytest.fixture
+def tree(home, tmp_path):
+    return Tree(str(tmp_path / "code"), home.find, "gpu2")
+
+
+def text(tree, path):
+    with open(tree.root + path, encoding="utf-8") as file:
+        return file.read()
+
+
+def files(tree):
+    return sorted(os.path.join(folder, name)[len(tree.root):] for folder, _, names in os.walk(tree.root) for name in names)
+
+
+def test_a_module_comes_once(tree, home):
+    entry = tree.bring("helper", (ROOT,))
+    assert entry["roots"] == [ROOT] and not entry["here"] and text(tree, ROOT + "/helper.py") == "a = 1\n"
+    assert [what for what, _ in home.asked] == ["tree", "files"]
+    assert tree.bring("helper", (ROOT,)) == entry and tree.bring("helper", (ROOT,), entry["digest"]) == entry
+    assert len(home.asked) == 2
+
+
+def test_another_rank_of_the_node_asks_nothing(tree, home):
+    entry = tree.bring("pkg", (ROOT,))
+    asked = len(home.asked)
+    other = Tree(tree.folder, home.find, "gpu2")
+    assert other.bring("pkg", (ROOT,), entry["digest"]) == entry and len(home.asked) == asked
+
+
+def test_ranks_that_ask_at_once_ask_home_once(tree, home):
+    trees = [Tree(tree.folder, home.find, "gpu2") for _ in range(6)]
+    threads = [threading.Thread(target=one.bring, args=("pkg", (ROOT,), home.digest("pkg"))) for one in trees]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [what for what, _ in home.asked] == ["tree", "files"]
+
+
+def test_only_what_has_changed_is_sent_and_what_home_lacks_goes(tree, home):
+    tree.bring("pkg", (ROOT,))
+    del home.files[ROOT + "/pkg/inner/one.py"], home.asked[:]
+    home.files[ROOT + "/pkg/data.json"] = "{}\n"
+    cached = tree.root + ROOT + "/pkg/inner/__pycache__"
+    os.makedirs(cached)
+    with open(cached + "/one.cpython-311.pyc", "w"):
+        pass
+    tree.bring("pkg", (ROOT,), home.digest("pkg"))
+    (_, _), (what, question) = home.asked
+    assert what == "files" and len(question["hashes"]) == 1
+    assert files(tree) == [ROOT + "/pkg/__init__.py", ROOT + "/pkg/data.json"] and not os.path.exists(tree.root + ROOT + "/pkg/inner")
+
+
+def test_a_file_in_anothers_place_has_a_later_second(tree, home):
+    times = []
+    for value in ("a = 1\n", "a = 2\n", "a = 1\n", "a = 3\n"):
+        home.files[ROOT + "/helper.py"] = value
+        tree.bring("helper", (ROOT,), home.digest("helper"))
+        assert text(tree, ROOT + "/helper.py") == value
+        times.append(int(os.stat(tree.root + ROOT + "/helper.py").st_mtime))
+    assert times == sorted(set(times))
+    sent = [question for what, question in home.asked if what == "files"]
+    assert len(sent) == 3  # the first content was there still
+
+
+def test_a_content_that_somebody_wrote_to_comes_again(tree, home):
+    tree.bring("helper", (ROOT,))
+    with open(tree.root + ROOT + "/helper.py", "a", encoding="utf-8") as file:
+        file.write("b = 2\n")
+    home.files[ROOT + "/copy.py"] = home.files[ROOT + "/helper.py"]
+    tree.bring("copy", (ROOT,))
+    assert text(tree, ROOT + "/copy.py") == "a = 1\n"
+
+
+def test_a_program_stays_one(tree, home):
+    home.modes[ROOT + "/pkg/data.json"] = 0o755
+    home.files[ROOT + "/pkg/inner/one.py"] = "{}"
+    tree.bring("pkg", (ROOT,))
+    assert os.access(tree.root + ROOT + "/pkg/data.json", os.X_OK) and not os.stat(tree.root + ROOT + "/pkg/inner/one.py").st_mode & 0o111
+
+
+def test_a_name_that_home_does_not_have(tree, home):
+    assert tree.bring("absent", (ROOT,)) is None
+    tree.bring("helper", (ROOT,))
+    del home.files[ROOT + "/helper.py"]
+    assert tree.bring("helper", (ROOT,), "another") is None and files(tree) == []
+
+
+def test_a_name_that_goes_takes_its_files_but_not_those_of_others(tree, home):
+    home.files.update({ROOT + "/space/a.py": "", ROOT + "/space/b.py": ""})
+    tree.bring("space", (ROOT,))
+    tree.bring("space", (ROOT, "/nowhere/other"))
+    tree.drop([key_of("space", (ROOT,))])
+    assert files(tree) == [ROOT + "/space/a.py", ROOT + "/space/b.py"]
+    tree.drop([key_of("space", (ROOT, "/nowhere/other"))])
+    assert files(tree) == [] and tree.entries.all() == {}
+
+
+# ---- a shared file system --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A folder of home that is here, too."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "helper.py").write_text("a = 1\n")
+    return str(root)
+
+
+def test_the_same_file_at_the_same_path_is_used_where_it_is(shared, tmp_path):
+    home = Files({shared + "/helper.py": "a = 1\n"})
+    tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
+    assert tree.bring("helper", (shared,))["here"] and [what for what, _ in home.asked] == ["tree"] and files(tree) == []
+
+
+def test_an_edit_that_this_machine_sees_later_is_sent_without_a_line(shared, tmp_path):
+    home = Files({shared + "/helper.py": "a = 1\n"})
+    tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
+    tree.bring("helper", (shared,))
+    home.files[shared + "/helper.py"] = "a = 22\n"
+    assert not tree.bring("helper", (shared,), home.digest("helper", shared))["here"]
+    assert text(tree, shared + "/helper.py") == "a = 22\n" and list(tree.lines()) == []
+    with open(shared + "/helper.py", "w", encoding="utf-8") as file:
+        file.write("a = 22\n")
+    home.files[shared + "/helper.py"] = "a = 1\n"
+    tree.bring("helper", (shared,), home.digest("helper", shared))
+    with open(shared + "/helper.py", "w", encoding="utf-8") as file:
+        file.write("a = 1\n")
+    assert tree.bring("helper", (shared,), "")["digest"] == home.digest("helper", shared)
+
+
+def test_another_file_at_that_path_loses_and_a_line_says_so_once(shared, tmp_path):
+    home = Files({shared + "/helper.py": "a = 2\n", shared + "/pkg/__init__.py": ""})
+    trees = [Tree(str(tmp_path / "code"), home.find, "gpu2") for _ in range(2)]
+    assert not trees[0].bring("helper", (shared,))["here"]
+    assert list(trees[0].lines()) == [f"{shared}/helper.py on gpu2 is not the notebook's file: the ranks there use the notebook's"]
+    home.files[shared + "/helper.py"] = "a = 3\n"
+    trees[1].bring("helper", (shared,), home.digest("helper", shared))
+    assert list(trees[1].lines()) == [] and text(trees[1], shared + "/helper.py") == "a = 3\n"
+
+
+def test_a_folder_here_that_python_would_take_for_the_module(shared, tmp_path):
+    os.makedirs(shared + "/helper")
+    with open(shared + "/helper/__init__.py", "w", encoding="utf-8"):
+        pass
+    home = Files({shared + "/helper.py": "a = 1\n"})
+    home.manifest = lambda root, name, whole=home.manifest: whole(root, "helper.py")
+    tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
+    assert not tree.bring("helper", (shared,))["here"] and text(tree, shared + "/helper.py") == "a = 1\n"
+
+
+def test_the_files_that_are_here_are_not_sent(shared, tmp_path):
+    home = Files({shared + "/pkg/__init__.py": "", shared + "/pkg/one.py": "one\n", shared + "/pkg/two.py": "two\n"})
+    os.makedirs(shared + "/pkg")
+    for name, there in (("__init__", ""), ("one", "one\n")):
+        with open(f"{shared}/pkg/{name}.py", "w", encoding="utf-8") as file:
+            file.write(there)
+    tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
+    assert not tree.bring("pkg", (shared,))["here"] and len(files(tree)) == 3
+    assert [len(question["hashes"]) for what, question in home.asked if what == "files"] == [1]
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def fails(tree, *name):
+    with pytest.raises(Unavailable) as raised:
+        tree.bring(*(name or ("helper", (ROOT,))))
+    return str(raised.value)
+
+
+def test_home_does_not_answer(tree, home):
+    def late(what, question):
+        raise TimeoutError
+
+    home.instead = late
+    assert "busy for 10 s" in fails(tree)
+    home.instead = lambda what, question: (json.dumps({"error": "the notebook's process has ended"}), None)
+    assert fails(tree) == "the notebook's process has ended"
+    home.instead = None
+    assert tree.bring("helper", (ROOT,))["roots"] == [ROOT]
+
+
+def test_files_that_change_while_they_are_read(tree, home):
+    answer, left = home._bytes, [2]
+
+    def changing(hashes):
+        left[0] -= 1
+        return answer(hashes) if left[0] < 0 else (json.dumps({"files": [], "gone": hashes}), b"")
+
+    home._bytes = changing
+    assert tree.bring("helper", (ROOT,)) is not None
+    left[0] = 9
+    assert "change" in fails(tree, "pkg", (ROOT,))
+
+
+def test_bytes_that_are_not_those_of_the_manifest(tree, home):
+    home._bytes = lambda hashes: (json.dumps({"files": [[hashes[0], 0, 3]], "gone": []}), b"bad")
+    assert "change" in fails(tree) and files(tree) == []
+
+
+def test_no_room(tree, monkeypatch):
+    import errno
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("cellspan._code.tree._write", full)
+    assert fails(tree) == f"it can't be stored on gpu2, in {tree.folder}: no room"
+
+
+def test_a_path_that_leaves_the_tree(tree, home):
+    home.files = {ROOT + "/helper/../../../etc/x": ""}
+    assert "no absolute path" in fails(tree)
+
+
+def test_an_interrupt_leaves_the_lock_free(tree, home):
+    def interrupted(what, question):
+        raise KeyboardInterrupt
+
+    home.instead = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        tree.bring("helper", (ROOT,))
+    home.instead = None
+    assert Tree(tree.folder, home.find, "gpu2").bring("helper", (ROOT,)) is not None
+
+
+def test_an_import_while_files_come_does_not_wait_for_itself(tree, home):
+    answer = home.find
+    seen = []
+
+    def importing(what, content):
+        if not seen:
+            seen.append(1)
+            with pytest.raises(Unavailable):
+                tree.bring("pkg", (ROOT,))
+        return answer(what, content)
+
+    tree._find = importing
+    assert tree.bring("helper", (ROOT,)) is not None
+
+
+def test_names_that_are_no_text(tree, home):
+    odd = ROOT + "/pkg/\udcff\u00e9.txt"
+    home.files[odd] = "odd"
+    tree.bring("pkg", (ROOT,))
+    assert text(tree, odd) == "odd" and odd in [row[0] for row in Entries(tree.folder).get(key_of("pkg", (ROOT,)))["files"]]
+
+
+def test_portions_are_the_same_for_all():
+    parts = [Part(str(n), 1 << 20, str(n), 0) for n in range(300)]
+    assert [len(one) for one in portions(parts)] == [128, 128, 44]
+    assert [len(one) for one in portions([Part("", 0, "", 0)] * (PORTION + 1))] == [PORTION, 1]
+    assert [len(one) for one in portions([Part("", 1 << 30, "", 0)] * 2)] == [1, 1] and list(portions([])) == []
+
+
+def test_only_the_first_rank_of_a_node_says_something(tree, home):
+    assert [Tree(tree.folder, home.find, "gpu2").first("x") for _ in range(3)] == [True, False, False]

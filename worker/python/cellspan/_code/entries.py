@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is on this node of the project's names: state.json, which all ranks of the node and their children read.
+
+An entry: {"digest": home's, "roots": folders of home, "here": are its files used at home's own paths?, "files": [[path, size, sha256,
+mode]], "left": [[path, size, why]]}. A name can have several entries, with other roots: a script's folder may have another module of
+the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+
+class Unavailable(Exception):
+    """Home's files can't be had; the text says why."""
+
+
+class Refused(Exception):
+    """The cell can't run as its options want; the text is one line."""
+
+
+def key_of(name, roots):
+    """An entry's key."""
+    return "\n".join((name, *roots))
+
+
+class Entries:
+    """folder: the code folder of the agent."""
+
+    def __init__(self, folder):
+        self._path = os.path.join(folder, "state.json")
+        self.stamp, self._seen = None, {}  # what all() has read, and when that was written
+
+    def all(self):
+        """{key: entry}; it is not to be changed."""
+        try:
+            seen = os.stat(self._path)
+        except OSError:
+            return {}
+        stamp = seen.st_ino, seen.st_mtime_ns, seen.st_size
+        if stamp != self.stamp:
+            with open(self._path, encoding="utf-8", errors="surrogateescape") as file:
+                self._seen = json.load(file)["entries"]
+            self.stamp = stamp
+        return self._seen
+
+    def get(self, key):
+        """The entry, or None."""
+        return self.all().get(key)
+
+    def write(self, entries):
+        """Makes them visible for all. The caller has the lock."""
+        made = f"{self._path}.{os.getpid()}"
+        with open(made, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump({"entries": entries}, file)
+        os.rename(made, self._path)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rank on another machine than home: the notebook's modules and files come here, before a cell or when it imports them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import platform
+import shutil
+import sys
+from importlib import machinery
+
+from .. import _link
+from .._base import threads
+from .._base.errors import text_of
+from . import children, finders, package_versions
+from .entries import Refused, Unavailable, key_of
+from .tree import Tree, hash_of
+
+OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/", "/tmp/")
+
+
+def _find(what, content):
+    try:
+        return _link.find(what, content)
+    except _link.LinkDead:
+        raise Unavailable("the kernel has ended") from None
+
+
+class RankCode:
+    """Make it when home sends the first listing."""
+
+    def __init__(self, folder, find=_find):
+        """folder: the rank's own, in the agent's."""
+        self._pid, self._host = os.getpid(), platform.node()
+        self._tree = Tree(os.path.join(os.path.dirname(folder), "code"), find, self._host)
+        self._site = children.Site(os.path.join(folder, "code"), self._tree.folder)
+        self._asked = children.known_or_asked(self._tree.entries, self._site.folder)
+        self._project = finders.Project(self._tree.root, self._bring)
+        self._with, self._versions = {}, {}
+        self._placed = set()  # what was placed by this process
+        self._lines = []
+        self._runs = False
+        self._stamp = None
+        finders.install(self._project)
+        threads.begin("code", children.serve, self._site.listen(), self._tree.bring)
+
+    def take(self, listing):
+        """listing: the part "code" of FOLLOW; None: home's code stays at home. Brings what the cell is likely to import."""
+        self._runs = False
+        before = self._project.keys() if self._project.on and not self._project.more else set()
+        self._project.take(listing)
+        self._site.take(listing)
+        self._with, self._versions = (listing or {}).get("with") or {}, (listing or {}).get("versions") or {}
+        if listing is None:
+            return
+        if not self._project.more:
+            self._tree.drop(before - self._project.keys())
+        self._bring_listed()
+
+    def _bring_listed(self):
+        for name in self._project.digests:
+            try:
+                self._project.entry(name)
+                self._project.renew(name)
+            except Unavailable as error:
+                if name in sys.modules:
+                    self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
+                if isinstance(error.__context__, TimeoutError):
+                    return  # the others would wait as long
+
+    def before_cell(self):
+        """In the ranks' folder, before a cell begins: places the files of --with, and returns lines for the user. Raises Refused."""
+        self._project.cell_begins()
+        for path, digest in self._with.items():
+            self._place(path, digest)
+        for module, version in self._versions.items():
+            if self._tree.first(f"version {module} {version}"):
+                self._lines += package_versions.compared({module: version}, self._host)
+        lines, self._lines = [*self._lines, *self._tree.lines()], []
+        self._runs = True
+        return lines
+
+    def _bring(self, name, roots, digest):
+        if os.getpid() != self._pid:
+            return self._asked(name, roots, digest)
+        entry = self._tree.bring(name, roots, digest)
+        if self._tree.entries.stamp != self._stamp:  # other ranks bring files, too
+            self._stamp = self._tree.entries.stamp
+            importlib.invalidate_caches()
+        for line in self._tree.lines() if self._runs else ():
+            print(f"cellspan: {line}", file=sys.stderr)
+        return entry
+
+    # ---- --with ------------------------------------------------------------------------------------------------------
+
+    def _place(self, path, digest):
+        """Copies a file, or those of a folder, into the ranks' folder. A file of somebody else is not replaced."""
+        try:
+            entry = self._tree.bring_with(path, digest)
+        except Unavailable as error:
+            raise Refused(f"--with {path}: {error}") from None
+        if entry is None:
+            raise Refused(f"--with {path}: the notebook has no such file or folder")
+        targets = {os.path.join(os.getcwd(), os.path.relpath(row[0], entry["roots"][0])): row for row in entry["files"]}
+        done = path, digest, os.getcwd()
+        if done in self._placed and all(map(os.path.exists, targets)):
+            return
+        try:
+            with self._tree.locked():
+                for target, row in targets.items():
+                    self._copy(target, row, self._project.place(row[0], entry))
+        except OSError as error:
+            raise Refused(f"--with {path}: {error.filename or os.getcwd()} on {self._host}: {error.strerror}") from None
+        self._placed.add(done)
+
+    def _copy(self, target, row, source):
+        record = os.path.join(self._tree.folder, "placed.json")
+        placed = {}
+        with contextlib.suppress(OSError):
+            with open(record, encoding="utf-8", errors="surrogateescape") as file:
+                placed = json.load(file)
+        with contextlib.suppress(FileNotFoundError):
+            now = hash_of(target)
+            if row[2] in (now, placed.get(target)):  # what came before may have been changed here
+                return
+            if now != placed.get(target):
+                raise Refused(f"--with: {target} on {self._host} is another file, which is not replaced: rename it there, or give --cwd another folder")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        made = f"{target}.{os.getpid()}"
+        shutil.copyfile(source, made)
+        os.chmod(made, 0o755 if row[3] & 0o100 else 0o644)
+        os.rename(made, target)
+        placed[target] = row[2]
+        with open(record + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(placed, file)
+        os.rename(record + ".new", record)
+
+    # ---- errors ------------------------------------------------------------------------------------------------------
+
+    def hints(self, error):
+        """Lines below an error that has its cause in what this machine lacks."""
+        if not self._project.on:
+            return []
+        if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
+            return self._about_file(error.filename)
+        if isinstance(error, ImportError) and isinstance(error.name, str):
+            return self._about_module(error.name, text_of(error))
+        return []
+
+    def _about_file(self, path):
+        path = os.path.normpath(path)
+        for entry in self._tree.entries.all().values():
+            for left, _, why in entry["left"]:
+                if path in (left, self._tree.root + left):
+                    return [f"{left} was not sent to {self._host}: {why}. --with {left} sends it"]
+        if path.startswith(OF_THE_SYSTEM) or path.startswith(self._tree.folder):
+            return []
+        if not os.path.isabs(path):
+            return [f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's"]
+        return [f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's into the ranks' folder, as {os.path.basename(path)}"]
+
+    def _about_module(self, name, text):
+        top = name.partition(".")[0]
+        version = self._versions.get(top)
+        if version and not package_versions.is_there(top):
+            return [f"{top} {version} is installed on the notebook's machine, but not on {self._host}"]
+        entry = self._tree.entries.get(key_of(top, self._project.roots(top)))
+        stem = name.replace(".", os.sep) + "."
+        for row in entry["files"] if entry else ():
+            path, base = row[0], os.path.basename(row[0])
+            if base.endswith(".so") and os.sep + stem in path and not any(base == stem.rpartition(os.sep)[2][:-1] + end for end in machinery.EXTENSION_SUFFIXES):
+                python = ".".join(map(str, sys.version_info[:2]))
+                return [f"{path} was compiled for another Python or machine: {self._host} has Python {python} on {platform.machine()}"]
+        return []

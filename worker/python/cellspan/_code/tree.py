@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The project's files on another machine. All ranks of a node share them, in one folder of the agent's:
+
+    store/ab/HASH   each content that came, once
+    tree/PATH       links to them: a file of home is here at home's own path, behind the tree's
+    state.json      {"entries": {key: entry}}: what is here of which name; see entries.py
+    lock            is held by the rank that asks home or changes files
+
+What has the same bytes at home's path on this machine (a shared file system) is used where it is. Everything that this module needs is
+imported at its beginning: it works while modules are imported.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import errno
+import fcntl
+import hashlib
+import importlib
+import json
+import os
+import stat
+import threading
+import time
+from importlib.machinery import PathFinder
+
+from .entries import Entries, Unavailable, key_of
+
+TRIES = 3  # for files that change at home while they are read
+PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
+BLOCK = 1 << 20
+CLIP = 200  # characters of a reason
+
+Part = collections.namedtuple("Part", "path size hash mode")  # a file of a manifest
+
+
+def canonical(value):
+    """JSON in one form: equal questions of many ranks are answered once."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+class Tree:
+    """find: as _link.find(): (what, content) -> (content, bytes or None)."""
+
+    def __init__(self, folder, find, host):
+        self.folder, self.root = folder, os.path.join(folder, "tree")
+        self.entries = Entries(folder)
+        self._store = os.path.join(folder, "store")
+        self._find, self._host = find, host
+        self._busy = threading.local()
+        self._lines = collections.deque()  # for the user
+        for path in (self.root, self._store):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+
+    # ---- names -------------------------------------------------------------------------------------------------------
+
+    def bring(self, name, roots=(), digest=""):
+        """The entry of a top-level module, once its files are here as home's digest wants them ("": any that are here will do). None:
+        home has no such name. Raises Unavailable."""
+        question = {"name": name, "roots": list(roots)} if roots else {"name": name}
+        return self._bring(key_of(name, roots), question, digest)
+
+    def bring_with(self, path, digest):
+        """The same for a file or folder of --with."""
+        return self._bring(key_of("", (path,)), {"with": path}, digest)
+
+    def drop(self, keys):
+        """Removes what home no longer has."""
+        if any(key in self.entries.all() for key in keys):
+            with self.locked():
+                for key in keys:
+                    self._forget(key)
+
+    def lines(self):
+        """Yields what is to be said to the user, once."""
+        while self._lines:
+            yield self._lines.popleft()
+
+    def first(self, what):
+        """True for the first rank of this node that asks for `what`, which is text. It is the one that says something."""
+        told = os.path.join(self.folder, "told")
+        try:
+            os.makedirs(told, mode=0o700, exist_ok=True)
+            os.close(os.open(os.path.join(told, hashlib.sha256(what.encode()).hexdigest()), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return False
+        except OSError:  # no room; the line may come twice
+            pass
+        return True
+
+    def _bring(self, key, question, digest):
+        entry = self.entries.get(key)
+        if entry is not None and (not digest or entry["digest"] == digest):
+            return entry
+        if getattr(self._busy, "on", False):  # an object's __del__ imports meanwhile
+            raise Unavailable("it is needed while another module comes")
+        self._busy.on = True
+        try:
+            with self.locked():
+                now = self.entries.get(key)
+                if now is not None and (not digest or now["digest"] == digest):  # another rank has done it
+                    return now
+                return self._renew(key, question, now)
+        except OSError as error:
+            why = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
+            raise Unavailable(f"it can't be stored on {self._host}, in {self.folder}: {why}") from None
+        finally:
+            self._busy.on = False
+
+    @contextlib.contextmanager
+    def locked(self):
+        """Within the block no other rank of this node changes files."""
+        fd = os.open(os.path.join(self.folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has the same lock
+            os.close(fd)
+
+    def _ask(self, what, question):
+        try:
+            content, blob = self._find(what, canonical(question))
+        except TimeoutError:
+            raise Unavailable("the notebook's process was busy for 10 s and did not answer") from None
+        said = json.loads(content)
+        if "error" in said:
+            raise Unavailable(str(said["error"])[:CLIP])
+        return said, blob
+
+    def _renew(self, key, question, before):
+        for _ in range(TRIES):
+            said, _ = self._ask("tree", question)
+            if not said:
+                self._forget(key)
+                return None
+            parts = [Part(*row) for row in said["files"]]
+            for part in parts:
+                if not os.path.isabs(part.path) or os.path.normpath(part.path) != part.path:
+                    raise Unavailable(f"{part.path} is no absolute path")
+            entry = {"digest": said["digest"], "roots": said["roots"], "left": said.get("left", []), "files": [list(part) for part in parts]}
+            alike = self._alike(parts)
+            entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
+            if not entry["here"]:
+                self._say_other(parts, alike, before)
+                if not self._fetch(_changed(entry, before), alike):
+                    continue
+            self._put(key, entry, before)
+            return entry
+        raise Unavailable("its files change at home while they are read")
+
+    # ---- what is on this machine already -----------------------------------------------------------------------------
+
+    @staticmethod
+    def _alike(parts):
+        """The paths of those files that are at home's path here, too, with the same bytes. A file is opened before it is looked at: then
+        NFS asks its server."""
+        found, listed = set(), {}
+        for part in parts:
+            folder, base = os.path.split(part.path)
+            try:
+                if folder not in listed:
+                    listed[folder] = set(os.listdir(folder))  # as Python's finders see it
+                if base in listed[folder] and hash_of(part.path, part.size) == part.hash:
+                    found.add(part.path)
+            except OSError:
+                listed.setdefault(folder, set())
+        return found
+
+    @staticmethod
+    def _is_found(question, entry):
+        """Would Python find these files there? A folder beside them may have the same name."""
+        if "with" in question:
+            return True
+        importlib.invalidate_caches()
+        spec = PathFinder.find_spec(question["name"], entry["roots"])
+        if spec is None or spec.loader is None:
+            return True
+        return any(str(spec.origin).startswith(row[0]) for row in entry["files"])
+
+    def _say_other(self, parts, alike, before):
+        """A line about a file that is another one here. What was right until now is only late: a shared file system."""
+        known = {row[0]: row[2] for row in (before or {}).get("files", ())}
+        for part in parts:
+            if part.path in alike:
+                continue
+            try:
+                other = hash_of(part.path)
+            except OSError:
+                continue
+            if other != known.get(part.path) and self.first("other " + part.path):
+                self._lines.append(f"{part.path} on {self._host} is not the notebook's file: the ranks there use the notebook's")
+            return
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def _in_store(self, digest):
+        return os.path.join(self._store, digest[:2], digest)
+
+    def _fetch(self, parts, alike):
+        """Brings the contents into the store that are not there, or that somebody has written to. False: home does not have one of them any
+        more."""
+        lacking = {}
+        for part in parts:
+            if part.hash in lacking or _has(self._in_store(part.hash), part):
+                continue
+            if part.path in alike and self._keep_own(part):
+                continue
+            lacking[part.hash] = part
+        for portion in portions(list(lacking.values())):
+            said, blob = self._ask("files", {"hashes": [part.hash for part in portion]})
+            if said.get("gone"):
+                return False
+            view = memoryview(blob if blob is not None else b"")
+            for digest, offset, size in said["files"]:
+                self._keep(digest, view[offset : offset + size], lacking[digest].mode)
+            view.release()
+        return all(os.path.exists(self._in_store(digest)) for digest in lacking)
+
+    def _keep_own(self, part):
+        with open(part.path, "rb") as file:
+            data = file.read()
+        return self._keep(part.hash, data, part.mode)
+
+    def _keep(self, digest, data, mode):
+        """Puts a content into the store. False: it is another one."""
+        if hashlib.sha256(data).hexdigest() != digest:
+            return False
+        path = self._in_store(digest)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        _write(path, data, _mode(mode))
+        return True
+
+    def _put(self, key, entry, before):
+        """Makes the tree and the state what the entry says."""
+        for part in _changed(entry, before):
+            self._place(part)
+        self._remove(key, _placed(before).keys() - _placed(entry).keys())
+        self.entries.write({**self.entries.all(), key: entry})
+        importlib.invalidate_caches()
+
+    def _place(self, part):
+        """A file that takes another one's place has a later time, of at least one second: Python, and what looks for changed modules, go by
+        the time."""
+        target, stored = self.root + part.path, self._in_store(part.hash)
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        own, earlier = os.stat(stored), _time_of(target)
+        if (own.st_mode & 0o777 == _mode(part.mode)) and int(own.st_mtime) > earlier and _link(stored, target):
+            return
+        with open(stored, "rb") as file:
+            _write(target, file.read(), _mode(part.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
+
+    def _remove(self, key, paths):
+        """Removes files from the tree that no other name has."""
+        if not paths:
+            return
+        others = {row[0] for other, entry in self.entries.all().items() if other != key for row in entry["files"]}
+        for path in set(paths) - others:
+            target = self.root + path
+            folder, base = os.path.split(target)
+            with contextlib.suppress(OSError):
+                os.unlink(target)
+            stem, cached = base.rpartition(".")[0] + ".", os.path.join(folder, "__pycache__")
+            with contextlib.suppress(OSError):
+                for name in os.listdir(cached):
+                    if name.startswith(stem):
+                        os.unlink(os.path.join(cached, name))
+                os.rmdir(cached)
+            with contextlib.suppress(OSError):  # a folder that is not empty
+                while len(folder) > len(self.root):
+                    os.rmdir(folder)
+                    folder = os.path.dirname(folder)
+
+    def _forget(self, key):
+        every = self.entries.all()
+        entry = every.get(key)
+        if entry is None:
+            return
+        if not entry["here"]:
+            self._remove(key, [row[0] for row in entry["files"]])
+        self.entries.write({name: one for name, one in every.items() if name != key})
+        importlib.invalidate_caches()
+
+
+def _placed(entry):
+    """{path: row} of the files that an entry has in the tree."""
+    return {} if entry is None or entry["here"] else {row[0]: row for row in entry["files"]}
+
+
+def _changed(entry, before):
+    old = _placed(before)
+    return [Part(*row) for path, row in _placed(entry).items() if old.get(path) != row]
+
+
+def _has(stored, part):
+    try:
+        return hash_of(stored, part.size) == part.hash
+    except OSError:
+        return False
+
+
+def portions(parts):
+    """Yields lists of at most PORTION files and, but for a large file alone, PORTION_BYTES."""
+    portion, size = [], 0
+    for part in parts:
+        if portion and (len(portion) == PORTION or size + part.size > PORTION_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(part)
+        size += part.size
+    if portion:
+        yield portion
+
+
+def hash_of(path, size=None):
+    """The sha256 of a file's bytes. "" for one that has not `size` bytes, or is no ordinary file."""
+    with open(path, "rb") as file:
+        seen = os.fstat(file.fileno())
+        if not stat.S_ISREG(seen.st_mode) or size not in (None, seen.st_size):
+            return ""
+        made = hashlib.sha256()
+        while True:
+            block = file.read(BLOCK)
+            if not block:
+                return made.hexdigest()
+            made.update(block)
+
+
+def _mode(mode):
+    return 0o700 if mode & 0o100 else 0o600
+
+
+def _time_of(path):
+    try:
+        return int(os.stat(path).st_mtime)
+    except OSError:
+        return -1
+
+
+def _write(path, data, mode, at=None):
+    """Writes a file, and makes it visible when it is whole."""
+    made = f"{path}.{os.getpid()}-{threading.get_ident()}"
+    try:
+        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(data)
+            os.fchmod(fd, mode)
+        if at is not None:
+            os.utime(made, (at, at))
+        os.rename(made, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise
+
+
+def _link(stored, target):
+    """Puts a link to a file in place. False: this file system has none, or no more to this file."""
+    made = f"{target}.{os.getpid()}-{threading.get_ident()}"
+    try:
+        os.link(stored, made)
+    except OSError:
+        return False
+    os.rename(made, target)  # of two links to one file, it leaves both
+    with contextlib.suppress(OSError):
+        os.unlink(made)
+    return True
