@@ -32,10 +32,15 @@ dist_cellspan_py_base_DATA = \
 cellspan_py_codedir = $(cellspan_pydir)/_code
 dist_cellspan_py_code_DATA = \
 	worker/python/cellspan/_code/__init__.py \
-	worker/python/cellspan/_code/code_home.py \
+	worker/python/cellspan/_code/changes.py \
 	worker/python/cellspan/_code/children.py \
+	worker/python/cellspan/_code/code_home.py \
+	worker/python/cellspan/_code/editables.py \
 	worker/python/cellspan/_code/entries.py \
 	worker/python/cellspan/_code/finders.py \
+	worker/python/cellspan/_code/ignores.py \
+	worker/python/cellspan/_code/listing.py \
+	worker/python/cellspan/_code/manifest.py \
 	worker/python/cellspan/_code/package_versions.py \
 	worker/python/cellspan/_code/rank_code.py \
 	worker/python/cellspan/_code/tree.py

@@ -18,7 +18,7 @@ FOLDER = os.path.dirname(cellspan.__file__)
 USES = {  # a folder: the folders it may import from, beside the extension and itself
     "_base": set(),
     "_capture": {"_base"},
-    "_code": {"_base"},
+    "_code": {"_base", "_capture"},
     "_jupyter": {"_base", "_api"},
     "_worker": {"_base", "_capture", "_code", "_jupyter", "_api"},
 }

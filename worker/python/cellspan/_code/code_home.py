@@ -1,9 +1,309 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What home answers when ranks ask about the notebook's code."""
+"""Home's side of the code that comes along: the part "code" of FOLLOW, and the answers to what ranks ask.
+
+A thread answers, also while a cell runs or waits for its ranks. A rank asks while it imports something, so home must neither import to
+answer nor take a lock of imports, or both would wait for each other: all that this needs is imported when it is loaded.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import sys
+import threading
 
-def answer(what, question):
-    """(content, bytes-like or a list of them or None) for one question."""
-    return {}, None
+from .._capture.vars_bundle import human
+from .changes import Changes
+from .editables import redirected
+from .listing import Lister, absolute, archive_of, is_foreign
+from .manifest import Hashes, Unsendable, imports_in, is_code, of_path, of_places
+
+KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
+WATCHED = 100  # folders without __init__.py that are watched in case they become packages
+TOLD = re.compile("over|outside")  # reasons for leaving something out that are told with the cell
+NOT_THERE = "not here"
+
+
+class Bad(Exception):
+    """What is wrong with a --with, for the user."""
+
+
+class CodeHome:
+    """entries, finders, modules: sys.path, sys.meta_path and sys.modules, as functions."""
+
+    def __init__(self, entries=lambda: sys.path, finders=lambda: sys.meta_path, modules=lambda: sys.modules, inotify=True):
+        self._entries, self._finders, self._modules = entries, finders, modules
+        self._lock = threading.RLock()
+        self._lister, self._hashes, self._changes = Lister(), Hashes(), Changes(inotify)
+        self._keys = []  # search paths, the latest last
+        self._listings = {}  # {search path: Listing}
+        self._manifests = {}  # {(name, roots): Manifest}
+        self._brought = {}  # {PATH of --with: Manifest}
+        self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
+        self._turn = 0  # counts what makes the last part outdated
+        self._state, self._part, self._lines = None, None, []
+        self._told = set()
+        self._paths = {}  # {hash: path}, of files that ranks may have
+        self._sent = {}  # {path: bytes} that went to ranks
+
+    # ---- FOLLOW --------------------------------------------------------------------------------------------------------
+
+    def part(self, text="", script="", bring=(), ran=None):
+        """(the part "code", the same object until it changes; lines for the user). text: the cell's or script's. script: the script's
+        path. bring: the paths of --with. ran: a number that is another one when home has run a cell. Raises Bad."""
+        with self._lock:
+            self._see_changes(ran)
+            key, mentioned = self._key(script), imports_in(text.encode("utf-8", "replace"))
+            if not mentioned <= self._mentioned:
+                self._mentioned |= mentioned
+                self._turn += 1
+            state = self._turn, key, len(self._modules()), tuple(bring)
+            if state != self._state:
+                self._use(key)
+                part = self._composed(self._listing(key), bring)
+                self._state = (self._turn, *state[1:])
+                if part != self._part:
+                    self._part = part
+            lines, self._lines = self._lines, []
+            return self._part, lines
+
+    def _composed(self, listing, bring):
+        part = {"names": listing.names, "late": listing.late, "digests": self._digests(listing)}
+        if listing.at:
+            part["at"] = listing.at
+        if listing.more:
+            part["more"] = True
+        if bring:
+            part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
+        return part
+
+    def _digests(self, listing):
+        """{name: digest} of what ranks will need: they get it before the cell begins."""
+        found, queue = {}, [name for name in listing.places if self._is_wanted(name, listing)]
+        for name in queue:
+            if name in found:
+                continue
+            try:
+                manifest = self._manifest(name, listing)
+            except Unsendable:  # a rank that imports it asks for it, and is told
+                continue
+            found[name] = manifest.digest
+            self._note_left(manifest)
+            queue += [other for other in manifest.needs if other in listing.names]
+        return found
+
+    def _is_wanted(self, name, listing):
+        if not listing.places[name]:
+            return False
+        return name in self._mentioned or name in self._asked or (name in self._modules() and self._is_from(name, listing))
+
+    def _is_from(self, name, listing):
+        """Has home imported the module of this name from there?"""
+        names = getattr(self._modules().get(name), "__dict__", {})
+        path = names.get("__path__")
+        places = [names.get("__file__"), *(getattr(path, "_path", path) or ())]
+        roots = tuple(os.path.join(root, "") for root in listing.roots(name))
+        return any(isinstance(place, str) and os.path.abspath(place).startswith(roots) for place in places)
+
+    def _note_left(self, manifest):
+        for path, size, why in manifest.left:
+            if TOLD.search(why) and (path, why) not in self._told:
+                self._told.add((path, why))
+                self._lines.append(f"{path} ({human(size)}) does not go to other machines: {why}" if size else f"{path} does not go to other machines: {why}")
+
+    # ---- what there is -------------------------------------------------------------------------------------------------
+
+    def _see_changes(self, ran=None):
+        changed = self._changes.take(ran)
+        if not changed:
+            return
+        self._turn += 1
+        self._listings.clear()
+        for known in (self._manifests, self._brought):
+            for key in [key for key, manifest in known.items() if not manifest.folders.isdisjoint(changed)]:
+                del known[key]
+
+    def _key(self, script=""):
+        """What decides which names there are: (entries of sys.path, the current folder, the finders)."""
+        try:
+            here = os.getcwd()
+        except OSError:  # it was deleted
+            here = ""
+        entries = tuple(self._entries())
+        if script:
+            entries = (os.path.dirname(os.path.realpath(os.path.expanduser(script))), *(entry for entry in entries if entry))
+        return entries, here, tuple(self._finders())
+
+    def _use(self, key):
+        if key in self._keys:
+            self._keys.remove(key)
+        self._keys.append(key)
+        for old in self._keys[:-KEPT]:
+            self._listings.pop(old, None)
+        del self._keys[:-KEPT]
+
+    def _listing(self, key):
+        if key not in self._listings:
+            entries, here, finders = key
+            entries = [os.path.join(here, entry) if here else entry for entry in entries if isinstance(entry, str) and (entry or here)]
+            self._watch_folders(entries)
+            self._listings[key] = self._lister.listing(entries, redirected(finders))
+        return self._listings[key]
+
+    def _watch_folders(self, entries):
+        for entry in absolute(entries):
+            if not is_foreign(entry):
+                archive = archive_of(entry)
+                self._watch(os.path.dirname(archive) if archive else entry, True)
+        for folder in self._lister.folders(entries)[:WATCHED]:
+            self._watch(folder, True)
+
+    def _watch(self, folder, only_modules=False):
+        self._changes.watch(folder, only_modules)
+
+    def _manifest(self, name, listing):
+        key = name, tuple(listing.roots(name))
+        if key not in self._manifests:
+            more = [path for dotted, path in listing.at.items() if dotted.startswith(name + ".")]
+            self._manifests[key] = self._known(of_places(listing.roots(name), listing.places[name], self._hashes, more, self._watch))
+        return self._manifests[key]
+
+    def _manifest_of_path(self, path):
+        if path not in self._brought:
+            full = os.path.abspath(path if os.path.exists(path) else os.path.expanduser(path))
+            try:
+                manifest = of_path(full, self._hashes, self._watch)
+            except OSError as error:
+                raise Bad(f"--with {path}: {error.strerror}") from None
+            except Unsendable as error:
+                raise Bad(f"--with {path}: {error}") from None
+            here = os.getcwd()
+            manifest.roots = [here if full.startswith(os.path.join(here, "")) else os.path.dirname(full)]
+            self._brought[path] = self._known(manifest)
+        return self._brought[path]
+
+    def _known(self, manifest):
+        for path, _, digest, _ in manifest.files:
+            self._paths[digest] = path
+        return manifest
+
+    # ---- answers -------------------------------------------------------------------------------------------------------
+
+    def answer(self, what, content):
+        """(the answer, its bytes as a list of parts or None) for a rank's question. Any thread may call it."""
+        try:
+            if what == "tree":
+                return self._tree(content), None
+            if what == "files":
+                return self._files(content["hashes"])
+            return {"error": f"home answers no {what}"}, None
+        except (Unsendable, Bad) as error:
+            return {"error": str(error)}, None
+        except OSError as error:
+            return {"error": f"{error.filename or ''}: {error.strerror}"}, None
+
+    def _tree(self, content):
+        with self._lock:
+            self._see_changes()
+            if "with" in content:
+                return described(self._manifest_of_path(content["with"]))
+            name, roots = content["name"], content.get("roots")
+            for key in reversed(self._keys or [self._key()]):
+                listing = self._listing(key)
+                if name in listing.places and roots in (None, listing.roots(name)):
+                    break
+            else:
+                return {}
+            if name in listing.unbuilt:
+                raise Unsendable(f"{name}: {listing.unbuilt[name]}")
+            manifest = self._manifest(name, listing)
+            if name not in self._asked:
+                self._asked.add(name)
+                self._turn += 1
+                self._note_left(manifest)
+            return described(manifest)
+
+    def _files(self, hashes):
+        rows, parts, gone, at, modules = [], [], [], 0, 0
+        for digest in hashes:
+            with self._lock:
+                path = self._paths.get(digest)
+            data = _content(path, digest) if path is not None else None
+            if data is None:
+                gone.append(digest)
+                continue
+            rows.append([digest, at, len(data)])
+            parts.append(data)
+            at += len(data)
+            modules += is_code(path)
+            with self._lock:
+                self._sent[path] = len(data)
+        return {"files": rows, "gone": gone, "modules": modules}, parts
+
+    # ---- %ranks code ---------------------------------------------------------------------------------------------------
+
+    def report(self):
+        """What went to other machines, and what did not, for people; "" if no rank has asked for anything."""
+        with self._lock:
+            self._see_changes()
+            manifests = [(name, manifest) for (name, _), manifest in sorted(self._manifests.items())]
+            manifests += [(f"--with {path}", manifest) for path, manifest in sorted(self._brought.items())]
+            rows = [_row(name, manifest, self._sent) for name, manifest in manifests if manifest.files]
+            left = sorted({(path, size, why) for _, manifest in manifests for path, size, why in manifest.left})
+        if not rows:
+            return ""
+        lines = _table([("name", "files", "size", "sent", "from"), *rows])
+        if left:
+            lines += ["", "not sent:", *(f"{path}{f' ({human(size)})' if size else ''}: {why}" for path, size, why in left)]
+        return "\n".join(lines)
+
+
+def _content(path, digest):
+    """The bytes of a file if they have this hash."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return None
+    return data if hashlib.sha256(data).hexdigest() == digest else None
+
+
+def described(manifest):
+    """The answer to "tree"."""
+    return {"roots": list(manifest.roots), "files": manifest.files, "digest": manifest.digest, "left": manifest.left}
+
+
+def _row(name, manifest, sent):
+    paths = [row[0] for row in manifest.files]
+    went = sum(sent.get(path, 0) for path in paths)
+    place = os.path.commonpath(paths) if len(paths) > 1 else paths[0]
+    return name, str(len(paths)), human(manifest.size()), human(went) if went else NOT_THERE, place
+
+
+def _table(rows):
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(cell.rjust(width) if 0 < k < 4 else cell.ljust(width) for k, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
+
+
+_home = None
+
+
+def home():
+    """This process's CodeHome; made when it is first needed, in the main thread."""
+    global _home
+    if _home is None:
+        _home = CodeHome()
+    return _home
+
+
+def part(*args, **kw):
+    return home().part(*args, **kw)
+
+
+def answer(what, content):
+    return home().answer(what, content)
+
+
+def report():
+    return home().report()

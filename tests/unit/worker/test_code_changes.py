@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which folders have changed."""
+
+import os
+
+import pytest
+
+from cellspan._code import changes
+from cellspan._code.changes import Changes
+from files import write
+
+
+@pytest.fixture
+def seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(changes, "_mounts", list)  # whatever the test's folder is on
+    made = Changes()
+    yield made
+    made.close()
+
+
+def test_nothing_has_changed(tmp_path, seen):
+    seen.watch(str(tmp_path))
+    assert seen.take() == set()
+
+
+def test_what_happens_in_a_folder(tmp_path, seen):
+    write(tmp_path, "a.py", "b.py", "c.py", "sub/x.py")
+    seen.watch(str(tmp_path))
+    for change in (
+        lambda: (tmp_path / "a.py").write_text("1"),
+        lambda: (tmp_path / "new.py").touch(),
+        lambda: os.rename(tmp_path / "a.py", tmp_path / "b.py"),
+        lambda: (tmp_path / "c.py").unlink(),
+        lambda: os.chmod(tmp_path / "b.py", 0o755),
+        lambda: (tmp_path / "other").mkdir(),
+    ):
+        change()
+        assert seen.take() == {str(tmp_path)} and seen.take() == set()
+    (tmp_path / "sub/x.py").write_text("1")
+    assert seen.take() == set()
+
+
+def test_where_only_modules_matter(tmp_path, seen):
+    seen.watch(str(tmp_path), only_modules=True)
+    (tmp_path / "train.log").write_text("1")
+    assert seen.take() == set()
+    (tmp_path / "helper.py").write_text("1")
+    assert seen.take() == {str(tmp_path)}
+    (tmp_path / "pkg").mkdir()
+    assert seen.take() == {str(tmp_path)}
+    seen.watch(str(tmp_path))
+    seen.watch(str(tmp_path), only_modules=True)
+    (tmp_path / "train.log").write_text("2")
+    assert seen.take() == {str(tmp_path)}
+
+
+def test_a_folder_that_is_deleted_and_made_again(tmp_path, seen):
+    folder = tmp_path / "pkg"
+    folder.mkdir()
+    seen.watch(str(folder))
+    folder.rmdir()
+    assert seen.take() == {str(folder)}
+    folder.mkdir()
+    seen.watch(str(folder))
+    assert seen.take() == set()
+    write(folder, "a.py")
+    assert seen.take() == {str(folder)}
+
+
+def test_one_folder_under_two_names(tmp_path, seen):
+    (tmp_path / "real").mkdir()
+    os.symlink("real", tmp_path / "link")
+    both = {str(tmp_path / "real"), str(tmp_path / "link")}
+    for folder in both:
+        seen.watch(folder)
+    write(tmp_path / "real", "a.py")
+    assert seen.take() == both
+
+
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(changes.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize("why", ["no inotify", "not there", "network", "too many"])
+def test_folders_that_it_does_not_see(tmp_path, monkeypatch, why):
+    now, folder = clock(monkeypatch), str(tmp_path / ("nothing" if why == "not there" else ""))
+    mounts = [(os.path.realpath(tmp_path), "nfs4"), ("/", "ext4")] if why == "network" else []
+    monkeypatch.setattr(changes, "_mounts", lambda: mounts)
+    if why == "too many":
+        monkeypatch.setattr(changes, "MOST", 0)
+    seen = Changes(inotify=why != "no inotify")
+    seen.watch(folder)
+    assert seen.take(ran=1) == {folder}
+    seen.watch(folder)
+    assert seen.take(ran=1) == set() and seen.take() == set()  # within a second, and home has run nothing
+    assert seen.take(ran=2) == {folder}
+    seen.watch(folder)
+    assert seen.take(ran=2) == set()
+    now[0] += changes.EVERY
+    assert seen.take(ran=2) == {folder}
+    seen.close()
+
+
+def test_more_events_than_the_system_keeps(tmp_path, seen):
+    seen.watch(str(tmp_path))
+    seen._take(-1, changes.OVERFLOW, b"", found := set())
+    assert found == {str(tmp_path)}
+
+
+def test_its_descriptor_was_closed(tmp_path, seen):
+    seen.watch(str(tmp_path))
+    os.close(seen._fd)
+    assert seen.take() == {str(tmp_path)}
+    seen.watch(str(tmp_path))  # it is one of those that it does not see now
+    assert seen.take(ran=1) == {str(tmp_path)}

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What home tells ranks of the user's own modules, and what it answers."""
+
+import _imp
+import builtins
+import hashlib
+import importlib._bootstrap as bootstrap
+import os
+import sys
+import threading
+import types
+import zipfile
+
+import pytest
+
+from cellspan._code import listing, manifest
+from cellspan._code.code_home import Bad, CodeHome
+from files import write
+
+
+class Project:
+    """A folder with a CodeHome that has it on its search path."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.path, self.modules, self.finders = folder, [""], {}, []
+        monkeypatch.chdir(folder)
+        self.home = CodeHome(lambda: self.path, lambda: self.finders, lambda: self.modules)
+
+    def __str__(self):
+        return str(self.folder)
+
+    def part(self, text="", **kw):
+        return self.home.part(text, **kw)[0]
+
+    def digests(self, text="", **kw):
+        return self.part(text, **kw)["digests"]
+
+    def tree(self, **content):
+        return self.home.answer("tree", content)[0]
+
+    def names(self, name):
+        return [os.path.relpath(row[0], self.folder) for row in self.tree(name=name)["files"]]
+
+    def imported(self, name):
+        module = self.modules[name] = types.ModuleType(name)
+        module.__file__ = str(self.folder / f"{name}.py")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    return Project(tmp_path, monkeypatch)
+
+
+# ---- FOLLOW ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_part_is_the_same_object_until_something_changes(project):
+    write(project.folder, "helper.py", "pkg/__init__.py", "data/x.csv")
+    part = project.part("import helper")
+    assert part["names"] == {"helper": [str(project)], "pkg": [str(project)]} and part["late"] == {"data": [str(project)]}
+    assert list(part["digests"]) == ["helper"]
+    assert project.part("import helper") is part and project.part("x = 1") is part
+    write(project.folder, helper="x = 1")
+    assert project.part("x = 1")["digests"] != part["digests"]
+
+
+def test_what_home_has_imported_goes_before_it_is_asked_for(project):
+    write(project.folder, "helper.py", "other.py")
+    project.imported("helper")
+    assert list(project.digests()) == ["helper"]
+    project.modules["other"] = types.ModuleType("other")  # of another place
+    project.modules["other"].__file__ = "/elsewhere/other.py"
+    assert list(project.digests()) == ["helper"]
+
+
+def test_what_modules_import_goes_with_them(project):
+    write(project.folder, "c.py", "d.py", a="import b, numpy", b="def f():\n    from c import x\n    import a")
+    assert sorted(project.digests("from a import f")) == ["a", "b", "c"]
+
+
+def test_a_module_that_was_just_written_goes_with_the_next_cell(project):
+    first = project.digests("import helper")
+    write(project.folder, helper="x = 1")
+    second = project.digests("import helper")
+    write(project.folder, helper="x = 2")
+    third = project.digests("import helper")
+    (project.folder / "helper.py").unlink()
+    assert first == project.digests("import helper") == {} and second != third and second.keys() == third.keys() == {"helper"}
+
+
+def test_a_package_is_followed_below_its_top(project):
+    write(project.folder, "pkg/__init__.py", "pkg/a/__init__.py", "pkg/a/data.json")
+    seen = {project.digests("import pkg")["pkg"]}
+    write(project.folder, **{"pkg/a/new": "1"})
+    seen.add(project.digests()["pkg"])
+    (project.folder / "pkg/a/data.json").write_text("{}")
+    seen.add(project.digests()["pkg"])
+    os.rename(project.folder / "pkg/a", project.folder / "pkg/b")
+    seen.add(project.digests()["pkg"])
+    write(project.folder, **{"pkg/b/more": "1"})
+    seen.add(project.digests()["pkg"])
+    assert len(seen) == 5
+
+
+def test_the_search_path_and_the_folder_are_followed(project, monkeypatch):
+    write(project.folder, "src/mine.py", "one.py")
+    assert list(project.part()["names"]) == ["one"]
+    project.path.append(str(project.folder / "src"))
+    assert sorted(project.part()["names"]) == ["mine", "one"]
+    monkeypatch.chdir(project.folder / "src")
+    assert project.part()["names"] == {"mine": [str(project.folder / "src")]}
+
+
+def test_a_folder_of_the_path_that_is_made_later(project):
+    project.path.append(str(project.folder / "src"))
+    project.part(ran=1)
+    write(project.folder, "src/mine.py")
+    assert list(project.part(ran=2)["names"]) == ["mine"]
+
+
+def test_a_script_finds_what_is_beside_it_first(project):
+    write(project.folder, "jobs/train.py", utils="1", **{"jobs/utils": "2"})
+    here, there = project.digests("import utils"), project.part("import utils", script="jobs/train.py")
+    assert there["names"]["utils"] == [str(project.folder / "jobs")] and there["digests"] != here
+    mine = project.tree(name="utils", roots=[str(project)])["files"][0][0]
+    scripts = project.tree(name="utils", roots=[str(project.folder / "jobs")])["files"][0][0]
+    assert [os.path.relpath(path, project.folder) for path in (mine, scripts)] == ["utils.py", "jobs/utils.py"]
+    assert project.digests("import utils") == here
+
+
+def test_what_is_left_out_is_told_once(project, monkeypatch):
+    monkeypatch.setattr(manifest, "DATA_MOST", 1)
+    write(project.folder, "pkg/__init__.py")
+    (project.folder / "pkg/data.bin").write_bytes(b"12345")
+    lines = project.home.part("import pkg")[1]
+    assert len(lines) == 1 and "pkg" in lines[0] and project.home.part("import pkg")[1] == []
+
+
+def test_the_folder_was_deleted(project):
+    gone = project.folder / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    assert project.part("import x")["names"] == {}
+
+
+# ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_rank_gets_the_files_of_a_name(project):
+    write(project.folder, "pkg/__init__.py", **{"pkg/a": "x = 1"})
+    project.part()
+    tree = project.tree(name="pkg", roots=[str(project)])
+    assert tree["roots"] == [str(project)] and tree["left"] == [] and project.names("pkg") == ["pkg/__init__.py", "pkg/a.py"]
+    hashes = [row[2] for row in tree["files"]]
+    answer, parts = project.home.answer("files", {"hashes": hashes})
+    data = b"".join(parts)
+    assert [hashlib.sha256(data[at : at + size]).hexdigest() for _, at, size in answer["files"]] == hashes
+    assert answer["gone"] == [] and answer["modules"] == 2
+    assert project.digests() == {"pkg": tree["digest"]}  # from now on it goes before it is asked for
+
+
+def test_a_name_that_home_does_not_have(project):
+    project.part()
+    assert project.tree(name="nothing") == {} and project.tree(name="json") == {}
+    assert "error" in project.home.answer("strange", {})[0]
+
+
+def test_only_what_was_named_before_can_be_had(project):
+    write(project.folder, "helper.py", secret="key")
+    project.part("import helper")
+    wanted = hashlib.sha256(b"key").hexdigest()
+    assert project.home.answer("files", {"hashes": [wanted]}) == ({"files": [], "gone": [wanted], "modules": 0}, [])
+
+
+def test_a_file_that_was_changed_after_it_was_named_is_gone(project):
+    write(project.folder, helper="1")
+    wanted = project.tree(name="helper")["files"][0][2]
+    write(project.folder, helper="2")
+    assert project.home.answer("files", {"hashes": [wanted]})[0]["gone"] == [wanted]
+    assert project.tree(name="helper")["files"][0][2] != wanted
+
+
+def test_a_name_in_no_listing_is_found(project, monkeypatch):
+    write(project.folder, "a.py", "b.py")
+    monkeypatch.setattr(listing, "MOST_NAMES", 1)
+    part = project.part()
+    assert part["more"] and len(part["names"]) == 1
+    assert project.names("a") == ["a.py"] and project.names("b") == ["b.py"]
+
+
+def test_a_zip_file_goes_as_a_whole(project):
+    with zipfile.ZipFile(project.folder / "lib.zip", "w") as file:
+        file.writestr("helper.py", "")
+    project.path.append(str(project.folder / "lib.zip"))
+    assert project.names("helper") == ["lib.zip"]
+    first = project.digests()["helper"]
+    with zipfile.ZipFile(project.folder / "lib.zip", "w") as file:
+        file.writestr("helper.py", "x = 1")
+    assert project.digests()["helper"] != first
+
+
+def test_an_editable_install_that_is_not_built_says_so(project):
+    class Finder:
+        _top_level_modules = {"pkg"}
+        _rebuild = types.SimpleNamespace(cache_info=lambda: types.SimpleNamespace(currsize=0))
+
+    project.finders.append(Finder())
+    assert project.part("import pkg")["names"] == {"pkg": []} and "import it at home" in project.tree(name="pkg", roots=[])["error"]
+
+
+def test_a_file_that_never_rests_is_named(project, monkeypatch):
+    write(project.folder, "helper.py")
+    monkeypatch.setattr(manifest, "hash_of", lambda path: (None, "", b""))
+    assert project.digests("import helper") == {}
+    assert "helper.py changes while it is read" in project.tree(name="helper")["error"]
+
+
+def test_home_answers_while_others_hold_all_locks_of_imports(project, monkeypatch):
+    """A rank that asks holds the lock of what it imports, and so may a cell at home: to answer must need none."""
+    write(project.folder, "helper.py", "pkg/__init__.py", "pkg/data.txt", "space/a.py")
+    (project.folder / ".gitignore").write_text("*.bin\n")
+    held, done, results = threading.Event(), threading.Event(), []
+
+    def hold():
+        locks = [bootstrap._get_module_lock(name) for name in list(sys.modules)]
+        for lock in locks:
+            lock.acquire()
+        _imp.acquire_lock()
+        held.set()
+        done.wait(60)
+        _imp.release_lock()
+        for lock in locks:
+            lock.release()
+
+    def ask():
+        for name in ("helper", "pkg", "space", "nothing"):
+            tree = project.home.answer("tree", {"name": name})[0]
+            results.append(project.home.answer("files", {"hashes": [row[2] for row in tree.get("files", ())]})[0])
+        write(project.folder, helper="x = 1")
+        results.append(project.home.answer("tree", {"name": "helper"})[0])
+        results.append(project.home.answer("tree", {"with": "pkg"})[0])
+
+    threads = [threading.Thread(target=each, daemon=True) for each in (hold, ask)]
+    threads[0].start()
+    assert held.wait(60)
+    imports, old = [], builtins.__import__
+
+    def spy(name, *rest, **kw):
+        if threading.current_thread() is threads[1]:
+            imports.append(name)
+        return old(name, *rest, **kw)
+
+    monkeypatch.setattr(builtins, "__import__", spy)
+    try:
+        threads[1].start()
+        threads[1].join(60)
+        alive = threads[1].is_alive()
+    finally:
+        done.set()
+        threads[0].join(60)
+    assert not alive and imports == [] and len(results) == 6 and "files" in results[5]
+
+
+def test_a_module_that_raises_is_not_run(project):
+    write(project.folder, helper="raise SystemExit(3)")
+    assert project.names("helper") == ["helper.py"]
+
+
+# ---- --with and %ranks code ------------------------------------------------------------------------------------------
+
+
+def test_files_and_folders_that_the_user_names(project, tmp_path_factory):
+    write(project.folder, "data/a.csv", "data/sub/b.csv", "one.txt")
+    outside = tmp_path_factory.mktemp("outside")
+    write(outside, "x/y.txt")
+    names = ("data", "one.txt", str(outside / "x"))
+    part = project.part(bring=names)
+    assert sorted(part["with"]) == sorted(names)
+    trees = [project.tree(**{"with": name}) for name in names]
+    assert [tree["digest"] for tree in trees] == [part["with"][name] for name in names]
+    assert [tree["roots"] for tree in trees] == [[str(project)], [str(project)], [str(outside)]]
+    assert [row[0] for row in trees[2]["files"]] == [str(outside / "x/y.txt")]
+    (project.folder / "data/sub/b.csv").write_text("1")
+    assert project.part(bring=names)["with"]["data"] != part["with"]["data"]
+    assert "with" not in project.part()
+
+
+def test_a_path_that_is_not_there(project):
+    with pytest.raises(Bad, match="--with nothing: No such file"):
+        project.part(bring=["nothing"])
+    assert "nothing" in project.tree(**{"with": "nothing"})["error"]
+
+
+def test_the_report(project):
+    assert project.home.report() == ""
+    write(project.folder, "pkg/__init__.py", "pkg/.env", "data.csv", **{"pkg/a": "x = 1"})
+    project.part("import pkg", bring=["data.csv"])
+    project.home.answer("files", {"hashes": [row[2] for row in project.tree(name="pkg")["files"]]})
+    lines = project.home.report().split("\n")
+    assert lines[1].split() == ["pkg", "2", "5", "B", "5", "B", str(project.folder / "pkg")]
+    assert lines[2].split() == ["--with", "data.csv", "1", "0", "B", "not", "here", str(project.folder / "data.csv")]
+    assert lines[3:5] == ["", "not sent:"] and ".env" in lines[5] and len(lines) == 6

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which of some folders have changed, by Linux's inotify: to ask costs one read. Folders that it does not see (network file systems
+that others write, or no inotify at all) count as changed whenever home has run a cell, and once a second.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import time
+
+from .ignores import IGNORE_FILES
+
+MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 2, 4, 8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
+UNMOUNT, OVERFLOW, IGNORED, ONLY_FOLDERS, IS_FOLDER = 0x2000, 0x4000, 0x8000, 0x0100_0000, 0x4000_0000
+CHANGES = MODIFY | ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
+EVENT = struct.Struct("iIII")
+MOST = 4096  # folders that are watched
+EVERY = 1.0  # seconds between two times that a folder which inotify does not see counts as changed
+REMOTE = ("nfs", "cifs", "smb", "fuse", "lustre", "gpfs", "beegfs", "ceph", "9p", "virtiofs", "afs", "orangefs", "pvfs", "panfs", "glusterfs")
+MODULES = (".py", ".so", ".pyc", ".pyi", ".zip", ".egg", *IGNORE_FILES)  # ends of names that matter where only modules do
+
+
+class Changes:
+    """What has happened in the folders of watch()."""
+
+    def __init__(self, inotify=True):
+        self._libc = ctypes.CDLL(None, use_errno=True) if inotify else None
+        self._fd = self._begin()
+        self._numbers = {}  # {number of a watch: its folders}
+        self._seen = {}  # {folder: do only modules in it matter?}, those that inotify sees
+        self._blind = set()  # the others
+        self._mounts = None
+        self._last = 0.0
+        self._ran = None
+
+    def _begin(self):
+        try:
+            return self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if self._libc is not None else -1
+        except AttributeError:  # a libc without it
+            return -1
+
+    def watch(self, folder, only_modules=False):
+        """From now on take() tells of this folder, but not of those in it. Call it before the folder is read."""
+        if folder in self._seen:
+            self._seen[folder] = self._seen[folder] and only_modules
+        elif folder not in self._blind:
+            number = self._add(folder)
+            if number < 0:
+                self._blind.add(folder)
+            else:
+                self._seen[folder] = only_modules
+                self._numbers.setdefault(number, []).append(folder)
+
+    def _add(self, folder):
+        if self._fd < 0 or len(self._seen) >= MOST or self._is_remote(folder):
+            return -1
+        try:
+            return self._libc.inotify_add_watch(self._fd, os.fsencode(folder), CHANGES | ONLY_FOLDERS)
+        except ValueError:
+            return -1
+
+    def take(self, ran=None):
+        """The folders that have changed since the last call. ran: a number that is another one when home has run a cell, or None."""
+        changed = self._events() if self._seen else set()
+        if self._blind:
+            now = time.monotonic()
+            if ran not in (None, self._ran) or now - self._last >= EVERY:
+                self._last, self._ran = now, ran if ran is not None else self._ran
+                changed |= self._blind
+                self._blind = set()  # whoever reads them again watches them again: one that was missing may be there now
+        return changed
+
+    def close(self):
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _events(self):
+        changed = set()
+        while True:
+            try:
+                data = os.read(self._fd, 1 << 16)
+            except BlockingIOError:
+                return changed
+            except OSError:  # it was closed by code that closes all descriptors
+                self._fd = -1
+                changed |= self._forget(list(self._seen))
+                return changed
+            at = 0
+            while at < len(data):
+                number, mask, _, size = EVENT.unpack_from(data, at)
+                name = data[at + EVENT.size : at + EVENT.size + size].rstrip(b"\0")
+                at += EVENT.size + size
+                self._take(number, mask, name, changed)
+
+    def _take(self, number, mask, name, changed):
+        if mask & OVERFLOW:
+            changed.update(self._seen)
+            return
+        folders = self._numbers.get(number, ())
+        if mask & (IGNORED | MOVE_SELF | UNMOUNT):
+            changed |= self._forget(list(folders))
+            self._numbers.pop(number, None)
+            return
+        for folder in folders:
+            if not self._seen[folder] or mask & (IS_FOLDER | DELETE_SELF) or name.decode("utf-8", "replace").endswith(MODULES):
+                changed.add(folder)
+
+    def _forget(self, folders):
+        for folder in folders:
+            self._seen.pop(folder, None)
+        return set(folders)
+
+    def _is_remote(self, folder):
+        """Is it on a file system that other machines write, too?"""
+        if self._mounts is None:
+            self._mounts = _mounts()
+        real = os.path.join(os.path.realpath(folder), "")
+        kind = next((kind for point, kind in self._mounts if real.startswith(os.path.join(point, ""))), "")
+        return kind.startswith(REMOTE)
+
+
+def _mounts():
+    """[(folder, file system's name), …], the deepest first."""
+    found = []
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            lines = file.read().decode("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        words, kinds = left.split(" "), right.split(" ")
+        if len(words) > 4 and kinds:
+            found.append((words[4].replace("\\040", " "), kinds[0]))
+    return sorted(found, key=lambda row: len(row[0]), reverse=True)

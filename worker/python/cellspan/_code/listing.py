@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which modules home finds in the user's own folders, and where. It reads folders and imports nothing, so any thread may ask.
+
+The user's own folders are the entries of sys.path outside of Python's folders, site-packages and cellspan, and what the finders of
+editable installs name (editables.py). A name counts if home would import it from there: what stands earlier on sys.path wins.
+"""
+
+from __future__ import annotations
+
+import _imp
+import importlib.machinery
+import os
+import sys
+import sysconfig
+import zipfile
+from typing import NamedTuple
+
+from .._base.shadows import OURS
+
+SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.SOURCE_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
+INITS = tuple("__init__" + suffix for suffix in (".py", *(suffix for suffix in SUFFIXES if suffix != ".py")))
+MODULE, PACKAGE, NAMESPACE = "module", "package", "namespace"
+INSTALLED = frozenset(("site-packages", "dist-packages"))  # folders of this name have what is installed
+SKIPPED = frozenset(("__pycache__", "node_modules"))
+ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of these is an environment of Python
+MOST_NAMES = 20_000
+MOST_BYTES = 512 << 10  # of the names as JSON
+
+
+class Place(NamedTuple):
+    """Where one name, or one part of a namespace package, is. path: a module's without suffix, a package's folder, or, if it is in a zip
+    file, that file."""
+
+    kind: str
+    path: str
+    root: str
+    zipped: bool = False
+
+
+class Listing:
+    """places: {name: [Place, …]}; without any place, `unbuilt` says why. names, late, at, more: as in the part "code" of FOLLOW."""
+
+    def __init__(self, places, at, unbuilt):
+        self.places, self.unbuilt = places, unbuilt
+        kept = _cut(places)
+        self.more = len(kept) < len(places)
+        self.at = {name: path for name, path in at.items() if name.partition(".")[0] in kept}
+        self.names = {name: self.roots(name) for name in kept if not self._is_late(name)}
+        self.late = {name: self.roots(name) for name in kept if self._is_late(name)}
+
+    def roots(self, name):
+        return list(dict.fromkeys(place.root for place in self.places[name]))
+
+    def _is_late(self, name):
+        return any(place.kind == NAMESPACE for place in self.places[name])
+
+
+class Lister:
+    """Keeps what it has read of folders until they change."""
+
+    def __init__(self):
+        self._read = {}  # {folder or archive: (its identity, {name: kind})}
+
+    def listing(self, entries, redirected=None):
+        """The Listing for these entries of sys.path. redirected: an editables.Redirected."""
+        places, late, taken = {}, {}, set()
+        if redirected is not None:
+            _put_first(redirected.first, places, taken)
+        for entry in absolute(entries):
+            found = self.names_in(entry)
+            if is_foreign(entry):
+                taken.update(name for name, kind in found.items() if kind != NAMESPACE)
+                continue
+            for name, kind in found.items():
+                if name in taken or not is_sendable(name):
+                    continue
+                place = self._place(entry, name, kind)
+                if kind == NAMESPACE:
+                    late.setdefault(name, []).append(place)
+                else:
+                    taken.add(name)
+                    places[name] = [place]
+        if redirected is not None:
+            _put_first(redirected.last, places, taken)
+            for name, found in redirected.parts.items():
+                late.setdefault(name, []).extend(place for place in found if place not in late.get(name, ()))
+        places.update({name: found for name, found in late.items() if name not in taken})
+        if redirected is None:
+            return Listing(places, {}, {})
+        unbuilt = {name: why for name, why in redirected.unbuilt.items() if name not in places and is_sendable(name)}
+        return Listing({**places, **dict.fromkeys(unbuilt, ())}, redirected.at_of(places), unbuilt)
+
+    def folders(self, entries):
+        """The user's own folders of these entries, and the folders in them that may become packages."""
+        found = []
+        for entry in absolute(entries):
+            if not is_foreign(entry) and os.path.isdir(entry):
+                found.append(entry)
+                found += [os.path.join(entry, name) for name, kind in self.names_in(entry).items() if kind == NAMESPACE]
+        return found
+
+    def _place(self, entry, name, kind):
+        archive = archive_of(entry)
+        return Place(kind, archive or os.path.join(entry, name), entry, bool(archive))
+
+    def names_in(self, entry):
+        """{name: kind} of what Python finds in an entry of sys.path."""
+        archive = archive_of(entry)
+        try:
+            now = os.stat(archive or entry)
+            own = now.st_mtime_ns, now.st_ino, now.st_size
+            old = self._read.get(entry)
+            if old is None or old[0] != own:
+                old = own, (_in_archive(archive, entry) if archive else _in_folder(entry))
+                self._read[entry] = old
+            elif not archive and not is_foreign(entry):
+                _look_again(entry, old[1])
+            return old[1]
+        except OSError:
+            self._read.pop(entry, None)
+            return {}
+
+
+def absolute(entries):
+    """Entries of sys.path as absolute paths; "" is the current folder."""
+    found = []
+    for entry in entries:
+        if isinstance(entry, str):
+            try:
+                found.append(os.path.abspath(entry))
+            except OSError:  # the current folder was deleted
+                pass
+    return list(dict.fromkeys(found))
+
+
+def is_foreign(path):
+    """Is this an entry with Python's own modules, with installed ones or with cellspan?"""
+    if not INSTALLED.isdisjoint(path.split(os.sep)) or path.startswith(_pythons()):
+        return True
+    return os.path.join(path, "").startswith(_pythons()) or os.path.basename(path) == "python%d%d.zip" % sys.version_info[:2]
+
+
+def _pythons():
+    global _folders
+    if _folders is None:
+        paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+        paths.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+        _folders = tuple(os.path.join(path, "") for path in paths if path)
+    return _folders
+
+
+_folders = None
+
+
+def is_sendable(name):
+    """Can a rank import it from home? What cellspan needs itself, and what Python finds before it looks at sys.path, it can't."""
+    return name.isidentifier() and name not in OURS and name not in sys.builtin_module_names and not _imp.is_frozen(name)
+
+
+def is_environment(folder):
+    """Is it a virtual environment, or one of conda?"""
+    return any(os.path.exists(os.path.join(folder, name)) for name in ENVIRONMENTS)
+
+
+def has_init(folder):
+    return any(os.path.isfile(os.path.join(folder, name)) for name in INITS)
+
+
+def module_name(file):
+    """The name of the module that a file of this name is; "": it is none."""
+    for suffix in SUFFIXES:
+        if file.endswith(suffix):
+            return file[: -len(suffix)]
+    return ""
+
+
+def _in_folder(folder):
+    found = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if "." in name:
+                module = module_name(name)
+                if module.isidentifier() and found.get(module) != PACKAGE and entry.is_file():
+                    found[module] = MODULE
+            elif name.isidentifier() and name not in SKIPPED and entry.is_dir():
+                kind = _kind(entry.path)
+                if kind == PACKAGE or (kind == NAMESPACE and name not in found):
+                    found[name] = kind
+    return found
+
+
+def _kind(folder):
+    return PACKAGE if has_init(folder) else "" if is_environment(folder) else NAMESPACE
+
+
+def _look_again(folder, found):
+    """Folders without __init__.py may have got one, which does not change the folder around them."""
+    for name, kind in found.items():
+        if kind == NAMESPACE and os.path.isfile(os.path.join(folder, name, "__init__.py")):
+            found[name] = PACKAGE
+
+
+def archive_of(entry):
+    """The file of an entry that is a zip file or a folder in one; "": it is neither."""
+    path = entry
+    while path and not os.path.isdir(path):
+        if os.path.isfile(path):
+            return path
+        path, _, last = path.rpartition(os.sep)
+        if not last:
+            break
+    return ""
+
+
+def _in_archive(archive, entry):
+    found, inner = {}, entry[len(archive) :].strip(os.sep)
+    try:
+        with zipfile.ZipFile(archive) as file:
+            paths = file.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return found
+    start = inner.replace(os.sep, "/") + "/" if inner else ""
+    for path in paths:
+        if not path.startswith(start):
+            continue
+        name, below, rest = path[len(start) :].partition("/")
+        module = name if below else module_name(name)
+        if not module.isidentifier():
+            continue
+        kind = MODULE if not below else PACKAGE if rest in INITS else NAMESPACE
+        if kind == PACKAGE or module not in found or (kind == MODULE and found[module] == NAMESPACE):
+            found[module] = kind
+    return found
+
+
+def _put_first(wanted, places, taken):
+    for name, place in wanted.items():
+        if name not in taken and is_sendable(name):
+            taken.add(name)
+            places[name] = [place]
+
+
+def _cut(places):
+    """The first of these names, as many as FOLLOW may have."""
+    size, kept = 0, []
+    for name, own in places.items():
+        size += len(name) + sum(len(place.root) + 4 for place in own) + 8
+        if len(kept) >= MOST_NAMES or size > MOST_BYTES:
+            break
+        kept.append(name)
+    return kept

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The files of one top-level name: which of them go to other machines, with their hashes.
+
+All that Python imports goes. Data of a package goes unless it is too much; of a folder without __init__.py, only what lies below a
+package in it. A file is read once, and again only when its size, time or inode has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import sys
+import time
+
+from . import ignores
+from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environment
+
+DATA_MOST = 100 << 20  # bytes of a package's data
+FILES_MOST = 50_000  # files of one name
+LOOKED_MOST = 200_000  # entries of folders that are looked at for one name
+ZIPPED = (".zip", ".egg")
+HIDDEN = frozenset((".git", ".hg", ".svn", ".ipynb_checkpoints"))
+CODE = re.compile(r"\.(py|pyi|pyx|pxd|pyd|pyc|typed|so(\.\d+)*)\Z")
+TAGGED = re.compile(r"\.(?:cpython-|pypy|cp)(\d+)[^.]*\.(?:so|pyd)\Z")
+OURS = "%d%d" % sys.version_info[:2]
+PART = 1 << 20  # bytes that are read at once
+SCANNED = 64 << 10  # bytes at a module's start that are looked through for imports
+YOUNG = 2_000_000_000  # ns: a file that has just changed may change once more without another time
+TRIES = 3
+IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+([A-Za-z_]\w*)|import[ \t]+([A-Za-z_][\w., \t]*))")
+
+
+class Unsendable(Exception):
+    """The text says what is in the way, for the user."""
+
+
+class Manifest:
+    """files: [[path, size, hash, mode], …] in order. left: [[path, size, why], …]. folders: those that were read. needs: top-level names
+    that the modules import."""
+
+    def __init__(self, roots):
+        self.roots, self.files, self.left = roots, [], []
+        self.folders, self.needs = set(), set()
+        self.digest = ""
+
+    def size(self):
+        return sum(row[1] for row in self.files)
+
+    def close(self):
+        self.files.sort()
+        self.left.sort()
+        own = hashlib.sha256()
+        for path, _, digest, mode in self.files:
+            own.update(b"%s\0%s\0%o\n" % (path.encode(), digest.encode(), mode))
+        self.digest = own.hexdigest()
+        return self
+
+
+class Hashes:
+    """Hashes of files, and what they import, by path."""
+
+    def __init__(self):
+        self._known = {}  # {path: (identity, hash, imports, is it young?)}
+
+    def of(self, path, now):
+        """(hash, size, names that it imports); now: the file's stat."""
+        known = self._known.get(path)
+        own = _identity(now)
+        if known is None or known[0] != own or known[3]:
+            known = self._known[path] = self._read(path)
+        return known[1], known[0][0], known[2]
+
+    @staticmethod
+    def _read(path):
+        for _ in range(TRIES):
+            own, digest, head = hash_of(path)
+            if own is not None:
+                young = time.time_ns() - own[1] < YOUNG
+                needs = imports_in(head) if path.endswith(".py") else frozenset()
+                return own, digest, needs, young
+        raise Unsendable(f"{path} changes while it is read: save it, then run the cell again")
+
+
+def hash_of(path):
+    """(identity, hash, the first bytes) of a file; identity None: it has changed meanwhile."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        before, hashed, head, count = os.fstat(file), hashlib.sha256(), b"", 0
+        for part in iter(lambda: os.read(file, PART), b""):
+            head = head or part[:SCANNED]
+            count += len(part)
+            hashed.update(part)
+        own = _identity(before)
+        same = own == _identity(os.stat(path)) and count == before.st_size
+    finally:
+        os.close(file)
+    return (own if same else None), hashed.hexdigest(), head
+
+
+def _identity(found):
+    return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev
+
+
+def imports_in(text):
+    """The top-level names that import statements in this text, of bytes, name."""
+    found, at = set(), text.find(b"import")
+    while at >= 0:
+        start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+        line = IMPORT.match(text[start : end if end >= 0 else len(text)])
+        if line is not None:
+            one, several = line.groups()
+            for part in (one,) if one else several.split(b","):
+                found.add(part.strip().partition(b" ")[0].partition(b".")[0].decode())
+        at = text.find(b"import", end) if end >= 0 else -1
+    return frozenset(found - {""})
+
+
+# ---- walking ---------------------------------------------------------------------------------------------------------
+
+
+class _Walk:
+    """Adds the files of places to a Manifest."""
+
+    def __init__(self, manifest, hashes, watch):
+        self.manifest, self._hashes, self._watch = manifest, hashes, watch
+        self._looked = 0
+        self._data = []  # [(path, stat), …] of a package
+        self._ignores = None
+        self._everything = False
+
+    def add(self, place):
+        if place.zipped:
+            self._reads(os.path.dirname(place.path), only_modules=place.path.endswith(ZIPPED))
+            self._take_file(place.path)
+        elif place.kind == MODULE:
+            self._reads(os.path.dirname(place.path), only_modules=True)
+            for suffix in SUFFIXES:
+                self._take_file(place.path + suffix, missing=True)
+        else:
+            self._ignores = ignores.Ignores(place.path)
+            base = (os.path.realpath(place.root), os.path.realpath(place.path))
+            self._folder(place.path, base, (), place.kind != NAMESPACE)
+            self._take_data(place.path)
+
+    def add_file(self, path, only_modules=True, missing=True):
+        self._reads(os.path.dirname(path), only_modules)
+        self._take_file(path, missing=missing)
+
+    def add_all(self, folder):
+        """All files of a folder but those that never go."""
+        self._ignores, self._everything = None, True
+        self._folder(folder, (os.path.realpath(folder),), (), True)
+
+    def _reads(self, folder, only_modules=False):
+        self.manifest.folders.add(folder)
+        self._watch(folder, only_modules)
+
+    def _folder(self, folder, bases, above, data):
+        """data: does data in it belong to a package?"""
+        self._reads(folder)
+        try:
+            own = os.stat(folder)
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            self._leave(folder, 0, error.strerror)
+            return
+        identity = own.st_dev, own.st_ino
+        if identity in above:  # a link leads back
+            return
+        self._looked += len(entries)
+        if self._looked > LOOKED_MOST:
+            raise Unsendable(f"{folder} is part of a folder with over {LOOKED_MOST:,} files: too many to send")
+        for entry in entries:
+            self._entry(entry, bases, (*above, identity), data)
+
+    def _entry(self, entry, bases, above, data):
+        name, path = entry.name, entry.path
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            self._leave(os.fsencode(path).decode("utf-8", "replace"), 0, "its name is not UTF-8")
+            return
+        try:
+            is_folder, is_link = entry.is_dir(), entry.is_symlink()
+        except OSError:
+            return
+        if is_folder:
+            if name in SKIPPED or name in HIDDEN or (name.startswith(".") and not self._everything) or is_environment(path):
+                return
+            if is_link and not self._is_followed(path, bases):
+                return
+            self._folder(path, bases, above, data or has_init(path))
+        elif self._everything:
+            why = ignores.never(name)
+            if why:
+                self._leave(path, 0, why)
+            else:
+                self._take_file(path, missing=True, is_link=is_link)
+        elif is_code(name):
+            self._take_file(path, missing=True, is_link=is_link)
+        elif data:
+            self._note_data(entry)
+
+    def _is_followed(self, link, bases):
+        """Is this link to a folder followed? Not if it leads back to a folder around it, or out of the project."""
+        real = os.path.realpath(link)
+        if os.path.join(os.path.realpath(os.path.dirname(link)), "").startswith(os.path.join(real, "")):
+            return False
+        inside = real.startswith(tuple(os.path.join(base, "") for base in bases))
+        if not inside:
+            self._leave(link, 0, "a link to a folder outside of the project")
+        return inside
+
+    def _note_data(self, entry):
+        why = ignores.never(entry.name) or (entry.is_symlink() and ignores.never(os.path.basename(os.path.realpath(entry.path))))
+        try:
+            now = entry.stat()
+        except OSError:
+            return
+        if not stat.S_ISREG(now.st_mode):
+            return
+        if not why and self._ignores.ignored(entry.path):
+            why = "an ignore file names it"
+        if why:
+            self._leave(entry.path, now.st_size, why)
+        elif entry.name not in ignores.IGNORE_FILES:
+            self._data.append((entry.path, now))
+
+    def _take_data(self, folder):
+        size = sum(now.st_size for _, now in self._data)
+        if size > DATA_MOST:
+            self._leave(folder, size, f"its {len(self._data)} files of data are over {DATA_MOST >> 20} MiB: only Python's files of it go")
+        else:
+            for path, now in self._data:
+                self._take_file(path, now, missing=True)
+        self._data = []
+
+    def _take_file(self, path, now=None, missing=False, is_link=None):
+        """missing: it is no error if there is no such file. is_link: None if nobody has looked."""
+        try:
+            now = now or os.stat(path)
+            if not stat.S_ISREG(now.st_mode):
+                return
+            if is_for_another_python(path):
+                self._leave(path, now.st_size, "it is compiled for another version of Python")
+                return
+            digest, size, needs = self._hashes.of(path, now)
+        except FileNotFoundError:
+            if not missing:
+                raise
+            return
+        except OSError as error:
+            self._leave(path, 0, error.strerror)
+            return
+        if os.path.islink(path) if is_link is None else is_link:
+            self._reads(os.path.dirname(os.path.realpath(path)))
+        self.manifest.files.append([path, size, digest, stat.S_IMODE(now.st_mode) & 0o777])
+        self.manifest.needs |= needs
+        if len(self.manifest.files) > FILES_MOST:
+            raise Unsendable(f"{path} is one of over {FILES_MOST:,} files: too many to send")
+
+    def _leave(self, path, size, why):
+        self.manifest.left.append([path, size, why])
+
+
+def is_code(name):
+    """Is a file of this name one that Python imports or reads for its modules?"""
+    return CODE.search(name) is not None
+
+
+def is_for_another_python(path):
+    tag = TAGGED.search(os.path.basename(path)) if path.endswith((".so", ".pyd")) else None
+    return tag is not None and tag.group(1) != OURS
+
+
+def of_places(roots, places, hashes, more=(), watch=lambda folder, only_modules: None):
+    """The Manifest of a top-level name. more: files that belong to it and stand elsewhere. watch: is called for each folder before it is
+    read; see Changes.watch(). Raises Unsendable."""
+    manifest = Manifest(roots)
+    walk = _Walk(manifest, hashes, watch)
+    for place in places:
+        walk.add(place)
+    known = {row[0] for row in manifest.files}
+    for path in more:
+        if path not in known:
+            walk.add_file(path)
+    return manifest.close()
+
+
+def of_path(path, hashes, watch=lambda folder, only_modules: None):
+    """The Manifest of a file or a folder that the user has named, whatever is in it. Raises Unsendable, OSError."""
+    os.stat(path)
+    manifest = Manifest([])
+    walk = _Walk(manifest, hashes, watch)
+    if os.path.isdir(path):
+        walk.add_all(path)
+    else:
+        walk.add_file(path, only_modules=False, missing=False)
+    return manifest.close()
