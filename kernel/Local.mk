@@ -21,7 +21,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/cell/node_addresses.c kernel/cell/run_cell.c kernel/cell/start_ranks.c kernel/cell/stop_cell.c kernel/cell/world.c \
 	kernel/ranks/check.h kernel/ranks/ranks.h kernel/ranks/check.c kernel/ranks/check_answers.c kernel/ranks/check_facts.c \
 	kernel/ranks/check_report.c kernel/ranks/collectives.c kernel/ranks/debug_rank.c kernel/ranks/hang.c kernel/ranks/rank_logs.c kernel/ranks/rank_table.c kernel/ranks/stopped_ranks.c kernel/ranks/where.c \
-	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/async_calls.c kernel/dispatch/calls.h kernel/dispatch/calls.c kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c kernel/dispatch/immediate.c \
+	kernel/dispatch/dispatch.h kernel/dispatch/private.h kernel/dispatch/async_calls.c kernel/dispatch/calls.h kernel/dispatch/calls.c kernel/dispatch/cell_begin.c kernel/dispatch/cell_steps.c kernel/dispatch/immediate.c kernel/dispatch/awaited.c \
 	kernel/dispatch/dispatch.c kernel/dispatch/from_home.c kernel/dispatch/from_ranks.c
 
 bin_PROGRAMS += cellspan-kernel
@@ -32,7 +32,7 @@ cellspan_kernel_LDADD = kernel/libkernel.a kernel/engines/libengines.a kernel/ag
 
 check_PROGRAMS += tests/unit/kernel/group.t tests/unit/kernel/cell.t tests/unit/kernel/troubles.t tests/unit/kernel/late.t tests/unit/kernel/memory.t \
 	tests/unit/kernel/engines.t tests/unit/kernel/place.t tests/unit/kernel/status.t tests/unit/kernel/hang.t \
-	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/finds.t tests/unit/kernel/question.t tests/unit/kernel/exchange.t tests/unit/kernel/calls.t tests/unit/kernel/immediate.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/prompts.t \
+	tests/unit/kernel/check.t tests/unit/kernel/broadcast.t tests/unit/kernel/finds.t tests/unit/kernel/question.t tests/unit/kernel/exchange.t tests/unit/kernel/calls.t tests/unit/kernel/immediate.t tests/unit/kernel/at_once.t tests/unit/kernel/at_once_ends.t tests/unit/kernel/awaited.t tests/unit/kernel/prompts.t \
 	tests/unit/kernel/lost.t tests/unit/kernel/gpu_memory.t tests/unit/kernel/comms.t tests/unit/kernel/widgets.t tests/unit/kernel/subshells.t
 kernel_test_libs = kernel/libkernel.a kernel/jupyter/libjupyter.a kernel/debug/libdebug.a kernel/merge/libmerge.a kernel/status/libstatus.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
@@ -62,6 +62,8 @@ tests_unit_kernel_at_once_ends_t_SOURCES = tests/unit/kernel/at_once_ends.c $(ke
 tests_unit_kernel_at_once_ends_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_finds_t_SOURCES = tests/unit/kernel/finds.c $(kernel_double)
 tests_unit_kernel_finds_t_LDADD = $(kernel_test_libs)
+tests_unit_kernel_awaited_t_SOURCES = tests/unit/kernel/awaited.c $(kernel_thread_calls)
+tests_unit_kernel_awaited_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_question_t_SOURCES = tests/unit/kernel/question.c $(kernel_double)
 tests_unit_kernel_question_t_LDADD = $(kernel_test_libs)
 tests_unit_kernel_prompts_t_SOURCES = tests/unit/kernel/prompts.c $(kernel_double)

@@ -15,14 +15,22 @@
 #define EVERY_NS  (1 * NS_PER_S)
 #define GAUGES_NS (2 * NS_PER_S)
 
+/* the names of its displays: while it waits for its turn, and later */
+#define WAITS  "status-waits"
+#define STATUS "status"
+
 #define MIB_OF(bytes) (((bytes) + (1u << 19)) >> 20) /* rounded to the nearest */
+
+static bool can_be_shown(const struct cell *c)
+{
+    return c->from.request && c->nb->config.status && cell_is_shown(c) && cell_is_redrawn(c) &&
+           !json_is_true(json_object_get(request_content(c->from.request), "silent"));
+}
 
 static bool is_wanted(const struct cell *c)
 {
-    return c->nb->config.status && cell_is_shown(c) && cell_is_redrawn(c) &&
-           (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT ||
-            c->plan.kind == PLAN_PUSH) &&
-           !json_is_true(json_object_get(request_content(c->from.request), "silent"));
+    return can_be_shown(c) && (c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_SCRIPT ||
+                               c->plan.kind == PLAN_PUSH);
 }
 
 void live_init(struct cell *c)
@@ -33,7 +41,7 @@ void live_init(struct cell *c)
 void live_open(struct cell *c)
 {
     c->live.opened_ns = notebook_now(c->nb);
-    if (c->from.request && is_wanted(c))
+    if (is_wanted(c))
         c->live.due_ns = c->live.opened_ns + AFTER_NS;
 }
 
@@ -113,9 +121,10 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
     }
 }
 
-static void put(struct cell *c, struct slice text, struct slice html)
+/* name: of the display. A call's first one stays, empty, and the next one is another. */
+static void put(struct cell *c, const char *name, struct slice text, struct slice html)
 {
-    output_mime(c, text, html, "status", &c->live.shown);
+    output_mime(c, text, html, name, &c->live.shown);
     request_add_outputs(c->from.request, -1);
 }
 
@@ -126,27 +135,27 @@ static bool is_alone(const struct cell *c)
 }
 
 /* A display can't be removed, but all of a cell's output can; otherwise it gets empty. */
-static void withdraw(struct cell *c)
+static void withdraw(struct cell *c, const char *name)
 {
     if (is_alone(c)) {
         publish(c->nb, c->from.request, "clear_output", slice_text("{\"wait\":false}"));
         request_add_outputs(c->from.request, -1);
         c->live.shown = false;
     } else {
-        put(c, slice_text(""), slice_text(""));
+        put(c, name, slice_text(""), slice_text(""));
     }
 }
 
 /* Only updates have a text: a terminal such as jupyter console's ignores updates, and would keep
  * showing the first text. */
-static void publish_status(struct cell *c, const struct status_cell *s)
+static void publish_status(struct cell *c, const char *name, const struct status_cell *s)
 {
     struct buf text = BUF_INIT, html = BUF_INIT;
 
     if (status_cell_text(s, &text) < 0 || status_cell_html(s, &html) < 0)
         log_warn("live", "out of memory: the status of a cell is not shown");
     else
-        put(c, c->live.shown ? buf_slice(&text) : slice_of(NULL, 0), buf_slice(&html));
+        put(c, name, c->live.shown ? buf_slice(&text) : slice_of(NULL, 0), buf_slice(&html));
     buf_release(&text);
     buf_release(&html);
 }
@@ -283,7 +292,7 @@ static void show(struct cell *c, bool over)
         describe_sending(c, &s);
     if (text && row) {
         fill(c, over, text, row);
-        publish_status(c, &s);
+        publish_status(c, STATUS, &s);
     } else {
         log_warn("live", "out of memory: the status of a cell is not shown");
     }
@@ -328,7 +337,7 @@ void live_begin(struct cell *c)
         if (c->live.due_ns < now)
             c->live.due_ns = now;
     } else if (c->live.shown && is_alone(c)) {
-        withdraw(c);
+        withdraw(c, STATUS);
         c->live.due_ns = now + AFTER_NS;
     } else if (!c->live.shown && c->live.due_ns != NEVER) {
         c->live.due_ns = now + AFTER_NS;
@@ -341,6 +350,35 @@ void live_end(struct cell *c)
         notebook_now(c->nb) - c->live.began_ns >= AFTER_NS)
         show(c, true);
     else if (c->live.shown)
-        withdraw(c);
+        withdraw(c, STATUS);
+    live_cleared(c);
+}
+
+/* ---- a cell that can't begin yet ---- */
+
+void live_wait(struct cell *c)
+{
+    c->live.opened_ns = notebook_now(c->nb);
+    if (can_be_shown(c))
+        c->live.due_ns = c->live.opened_ns + AFTER_NS;
+}
+
+void live_waits_for(struct cell *c, const char *what)
+{
+    const uint64_t now = notebook_now(c->nb);
+    char clock[32];
+    const struct status_cell s = { .doing = what,
+                                   .elapsed_ns = now - c->live.opened_ns,
+                                   .as_of = clock };
+
+    local_time(c->nb->ops.clock, clock);
+    publish_status(c, WAITS, &s);
+    c->live.due_ns = now + EVERY_NS;
+}
+
+void live_wait_over(struct cell *c)
+{
+    if (c->live.shown)
+        withdraw(c, WAITS);
     live_cleared(c);
 }

@@ -13,6 +13,10 @@ uint64_t live_due(const struct cell *c);
 void live_tick(struct cell *c, uint64_t now);
 void live_cleared(struct cell *c); /* rank 0 cleared the cell's output */
 void live_end(struct cell *c);
+/* A cell that can't begin yet; live_due() says when its status is to be shown. */
+void live_wait(struct cell *c);
+void live_waits_for(struct cell *c, const char *what); /* shows its status */
+void live_wait_over(struct cell *c);                   /* it begins or ends */
 
 /* ---- rank_usage.c ---- */
 struct rank_usage_text {

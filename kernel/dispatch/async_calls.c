@@ -10,7 +10,7 @@ bool async_is_of_subshell(const struct cell *c)
     return a && a->subshell;
 }
 
-static bool runs_async(const struct cell *c)
+bool async_runs(const struct cell *c)
 {
     return c->from.is_call && (c->from.call_flags & CALL_ASYNC) &&
            (cell_runs(c) || async_is_of_subshell(c));
@@ -19,7 +19,7 @@ static bool runs_async(const struct cell *c)
 bool async_calls_alone(const struct notebook *nb)
 {
     CELLS_EACH (c, nb)
-        if (!runs_async(c))
+        if (!async_runs(c))
             return false;
     return true;
 }
@@ -27,7 +27,7 @@ bool async_calls_alone(const struct notebook *nb)
 /* Can an interrupt end it, so that what comes next can begin? */
 static bool can_end(const struct cell *c)
 {
-    return runs_async(c) && !async_is_of_subshell(c) && !c->stop.interrupts;
+    return async_runs(c) && !async_is_of_subshell(c) && !c->stop.interrupts;
 }
 
 static bool all_are_in(const struct ranks *which, const struct ranks *all)
@@ -38,8 +38,7 @@ static bool all_are_in(const struct ranks *which, const struct ranks *all)
     return true;
 }
 
-/* Is it `%ranks stop` or `%ranks restart`, for all ranks that run the cell? */
-static bool stops_ranks_of(const struct cell *c, struct slice code)
+bool async_is_stopped_by(const struct cell *c, struct slice code)
 {
     struct ranks which = { 0 };
     struct err err = { "" };
@@ -68,25 +67,10 @@ bool async_calls_interrupt(struct notebook *nb)
 
     CELLS_EACH (c, nb)
         if (can_end(c) && !cell_own_group(c) &&
-            ((r && stops_ranks_of(c, text_slice(request_content(r), "code"))) ||
-             (call && stops_ranks_of(c, slice_of(call->from.text, call->from.text_size))))) {
+            ((r && async_is_stopped_by(c, text_slice(request_content(r), "code"))) ||
+             (call && async_is_stopped_by(c, slice_of(call->from.text, call->from.text_size))))) {
             stop_by_interrupt(c);
             return true;
         }
     return false;
-}
-
-struct request *async_calls_take_waiting(struct notebook *nb)
-{
-    struct request *r = queue_first(&nb->queue);
-    bool some = false;
-
-    if (!r || nb->home.executing || !cell_is_ours(r))
-        return NULL;
-    CELLS_EACH (c, nb) {
-        if (!(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c))
-            return NULL;
-        some = some || can_end(c);
-    }
-    return some ? queue_take(&nb->queue) : NULL;
 }

@@ -30,8 +30,11 @@ void calls_add(struct notebook *nb, const struct span *m)
     if (!c)
         refuse_call(nb, m->cell, m->v[F_CALL_CALL].u64, "RuntimeError",
                     "the kernel is out of memory");
-    else if (!immediate_take(nb, c))
+    else if (!immediate_take(nb, c)) {
         cell_append(&nb->calls.first, c);
+        if (!(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c))
+            live_wait(c); /* a cell waits for it */
+    }
 }
 
 /* ---- which ranks are free ---- */
@@ -80,9 +83,7 @@ static bool are_free(const struct group *g, const struct ranks *which, const str
 #define LIFTS_MAX 8u
 #define OPEN      NEVER /* still_ns: calls begin whose ranks are free */
 
-/* Does a cell of a client wait only for calls? It goes before calls of threads, which may never
- * end. */
-static bool client_waits(const struct notebook *nb)
+bool calls_client_waits(const struct notebook *nb)
 {
     struct request *r = nb->home.executing || nb->over ? NULL : queue_first(&nb->queue);
 
@@ -143,11 +144,11 @@ static bool holds(const struct notebook *nb, const struct wish *w, enum calls_wh
     case CALLS_BESIDE:
         return w->beside;
     case CALLS_NO_CELL_WAITS:
-        return !client_waits(nb);
+        return !calls_client_waits(nb);
     case CALLS_UNCLAIMED:
         return !w->claims || (!w->claims->all && !ranks_overlap(&w->claims->ranks, &w->which));
     case CALLS_STANDS_STILL:
-        return nb->calls.still_ns == OPEN;
+        return nb->calls.held->still_ns == OPEN;
     }
     return false;
 }
@@ -193,12 +194,46 @@ bool calls_let_begin(const struct notebook *nb, struct request *r)
     return may;
 }
 
+/* ---- what is in the way ---- */
+
+static bool is_in_the_way(const struct wish *w, const struct cell *c)
+{
+    if (w->who != CALLS_CALL && !async_runs(c))
+        return true; /* home waits for it */
+    return w->who != CALLS_CELL_AT_HOME &&
+           (!w->there || !cell_runs(c) || cell_own_group(c) || ranks_overlap(&c->to, &w->which));
+}
+
+size_t calls_in_the_way(const struct notebook *nb, const struct cell *waits,
+                        const struct cell **first)
+{
+    const bool call = waits->from.is_call;
+    struct wish w = { .which = RANKS_INIT };
+    unsigned of = waits->plan.n;
+    char *named = NULL;
+    size_t n = 0;
+
+    w.who = call                                ? CALLS_CALL
+            : cell_is_ours(waits->from.request) ? CALLS_CELL_ON_RANKS
+                                                : CALLS_CELL_AT_HOME;
+    if (w.who == CALLS_CELL_ON_RANKS)
+        named = cell_named_ranks(slice_of(waits->from.text, waits->from.text_size), &of);
+    w.there = are_there(nb->group, call ? cell_call_ranks(waits) : named, of, &w.which);
+    *first = NULL;
+    CELLS_EACH (c, nb)
+        if (is_in_the_way(&w, c) && n++ == 0)
+            *first = c;
+    free(named);
+    ranks_release(&w.which);
+    return n;
+}
+
 /* ---- the next call ---- */
 
 /* Nothing can begin now. blocked: some calls only wait for others that wait. */
 static void stand_still(struct notebook *nb, const struct claims *claims, bool blocked)
 {
-    struct call_list *l = &nb->calls;
+    struct held_calls *l = nb->calls.held;
 
     if (l->still_ns == OPEN && l->lifts < LIFTS_MAX)
         l->lifts++;
@@ -218,7 +253,7 @@ static struct cell **first_to_begin(struct notebook *nb, const struct ranks *run
     struct cell **at = &nb->calls.first;
     bool found = false, blocked = false;
 
-    if (client_waits(nb))
+    if (calls_client_waits(nb))
         claim_for_client(nb, &claims);
     for (; *at; at = &(*at)->from.next) {
         if (nb->cells)
@@ -250,15 +285,15 @@ static struct cell **next_call(struct notebook *nb)
 
 uint64_t calls_due(const struct notebook *nb)
 {
-    const struct call_list *l = &nb->calls;
+    const struct held_calls *l = nb->calls.held;
 
     return l->still_ns && l->still_ns != OPEN ? l->still_ns + (STILL_NS << l->lifts) : NEVER;
 }
 
 void calls_moved(struct notebook *nb)
 {
-    if (nb->calls.still_ns && nb->calls.still_ns != OPEN)
-        nb->calls.still_ns = notebook_now(nb);
+    if (nb->calls.held->still_ns && nb->calls.held->still_ns != OPEN)
+        nb->calls.held->still_ns = notebook_now(nb);
 }
 
 bool calls_begin(struct notebook *nb)
@@ -266,14 +301,15 @@ bool calls_begin(struct notebook *nb)
     struct cell **at;
 
     if (!nb->calls.first || !nb->cells) {
-        nb->calls.still_ns = 0;
-        nb->calls.lifts = 0;
+        nb->calls.held->still_ns = 0;
+        nb->calls.held->lifts = 0;
     } else if (notebook_now(nb) >= calls_due(nb)) {
-        nb->calls.still_ns = OPEN;
+        nb->calls.held->still_ns = OPEN;
     }
     if (!(at = next_call(nb)))
         return false;
     question_over(nb);
+    live_wait_over(*at);
     cell_enter(nb, cell_take_out(at));
     calls_moved(nb);
     return true;
@@ -283,6 +319,7 @@ bool calls_begin(struct notebook *nb)
 
 static void interrupt_waiting(struct notebook *nb, struct cell *c)
 {
+    live_wait_over(c);
     refuse_call(nb, c->from.asker, c->from.call, "KeyboardInterrupt",
                 "another cell was running on the ranks");
     cell_destroy(c);
@@ -315,7 +352,16 @@ void calls_free(struct cell *list)
 void calls_drop(struct notebook *nb)
 {
     immediate_drop(nb);
+    for (struct cell *c = nb->calls.first; c; c = c->from.next)
+        live_wait_over(c);
     calls_free(nb->calls.first);
     nb->calls.first = NULL;
     cell_drop_returns(nb);
+}
+
+void calls_release(struct notebook *nb)
+{
+    calls_drop(nb);
+    cell_destroy(nb->calls.client);
+    free(nb->calls.held);
 }

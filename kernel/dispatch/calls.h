@@ -34,6 +34,19 @@ enum calls_when {
     X(CALLS_CALL, CALLS_BESIDE | CALLS_UNCLAIMED)                                                  \
     X(CALLS_CALL, CALLS_BESIDE | CALLS_STANDS_STILL)
 
+/* Calls that are held back, to let others begin first; see calls.c. */
+struct held_calls {
+    uint64_t still_ns; /* some are, and nothing has begun or ended since then; 0: none is */
+    unsigned lifts;    /* how often they began nevertheless */
+};
+
+/* Does a cell of a client wait only for calls? It goes before calls of threads, which may never
+ * end. */
+bool calls_client_waits(const struct notebook *nb);
+/* How many of the cells that run keep this one from beginning: a call that waits, or
+ * nb->calls.client. *first: the oldest of them; NULL: none. */
+size_t calls_in_the_way(const struct notebook *nb, const struct cell *waits,
+                        const struct cell **first);
 /* May this cell of a client begin beside the cells that run? */
 bool calls_let_begin(const struct notebook *nb, struct request *r);
 
@@ -48,6 +61,7 @@ void calls_interrupt(struct notebook *nb);          /* those that wait end with 
 void calls_end(struct notebook *nb, uint64_t call); /* one that waits or runs */
 /* Home is gone: calls that wait are dropped, and those that run send it no RETURN. */
 void calls_drop(struct notebook *nb);
+void calls_release(struct notebook *nb);
 void calls_free(struct cell *list); /* with all cells of this list */
 
 #endif

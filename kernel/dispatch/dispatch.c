@@ -14,13 +14,17 @@
 
 static void set_timer(struct notebook *nb)
 {
-    const uint64_t due[] = {
-        pace_due_ns(nb->home.pace), where_due(nb),
-        immediate_due(nb),          calls_due(nb),
-        question_due(nb),           prompts_due(nb),
-        comm_routes_due(nb),        comm_told_due(nb),
-        debugger_due(nb),           nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER
-    };
+    const uint64_t due[] = { pace_due_ns(nb->home.pace),
+                             where_due(nb),
+                             immediate_due(nb),
+                             calls_due(nb),
+                             question_due(nb),
+                             prompts_due(nb),
+                             comm_routes_due(nb),
+                             comm_told_due(nb),
+                             debugger_due(nb),
+                             nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER,
+                             awaited_due(nb) };
     uint64_t first = NEVER;
 
     for (size_t k = 0; k < sizeof due / sizeof *due; k++)
@@ -125,6 +129,7 @@ static void take_next(struct notebook *nb)
     go_on(nb);
     subshells_go_on(nb);
     while (may_begin(nb) && (r = queue_take(&nb->queue))) {
+        awaited_over(nb);
         if (strcmp(request_type(r), "execute_request") == 0)
             execute(nb, r);
         else
@@ -134,6 +139,7 @@ static void take_next(struct notebook *nb)
     }
     if (!nb->over && home_takes_comms(nb))
         pass_comms(nb); /* before those that come later */
+    awaited_look(nb);
     set_timer(nb);
 }
 
@@ -154,10 +160,10 @@ static bool interrupt_main(struct notebook *nb)
     return any;
 }
 
-/* Ends a cell on ranks that waits for a call for which home does not wait. false: none waits. */
+/* Ends a client's cell that waits for calls, which go on. false: none waits. */
 static bool interrupt_waiting_cell(struct notebook *nb)
 {
-    struct request *r = async_calls_take_waiting(nb);
+    struct request *r = awaited_take(nb);
     unsigned count;
 
     if (!r)
@@ -169,6 +175,7 @@ static bool interrupt_waiting_cell(struct notebook *nb)
     if (request_flag(r, "stop_on_error", true))
         queue_abort(nb, &nb->queue);
     request_unref(r);
+    take_next(nb);
     return true;
 }
 
@@ -189,12 +196,10 @@ static bool is_interrupted(const struct notebook *nb, const struct cell *c)
 void dispatch_interrupt(struct notebook *nb)
 {
     stop_put_off(nb, debugger_interrupt(nb));
+    if (interrupt_waiting_cell(nb))
+        return;
     calls_interrupt(nb);
     comm_routes_interrupt(nb);
-    if (interrupt_waiting_cell(nb)) {
-        take_next(nb);
-        return;
-    }
     CELLS_EACH (c, nb)
         if (is_interrupted(nb, c))
             stop_by_interrupt(c);
@@ -460,6 +465,7 @@ void dispatch_tick(struct notebook *nb)
         subshell_text_tick(s);
     where_tick(nb);
     immediate_tick(nb);
+    awaited_tick(nb);
     question_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);
@@ -550,8 +556,9 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->nodes = 1;
     nb->home.pace = pace_create(ops->clock, home_text, nb, err);
     nb->comms.table = comms_create();
+    nb->calls.held = calloc(1, sizeof *nb->calls.held);
     if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
-        nb->home.cwd && nb->node && nb->home.pace && nb->comms.table &&
+        nb->home.cwd && nb->node && nb->home.pace && nb->comms.table && nb->calls.held &&
         (!config->server || page_open(nb, config->server))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
@@ -564,7 +571,7 @@ void dispatch_destroy(struct notebook *nb)
 {
     if (!nb)
         return;
-    calls_drop(nb);
+    calls_release(nb);
     calls_free(nb->immediate.cells);
     calls_free(nb->cells);
     request_unref(nb->rank_parent);

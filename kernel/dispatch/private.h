@@ -45,14 +45,25 @@ void cell_drop_returns(struct notebook *nb); /* calls that run send home no RETU
 void cell_destroy(struct cell *c);           /* NULL is fine */
 
 /* ---- async_calls.c ---- */
-bool async_is_of_subshell(const struct cell *c);   /* a subshell's thread waits for this call */
+bool async_is_of_subshell(const struct cell *c); /* a subshell's thread waits for this call */
+bool async_runs(const struct cell *c);           /* meanwhile home runs other cells */
+/* Is this text `%ranks stop` or `%ranks restart`, for all ranks that run the cell? */
+bool async_is_stopped_by(const struct cell *c, struct slice code);
 bool async_calls_alone(const struct notebook *nb); /* no cell that runs is the main shell's */
 /* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. true:
  * it was interrupted just now. */
 bool async_calls_interrupt(struct notebook *nb);
-/* Takes the cell on ranks that waits for such a call from the queue; the caller owns the request.
- * NULL: none waits. */
-struct request *async_calls_take_waiting(struct notebook *nb);
+
+/* ---- awaited.c ---- */
+/* What can't begin yet because of calls, and whose client sees no other reason, shows after a while
+ * what it waits for. */
+void awaited_look(struct notebook *nb); /* does another cell of a client wait now? */
+void awaited_over(struct notebook *nb); /* that cell begins or ends */
+/* Takes that cell from the queue, for an interrupt; the caller owns the request. NULL: none waits,
+ * or it ends the calls itself. */
+struct request *awaited_take(struct notebook *nb);
+void awaited_tick(struct notebook *nb);
+uint64_t awaited_due(const struct notebook *nb);
 
 /* ---- immediate.c ---- */
 /* Answers a client's `%ranks`, `%ranks logs` or `--help` if a cell runs, at home or on ranks, and

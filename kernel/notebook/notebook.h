@@ -116,11 +116,13 @@ struct home {
     unsigned recent_at;
 };
 
-/* Calls of home that wait. */
+/* Calls of home that wait, and the client's cell that waits for calls. */
 struct call_list {
-    struct cell *first; /* owned, the oldest first */
-    uint64_t still_ns;  /* some are held back, and nothing has begun or ended since; 0: none is */
-    unsigned lifts;     /* how often they began nevertheless; see calls.c */
+    struct cell *first;      /* owned, the oldest first */
+    struct held_calls *held; /* owned, in kernel/dispatch/calls.h: until when calls are held back */
+    /* owned, of awaited.c: stands for the first request of the queue, to show what it waits for;
+     * NULL: it waits for no call */
+    struct cell *client;
 };
 
 /* What is answered while another cell runs. */

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from client import is_status
 
 # meet() ends well only if four run at the same time: each waits for the others.
 MEET = """
@@ -98,6 +99,43 @@ def test_a_cell_of_the_notebook_runs_beside_them(four, gate):
     assert not four.until(lambda: waits.ended, 0.5) and "[0-1] held" in four.ok("%ranks where").shown
     gate.open()
     assert four.wait(waits).assert_ok().value == "[8, 8, 7, 8]" and four.ok("t.join(60); got").value == "['held']"
+
+
+def waits_of(cell):
+    """The last text of the status that says what a cell waits for."""
+    shown = [m["content"]["data"]["text/html"] for m in cell.messages if m["msg_type"].endswith("display_data") and is_status(m)]
+    shown = [re.sub("<style>.*?</style>|<[^>]*>", "", html) for html in shown]
+    return next((text for text in reversed(shown) if text.startswith("waiting for") and "machines" not in text), "")
+
+
+def test_a_cell_that_waits_for_a_call_says_so(four, gate):
+    cell = four.ok("def held():\n    print('runs', flush=True)\n    " + gate.code.replace("\n", "\n    ") + "return 'held'\n"
+                   "got = []; t = threading.Thread(target=lambda: got.append(cellspan.run(held, ranks=1))); t.start()")
+    assert four.until(lambda: "runs" in cell.stdout), cell.shown
+    told = re.compile(r"waiting for the call held\(\) of a thread on rank 1 \(0:\d\d\), as of 20\S+ \S+\s*")
+    waits = four.start("%%distribute\n'now'")
+    four.wait(waits, until=lambda: told.fullmatch(waits_of(waits)))
+    behind = four.start("1")
+    four.control("interrupt_request")
+    assert four.wait(waits).assert_error("KeyboardInterrupt") and four.wait(behind).status == "aborted"
+    assert not waits.of("display_data", "update_display_data"), "the status is gone"
+    assert four.ok("t.is_alive(), got").value == "(True, [])", "the call goes on"
+    calls = four.start("cellspan.run(abs, -3)")
+    four.wait(calls, until=lambda: told.fullmatch(waits_of(calls)))
+    gate.open()
+    assert four.wait(calls).assert_ok().value == "3" and not calls.displays and four.ok("t.join(60); got").value == "['held']"
+
+
+def test_a_cell_that_waits_for_its_turn_begins_without_a_status(four, gate):
+    cell = four.ok("def held():\n    print('runs', flush=True)\n    " + gate.code.replace("\n", "\n    ") + "return 'held'\n"
+                   "t = threading.Thread(target=lambda: cellspan.run(held, bytes(200_000))); t.start()".replace("held, bytes", "lambda x: held(), bytes"))
+    assert four.until(lambda: cell.stdout.count("runs") == 4 or "[0-3] runs" in cell.stdout), cell.shown
+    waits = four.start("%push ends")
+    four.wait(waits, until=lambda: "the call <lambda>() of a thread on ranks 0-3" in waits_of(waits).replace("&lt;", "<").replace("&gt;", ">"))
+    gate.open()
+    four.wait(waits).assert_ok()
+    assert not waits.of("display_data", "update_display_data"), waits.messages
+    assert waits.kinds == ["execute_input"], waits.kinds
 
 
 def test_a_cell_of_the_notebook_gets_its_turn(four):

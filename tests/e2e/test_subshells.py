@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import pytest
@@ -313,6 +314,26 @@ def test_a_distributed_cell_waits_for_the_group(nb, sub, gate):
     assert not nb.until(lambda: waits.ended, 0.5)
     gate.open()
     assert nb.wait(main).assert_ok().value == "'main'" and nb.wait(waits).assert_ok().value == "'sub'"
+
+
+def test_what_a_distributed_cell_waits_for(nb, sub, gate):
+    from test_calls_at_once import waits_of
+
+    nb.ok("%%distribute -n 2\n1")
+    main = nb.start("%%distribute -n 2\nprint('begun')\n" + gate.code + "'main'")
+    nb.wait_ranks(main, "begun", 2)
+    waits = sub.start("%%distribute -n 2\nprint('begun')\nimport time\ntime.sleep(600)")
+    nb.wait(waits, until=lambda: re.match(r"waiting for In \[\d+\] on ranks 0-1 \(0:", waits_of(waits)))
+    gate.open()
+    assert nb.wait(main).assert_ok().value == "'main'"
+    nb.wait_ranks(waits, "begun", 2)
+    main = nb.start("%%distribute -n 2\n5")
+    nb.wait(main, until=lambda: re.match(r"waiting for In \[\d+\] of a subshell on ranks 0-1 \(0:", waits_of(main)))
+    nb.control("interrupt_request")
+    nb.wait(main).assert_error("KeyboardInterrupt")
+    assert not nb.until(lambda: waits.ended, 0.5), "only the cell that waits has ended"
+    nb.control("interrupt_request")
+    nb.wait(waits).assert_error("KeyboardInterrupt")
 
 
 def test_home_runs_cells_while_a_subshells_cell_runs_on_ranks(nb, sub, gate):

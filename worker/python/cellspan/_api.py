@@ -377,7 +377,12 @@ def _run(home, fn, args, kw, options, flags=0):
             return _run_large(home, line, (fn, args, kw), options, flags)
     except CaptureError as error:
         raise TypeError(_unsent(home.captures(), fn, args, kw, text_of(error))) from None
-    return home.call(f"{line}\n{getattr(fn, '__name__', 'call')}()", flags, function, gather)[1]
+    return home.call(f"{line}\n{_shown(fn)}", flags, function, gather)[1]
+
+
+def _shown(fn):
+    """What the text of its call ends with, so that a cell that waits for the call can name it."""
+    return f"{getattr(fn, '__name__', type(fn).__name__)}()"
 
 
 def _run_large(home, line, call, options, flags):
@@ -389,7 +394,7 @@ def _run_large(home, line, call, options, flags):
         name = CALL + slot
         # The ranks remove the name before fn runs. The call is the last expression of the cell, so its value is the result.
         how = "once" if options.get("beside") else "call"
-        body = f"__import__('cellspan._worker.calls')._worker.calls.{how}(*{name}, globals().pop({name!r}))"
+        body = f"__import__('cellspan._worker.calls')._worker.calls.{how}(*{name}, globals().pop({name!r}))  # {_shown(call[0])}"
         with _Placed(home.shell.user_ns, {name: call}):
             try:
                 return home.call(f"{line}\n{body}", flags, None, bool(options.get("gather")))[1]
