@@ -31,6 +31,8 @@ const struct setting_row setting_rows[N_SETTINGS] = {
     [SETTING_HOROVOD] = { "CELLSPAN_HOROVOD",
                           "real: cellspan.horovod uses the Horovod that is installed",
                           .standard = "none", .kind = SETTING_CHOICE, .words = { "none", "real" } },
+    [SETTING_CODE] = { "CELLSPAN_CODE", "whether the notebook's own modules go to other machines",
+                       .standard = "auto", .kind = SETTING_CHOICE, .words = { "never", "auto" } },
     [SETTING_STATUS] = { "CELLSPAN_STATUS",
                          "whether cells that run for more than 2 s show a status", .standard = "on",
                          .kind = SETTING_CHOICE, .words = { "off", "on" } },

@@ -77,6 +77,8 @@ static void offer_value(const struct option *o, const char *typed)
         offer(typed, "", *w, o->help);
     if (o->kind == OPTION_PATH)
         puts(":folders");
+    if (o->kind == OPTION_PATHS)
+        puts(":files");
 }
 
 /* From the first word behind `run` on. */

@@ -378,6 +378,7 @@ static int open_notebook(struct kernel *k, const struct arguments *o, struct err
                                       .subshell_comms = setting_value(SETTING_COMMS),
                                       .nccl_shares = lets_nccl_share(),
                                       .status = setting_value(SETTING_STATUS),
+                                      .code = setting_value(SETTING_CODE),
                                       .merge = (enum plan_merge)setting_value(SETTING_MERGE),
                                       .hang_notice_ns = setting_value(SETTING_HANG_NOTICE),
                                       .notice = mistaken ? notice.p : "" };

@@ -40,7 +40,8 @@ static void offer_options(struct offers *o, const struct magic *m, bool cell, co
 {
     for (const struct option *row = m->options; !option_is_last(row); row++) {
         const char letter[] = { row->letter, '\0' };
-        const bool again = row->kind == OPTION_ENV || row->kind == OPTION_NAMES;
+        const bool again = row->kind == OPTION_ENV || row->kind == OPTION_NAMES ||
+                           row->kind == OPTION_PATHS;
 
         if (!option_fits(row, cell) || (given[row - m->options] && !again))
             continue;

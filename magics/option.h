@@ -47,6 +47,7 @@ enum option_kind {
     OPTION_NAMES,  /* char **: comma-separated identifiers; a repeated option adds more */
     OPTION_ENV,    /* char **: K=V; a repeated option adds more */
     OPTION_PATH,   /* char *: any text that is not empty */
+    OPTION_PATHS,  /* char **: the same; a repeated option adds more */
     OPTION_SEED,   /* char *: a number, as seed_is() takes it */
     OPTION_TIME,   /* uint64_t, nanoseconds: min to max milliseconds */
     OPTION_MODULE, /* ends the options: the module and its arguments follow */
@@ -115,7 +116,7 @@ struct magic {
     int (*finish)(const struct call *call, struct plan *plan, struct err *err);
 };
 
-#define OPTIONS_MAX 24u /* rows of one table, at most */
+#define OPTIONS_MAX 32u /* rows of one table, at most */
 
 /* One use of a magic, while it is parsed. */
 struct call {

@@ -53,6 +53,8 @@ struct plan {
     char *init;     /* "nccl", "gloo" or "auto" (--init without a value); NULL: off */
     char **env;     /* NULL-terminated "K=V" */
     char *cwd;
+    bool no_code;        /* the notebook's modules don't go to other machines */
+    char **with;         /* NULL-terminated files and folders that go there; NULL: none */
     char *seed;          /* as seed_is() takes it */
     uint64_t timeout_ns; /* 0: none */
     uint64_t grace_ns;   /* 0: not given */

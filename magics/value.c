@@ -410,6 +410,10 @@ int value_set(const struct option *o, const char *as, const char *text, struct p
         return env_set(as, text, to, err);
     case OPTION_PATH:
         return *text ? text_set(to, text, err) : err_set(err, "%s: a folder is missing", as);
+    case OPTION_PATHS:
+        if (!*text)
+            return err_set(err, "%s: a file or folder is missing", as);
+        return list_add(to, text, strlen(text)) < 0 ? no_memory(err) : 0;
     case OPTION_SEED:
         return seed_set(as, text, to, err);
     case OPTION_TIME:
@@ -437,6 +441,7 @@ void value_release(const struct option *o, struct plan *plan)
         break;
     case OPTION_NAMES:
     case OPTION_ENV:
+    case OPTION_PATHS:
         list_free(*(char ***)at);
         *(char ***)at = NULL;
         break;

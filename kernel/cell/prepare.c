@@ -46,16 +46,37 @@ static void add_paths(const struct cell *c, struct span *m)
         m->v[F_CAPTURE_SCRIPT].s = slice_text(script);
 }
 
+/* What --with names, as JSON. */
+static int add_bring(const struct cell *c, struct buf *out)
+{
+    json_t *list = c->plan.with ? json_array() : NULL;
+
+    for (size_t k = 0; list && c->plan.with[k]; k++)
+        if (json_array_append_new(list, json_string(c->plan.with[k])) < 0) {
+            json_decref(list);
+            return -1;
+        }
+    return c->plan.with ? text_json(out, list) : 0;
+}
+
+/* Does home's code go to these ranks? */
+static bool code_goes(const struct cell *c)
+{
+    return c->nb->config.code && !c->plan.no_code && !group_nodes_are_here(c);
+}
+
 /* early: before ranks of this machine end. -1: the cell has failed. */
 static int ask_capture(struct cell *c, bool early)
 {
     struct span m = { .kind = SPAN_CAPTURE, .worker = SPAN_WORKER_HOME, .cell = c->id };
     const bool looks = c->plan.kind == PLAN_DISTRIBUTE || c->plan.kind == PLAN_PUSH;
-    struct buf names = BUF_INIT, script = BUF_INIT;
+    struct buf names = BUF_INIT, script = BUF_INIT, bring = BUF_INIT;
     int rc = add_joined(&names, c->plan.kind == PLAN_PUSH ? c->plan.names : c->plan.capture);
 
     if (rc == 0)
         rc = add_script(c, &script);
+    if (rc == 0)
+        rc = add_bring(c, &bring);
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     m.v[F_CAPTURE_CODE].s = script.n ? buf_slice(&script)
@@ -65,9 +86,10 @@ static int ask_capture(struct cell *c, bool early)
                                (cell_is_stored(c) ? CAPTURE_RECORD : 0) |
                                (script.n ? CAPTURE_SCRIPT : 0) |
                                (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
-                               (early ? CAPTURE_PYTHON : 0);
+                               (early ? CAPTURE_PYTHON : 0) | (code_goes(c) ? CAPTURE_FAR : 0);
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
+    m.v[F_CAPTURE_BRING].s = buf_slice(&bring);
     if (early)
         add_paths(c, &m);
     c->prep.wants_capture = true;
@@ -75,6 +97,7 @@ static int ask_capture(struct cell *c, bool early)
         rc = cell_send_home(c, &m);
     buf_release(&names);
     buf_release(&script);
+    buf_release(&bring);
     return rc;
 }
 

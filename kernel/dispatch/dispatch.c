@@ -547,6 +547,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     memcpy(nb->config.key, config->key, sizeof nb->config.key);
     nb->config.nccl_shares = config->nccl_shares;
     nb->config.status = config->status;
+    nb->config.code = config->code;
     nb->config.merge = config->merge;
     nb->home.subshells.comms = config->subshell_comms;
     nb->config.hang_notice_ns = config->hang_notice_ns;

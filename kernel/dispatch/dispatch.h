@@ -21,6 +21,7 @@ struct dispatch_config {
     bool subshell_comms;     /* comm messages run in the subshell that they name */
     bool nccl_shares;        /* see struct place_want; --env has the last word */
     bool status;             /* long cells show the status of their ranks */
+    bool code;               /* the notebook's own modules go to other machines */
     enum plan_merge merge;   /* where a cell has no --merge */
     uint64_t hang_notice_ns; /* length of a wait after which hang.c or slow_answers.c shows a
                                 notice; 0: never */

@@ -281,6 +281,7 @@ struct dispatch_config world_config = { .python = "python3",
                                         .python_version = "3.11.7",
                                         .run_id = "run",
                                         .status = true,
+                                        .code = true,
                                         .hang_notice_ns = 60 * NS_PER_S };
 
 void world_open(struct world *w, struct clock *clock)

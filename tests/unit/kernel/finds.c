@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What ranks ask home about the notebook's code. */
+#include <stdlib.h>
+
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
 
@@ -120,11 +122,84 @@ static void answers_that_cannot_be_sent(void)
     world_close(&w);
 }
 
+/* ---- which cells send code ---- */
+
+static struct buf capture = BUF_INIT; /* the last CAPTURE */
+
+static bool note_capture(void *arg, unsigned node, struct slice workers, struct slice msg)
+{
+    struct err err = { "" };
+    struct span head;
+
+    (void)arg;
+    (void)node;
+    (void)workers;
+    if (span_peek(&head, msg.p, msg.n, &err) == 0 && head.kind == SPAN_CAPTURE) {
+        buf_clear(&capture);
+        if (buf_add_slice(&capture, msg) < 0)
+            abort();
+    }
+    return false;
+}
+
+static bool is_far(void)
+{
+    struct err err = { "" };
+    struct span m;
+    bool far;
+
+    if (span_decode(&m, capture.p, capture.n, &err) < 0)
+        abort();
+    far = m.v[F_CAPTURE_FLAGS].u64 & CAPTURE_FAR;
+    span_release(&m);
+    return far;
+}
+
+static void over(struct world *w)
+{
+    provide(w);
+    all_done(w, 2, 5);
+}
+
+static void code_goes_to_other_machines(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open_idle(&w, &clock);
+    w.agent = note_capture;
+    next(&w, "%%distribute --with a\npass");
+    ok(!is_far(), "the code of a cell whose ranks are here stays here");
+    provide(&w);
+    all_done(&w, 2, 3);
+    next(&w, "%%distribute --fresh --on ssh:h1\npass");
+    ok(is_far(), "it goes to machines that the cell names");
+    world_close(&w);
+    open_two(&w, &clock);
+    w.agent = note_capture;
+    next(&w, "%%distribute\npass");
+    ok(is_far() && !slice_has(buf_slice(&capture), '['), "and to those where the ranks are");
+    over(&w);
+    next(&w, "%%distribute --with a.csv --with 'b c'\npass");
+    ok(is_far() && slice_holds(buf_slice(&capture), "[\"a.csv\",\"b c\"]"),
+       "and what --with names goes along");
+    over(&w);
+    next(&w, "%%distribute --no-code\npass");
+    ok(!is_far(), "not with --no-code");
+    over(&w);
+    w.nb->config.code = false;
+    next(&w, "%%distribute\npass");
+    ok(!is_far(), "nor with CELLSPAN_CODE=never");
+    world_close(&w);
+    buf_release(&capture);
+}
+
 int main(void)
 {
     equal_questions_are_asked_once();
     ranks_end();
     home_ends();
     answers_that_cannot_be_sent();
+    code_goes_to_other_machines();
     return plan_done();
 }

@@ -60,6 +60,8 @@ static const struct bad {
     { "%%distribute --env FOO\n1", "--env FOO: write NAME=VALUE" },
     { "%%distribute --env =1\n1", "--env =1: write NAME=VALUE" },
     { "%%distribute --cwd ''\n1", "--cwd: a folder is missing" },
+    { "%%distribute --with ''\n1", "--with: a file or folder is missing" },
+    { "%%distribute --with a --no-code\n1", "--with and --no-code can't be used together" },
     { "%%distribute --timeout soon\n1",
       "--timeout soon: not a duration (write 10, 10s, 1.5m, 2h or 500ms)" },
     { "%%distribute --timeout 0\n1", "--timeout 0: too short (at least 1 ms)" },
@@ -279,6 +281,21 @@ static void placement_is_kept(void)
     plan_release(&p);
 }
 
+static void what_goes_along(void)
+{
+    struct plan p;
+    struct err err;
+
+    is_int(parse("%distribute --with a.csv --with 'b c' train.py --with d", &p, &err), 0, "%s",
+           err.text);
+    ok(!strcmp(p.with[0], "a.csv") && !strcmp(p.with[1], "b c") && !p.with[2] && !p.no_code,
+       "--with adds up");
+    plan_release(&p);
+    is_int(parse("%%distribute --no-code\n1", &p, &err), 0, "%s", err.text);
+    ok(p.no_code && !p.with, "--no-code");
+    plan_release(&p);
+}
+
 static void defaults_are_unset(void)
 {
     struct plan p;
@@ -287,7 +304,7 @@ static void defaults_are_unset(void)
     is_int(parse("%%distribute\n1", &p, &err), 0, "no option is needed");
     ok(p.n == PLAN_N_UNSET && !p.ranks && p.merge == PLAN_FOLD && !p.into && !p.capture &&
            !p.init && !p.env && !p.cwd && !p.seed && !p.timeout_ns && !p.grace_ns && !p.on &&
-           !p.gpus && !p.no_gpu && !p.share,
+           !p.gpus && !p.no_gpu && !p.share && !p.with && !p.no_code,
        "what is not given is unset");
     plan_release(&p);
 }
@@ -459,6 +476,7 @@ int main(void)
     every_option_fills_its_field();
     others_spellings_are_taken();
     placement_is_kept();
+    what_goes_along();
     defaults_are_unset();
     forms_of_one_option_mean_the_same();
     init_takes_the_next_word_only_if_it_is_a_backend();

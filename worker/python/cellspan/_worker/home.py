@@ -379,6 +379,10 @@ class Home(Calls):
         if flags & _link.CAPTURE_PYTHON:
             refuse_what_is_no_python(code, transform)
             environment.refuse_missing(fields["cwd"], fields["script"])
+        if flags & _link.CAPTURE_FAR:
+            from . import code_answers
+
+            code_answers.begin()
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         captures = self.captures()
         none, pushing = bool(flags & _link.CAPTURE_NONE), bool(flags & _link.CAPTURE_PUSH)
