@@ -12,7 +12,8 @@ bool run_pulls_values(const struct cell *c);
 /* Adds the names that %pull wants, comma-separated. -1: memory is out. */
 MUST_USE int run_add_pulled(const struct cell *c, struct buf *out);
 void run_begin(struct cell *c);
-/* members that did not get their message will not answer it */
+/* Marks the members that did not get their message as interrupted, so that the cell does not wait
+ * for their answers. */
 void run_leave_out(struct cell *c);
 enum cell_outcome run_poll(struct cell *c);
 /* all members have ended: shows their errors */

@@ -26,17 +26,18 @@
 /* from the signal to SIGKILL, for a script; torchrun waits as long */
 #define SIGNAL_GRACE_MS 30000
 
-/* A time is NEVER if nothing is due. */
+/* Times that are due: NEVER if nothing is. */
 struct stop_timers {
     uint64_t alike_ns, alike_limit_ns; /* when the error is shown; at the latest */
     uint64_t disconnect_ns;            /* when connections between ranks are cut */
     uint64_t stacks_ns, kill_ns;       /* when stacks are asked for; when ranks are killed */
     uint64_t timeout_ns;               /* when --timeout ends the cell */
     uint64_t gone_ns;                  /* killed processes that live longer are left behind */
-    uint64_t callbacks_ns;   /* since then it waits for callbacks of widgets on its ranks */
-    uint64_t interrupted_ns; /* when the user's first interrupt came */
-    bool listed;             /* the ranks that hang were named */
-    bool patient;            /* ranks that were formatting a traceback got more time */
+    /* Past moments: since when it waits for callbacks of widgets on its ranks, NEVER: it does not;
+     * when the user's first interrupt came */
+    uint64_t callbacks_ns, interrupted_ns;
+    bool listed;  /* the ranks that hang were named */
+    bool patient; /* ranks that were formatting a traceback got more time */
 };
 
 static uint64_t grace(const struct cell *c)

@@ -25,7 +25,9 @@ struct rank {
     unsigned lives;    /* number of processes that this rank has had */
     uint64_t starter;  /* the cell that started its process */
     unsigned env;      /* the number of the env that its last RUN had; 0: none yet */
-    json_t *known;     /* owned: name -> version that home sent to it */
+    /* owned: name -> the last version of home's that its own value replaces: the one that home
+     * sent to it, or the one that home had when its cell bound the name (ledger.c) */
+    json_t *known;
     /* owned: name -> version of home's value, pulled from a rank, beside which it keeps its own */
     json_t *keeps;
     /* owned: names that home pulled from this rank alone, until home's value is sent to it; true:

@@ -140,7 +140,7 @@ static enum action action_of_answer(const struct bundle_row *row, const char *sa
                                                                      : ACTION_CONFLICT;
 }
 
-/* Home has sent it, or the rank has told of its own. */
+/* Home has sent it, or the rank has bound the name, or has told of a value of its own. */
 static bool has_value(const struct rank *r, const char *name)
 {
     return json_object_get(r->known, name) || json_object_get(r->keeps, name);

@@ -3,9 +3,9 @@
  * because ranks have changed their own values. Ranks that lack the same names get one vars_bundle,
  * so that it is pickled once. Pure.
  *
- * captured: `names` of CAPTURED: {"names": [[name, version, size, why, since, how], …], "assigned":
- * [[name, version], …], "tied": [[name, …], …], "deleted": [name, …]}; protocol/README.md explains
- * them. */
+ * captured: `names` of CAPTURED: {"names": [[name, version, size, why, since, how, assigned], …],
+ * "assigned": [[name, version], …], "tied": [[name, …], …], "deleted": [name, …]}, and others;
+ * protocol/README.md explains them. */
 #ifndef KERNEL_GROUP_VARS_BUNDLE_H
 #define KERNEL_GROUP_VARS_BUNDLE_H
 
