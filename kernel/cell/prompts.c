@@ -138,8 +138,8 @@ void prompts_add(struct notebook *nb, const struct request *r, uint32_t worker, 
 
 /* Which prompts are removed? */
 struct unwanted {
-    uint32_t worker; /* this worker's; 0: those of all ranks of `cell` */
-    const struct cell *cell;
+    const struct cell *cell; /* those of all its ranks; NULL: those of `worker` */
+    uint32_t worker;
     const uint64_t *id; /* only this one; NULL: all */
     bool over;          /* only those of cells that are over */
 };
@@ -154,7 +154,7 @@ static bool runs(const struct notebook *nb, const struct request *r)
 
 static bool is_unwanted(const struct notebook *nb, const struct unwanted *u, const struct prompt *p)
 {
-    if (!u->worker)
+    if (u->cell)
         return p->rank >= 0 && cell_worker(u->cell, p->worker);
     return p->worker == u->worker && (!u->id || p->id == *u->id) && !(u->over && runs(nb, p->r));
 }
@@ -195,7 +195,7 @@ void prompts_begin(struct notebook *nb)
 
 void prompts_stop(const struct cell *c)
 {
-    drop(c->nb, (struct unwanted){ .worker = SPAN_WORKER_NONE, .cell = c });
+    drop(c->nb, (struct unwanted){ .cell = c });
 }
 
 void prompts_answer(struct notebook *nb, struct request *r)
