@@ -47,7 +47,7 @@ void from_home(struct notebook *nb, const struct span *m)
     switch (m->kind) {
     case SPAN_READY:
         home_ready(nb, m);
-        subshells_again(nb);
+        subshells_create_again(nb);
         debugger_join_home(nb);
         break;
     case SPAN_REPLY:

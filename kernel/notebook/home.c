@@ -278,7 +278,7 @@ void home_publish(struct notebook *nb, const struct span *m)
         return;
     if (strncmp(p.type, "comm_", 5) == 0) {
         if (s)
-            subshell_text_pass(s);
+            subshell_text_flush_pace(s);
         else
             home_flush_pace(nb); /* home_flush() would show the last lines before each of many */
         comm_output_take(nb, SPAN_WORKER_HOME, home_parent_of(nb, m->cell), &p);

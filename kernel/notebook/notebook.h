@@ -345,7 +345,7 @@ const struct asked *home_asked(const struct notebook *nb, uint64_t cell);
 void subshells_create(struct notebook *nb, struct request *r);
 void subshells_delete(struct notebook *nb, struct request *r);
 void subshells_list(struct notebook *nb, struct request *r);
-void subshells_again(struct notebook *nb); /* tells a home that has started which there are */
+void subshells_create_again(struct notebook *nb); /* a home that has started makes them */
 void subshells_refuse(struct notebook *nb, struct request *r); /* it names none that is there */
 void subshells_interrupt(struct notebook *nb);                 /* the cells of all */
 void subshells_sweep(struct notebook *nb);     /* frees those that are deleted and run nothing */
@@ -358,7 +358,7 @@ MUST_USE int subshell_text_begin(struct subshell *s, struct request *r, unsigned
 void subshell_text_publish(struct subshell *s, const struct published *p);
 void subshell_text_flush(struct subshell *s); /* publishes the text that waits */
 /* before a comm message: without the last lines of a text whose middle is left out */
-void subshell_text_pass(struct subshell *s);
+void subshell_text_flush_pace(struct subshell *s);
 void subshell_text_tick(struct subshell *s);
 uint64_t subshell_text_due(const struct subshell *s);
 size_t subshell_text_waiting(const struct subshell *s); /* bytes */

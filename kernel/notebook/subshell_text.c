@@ -65,7 +65,7 @@ static void add_text(struct subshell *s, const struct content *p)
     json_decref(content);
 }
 
-void subshell_text_pass(struct subshell *s)
+void subshell_text_flush_pace(struct subshell *s)
 {
     struct err err = { "" };
 
@@ -89,7 +89,7 @@ void subshell_text_flush(struct subshell *s)
     if (s->omit)
         lost(omit_flush(s->omit));
     if (s->pace)
-        subshell_text_pass(s);
+        subshell_text_flush_pace(s);
 }
 
 void subshell_text_tick(struct subshell *s)

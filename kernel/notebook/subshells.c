@@ -102,7 +102,7 @@ static void tell(struct notebook *nb, const struct subshell *s, const char *type
     notebook_send(nb, SPAN_WORKER_HOME, &m);
 }
 
-void subshells_again(struct notebook *nb)
+void subshells_create_again(struct notebook *nb)
 {
     for (const struct subshell *s = nb->home.subshells.first; s; s = s->next)
         if (!s->deleted)
