@@ -128,6 +128,16 @@ def test_a_script_finds_what_is_beside_it_first(project):
     assert project.digests("import utils") == here
 
 
+def test_versions_of_what_cells_and_modules_import(project):
+    import numpy
+
+    write(project.folder, helper="import numpy\n")
+    project.modules.update({name: sys.modules[name] for name in ("json", "numpy", "pytest")})
+    assert "versions" not in project.part("import json, helper_that_is_not_there")
+    assert project.part("import helper")["versions"] == {"numpy": numpy.__version__}
+    assert project.part("import pytest")["versions"] == {"numpy": numpy.__version__, "pytest": pytest.__version__}
+
+
 def test_what_is_left_out_is_told_once(project, monkeypatch):
     monkeypatch.setattr(manifest, "DATA_MOST", 1)
     write(project.folder, "pkg/__init__.py")

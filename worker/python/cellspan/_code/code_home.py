@@ -14,9 +14,10 @@ import sys
 import threading
 
 from .._capture.vars_bundle import human
+from . import package_versions
 from .changes import Changes
 from .editables import redirected
-from .listing import Lister, absolute, archive_of, is_foreign
+from .listing import Lister, absolute, archive_of, is_foreign, is_installed
 from .manifest import Hashes, Unsendable, imports_in, is_code, of_path, of_places
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
@@ -41,6 +42,8 @@ class CodeHome:
         self._manifests = {}  # {(name, roots): Manifest}
         self._brought = {}  # {PATH of --with: Manifest}
         self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
+        self._needed = set()  # names that modules import which ranks need
+        self._versioned = {}  # {name of a package: its version}
         self._turn = 0  # counts what makes the last part outdated
         self._state, self._part, self._lines = None, None, []
         self._told = set()
@@ -74,6 +77,9 @@ class CodeHome:
             part["at"] = listing.at
         if listing.more:
             part["more"] = True
+        versions = self._versions()
+        if versions:
+            part["versions"] = versions
         if bring:
             part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
         return part
@@ -89,9 +95,18 @@ class CodeHome:
             except Unsendable:  # a rank that imports it asks for it, and is told
                 continue
             found[name] = manifest.digest
+            self._needed |= manifest.needs
             self._note_left(manifest)
             queue += [other for other in manifest.needs if other in listing.names]
         return found
+
+    def _versions(self):
+        """{name: version} of the installed packages that cells and the modules that ranks need import, for ranks to compare."""
+        for name in (self._mentioned | self._needed) - self._versioned.keys():
+            path = getattr(self._modules().get(name), "__dict__", {}).get("__file__")
+            if isinstance(path, str) and is_installed(path):
+                self._versioned[name] = package_versions.of(name)
+        return {name: version for name, version in self._versioned.items() if version}
 
     def _is_wanted(self, name, listing):
         if not listing.places[name]:

@@ -135,9 +135,14 @@ def absolute(entries):
 
 def is_foreign(path):
     """Is this an entry with Python's own modules, with installed ones or with cellspan?"""
-    if not INSTALLED.isdisjoint(path.split(os.sep)) or path.startswith(_pythons()):
+    if is_installed(path) or path.startswith(_pythons()):
         return True
     return os.path.join(path, "").startswith(_pythons()) or os.path.basename(path) == "python%d%d.zip" % sys.version_info[:2]
+
+
+def is_installed(path):
+    """Is it in a folder for what is installed?"""
+    return not INSTALLED.isdisjoint(path.split(os.sep))
 
 
 def _pythons():
