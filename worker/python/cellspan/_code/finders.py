@@ -216,6 +216,12 @@ def home_path(path):
     return path[len(root) :] if root and path.startswith(root + os.sep) else path
 
 
+def path_here(path):
+    """Where a file of home is on this machine: in the tree, if that has it."""
+    own = Loader.root + path
+    return own if Loader.root and os.path.exists(own) else path
+
+
 def _moved(code, path):
     """The code, and all code in it, as of this file."""
     if code.co_filename == path:

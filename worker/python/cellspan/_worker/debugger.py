@@ -19,6 +19,7 @@ from .. import _link
 from .._base import threads
 from .._base.errors import text_of
 from .._capture import sources
+from .._code.finders import home_path, path_here
 from . import torchenv
 
 PATIENCE = 5.0  # seconds that a cell waits for the debugger, and that pydevd may take to answer
@@ -357,7 +358,7 @@ class Debugger:
         for n, module in list(enumerate(every))[first : first + count]:
             origin = getattr(getattr(module, "__spec__", None), "origin", None)
             if isinstance(origin, str) and origin.endswith(".py"):
-                found.append({"id": n, "name": module.__name__, "path": origin})
+                found.append({"id": n, "name": module.__name__, "path": home_path(origin)})
         self._answer(request, {"modules": found, "totalModules": len(every)})
 
     def _source(self, request):
@@ -367,7 +368,7 @@ class Debugger:
             self.pydevd.ask("source", request["arguments"], lambda answer: self._answer(request, **answer))
             return
         try:
-            with open(path, encoding="utf-8") as file:
+            with open(path_here(path), encoding="utf-8") as file:
                 self._answer(request, {"content": file.read()})
         except (OSError, ValueError):
             self._refuse(request, "source unavailable")

@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 
+from .._code.finders import path_here
 from . import environment
 
 PATIENCE = 5.0  # seconds for one answer
@@ -232,13 +233,14 @@ class Pydevd:
 
     @staticmethod
     def know(prefix, earlier):
-        """Files whose names begin with prefix are cells, which need not exist. earlier: {file name: the one that it stands for}."""
+        """Files whose names begin with prefix are cells, which need not exist. A module that came from home has home's path. earlier: {file
+        name: the one that it stands for}."""
         import pydevd_file_utils
 
         before = getattr(pydevd_file_utils.exists, "before", pydevd_file_utils.exists)
 
         def exists(name):
-            return name.startswith(prefix) or before(name)
+            return name.startswith(prefix) or before(name) or before(path_here(name))
 
         exists.before = before
         pydevd_file_utils.exists = exists
