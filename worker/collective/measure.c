@@ -4,14 +4,16 @@
 
 /* iterations: the first one makes connections, the second one is timed */
 #define WARM_UP 2u
-#define STOP    UINT64_C(0) /* rank 0 shares this value when the time is over */
+#define STOP    UINT64_C(0)          /* rank 0 shares this value when the time is over */
+#define BULK    (UINT64_C(64) << 10) /* bytes; from here on the time grows with the size */
 
 struct measuring {
     struct transport *t;
     const struct deadline *limit;
     uint64_t end_ns;  /* when the budget ends */
     unsigned left;    /* rows not measured yet */
-    uint64_t last_ns; /* time of one iteration in this operation's previous row */
+    uint64_t last_ns; /* time of one iteration in this operation's previous row; 0: there is none */
+    uint64_t last_bytes;
 };
 
 static uint64_t whole_floats(uint64_t bytes)
@@ -33,12 +35,14 @@ static int iterations(struct measuring *m, uint64_t one_ns, unsigned *count, str
     return 0;
 }
 
-/* Is there time for another row? Rank 0 decides. There is not if one iteration of the previous row,
- * which was smaller, took a quarter of the remaining time or more. */
-static int goes_on(struct measuring *m, bool *on, struct err *err)
+/* Is there time for a row of this size? Rank 0 decides, by the previous row: the warm-up, one
+ * iteration and its verification have to fit into the remaining time. */
+static int goes_on(struct measuring *m, uint64_t bytes, bool *on, struct err *err)
 {
     const uint64_t now = clock_now(&clock_system);
-    uint64_t value = now < m->end_ns && m->last_ns < (m->end_ns - now) / 4 ? 1 : STOP;
+    const uint64_t left = m->end_ns > now ? m->end_ns - now : 0;
+    const uint64_t grows = m->last_bytes >= BULK ? bytes / m->last_bytes : 1;
+    uint64_t value = left && m->last_ns < left / (grows ? grows : 1) / (WARM_UP + 2) ? 1 : STOP;
 
     if (m->t->ops->share(m->t, &value, m->limit, err) < 0)
         return -1;
@@ -57,6 +61,7 @@ static int measure_row(struct measuring *m, enum coll_op op, uint64_t bytes, str
         if (t->ops->run(t, op, bytes, 1, &ns, m->limit, err) < 0)
             return -1;
     m->last_ns = ns;
+    m->last_bytes = bytes;
     if (iterations(m, ns, &count, err) < 0 ||
         t->ops->run(t, op, bytes, count, &ns, m->limit, err) < 0)
         return -1;
@@ -83,7 +88,7 @@ static int failed_in(enum coll_op op, uint64_t bytes, const struct err *why, str
 int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n, double budget_s,
             const struct deadline *l, struct figure *rows, unsigned *n_rows, struct err *err)
 {
-    struct measuring m = { t, l, 0, n * count_ops(ops), 0 };
+    struct measuring m = { t, l, 0, n * count_ops(ops), 0, 0 };
     uint64_t most = 4;
 
     *n_rows = 0;
@@ -95,11 +100,11 @@ int measure(struct transport *t, unsigned ops, const uint64_t *sizes, unsigned n
     for (unsigned op = 0; op < COLL_OPS; op++) {
         bool on = true;
 
-        m.last_ns = 0;
+        m.last_ns = m.last_bytes = 0;
         for (unsigned i = 0; i < n && (ops & (1u << op)); i++, m.left--) {
             struct err why = { "" };
 
-            if (goes_on(&m, &on, &why) < 0)
+            if (goes_on(&m, whole_floats(sizes[i]), &on, &why) < 0)
                 return failed_in((enum coll_op)op, whole_floats(sizes[i]), &why, err);
             if (!on)
                 continue;

@@ -65,7 +65,7 @@ static unsigned measured(unsigned ops, const uint64_t *sizes, unsigned n, double
 
 int main(void)
 {
-    static const uint64_t sizes[] = { 7, 4096 };
+    static const uint64_t sizes[] = { 7, 4096 }, large[] = { 1 << 20, 16 << 20 };
     struct figure rows[2 * COLL_OPS];
 
     is_int(measured(1u << COLL_SEND_RECV, sizes, 2, 120, rows), 2,
@@ -76,5 +76,8 @@ int main(void)
     is_int(measured(7, sizes, 2, 3600, rows), 2 * COLL_OPS, "all operations");
     is_int((int64_t)rows[3].bad, 1, "what is wrong is counted");
     is_int(measured(7, sizes, 2, 0, rows), 0, "no time is no row");
+    is_int(measured(1u << COLL_SEND_RECV, large, 2, 120, rows), 1,
+           "a size that would take longer than there is time is omitted");
+    is_int(measured(1u << COLL_SEND_RECV, large, 2, 3600, rows), 2, "and measured if there is");
     return plan_done();
 }
