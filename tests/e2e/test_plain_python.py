@@ -207,6 +207,16 @@ def wait_for(program, text):
     raise AssertionError(program.stderr.read())
 
 
+def test_ctrl_c_as_a_call_is_sent_ends_it_and_the_next_one_works(said):
+    out, err = said(
+        "import cellspan, os, signal, time\nfrom cellspan._client import Far\nsend, armed = Far._send, [1]\n"
+        "def sends(self, channel, kind, content):\n    sent = send(self, channel, kind, content)\n"
+        "    if kind == 'execute_request' and armed:\n        armed.clear(); os.kill(os.getpid(), signal.SIGINT)\n    return sent\n"
+        "cellspan.run(abs, -1, n=2)\nFar._send = sends\n"
+        "try: cellspan.run(time.sleep, 300)\nexcept KeyboardInterrupt: print('interrupted')\nprint(cellspan.run(abs, -2))\n")
+    assert out == ["interrupted", "2"], err
+
+
 def test_what_a_program_writes_into_a_log_has_no_colours(said):
     last = []
 

@@ -251,8 +251,7 @@ class Far:
     def _execute(self, code):
         """Lets home execute the code, and prints what comes of it."""
         content = {"code": code, "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": True, "stop_on_error": True}
-        asked = self._send("shell", "execute_request", content)["header"]["msg_id"]
-        left = {"reply", "idle"}
+        asked, left = "", {"busy", "reply", "idle"}
         self._failure = ""
 
         def take(channel, message):
@@ -265,16 +264,18 @@ class Far:
                 left.discard("reply")
                 if content.get("status") != "ok":
                     self._failure = f"{content.get('ename', 'error')}: {content.get('evalue', '')}"
-            elif kind == "status" and content.get("execution_state") == "idle":
-                left.discard("idle")
+            elif kind == "status":
+                left.discard(content.get("execution_state"))
             elif channel == "stdin" and kind == "input_request":
                 self._answer(content)
 
         with self._counting():
             passed_on = 0
+            asked = self._send("shell", "execute_request", content)["header"]["msg_id"]
             while left:
                 self._turn(take)
-                if self._interrupts > passed_on:
+                # An interrupt that the kernel has before the call would end nothing.
+                if self._interrupts > max(passed_on, "busy" in left):
                     passed_on = self._interrupts
                     if passed_on > 2:
                         self._kill()
