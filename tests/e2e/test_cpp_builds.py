@@ -52,7 +52,6 @@ class Folder:
         begun = self.path / "begun"
         return len(begun.read_text().split()) if begun.exists() else 0
 
-
     def compilers(self):
         """The processes of those that still wait."""
         begun = map(int, (self.path / "begun").read_text().split())
@@ -134,6 +133,15 @@ def test_what_does_not_compile_is_shown_once_and_can_be_mended(nb, folder):
     assert f"Error building extension '{folder.name}'" in cell.traceback and "does not name a type" in cell.traceback, cell.traceback
     folder.source(SOURCE)
     assert values(nb.ok("%%distribute -n 3 --gather\ntwice()", limit=60)) == [42.0] * 3
+
+
+def test_the_error_of_who_builds_comes_first(nb, folder):
+    """Also if it comes late: the others know no more than that there is no library."""
+    folder.go()
+    folder.source("nonsense\n")
+    late = "import time\ntry:\n    twice()\nexcept RuntimeError as error:\n    if 'Error building' in str(error):\n        time.sleep(4)\n    raise"
+    cell = nb.run("%%distribute -n 3\n" + late).assert_error("RuntimeError")
+    assert f"Error building extension '{folder.name}'" in cell.traceback and "was not built" not in cell.traceback, cell.traceback
 
 
 def test_home_is_not_stopped_either(nb, folder):

@@ -26,6 +26,7 @@ MARK = "CELLSPAN_BUILDS_IN"  # in the environment of compilers: the folder
 POLL_S = 1.0  # seconds between two checks who holds a lock
 TURN_S = 5.0  # seconds that a process waits for its turn to take a lock over; later it tries again
 LATER_S = 2.0  # seconds that those who waited let the builder's own error go first: it says what is wrong
+RUN_LATER_S = 20.0  # the same for ranks of one run: the error ends their wait, but on a busy machine it may come late
 SERVERS = (b"ccache", b"sccache")  # a compiler may start one, and it serves others too
 
 
@@ -102,7 +103,7 @@ def _builds(process, folder):
 def _open(cpp, inner, name, folder, *args, **given):
     path = os.path.join(folder, name + getattr(cpp, "LIB_EXT", ".so"))
     if not os.path.exists(path):
-        time.sleep(LATER_S)
+        time.sleep(RUN_LATER_S if Lock.waited_for_own_run else LATER_S)
         raise RuntimeError(f"{name} was not built: there is no {path}. The process that built it says why")
     return inner(name, folder, *args, **given)
 
@@ -123,6 +124,8 @@ class OwnerEnded(Exception):
 class Lock:
     """Has the interface of torch's FileBaton. The file has its owner's machine, process and run, and the owner keeps it open."""
 
+    waited_for_own_run = False  # was the owner for whom this process waited last a rank of the same run?
+
     def __init__(self, lock_file_path, wait_seconds=0.1, warn_after_seconds=None):
         self.lock_file_path = lock_file_path
         self.wait_seconds = wait_seconds
@@ -141,6 +144,9 @@ class Lock:
 
     def wait(self):
         told, check = False, time.monotonic() + POLL_S
+        Lock.waited_for_own_run = False
+        with contextlib.suppress(FileNotFoundError):
+            Lock.waited_for_own_run = _is_of_own_run(_owner(self.lock_file_path)[3])
         while os.path.exists(self.lock_file_path):
             time.sleep(self.wait_seconds)
             if time.monotonic() < check:
@@ -207,10 +213,14 @@ def _owner(path):
     return words if len(words) == 4 else [""] * 4
 
 
+def _is_of_own_run(run):
+    return run != "-" and run == os.environ.get("TORCHELASTIC_RUN_ID")
+
+
 def _tell(path):
     """Says for whom this process waits, unless the owner is of the same run: it has said itself that it builds."""
     host, machine, process, run = _owner(path)
-    if run != "-" and run == os.environ.get("TORCHELASTIC_RUN_ID"):
+    if _is_of_own_run(run):
         return
     who = f"process {process} of {host}" if host else "another process"
     known = f"{host} {machine}" == _machine() or (not host and _on_local_disk(path))
