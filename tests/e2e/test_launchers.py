@@ -203,6 +203,7 @@ done
 """
 LISTENS = """#!/bin/bash
 # In place of an agent: writes down what it is told. What is there at once comes before "begun".
+: >>"%(folder)s/told-$WHERE"
 IFS= read -r -t 1 line && echo "$line" >>"%(folder)s/told-$WHERE"
 touch "%(folder)s/begun-$WHERE"
 cat >>"%(folder)s/told-$WHERE"
