@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 
 import pytest
-from processes import wait_until
+from processes import inside, wait_until
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines")
 HOST_TOOLS = ("sshd", "ssh", "ssh-keygen", "ip", "tc", "unshare", "nsenter", "pgrep", "iptables", "sysctl")
@@ -143,12 +143,15 @@ class Hosts(Engine):
 
     def processes(self, host):
         """The command lines of what runs there, by number (as the host numbers them); sshd itself left out."""
-        found = {}
-        for line in self.exec(host, "ps", "-e", "-ww", "-o", "pid=,args=").stdout.splitlines():
-            pid, _, args = line.strip().partition(" ")
-            if not any(part in args for part in ("hosts-init.sh", "sshd -D", "sshd: /usr/sbin/sshd", "ps -e")):
-                found[int(pid)] = args.strip()
-        return found
+        try:
+            with open(os.path.join(self.folder, "hosts", host + ".init"), encoding="ascii") as file:
+                found = inside(int(file.read().split()[0]))
+        except FileNotFoundError:
+            found = None
+        if found is None:
+            raise EngineError("%s is off" % host)
+        own = ("hosts-init.sh", "sshd -D", "sshd: /usr/sbin/sshd")
+        return {pid: args for pid, args in found.items() if not any(part in args for part in own)}
 
     def workers(self, host):
         """As processes(), without what sshd runs for a login: agents, ranks, and what those started."""

@@ -8,21 +8,24 @@ session, process group or parent. So leftover processes are found, and other pro
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
 MARKER = "CELLSPAN_TEST_MARKER"
-POLL = 0.02  # seconds between two looks
+POLL = 0.02, 0.25  # seconds between two looks: at first, and at most
 
 
 def wait_until(holds, limit):
-    """Polls holds() until it gives something true, at most `limit` seconds; gives what it gave last."""
-    deadline = time.monotonic() + limit
+    """Polls holds() until it gives something true, at most `limit` seconds; gives what it gave last. The longer it waits, the less
+    often it looks: it may be late by a twentieth, and leaves the processor to those for whom it waits."""
+    began = time.monotonic()
     while True:
         found = holds()
-        if found or time.monotonic() >= deadline:
+        waited = time.monotonic() - began
+        if found or waited >= limit:
             return found
-        time.sleep(POLL)
+        time.sleep(min(max(POLL[0], waited / 20), POLL[1]))
 
 
 def read(pid, name):
@@ -57,6 +60,25 @@ def command(pid):
 
 def described(pids):
     return ["%d: %s" % (pid, command(pid)[:120]) for pid in pids]
+
+
+def inside(init):
+    """The command lines of the processes in the pid namespace of the process `init`, by the numbers that they have there. None: it
+    is gone."""
+
+    def space(pid):
+        try:
+            return os.readlink("/proc/%s/ns/pid" % pid)
+        except OSError:
+            return None
+
+    wanted, found = space(init), {}
+    for pid in os.listdir("/proc") if wanted and alive(init) else ():
+        if pid.isdigit() and space(pid) == wanted:
+            numbers = re.search(rb"^NSpid:.*\s(\d+)$", read(int(pid), "status"), re.M)
+            if numbers:  # else it ended meanwhile
+                found[int(numbers[1])] = command(int(pid)) or "[%s]" % read(int(pid), "comm").decode(errors="replace").strip()
+    return found or None
 
 
 def named(marker, text):

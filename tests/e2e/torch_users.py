@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import pathlib
+import re
 import types
 
-WORD = "torch"
+WORD = re.compile("torch(?!run)")  # a launcher that is named in a text is not used
 
 
 def mentions(function, seen=None):
@@ -21,10 +22,10 @@ def mentions(function, seen=None):
     if not isinstance(function, types.FunctionType) or function in seen:
         return False
     seen.add(function)
-    if WORD in inspect.getsource(function):
+    if WORD.search(inspect.getsource(function)):
         return True
     values = [function.__globals__.get(name) for name in names(function.__code__)]
-    return any(mentions(value, seen) if callable(value) else WORD in repr(value) for value in values if not inspect.ismodule(value))
+    return any(mentions(value, seen) if callable(value) else WORD.search(repr(value)) for value in values if not inspect.ismodule(value))
 
 
 def names(code):
@@ -36,7 +37,7 @@ def names(code):
 
 
 def file_uses_torch(request):
-    return WORD in pathlib.Path(request.path).read_text(encoding="utf-8")
+    return bool(WORD.search(pathlib.Path(request.path).read_text(encoding="utf-8")))
 
 
 def uses_torch(request):
@@ -47,7 +48,7 @@ def uses_torch(request):
     fixtures = [definition.func for name in item.fixturenames for definition in item._fixtureinfo.name2fixturedefs.get(name, ())
                 if definition.func.__module__ == item.module.__name__]
     given = item.callspec.params if hasattr(item, "callspec") else ""
-    return WORD in "%s %s" % (item.fixturenames, given) or any(map(mentions, [item.function, *fixtures]))
+    return bool(WORD.search("%s %s" % (item.fixturenames, given))) or any(map(mentions, [item.function, *fixtures]))
 
 
 def beforehand(patch, torch):
