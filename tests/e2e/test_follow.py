@@ -74,6 +74,20 @@ def test_scripts_and_run_have_it_too(nb, tmp_path):
     assert nb.ok("cellspan.run(tell, n=2, gather=True)").value == "['yes', 'yes']"
 
 
+def test_ranks_import_from_where_home_does(fresh, tmp_path):
+    nb = fresh()
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "beside.py").write_text(f"place = {folder!r}\n")
+    nb.ok("%%distribute -n 2\nimport sys\nsys.path.append('/own')")
+    nb.ok("import sys\nsys.path.insert(0, %r)" % str(tmp_path / "first"))
+    nb.ok("%%distribute\nimport beside\nassert beside.place == 'first'")  # which reads no variable of home
+    nb.ok("sys.path.insert(0, %r)" % str(tmp_path / "second"))
+    nb.ok("%%distribute\nimport importlib\nassert importlib.reload(beside).place == 'second'")
+    nb.ok("del sys.path[:2]")
+    assert rank_values(nb, "[p for p in __import__('sys').path if p.startswith(%r) or p == '/own']" % str(tmp_path), 2) == [["/own"]] * 2
+
+
 def test_what_is_a_machines_own_stays_at_home(elsewhere):
     nb, on = elsewhere
     names = "PATH", "LD_LIBRARY_PATH", "SLURM_JOB_ID", "NCCL_SOCKET_IFNAME", "MODE"

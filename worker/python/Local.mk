@@ -187,6 +187,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/map_rank.py \
 	worker/python/cellspan/_worker/message.py \
 	worker/python/cellspan/_worker/mlflow_run.py \
+	worker/python/cellspan/_worker/module_paths.py \
 	worker/python/cellspan/_worker/mpi.py \
 	worker/python/cellspan/_worker/pmi_server.py \
 	worker/python/cellspan/_worker/publish.py \

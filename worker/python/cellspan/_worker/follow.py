@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks follow home: changes of its environment since it started, IPython's options and extensions, and modules that are loaded
-again. Home sends these before a distributed cell.
+"""Ranks follow home: changes of its environment and search path since it started, IPython's options and extensions, and modules that are
+loaded again. Home sends these before a distributed cell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 
 from .._base.errors import in_words
-from . import environment, mlflow_run, reloads, root_logging, torchenv
+from . import environment, mlflow_run, module_paths, reloads, root_logging, torchenv
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
 WANDB = "WANDB_SERVICE"  # home's service of W&B, which ends with home: ranks need it for home's active run, and start their own for theirs
@@ -34,12 +34,13 @@ class Lead:
         self._settings = {}
         self._text = ""
         self._untold = environment.raw()
+        self.paths = module_paths.Led()
 
-    def text(self):
-        """(FOLLOW's text, lines for the user)."""
+    def text(self, code=None):
+        """(FOLLOW's text, lines for the user). code: the part of that name, the same object until it changes."""
         environ, run = environment.raw(), mlflow_run.of_home()
         extensions = self._shell.extension_manager.loaded - NOT_FOLLOWED
-        seen = environ, run, self._options(), extensions, dict(self._watch.reloaded), self._watch.autoreload(), root_logging.of_home(), _has_wandb_run()
+        seen = environ, run, self._options(), extensions, dict(self._watch.reloaded), self._watch.autoreload(), root_logging.of_home(), _has_wandb_run(), module_paths.entries(), code
         if seen == self._seen:
             return self._text, []
         parts = {
@@ -49,6 +50,8 @@ class Lead:
             "reloaded": seen[4],
             "autoreload": seen[5],
             "logging": seen[6],
+            "path": self.paths.change(),
+            "code": code,
         }
         parts = {name: part for name, part in parts.items() if part}
         text = json.dumps(parts, sort_keys=True) if parts else ""
@@ -121,6 +124,7 @@ class Follower:
         self._before = {}  # its values before home sent anything
         self._options = {}
         self._extensions = set()
+        self._paths = module_paths.Followed()
         self._reloaded = {}
         self._autoreload = None
         self._logging = root_logging.RootLogging()
@@ -137,6 +141,7 @@ class Follower:
         self._take_code(None if near else said.get("code"))
         if self._shell is None:
             return
+        self._paths.take(said.get("path"))
         self._take_options(said.get("options", {}))
         self._logging.take(said.get("logging"))
         self._take_extensions(set(said.get("extensions", ())))

@@ -112,6 +112,7 @@ class Home(Calls):
         }
         self.send("READY", 0, {"pid": os.getpid(), "python": VERSION, "info": to_json(info)})
         environment.search_path()
+        self._lead.paths.begin()
         run_startup(self.shell)
         self.streams.flush()
         _link.subshells(self._for_subshells)
