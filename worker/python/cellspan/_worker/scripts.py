@@ -47,12 +47,10 @@ class PassingRank(Rank):
 
     def _done(self, cell):
         # The kernel ends with SIGTERM what is left of the run. It must not call a handler of the code, which is over.
-        stays = store_waits.hosts()
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL if stays else signal.SIG_IGN)
+            signal.signal(number, signal.SIG_DFL if store_waits.hosts() else signal.SIG_IGN)
         super()._done(cell)
-        while stays:
-            signal.pause()
+        store_waits.stay()
         os._exit(0 if cell.error is None else 1)
 
 

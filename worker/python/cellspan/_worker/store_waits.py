@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import signal
 import socket
 import sys
 import threading
@@ -39,6 +41,19 @@ _kept = []  # stores that this process hosts and keeps
 def watch(passes):
     """Call it in a rank, before the user's code runs. passes: the process ends with its cell."""
     when_imported("torch.distributed", lambda: _wrap(passes))
+
+
+def stay():
+    """The process is done, and SIGTERM has its default action. Returns at once if it keeps no store; else it stays until the kernel ends
+    it. Its other connections end now, as with a process: other ranks may wait for it in a collective."""
+    ports = {store.port for store in _kept}
+    for name in os.listdir("/dev/fd") if ports else ():
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as connection:
+            connection.getpeername()  # raises for one that listens: gloo ends the process if that ends
+            if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.getsockname()[1] not in ports:
+                connection.shutdown(socket.SHUT_RDWR)
+    while ports:
+        signal.pause()
 
 
 def hosts():
