@@ -82,6 +82,16 @@ def test_a_cell_without_the_others_says_soon_for_whom_it_waits(nb, waits):
     nb.wait(cell, 60).assert_error("KeyboardInterrupt")
 
 
+@pytest.mark.limit(120)
+def test_a_store_of_ones_own_that_was_cut_is_to_be_made_again(nb):
+    nb.ok("%ranks stop")
+    nb.ok("import socket\nwith socket.create_server(('127.0.0.1', 0)) as free:\n    port = free.getsockname()[1]")
+    nb.ok("%%distribute -n 2\n" + HEAD + "store = dist.TCPStore('127.0.0.1', port, 2, rank == 0)", limit=120)
+    nb.run("%%distribute\n" + FAILS % 1 + "store.get('never')", limit=60).assert_error("ZeroDivisionError")
+    cell = nb.run("%%distribute\nstore.set('a', 'b')", limit=60).assert_error("DistNetworkError")
+    assert "failed, which cut the connections between ranks: make the TCPStore again" in cell.error["evalue"], cell.shown
+
+
 EARLY = """
 import atexit, os, sys, time
 from torch.distributed.rendezvous import rendezvous

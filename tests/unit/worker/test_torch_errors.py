@@ -108,7 +108,7 @@ def test_texts_of_other_versions_and_libraries_are_known(row, source, text):
 
 
 def test_each_row_is_tried():
-    raised = {"twice", "uninitialised", "destroy", "environment"}
+    raised = {"twice", "uninitialised", "destroy", "environment", "store cut"}
     assert {row.about for row in torch_errors.ROWS} == raised | {row for row, _, _ in COPIED}
 
 
@@ -135,6 +135,14 @@ def test_what_cut_the_connections_is_named_and_what_to_make_again():
     assert "its optimizer, for ranks may differ by one step" in line and "FSDP, DTensor and DeepSpeed" in line
     assert "in a call with init=True" in closed(torch_errors.CALL)
     assert closed(torch_errors.PASSING, "") == "", "the kernel says which ranks had returned"
+
+
+@pytest.mark.parametrize("text", ["Broken pipe", "Connection reset by peer", "recvValue failed on SocketImpl(fd=9, addr=[::1]:2, remote=[::1]:3): Broken pipe"])
+def test_a_store_whose_connection_was_cut_is_to_be_made_again(text):
+    error = type("DistNetworkError", (RuntimeError,), {})(text)
+    line = torch_errors.explained(text, torch_errors.CELL, "cell 3 failed", error)[1]
+    assert line == "cell 3 failed, which cut the connections between ranks: make the TCPStore again, on all ranks that use it"
+    assert "the process that hosts the store is gone" in torch_errors.explained(text, torch_errors.PASSING, error=error)[1]
 
 
 def test_a_torch_without_the_backend_has_a_way():

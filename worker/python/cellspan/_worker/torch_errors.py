@@ -44,6 +44,14 @@ def _closed(facts):
     return f"another rank has left the process group, or its collective failed; {ORDER}. Then {_again(facts)}"
 
 
+def _store_cut(facts):
+    """The text of a TCPStore's connection names no store."""
+    if type(facts.error).__name__ != "DistNetworkError":
+        return None
+    why = f"{facts.cause}, which cut the connections between ranks" if facts.cause else "the process that hosts the store is gone, or was disconnected"
+    return f"{why}: make the TCPStore again, on all ranks that use it"
+
+
 def _gone(facts):
     """An object has kept a group that torch does not know any more."""
     why = f"{facts.cause}, which ended the process group" if facts.cause else "this object's process group has ended"
@@ -132,7 +140,7 @@ def _launcher(facts):
     return ON_TOP + ", and call the function itself" if facts.begun == HOME else f"{torch_rendezvous.ALREADY}: call the function itself, without notebook_launcher"
 
 
-# (what it is, the pattern of its texts, what to do). The first row whose pattern is found counts.
+# (what it is, the pattern of its texts, what to do, or None: it is another error). The first row whose pattern is found counts.
 Row = namedtuple("Row", "about pattern says")
 ROWS = [
     Row(about, re.compile(pattern), says)
@@ -159,6 +167,7 @@ ROWS = [
             r"|NCCL communicator was aborted|ncclRemoteError|remote process exited or there was a network error",
             _closed,
         ),
+        ("store cut", r"^(?:Broken pipe|Connection reset by peer)$|^\w+ failed on SocketImpl", _store_cut),
         (
             "gone",
             r"Could not resolve the process group|Invalid process group specified|Group .* is not registered, please create group"
@@ -176,8 +185,9 @@ def explained(text, begun, cause="", error=None):
     text = text or _unsaid(error)
     for row in ROWS if torch_rendezvous.ALREADY not in text else ():  # its error needs no line more
         found = row.pattern.search(text)
-        if found:
-            return row.about, row.says(Facts(cause, begun, error, found))
+        line = row.says(Facts(cause, begun, error, found)) if found else None
+        if line is not None:
+            return row.about, line
     return "", ""
 
 
