@@ -118,6 +118,10 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
                               : 0,
         };
         rank_usage_row(c->nb, r, &text[k].gauges, &row[k]);
+        if (row[k].suspended && !over && m->state == MEMBER_RUNNING) {
+            row[k].state = "suspended"; /* as no rank at a breakpoint is */
+            row[k].in_cell_ns = 0;
+        }
     }
 }
 

@@ -182,11 +182,12 @@ void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank
 
     text->gpu[0] = '\0';
     row->gpu_use = row->gpu_others = -1;
-    if (!g || !g->said || !r->worker || notebook_now(nb) - g->taken_ns > STALE_NS ||
-        !(mine = worker_of(g->said, r->worker)))
+    if (!g || !g->said || !r->worker || !(mine = worker_of(g->said, r->worker)))
+        return;
+    row->suspended = json_is_true(json_object_get(mine, "suspended")); /* agents tell changes */
+    if (notebook_now(nb) - g->taken_ns > STALE_NS)
         return;
     row->memory = bytes(mine, "memory");
-    row->suspended = json_is_true(json_object_get(mine, "suspended"));
     row->cpu_known = number(mine, "cpu") >= 0;
     row->cpu = row->cpu_known ? (unsigned)number(mine, "cpu") : 0;
     json_array_foreach (json_object_get(mine, "gpus"), k, uuid) {

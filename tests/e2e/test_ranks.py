@@ -7,6 +7,7 @@ import _ctypes
 import os
 import re
 import shutil
+import signal
 import socket
 import threading
 import uuid
@@ -74,6 +75,24 @@ def test_a_long_cell_shows_where_its_ranks_stand_and_ends_in_one_line(nb, tmp_pa
     assert re.fullmatch(r"ranks 0-1 done in \d+:\d\d", cell.displays[0]["text/plain"]), cell.displays
     assert len(cell.displays) == 1 and cell.value == "'result'"
     assert len(status_of(cell)) <= cell.seconds + 1
+
+
+def test_the_status_names_a_rank_whose_process_is_stopped(nb, gate):
+    pids = nb.rank_pids(2)
+    cell = nb.start("%%distribute -n 2\n" + gate.code)
+
+    def says(pattern):
+        return lambda: status_of(cell) and re.search(pattern, status_of(cell)[-1]["content"]["data"]["text/html"])
+
+    until(nb, cell, says("ranks 0-1 running"), "no status")
+    os.kill(pids[1], signal.SIGSTOP)
+    try:
+        until(nb, cell, says("\nrank 1 suspended"), "nobody says that it is stopped")
+    finally:
+        os.kill(pids[1], signal.SIGCONT)
+    until(nb, cell, says("ranks 0-1 running"), "nobody says that it goes on")
+    gate.open()
+    nb.wait(cell).assert_ok()
 
 
 def test_a_short_cell_shows_no_status(nb):

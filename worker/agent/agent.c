@@ -57,6 +57,7 @@ void agent_release(struct agent *a)
         worker_destroy(w);
     }
     watch_stop(a->workers.timer);
+    watch_stop(a->workers.stops);
     kernel_link_release(&a->kernel);
     transfer_io_destroy(a->transfers);
     a->transfers = NULL;

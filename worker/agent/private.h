@@ -75,7 +75,8 @@ void exited_overdue(struct agent *a);
  * a zygote forked: orphans become its children. So SIGCHLD and waitid() tell every death and its
  * status. */
 
-/* Starts watching for processes that end, and for processes that should have ended. */
+/* Starts watching for processes that end, for processes that should have ended, and for workers
+ * that are stopped, as by SIGSTOP, or go on. */
 MUST_USE int reap_start(struct agent *a, struct err *err);
 /* Kills every worker with its process group, then every process that became our child, and waits
  * until none is left, 5 seconds at most. */

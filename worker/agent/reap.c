@@ -12,7 +12,8 @@
 #include "worker/agent/agent.h"
 
 #define EVERYBODY_NS (5 * NS_PER_S)
-#define POLITE_NS    (2 * NS_PER_S) /* how long home and ranks may take to end by themselves */
+#define STOPS_NS     (200 * NS_PER_MS) /* a worker may be stopped for a moment only */
+#define POLITE_NS    (2 * NS_PER_S)    /* how long home and ranks may take to end by themselves */
 
 static struct death death_of(int status)
 {
@@ -36,8 +37,37 @@ static int reap_one(struct agent *a, pid_t pid)
     return 0;
 }
 
+/* Were workers stopped, as by SIGSTOP, or do stopped ones go on? Forgets it. */
+static bool some_were_stopped(struct agent *a)
+{
+    bool some = false;
+
+    for (;;) {
+        siginfo_t info = { .si_pid = 0 };
+
+        if (waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) < 0 || info.si_pid == 0)
+            return some;
+        some = some || worker_find_pid(&a->workers, info.si_pid);
+    }
+}
+
+/* Tells the kernel, which has not asked. */
+static void tell_stops(void *agent)
+{
+    const struct span m = { .kind = SPAN_GAUGES };
+
+    node_usage_all(agent, &m);
+}
+
+static void watch_stops(struct agent *a)
+{
+    if (some_were_stopped(a))
+        loop_timer_again(a->workers.stops, STOPS_NS);
+}
+
 static void reap_children(void *agent)
 {
+    watch_stops(agent);
     for (;;) {
         siginfo_t info = { .si_pid = 0 };
 
@@ -57,9 +87,9 @@ static void ends_due(void *arg)
 int reap_start(struct agent *a, struct err *err)
 {
     if (!loop_signal(a->kernel.loop, SIGCHLD, reap_children, a, err) ||
-        !(a->workers.timer = loop_timer(a->kernel.loop, 0, 0, ends_due, a, err)))
+        !(a->workers.timer = loop_timer(a->kernel.loop, LOOP_OFF, 0, ends_due, a, err)) ||
+        !(a->workers.stops = loop_timer(a->kernel.loop, LOOP_OFF, 0, tell_stops, a, err)))
         return -1;
-    loop_timer_off(a->workers.timer);
     return 0;
 }
 

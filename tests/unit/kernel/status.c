@@ -188,6 +188,36 @@ static void a_long_cell_shows_its_ranks(void)
     world_close(&w);
 }
 
+static void a_rank_is_suspended(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    pass(&w, 2 * NS_PER_S);
+    gauges(&w, "{\"workers\": [{\"worker\": 2, \"suspended\": false}, "
+               "{\"worker\": 3, \"suspended\": true}]}");
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "rank 0 running 0:03 (here), as of 2") &&
+           logged(&w, "\\nrank 1 suspended (here)"),
+       "the status names a rank whose process is stopped");
+    buf_clear(&w.log);
+    pass(&w, 10 * NS_PER_S);
+    ok(logged(&w, "\\nrank 1 suspended (here)"), "until its agent says that it goes on");
+    gauges(&w, "{\"workers\": [{\"worker\": 3, \"suspended\": false}]}");
+    buf_clear(&w.log);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "ranks 0-1 running 0:14 (here), as of 2"), "then it runs");
+    gauges(&w, "{\"workers\": [{\"worker\": 3, \"suspended\": true}]}");
+    done(&w, 3, "ok", "", "");
+    buf_clear(&w.log);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "\\nrank 1 done (here)"), "a rank that has ended the cell is done");
+    done(&w, 2, "ok", "", "");
+    world_close(&w);
+}
+
 static void a_cell_that_waits_for_variables_says_so(void)
 {
     struct clock clock;
@@ -566,6 +596,7 @@ int main(void)
     the_table_forgets_a_larger_world();
     an_interrupt_ends_the_wait();
     a_long_cell_shows_its_ranks();
+    a_rank_is_suspended();
     a_cell_that_waits_for_variables_says_so();
     what_has_come_to_some_nodes_counts();
     a_push_shows_what_it_sends();

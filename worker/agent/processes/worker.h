@@ -33,6 +33,7 @@ struct workers {
     /* owned; fires when a worker's end is overdue or its grace is over, see exited.c */
     struct watch *timer;
     uint64_t timer_due_ns; /* when it fires; UINT64_MAX: off */
+    struct watch *stops;   /* owned; fires after workers were stopped or have gone on, see reap.c */
 };
 
 struct worker {
