@@ -177,6 +177,7 @@ def preloaded(setting, ours, path=""):
     ("absent_one", ["absent_one could not be imported beforehand: ModuleNotFoundError: No module named 'absent_one'"]),
     ("json,-jsn,-json.tool", ["%s leaves nothing out. The packages that are imported beforehand are absent_one, absent_two, json" % word
                               for word in ("-jsn", "-json.tool")]),
+    ("json,-absent_two,-jsn", ["-jsn leaves nothing out. The packages that are imported beforehand are absent_one, json"]),
 ])
 def test_a_name_that_preloads_nothing_is_told_unless_it_is_one_of_ours(setting, told):
     done = preloaded(setting, ("absent_one", "absent_two.leaf"))

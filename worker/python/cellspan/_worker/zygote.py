@@ -71,7 +71,7 @@ def preload():
     it is one of ours that is not installed."""
     wanted = Wanted(_link.setting("CELLSPAN_PRELOAD"))
     for name in wanted.idle:
-        there = ", ".join(sorted(filter(None, wanted.packages)))
+        there = ", ".join(sorted(filter(None, wanted.packages.difference(wanted.without))))
         print(f"CELLSPAN_PRELOAD: -{name} leaves nothing out. The packages that are imported beforehand are {there}", file=sys.stderr)
     before = os.environ.get(COUNT_WITHOUT_CUDA)
     os.environ.setdefault(COUNT_WITHOUT_CUDA, "1")
