@@ -204,6 +204,31 @@ def test_home_does_not_answer(tree, home):
     assert tree.bring("helper", (ROOT,))["roots"] == [ROOT]
 
 
+def test_ranks_that_wait_for_another_one_do_not_wait_in_turn(tree, home):
+    import time
+
+    def late(what, question):
+        time.sleep(0.2)  # the others come meanwhile
+        raise TimeoutError
+
+    home.instead = late
+    errors = []
+
+    def ask(one):
+        with pytest.raises(Unavailable) as raised:
+            one.bring("helper", (ROOT,))
+        errors.append(str(raised.value))
+
+    threads = [threading.Thread(target=ask, args=(Tree(tree.folder, home.find, "gpu2"),)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 5 and len(set(errors)) == 1 and len(home.asked) < 5
+    home.instead = None
+    assert tree.bring("helper", (ROOT,)) is not None
+
+
 def test_files_that_change_while_they_are_read(tree, home):
     answer, left = home._bytes, [2]
 

@@ -30,6 +30,7 @@ from .entries import Entries, Unavailable, key_of
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
 BLOCK = 1 << 20
+LATE = "the notebook's process was busy for 10 s and did not answer"
 CLIP = 200  # characters of a reason
 
 Part = collections.namedtuple("Part", "path size hash mode")  # a file of a manifest
@@ -95,12 +96,14 @@ class Tree:
             return entry
         if getattr(self._busy, "on", False):  # an object's __del__ imports meanwhile
             raise Unavailable("it is needed while another module comes")
-        self._busy.on = True
+        self._busy.on, began = True, time.time()
         try:
             with self.locked():
                 now = self.entries.get(key)
                 if now is not None and (not digest or now["digest"] == digest):  # another rank has done it
                     return now
+                if self._was_late(began):
+                    raise Unavailable(LATE)
                 return self._renew(key, question, now)
         except OSError as error:
             why = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
@@ -123,11 +126,22 @@ class Tree:
         try:
             content, blob = self._find(what, canonical(question))
         except TimeoutError:
-            raise Unavailable("the notebook's process was busy for 10 s and did not answer") from None
+            self._was_late(None)
+            raise Unavailable(LATE) from None
         said = json.loads(content)
         if "error" in said:
             raise Unavailable(str(said["error"])[:CLIP])
         return said, blob
+
+    def _was_late(self, since):
+        """Has another rank waited for home in vain since then? None: notes that this one has."""
+        path = os.path.join(self.folder, "late")
+        with contextlib.suppress(OSError):
+            if since is not None:
+                return os.stat(path).st_mtime >= since
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            os.utime(path)
+        return False
 
     def _renew(self, key, question, before):
         for _ in range(TRIES):
