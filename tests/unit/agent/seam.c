@@ -301,7 +301,7 @@ int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *
     return 0;
 }
 
-void gpu_give(struct gpu_allocator *d, uint32_t worker)
+void gpu_release(struct gpu_allocator *d, uint32_t worker)
 {
     (void)d, (void)worker;
 }

@@ -138,17 +138,17 @@ static void ranks_see_those_of_their_mates(struct gpu_allocator *d, struct loop 
     take(d, 2, 3, 2, false, NULL);
     sees_with(d, 2, mates, 3, "0,1,2,3,4,5", "0,1");
     sees_with(d, 4, mates, 3, "0,1,2,3,4,5", "4,5");
-    gpu_give(d, 3);
+    gpu_release(d, 3);
     take(d, 9, 1, 2, false, NULL);
     take(d, 5, 1, 2, false, NULL);
     sees_with(d, 9, later, 4, "0,1,2,3,4,5,6,7", "2,3");
-    gpu_give(d, 5);
+    gpu_release(d, 5);
     take(d, 5, 1, 1, true, NULL);
     sees_with(d, 5, later, 4, "6", "0");
     sees_with(d, 4, later, 4, "0,1,2,3,4,5", "4,5");
     sees_with(d, 77, later, 4, "", "");
     for (uint32_t w = 2; w < 10; w++)
-        gpu_give(d, w);
+        gpu_release(d, w);
 }
 
 static void each_rank_has_its_own(struct gpu_allocator *d, struct loop *loop)
@@ -162,7 +162,7 @@ static void each_rank_has_its_own(struct gpu_allocator *d, struct loop *loop)
     sees(d, 7, "6,7");
     take(d, 8, 1, 1, false, "this node has 8, of which 0 are free");
     ok(!gpu_has(d, 8), "who gets none has none");
-    gpu_give(d, 3);
+    gpu_release(d, 3);
     take(
         d, 8, 2, 1, false,
         "1 is free; held: GPU 0 (GPU-a000…, NVIDIA A100-SXM4-80GB) by other ranks of this notebook");
@@ -171,7 +171,7 @@ static void each_rank_has_its_own(struct gpu_allocator *d, struct loop *loop)
     take(d, 20, 9, 1, false, "use at most 8 ranks, --share");
     take(d, 20, 1, 9, true, "--gpus 8 or fewer");
     for (uint32_t i = 2; i < 9; i++)
-        gpu_give(d, i);
+        gpu_release(d, i);
 }
 
 static void shared_ones_are_spread(struct gpu_allocator *d)
@@ -182,7 +182,7 @@ static void shared_ones_are_spread(struct gpu_allocator *d)
     sees(d, 10, "0");
     sees(d, 11, "1");
     for (uint32_t i = 2; i < 12; i++)
-        gpu_give(d, i);
+        gpu_release(d, i);
 }
 
 static void what_is_lent_lasts_for_both(struct gpu_allocator *d)
@@ -195,15 +195,15 @@ static void what_is_lent_lasts_for_both(struct gpu_allocator *d)
        err.text);
     sees_with(d, 13, script, 2, "0,1,2,3,4,5,6,7", "4,5,6,7");
     sees_with(d, 3, residents, 2, "0,1,2,3,4,5,6,7", "4,5,6,7");
-    gpu_give(d, 2);
+    gpu_release(d, 2);
     take(d, 5, 1, 1, false, "this node has 8, of which 0 are free");
-    gpu_give(d, 12);
+    gpu_release(d, 12);
     take(d, 5, 1, 4, false, NULL);
     ok(gpu_lend(d, 77, 12, &err) < 0 && strstr(err.text, "no GPUs to lend"),
        "who has none lends none");
-    gpu_give(d, 3);
-    gpu_give(d, 13);
-    gpu_give(d, 5);
+    gpu_release(d, 3);
+    gpu_release(d, 13);
+    gpu_release(d, 5);
 }
 
 static void two_notebooks_differ(struct gpu_allocator *one, struct loop *loop)
@@ -259,7 +259,7 @@ static void leases_are_looked_after(struct gpu_allocator *one, struct loop *loop
         take(two, 3, 1, 1, false, "held: GPU 0");
         gpu_close(two);
     }
-    gpu_give(one, 2);
+    gpu_release(one, 2);
 }
 
 static void gauges_are_told(struct gpu_allocator *d, struct loop *loop, const struct stage *s)
@@ -274,7 +274,7 @@ static void gauges_are_told(struct gpu_allocator *d, struct loop *loop, const st
     ok(strstr(said, "\"use\":42") && strstr(said, "\"pid\":999999") &&
            strstr(said, "{\"worker\":1,\"memory\":") && strstr(said, "\"gpus\":[\"GPU-a0001234"),
        "memory, use, others, workers: %.200s", said);
-    gpu_give(d, 2);
+    gpu_release(d, 2);
 }
 
 static const char *report_death(struct gpu_allocator *d, struct loop *loop, uint32_t worker,
@@ -336,8 +336,8 @@ static bool death_is_explained(struct gpu_allocator *d, struct loop *loop, const
     if (!(late = late || was_late(said)))
         is_text(said, want, "an Xid, and whose memory it is");
     is_text(report_death(d, loop, 77, "x"), "", "who has none has nothing to tell");
-    gpu_give(d, 2);
-    gpu_give(d, 3);
+    gpu_release(d, 2);
+    gpu_release(d, 3);
     return !late;
 }
 
@@ -366,7 +366,7 @@ static void a_driver_that_hangs_stops_nobody(struct gpu_allocator *d, struct loo
     said = await(&q);
     ok(strstr(said, "does not answer"), "and nobody in a hurry waits: %s", said);
     stage_set(s, "");
-    gpu_give(d, 2);
+    gpu_release(d, 2);
     said = list(d, loop);
     ok(strstr(said, "GPU-a000"),
        "but who has a minute for the list, without which ranks had no GPUs: %.60s", said);
@@ -422,9 +422,9 @@ static void instances_are_one_each(struct loop *loop, const struct stage *s)
     take(d, 5, 1, 1, false, "this node has 3, of which 0 are free");
     is_text(autopsy_in_time(d, loop, 3),
             "GPU 0 MIG 2 (MIG-b200…, NVIDIA A100-SXM4-80GB MIG 1g.10gb)", "they have names");
-    gpu_give(d, 2);
-    gpu_give(d, 3);
-    gpu_give(d, 4);
+    gpu_release(d, 2);
+    gpu_release(d, 3);
+    gpu_release(d, 4);
     stage_set(s, "count 3\nmig 1 2\n");
     look(d, loop);
     take(d, 2, 2, 2, false, "one MIG instance");

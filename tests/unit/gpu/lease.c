@@ -80,9 +80,9 @@ static void death_gives_back(int folder)
        "with a new name on it: %s", holder);
     ok(asked == 0 && strncmp(holder, "somebody", 8) != 0,
        "whose it is is told without asking a directory of users");
-    lease_give(&fd);
+    lease_release(&fd);
     ok(!lease_holder(folder, UUID, false, holder), "and back");
-    lease_give(&fd);
+    lease_release(&fd);
 }
 
 static void sharing_must_be_asked_for(int folder)
@@ -96,15 +96,15 @@ static void sharing_must_be_asked_for(int folder)
        "who shares as well gets it, twice");
     ok(!lease_holder(folder, UUID, true, holder) && lease_holder(folder, UUID, false, holder),
        "both can be seen");
-    lease_give(&fd);
-    lease_give(&second);
+    lease_release(&fd);
+    lease_release(&second);
     end(pid);
     ok(take(folder, false, &fd) == LEASE_TAKEN && take(folder, false, &second) == LEASE_HELD,
        "not even to ourselves twice");
     ok(take(folder, true, &second) == LEASE_TAKEN,
        "who asks for it shares what another one holds alone");
-    lease_give(&fd);
-    lease_give(&second);
+    lease_release(&fd);
+    lease_release(&second);
 }
 
 static void refuses(int folder, const char *name, const char *says)
@@ -183,7 +183,7 @@ static void removed_files_are_replaced(int folder)
     end(pid);
     ok(keep(folder, false, &fd, &err) == 0 && take(folder, false, &second) == LEASE_HELD,
        "and followed");
-    lease_give(&fd);
+    lease_release(&fd);
 
     ok(fstatat(folder, UUID, &st, 0) == 0 && (st.st_mode & 07777) == 0666, "files are for all");
     ok(lease_folder_is_there(folder), "the folder is there");
@@ -202,7 +202,7 @@ static void who_shares_gets_a_lock_later(int folder)
     ok(!lease_holder(folder, UUID, false, holder) && keep(folder, true, &fd, &err) == 0 &&
            lease_holder(folder, UUID, false, holder) && take(folder, false, &second) == LEASE_HELD,
        "once that one is gone, nobody else can have it alone");
-    lease_give(&fd);
+    lease_release(&fd);
 }
 
 static void folder_is_checked(const struct stage *s)

@@ -28,7 +28,7 @@ void gpu_close(struct gpu_allocator *d)
         return;
     probe_client_destroy(d->client);
     while (d->allocations)
-        gpu_give(d, d->allocations->worker);
+        gpu_release(d, d->allocations->worker);
     watch_stop(d->keeper);
     gpus_release(&d->gpus);
     fd_close(&d->folder);
@@ -82,11 +82,11 @@ bool gpu_has(const struct gpu_allocator *d, uint32_t worker)
 static void allocation_destroy(struct allocation *s)
 {
     for (unsigned i = 0; i < s->n; i++)
-        lease_give(&s->hold[i].fd);
+        lease_release(&s->hold[i].fd);
     free(s);
 }
 
-void gpu_give(struct gpu_allocator *d, uint32_t worker)
+void gpu_release(struct gpu_allocator *d, uint32_t worker)
 {
     for (struct allocation **at = &d->allocations; *at; at = &(*at)->next)
         if ((*at)->worker == worker) {

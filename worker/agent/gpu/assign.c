@@ -362,7 +362,7 @@ int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *
         if ((s->hold[i].fd = fcntl(from->hold[i].fd, F_DUPFD_CLOEXEC, 3)) < 0) {
             (void)err_set(err, "the lease of %s can't be held twice: %s", from->hold[i].uuid,
                           strerror(errno));
-            gpu_give(d, worker);
+            gpu_release(d, worker);
             return -1;
         }
         s->n++;
@@ -390,7 +390,7 @@ int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned
         if (!s)
             goto fail;
         if ((share ? fill_shared(d, s, each, err) : fill_alone(d, s, each, &at, err)) < 0) {
-            gpu_give(d, worker[done]);
+            gpu_release(d, worker[done]);
             goto fail;
         }
     }
@@ -400,6 +400,6 @@ int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n, unsigned
     return 0;
 fail:
     while (done > 0)
-        gpu_give(d, worker[--done]);
+        gpu_release(d, worker[--done]);
     return err->text[0] ? -1 : too_few(d, n, each, err);
 }

@@ -54,7 +54,7 @@ MUST_USE int gpu_take(struct gpu_allocator *d, const uint32_t *worker, size_t n,
 /* Lets `worker` use the GPUs of worker `of`, too. The leases last until both have released them.
  * -1: *err. */
 MUST_USE int gpu_lend(struct gpu_allocator *d, uint32_t of, uint32_t worker, struct err *err);
-void gpu_give(struct gpu_allocator *d, uint32_t worker); /* releases its GPUs, if it has any */
+void gpu_release(struct gpu_allocator *d, uint32_t worker); /* releases its GPUs, if it has any */
 bool gpu_has(const struct gpu_allocator *d, uint32_t worker);
 /* From now on the worker sees only its own GPUs, and no other worker sees these. */
 void gpu_hide_others(struct gpu_allocator *d, uint32_t worker);
@@ -73,7 +73,7 @@ void gpu_bind(struct gpu_allocator *d, uint32_t worker, pid_t pid);
  * ECC errors since it got them. If `said` (its last lines) complains about GPU memory, also whose
  * memory is on them. f is called once, from the loop or at once; a driver that does not answer
  * delays it only for a moment. others: the workers that live. Afterwards release the GPUs with
- * gpu_give. */
+ * gpu_release. */
 typedef void (*gpu_text_f)(void *arg, const char *text);
 void gpu_death_report(struct gpu_allocator *d, uint32_t worker, struct slice said,
                       const struct gpu_worker *others, size_t n, gpu_text_f f, void *arg);

@@ -229,7 +229,7 @@ static enum lease_result take_once(int folder, const char *uuid, bool share, con
             err,
             "the lock file of %s can't be used: %s; remove it (see CELLSPAN_GPU_LEASES), or use --share",
             uuid, *fd < 0 ? strerror(errno) : "it is not a plain file with one name");
-        lease_give(fd);
+        lease_release(fd);
         return LEASE_FAILED;
     }
     locked = lock(*fd, share);
@@ -241,7 +241,7 @@ static enum lease_result take_once(int folder, const char *uuid, bool share, con
         return LEASE_TAKEN;
     if (locked < 0)
         (void)err_set(err, "the lock file of %s can't be locked: %s", uuid, strerror(errno));
-    lease_give(fd);
+    lease_release(fd);
     return locked < 0 ? LEASE_FAILED : LEASE_HELD;
 }
 
@@ -258,7 +258,7 @@ enum lease_result lease_take(int folder, const char *uuid, bool share, const cha
 
         if (result != LEASE_TAKEN || is_named(folder, uuid, *fd))
             return result;
-        lease_give(fd);
+        lease_release(fd);
     }
     (void)err_set(
         err,
@@ -280,7 +280,7 @@ int lease_keep(int folder, const char *uuid, bool share, const char *what, int *
     }
     switch (lease_take(folder, uuid, share, what, &fresh, err)) {
     case LEASE_TAKEN:
-        lease_give(fd);
+        lease_release(fd);
         *fd = fresh;
         return 0;
     case LEASE_HELD:
@@ -292,7 +292,7 @@ int lease_keep(int folder, const char *uuid, bool share, const char *what, int *
     return -1;
 }
 
-void lease_give(int *fd)
+void lease_release(int *fd)
 {
     fd_close(fd);
 }

@@ -29,7 +29,7 @@ MUST_USE enum lease_result lease_take(int folder, const char *uuid, bool share, 
  * gone. -1: *err says who has it now, or why it can't be taken; the lease is unchanged. */
 MUST_USE int lease_keep(int folder, const char *uuid, bool share, const char *what, int *fd,
                         struct err *err);
-void lease_give(int *fd); /* fine for -1 */
+void lease_release(int *fd); /* fine for -1 */
 
 /* Who holds it now: "alice (pid 4711, since 14:03)". Does not take it. false: nobody. share: only
  * holders that don't share it count. Our own leases count, too. */

@@ -99,7 +99,7 @@ void worker_retire(struct worker *w)
         at = &(*at)->next;
     *at = w->next;
     close_all(w);
-    gpu_give(w->all->gpus, w->id);
+    gpu_release(w->all->gpus, w->id);
     worker_destroy_later(w);
 }
 
