@@ -234,9 +234,9 @@ static PyObject *sleep_(PyObject *module, PyObject *args)
     Py_END_ALLOW_THREADS return PyLong_FromUnsignedLongLong(seen);
 }
 
-static PyObject *stir(PyObject *module, PyObject *Py_UNUSED(none))
+static PyObject *wake(PyObject *module, PyObject *Py_UNUSED(none))
 {
-    link_stir(&state_of(module)->link);
+    link_wake(&state_of(module)->link);
     Py_RETURN_NONE;
 }
 
@@ -346,9 +346,9 @@ static PyObject *hold(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *let(PyObject *module, PyObject *Py_UNUSED(ignored))
+static PyObject *release(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
-    link_let(&state_of(module)->link);
+    link_release(&state_of(module)->link);
     Py_RETURN_NONE;
 }
 
@@ -468,7 +468,7 @@ static PyMethodDef methods[] = {
       "busy(true): from now on there is a flush every 50 ms, until busy(false)." },
     { "sleep", sleep_, METH_VARARGS,
       "sleep(seen, seconds) -> how many messages have come: waits while that is `seen`. For threads other than the main one." },
-    { "stir", stir, METH_NOARGS, "Wakes those who sleep()." },
+    { "wake", wake, METH_NOARGS, "Wakes those who sleep()." },
     { "debug_message", debug_message, METH_VARARGS,
       "debug_message(seconds=0) -> the oldest message for the debugger, as recv(), or None." },
     { "wait", wait_, METH_VARARGS,
@@ -478,9 +478,9 @@ static PyMethodDef methods[] = {
     { "begin", begin, METH_VARARGS,
       "begin(cell) -> how many messages have come for the debugger. From now an interrupt of the cell is a SIGINT." },
     { "hold", hold, METH_VARARGS,
-      "hold(yields=False): the main thread gets no SIGINT for an interrupt until let(), which then sends it. yields: a second interrupt, a "
+      "hold(yields=False): the main thread gets no SIGINT for an interrupt until release(), which then sends it. yields: a second interrupt, a "
       "second later, is sent at once." },
-    { "let", let, METH_NOARGS, "let(): see hold()." },
+    { "release", release, METH_NOARGS, "release(): see hold()." },
     { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
     { "sync", sync_, METH_NOARGS,
       "Return when the agent has taken all text that is in the pipes." },

@@ -134,7 +134,7 @@ static int enqueue(struct worker_link *l, struct packet *p)
     in->next = NULL;
     *p = (struct packet)PACKET_INIT;
     pthread_mutex_lock(&l->lock);
-    if (!l->first && !l->stirred)
+    if (!l->first && !l->woken)
         n = write(l->wake[1], "", 1);
     *l->last = in;
     l->last = &in->next;
@@ -341,7 +341,7 @@ void link_forked(struct worker_link *l)
     l->debug_last = &l->debug_first;
     l->debugs = 0;
     l->cells_n = 0;
-    l->interrupted = l->stirred = l->held = l->due = false;
+    l->interrupted = l->woken = l->held = l->due = false;
     l->why = 0;
     l->coming = l->early = l->limit_ns = l->checks_ns = l->wakes_ns = l->stuck = 0;
 }
@@ -374,13 +374,13 @@ bool link_take(struct worker_link *l, enum link_part part, struct packet *p)
     pthread_mutex_lock(&l->lock);
     for (at = &l->first; *at && !is_of(part, &(*at)->packet); at = &(*at)->next)
         ;
-    held = l->first || l->stirred;
+    held = l->first || l->woken;
     in = *at;
     if (in && !(*at = in->next))
         l->last = at;
     if (!in && part == LINK_ALL)
-        l->stirred = false;
-    if (held && !l->first && !l->stirred) {
+        l->woken = false;
+    if (held && !l->first && !l->woken) {
         char byte;
 
         n = read(l->wake[0], &byte, 1);
@@ -447,15 +447,15 @@ uint64_t link_sleep(struct worker_link *l, uint64_t seen, uint64_t ns)
     return come;
 }
 
-void link_stir(struct worker_link *l)
+void link_wake(struct worker_link *l)
 {
     pthread_mutex_lock(&l->lock);
     l->come++;
     pthread_cond_broadcast(&l->news);
-    if (l->fd >= 0 && !pthread_equal(pthread_self(), l->main_thread) && !l->stirred) {
-        l->stirred = true;
+    if (l->fd >= 0 && !pthread_equal(pthread_self(), l->main_thread) && !l->woken) {
+        l->woken = true;
         if (!l->first && write(l->wake[1], "", 1) != 1)
-            l->stirred = false; /* the link has ended */
+            l->woken = false; /* the link has ended */
     }
     pthread_mutex_unlock(&l->lock);
 }

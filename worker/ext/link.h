@@ -31,7 +31,7 @@ struct link_message {
 struct worker_link {
     /* the socket, owned; -1: not started, or this process is a fork of the one that started it */
     int fd;
-    int wake[2]; /* a pipe that holds one byte while the inbox is not empty, or while `stirred` */
+    int wake[2];    /* a pipe that holds one byte while the inbox is not empty, or while `woken` */
     int earlier[2]; /* a pipe: link_limit wakes the I/O thread, whose poll would end too late */
     pthread_t thread;
     pthread_t main_thread; /* gets the SIGINT */
@@ -52,7 +52,7 @@ struct worker_link {
     uint64_t cells[LINK_CELLS_MAX]; /* the cells that the main thread executes now */
     unsigned cells_n;
     bool interrupted;   /* a SIGINT was sent since link_end was last called */
-    bool held;          /* between link_hold and link_let */
+    bool held;          /* between link_hold and link_release */
     bool yields;        /* as link_hold was told */
     bool due;           /* an interrupt came meanwhile */
     uint64_t due_ns;    /* when */
@@ -72,8 +72,8 @@ struct worker_link {
     struct link_message *debug_first;
     struct link_message **debug_last;
     uint64_t debugs; /* how many have come */
-    bool stirred;    /* another thread has done something for which the main thread may wait */
-    uint64_t come;   /* how many messages have come, and how often link_stir was called */
+    bool woken;      /* another thread has done something for which the main thread may wait */
+    uint64_t come;   /* how many messages have come, and how often link_wake was called */
 };
 
 /* Initialises all but the threads. */
@@ -103,7 +103,7 @@ bool link_take_debug(struct worker_link *l, uint64_t ns, struct packet *p);
 uint64_t link_sleep(struct worker_link *l, uint64_t seen, uint64_t ns);
 /* Wakes all threads in link_sleep(). If another thread calls it, it also wakes the main thread,
  * which then calls link_take(LINK_ALL). */
-void link_stir(struct worker_link *l);
+void link_wake(struct worker_link *l);
 
 /* How many DEBUGs have come. */
 uint64_t link_debugs(struct worker_link *l);
@@ -112,12 +112,12 @@ uint64_t link_debugs(struct worker_link *l);
  * interrupt came before link_begin, but after the RUN, PROBE or execute_request, link_begin sends
  * it. -1: too many cells at once. */
 MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
-/* Between link_hold and link_let the main thread gets no SIGINT, so that no message is lost to an
- * exception. link_let delivers a SIGINT that came in between. yields: if another SIGINT comes at
- * least one second after the first, it is delivered at once, because the user's code may hang
- * there. Calls don't nest: the last call counts. In other threads both do nothing. */
+/* Between link_hold and link_release the main thread gets no SIGINT, so that no message is lost to
+ * an exception. link_release delivers a SIGINT that came in between. yields: if another SIGINT
+ * comes at least one second after the first, it is delivered at once, because the user's code may
+ * hang there. Calls don't nest: the last call counts. In other threads both do nothing. */
 void link_hold(struct worker_link *l, bool yields);
-void link_let(struct worker_link *l);
+void link_release(struct worker_link *l);
 /* A limit for what the main thread does: from `until` on (clock_system) it gets a SIGINT, and again
  * every LINK_AGAIN_MS. It needs no thread and no signal of its own. until: 0 ends the limit.
  * Returns the limit before. In other threads it does nothing, and returns 0. */

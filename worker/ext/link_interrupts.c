@@ -146,7 +146,7 @@ void link_hold(struct worker_link *l, bool yields)
     set_held(l, true, yields);
 }
 
-void link_let(struct worker_link *l)
+void link_release(struct worker_link *l)
 {
     set_held(l, false, false);
 }

@@ -194,7 +194,7 @@ def test_an_interrupt_that_comes_while_it_is_held_is_a_signal_when_it_is_let():
                         came += [message for message in [_link.recv()] if message]
                     came.append("all")
                 finally:
-                    _link.let()
+                    _link.release()
             except KeyboardInterrupt:
                 hits += 1
             _link.end(n)

@@ -69,7 +69,7 @@ class Calls(Worker):
             raise
         finally:
             if not self.holds:
-                _link.let()
+                _link.release()
         if interrupted:
             raise KeyboardInterrupt
 
@@ -157,7 +157,7 @@ class Calls(Worker):
             return function(*args)
         self.holds = False
         try:
-            _link.let()
+            _link.release()
             return function(*args)
         finally:
             try:
@@ -340,7 +340,7 @@ class _Working:
         self.home._one.release()
         if self.home._left:
             self.home._left = False
-            _link.stir()
+            _link.wake()
 
 
 class _Held:
@@ -357,7 +357,7 @@ class _Held:
         try:
             _link.hold(True)
         except BaseException:  # an interrupt that came before; it holds nevertheless
-            _link.let()
+            _link.release()
             raise
         self.home.holds = True
 
@@ -365,4 +365,4 @@ class _Held:
         __tracebackhide__ = True
         if not self.inner:
             self.home.holds = False
-            _link.let()
+            _link.release()

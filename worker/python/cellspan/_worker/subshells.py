@@ -133,7 +133,7 @@ class Subshell:
                 self._early = number
             elif not self._cancel():
                 _link.raise_in(self.thread.ident, KeyboardInterrupt)
-        _link.stir()  # it may wait in input()
+        _link.wake()  # it may wait in input()
 
     def _cancel(self):
         """Does its cell await? Then cancels it."""

@@ -42,7 +42,7 @@ class Waiting:
     def set(self, answer):
         self.answer = answer
         self.done.set()
-        _link.stir()
+        _link.wake()
 
 
 class Cell:
@@ -152,7 +152,7 @@ class Worker:
                 return
             if not self._answer(message):
                 self._queue.append(message)
-                _link.stir()
+                _link.wake()
 
     def _answer(self, message):
         """Is it an answer that somebody waits for? Then passes it on."""
@@ -214,7 +214,7 @@ class Worker:
     def _serve(self, name, message):
         try:
             if not self.holds:
-                _link.let()
+                _link.release()
             getattr(self, name)(message)
         except _link.LinkDead:
             os._exit(1)
@@ -280,7 +280,7 @@ class Worker:
                 _link.hold()  # an exception between two steps would lose an answer
                 self._collect()
             finally:
-                _link.let()
+                _link.release()
             self._serve_some(kinds)
             if not waiting.done.is_set():
                 _link.wait()
@@ -313,7 +313,7 @@ class Worker:
                 else:
                     self._serve(self.HANDLERS[message.kind], message)
             finally:
-                _link.let()
+                _link.release()
 
     def send(self, kind, cell, fields, blob=0, fd=-1, size=0):
         """Sends a message to the agent; the caller keeps the descriptor."""
