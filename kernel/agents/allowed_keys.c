@@ -92,7 +92,7 @@ enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned c
     return KEY_ALLOWED;
 }
 
-void allowed_keys_use(struct allowed_keys *a, const unsigned char public[KEY_SIZE])
+void allowed_keys_block(struct allowed_keys *a, const unsigned char public[KEY_SIZE])
 {
     struct allowed_key *k = a->places ? seek(a->key, a->places, public) : NULL;
 

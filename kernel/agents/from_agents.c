@@ -126,7 +126,7 @@ static void welcome(struct agents *a, struct node_link *link)
     to_agents_flush(link);
     if (link->node.number == NODE_HERE)
         return;
-    allowed_keys_use(&a->listen.allowed, link->key);
+    allowed_keys_block(&a->listen.allowed, link->key);
     reparent_up(&a->out, link);
     a->handler.up(a->handler.arg, link->node.number);
 }

@@ -49,7 +49,7 @@ void allowed_keys_end(struct allowed_keys *a, unsigned engine);
 enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned char *public,
                                   unsigned *node);
 /* The agent has said HELLO: its key may not connect again. */
-void allowed_keys_use(struct allowed_keys *a, const unsigned char public[KEY_SIZE]);
+void allowed_keys_block(struct allowed_keys *a, const unsigned char public[KEY_SIZE]);
 const char *key_verdict_words(enum key_verdict v);
 
 /* ---- agents_zap.c ---- */

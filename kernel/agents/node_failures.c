@@ -29,7 +29,7 @@ void node_failures_lose_quietly(struct agents *a, struct node_link *link)
 {
     if (link->node.state == NODE_LOST)
         return;
-    allowed_keys_use(&a->listen.allowed, link->key);
+    allowed_keys_block(&a->listen.allowed, link->key);
     node_link_lost(link);
     agents_blobs_node_lost(&a->blobs, link->node.number);
     forget_credit(a, link->node.number);

@@ -68,9 +68,9 @@ static void once_each(void)
     ok(add(&a, 1, 10) == 0, "a run");
     is_int(verdict(&a, 1, 3), KEY_ALLOWED, "admitted before HELLO");
     is_int(verdict(&a, 1, 3), KEY_ALLOWED, "and again: its first connection may have failed");
-    allowed_keys_use(&a, keys_of(1, 3).public);
+    allowed_keys_block(&a, keys_of(1, 3).public);
     is_int(verdict(&a, 1, 3), KEY_USED, "not after HELLO");
-    allowed_keys_use(&a, keys_of(9, 9).public);
+    allowed_keys_block(&a, keys_of(9, 9).public);
     for (unsigned i = 0; i < 10; i++)
         wrong += verdict(&a, 1, i) != (i == 3 ? KEY_USED : KEY_ALLOWED);
     is_int(wrong, 0, "the others are not touched by that");
