@@ -82,7 +82,7 @@ void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const c
 {
     for (unsigned k = first; k < first + n; k++) {
         a->nodes.link[k]->engine_ended = true;
-        a->nodes.link[k]->engine_words = why;
+        a->nodes.link[k]->engine_report = why;
         node_failures_expect(a, a->nodes.link[k]);
     }
 }

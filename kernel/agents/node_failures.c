@@ -10,8 +10,8 @@
 /* How long to wait between the end of a connection and the loss of the node. The engine knows the
  * reason best, but may notice late. If the engine has ended, it can add nothing, so the wait is
  * short. */
-#define WORDS_NS (3 * NS_PER_S)
-#define ENDED_NS (400 * NS_PER_MS)
+#define ENGINE_REPORT_NS (3 * NS_PER_S)
+#define ENDED_NS         (400 * NS_PER_MS)
 
 /* ---- nodes ---- */
 
@@ -76,7 +76,7 @@ void node_failures_expect(struct agents *a, struct node_link *link)
 
     if (link->node.state != NODE_UP)
         return;
-    at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS : WORDS_NS);
+    at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
 }
@@ -180,8 +180,8 @@ static void check_beats(void *arg)
         if (link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns)
             node_failures_lose(
                 a, link,
-                link->engine_words
-                    ? link->engine_words
+                link->engine_report
+                    ? link->engine_report
                     : "its agent has ended, or was cut off: the connection was closed");
         else if (is_silent(a, link, now))
             silent(a, link);

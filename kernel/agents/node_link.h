@@ -60,8 +60,8 @@ struct node_link {
     struct node_link *parent; /* from REPARENT_DIALING on */
     struct waiting_message *first, **last;
     struct fan_part fan;
-    bool engine_ended;        /* while the node was up */
-    const char *engine_words; /* why; borrowed; NULL: it did not say */
+    bool engine_ended;         /* while the node was up */
+    const char *engine_report; /* why; borrowed; NULL: it did not say */
     bool removed; /* its engine was stopped: an agent that connects as this node is ignored */
     bool refused; /* its agent was told that the kernel does not take it (back) */
     bool lost_with_parent; /* scratch flag of node_failures_lose() */
