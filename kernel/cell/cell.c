@@ -229,7 +229,7 @@ void cell_send_running(struct cell *c, const struct span *m)
 
 bool cell_member_lives(const struct cell *c, const struct member *m)
 {
-    return m->state != MEMBER_DEAD && m->state != MEMBER_OUTLIVED &&
+    return m->state != MEMBER_DEAD && m->state != MEMBER_REPLACED &&
            rank_alive(&c->group->rank[m->rank]);
 }
 

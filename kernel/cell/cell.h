@@ -14,7 +14,7 @@ enum member_state {
     MEMBER_WAITING,
     MEMBER_RUNNING,
     MEMBER_OK,
-    MEMBER_OUTLIVED, /* it has died, and others do its work; each state below makes the cell fail */
+    MEMBER_REPLACED, /* it has died, and others do its work; each state below makes the cell fail */
     MEMBER_FAILED,
     MEMBER_INTERRUPTED,
     MEMBER_DEAD

@@ -61,7 +61,7 @@ static void take_states(struct cell *c)
         [MEMBER_WAITING] = { "waiting", "not begun", PANEL_GOES_ON },
         [MEMBER_RUNNING] = { "running", "not ended", PANEL_GOES_ON },
         [MEMBER_OK] = { "done", "done", PANEL_WELL },
-        [MEMBER_OUTLIVED] = { "dead", "dead", PANEL_BAD },
+        [MEMBER_REPLACED] = { "dead", "dead", PANEL_BAD },
         [MEMBER_FAILED] = { "failed", "failed", PANEL_BAD },
         [MEMBER_INTERRUPTED] = { "interrupted", "interrupted", PANEL_BAD },
         [MEMBER_DEAD] = { "dead", "dead", PANEL_BAD },

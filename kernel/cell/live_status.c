@@ -79,7 +79,7 @@ static const char *state_text(const struct member *m)
 {
     static const char *const texts[] = {
         [MEMBER_WAITING] = "waiting", [MEMBER_RUNNING] = "running",
-        [MEMBER_OK] = "done",         [MEMBER_OUTLIVED] = "dead",
+        [MEMBER_OK] = "done",         [MEMBER_REPLACED] = "dead",
         [MEMBER_FAILED] = "failed",   [MEMBER_INTERRUPTED] = "interrupted",
         [MEMBER_DEAD] = "dead",
     };

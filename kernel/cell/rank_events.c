@@ -110,7 +110,7 @@ static bool is_outlived(struct cell *c)
         return false;
     for (size_t k = 0; k < c->n; k++) {
         well += c->member[k].state == MEMBER_RUNNING || c->member[k].state == MEMBER_OK;
-        dead += c->member[k].state == MEMBER_OUTLIVED;
+        dead += c->member[k].state == MEMBER_REPLACED;
     }
     for (size_t k = 0; k < c->n && dead == c->n; k++) { /* the error names all of them */
         c->member[k].state = MEMBER_DEAD;
@@ -126,7 +126,7 @@ static void member_died(struct cell *c, struct member *member, const struct span
     json_decref(member->error);
     member->error = error_of_death(c->nb, &c->group->rank[member->rank], m);
     member->failed_by_itself = !c->stop.stopping;
-    member->state = MEMBER_OUTLIVED;
+    member->state = MEMBER_REPLACED;
     if (call && !c->stop.stopping)
         exchange_rank_died(c, member->rank, text_slice(member->error, "evalue"));
     if (call && is_outlived(c)) {

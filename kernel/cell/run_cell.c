@@ -326,7 +326,7 @@ enum cell_outcome run_end(struct cell *c)
     stop_over(c);
     output_flush(c);
     for (size_t k = 0; k < c->n; k++)
-        c->bad = c->bad || c->member[k].state > MEMBER_OUTLIVED;
+        c->bad = c->bad || c->member[k].state > MEMBER_REPLACED;
     live_end(c);
     if (c->bad && !c->fault.shown)
         error_show(c, error_of_cell(c));
