@@ -288,7 +288,7 @@ void output_text(struct cell *c, unsigned stream, struct slice text); /* without
 /* a display of this rank, an update of one, or clear_output */
 void output_display(struct cell *c, const struct member *member, const char *type,
                     const struct content *p);
-void output_held(struct cell *c); /* shows the displays that wait for those of other ranks */
+void output_show_held(struct cell *c); /* shows the displays that wait for those of other ranks */
 /* a line of the kernel's own, on stderr */
 void output_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);
 /* the same for what is no warning: on stdout where a page shows it, since pages colour stderr */

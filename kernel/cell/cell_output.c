@@ -270,7 +270,7 @@ static bool hold_behind(struct cell *c, const struct held_output *what, struct s
         return false;
     if (display_order_add(held, what, text, slice_of(NULL, 0), notebook_now(c->nb)))
         return true;
-    output_held(c);
+    output_show_held(c);
     return false;
 }
 
@@ -407,7 +407,7 @@ static void pass_held(struct cell *c, const struct held_output *held)
     }
 }
 
-void output_held(struct cell *c)
+void output_show_held(struct cell *c)
 {
     struct held_output *held = c->out.path ? display_order_take(&c->out.path->held) : NULL;
 
@@ -450,7 +450,7 @@ void output_display(struct cell *c, const struct member *member, const char *typ
     }
     if (!c->out.path || hold(c, member->rank, type, p))
         return;
-    output_held(c);
+    output_show_held(c);
     flush_rank(c, member->rank);
     show_of_rank(c, member->rank, type, p);
     if (strcmp(type, "clear_output") == 0) {
@@ -495,7 +495,7 @@ void output_flush(struct cell *c)
 
     if (!c->out.path)
         return;
-    output_held(c);
+    output_show_held(c);
     if (c->out.path->merge)
         log_failure(merge_flush(c->out.path->merge, &err), &err);
     if (c->out.path->omit && omit_flush(c->out.path->omit) < 0)
@@ -515,7 +515,7 @@ void output_tick(struct cell *c, uint64_t now)
     if (!c->out.path)
         return;
     if (now >= c->out.path->held.due_ns)
-        output_held(c);
+        output_show_held(c);
     if (c->out.path->merge)
         log_failure(merge_tick(c->out.path->merge, &err), &err);
     if (c->out.path->omit && omit_tick(c->out.path->omit) < 0)

@@ -173,7 +173,7 @@ void rank_events_widgets(struct notebook *nb, const struct rank *r)
 
     snprintf(why, sizeof why, "rank %u has ended", r->number);
     if (c)
-        output_held(c); /* what becomes text must be shown */
+        output_show_held(c); /* what becomes text must be shown */
     n = comm_output_gone(nb, r->worker, shown ? under->from.request : nb->rank_parent, why);
     comm_routes_gone(nb, r->worker);
     if (n && c && c->group == nb->group)

@@ -123,7 +123,7 @@ static void take_publish(struct notebook *nb, struct rank *r, const struct span 
         struct comm_told *t = m->cell ? comm_told_of(nb, r->worker, m->cell) : NULL;
 
         if (c && strcmp(p.type, "comm_close") == 0) /* a page can't show what is closed */
-            output_held(c);
+            output_show_held(c);
         if (strncmp(p.type, "comm_", 5) == 0) {
             comm_output_take(nb, r->worker, parent_of(nb, c, t), &p);
         } else if (t || (member && is_shown(c, member, p.type))) {
