@@ -82,7 +82,7 @@ static void send_reply(struct cell *c)
     const bool aborts = c->bad && request_flag(c->from.request, "stop_on_error", true);
 
     if (aborts)
-        queue_take_in(c->nb);
+        queue_drain_shell(c->nb);
     reply_json(c->nb, c->from.request, "execute_reply", reply_content(c));
     c->nb->ops.status(c->nb->ops.arg, c->from.request, "idle");
     page_reset(c->nb->page);

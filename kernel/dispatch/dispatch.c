@@ -170,7 +170,7 @@ static bool interrupt_waiting_cell(struct notebook *nb)
         return false;
     count = next_count(nb, r);
     notebook_announce(nb, r, count);
-    queue_take_in(nb);
+    queue_drain_shell(nb);
     ranks_answer(nb, r, count, "KeyboardInterrupt", "another call was running on the ranks");
     if (request_flag(r, "stop_on_error", true))
         queue_abort(nb, &nb->queue);

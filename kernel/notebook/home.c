@@ -178,7 +178,7 @@ static void asked_end(struct notebook *nb, struct asked *a, const struct content
     const bool aborts = a->execute && !ok && a->stop_on_error;
 
     if (aborts)
-        queue_take_in(nb);
+        queue_drain_shell(nb);
     answer(nb, a->r, p);
     if (aborts)
         queue_abort(nb, a->subshell ? &a->subshell->queue : &nb->queue);

@@ -303,8 +303,8 @@ bool queue_holds_execute(const struct notebook *nb);
 /* The first request that is not an execute_request; the caller's reference. NULL: none. */
 struct request *queue_take_comm(struct notebook *nb);
 /* An error aborts all requests that the client sent before it saw the reply. So call
- * queue_take_in(), then reply, then queue_abort(). */
-void queue_take_in(struct notebook *nb);
+ * queue_drain_shell(), then reply, then queue_abort(). */
+void queue_drain_shell(struct notebook *nb);
 /* replies aborted to the execute requests that wait */
 void queue_abort(struct notebook *nb, struct queue *q);
 

@@ -65,7 +65,7 @@ struct request *queue_take_comm(struct notebook *nb)
     return NULL;
 }
 
-void queue_take_in(struct notebook *nb)
+void queue_drain_shell(struct notebook *nb)
 {
     nb->queue.aborting = true;
     nb->ops.drain_shell(nb->ops.arg);
