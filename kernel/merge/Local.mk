@@ -13,7 +13,7 @@ kernel_merge_libmerge_a_SOURCES = \
 	kernel/merge/label.c \
 	kernel/merge/bars.c \
 	kernel/merge/pace.h kernel/merge/pace.c \
-	kernel/merge/page.c \
+	kernel/merge/output_limit.c \
 	kernel/merge/omit.h kernel/merge/omit.c \
 	kernel/merge/panel.h kernel/merge/panel_private.h kernel/merge/panel.c \
 	kernel/merge/panel_html.c \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* omit.h - limits the text of one cell to what a page accepts (page.c). If more comes, the
+/* omit.h - limits the text of one cell to what a page accepts (output_limit.c). If more comes, the
  * middle is left out and the last lines are shown. The program that prints is not slowed down.
  * Pure. */
 #ifndef KERNEL_MERGE_OMIT_H
@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 
-/* ---- page.c ---- */
+/* ---- output_limit.c ---- */
 /* Counts how much of streams and displays was sent lately. Jupyter's server drops what exceeds
  * 3,000,000 bytes or 3,000 messages in any three seconds. All cells of a notebook share one
  * counter. Pure. */

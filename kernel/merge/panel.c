@@ -9,7 +9,7 @@
 #include "kernel/merge/panel_private.h"
 
 /* Bytes in JSON. Jupyter's server must let the last state through after a cell has sent as much as
- * page.c allows. */
+ * output_limit.c allows. */
 #define ALL_MOST   ((size_t)96 << 10)
 #define RANKS_MOST ((size_t)288 << 10) /* all ranks together */
 #define PLAIN_MOST ((size_t)48 << 10)
