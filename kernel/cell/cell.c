@@ -168,9 +168,9 @@ bool cell_is_redrawn(const struct cell *c)
 {
     char mark[32];
 
-    if (!c->nb->page || !c->from.request)
+    if (!c->nb->output_limit || !c->from.request)
         return true;
-    snprintf(mark, sizeof mark, "_%ld_", page_server(c->nb->page));
+    snprintf(mark, sizeof mark, "_%ld_", output_limit_server(c->nb->output_limit));
     return !strstr(request_id(c->from.request), mark);
 }
 

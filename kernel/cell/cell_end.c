@@ -85,7 +85,7 @@ static void send_reply(struct cell *c)
         queue_drain_shell(c->nb);
     reply_json(c->nb, c->from.request, "execute_reply", reply_content(c));
     c->nb->ops.status(c->nb->ops.arg, c->from.request, "idle");
-    page_reset(c->nb->page);
+    output_limit_reset(c->nb->output_limit);
     if (aborts)
         queue_abort(c->nb, &c->nb->queue);
 }

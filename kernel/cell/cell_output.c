@@ -65,8 +65,8 @@ static int out_text(void *arg, unsigned stream, struct slice text)
         return panel_all(c->out.tabs->panel, stream, text);
     if (c->out.path->omit)
         return omit_text(c->out.path->omit, stream, text);
-    if (c->nb->page)
-        page_count(c->nb->page, page_size(text));
+    if (c->nb->output_limit)
+        output_limit_count(c->nb->output_limit, output_limit_size(text));
     return paced(c, stream, text);
 }
 
@@ -108,7 +108,7 @@ static bool moves(const struct cell *c)
 
     if (!o->bars.shown || !o->bars.below || o->bars.count >= PROGRESS_MOST)
         return false;
-    return !o->bars.text.n || (c->nb->page && o->bars.left >= 1u << many);
+    return !o->bars.text.n || (c->nb->output_limit && o->bars.left >= 1u << many);
 }
 
 /* All bars are in one display, which is updated in place; where it can't be, what is left of them
@@ -185,8 +185,8 @@ int output_open(struct cell *c, struct err *err)
         output_close(c);
         return -1;
     }
-    if (c->nb->page && c->plan.kind != PLAN_RANKS &&
-        !(c->out.path->omit = omit_create(c->nb->ops.clock, c->nb->page, out))) {
+    if (c->nb->output_limit && c->plan.kind != PLAN_RANKS &&
+        !(c->out.path->omit = omit_create(c->nb->ops.clock, c->nb->output_limit, out))) {
         output_close(c);
         return err_set(err, "out of memory");
     }
@@ -211,7 +211,7 @@ static int merge_open(struct cell *c)
         .text = out_text,
         .progress = out_progress,
         .arg = c,
-        .plain_bars = c->nb->page || c->out.tabs,
+        .plain_bars = c->nb->output_limit || c->out.tabs,
         .shared = cell_is_of_thread(c),
     };
     struct err err = { "" };
@@ -327,8 +327,8 @@ static void publish_display(struct cell *c, long rank, const char *type, const s
     snprintf(label, sizeof label, "[%ld]\n", rank);
     if (labelled)
         (void)paced(c, 1, slice_text(label));
-    if (labelled && c->nb->page)
-        page_count(c->nb->page, sizeof label);
+    if (labelled && c->nb->output_limit)
+        output_limit_count(c->nb->output_limit, sizeof label);
     if (rank >= 0 && !cell_is_of_thread(c)) /* calls of other threads show something between */
         c->out.path->under = rank;
     flush_pace(c);
@@ -346,7 +346,7 @@ static void show_kept(struct cell *c)
     if (!content.n || omit_due_ns(c->out.path->omit) != NEVER)
         return;
     c->out.path->kept.content = (struct buf)BUF_INIT;
-    page_count(c->nb->page, content.n);
+    output_limit_count(c->nb->output_limit, content.n);
     publish_display(c, c->out.path->kept.rank, c->out.path->kept.type, &p);
     buf_release(&content);
 }
@@ -485,7 +485,7 @@ void output_news(struct cell *c, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    note(c, c->nb->page ? 1 : 2, format, args);
+    note(c, c->nb->output_limit ? 1 : 2, format, args);
     va_end(args);
 }
 

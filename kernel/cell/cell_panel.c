@@ -101,10 +101,10 @@ static void show_texts(struct cell *c)
     else
         cell_show_mime(c, buf_slice(&text), buf_slice(&html), "panel", &t->shown);
     t->shown = true;
-    t->size = page_size(buf_slice(&text)) + page_size(buf_slice(&html));
+    t->size = output_limit_size(buf_slice(&text)) + output_limit_size(buf_slice(&html));
     t->due_ns = notebook_now(c->nb) + GAP_NS;
-    if (c->nb->page)
-        page_count(c->nb->page, t->size);
+    if (c->nb->output_limit)
+        output_limit_count(c->nb->output_limit, t->size);
     buf_release(&text);
     buf_release(&html);
 }
@@ -112,9 +112,10 @@ static void show_texts(struct cell *c)
 /* false: Jupyter's server would not let so much through yet. */
 static bool texts_fit(struct cell *c)
 {
-    if (!c->nb->page || page_fits(c->nb->page, PAGE_TEXT, c->out.tabs->size))
+    if (!c->nb->output_limit ||
+        output_limit_fits(c->nb->output_limit, LIMIT_TEXT, c->out.tabs->size))
         return true;
-    c->out.tabs->due_ns = page_due_ns(c->nb->page);
+    c->out.tabs->due_ns = output_limit_due_ns(c->nb->output_limit);
     return false;
 }
 
@@ -127,8 +128,8 @@ static void id_of(const struct cell *c, const char *what, size_t k, char out[sta
 
 static void pass(struct cell *c, const char *type, const struct content *p)
 {
-    if (c->nb->page)
-        page_count(c->nb->page, p->content.n);
+    if (c->nb->output_limit)
+        output_limit_count(c->nb->output_limit, p->content.n);
     publish_content(c->nb, c->from.request, type, p);
 }
 
@@ -336,8 +337,8 @@ static void display(struct cell *c, unsigned rank, const char *type, const struc
 /* Some room is left for the last display of each rank, and for the last texts. */
 static bool display_fits(const struct cell *c, size_t n)
 {
-    return !c->nb->page || page_fits(c->nb->page, PAGE_TEXT, n) ||
-           (n > LARGE && page_fits(c->nb->page, PAGE_REST, n));
+    return !c->nb->output_limit || output_limit_fits(c->nb->output_limit, LIMIT_TEXT, n) ||
+           (n > LARGE && output_limit_fits(c->nb->output_limit, LIMIT_REST, n));
 }
 
 static struct tabs_kept *kept_of(struct cell *c, unsigned rank, const char *type, bool make)
@@ -434,7 +435,7 @@ static void end_kept(struct cell *c)
 
         if (!kept->content.n)
             continue;
-        if (page_fits(c->nb->page, PAGE_REST, kept->content.n + c->out.tabs->size))
+        if (output_limit_fits(c->nb->output_limit, LIMIT_REST, kept->content.n + c->out.tabs->size))
             show_kept(c, kept);
         else
             forget(c, kept);
@@ -544,7 +545,7 @@ uint64_t cell_panel_due(const struct cell *c)
         return NEVER;
     return clock_earlier(clock_earlier(panel_due_ns(t->panel),
                                        panel_changed(t->panel) ? t->due_ns : NEVER),
-                         displays_wait(c) ? page_due_ns(c->nb->page) : NEVER);
+                         displays_wait(c) ? output_limit_due_ns(c->nb->output_limit) : NEVER);
 }
 
 void cell_panel_close(struct cell *c)

@@ -514,12 +514,12 @@ static int home_left_out(void *arg, size_t lines, size_t displays)
 }
 
 /* Jupyter's server lets only a limited amount of output through to the page. */
-static bool page_open(struct notebook *nb, long server)
+static bool limit_open(struct notebook *nb, long server)
 {
     const struct omit_out out = { .text = home_passes, .note = home_left_out, .arg = nb };
 
-    return (nb->page = page_create(nb->ops.clock, server)) &&
-           (nb->home.omit = omit_create(nb->ops.clock, nb->page, out));
+    return (nb->output_limit = output_limit_create(nb->ops.clock, server)) &&
+           (nb->home.omit = omit_create(nb->ops.clock, nb->output_limit, out));
 }
 
 static int home_text(void *arg, unsigned stream, struct slice text)
@@ -560,7 +560,7 @@ struct notebook *dispatch_create(const struct cell_ops *ops, const struct dispat
     nb->calls.held = calloc(1, sizeof *nb->calls.held);
     if (nb->config.python && nb->config.python_version && nb->config.run_id && nb->group &&
         nb->home.cwd && nb->node && nb->home.pace && nb->comms.table && nb->calls.held &&
-        (!config->server || page_open(nb, config->server))) {
+        (!config->server || limit_open(nb, config->server))) {
         (void)home_keep_early(nb, 2, slice_text(config->notice));
         return nb;
     }
@@ -587,7 +587,7 @@ void dispatch_destroy(struct notebook *nb)
     prompts_release(nb);
     debugger_release(nb);
     omit_destroy(nb->home.omit);
-    page_destroy(nb->page);
+    output_limit_destroy(nb->output_limit);
     pace_destroy(nb->home.pace);
     free(nb->ran.of);
     group_destroy(nb->group);

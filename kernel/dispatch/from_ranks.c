@@ -94,13 +94,14 @@ static void show(struct cell *c, struct member *member, const struct published *
 static void show_of_callback(struct notebook *nb, struct comm_told *t, unsigned rank,
                              const struct published *p)
 {
-    if (nb->page && strstr(p->type, "display_data") && !page_fits_comm(nb->page)) {
+    if (nb->output_limit && strstr(p->type, "display_data") &&
+        !output_limit_fits_comm(nb->output_limit)) {
         (void)callback_may_print(t, rank, CALLBACK_TEXT_MAX + 1);
         return;
     }
     comm_told_flush(t);
-    if (nb->page)
-        page_count_comm(nb->page);
+    if (nb->output_limit)
+        output_limit_count_comm(nb->output_limit);
     publish_content(nb, t->r, p->type, &p->content);
 }
 

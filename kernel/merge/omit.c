@@ -10,7 +10,7 @@
 
 struct omit {
     const struct clock *clock;
-    struct page *page; /* borrowed */
+    struct output_limit *limit; /* borrowed */
     struct omit_out out;
     bool on;                /* text is being left out */
     size_t lines, displays; /* left out and not reported yet */
@@ -22,14 +22,14 @@ struct omit {
     size_t held, room;
 };
 
-struct omit *omit_create(const struct clock *clock, struct page *page, struct omit_out out)
+struct omit *omit_create(const struct clock *clock, struct output_limit *limit, struct omit_out out)
 {
     struct omit *o = calloc(1, sizeof *o);
 
     if (!o)
         return NULL;
     o->clock = clock;
-    o->page = page;
+    o->limit = limit;
     o->out = out;
     return o;
 }
@@ -133,7 +133,7 @@ static int show_tail(struct omit *o)
 
         for (; i < o->held && o->which[i] == stream; i++)
             n += line_size(slice_of(rest.p + n, rest.n - n));
-        page_count(o->page, page_size(slice_of(rest.p, n)));
+        output_limit_count(o->limit, output_limit_size(slice_of(rest.p, n)));
         rc = o->out.text(o->out.arg, stream, slice_of(rest.p, n));
         rest = slice_of(rest.p + n, rest.n - n);
     }
@@ -166,7 +166,7 @@ static void begin(struct omit *o)
 
 static int pass(struct omit *o, unsigned stream, struct slice text)
 {
-    page_count(o->page, page_size(text));
+    output_limit_count(o->limit, output_limit_size(text));
     o->open = text.p[text.n - 1] == '\n' ? 0 : stream;
     return o->out.text(o->out.arg, stream, text);
 }
@@ -176,7 +176,7 @@ int omit_text(struct omit *o, unsigned stream, struct slice text)
 {
     if (!text.n)
         return 0;
-    if (!o->on && page_fits(o->page, PAGE_TEXT, page_size(text)))
+    if (!o->on && output_limit_fits(o->limit, LIMIT_TEXT, output_limit_size(text)))
         return pass(o, stream, text);
     if (!o->on && o->open == stream && line_size(text) <= TAIL_MAX) {
         const size_t n = line_size(text);
@@ -191,8 +191,9 @@ int omit_text(struct omit *o, unsigned stream, struct slice text)
 
 bool omit_display(struct omit *o, size_t bytes)
 {
-    if (page_fits(o->page, PAGE_REST, bytes + (o->on ? 2 * TAIL_MAX : 0)) && omit_flush(o) == 0) {
-        page_count(o->page, bytes);
+    if (output_limit_fits(o->limit, LIMIT_REST, bytes + (o->on ? 2 * TAIL_MAX : 0)) &&
+        omit_flush(o) == 0) {
+        output_limit_count(o->limit, bytes);
         return true;
     }
     begin(o);
@@ -206,7 +207,7 @@ int omit_tick(struct omit *o)
 
     if (!o->on || now < omit_due_ns(o))
         return 0;
-    if (!page_fits(o->page, PAGE_REST, 2 * TAIL_MAX)) {
+    if (!output_limit_fits(o->limit, LIMIT_REST, 2 * TAIL_MAX)) {
         o->last_ns = now;
         return 0;
     }

@@ -13,27 +13,27 @@
  * 3,000,000 bytes or 3,000 messages in any three seconds. All cells of a notebook share one
  * counter. Pure. */
 
-struct page;
+struct output_limit;
 
 /* server: the process id of Jupyter's server. NULL: memory is out */
-struct page *page_create(const struct clock *clock, long server);
-long page_server(const struct page *p);
-void page_destroy(struct page *p); /* NULL is fine */
+struct output_limit *output_limit_create(const struct clock *clock, long server);
+long output_limit_server(const struct output_limit *l);
+void output_limit_destroy(struct output_limit *l); /* NULL is fine */
 
-/* What part of the server's limit to use. Text may use only PAGE_TEXT; the rest is kept for what
+/* What part of the server's limit to use. Text may use only LIMIT_TEXT; the rest is kept for what
  * must follow, such as the line about lines left out. */
-enum page_for { PAGE_TEXT, PAGE_REST };
+enum output_limit_for { LIMIT_TEXT, LIMIT_REST };
 
-bool page_fits(const struct page *p, enum page_for what, size_t bytes);
-void page_count(struct page *p, size_t bytes); /* a message of that size is sent */
+bool output_limit_fits(const struct output_limit *l, enum output_limit_for what, size_t bytes);
+void output_limit_count(struct output_limit *l, size_t bytes); /* a message of that size is sent */
 /* The same for a comm message: the server counts it, but not its bytes. */
-bool page_fits_comm(const struct page *p);
-void page_count_comm(struct page *p);
+bool output_limit_fits_comm(const struct output_limit *l);
+void output_limit_count_comm(struct output_limit *l);
 /* the cell is over: at its idle message the server, too, starts from zero; NULL is fine */
-void page_reset(struct page *p);
+void output_limit_reset(struct output_limit *l);
 /* when there will be more room; now if there is nothing to wait for */
-uint64_t page_due_ns(const struct page *p);
-size_t page_size(struct slice text); /* The size of the text in JSON, in bytes. */
+uint64_t output_limit_due_ns(const struct output_limit *l);
+size_t output_limit_size(struct slice text); /* The size of the text in JSON, in bytes. */
 
 struct omit;
 
@@ -45,7 +45,8 @@ struct omit_out {
 };
 
 /* NULL: memory is out */
-struct omit *omit_create(const struct clock *clock, struct page *page, struct omit_out out);
+struct omit *omit_create(const struct clock *clock, struct output_limit *limit,
+                         struct omit_out out);
 void omit_destroy(struct omit *o); /* NULL is fine */
 
 /* stream: 1 or 2. -1: memory is out, or out refused. */

@@ -11,7 +11,7 @@
 #define SLOTS   36u
 #define AROUND  1024u /* bytes of a message besides its text */
 
-struct page {
+struct output_limit {
     const struct clock *clock;
     long server;
     uint64_t slot; /* the last one that something was counted in */
@@ -22,106 +22,106 @@ struct page {
 
 static const struct {
     size_t bytes, messages;
-} most[] = { [PAGE_TEXT] = { 2000000, 2000 }, [PAGE_REST] = { 2600000, 2600 } };
+} most[] = { [LIMIT_TEXT] = { 2000000, 2000 }, [LIMIT_REST] = { 2600000, 2600 } };
 
-struct page *page_create(const struct clock *clock, long server)
+struct output_limit *output_limit_create(const struct clock *clock, long server)
 {
-    struct page *p = calloc(1, sizeof *p);
+    struct output_limit *l = calloc(1, sizeof *l);
 
-    if (p) {
-        p->clock = clock;
-        p->server = server;
+    if (l) {
+        l->clock = clock;
+        l->server = server;
     }
-    return p;
+    return l;
 }
 
-long page_server(const struct page *p)
+long output_limit_server(const struct output_limit *l)
 {
-    return p->server;
+    return l->server;
 }
 
-void page_destroy(struct page *p)
+void output_limit_destroy(struct output_limit *l)
 {
-    free(p);
+    free(l);
 }
 
 /* Is slot k within the window now? */
-static bool is_within(const struct page *p, uint64_t now_slot, unsigned k)
+static bool is_within(const struct output_limit *l, uint64_t now_slot, unsigned k)
 {
-    const uint64_t age = p->slot % SLOTS >= k ? p->slot % SLOTS - k : p->slot % SLOTS + SLOTS - k;
+    const uint64_t age = l->slot % SLOTS >= k ? l->slot % SLOTS - k : l->slot % SLOTS + SLOTS - k;
 
-    return age <= p->slot && now_slot - (p->slot - age) < SLOTS;
+    return age <= l->slot && now_slot - (l->slot - age) < SLOTS;
 }
 
 /* What was sent within the window, and one message more. */
-static size_t with_one(const struct page *p, size_t *bytes)
+static size_t with_one(const struct output_limit *l, size_t *bytes)
 {
-    const uint64_t now_slot = clock_now(p->clock) / SLOT_NS;
+    const uint64_t now_slot = clock_now(l->clock) / SLOT_NS;
     size_t messages = 1;
 
     for (unsigned k = 0; k < SLOTS; k++)
-        if (is_within(p, now_slot, k)) {
-            *bytes += p->of[k].bytes;
-            messages += p->of[k].messages;
+        if (is_within(l, now_slot, k)) {
+            *bytes += l->of[k].bytes;
+            messages += l->of[k].messages;
         }
     return messages;
 }
 
-bool page_fits(const struct page *p, enum page_for what, size_t bytes)
+bool output_limit_fits(const struct output_limit *l, enum output_limit_for what, size_t bytes)
 {
     size_t sum = bytes + AROUND;
-    const size_t messages = with_one(p, &sum);
+    const size_t messages = with_one(l, &sum);
 
     /* A single message may exceed the limit, such as a large figure, if nothing else was sent. */
-    return (messages == 1 && what == PAGE_REST) ||
+    return (messages == 1 && what == LIMIT_REST) ||
            (sum <= most[what].bytes && messages <= most[what].messages);
 }
 
-bool page_fits_comm(const struct page *p)
+bool output_limit_fits_comm(const struct output_limit *l)
 {
     size_t bytes = 0;
 
-    return with_one(p, &bytes) <= most[PAGE_REST].messages;
+    return with_one(l, &bytes) <= most[LIMIT_REST].messages;
 }
 
-static void count(struct page *p, size_t bytes)
+static void count(struct output_limit *l, size_t bytes)
 {
-    const uint64_t now_slot = clock_now(p->clock) / SLOT_NS;
+    const uint64_t now_slot = clock_now(l->clock) / SLOT_NS;
 
-    for (uint64_t s = p->slot + 1; s <= now_slot && s <= p->slot + SLOTS; s++)
-        memset(&p->of[s % SLOTS], 0, sizeof p->of[0]);
-    if (now_slot > p->slot + SLOTS)
-        memset(p->of, 0, sizeof p->of);
-    p->slot = now_slot > p->slot ? now_slot : p->slot;
-    p->of[p->slot % SLOTS].bytes += bytes;
-    p->of[p->slot % SLOTS].messages++;
+    for (uint64_t s = l->slot + 1; s <= now_slot && s <= l->slot + SLOTS; s++)
+        memset(&l->of[s % SLOTS], 0, sizeof l->of[0]);
+    if (now_slot > l->slot + SLOTS)
+        memset(l->of, 0, sizeof l->of);
+    l->slot = now_slot > l->slot ? now_slot : l->slot;
+    l->of[l->slot % SLOTS].bytes += bytes;
+    l->of[l->slot % SLOTS].messages++;
 }
 
-void page_count(struct page *p, size_t bytes)
+void output_limit_count(struct output_limit *l, size_t bytes)
 {
-    count(p, bytes + AROUND);
+    count(l, bytes + AROUND);
 }
 
-void page_count_comm(struct page *p)
+void output_limit_count_comm(struct output_limit *l)
 {
-    count(p, 0);
+    count(l, 0);
 }
 
-void page_reset(struct page *p)
+void output_limit_reset(struct output_limit *l)
 {
-    if (p)
-        memset(p->of, 0, sizeof p->of);
+    if (l)
+        memset(l->of, 0, sizeof l->of);
 }
 
-uint64_t page_due_ns(const struct page *p)
+uint64_t output_limit_due_ns(const struct output_limit *l)
 {
-    const uint64_t now = clock_now(p->clock);
+    const uint64_t now = clock_now(l->clock);
 
-    return p->slot + SLOTS <= now / SLOT_NS ? now : (now / SLOT_NS + 1) * SLOT_NS;
+    return l->slot + SLOTS <= now / SLOT_NS ? now : (now / SLOT_NS + 1) * SLOT_NS;
 }
 
 /* In JSON, most control characters become \u and four digits. */
-size_t page_size(struct slice text)
+size_t output_limit_size(struct slice text)
 {
     size_t n = text.n;
 

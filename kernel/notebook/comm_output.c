@@ -14,8 +14,8 @@
 void comm_output_send(struct notebook *nb, const struct request *parent, const char *type,
                       const struct content *p)
 {
-    if (nb->page && strcmp(type, "comm_open") != 0) /* the server does not count these */
-        page_count_comm(nb->page);
+    if (nb->output_limit && strcmp(type, "comm_open") != 0) /* the server does not count these */
+        output_limit_count_comm(nb->output_limit);
     nb->ops.publish(nb->ops.arg, parent, type, p);
 }
 
@@ -23,7 +23,7 @@ void comm_output_send(struct notebook *nb, const struct request *parent, const c
 
 static bool may_send(struct notebook *nb)
 {
-    nb->comms.full = nb->page && !page_fits_comm(nb->page);
+    nb->comms.full = nb->output_limit && !output_limit_fits_comm(nb->output_limit);
     return !nb->comms.full && comms_may_send(nb->comms.table, notebook_now(nb));
 }
 
@@ -68,8 +68,8 @@ void comm_output_flush(struct notebook *nb, uint32_t worker)
 static void send_json(struct notebook *nb, const struct request *parent, const char *type,
                       json_t *content)
 {
-    if (nb->page)
-        page_count_comm(nb->page);
+    if (nb->output_limit)
+        output_limit_count_comm(nb->output_limit);
     publish_json(nb, parent, type, content);
 }
 
@@ -243,8 +243,8 @@ static void replace(struct notebook *nb, const struct request *parent, const jso
 {
     struct buf content = BUF_INIT;
 
-    if (nb->page)
-        page_count_comm(nb->page);
+    if (nb->output_limit)
+        output_limit_count_comm(nb->output_limit);
     if (jupyter_display(&content, text, slice_of(NULL, 0), json_string_value(id)) == 0)
         publish(nb, parent, "update_display_data", buf_slice(&content));
     buf_release(&content);

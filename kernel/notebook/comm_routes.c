@@ -26,8 +26,8 @@ static int show_text(void *arg, unsigned stream, struct slice text)
 {
     const struct comm_told *t = arg;
 
-    if (t->nb->page)
-        page_count(t->nb->page, page_size(text));
+    if (t->nb->output_limit)
+        output_limit_count(t->nb->output_limit, output_limit_size(text));
     publish_stream(t->nb, t->r, stream, text);
     return 0;
 }
@@ -84,7 +84,7 @@ static void told_end(struct notebook *nb, struct comm_told *t)
     *at = t->next;
     nb->ops.status(nb->ops.arg, t->r, "idle");
     if (!nb->cells)
-        page_reset(nb->page);
+        output_limit_reset(nb->output_limit);
     pace_destroy(t->pace);
     request_unref(t->r);
     free(t);
@@ -202,7 +202,8 @@ uint64_t comm_routes_due(const struct notebook *nb)
     const struct comm_list *l = &nb->comms;
     const uint64_t due = l->closing ? comms_slot_ns(l->table) : comms_due_ns(l->table);
 
-    return due != NEVER && nb->page && l->full ? page_due_ns(nb->page) : due;
+    return due != NEVER && nb->output_limit && l->full ? output_limit_due_ns(nb->output_limit)
+                                                       : due;
 }
 
 /* ---- which process ---- */

@@ -170,7 +170,7 @@ static void answer(struct notebook *nb, struct request *r, const struct content 
         nb->ops.reply(nb->ops.arg, r, type, p);
     nb->ops.status(nb->ops.arg, r, "idle");
     if (!nb->cells)
-        page_reset(nb->page);
+        output_limit_reset(nb->output_limit);
 }
 
 static void asked_end(struct notebook *nb, struct asked *a, const struct content *p, bool ok)

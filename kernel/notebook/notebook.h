@@ -77,7 +77,7 @@ struct subshell {
     struct request *parent;  /* owned reference: its last cell, under which its text is shown */
     unsigned count;          /* the In [count] of that cell */
     struct pace *pace;       /* owned: the text of its cell; NULL: it has run none */
-    struct omit *omit;       /* owned; NULL: notebook->page is NULL */
+    struct omit *omit;       /* owned; NULL: notebook->output_limit is NULL */
 };
 
 struct subshells {
@@ -102,7 +102,7 @@ struct home {
     bool no_debugger; /* its Python has no debugpy */
     unsigned count;   /* the In [count] that home runs, or ran last */
     struct pace *pace;
-    struct omit *omit;      /* owned; NULL: notebook->page is NULL */
+    struct omit *omit;      /* owned; NULL: notebook->output_limit is NULL */
     struct request *parent; /* owned reference: home's last cell; home's output is shown under it */
     /* owned reference: home has said that its output belongs to this cell instead; or NULL */
     struct request *output_parent;
@@ -219,7 +219,7 @@ struct notebook {
     bool away;
     struct prompt_list prompts;
     /* owned: how much output Jupyter's server lets through; NULL: the client has no such limit */
-    struct page *page;
+    struct output_limit *output_limit;
     struct ran_list ran;
     struct gauge_list gauges;
     struct question *question; /* owned: what home asks idle ranks; NULL: nothing */

@@ -40,7 +40,8 @@ int subshell_text_begin(struct subshell *s, struct request *r, unsigned count)
 
     if (!s->pace && !(s->pace = pace_create(clock, show, s, &err)))
         return -1;
-    if (s->nb->page && !s->omit && !(s->omit = omit_create(clock, s->nb->page, out)))
+    if (s->nb->output_limit && !s->omit &&
+        !(s->omit = omit_create(clock, s->nb->output_limit, out)))
         return -1;
     pace_begin_cell(s->pace);
     request_unref(s->parent);

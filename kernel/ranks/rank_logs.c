@@ -148,11 +148,11 @@ static void ask(struct cell *c)
  * that is for text. */
 static void go_on(struct cell *c)
 {
-    const enum page_for what = cell_find(c->nb, c->id) ? PAGE_TEXT : PAGE_REST;
+    const enum output_limit_for what = cell_find(c->nb, c->id) ? LIMIT_TEXT : LIMIT_REST;
 
     c->magic.logs->waiting = false;
-    if (c->nb->page && !page_fits(c->nb->page, what, PIECE))
-        cell_limit_step(c, page_due_ns(c->nb->page));
+    if (c->nb->output_limit && !output_limit_fits(c->nb->output_limit, what, PIECE))
+        cell_limit_step(c, output_limit_due_ns(c->nb->output_limit));
     else
         ask(c);
 }

@@ -283,7 +283,7 @@ static void large(void)
 
     world_config.server = 1;
     one_widget(&w, &clock);
-    page_count(w.nb->page, 100);
+    output_limit_count(w.nb->output_limit, 100);
     m.cell = w.nb->cells->id;
     m.v[F_PUBLISH_TYPE].s = slice_text("comm_msg");
     m.v[F_PUBLISH_CONTENT].s = slice_text(UPDATE("c", "5"));
@@ -294,9 +294,9 @@ static void large(void)
         say(&w, 3, m);
     publishes(&w, 3, "comm_msg", UPDATE("c", "6"));
     is_int(times(&w, "publish comm_msg"), 3, "large updates hold nothing back");
-    ok(page_fits(w.nb->page, PAGE_TEXT, 1900000), "and leave text its room");
+    ok(output_limit_fits(w.nb->output_limit, LIMIT_TEXT, 1900000), "and leave text its room");
     for (unsigned k = 0; k < 2600; k++)
-        page_count(w.nb->page, 0);
+        output_limit_count(w.nb->output_limit, 0);
     publishes(&w, 3, "comm_msg", UPDATE("c", "7"));
     ok(!strstr(w.log.p, "\"value\":7"), "too many messages do");
     world_close(&w);
