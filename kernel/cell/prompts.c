@@ -141,7 +141,7 @@ struct unwanted {
     const struct cell *cell; /* those of all its ranks; NULL: those of `worker` */
     uint32_t worker;
     const uint64_t *id; /* only this one; NULL: all */
-    bool over;          /* only those of cells that are over */
+    bool ended;         /* only those of cells that have ended */
 };
 
 static bool runs(const struct notebook *nb, const struct request *r)
@@ -156,10 +156,10 @@ static bool is_unwanted(const struct notebook *nb, const struct unwanted *u, con
 {
     if (u->cell)
         return p->rank >= 0 && cell_worker(u->cell, p->worker);
-    return p->worker == u->worker && (!u->id || p->id == *u->id) && !(u->over && runs(nb, p->r));
+    return p->worker == u->worker && (!u->id || p->id == *u->id) && !(u->ended && runs(nb, p->r));
 }
 
-static void drop(struct notebook *nb, struct unwanted u)
+static void drop_unwanted(struct notebook *nb, struct unwanted u)
 {
     const struct prompt *first = nb->prompts.first;
 
@@ -178,24 +178,24 @@ static void drop(struct notebook *nb, struct unwanted u)
         prompts_tick(nb); /* a rank that has ended can't ask first any more */
 }
 
-void prompts_take_back(struct notebook *nb, uint32_t worker, const struct span *m)
+void prompts_drop_one(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    drop(nb, (struct unwanted){ .worker = worker, .id = &m->v[F_INPUT_ID].u64 });
+    drop_unwanted(nb, (struct unwanted){ .worker = worker, .id = &m->v[F_INPUT_ID].u64 });
 }
 
-void prompts_leave(struct notebook *nb, uint32_t worker)
+void prompts_drop_worker(struct notebook *nb, uint32_t worker)
 {
-    drop(nb, (struct unwanted){ .worker = worker });
+    drop_unwanted(nb, (struct unwanted){ .worker = worker });
 }
 
-void prompts_begin(struct notebook *nb)
+void prompts_drop_ended(struct notebook *nb)
 {
-    drop(nb, (struct unwanted){ .worker = SPAN_WORKER_HOME, .over = true });
+    drop_unwanted(nb, (struct unwanted){ .worker = SPAN_WORKER_HOME, .ended = true });
 }
 
-void prompts_stop(const struct cell *c)
+void prompts_drop_cell(const struct cell *c)
 {
-    drop(c->nb, (struct unwanted){ .cell = c });
+    drop_unwanted(c->nb, (struct unwanted){ .cell = c });
 }
 
 void prompts_answer(struct notebook *nb, struct request *r)

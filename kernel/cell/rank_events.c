@@ -12,7 +12,7 @@
 
 static void member_over(struct cell *c, struct member *member)
 {
-    prompts_leave(c->nb, member->worker);
+    prompts_drop_worker(c->nb, member->worker);
     output_rank_over(c, member->rank);
     if (member->state == MEMBER_FAILED || member->state == MEMBER_DEAD)
         stop_after_failure(c);

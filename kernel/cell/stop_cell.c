@@ -74,7 +74,7 @@ static void interrupt_running(struct cell *c, uint64_t disconnect_after)
     const uint64_t now = notebook_now(c->nb);
 
     c->stop.stopping = true;
-    prompts_stop(c);
+    prompts_drop_cell(c);
     cell_send_running(c, &m);
     exchange_interrupt(c);
     c->stop.timers->disconnect_ns = now + disconnect_after;

@@ -35,7 +35,7 @@ static void input(struct notebook *nb, const struct span *m)
                                                      : home_parent_of(nb, m->cell);
 
     if (m->v[F_INPUT_OVER].u64)
-        prompts_take_back(nb, SPAN_WORKER_HOME, m);
+        prompts_drop_one(nb, SPAN_WORKER_HOME, m);
     else if (r)
         prompts_add(nb, r, SPAN_WORKER_HOME, -1, false, m);
 }
@@ -104,7 +104,7 @@ void from_home(struct notebook *nb, const struct span *m)
 static void home_gone(struct notebook *nb, const json_t *error)
 {
     home_flush(nb);
-    prompts_leave(nb, SPAN_WORKER_HOME);
+    prompts_drop_worker(nb, SPAN_WORKER_HOME);
     finds_home_gone(nb);
     comm_output_forget(nb, SPAN_WORKER_HOME);
     home_disown(nb);

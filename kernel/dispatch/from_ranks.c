@@ -145,7 +145,7 @@ static void take_input(struct notebook *nb, struct rank *r, const struct span *m
     const struct member *member = c ? cell_worker(c, r->worker) : NULL;
 
     if (m->v[F_INPUT_OVER].u64) {
-        prompts_take_back(nb, r->worker, m);
+        prompts_drop_one(nb, r->worker, m);
     } else if (member && member->state == MEMBER_RUNNING && c->from.request) {
         hang_put_off(c);
         prompts_add(nb, c->from.request, r->worker, (long)r->number,
