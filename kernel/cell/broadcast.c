@@ -247,7 +247,7 @@ void broadcast_failed(struct cell *c, const struct span *done)
 }
 
 /* If the cell has ended before it ran, ranks wait for others in a broadcast. */
-void broadcast_over(struct cell *c)
+void broadcast_cancel(struct cell *c)
 {
     if (c->send.broadcast && !c->live.began_ns)
         cell_interrupt(c, &c->send.broadcast->told);

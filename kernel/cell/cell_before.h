@@ -42,7 +42,7 @@ bool gpu_memory_poll(struct cell *c); /* false: it waits for ranks */
 bool gpu_memory_message(struct cell *c, struct rank *r, const struct span *m);
 uint64_t gpu_memory_due(const struct cell *c);
 void gpu_memory_tick(struct cell *c, uint64_t now);
-void gpu_memory_over(struct cell *c); /* interrupts ranks that have not answered */
+void gpu_memory_cancel(struct cell *c); /* interrupts ranks that have not answered */
 void gpu_memory_release(struct cell *c);
 
 /* ---- follow.c ---- */
@@ -50,7 +50,7 @@ void gpu_memory_release(struct cell *c);
 int follow_tell(struct cell *c);
 
 /* ---- compare.c ---- */
-void compare_over(struct cell *c); /* the cell is over: interrupts ranks that still compare */
+void compare_cancel(struct cell *c); /* the cell is over: interrupts ranks that still compare */
 
 /* ---- broadcast.c ---- */
 /* takes the blob of PACKED and sends it to ranks, now or later */
@@ -60,7 +60,7 @@ bool broadcast_message(struct cell *c, struct rank *r, const struct span *m);
 /* a rank's DONE says that it lacks the names that were sent */
 void broadcast_failed(struct cell *c, const struct span *done);
 void broadcast_late(struct cell *c); /* no rank has sent the id in time */
-void broadcast_over(struct cell *c);
+void broadcast_cancel(struct cell *c);
 void broadcast_release(struct cell *c);
 
 #endif

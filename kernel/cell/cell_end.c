@@ -156,9 +156,9 @@ static void cell_end_begin(struct cell *c)
     else if (c->from.wants_return)
         send_return(c);
     bind_drop_blobs(c);
-    compare_over(c);
-    gpu_memory_over(c);
-    broadcast_over(c);
+    compare_cancel(c);
+    gpu_memory_cancel(c);
+    broadcast_cancel(c);
 }
 
 const struct cell_step cell_over = { CELL_AFTER, .begin = cell_end_begin };

@@ -10,7 +10,7 @@ int stop_init(struct cell *c); /* -1: memory is out */
 void stop_release(struct cell *c);
 void stop_set_timeout(struct cell *c); /* --timeout counts from now on */
 void stop_running(struct cell *c);     /* interrupts the members that still run */
-void stop_over(struct cell *c);        /* all members have ended: turns the timers off */
+void stop_cancel(struct cell *c);      /* all members have ended: turns the timers off */
 /* A member has failed. Waits a moment, since other members may fail with the same error, and then
  * stops those that still run. */
 void stop_after_failure(struct cell *c);
@@ -24,7 +24,7 @@ void stop_by_signal(struct cell *c, unsigned signal);
 /* Ranks get SIGKILL in after_ns. The kernel waits LEFT_BEHIND_NS longer, and then no more. */
 void stop_killed(struct cell *c, uint64_t after_ns);
 uint64_t stop_killed_due(const struct cell *c); /* when the kernel waits for them no more */
-void stop_killed_over(struct cell *c);          /* nobody waits for them any more */
+void stop_killed_cancel(struct cell *c);        /* nobody waits for them any more */
 /* sends the signal, and SIGKILL after grace_ms; the ranks become RANK_STOPPING */
 void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, unsigned signal,
                uint64_t grace_ms);
@@ -36,7 +36,7 @@ void stop_stack(struct cell *c, uint32_t worker, struct slice text);
 
 /* ---- disconnect.c ---- */
 void disconnect_begin(struct cell *c);
-void disconnect_over(struct cell *c);                 /* does not wait for answers any more */
+void disconnect_cancel(struct cell *c);               /* does not wait for answers any more */
 void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come ns later */
 uint64_t disconnect_due(const struct cell *c);
 void disconnect_connections(struct cell *c, unsigned node, const struct span *m);

@@ -319,7 +319,7 @@ static bool compare_message(struct cell *c, struct rank *r, const struct span *m
     return true;
 }
 
-void compare_over(struct cell *c)
+void compare_cancel(struct cell *c)
 {
     cell_interrupt(c, &c->send.comparing);
     ranks_clear(&c->send.comparing);

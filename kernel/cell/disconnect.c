@@ -69,7 +69,7 @@ static struct disconnect_node *find(struct disconnect *e, unsigned node)
     return NULL;
 }
 
-void disconnect_over(struct cell *c)
+void disconnect_cancel(struct cell *c)
 {
     if (c->stop.disconnect)
         c->stop.disconnect->due_ns = NEVER;

@@ -87,7 +87,7 @@ bool gpu_memory_message(struct cell *c, struct rank *r, const struct span *m)
     return true;
 }
 
-void gpu_memory_over(struct cell *c)
+void gpu_memory_cancel(struct cell *c)
 {
     const struct span interrupt = { .kind = SPAN_INTERRUPT, .cell = c->id };
 
@@ -117,5 +117,5 @@ void gpu_memory_release(struct cell *c)
 void gpu_memory_tick(struct cell *c, uint64_t now)
 {
     if (now >= gpu_memory_due(c))
-        gpu_memory_over(c);
+        gpu_memory_cancel(c);
 }

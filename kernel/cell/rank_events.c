@@ -258,7 +258,7 @@ static void give_up(struct cell *c)
     struct span gone = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
     struct group *g = cell_runs(c) ? c->group : c->nb->group;
 
-    stop_killed_over(c);
+    stop_killed_cancel(c);
     gone.v[F_EXITED_CAUSE].s = slice_text("is gone: it did not end when it was killed");
     for (unsigned k = 0; k < g->size; k++) {
         const uint32_t worker = g->rank[k].worker;

@@ -323,7 +323,7 @@ static void note_dead(struct cell *c)
 
 enum cell_outcome run_end(struct cell *c)
 {
-    stop_over(c);
+    stop_cancel(c);
     output_flush(c);
     for (size_t k = 0; k < c->n; k++)
         c->bad = c->bad || c->member[k].state > MEMBER_REPLACED;

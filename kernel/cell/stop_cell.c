@@ -91,7 +91,7 @@ uint64_t stop_killed_due(const struct cell *c)
     return c->stop.timers->gone_ns;
 }
 
-void stop_killed_over(struct cell *c)
+void stop_killed_cancel(struct cell *c)
 {
     c->stop.timers->gone_ns = NEVER;
 }
@@ -115,7 +115,7 @@ static void kill_running(struct cell *c)
     const struct span m = { .kind = SPAN_KILL, .cell = c->id, .v[F_KILL_SIGNAL].u64 = 9 };
 
     c->stop.timers->disconnect_ns = c->stop.timers->stacks_ns = c->stop.timers->kill_ns = NEVER;
-    disconnect_over(c);
+    disconnect_cancel(c);
     cell_send_running(c, &m);
     exchange_interrupt(c);
     stop_killed(c, 0);
@@ -184,11 +184,11 @@ void stop_running(struct cell *c)
         interrupt_running(c, DISCONNECT_NS);
 }
 
-void stop_over(struct cell *c)
+void stop_cancel(struct cell *c)
 {
     c->stop.timers->alike_ns = c->stop.timers->disconnect_ns = c->stop.timers->stacks_ns =
         c->stop.timers->kill_ns = c->stop.timers->gone_ns = NEVER;
-    disconnect_over(c);
+    disconnect_cancel(c);
 }
 
 static void show_and_stop(struct cell *c)

@@ -64,7 +64,7 @@ static enum cell_outcome terminate_poll(struct cell *c)
     for (unsigned k = 0; k < g->size; k++)
         if (g->rank[k].state == RANK_STOPPING)
             return CELL_STAYS;
-    stop_killed_over(c);
+    stop_killed_cancel(c);
     if (c->plan.fresh) /* forget earlier cells, so that new ranks don't report them as missed */
         group_forget_cells(g);
     if (!is_stop_or_restart(c) || c->plan.ranks_do != PLAN_RANKS_STOP)

@@ -308,7 +308,7 @@ bool calls_begin(struct notebook *nb)
     }
     if (!(at = next_call(nb)))
         return false;
-    question_over(nb);
+    question_end(nb);
     live_wait_over(*at);
     cell_enter(nb, cell_take_out(at));
     calls_moved(nb);

@@ -53,7 +53,7 @@ static void execute(struct notebook *nb, struct request *r)
     const unsigned count = next_count(nb, r);
 
     log_info("cell", "In [%u] begins %s", count, cell_is_ours(r) ? "for ranks" : "at home");
-    question_over(nb);
+    question_end(nb);
     prompts_drop_ended(nb);
     if (!cell_is_ours(r)) {
         home_execute(nb, NULL, r, count);

@@ -416,7 +416,7 @@ void question_take(struct notebook *nb, const struct span *m); /* an ASK */
 /* a PROBED; false: it answers another question */
 bool question_message(struct notebook *nb, const struct rank *r, const struct span *m);
 /* a cell begins: home gets the answers that have come */
-void question_over(struct notebook *nb);
+void question_end(struct notebook *nb);
 void question_tick(struct notebook *nb);
 uint64_t question_due(const struct notebook *nb);
 void question_release(struct notebook *nb);

@@ -35,7 +35,7 @@ static void tell(struct notebook *nb, uint64_t home, json_t *answers)
 }
 
 /* Interrupts the ranks that have not answered, and sends home the answers that have come. */
-void question_over(struct notebook *nb)
+void question_end(struct notebook *nb)
 {
     struct question *q = nb->question;
     struct span interrupt = { .kind = SPAN_INTERRUPT };
@@ -71,7 +71,7 @@ void question_take(struct notebook *nb, const struct span *m)
 {
     struct question *q;
 
-    question_over(nb); /* an earlier home process may have asked, and has ended */
+    question_end(nb); /* an earlier home process may have asked, and has ended */
     if (!(q = nb->question = calloc(1, sizeof *q)) || !(q->answers = json_array())) {
         question_release(nb);
         tell(nb, m->cell, json_array());
@@ -83,7 +83,7 @@ void question_take(struct notebook *nb, const struct span *m)
     if (nb->cells || add_idle(nb, m->v[F_ASK_ALL].u64 != 0) < 0 || ask(nb, m) < 0)
         ranks_clear(&q->waiting);
     if (ranks_count(&q->waiting) == 0)
-        question_over(nb);
+        question_end(nb);
 }
 
 bool question_message(struct notebook *nb, const struct rank *r, const struct span *m)
@@ -98,14 +98,14 @@ bool question_message(struct notebook *nb, const struct rank *r, const struct sp
         log_debug("question", "rank %u answers with something that is no answer", r->number);
     ranks_remove(&q->waiting, r->number);
     if (ranks_count(&q->waiting) == 0)
-        question_over(nb);
+        question_end(nb);
     return true;
 }
 
 void question_tick(struct notebook *nb)
 {
     if (nb->question && notebook_now(nb) >= nb->question->due_ns)
-        question_over(nb);
+        question_end(nb);
 }
 
 uint64_t question_due(const struct notebook *nb)
