@@ -85,7 +85,7 @@ static bool are_free(const struct group *g, const struct ranks *which, const str
 
 bool calls_client_waits(const struct notebook *nb)
 {
-    struct request *r = nb->home.executing || nb->over ? NULL : queue_first(&nb->queue);
+    struct request *r = nb->home.executing || nb->shutdown_asked ? NULL : queue_first(&nb->queue);
 
     return r && !cell_of_client(nb) && (nb->cells || cell_is_ours(r));
 }

@@ -85,7 +85,7 @@ static bool may_begin(const struct notebook *nb)
 {
     struct request *r = queue_first(&nb->queue);
 
-    return !nb->over && !nb->home.executing && r && calls_let_begin(nb, r);
+    return !nb->shutdown_asked && !nb->home.executing && r && calls_let_begin(nb, r);
 }
 
 /* What a subshell runs on ranks is a call of its thread's. */
@@ -94,7 +94,7 @@ static void subshells_go_on(struct notebook *nb)
     struct request *r;
 
     subshells_sweep(nb);
-    for (struct subshell *s = nb->home.subshells.first; s && !nb->over; s = s->next)
+    for (struct subshell *s = nb->home.subshells.first; s && !nb->shutdown_asked; s = s->next)
         while (!s->executing && (r = queue_take(&s->queue))) {
             home_execute(nb, s, r, next_count(nb, r));
             request_unref(r);
@@ -137,7 +137,7 @@ static void take_next(struct notebook *nb)
         request_unref(r);
         go_on(nb);
     }
-    if (!nb->over && home_takes_comms(nb))
+    if (!nb->shutdown_asked && home_takes_comms(nb))
         pass_comms(nb); /* before those that come later */
     awaited_look(nb);
     set_timer(nb);
@@ -237,7 +237,7 @@ static void answer_shutdown(struct notebook *nb, struct request *r)
                json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
     publish_json(nb, r, "shutdown_reply",
                  json_pack("{s:s, s:b}", "status", "ok", "restart", restart));
-    nb->over = true;
+    nb->shutdown_asked = true;
     nb->ops.shutdown(nb->ops.arg);
 }
 
@@ -322,7 +322,7 @@ void dispatch_request(struct notebook *nb, struct request *r)
     };
     size_t k = 0;
 
-    if (nb->over)
+    if (nb->shutdown_asked)
         return;
     log_debug("request", "%s", request_type(r));
     while (k < sizeof table / sizeof *table - 1 && strcmp(table[k].type, request_type(r)) != 0)
@@ -407,7 +407,7 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
 void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event event,
                      const char *text)
 {
-    if (nb->over)
+    if (nb->shutdown_asked)
         return;
     log_debug("engine", "engine %u: event %d", engine, (int)event);
     engine_event(nb, engine, event, text);
@@ -417,7 +417,7 @@ void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event eve
 void dispatch_up(struct notebook *nb, unsigned node)
 {
     (void)node;
-    if (!nb->over)
+    if (!nb->shutdown_asked)
         take_next(nb);
 }
 
@@ -439,7 +439,7 @@ static void lost_here(struct notebook *nb, const char *why)
 
 void dispatch_lost(struct notebook *nb, unsigned node, const char *why)
 {
-    if (nb->over)
+    if (nb->shutdown_asked)
         return;
     log_info("link", "node %u (%s) is lost: %s", node, notebook_node_name(nb, node), why);
     if (node == NODE_HERE)

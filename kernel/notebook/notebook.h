@@ -227,7 +227,7 @@ struct notebook {
     struct debugger *debugger; /* owned; NULL until a client asks for it */
     struct immediate_list immediate;
     bool broadcasts_fail; /* one failed: no more of them until a cell with --fresh */
-    bool over;            /* a client has asked for shutdown */
+    bool shutdown_asked;  /* a client has asked for shutdown */
 };
 
 /* ---- lookup.c ---- */
