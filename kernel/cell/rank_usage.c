@@ -41,7 +41,7 @@ static bool is_due(struct notebook *nb, unsigned node)
 {
     struct gauge *g = gauge_at(nb, node);
 
-    if (!g || (node == NODE_HERE && nb->away) ||
+    if (!g || (node == NODE_HERE && nb->agent_gone) ||
         (g->waiting && notebook_now(nb) - g->asked_ns < PATIENCE_NS))
         return false;
     g->asked_ns = notebook_now(nb);

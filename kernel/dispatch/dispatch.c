@@ -427,7 +427,7 @@ static void lost_here(struct notebook *nb, const char *why)
 
     from_home_tell_lost(nb); /* before the loss of ranks ends the cell */
     nb->home.warmed = false;
-    nb->away = true;
+    nb->agent_gone = true;
     nb->node[0].asked = false;
     if (nb->home.deaths++ < DEATHS_MAX && notebook_revive(nb, &err) < 0)
         why = err.text;

@@ -108,7 +108,7 @@ static const char *ask_home(struct notebook *nb, const struct span *m)
     const uint32_t home = SPAN_WORKER_HOME;
     struct span find = { .kind = SPAN_FIND, .worker = home, .blob = notebook_next_blobs(nb, 1) };
 
-    if (nb->away || nb->home.state != HOME_READY)
+    if (nb->agent_gone || nb->home.state != HOME_READY)
         return "home, where the notebook's cells run, has ended";
     find.v[F_FIND_WHAT].s = m->v[F_FIND_WHAT].s;
     find.v[F_FIND_QUESTION].s = m->v[F_FIND_QUESTION].s;

@@ -216,7 +216,7 @@ struct notebook {
     struct group_node *node;
     size_t nodes;
     /* this machine's agent is gone; set by dispatch.c, cleared by send.c when it starts another */
-    bool away;
+    bool agent_gone;
     struct prompt_list prompts;
     /* owned: how much output Jupyter's server lets through; NULL: the client has no such limit */
     struct output_limit *output_limit;

@@ -20,7 +20,7 @@ int notebook_revive(struct notebook *nb, struct err *err)
         log_error("cell", "%s", err->text);
         return -1;
     }
-    nb->away = false;
+    nb->agent_gone = false;
     nb->home.state = HOME_STARTING;
     return 0;
 }
@@ -47,7 +47,7 @@ static int start_if_gone(struct notebook *nb, const struct span *m, struct err *
 {
     const bool home = is_asked_of_home(m);
 
-    if (nb->away) {
+    if (nb->agent_gone) {
         if (home || m->kind == SPAN_START || m->kind == SPAN_PORT || m->kind == SPAN_GPUS)
             return notebook_revive(nb, err);
         return err_set(err, "the agent on %s is gone", notebook_node_name(nb, NODE_HERE));
@@ -72,7 +72,7 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
 
     if (!err)
         err = &spare;
-    if ((nb->away || is_asked_of_home(m)) && any_here(nb, workers, n) &&
+    if ((nb->agent_gone || is_asked_of_home(m)) && any_here(nb, workers, n) &&
         start_if_gone(nb, m, err) < 0)
         return -1;
     log_debug("send", "%s to worker %u%s, cell %llu", span_info((unsigned)m->kind)->name,

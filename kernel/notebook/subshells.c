@@ -94,7 +94,7 @@ static void tell(struct notebook *nb, const struct subshell *s, const char *type
 {
     struct span m = { .kind = SPAN_SUBSHELL, .worker = SPAN_WORKER_HOME, .cell = cell };
 
-    if (nb->away || nb->home.state == HOME_BROKEN)
+    if (nb->agent_gone || nb->home.state == HOME_BROKEN)
         return;
     m.v[F_SUBSHELL_TYPE].s = slice_text(type);
     m.v[F_SUBSHELL_CONTENT].s = slice_text("{}");
