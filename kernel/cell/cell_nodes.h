@@ -40,21 +40,21 @@ void node_errors_poll(struct cell *c); /* fails the cell when no node is still s
 void node_errors_fail(struct cell *c); /* fails the cell; the text names the nodes so far */
 void node_errors_release(struct cell *c);
 
-/* ---- placement.c ---- */
-struct placement {
+/* ---- node_gpus.c ---- */
+struct node_gpus {
     struct place_node *node; /* owned, n of them: the cell's nodes that are not lost */
     size_t n;
 };
-int placement_open(const struct cell *c, struct placement *p); /* -1: memory is out */
+int node_gpus_open(const struct cell *c, struct node_gpus *p); /* -1: memory is out */
 /* the node's index in p->node, or PLACE_NOWHERE */
-unsigned placement_find(const struct placement *p, unsigned node);
-void placement_gpus(struct notebook *nb, unsigned node, const struct span *m); /* a GPUS */
-struct place_want placement_want(const struct cell *c); /* the GPUs that its ranks want */
+unsigned node_gpus_find(const struct node_gpus *p, unsigned node);
+void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m); /* a GPUS */
+struct place_want node_gpus_want(const struct cell *c); /* the GPUs that its ranks want */
 /* the world's size; 0: it depends on the nodes */
-unsigned placement_world(const struct cell *c);
+unsigned node_gpus_world(const struct cell *c);
 /* asks nodes for their GPUs if the placement depends on them; -1: the cell has failed */
-int placement_ask(struct cell *c);
-bool placement_wait(const struct cell *c); /* a node has not answered */
+int node_gpus_ask(struct cell *c);
+bool node_gpus_wait(const struct cell *c); /* a node has not answered */
 
 /* ---- world.c ---- */
 /* NCCL accepts the GPUs of these ranks (true also if they have none). */

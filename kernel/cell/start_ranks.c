@@ -12,7 +12,7 @@
 
 /* ---- how many ranks there are ---- */
 
-static int refuse_n_gpu(struct cell *c, const struct placement *p)
+static int refuse_n_gpu(struct cell *c, const struct node_gpus *p)
 {
     struct buf where = BUF_INIT, whys = BUF_INIT;
     bool some = false;
@@ -34,12 +34,12 @@ static int refuse_n_gpu(struct cell *c, const struct placement *p)
 }
 
 /* Sets the world's size and the ranks that take part. -1: the cell has failed. */
-static int choose(struct cell *c, const struct placement *p)
+static int choose(struct cell *c, const struct node_gpus *p)
 {
-    const struct place_want want = placement_want(c);
+    const struct place_want want = node_gpus_want(c);
     struct err err = { "" };
 
-    c->world = placement_world(c);
+    c->world = node_gpus_world(c);
     if (c->plan.n == PLAN_N_GPU && !(c->world = place_world_of_gpus(p->node, p->n, &want)))
         return refuse_n_gpu(c, p);
     if (c->plan.kind != PLAN_RANKS && !c->world)
@@ -106,7 +106,7 @@ static int start_on(struct cell *c, unsigned node, const struct ranks *which, un
 }
 
 /* at: by rank: the index in p->node. */
-static int start_all(struct cell *c, const struct placement *p, const struct ranks *missing,
+static int start_all(struct cell *c, const struct node_gpus *p, const struct ranks *missing,
                      const unsigned *at)
 {
     const struct place_want *want = &c->group->want;
@@ -147,7 +147,7 @@ static void note_afresh(struct cell *c, const struct err *why)
 
 /* Names the ranks of a lost node that start on p->node[to] now. */
 static void note_move(struct cell *c, const struct group_node *from, const struct ranks *missing,
-                      const struct placement *p, const unsigned *at, size_t to)
+                      const struct node_gpus *p, const unsigned *at, size_t to)
 {
     const struct rank *rank = c->nb->group->rank;
     struct ranks who = RANKS_INIT;
@@ -166,7 +166,7 @@ static void note_move(struct cell *c, const struct group_node *from, const struc
     buf_release(&text);
 }
 
-static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct placement *p,
+static void note_elsewhere(struct cell *c, const struct ranks *missing, const struct node_gpus *p,
                            const unsigned *at)
 {
     GROUP_NODES_EACH (node, group_nodes_of(c->nb))
@@ -186,7 +186,7 @@ static void note_unknown(struct cell *c)
 
 /* Makes the arrays for place_ranks(); the caller frees *at, which holds both. *size: the larger of
  * the notebook's group and the cell's world. -1: memory is out. */
-static int current_places(const struct cell *c, const struct placement *p, unsigned **at,
+static int current_places(const struct cell *c, const struct node_gpus *p, unsigned **at,
                           unsigned **before, unsigned *size)
 {
     const struct group *g = c->nb->group;
@@ -199,7 +199,7 @@ static int current_places(const struct cell *c, const struct placement *p, unsig
     for (unsigned k = 0; k < *size; k++)
         (*at)[k] = (*before)[k] = PLACE_NOWHERE;
     for (unsigned k = 0; k < g->size; k++) {
-        const unsigned place = g->rank[k].lives ? placement_find(p, g->rank[k].node)
+        const unsigned place = g->rank[k].lives ? node_gpus_find(p, g->rank[k].node)
                                                 : PLACE_NOWHERE;
 
         (*before)[k] = place;
@@ -209,14 +209,14 @@ static int current_places(const struct cell *c, const struct placement *p, unsig
 }
 
 /* -1: the cell has failed, or all ranks must end first. */
-static int place_missing(struct cell *c, const struct placement *p, const struct ranks *missing)
+static int place_missing(struct cell *c, const struct node_gpus *p, const struct ranks *missing)
 {
     struct group *g = c->group;
     unsigned *at = NULL, *before = NULL, size = 0;
     struct err err = { "" };
     int rc = -1;
 
-    g->want = placement_want(c);
+    g->want = node_gpus_want(c);
     if (current_places(c, p, &at, &before, &size) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
     } else if (place_ranks(p->node, p->n, &g->want, at, before, c->world, size, &err) < 0) {
@@ -239,7 +239,7 @@ static int place_missing(struct cell *c, const struct placement *p, const struct
 }
 
 /* Starts the ranks that are missing. -1 as above. */
-static int start_missing(struct cell *c, const struct placement *p)
+static int start_missing(struct cell *c, const struct node_gpus *p)
 {
     struct group *g = c->group;
     struct ranks missing = RANKS_INIT;
@@ -313,10 +313,10 @@ void start_take_port(struct cell *c, unsigned node, const struct span *m)
 
 static void place_and_start(struct cell *c)
 {
-    struct placement p = { NULL, 0 };
+    struct node_gpus p = { NULL, 0 };
     int rc;
 
-    if (placement_open(c, &p) < 0) {
+    if (node_gpus_open(c, &p) < 0) {
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
@@ -342,14 +342,14 @@ void start_begin(struct cell *c)
     progress(c); /* the time limit holds also for ranks that an earlier cell has started */
     c->prep.replaced = c->prep.left_over;
     c->prep.wants_places = true;
-    (void)placement_ask(c);
+    (void)node_gpus_ask(c);
 }
 
 bool start_poll(struct cell *c)
 {
     if (c->prep.left_over != c->prep.replaced)
         start_begin(c);
-    if (!c->prep.wants_places || placement_wait(c))
+    if (!c->prep.wants_places || node_gpus_wait(c))
         return true;
     place_and_start(c);
     return !c->engine.moves;
@@ -357,9 +357,9 @@ bool start_poll(struct cell *c)
 
 /* ---- whether there is room, before the old ranks end ---- */
 
-static void try_all(struct cell *c, const struct placement *p)
+static void try_all(struct cell *c, const struct node_gpus *p)
 {
-    const struct place_want want = placement_want(c);
+    const struct place_want want = node_gpus_want(c);
     struct err err = { "" };
     unsigned *at;
 
@@ -382,20 +382,20 @@ void start_try_begin(struct cell *c)
         return;
     c->prep.wants_places = true;
     cell_limit_step(c, notebook_now(c->nb) + START_LIMIT_NS);
-    (void)placement_ask(c);
+    (void)node_gpus_ask(c);
 }
 
 bool start_try_poll(struct cell *c)
 {
-    struct placement p = { NULL, 0 };
+    struct node_gpus p = { NULL, 0 };
 
     if (!c->prep.wants_places)
         return true;
-    if (placement_wait(c))
+    if (node_gpus_wait(c))
         return false;
     c->prep.wants_places = false;
     cell_limit_step(c, NEVER);
-    if (placement_open(c, &p) < 0)
+    if (node_gpus_open(c, &p) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else
         try_all(c, &p);

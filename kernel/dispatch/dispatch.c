@@ -396,7 +396,7 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
     else if (m->kind == SPAN_GAUGES)
         take_usage(nb, node, m);
     else if (m->kind == SPAN_GPUS)
-        placement_gpus(nb, node, m);
+        node_gpus_on_gpus(nb, node, m);
     else if ((c = cell_find(nb, m->cell)))
         message_for_cell(c, node, m);
     else if (m->kind == SPAN_LOGS)

@@ -17,7 +17,7 @@ static void note_held(struct group_node *node, const json_t *gpu, const char *by
              by);
 }
 
-void placement_gpus(struct notebook *nb, unsigned node, const struct span *m)
+void node_gpus_on_gpus(struct notebook *nb, unsigned node, const struct span *m)
 {
     struct group_node *at = group_node_of(nb, node);
     json_t *said = text_parse(m->v[F_GPUS_GPUS].s), *one;
@@ -56,7 +56,7 @@ static bool lets_nccl_share(const struct cell *c)
     return lets;
 }
 
-struct place_want placement_want(const struct cell *c)
+struct place_want node_gpus_want(const struct cell *c)
 {
     const struct group *g = c->nb->group;
     struct place_want want = g->want;
@@ -88,7 +88,7 @@ static unsigned world_of_nodes(const struct cell *c)
     return world < UINT32_MAX ? (unsigned)world : UINT32_MAX - 1;
 }
 
-unsigned placement_world(const struct cell *c)
+unsigned node_gpus_world(const struct cell *c)
 {
     if (c->plan.kind == PLAN_RANKS)
         return c->world;
@@ -102,9 +102,9 @@ unsigned placement_world(const struct cell *c)
 
 static bool depends_on_gpus(const struct cell *c)
 {
-    const unsigned world = placement_world(c);
+    const unsigned world = node_gpus_world(c);
 
-    if (placement_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
+    if (node_gpus_want(c).no_gpu || (c->plan.kind == PLAN_RANKS && !world))
         return false;
     /* ranks that pass use the group's GPUs, but the group has none there */
     if (!world || c->plan.fresh || c->engine.here || (cell_own_group(c) && !c->nb->group->gpus))
@@ -179,21 +179,21 @@ static int refuse_change(struct cell *c)
     return asked[0] ? -1 : 0;
 }
 
-int placement_ask(struct cell *c)
+int node_gpus_ask(struct cell *c)
 {
     if (!c->plan.fresh && refuse_change(c) < 0)
         return -1;
     return depends_on_gpus(c) ? ask_gpus(c) : 0;
 }
 
-bool placement_wait(const struct cell *c)
+bool node_gpus_wait(const struct cell *c)
 {
     return depends_on_gpus(c) && waits_for_gpus(c);
 }
 
 /* ---- the nodes for place.h ---- */
 
-int placement_open(const struct cell *c, struct placement *p)
+int node_gpus_open(const struct cell *c, struct node_gpus *p)
 {
     const struct notebook *nb = c->nb;
 
@@ -218,7 +218,7 @@ int placement_open(const struct cell *c, struct placement *p)
     return 0;
 }
 
-unsigned placement_find(const struct placement *p, unsigned node)
+unsigned node_gpus_find(const struct node_gpus *p, unsigned node)
 {
     for (size_t k = 0; k < p->n; k++)
         if (p->node[k].node == node)
