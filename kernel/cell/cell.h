@@ -117,7 +117,7 @@ struct cell_engine {
 /* prepare.c and start_ranks.c */
 struct cell_prep {
     json_t *captured; /* owned: `names` of CAPTURED; NULL until home has answered */
-    bool wants_places, wants_port, wants_capture;
+    bool wants_gpus, wants_port, wants_capture;
     unsigned left_over; /* ranks that an earlier cell started, and that ended before they were up */
     unsigned replaced;  /* how many of these the cell has looked at: it starts what is missing */
     struct gpu_memory *gpu_memory; /* owned, of gpu_memory.c; NULL: nobody was asked */

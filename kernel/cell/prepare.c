@@ -216,7 +216,7 @@ static enum cell_outcome prepare_poll(struct cell *c)
 {
     if (!start_poll(c))
         return CELL_ENDS_RANKS;
-    if (c->bad || c->prep.wants_places || c->prep.wants_capture || c->prep.wants_port ||
+    if (c->bad || c->prep.wants_gpus || c->prep.wants_capture || c->prep.wants_port ||
         cell_some_member(c, is_starting) || !gpu_memory_poll(c))
         return CELL_STAYS;
     if (c->plan.kind == PLAN_RANKS)

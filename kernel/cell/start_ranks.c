@@ -320,7 +320,7 @@ static void place_and_start(struct cell *c)
         cell_fail(c, "RuntimeError", "out of memory");
         return;
     }
-    c->prep.wants_places = false;
+    c->prep.wants_gpus = false;
     rc = start_missing(c, &p);
     free(p.node);
     if (rc < 0)
@@ -341,7 +341,7 @@ void start_begin(struct cell *c)
 {
     progress(c); /* the time limit holds also for ranks that an earlier cell has started */
     c->prep.replaced = c->prep.left_over;
-    c->prep.wants_places = true;
+    c->prep.wants_gpus = true;
     (void)node_gpus_ask(c);
 }
 
@@ -349,7 +349,7 @@ bool start_poll(struct cell *c)
 {
     if (c->prep.left_over != c->prep.replaced)
         start_begin(c);
-    if (!c->prep.wants_places || node_gpus_wait(c))
+    if (!c->prep.wants_gpus || node_gpus_wait(c))
         return true;
     place_and_start(c);
     return !c->engine.moves;
@@ -380,7 +380,7 @@ void start_try_begin(struct cell *c)
 {
     if (!engine_is_known(c))
         return;
-    c->prep.wants_places = true;
+    c->prep.wants_gpus = true;
     cell_limit_step(c, notebook_now(c->nb) + START_LIMIT_NS);
     (void)node_gpus_ask(c);
 }
@@ -389,11 +389,11 @@ bool start_try_poll(struct cell *c)
 {
     struct node_gpus p = { NULL, 0 };
 
-    if (!c->prep.wants_places)
+    if (!c->prep.wants_gpus)
         return true;
     if (node_gpus_wait(c))
         return false;
-    c->prep.wants_places = false;
+    c->prep.wants_gpus = false;
     cell_limit_step(c, NEVER);
     if (node_gpus_open(c, &p) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
@@ -455,7 +455,7 @@ void start_late(struct cell *c)
     const unsigned limit = (unsigned)(START_LIMIT_NS / NS_PER_S);
 
     GROUP_NODES_EACH (node, group_nodes_of_cell(c))
-        if (node->asked && c->prep.wants_places) {
+        if (node->asked && c->prep.wants_gpus) {
             node->asked = false;
             cell_fail(c, "RankNotStarted",
                       "%s did not say in %u s which GPUs it has (--no-gpu does not ask)",
