@@ -202,7 +202,7 @@ void broadcast_packed(struct cell *c, const struct span *packed)
     go_on(c);
 }
 
-bool broadcast_message(struct cell *c, struct rank *r, const struct span *m)
+bool broadcast_on_probed(struct cell *c, struct rank *r, const struct span *m)
 {
     json_t *said;
     const char *id;

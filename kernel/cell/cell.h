@@ -280,7 +280,7 @@ void output_mime(struct cell *c, struct slice text, struct slice html, const cha
                  bool *shown);
 int output_open(struct cell *c, struct err *err); /* until then, and after -1, output is lost */
 bool output_is_open(const struct cell *c);
-void output_lines(struct cell *c, unsigned rank, const struct span *m);
+void output_on_lines(struct cell *c, unsigned rank, const struct span *m);
 /* whole lines, as if the rank had printed them */
 void output_rank_text(struct cell *c, unsigned rank, struct slice text);
 void output_rank_over(struct cell *c, unsigned rank);                 /* it prints nothing more */

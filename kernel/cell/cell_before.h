@@ -17,7 +17,7 @@ void expand_as_it_is(struct cell *c);
  */
 bool prepare_has_asked(const struct cell *c);
 /* a CAPTURED, PACKED or PORT */
-void prepare_message(struct cell *c, unsigned node, const struct span *m);
+void prepare_on_message(struct cell *c, unsigned node, const struct span *m);
 /* What home has found out of the cell's variables, as in CAPTURED. */
 void prepare_take_captured(struct cell *c, struct slice names, struct slice warnings);
 
@@ -29,17 +29,17 @@ bool start_poll(struct cell *c);
  * the old ranks still live. If the nodes are not known yet, nothing can be asked. */
 void start_try_begin(struct cell *c);
 bool start_try_poll(struct cell *c); /* false: a node has not answered */
-void start_take_port(struct cell *c, unsigned node, const struct span *m); /* a PORT */
+void start_on_port(struct cell *c, unsigned node, const struct span *m); /* a PORT */
 /* A rank has sent READY. If its Python does not match home's, the cell fails. The others get the
  * whole time limit again. */
-void start_ready(struct cell *c, const struct rank *r, const struct span *m);
+void start_on_ready(struct cell *c, const struct rank *r, const struct span *m);
 void start_late(struct cell *c); /* no rank has become ready for too long */
 
 /* ---- gpu_memory.c ---- */
 int gpu_memory_begin(struct cell *c); /* -1: the cell has failed */
 bool gpu_memory_poll(struct cell *c); /* false: it waits for ranks */
 /* a PROBED; false: it answers another question */
-bool gpu_memory_message(struct cell *c, struct rank *r, const struct span *m);
+bool gpu_memory_on_probed(struct cell *c, struct rank *r, const struct span *m);
 uint64_t gpu_memory_due(const struct cell *c);
 void gpu_memory_tick(struct cell *c, uint64_t now);
 void gpu_memory_cancel(struct cell *c); /* interrupts ranks that have not answered */
@@ -56,7 +56,7 @@ void compare_cancel(struct cell *c); /* the cell is over: interrupts ranks that 
 /* takes the blob of PACKED and sends it to ranks, now or later */
 void broadcast_packed(struct cell *c, const struct span *packed);
 /* a PROBED; false: it answers another question */
-bool broadcast_message(struct cell *c, struct rank *r, const struct span *m);
+bool broadcast_on_probed(struct cell *c, struct rank *r, const struct span *m);
 /* a rank's DONE says that it lacks the names that were sent */
 void broadcast_failed(struct cell *c, const struct span *done);
 void broadcast_late(struct cell *c); /* no rank has sent the id in time */

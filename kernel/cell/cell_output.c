@@ -285,7 +285,7 @@ static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned f
         pass_lines(c, rank, stream, flags, data);
 }
 
-void output_lines(struct cell *c, unsigned rank, const struct span *m)
+void output_on_lines(struct cell *c, unsigned rank, const struct span *m)
 {
     add_lines(c, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, (unsigned)m->v[F_LINES_FLAGS].u64,
               m->v[F_LINES_DATA].s);

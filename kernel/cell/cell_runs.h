@@ -21,9 +21,9 @@ enum cell_outcome run_end(struct cell *c);
 
 /* ---- exchange.c ---- */
 /* A rank's HAND: to home; and the rank may take loads that are for any rank. */
-void exchange_from_rank(struct cell *c, const struct member *member, const struct span *m);
+void exchange_on_rank_hand(struct cell *c, const struct member *member, const struct span *m);
 /* Home's HAND: to a rank, or to whichever takes it. */
-void exchange_from_home(struct cell *c, const struct span *m);
+void exchange_on_home_hand(struct cell *c, const struct span *m);
 void exchange_interrupt(struct cell *c); /* home may be running the user's code for ranks */
 /* The rank has died: home is told which loads it had not finished. */
 void exchange_rank_died(struct cell *c, unsigned rank, struct slice why);
@@ -32,8 +32,8 @@ bool exchange_counts(const struct cell *c, struct status_count *count);
 void exchange_release(struct cell *c);
 
 /* ---- rank_events.c ---- */
-void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m);
-void rank_events_exited(struct notebook *nb, uint32_t worker, const struct span *m);
+void rank_events_on_done(struct notebook *nb, struct rank *r, const struct span *m);
+void rank_events_on_exited(struct notebook *nb, uint32_t worker, const struct span *m);
 /* The rank has ended: its widgets become text, and its open comm messages are answered. Call it
  * before rank_end(). */
 void rank_events_widgets(struct notebook *nb, const struct rank *r);

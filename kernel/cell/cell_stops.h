@@ -32,14 +32,14 @@ void stop_kill(struct notebook *nb, struct group *g, const struct ranks *which, 
  * interrupted. */
 uint64_t stop_callbacks_due(const struct cell *c);
 void stop_callbacks_tick(struct cell *c, uint64_t now);
-void stop_stack(struct cell *c, uint32_t worker, struct slice text);
+void stop_on_stack(struct cell *c, uint32_t worker, struct slice text);
 
 /* ---- disconnect.c ---- */
 void disconnect_begin(struct cell *c);
 void disconnect_cancel(struct cell *c);               /* does not wait for answers any more */
 void disconnect_put_off(struct cell *c, uint64_t ns); /* answers may come ns later */
 uint64_t disconnect_due(const struct cell *c);
-void disconnect_connections(struct cell *c, unsigned node, const struct span *m);
+void disconnect_on_connections(struct cell *c, unsigned node, const struct span *m);
 void disconnect_tick(struct cell *c, uint64_t now);
 void disconnect_release(struct cell *c);
 

@@ -292,7 +292,7 @@ static void take(struct disconnect *e, struct disconnect_node *of, struct slice 
         e->more = true;
 }
 
-void disconnect_connections(struct cell *c, unsigned node, const struct span *m)
+void disconnect_on_connections(struct cell *c, unsigned node, const struct span *m)
 {
     struct disconnect_node *of = c->stop.disconnect ? find(c->stop.disconnect, node) : NULL;
 

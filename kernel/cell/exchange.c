@@ -282,7 +282,7 @@ static void for_any(struct cell *c, const struct span *m)
     send_loads(c);
 }
 
-void exchange_from_home(struct cell *c, const struct span *m)
+void exchange_on_home_hand(struct cell *c, const struct span *m)
 {
     const uint64_t to = m->v[F_HAND_TO].u64;
     const struct member *member = to <= UINT32_MAX ? running(c, (unsigned)to) : NULL;
@@ -332,7 +332,7 @@ static void note_rank(struct cell *c, unsigned rank, const struct span *m)
     r->asked = c->from.exchange->asks++;
 }
 
-void exchange_from_rank(struct cell *c, const struct member *member, const struct span *m)
+void exchange_on_rank_hand(struct cell *c, const struct member *member, const struct span *m)
 {
     struct span up = { .kind = SPAN_HANDED, .worker = SPAN_WORKER_HOME, .cell = c->id };
 

@@ -67,7 +67,7 @@ bool gpu_memory_poll(struct cell *c)
     return true;
 }
 
-bool gpu_memory_message(struct cell *c, struct rank *r, const struct span *m)
+bool gpu_memory_on_probed(struct cell *c, struct rank *r, const struct span *m)
 {
     struct gpu_memory *memory = c->prep.gpu_memory;
     json_t *said;

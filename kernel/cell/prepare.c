@@ -323,7 +323,7 @@ static void take_packed(struct cell *c, const struct span *m)
     broadcast_packed(c, m);
 }
 
-void prepare_message(struct cell *c, unsigned node, const struct span *m)
+void prepare_on_message(struct cell *c, unsigned node, const struct span *m)
 {
     if (m->cell != c->id)
         return;
@@ -332,7 +332,7 @@ void prepare_message(struct cell *c, unsigned node, const struct span *m)
     } else if (m->kind == SPAN_PACKED) {
         take_packed(c, m);
     } else if (m->kind == SPAN_PORT) {
-        start_take_port(c, node, m);
+        start_on_port(c, node, m);
     }
 }
 
@@ -343,10 +343,10 @@ const struct cell_step cell_asking = { CELL_BEFORE, .begin = prepare_ask_begin,
                                        .poll = prepare_ask_poll, .late = start_late };
 
 const struct cell_step cell_starting = {
-    CELL_BEFORE,        .begin = prepare_begin,       .poll = prepare_poll,
-    .late = start_late, .probed = gpu_memory_message, .ready = start_ready
+    CELL_BEFORE,        .begin = prepare_begin,         .poll = prepare_poll,
+    .late = start_late, .probed = gpu_memory_on_probed, .ready = start_on_ready
 };
 
 const struct cell_step cell_sending = { CELL_BEFORE, .begin = prepare_send_begin,
                                         .poll = prepare_send_poll, .late = broadcast_late,
-                                        .probed = broadcast_message };
+                                        .probed = broadcast_on_probed };

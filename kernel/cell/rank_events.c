@@ -59,7 +59,7 @@ static void note_bound(struct cell *c, struct rank *r, const struct span *m)
     buf_release(&unknown);
 }
 
-void rank_events_done(struct notebook *nb, struct rank *r, const struct span *m)
+void rank_events_on_done(struct notebook *nb, struct rank *r, const struct span *m)
 {
     struct cell *c = cell_find(nb, m->cell);
     struct member *member = c ? cell_worker(c, r->worker) : NULL;
@@ -185,7 +185,7 @@ void rank_events_debugger(struct notebook *nb, uint32_t worker)
     stop_put_off(nb, debugger_gone(nb, worker));
 }
 
-void rank_events_exited(struct notebook *nb, uint32_t worker, const struct span *m)
+void rank_events_on_exited(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct group *g;
     struct rank *r = notebook_rank(nb, worker, &g);
@@ -225,7 +225,7 @@ static void ranks_lost(struct notebook *nb, const struct group *g, unsigned node
 
         gone->v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
         if (worker && g->rank[k].node == node)
-            rank_events_exited(nb, worker, gone);
+            rank_events_on_exited(nb, worker, gone);
     }
 }
 
@@ -273,7 +273,7 @@ static void give_up(struct cell *c)
             (unsigned)(LEFT_BEHIND_NS / NS_PER_S));
         gone.v[F_EXITED_PID].u64 = (uint64_t)g->rank[k].pid;
         c->nb->ops.forget(c->nb->ops.arg, worker);
-        rank_events_exited(c->nb, worker, &gone);
+        rank_events_on_exited(c->nb, worker, &gone);
     }
 }
 

@@ -75,7 +75,7 @@ bool rank_usage_wait(const struct notebook *nb)
     return false;
 }
 
-void rank_usage_take(struct notebook *nb, unsigned node, const struct span *m)
+void rank_usage_on_gauges(struct notebook *nb, unsigned node, const struct span *m)
 {
     struct gauge *g = gauge_at(nb, node);
 

@@ -292,7 +292,7 @@ static int ask_port(struct cell *c)
     return cell_send_node(c, g->rank[0].node, &m);
 }
 
-void start_take_port(struct cell *c, unsigned node, const struct span *m)
+void start_on_port(struct cell *c, unsigned node, const struct span *m)
 {
     struct spare_ports *spare = &c->nb->group->spare;
     const struct slice more = m->v[F_PORT_MORE].s;
@@ -442,7 +442,7 @@ static void check_python(struct cell *c, const struct rank *r, struct slice vers
         r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
 }
 
-void start_ready(struct cell *c, const struct rank *r, const struct span *m)
+void start_on_ready(struct cell *c, const struct rank *r, const struct span *m)
 {
     check_python(c, r, m->v[F_READY_PYTHON].s);
     progress(c);

@@ -307,7 +307,7 @@ void stop_tick(struct cell *c, uint64_t now)
         list_and_kill(c);
 }
 
-void stop_stack(struct cell *c, uint32_t worker, struct slice text)
+void stop_on_stack(struct cell *c, uint32_t worker, struct slice text)
 {
     struct member *member = cell_worker(c, worker);
 

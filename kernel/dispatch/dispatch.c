@@ -360,23 +360,23 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
         stop_put_off(nb, debugger_gone(nb, worker));
         fail_home(nb, from_home_exited(nb, m));
     } else
-        rank_events_exited(nb, worker, m);
+        rank_events_on_exited(nb, worker, m);
 }
 
 static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
 {
-    rank_usage_take(nb, node, m);
+    rank_usage_on_gauges(nb, node, m);
     immediate_tick(nb);
 }
 
 static void message_for_cell(struct cell *c, unsigned node, const struct span *m)
 {
     if (m->kind == SPAN_LOGS)
-        rank_logs_take(c, node, m);
+        rank_logs_on_logs(c, node, m);
     else if (m->kind == SPAN_CONNECTIONS)
-        disconnect_connections(c, node, m);
+        disconnect_on_connections(c, node, m);
     else
-        prepare_message(c, node, m);
+        prepare_on_message(c, node, m);
 }
 
 void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const struct span *m)

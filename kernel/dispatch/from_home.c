@@ -78,7 +78,7 @@ void from_home(struct notebook *nb, const struct span *m)
         break;
     case SPAN_HAND:
         if (c)
-            exchange_from_home(c, m);
+            exchange_on_home_hand(c, m);
         break;
     case SPAN_FOUND:
         finds_answered(nb, m);
@@ -89,7 +89,7 @@ void from_home(struct notebook *nb, const struct span *m)
     case SPAN_CAPTURED:
     case SPAN_PACKED:
         if (c)
-            prepare_message(c, NODE_HERE, m);
+            prepare_on_message(c, NODE_HERE, m);
         else
             notebook_drop(nb, m->blob_size ? m->blob : 0); /* it was for a cell that is over */
         break;

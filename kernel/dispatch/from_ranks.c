@@ -62,7 +62,7 @@ static void take_lines(struct notebook *nb, struct rank *r, const struct span *m
     struct cell *c = cell_on(nb, r->worker);
 
     if (c)
-        output_lines(c, r->number, m);
+        output_on_lines(c, r->number, m);
     else
         late_lines(nb, r, m);
     nb->ops.owe(nb->ops.arg, r->worker, m->v[F_LINES_DATA].s.n);
@@ -159,7 +159,7 @@ static void take_hand(struct notebook *nb, const struct rank *r, const struct sp
     const struct member *member = c ? cell_worker(c, r->worker) : NULL;
 
     if (member)
-        exchange_from_rank(c, member, m);
+        exchange_on_rank_hand(c, member, m);
 }
 
 /* A PROBED: of home's question, or of a cell that waits for it. */
@@ -175,8 +175,8 @@ static void take_stack(struct notebook *nb, uint32_t worker, const struct span *
 {
     struct cell *c;
 
-    if (!where_stack(nb, worker, m) && (c = cell_on(nb, worker)) && !hang_stack(c, worker, m))
-        stop_stack(c, worker, m->v[F_STACK_TEXT].s);
+    if (!where_on_stack(nb, worker, m) && (c = cell_on(nb, worker)) && !hang_on_stack(c, worker, m))
+        stop_on_stack(c, worker, m->v[F_STACK_TEXT].s);
 }
 
 static void take_ready(struct notebook *nb, struct rank *r, const struct span *m)
@@ -214,7 +214,7 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
     case SPAN_DONE:
         if (comms_waits(nb->comms.table))
             comm_output_flush(nb, worker);
-        rank_events_done(nb, r, m);
+        rank_events_on_done(nb, r, m);
         break;
     case SPAN_INPUT:
         take_input(nb, r, m);

@@ -127,7 +127,7 @@ void immediate_logs(struct notebook *nb, unsigned node, const struct span *m)
 {
     for (struct cell *c = nb->immediate.cells; c; c = c->from.next)
         if (c->id == m->cell) {
-            rank_logs_take(c, node, m);
+            rank_logs_on_logs(c, node, m);
             immediate_tick(nb);
             return;
         }

@@ -552,7 +552,7 @@ void hang_tick(struct cell *c, uint64_t now)
     cell_send_living(c, &m);
 }
 
-bool hang_stack(struct cell *c, uint32_t worker, const struct span *m)
+bool hang_on_stack(struct cell *c, uint32_t worker, const struct span *m)
 {
     struct member *member = cell_worker(c, worker);
     char *text;

@@ -209,10 +209,10 @@ static void take_record(struct cell *c, struct reader *r)
     if (rank == HOME_RANK)
         output_text(c, (unsigned)m.v[F_LINES_STREAM].u64, m.v[F_LINES_DATA].s);
     else if (rank < c->to.words * 64)
-        output_lines(c, rank, &m);
+        output_on_lines(c, rank, &m);
 }
 
-void rank_logs_take(struct cell *c, unsigned node, const struct span *m)
+void rank_logs_on_logs(struct cell *c, unsigned node, const struct span *m)
 {
     struct rank_logs *l = c->magic.logs;
     struct reader r = reader_of(m->v[F_LOGS_DATA].s.p, m->v[F_LOGS_DATA].s.n);

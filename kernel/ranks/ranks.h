@@ -24,7 +24,7 @@ void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const 
 /* Answers a `%ranks where` while another cell runs. false: r must wait in the queue. */
 bool where_request(struct notebook *nb, struct request *r);
 /* a STACK; false: %ranks where has not asked for it */
-bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m);
+bool where_on_stack(struct notebook *nb, uint32_t worker, const struct span *m);
 void where_tick(struct notebook *nb);
 uint64_t where_due(const struct notebook *nb);
 void where_release(struct notebook *nb);
@@ -61,7 +61,7 @@ uint64_t hang_due(const struct cell *c);
 void hang_release(struct cell *c);
 void hang_tick(struct cell *c, uint64_t now);
 /* a STACK; false: hang.c has not asked for it */
-bool hang_stack(struct cell *c, uint32_t worker, const struct span *m);
+bool hang_on_stack(struct cell *c, uint32_t worker, const struct span *m);
 /* a rank asks the user for a line: ranks that wait meanwhile do not hang */
 void hang_put_off(struct cell *c);
 
@@ -87,7 +87,7 @@ struct rank_logs;
 void rank_logs_begin(struct cell *c);
 enum cell_outcome rank_logs_poll(struct cell *c); /* CELL_DONE: all is shown */
 void rank_logs_late(struct cell *c);              /* the time of cell_limit_step() has come */
-void rank_logs_take(struct cell *c, unsigned node, const struct span *m);
+void rank_logs_on_logs(struct cell *c, unsigned node, const struct span *m);
 void rank_logs_lost(struct cell *c, unsigned node);
 void rank_logs_free(struct rank_logs *l);
 

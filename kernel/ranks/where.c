@@ -371,7 +371,7 @@ bool where_request(struct notebook *nb, struct request *r)
     return true;
 }
 
-bool where_stack(struct notebook *nb, uint32_t worker, const struct span *m)
+bool where_on_stack(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct where *w = nb->immediate.where;
 
