@@ -19,7 +19,7 @@ bool prepare_has_asked(const struct cell *c);
 /* a CAPTURED, PACKED or PORT */
 void prepare_on_message(struct cell *c, unsigned node, const struct span *m);
 /* What home has found out of the cell's variables, as in CAPTURED. */
-void prepare_take_captured(struct cell *c, struct slice names, struct slice warnings);
+void prepare_use_captured(struct cell *c, struct slice names, struct slice warnings);
 
 /* ---- start_ranks.c ---- */
 void start_begin(struct cell *c);

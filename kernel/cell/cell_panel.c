@@ -52,7 +52,7 @@ bool cell_panel_on(struct cell *c)
 
 /* Uses the words of live_status.c. When the cell is over, a rank that still runs is shown as "not
  * ended", and one that waits as "not begun". */
-static void take_states(struct cell *c)
+static void show_states(struct cell *c)
 {
     static const struct {
         const char *word, *last;
@@ -478,7 +478,7 @@ void cell_panel_flush(struct cell *c)
         return;
     if (panel_flush(t->panel, &err) < 0)
         log_error("output", "%s", err.text);
-    take_states(c);
+    show_states(c);
     if (over)
         end_displays(c);
     if (!t->shown || (panel_changed(t->panel) && (over || texts_fit(c))))
@@ -516,7 +516,7 @@ void cell_panel_rank_over(struct cell *c, unsigned rank)
     if (panel_rank_over(c->out.tabs->panel, rank, &err) < 0)
         log_error("output", "%s", err.text);
     if (c->out.tabs->shown)
-        take_states(c);
+        show_states(c);
 }
 
 void cell_panel_tick(struct cell *c)
@@ -533,7 +533,7 @@ void cell_panel_tick(struct cell *c)
         return;
     if (!texts_fit(c))
         return;
-    take_states(c);
+    show_states(c);
     show_texts(c);
 }
 

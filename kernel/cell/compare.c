@@ -220,7 +220,7 @@ static void note_overwritten(struct cell *c, const struct touched *t)
     ranks_release(&all);
 }
 
-static int take(struct rank *r, const struct span *m)
+static int note_answer(struct rank *r, const struct span *m)
 {
     json_t *said = text_parse(m->v[F_PROBED_CONTENT].s);
     const bool failed = !slice_is(m->v[F_PROBED_STATUS].s, "ok") || !json_is_object(said);
@@ -311,7 +311,7 @@ static bool compare_message(struct cell *c, struct rank *r, const struct span *m
     if (m->cell != c->id || !ranks_has(&c->send.comparing, r->number))
         return false;
     ranks_remove(&c->send.comparing, r->number);
-    if (take(r, m) < 0)
+    if (note_answer(r, m) < 0)
         cell_fail(c, "RuntimeError", "rank %u could not say whether it changed its variables: %.*s",
                   r->number, SLICE_ARG(m->v[F_PROBED_CONTENT].s));
     else if (!ranks_count(&c->send.comparing))

@@ -280,7 +280,7 @@ void disconnect_begin(struct cell *c)
 }
 
 /* If the message is full, its agent may have left out some connections. */
-static void take(struct disconnect *e, struct disconnect_node *of, struct slice said)
+static void add_connections(struct disconnect *e, struct disconnect_node *of, struct slice said)
 {
     size_t all = 0;
 
@@ -299,7 +299,7 @@ void disconnect_on_connections(struct cell *c, unsigned node, const struct span 
     if (!of || !of->waiting || m->cell != c->id || c->stop.disconnect->due_ns == NEVER)
         return;
     of->waiting = false;
-    take(c->stop.disconnect, of, m->v[F_CONNECTIONS_CONNECTIONS].s);
+    add_connections(c->stop.disconnect, of, m->v[F_CONNECTIONS_CONNECTIONS].s);
     for (size_t k = 0; k < c->stop.disconnect->n; k++)
         if (c->stop.disconnect->of[k].waiting)
             return;

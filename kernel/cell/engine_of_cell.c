@@ -220,7 +220,7 @@ static void engine_begin(struct cell *c)
 }
 
 /* 1: all nodes are up; 0: not yet; -1: the cell has failed. */
-static int take_nodes(struct cell *c)
+static int add_nodes(struct cell *c)
 {
     struct notebook *nb = c->nb;
     unsigned first = 0, n = 0;
@@ -244,7 +244,7 @@ static enum cell_outcome engine_poll(struct cell *c)
             node_errors_poll(c);
             return CELL_STAYS;
         }
-        if (take_nodes(c) <= 0)
+        if (add_nodes(c) <= 0)
             return CELL_STAYS;
         c->engine.wanted = false;
         output_flush(c); /* the engine's messages are shown before the ranks' output */

@@ -107,7 +107,7 @@ bool prepare_has_asked(const struct cell *c)
 }
 
 /* -1: the cell has failed. */
-static int take_newer(struct cell *c)
+static int note_newer(struct cell *c)
 {
     if (group_newer(c->nb->group, c->prep.captured) == 0)
         return 0;
@@ -287,7 +287,7 @@ static void fail_in_words_of_python(struct cell *c, struct slice text)
     cell_fail_in_words(c, ename, "", text);
 }
 
-void prepare_take_captured(struct cell *c, struct slice text, struct slice notes)
+void prepare_use_captured(struct cell *c, struct slice text, struct slice notes)
 {
     json_t *names = text_parse(text);
     const struct slice error = text_slice(names, "error");
@@ -304,13 +304,13 @@ void prepare_take_captured(struct cell *c, struct slice text, struct slice notes
         fail_in_words_of_python(c, error);
         return;
     }
-    if (take_newer(c) < 0) /* now: home says it once, and the cell may yet fail or be dropped */
+    if (note_newer(c) < 0) /* now: home says it once, and the cell may yet fail or be dropped */
         return;
     if (notes.n && json_object_set_new(names, NOTES, json_stringn_nocheck(notes.p, notes.n)) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
 }
 
-static void take_packed(struct cell *c, const struct span *m)
+static void on_packed(struct cell *c, const struct span *m)
 {
     if (c->send.bundles.sent == c->send.bundles.n) { /* nothing is waited for */
         notebook_drop(c->nb, m->blob_size ? m->blob : 0);
@@ -328,9 +328,9 @@ void prepare_on_message(struct cell *c, unsigned node, const struct span *m)
     if (m->cell != c->id)
         return;
     if (m->kind == SPAN_CAPTURED && c->prep.wants_capture) {
-        prepare_take_captured(c, m->v[F_CAPTURED_NAMES].s, m->v[F_CAPTURED_WARNINGS].s);
+        prepare_use_captured(c, m->v[F_CAPTURED_NAMES].s, m->v[F_CAPTURED_WARNINGS].s);
     } else if (m->kind == SPAN_PACKED) {
-        take_packed(c, m);
+        on_packed(c, m);
     } else if (m->kind == SPAN_PORT) {
         start_on_port(c, node, m);
     }

@@ -27,7 +27,7 @@ static enum member_state state_of(const struct cell *c, const struct span *m)
     return c->stop.stopping ? MEMBER_INTERRUPTED : MEMBER_FAILED;
 }
 
-static void take_result(const struct cell *c, struct member *member, const struct span *m)
+static void keep_result(const struct cell *c, struct member *member, const struct span *m)
 {
     const struct slice note = m->v[F_DONE_NOTE].s, value = m->v[F_DONE_VALUE].s;
 
@@ -78,7 +78,7 @@ void rank_events_on_done(struct notebook *nb, struct rank *r, const struct span 
         notebook_drop(nb, m->blob_size ? m->blob : 0);
         return;
     }
-    take_result(c, member, m);
+    keep_result(c, member, m);
     if ((m->v[F_DONE_FLAGS].u64 & DONE_DISTRIBUTED) && group_set_initialised(c->group) < 0)
         log_warn("ranks", "out of memory: the process group of a world of %u is made anew",
                  c->world);

@@ -371,20 +371,20 @@ static bool step_over(struct cell *c)
         ask_all(c, CHECK_LISTEN);
         break;
     case CHECK_LISTEN:
-        check_take_listen(k);
+        check_note_listen(k);
         ask_all(c, k->n > 1 ? CHECK_CONNECT : CHECK_WORLD);
         break;
     case CHECK_CONNECT:
-        check_take_ways(k);
+        check_note_ways(k);
         pairs_next(c);
         break;
     case CHECK_PAIRS:
-        check_take_pairs(k);
+        check_note_pairs(k);
         k->round++;
         pairs_next(c);
         break;
     case CHECK_WORLD:
-        check_take_world(k);
+        check_note_world(k);
         check_show_world(c, k);
         ask_all(c, CHECK_CLOSE);
         break;

@@ -70,12 +70,12 @@ struct check {
 void check_free(struct check *k);
 
 /* ---- check_answers.c ---- */
-/* Each takes the ranks' answers of one step into the check. */
-void check_take_listen(struct check *k);
-void check_take_ways(struct check *k);
+/* Each notes the ranks' answers of one step in the check. */
+void check_note_listen(struct check *k);
+void check_note_ways(struct check *k);
 void check_log_strangers(const struct check *k);
-void check_take_pairs(struct check *k);
-void check_take_world(struct check *k);
+void check_note_pairs(struct check *k);
+void check_note_world(struct check *k);
 void check_set_error(char **to, const char *text); /* keeps the first text that is not empty */
 
 /* ---- check_facts.c ---- */

@@ -32,7 +32,7 @@ static void add_way(struct check *k, unsigned from, unsigned to, const char *why
 
 /* For each direction, the error of the rank that connects is kept; what the other rank did not
  * receive is used only if there is no such error. */
-void check_take_ways(struct check *k)
+void check_note_ways(struct check *k)
 {
     for (unsigned pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < k->n; i++) {
@@ -88,7 +88,7 @@ void check_set_error(char **to, const char *text)
 }
 
 /* Adds what one end of a pair has measured. */
-static void take_pair(struct check *k, const json_t *said)
+static void note_pair(struct check *k, const json_t *said)
 {
     const long a = index_of(k, json_integer_value(json_object_get(said, "a")));
     const long b = index_of(k, json_integer_value(json_object_get(said, "b")));
@@ -106,18 +106,18 @@ static void take_pair(struct check *k, const json_t *said)
     p->measured = true;
 }
 
-void check_take_pairs(struct check *k)
+void check_note_pairs(struct check *k)
 {
     const json_t *one;
     size_t p;
 
     for (size_t i = 0; i < k->n; i++) {
         json_array_foreach (json_object_get(k->rank[i].said, "pairs"), p, one)
-            take_pair(k, one);
+            note_pair(k, one);
     }
 }
 
-static void take_row(struct check *k, const json_t *said)
+static void note_row(struct check *k, const json_t *said)
 {
     const char *op = text_field(said, "op");
     const json_int_t bytes = json_integer_value(json_object_get(said, "bytes"));
@@ -139,7 +139,7 @@ static void take_row(struct check *k, const json_t *said)
     row->ranks++;
 }
 
-void check_take_world(struct check *k)
+void check_note_world(struct check *k)
 {
     const json_t *one;
     size_t p;
@@ -147,11 +147,11 @@ void check_take_world(struct check *k)
     for (size_t i = 0; i < k->n; i++) {
         check_set_error(&k->world_error, text_field(k->rank[i].said, "error"));
         json_array_foreach (json_object_get(k->rank[i].said, "rows"), p, one)
-            take_row(k, one);
+            note_row(k, one);
     }
 }
 
-void check_take_listen(struct check *k)
+void check_note_listen(struct check *k)
 {
     for (size_t i = 0; i < k->n; i++)
         k->rank[i].port = (unsigned)json_integer_value(json_object_get(k->rank[i].said, "port"));

@@ -115,7 +115,7 @@ static bool has_rested(struct member *m, const char *stack, uint64_t now)
     return cpu && old && cpu >= old && cpu - old < (now - since) / 10;
 }
 
-bool collectives_take(struct member *m, const char *stack, uint64_t now)
+bool collectives_note(struct member *m, const char *stack, uint64_t now)
 {
     const struct slice lines = lines_of(stack);
     const bool changed = lines.n && m->sample->launched &&

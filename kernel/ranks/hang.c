@@ -177,7 +177,7 @@ static bool is_waiting(const struct member *m)
 /* Keeps the first line such as "NCCL #0-0 (…): 3 ranks launched 64 AllReduce; rank 1 launched 60
  * AllReduce". It is needed for a rank that waits for its GPU in x.item(), for example: its stack
  * has no frame of torch. */
-static void take_nccl(struct cell *c, const char *stack)
+static void keep_nccl(struct cell *c, const char *stack)
 {
     const char *line = strstr(stack, "\nNCCL says:\n");
 
@@ -191,15 +191,15 @@ static void take_nccl(struct cell *c, const char *stack)
     }
 }
 
-static void take(struct cell *c, struct member *m, const char *stack)
+static void note_stack(struct cell *c, struct member *m, const char *stack)
 {
-    const bool launched = collectives_take(m, stack, now_of(c));
+    const bool launched = collectives_note(m, stack, now_of(c));
     const bool runs = m->state == MEMBER_RUNNING;
     size_t *const asked = runs ? &c->hang->asked : &c->hang->asked_ended;
     struct buf place = BUF_INIT;
 
     m->sample->heard_ns = now_of(c);
-    take_nccl(c, stack);
+    keep_nccl(c, stack);
     *asked -= !m->sample->answered && *asked;
     m->sample->answered = true;
     if (!runs) {
@@ -560,7 +560,7 @@ bool hang_on_stack(struct cell *c, uint32_t worker, const struct span *m)
     if (!c->hang || !c->hang->id || m->cell != c->hang->id)
         return false;
     if (member && (text = slice_copy(m->v[F_STACK_TEXT].s))) {
-        take(c, member, text);
+        note_stack(c, member, text);
         free(text);
         if (is_open(c) && c->hang->asked == 0 && c->hang->asked_ended == 0)
             judge_samples(c);

@@ -195,7 +195,7 @@ enum cell_outcome rank_logs_poll(struct cell *c)
 
 /* ---- answers ---- */
 
-static void take_record(struct cell *c, struct reader *r)
+static void show_record(struct cell *c, struct reader *r)
 {
     struct span m = { .kind = SPAN_LINES };
     const uint32_t rank = reader_u32(r);
@@ -221,7 +221,7 @@ void rank_logs_on_logs(struct cell *c, unsigned node, const struct span *m)
         m->v[F_LOGS_OF].u64 != l->ran[l->at].id || node != l->node[l->at_node])
         return;
     while (reader_left(&r) && !r.bad)
-        take_record(c, &r);
+        show_record(c, &r);
     l->lost = l->lost || m->v[F_LOGS_FLAGS].u64 & LOGS_LOST;
     if (!l->place)
         l->end = m->v[F_LOGS_END].u64;

@@ -74,7 +74,7 @@ void silent_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns);
 /* ---- collectives.c ---- */
 /* Keeps what a rank's answer to STACKS says of its process groups, and whether it is in a
  * collective. true: it has launched collectives since the last answer. */
-bool collectives_take(struct member *m, const char *stack, uint64_t now);
+bool collectives_note(struct member *m, const char *stack, uint64_t now);
 void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run, for one sample */
 /* Does each rank that runs the cell certainly wait for one that is not in the cell? */
 bool collectives_need_absent(const struct cell *c);
