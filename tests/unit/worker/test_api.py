@@ -39,7 +39,7 @@ class FakeHome:
     def captures(self):
         return self.capture
 
-    def function(self, fn, args, kw):
+    def function(self, fn, args, kw, on=False):
         rows, _, load, _ = self.capture.function((fn, args, kw), self.small)
         return None if load is None else {"names": [row[0] for row in rows], "load": load}
 

@@ -372,7 +372,7 @@ def _run(home, fn, args, kw, options, flags=0):
     flags |= CALL_SHOWN | CALL_VALUE | CALL_FUNCTION
     try:
         # With fresh=True the kernel first asks home whether the cell can run; it does so only for a cell's text.
-        function = None if options.get("fresh") or options.get("no-capture") else home.function(fn, args, kw)
+        function = None if options.get("fresh") or options.get("no-capture") else home.function(fn, args, kw, bool(options.get("on")))
         if function is None:
             return _run_large(home, line, (fn, args, kw), options, flags)
     except CaptureError as error:

@@ -76,13 +76,13 @@ class Capture:
         self.lists = set()  # names that the last cell reads and that are lists of all ranks' values
         self.unsent = []  # rows of names that the last cell reads and whose new value can't be sent: CAPTURED in protocol/README.md
         self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
-        self._cells = 0  # number of home's cells that have begun
+        self.cells = 0  # number of home's cells that have begun
 
     # ---- which
 
     def began(self, hidden=False):
         """A cell of home begins; hidden: a request that is not recorded in the history."""
-        self._cells += 1
+        self.cells += 1
         self._changes.began()
         if hidden:
             self._unseen.began()
@@ -237,7 +237,7 @@ class Capture:
     def _is_large_as_it_was(self, known):
         """Has no cell of home run since it was last checked? This saves another check of a large value. (If a callback has
         changed it nevertheless, this later gives an error about a conflict.)"""
-        return known is not None and known.size > SPARE and known.cells == self._cells and known.is_proven()
+        return known is not None and known.size > SPARE and known.cells == self.cells and known.is_proven()
 
     def _check_assigned(self, assigned, seen, explicit):
         """For names that the cell, or a function that is sent with it, assigns without reading them before: returns rows for those
@@ -365,7 +365,7 @@ class Capture:
         self._changes.checked(name)
         if known is not old:
             known.by_name = reducers.ref_by_name(value)
-        known.ident, known.cells = id(value), self._cells
+        known.ident, known.cells = id(value), self.cells
         if known is not old and old is not None and not assigned:
             known.since, known.via, known.pulled, known.assigned = old.since, old.via, old.pulled, old.assigned
         elif known.failed is not None and old is not None:

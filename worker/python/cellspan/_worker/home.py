@@ -26,7 +26,7 @@ from .._jupyter.prepare_jedi import PATIENCE, Jedi
 from . import cpp_builds, environment, idle_questions, spawned
 from .begin import begin_process, begin_within_limits
 from .follow import Lead
-from .home_calls import Calls
+from .home_calls import Calls, may_send_code
 from .publish import to_json
 from .shell import ZMQInteractiveShell
 from .startup import run_startup, shell_config
@@ -375,30 +375,28 @@ class Home(Calls):
         self.after_ranks = True
         if flags & _link.CAPTURE_RECORD:
             self._record(fields["count"], fields["raw"])
+        self.far, script = may_send_code() and bool(flags & _link.CAPTURE_FAR), ""
         if flags & _link.CAPTURE_SCRIPT:
-            code, found["script"] = "", environment.script_text(code)
+            script, code, found["script"] = code, "", environment.script_text(code)
         if flags & _link.CAPTURE_PYTHON:
             refuse_what_is_no_python(code, transform)
             environment.refuse_missing(fields["cwd"], fields["script"])
-        if flags & _link.CAPTURE_FAR:
-            from . import code_answers
-
-            code_answers.begin()
         only = [n.strip() for n in fields["names"].split(",") if n.strip()] or None
         captures = self.captures()
         none, pushing = bool(flags & _link.CAPTURE_NONE), bool(flags & _link.CAPTURE_PUSH)
         found["names"], warnings = captures.names(code, transform, only, none, pushing)
         if flags & _link.CAPTURE_PYTHON:
             captures.refuse(found["names"])
-        return warnings + self._add_state(found)
+        code_part, lines = self.code_for_ranks(found.get("script") or code, script, loads(fields["bring"]) or ()) if self.far else (None, [])
+        return warnings + lines + self._add_state(found, code_part)
 
-    def _add_state(self, found):
-        """Adds to the content of CAPTURED what is not about the names that are read. Returns warnings."""
+    def _add_state(self, found, code=None):
+        """Adds to the content of CAPTURED what is not about the names that are read. code: as of code_for_ranks(). Returns warnings."""
         captures = self.captures()
         found["assigned"] = captures.assigned()
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
         found["newer"], found["lists"], found["unsent"] = captures.newer(), sorted(captures.lists), captures.unsent
-        found["home"], warnings = self._lead.text()
+        found["home"], warnings = self._lead.text(code)
         return warnings
 
     def _newer(self, message):

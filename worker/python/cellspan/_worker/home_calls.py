@@ -14,7 +14,13 @@ from .publish import to_json
 from .worker import Waiting, Worker, loads
 
 IS_WAITED_FOR = "another cell is running on the ranks, and it waits for this code: call it in a cell of its own"
+SENDS_CODE = False  # do ranks on other machines get the user's own modules?
 LOAD_MAX = 128 << 10  # bytes of a function and its arguments that go along with its CALL; those of larger ones are a variable
+
+
+def may_send_code():
+    """May ranks on other machines get the user's own modules?"""
+    return SENDS_CODE and _link.setting("CELLSPAN_CODE") != "never"
 
 
 class Calls(Worker):
@@ -24,6 +30,7 @@ class Calls(Worker):
 
     def __init__(self):
         super().__init__()
+        self.far = False  # ranks of the last cell may be on other machines, and get the user's own modules
         self.async_call = None  # the AsyncCall that is under way; see _async_call.py
         self.servers = {}  # number: what serves HANDED; see _map.py
         self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
@@ -173,9 +180,9 @@ class Calls(Worker):
         """As working(). why: the error text of a call within the block."""
         return _Working(self, why)
 
-    def function(self, fn, args, kw):
+    def function(self, fn, args, kw, on=False):
         """The fields of a CALL for fn(*args, **kw), or None if it is too large to go along or shares memory with variables that fn reads:
-        then it must be a variable. CaptureError: it can't be sent."""
+        then it must be a variable. on: the call names where its ranks are. CaptureError: it can't be sent."""
         __tracebackhide__ = True
         self.may_call()
         with self.working():
@@ -183,10 +190,24 @@ class Calls(Worker):
             found["names"], warnings, load, held = self.captures().function((fn, args, kw), LOAD_MAX)
             if load is None:
                 return None
-            warnings += self._add_state(found)
+            code, lines = self.code_for_ranks() if self.far or (on and may_send_code()) else (None, [])
+            warnings += lines + self._add_state(found, code)
         self.after_ranks = True
         fields = {"names": to_json(found), "warnings": "\n".join(warnings), "load": load}
         return fields if held is None else {**fields, "held": held}  # CALL has no such field: it lives as long as the caller has these
+
+    def code_for_ranks(self, text="", script="", bring=()):
+        """What ranks on other machines must know of the user's own modules, and lines for the user. text: of the cell or the script."""
+        from .._code import code_home
+        from . import code_answers
+
+        code_answers.begin()
+        try:
+            return code_home.part(text, script=script, bring=bring, ran=self.captures().cells)
+        except code_home.Bad as error:
+            from IPython.core.error import UsageError
+
+            raise UsageError(str(error)) from None
 
     def call(self, text, flags, function=None, gather=False):
         """Lets the kernel execute `text` as if it were a cell; returns (content, value or None). function: from function(); ranks call
