@@ -20,10 +20,12 @@ def fails_on_three(gate):
 
 @pytest.mark.parametrize("options", ["--no-stream", "--group-outputs=engine", "--group-outputs=type"])
 def test_what_ranks_showed_before_they_failed_is_shown_and_logged(four, options):
-    cell = four.run("%%%%px %s\n%sdisplay('shown')\n1 / 0" % (options, KEPT)).assert_error("ZeroDivisionError")
+    code = "%%%%px %s\n%sdisplay('shown')\n1 / 0" % (options, KEPT)
+    cell = four.run(code).assert_error("ZeroDivisionError")
     assert {k: lines[0] for k, lines in by_rank(cell.stdout).items()} == {k: "out of %d" % k for k in range(4)}, cell.shown
     assert "err" in cell.stderr and sum("shown" in data["text/plain"] for data in cell.displays) == 4, cell.shown
     assert "1 / 0" in cell.traceback and "__import__" not in cell.traceback and "captured" not in cell.traceback, cell.traceback
+    assert "Cell In[%d], line %d" % (cell.reply["execution_count"], code.count("\n") + 1) in cell.traceback, cell.traceback
     assert "out of 2" in four.ok("%ranks logs -r 2").shown
 
 

@@ -31,6 +31,7 @@ _MODULES = ("horovod", "maggy", "px", "tensorflow", "torch")  # of _dropin/; imp
 
 
 def __getattr__(name):
+    __tracebackhide__ = True
     if name == "__version__":
         from ._link import VERSION
 

@@ -30,6 +30,7 @@ def captured(of, code):
     worker = exchange.this_rank()
     shell, number = worker.shell, worker.cell.number
     outer, last, began = shell.displayhook.exec_result, _Last(shell), time.perf_counter()
+    shell.execution_count = worker.cell.count  # the shell has counted this cell
     with capture_output() as kept:
         sys.displayhook = last
         done = shell.run_cell(code, store_history=False)

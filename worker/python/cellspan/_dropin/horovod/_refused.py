@@ -67,6 +67,7 @@ class Part(types.ModuleType):
         self.__dict__["_name"] = name
 
     def __getattr__(self, attribute):
+        __tracebackhide__ = True
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         raise NotImplementedError(f"{attribute}: {words(self._name)}")

@@ -47,6 +47,7 @@ def bind_kernel(**options):
 
 
 def __getattr__(name):
+    __tracebackhide__ = True
     if name in _INSTEAD:
         raise AttributeError(f"cellspan.px has no {name}: {_INSTEAD[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

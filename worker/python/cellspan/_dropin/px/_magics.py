@@ -157,22 +157,24 @@ class Magics:
         if options.get("help"):
             print(usage(f"{magic} [options]" + (" CODE" if cell is None else ""), "Runs code on the ranks.", PX))
             return None
-        if cell is None:
-            cell = rest
-        else:
+        is_cell = cell is not None
+        if is_cell:
             _nothing(magic, rest)
+        else:
+            cell = rest
         if not cell.strip():
             _refuse(f"{magic}: there is no code")
         options = {**self._config, **options}
         self._check(options)
         self._busy = True
         try:
-            return self._begin(options, self._targets(options), cell)
+            return self._begin(options, self._targets(options), cell, is_cell)
         finally:
             self._busy = False
 
-    def _begin(self, options, view, code):
-        """Runs code on the ranks of the view, and at home with --local. Returns the AsyncResult if it does not wait."""
+    def _begin(self, options, view, code, is_cell):
+        """Runs code on the ranks of the view, and at home with --local. Returns the AsyncResult if it does not wait. is_cell: the code
+        begins in the second line of a cell."""
         __tracebackhide__ = True
         blocks = options.get("block", True if self.view is None else self.view.block)
         grouped = "group" in options or "out" in options or options.get("stream") is False
@@ -181,7 +183,7 @@ class Magics:
         if blocks and not grouped:
             self._live(view, code)
         else:
-            self._last = view.execute(code, block=False)
+            self._last = view.execute("\n" * is_cell + code, block=False)
             self._last.name = "%px"
             self._keep(options)
         if options.get("local"):

@@ -117,6 +117,7 @@ class _Result(Names):
         return iter(self.get())
 
     def __getitem__(self, key):
+        __tracebackhide__ = True
         if isinstance(key, str):
             raise of_key(self, key)
         return self.get()[key]
