@@ -21,7 +21,7 @@ static void set_timer(struct notebook *nb)
                              question_due(nb),
                              prompts_due(nb),
                              comm_routes_due(nb),
-                             comm_told_due(nb),
+                             comm_callback_due(nb),
                              debugger_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER,
                              awaited_due(nb) };
@@ -469,7 +469,7 @@ void dispatch_tick(struct notebook *nb)
     question_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);
-    comm_told_tick(nb);
+    comm_callback_tick(nb);
     stop_put_off(nb, debugger_tick(nb));
     take_next(nb);
 }

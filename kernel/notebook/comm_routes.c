@@ -13,9 +13,9 @@
 
 /* ---- messages that ranks have not answered ---- */
 
-struct comm_told *comm_told_of(const struct notebook *nb, uint32_t worker, uint64_t cell)
+struct comm_callback *comm_callback_of(const struct notebook *nb, uint32_t worker, uint64_t cell)
 {
-    struct comm_told *t = nb->comms.told;
+    struct comm_callback *t = nb->comms.callbacks;
 
     while (t && ((worker && t->worker != worker) || (cell && t->cell != cell)))
         t = t->next;
@@ -24,7 +24,7 @@ struct comm_told *comm_told_of(const struct notebook *nb, uint32_t worker, uint6
 
 static int show_text(void *arg, unsigned stream, struct slice text)
 {
-    const struct comm_told *t = arg;
+    const struct comm_callback *t = arg;
 
     if (t->nb->output_limit)
         output_limit_count(t->nb->output_limit, output_limit_size(text));
@@ -38,7 +38,7 @@ static void lost(int rc, const struct err *err)
         log_error("comms", "text of a widget's callback is lost: %s", err->text);
 }
 
-void comm_told_text(struct comm_told *t, unsigned stream, struct slice text)
+void comm_callback_text(struct comm_callback *t, unsigned stream, struct slice text)
 {
     struct err err = { "" };
 
@@ -47,7 +47,7 @@ void comm_told_text(struct comm_told *t, unsigned stream, struct slice text)
     lost(t->pace ? pace_add(t->pace, stream, text, &err) : -1, &err);
 }
 
-void comm_told_flush(struct comm_told *t)
+void comm_callback_flush(struct comm_callback *t)
 {
     struct err err = { "" };
 
@@ -55,30 +55,30 @@ void comm_told_flush(struct comm_told *t)
         lost(pace_flush(t->pace, &err), &err);
 }
 
-void comm_told_tick(struct notebook *nb)
+void comm_callback_tick(struct notebook *nb)
 {
     struct err err = { "" };
 
-    for (struct comm_told *t = nb->comms.told; t; t = t->next)
+    for (struct comm_callback *t = nb->comms.callbacks; t; t = t->next)
         if (t->pace)
             lost(pace_tick(t->pace, &err), &err);
 }
 
-uint64_t comm_told_due(const struct notebook *nb)
+uint64_t comm_callback_due(const struct notebook *nb)
 {
     uint64_t due = NEVER;
 
-    for (const struct comm_told *t = nb->comms.told; t; t = t->next)
+    for (const struct comm_callback *t = nb->comms.callbacks; t; t = t->next)
         if (t->pace)
             due = clock_earlier(due, pace_due_ns(t->pace));
     return due;
 }
 
-static void told_end(struct notebook *nb, struct comm_told *t)
+static void callback_end(struct notebook *nb, struct comm_callback *t)
 {
-    struct comm_told **at = &nb->comms.told;
+    struct comm_callback **at = &nb->comms.callbacks;
 
-    comm_told_flush(t);
+    comm_callback_flush(t);
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
@@ -90,9 +90,9 @@ static void told_end(struct notebook *nb, struct comm_told *t)
     free(t);
 }
 
-static struct comm_told *told_add(struct notebook *nb, uint32_t worker, struct request *r)
+static struct comm_callback *callback_add(struct notebook *nb, uint32_t worker, struct request *r)
 {
-    struct comm_told *t = calloc(1, sizeof *t), **at = &nb->comms.told;
+    struct comm_callback *t = calloc(1, sizeof *t), **at = &nb->comms.callbacks;
 
     if (!t)
         return NULL;
@@ -110,7 +110,7 @@ static struct comm_told *told_add(struct notebook *nb, uint32_t worker, struct r
 static void to_rank(struct notebook *nb, uint32_t worker, struct request *r)
 {
     struct span m = { .kind = SPAN_COMM, .worker = worker };
-    struct comm_told *t = told_add(nb, worker, r);
+    struct comm_callback *t = callback_add(nb, worker, r);
     size_t n;
     const struct slice *buffers = request_buffers(r, &n);
 
@@ -128,27 +128,27 @@ static void to_rank(struct notebook *nb, uint32_t worker, struct request *r)
     m.v[F_COMM_BUFFERS].list.item = (struct slice *)buffers;
     m.v[F_COMM_BUFFERS].list.n = n;
     if (notebook_send_to(nb, &worker, 1, &m, NULL) < 0)
-        told_end(nb, t);
+        callback_end(nb, t);
 }
 
 void comm_routes_answered(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct comm_told *t = comm_told_of(nb, worker, m->cell);
+    struct comm_callback *t = comm_callback_of(nb, worker, m->cell);
 
     comm_output_flush(nb, worker);
     if (t)
-        told_end(nb, t);
+        callback_end(nb, t);
 }
 
 void comm_routes_gone(struct notebook *nb, uint32_t worker)
 {
-    struct comm_told *t;
+    struct comm_callback *t;
 
-    while ((t = comm_told_of(nb, worker, 0)))
-        told_end(nb, t);
+    while ((t = comm_callback_of(nb, worker, 0)))
+        callback_end(nb, t);
 }
 
-static void interrupt(struct notebook *nb, const struct comm_told *t)
+static void interrupt(struct notebook *nb, const struct comm_callback *t)
 {
     const struct span m = { .kind = SPAN_INTERRUPT, .worker = t->worker, .cell = t->cell };
 
@@ -157,18 +157,18 @@ static void interrupt(struct notebook *nb, const struct comm_told *t)
 
 void comm_routes_interrupt(struct notebook *nb)
 {
-    for (const struct comm_told *t = nb->comms.told; t; t = t->next)
+    for (const struct comm_callback *t = nb->comms.callbacks; t; t = t->next)
         interrupt(nb, t);
 }
 
 /* ---- a callback that a cell waits for ---- */
 
 /* Does its rank serve it now? Later ones of this rank wait for it, or for the rank's cell. */
-static bool is_served(const struct notebook *nb, const struct comm_told *t)
+static bool is_served(const struct notebook *nb, const struct comm_callback *t)
 {
     const struct rank *r = notebook_rank(nb, t->worker, NULL);
 
-    return r && comm_told_of(nb, t->worker, 0) == t &&
+    return r && comm_callback_of(nb, t->worker, 0) == t &&
            (r->state != RANK_BUSY || t->sent_ns <= r->since_ns);
 }
 
@@ -178,9 +178,9 @@ void comm_routes_interrupt_late(struct notebook *nb, uint64_t *since_ns, const s
     const uint64_t now = notebook_now(nb);
     const bool waits = *since_ns != NEVER;
 
-    if (!nb->comms.told || (waits && now < *since_ns + CALLBACK_LIMIT_NS))
+    if (!nb->comms.callbacks || (waits && now < *since_ns + CALLBACK_LIMIT_NS))
         return;
-    for (struct comm_told *t = waits ? nb->comms.told : NULL; t; t = t->next) {
+    for (struct comm_callback *t = waits ? nb->comms.callbacks : NULL; t; t = t->next) {
         const struct rank *r = notebook_rank(nb, t->worker, NULL);
 
         if (t->late || !r || !ranks_has(to, r->number) || !is_served(nb, t))
@@ -194,7 +194,7 @@ void comm_routes_interrupt_late(struct notebook *nb, uint64_t *since_ns, const s
 
 uint64_t comm_routes_late_due(const struct notebook *nb, uint64_t since_ns)
 {
-    return !nb->comms.told ? NEVER : since_ns != NEVER ? since_ns + CALLBACK_LIMIT_NS : 0;
+    return !nb->comms.callbacks ? NEVER : since_ns != NEVER ? since_ns + CALLBACK_LIMIT_NS : 0;
 }
 
 uint64_t comm_routes_due(const struct notebook *nb)
@@ -219,7 +219,7 @@ static bool is_busy(const struct notebook *nb, uint32_t worker)
 
     if (worker == SPAN_WORKER_HOME)
         return nb->home.executing != NULL;
-    return (r && r->state == RANK_BUSY) || comm_told_of(nb, worker, 0);
+    return (r && r->state == RANK_BUSY) || comm_callback_of(nb, worker, 0);
 }
 
 /* Is there no copy of some widgets, and could all of these be asked now? */
@@ -321,10 +321,10 @@ void comm_routes_info(struct notebook *nb, struct request *r)
 
 void comm_routes_release(struct notebook *nb)
 {
-    while (nb->comms.told) {
-        struct comm_told *t = nb->comms.told;
+    while (nb->comms.callbacks) {
+        struct comm_callback *t = nb->comms.callbacks;
 
-        nb->comms.told = t->next;
+        nb->comms.callbacks = t->next;
         pace_destroy(t->pace);
         request_unref(t->r);
         free(t);

@@ -153,8 +153,8 @@ struct prompt_list {
 };
 
 /* A comm message of a page that a rank has not answered. */
-struct comm_told {
-    struct comm_told *next;
+struct comm_callback {
+    struct comm_callback *next;
     uint64_t cell;
     uint32_t worker;
     uint64_t sent_ns;
@@ -171,8 +171,8 @@ struct comm_list {
     bool full;                /* the next update waits: Jupyter's server would drop it now */
     /* owned: ids of the closed comms for which pages still need a comm_close; or NULL */
     json_t *closing;
-    struct request *closes; /* owned reference: the parent of these comm_close messages */
-    struct comm_told *told; /* owned, in the order in which they were sent */
+    struct request *closes;          /* owned reference: the parent of these comm_close messages */
+    struct comm_callback *callbacks; /* owned, in the order in which they were sent */
 };
 
 /* The next free numbers; lookup.c. */
@@ -372,12 +372,12 @@ void comm_routes_info(struct notebook *nb, struct request *r); /* comm_info_requ
 void comm_routes_answered(struct notebook *nb, uint32_t worker, const struct span *m);
 void comm_routes_gone(struct notebook *nb, uint32_t worker); /* it answers none any more */
 /* The first message that waits for this worker's answer, with this number (0: any); or NULL. */
-struct comm_told *comm_told_of(const struct notebook *nb, uint32_t worker, uint64_t cell);
+struct comm_callback *comm_callback_of(const struct notebook *nb, uint32_t worker, uint64_t cell);
 /* What its callback prints, at the rate of a cell's text. */
-void comm_told_text(struct comm_told *t, unsigned stream, struct slice text);
-void comm_told_flush(struct comm_told *t);
-void comm_told_tick(struct notebook *nb);
-uint64_t comm_told_due(const struct notebook *nb);
+void comm_callback_text(struct comm_callback *t, unsigned stream, struct slice text);
+void comm_callback_flush(struct comm_callback *t);
+void comm_callback_tick(struct notebook *nb);
+uint64_t comm_callback_due(const struct notebook *nb);
 void comm_routes_interrupt(struct notebook *nb); /* the callbacks that ranks run */
 /* A cell wants to run on these ranks: interrupts callbacks for which it has waited too long.
  * *since_ns: the cell's; NEVER at first. */

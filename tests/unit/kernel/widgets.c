@@ -45,7 +45,7 @@ static void routes(void)
        "the page's message goes to that rank, and the page waits");
     cell = w.last.cell;
     served(&w, 3, cell);
-    ok(logged(&w, "idle") && !w.nb->comms.told, "until the rank has served it");
+    ok(logged(&w, "idle") && !w.nb->comms.callbacks, "until the rank has served it");
     buf_clear(&w.log);
     ask(&w, "comm_msg", UPDATE("unknown", "7"));
     ok(logged(&w, "send REQUEST 1"), "home gets the others");
@@ -103,7 +103,7 @@ static void deaths(void)
     ok(logged(&w, "7 (rank 1 has ended)") && logged(&w, "\"display_id\":\"d\""),
        "its widget's display becomes text");
     is_int(times(&w, "(rank 1 has ended)"), 1, "once, though the rank has updated the display");
-    ok(logged(&w, "idle") && !w.nb->comms.told, "nobody waits for its answer any more");
+    ok(logged(&w, "idle") && !w.nb->comms.callbacks, "nobody waits for its answer any more");
     world_close(&w);
 }
 
