@@ -32,8 +32,8 @@ struct broadcast {
     struct waiting
         *of; /* owned: blobs of c->send.bundles.item[c->send.bundles.sent] and the next ones */
     size_t n, room;
-    uint32_t asked;    /* the worker that was asked for an id; 0: none */
-    struct ranks told; /* ranks that take part in broadcasts of this cell */
+    uint32_t asked;      /* the worker that was asked for an id; 0: none */
+    struct ranks joined; /* ranks that take part in broadcasts of this cell */
 };
 
 static const struct vars_bundle *next_bundle(const struct cell *c)
@@ -216,7 +216,7 @@ bool broadcast_on_probed(struct cell *c, struct rank *r, const struct span *m)
     text = id[0] ? broadcast_text(c, id) : NULL;
     if (!text)
         fall_back(c, id[0] ? "out of memory" : text_field(said, "error"));
-    else if (ranks_add_all(&c->send.broadcast->told, &next_bundle(c)->ranks) < 0)
+    else if (ranks_add_all(&c->send.broadcast->joined, &next_bundle(c)->ranks) < 0)
         fall_back(c, "out of memory");
     else
         send_first(c, text);
@@ -250,7 +250,7 @@ void broadcast_failed(struct cell *c, const struct span *done)
 void broadcast_cancel(struct cell *c)
 {
     if (c->send.broadcast && !c->live.began_ns)
-        cell_interrupt(c, &c->send.broadcast->told);
+        cell_interrupt(c, &c->send.broadcast->joined);
 }
 
 void broadcast_release(struct cell *c)
@@ -259,7 +259,7 @@ void broadcast_release(struct cell *c)
         return;
     for (size_t k = 0; k < c->send.broadcast->n; k++)
         notebook_drop(c->nb, c->send.broadcast->of[k].size ? c->send.broadcast->of[k].blob : 0);
-    ranks_release(&c->send.broadcast->told);
+    ranks_release(&c->send.broadcast->joined);
     free(c->send.broadcast->of);
     free(c->send.broadcast);
     c->send.broadcast = NULL;

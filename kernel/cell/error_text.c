@@ -316,8 +316,9 @@ static bool was_killed(const struct member *m)
     return m->state == MEMBER_DEAD && !m->failed_by_itself;
 }
 
-/* The ranks that failed like `cause`, as "ranks 0-2"; sets their `told`. */
-static int same_ranks(const struct cell *c, const struct member *cause, bool *told, struct buf *out)
+/* The ranks that failed like `cause`, as "ranks 0-2"; sets their `shown`. */
+static int same_ranks(const struct cell *c, const struct member *cause, bool *shown,
+                      struct buf *out)
 {
     struct ranks same = RANKS_INIT;
     int rc = 0;
@@ -325,9 +326,9 @@ static int same_ranks(const struct cell *c, const struct member *cause, bool *to
     for (size_t k = 0; rc == 0 && k < c->n; k++) {
         const struct member *m = &c->member[k];
 
-        if (told[k] || !m->error || m->state != cause->state || !alike(m->error, cause->error))
+        if (shown[k] || !m->error || m->state != cause->state || !alike(m->error, cause->error))
             continue;
-        told[k] = true;
+        shown[k] = true;
         rc = ranks_add(&same, m->rank);
     }
     if (rc == 0)
@@ -336,15 +337,15 @@ static int same_ranks(const struct cell *c, const struct member *cause, bool *to
     return rc;
 }
 
-static void add_others(const struct cell *c, bool *told, json_t *traceback)
+static void add_others(const struct cell *c, bool *shown, json_t *traceback)
 {
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
         struct buf who = BUF_INIT, head = BUF_INIT;
 
-        if (told[k] || !m->error || !(m->failed_by_itself || c->stop.interrupts))
+        if (shown[k] || !m->error || !(m->failed_by_itself || c->stop.interrupts))
             continue;
-        if (same_ranks(c, m, told, &who) == 0 &&
+        if (same_ranks(c, m, shown, &who) == 0 &&
             buf_addf(&head, "also on %s: %s%s", who.p,
                      was_killed(m) ? "KeyboardInterrupt" : text_field(m->error, "ename"),
                      was_killed(m) ? ": interrupted, and " : ": ") == 0)
@@ -369,7 +370,7 @@ static void add_traceback(json_t *traceback, const json_t *error, const json_t *
             json_array_append(traceback, line);
 }
 
-static json_t *compose(struct cell *c, const struct member *cause, bool *told)
+static json_t *compose(struct cell *c, const struct member *cause, bool *shown)
 {
     const bool killed = was_killed(cause);
     const char *ename = killed ? "KeyboardInterrupt" : text_field(cause->error, "ename");
@@ -379,13 +380,13 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
     json_t *traceback = json_array(), *error = NULL;
     struct buf who = BUF_INIT;
 
-    if (traceback && same_ranks(c, cause, told, &who) == 0) {
+    if (traceback && same_ranks(c, cause, shown, &who) == 0) {
         if (c->world > 1 &&
             (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
             json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", ename,
                                                           who.p, c->world));
         add_traceback(traceback, cause->error, interrupted);
-        add_others(c, told, traceback);
+        add_others(c, shown, traceback);
         error_add_hints(c, cause, traceback);
         error = json_pack("{s:s, s:O*, s:O, s:O*, s:O*}", "ename", ename, "evalue",
                           killed ? interrupted : json_object_get(cause->error, "evalue"),
@@ -402,14 +403,14 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *told)
 json_t *error_of_cell(struct cell *c)
 {
     struct member *cause = first_cause(c);
-    bool *told = calloc(c->n + 1, sizeof *told);
+    bool *shown = calloc(c->n + 1, sizeof *shown);
     json_t *error = NULL;
 
     if (c->fault.whole)
         error = json_incref(c->fault.whole);
-    else if (cause && told)
-        error = compose(c, cause, told);
-    free(told);
+    else if (cause && shown)
+        error = compose(c, cause, shown);
+    free(shown);
     return error;
 }
 

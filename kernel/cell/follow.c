@@ -22,11 +22,11 @@ static int lacking(const struct cell *c, const char *home, bool near, struct ran
     return 0;
 }
 
-static void note_told(struct cell *c, const char *home, const struct ranks *told)
+static void note_sent(struct cell *c, const char *home, const struct ranks *sent)
 {
     json_t *text = json_string(home);
 
-    RANKS_EACH (k, told)
+    RANKS_EACH (k, sent)
         if (json_object_set(c->group->rank[k].known, KNOWN, text) < 0)
             log_warn("follow", "out of memory: rank %ld will be told again", k);
     json_decref(text);
@@ -43,7 +43,7 @@ static int tell(struct cell *c, const char *home, bool near)
     if (rc < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (ranks_count(&to) && (rc = cell_send_ranks(c, &to, &m)) == 0)
-        note_told(c, home, &to);
+        note_sent(c, home, &to);
     ranks_release(&to);
     return rc;
 }

@@ -16,7 +16,7 @@ struct node_errors {
     struct node_error {
         unsigned node;
         char *name, *why; /* owned */
-        bool told;        /* scratch flag, used only while the error's text is made */
+        bool shown;       /* scratch flag, used only while the error's text is made */
     } *row;               /* by node */
     size_t n, room;
 };
@@ -55,7 +55,7 @@ static bool same_reason(const char *a, const char *b, const char *mark)
     return n == (end_b ? (size_t)(end_b - b) : strlen(b)) && memcmp(a, b, n) == 0;
 }
 
-/* Adds "h7, h9": the nodes that failed like `like` and were not added yet; sets their `told`. like
+/* Adds "h7, h9": the nodes that failed like `like` and were not added yet; sets their `shown`. like
  * NULL: adds all nodes and sets nothing. */
 static int add_names(struct node_errors *a, const struct node_error *like, const char *mark,
                      struct buf *out)
@@ -65,9 +65,9 @@ static int add_names(struct node_errors *a, const struct node_error *like, const
     for (size_t i = 0; i < a->n; i++) {
         struct node_error *row = &a->row[i];
 
-        if (like && (row->told || !same_reason(row->why, like->why, mark)))
+        if (like && (row->shown || !same_reason(row->why, like->why, mark)))
             continue;
-        row->told = like != NULL;
+        row->shown = like != NULL;
         if (n++ < NAMED_MAX && buf_addf(out, "%s%s", n > 1 ? ", " : "", row->name) < 0)
             return -1;
     }
@@ -82,7 +82,7 @@ static int add_reasons(struct node_errors *a, const char *mark, struct buf *out)
     for (size_t i = 0; i < a->n; i++) {
         const struct node_error *row = &a->row[i];
 
-        if (row->told)
+        if (row->shown)
             continue;
         if (n == NAMED_MAX) {
             more++;

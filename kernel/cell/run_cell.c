@@ -31,7 +31,7 @@ static int missed_of(const struct cell *c, const struct rank *r, struct buf *mis
 
 /* Shows one line for all ranks that missed the same cells and are new for the same reason. */
 static void note_new_like(struct cell *c, size_t first, const struct buf *cells, size_t missed,
-                          struct ranks *told)
+                          struct ranks *noted)
 {
     const struct group *g = c->group;
     struct ranks same = RANKS_INIT;
@@ -44,7 +44,7 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
         if (r->was_up != gone || missed_of(c, r, &other) <= 0 ||
             !slice_equal(buf_slice(&other), buf_slice(cells)))
             continue;
-        if (ranks_add(&same, r->number) < 0 || ranks_add(told, r->number) < 0)
+        if (ranks_add(&same, r->number) < 0 || ranks_add(noted, r->number) < 0)
             break;
     }
     buf_clear(&other);
@@ -65,17 +65,17 @@ static void note_new_like(struct cell *c, size_t first, const struct buf *cells,
 static void note_new(struct cell *c)
 {
     const struct group *g = c->group;
-    struct ranks told = RANKS_INIT;
+    struct ranks noted = RANKS_INIT;
     struct buf cells = BUF_INIT;
 
     for (size_t k = 0; k < c->n; k++)
-        if (!ranks_has(&told, c->member[k].rank)) {
+        if (!ranks_has(&noted, c->member[k].rank)) {
             const int missed = missed_of(c, &g->rank[c->member[k].rank], &cells);
 
             if (missed > 0)
-                note_new_like(c, k, &cells, (size_t)missed, &told);
+                note_new_like(c, k, &cells, (size_t)missed, &noted);
         }
-    ranks_release(&told);
+    ranks_release(&noted);
     buf_release(&cells);
 }
 
@@ -90,7 +90,7 @@ static void world_open(struct cell *c)
         log_warn("run", "out of memory: the ledger misses cell %u", c->from.count);
 }
 
-static void member_told(struct cell *c, struct member *member)
+static void member_sent(struct cell *c, struct member *member)
 {
     struct rank *r = &c->group->rank[member->rank];
 
@@ -134,7 +134,7 @@ static int run_one(struct cell *c, const struct ranks *to, struct span *m, bool 
         return -1;
     for (size_t k = 0; k < c->n; k++)
         if (ranks_has(to, c->member[k].rank))
-            member_told(c, &c->member[k]);
+            member_sent(c, &c->member[k]);
     return 0;
 }
 
@@ -284,7 +284,7 @@ static int fetch(struct cell *c)
         m.v[F_FETCH_LIMIT].u64 = UINT64_MAX;
         m.v[F_FETCH_FLAGS].u64 = flags;
         if ((rc = cell_send(c, &c->member[k].worker, 1, &m)) == 0)
-            member_told(c, &c->member[k]);
+            member_sent(c, &c->member[k]);
     }
     buf_release(&names);
     return rc;

@@ -8,13 +8,13 @@
 #define WIDGETS_MAX 256 /* a widget may be in many containers */
 #define TEXT_MAX    (64 << 10)
 
-struct told {
+struct widget_text {
     const struct comm_table *table;
     struct buf *out;
     unsigned widgets; /* so far */
 };
 
-static int add_text(struct told *t, const struct page_comm *c, int depth);
+static int add_text(struct widget_text *t, const struct page_comm *c, int depth);
 
 /* HTML's names of characters that a text needs; others stay. */
 static int add_plain(struct buf *out, const char *text)
@@ -48,7 +48,7 @@ static const struct page_comm *child_of(const struct comm_table *t, const json_t
     return id && strncmp(id, model, head) == 0 ? comms_find(t, slice_text(id + head)) : NULL;
 }
 
-static int add_children(struct told *t, const json_t *children, int depth)
+static int add_children(struct widget_text *t, const json_t *children, int depth)
 {
     struct buf *out = t->out;
     const size_t start = out->n;
@@ -103,7 +103,7 @@ static int add_scalar(const json_t *value, struct buf *out)
     return 0;
 }
 
-static int add_text(struct told *t, const struct page_comm *c, int depth)
+static int add_text(struct widget_text *t, const struct page_comm *c, int depth)
 {
     const json_t *values = c->state.values, *children = json_object_get(values, "children");
     const json_t *said = json_object_get(values, "description");
@@ -129,7 +129,7 @@ static int add_text(struct told *t, const struct page_comm *c, int depth)
 
 int comms_text(const struct comm_table *t, const struct page_comm *c, struct buf *out)
 {
-    struct told told = { .table = t, .out = out };
+    struct widget_text all = { .table = t, .out = out };
 
-    return add_text(&told, c, 0);
+    return add_text(&all, c, 0);
 }

@@ -217,7 +217,7 @@ static struct session *target_session(struct debug *d, const char *command, json
 
     if (strcmp(command, "continue") != 0 || (s && s->stopped) || !debug_is_stopped(d))
         return s;
-    s = d->told ? d->told : session_focus(d);
+    s = d->shown ? d->shown : session_focus(d);
     json_object_set_new(arguments, "threadId",
                         json_copy(
                             json_object_get(json_object_get(s->stopped, "body"), "threadId")));
@@ -382,9 +382,9 @@ static void restate(struct debug *d)
     json_t *again;
 
     d->restate_ns = NEVER;
-    if (!first || !first->stopped || first == d->told)
+    if (!first || !first->stopped || first == d->shown)
         return;
-    d->told = first;
+    d->shown = first;
     again = json_copy(first->stopped);
     json_object_set_new(again, "seq", json_integer((json_int_t)++d->seq));
     d->ops.event(d->ops.arg, again);

@@ -51,8 +51,8 @@ struct debug {
     json_t *breaks;              /* owned: {command and path: request} */
     json_t *texts;               /* owned: {file name: text} of dumpCell */
     long chosen;                 /* the rank that `%ranks debug` has chosen; -2: none */
-    uint64_t restate_ns;  /* when clients are told again which thread is first; or UINT64_MAX */
-    struct session *told; /* the session that clients were last told about as stopped; borrowed */
+    uint64_t restate_ns;   /* when clients are told again which thread is first; or UINT64_MAX */
+    struct session *shown; /* the session that clients last got to see as stopped; borrowed */
 };
 
 /* ---- ids.c ---- */

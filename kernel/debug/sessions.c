@@ -93,8 +93,8 @@ void session_runs(struct debug *d, struct session *s)
 {
     json_decref(s->stopped);
     s->stopped = NULL;
-    if (d->told == s)
-        d->told = NULL;
+    if (d->shown == s)
+        d->shown = NULL;
 }
 
 static void stopped(struct debug *d, struct session *s, json_t *event, uint64_t now)
@@ -111,7 +111,7 @@ static void stopped(struct debug *d, struct session *s, json_t *event, uint64_t 
     session_runs(d, s);
     s->stopped = json_incref(event);
     d->ops.event(d->ops.arg, event);
-    d->told = s;
+    d->shown = s;
     if (session_focus(d) != s)
         d->restate_ns = now + RESTATE_NS;
 }
@@ -125,7 +125,7 @@ static void continued(struct debug *d, struct session *s, json_t *event, uint64_
     json_object_set_new(json_object_get(event, "body"), "allThreadsContinued", json_false());
     ids_out(event, s->slot);
     session_runs(d, s);
-    d->told = NULL; /* JupyterLab shows nobody now */
+    d->shown = NULL; /* JupyterLab shows nobody now */
     d->ops.event(d->ops.arg, event);
     d->restate_ns = now + (s->steps ? STEP_NS : RESTATE_NS);
 }

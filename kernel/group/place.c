@@ -157,14 +157,14 @@ int place_add_whys(const struct place_node *node, size_t n, struct buf *out)
 {
     const char *last = "";
 
-    for (size_t k = 0, told = 0; k < n && told < NAMED_MAX; k++) {
+    for (size_t k = 0, named = 0; k < n && named < NAMED_MAX; k++) {
         if (node[k].gpus_all || !node[k].held || !node[k].held[0] ||
             strcmp(node[k].held, last) == 0)
             continue;
         last = node[k].held;
         if (buf_addf(out, "; %s: %s", node[k].name, last) < 0)
             return -1;
-        told++;
+        named++;
     }
     return 0;
 }

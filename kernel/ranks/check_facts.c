@@ -139,11 +139,11 @@ static void note_differing(const struct check *k, const char *name, const char *
         differs = strcmp(fact(&k->rank[i], name), fact(&k->rank[0], name)) != 0;
     for (size_t i = 0; differs && i < k->n; i++) {
         const char *value = fact(&k->rank[i], name);
-        bool told = false;
+        bool listed = false;
 
-        for (size_t j = 0; j < i && !told; j++)
-            told = strcmp(fact(&k->rank[j], name), value) == 0;
-        if (told || buf_addf(&line, "%s%s on", line.n ? ", " : "", value[0] ? value : "none") < 0)
+        for (size_t j = 0; j < i && !listed; j++)
+            listed = strcmp(fact(&k->rank[j], name), value) == 0;
+        if (listed || buf_addf(&line, "%s%s on", line.n ? ", " : "", value[0] ? value : "none") < 0)
             continue;
         for (size_t j = i; j < k->n; j++)
             if (strcmp(fact(&k->rank[j], name), value) == 0 && (check_is_first(k, j) || j == i) &&

@@ -55,7 +55,7 @@ struct cell_hang {
     size_t asked;          /* ranks that run and have not answered it */
     size_t asked_ended;    /* ranks that have ended the cell and have not */
     uint64_t asked_ns;     /* when they were asked */
-    bool told;             /* a notice was shown */
+    bool noticed;          /* a notice was shown */
     uint64_t ended_ns;     /* when a rank that has ended the cell was seen to launch more */
     uint64_t announced_ns; /* when a notice said that the cell fails; 0: none has */
     char nccl[256];        /* a line of NCCL's from it: ranks have launched unequal counts; or "" */
@@ -102,7 +102,7 @@ static void next_sample(struct cell *c)
     struct cell_hang *h = c->hang;
     const uint64_t now = now_of(c), usual = now + h->limit_ns / SAMPLES;
 
-    h->due_ns = !h->told && now - h->begun_ns < ABSENT_UNTIL_NS && has_idle_absent(c)
+    h->due_ns = !h->noticed && now - h->begun_ns < ABSENT_UNTIL_NS && has_idle_absent(c)
                     ? clock_earlier(usual, now + ABSENT_EACH_NS)
                     : usual;
 }
@@ -218,7 +218,7 @@ static void note_stack(struct cell *c, struct member *m, const char *stack)
     }
     m->sample->waits = waits(stack);
     m->sample->stopped = strncmp(stack, SPAN_STACK_STOPPED, sizeof SPAN_STACK_STOPPED - 1) == 0;
-    m->sample->told = m->sample->told && m->sample->stopped;
+    m->sample->reported = m->sample->reported && m->sample->stopped;
     buf_release(&place);
 }
 
@@ -436,7 +436,7 @@ static void notice(struct cell *c, uint64_t ns)
         waiting = NULL; /* all wait for their GPUs: that is normal work */
     if (!waiting && !c->hang->nccl[0])
         return;
-    c->hang->told = true;
+    c->hang->noticed = true;
     if (elsewhere || (waiting && !c->hang->nccl[0]))
         tell(c, ns, waiting, elsewhere);
     else
@@ -502,7 +502,7 @@ static void judge_samples(struct cell *c)
     if (stopped_ranks_tell(c, now_of(c), c->hang->limit_ns) || c->group->size < 2)
         return;
     collectives_compare(c);
-    if (!c->hang->told && has_idle_absent(c) && collectives_need_absent(c) &&
+    if (!c->hang->noticed && has_idle_absent(c) && collectives_need_absent(c) &&
         none_has_moved(c, soon))
         notice(c, soon);
     if (!none_has_moved(c, c->hang->limit_ns))
@@ -510,7 +510,7 @@ static void judge_samples(struct cell *c)
     if (has_no_end(c) && !is_announced(c)) {
         c->hang->announced_ns = now_of(c);
         notice(c, c->hang->limit_ns);
-    } else if (!c->hang->told) {
+    } else if (!c->hang->noticed) {
         notice(c, c->hang->limit_ns);
     } else if (has_no_end(c) && none_has_moved(c, FAILS_AFTER * c->hang->limit_ns) &&
                now_of(c) - c->hang->announced_ns >= c->hang->limit_ns) {

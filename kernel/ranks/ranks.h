@@ -43,7 +43,7 @@ struct stack_sample {
     uint64_t place_ns;       /* since when it has been there */
     enum sample_waits waits; /* what it waits for there */
     bool stopped;            /* its process is stopped, as its agent says */
-    bool told;               /* a notice has said that it is stopped, or silent */
+    bool reported;           /* a notice has said that it is stopped, or silent */
     uint64_t heard_ns;       /* when it last answered, or was first asked; 0: never */
     bool joins;              /* it makes a process group, and waits for other ranks to come */
     /* the collective of torch's for which it certainly waits: a bit for each that it may be; 0: it

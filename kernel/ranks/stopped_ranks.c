@@ -40,8 +40,8 @@ static int add_command(const struct cell *c, uint64_t now, uint64_t limit_ns, st
     return rc;
 }
 
-/* Adds the ranks for which `is` holds to *out, and marks them as told. true: no notice has named
- * one of them before. */
+/* Adds the ranks for which `is` holds to *out, and marks them as reported. true: no notice has
+ * named one of them before. */
 static bool collect(struct cell *c, bool (*is)(const struct member *m, uint64_t, uint64_t),
                     uint64_t now, uint64_t limit_ns, struct ranks *out)
 {
@@ -52,8 +52,8 @@ static bool collect(struct cell *c, bool (*is)(const struct member *m, uint64_t,
             continue;
         if (ranks_add(out, c->member[k].rank) < 0)
             log_warn("hang", "out of memory");
-        news = news || !c->member[k].sample->told;
-        c->member[k].sample->told = true;
+        news = news || !c->member[k].sample->reported;
+        c->member[k].sample->reported = true;
     }
     return news;
 }

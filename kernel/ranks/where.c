@@ -132,16 +132,16 @@ static int describe(const struct notebook *nb, const struct where_rank *s, struc
 
 /* ---- the answer ---- */
 
-/* Adds the ranks whose text equals text[first], and the text; sets their `told`. */
-static int add_alike(struct buf *text, size_t first, size_t n, bool *told,
+/* Adds the ranks whose text equals text[first], and the text; sets their `shown`. */
+static int add_alike(struct buf *text, size_t first, size_t n, bool *shown,
                      const struct where_rank *rank, struct buf *out)
 {
     struct ranks same = RANKS_INIT;
     int rc = 0;
 
     for (size_t k = first; rc == 0 && k < n; k++)
-        if (!told[k] && slice_equal(buf_slice(&text[k]), buf_slice(&text[first]))) {
-            told[k] = true;
+        if (!shown[k] && slice_equal(buf_slice(&text[k]), buf_slice(&text[first]))) {
+            shown[k] = true;
             rc = ranks_add(&same, rank[k].rank);
         }
     rc = rc < 0 ? rc : buf_add_text(out, "[");
@@ -154,10 +154,10 @@ static int add_alike(struct buf *text, size_t first, size_t n, bool *told,
 static int compose(const struct notebook *nb, const struct where *w, struct buf *out)
 {
     struct buf *text = calloc(w->n + 1, sizeof *text);
-    bool *told = calloc(w->n + 1, sizeof *told);
+    bool *shown = calloc(w->n + 1, sizeof *shown);
     struct buf nccl = BUF_INIT;
     size_t left = 0;
-    int rc = text && told ? 0 : -1;
+    int rc = text && shown ? 0 : -1;
 
     for (size_t k = 0; rc == 0 && k < w->n; k++)
         rc = describe(nb, &w->rank[k], &text[k]) < 0 ||
@@ -165,10 +165,10 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
                  ? -1
                  : 0;
     for (size_t k = 0; rc == 0 && k < w->n; k++) {
-        if (told[k])
+        if (shown[k])
             continue;
         if (out->n < TEXT_MAX)
-            rc = add_alike(text, k, w->n, told, w->rank, out);
+            rc = add_alike(text, k, w->n, shown, w->rank, out);
         else
             left++;
     }
@@ -182,7 +182,7 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
     for (size_t k = 0; text && k < w->n; k++)
         buf_release(&text[k]);
     free(text);
-    free(told);
+    free(shown);
     return rc;
 }
 

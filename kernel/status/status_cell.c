@@ -53,7 +53,7 @@ static int add_heading(const struct status_cell *s, struct buf *out)
 {
     struct ranks found = RANKS_INIT;
     char time[TABLE_CELL], state[TABLE_CELL];
-    int rc, told = 0;
+    int rc, listed = 0;
 
     write_time(time, s->elapsed_ns);
     rc = buf_addf(out, "%zu rank%s, %s", s->n, s->n == 1 ? "" : "s", time);
@@ -62,7 +62,7 @@ static int add_heading(const struct status_cell *s, struct buf *out)
 
         write_text(state, s->rows[i].state);
         rc = news < 0   ? -1
-             : news > 0 ? buf_addf(out, "%s %zu %s", told++ ? "," : ":",
+             : news > 0 ? buf_addf(out, "%s %zu %s", listed++ ? "," : ":",
                                    (size_t)ranks_count(&found), state)
                         : 0;
     }
