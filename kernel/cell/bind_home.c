@@ -195,7 +195,7 @@ static void bind_reply(struct cell *c, const struct span *reply, const json_t *c
     else if (c->plan.gather && c->bind.waiting == 0)
         show_result(c, content);
     else if (is_bind && run_pulls_values(c) && !c->plan.into &&
-             group_pulled(c->group, c->member[0].rank, c->plan.names) < 0)
+             ledger_pulled(c->group, c->member[0].rank, c->plan.names) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
 }
 

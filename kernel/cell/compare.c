@@ -224,7 +224,7 @@ static int note_answer(struct rank *r, const struct span *m)
 {
     json_t *said = text_parse(m->v[F_PROBED_CONTENT].s);
     const bool failed = !slice_is(m->v[F_PROBED_STATUS].s, "ok") || !json_is_object(said);
-    int rc = failed ? -1 : rank_said(r, said);
+    int rc = failed ? -1 : ledger_said(r, said);
 
     json_decref(said);
     return rc;
@@ -253,7 +253,7 @@ static int check_unsent(struct cell *c)
 {
     struct unsent_name u = UNSENT_NAME_INIT;
 
-    if (unsent_find(c->group, &c->to, c->prep.captured, &u) < 0)
+    if (ledger_find_unsent(c->group, &c->to, c->prep.captured, &u) < 0)
         cell_fail(c, "RuntimeError", "out of memory");
     else if (u.name)
         refuse_unsent(c, &u);
@@ -297,7 +297,7 @@ static void judge_answers(struct cell *c)
         note_overwritten(c, &over);
     touched_release(&t);
     touched_release(&over);
-    if (!c->bad && group_settled(g, &c->to, c->prep.captured) < 0)
+    if (!c->bad && ledger_settled(g, &c->to, c->prep.captured) < 0)
         log_warn("compare", "out of memory: ranks will be asked again");
 }
 

@@ -109,7 +109,7 @@ bool prepare_has_asked(const struct cell *c)
 /* -1: the cell has failed. */
 static int note_newer(struct cell *c)
 {
-    if (group_newer(c->nb->group, c->prep.captured) == 0)
+    if (ledger_newer(c->nb->group, c->prep.captured) == 0)
         return 0;
     return cell_fail(c, "RuntimeError", "out of memory");
 }

@@ -49,8 +49,8 @@ static void note_bound(struct cell *c, struct rank *r, const struct span *m)
     struct span newer = { .kind = SPAN_NEWER, .worker = SPAN_WORKER_HOME, .cell = c->id };
     struct buf unknown = BUF_INIT;
 
-    if ((well && rank_ended_well(r, c->prep.captured) < 0) ||
-        rank_bound(c->group, r, c->prep.captured, names, &unknown) < 0)
+    if ((well && ledger_ended_well(r, c->prep.captured) < 0) ||
+        ledger_bound(c->group, r, c->prep.captured, names, &unknown) < 0)
         log_warn("ranks", "out of memory: home's value may go over what rank %u has assigned",
                  r->number);
     newer.v[F_NEWER_NAMES].s = buf_slice(&unknown);

@@ -170,9 +170,9 @@ static struct slice code_of(const struct cell *c)
  * value home can't send. Adds nothing if there are none. */
 static int add_names(const struct cell *c, struct buf *out)
 {
-    json_t *watch = json_array(), *deleted = group_deleted(c->group, &c->to, c->prep.captured);
-    json_t *doubtful = group_doubtful(c->group, &c->to);
-    json_t *unsent = unsent_delete(c->group, &c->to, c->prep.captured);
+    json_t *watch = json_array(), *deleted = ledger_deleted(c->group, &c->to, c->prep.captured);
+    json_t *doubtful = ledger_doubtful(c->group, &c->to);
+    json_t *unsent = ledger_delete_unsent(c->group, &c->to, c->prep.captured);
     size_t k;
     json_t *row;
     int rc = watch && doubtful && deleted && unsent ? 0 : -1;
@@ -211,7 +211,7 @@ static int run(struct cell *c)
 
     world_open(c);
     notebook_note_ran(c->nb, c->id, c->from.count, c->group->size);
-    if (group_assigned(c->group, &c->to, c->prep.captured) < 0)
+    if (ledger_assigned(c->group, &c->to, c->prep.captured) < 0)
         log_warn("run", "out of memory: names that the cell assigns may be overwritten later");
     if (text_json(&env, world_env(c)) < 0 || text_json(&master, world_master(c)) < 0 ||
         text_json(&argv, script_argv(c)) < 0 || world_add_layout(c, &layout) < 0 ||

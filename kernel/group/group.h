@@ -135,7 +135,7 @@ void group_forget_versions(struct group *g);
 void group_forget_said(struct group *g);
 /* The rank answered a RUN or FETCH. unbound: it could not take what was sent since its last answer.
  * gone: comma-separated names that came from home and no longer exist. In both cases it lacks these
- * names. assigned: those of group_doubtful()'s names, comma-separated, that its cell has assigned;
+ * names. assigned: those of ledger_doubtful()'s names, comma-separated, that its cell has assigned;
  * the others still have their old values. */
 void rank_answered(struct rank *r, bool unbound, struct slice gone, struct slice assigned);
 

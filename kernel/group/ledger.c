@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-int group_settled(struct group *g, const struct ranks *to, const json_t *captured)
+int ledger_settled(struct group *g, const struct ranks *to, const json_t *captured)
 {
     size_t at;
     json_t *row;
@@ -85,7 +85,7 @@ static int rank_assigns_all(struct rank *r, const json_t *captured)
     return rc;
 }
 
-int group_assigned(struct group *g, const struct ranks *to, const json_t *captured)
+int ledger_assigned(struct group *g, const struct ranks *to, const json_t *captured)
 {
     RANKS_EACH (k, to)
         if (rank_assigns_all(&g->rank[k], captured) < 0)
@@ -116,7 +116,7 @@ static int rank_bound_one(struct group *g, struct rank *r, const json_t *capture
         return -1;
     if (version)
         return json_object_set(r->known, name, (json_t *)version);
-    if (version_of(json_object_get(captured, "assigned"), name)) /* done by group_assigned() */
+    if (version_of(json_object_get(captured, "assigned"), name)) /* done by ledger_assigned() */
         return 0;
     if (json_object_set_new(r->bound, name, json_true()) < 0)
         return -1;
@@ -127,8 +127,8 @@ static int rank_bound_one(struct group *g, struct rank *r, const json_t *capture
     return json_object_set_new(g->bound, name, json_true());
 }
 
-int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names,
-               struct buf *unknown)
+int ledger_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names,
+                 struct buf *unknown)
 {
     char *copy = slice_copy(names), *rest = NULL;
     int rc = copy ? 0 : -1;
@@ -140,7 +140,7 @@ int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct s
     return rc;
 }
 
-int rank_ended_well(struct rank *r, const json_t *captured)
+int ledger_ended_well(struct rank *r, const json_t *captured)
 {
     size_t at;
     json_t *row;
@@ -173,7 +173,7 @@ static int rank_newer(struct rank *r, const char *name, const json_t *version)
 }
 
 /* What home has not told yet stays: a call of another thread may have looked before. */
-int group_newer(struct group *g, const json_t *captured)
+int ledger_newer(struct group *g, const json_t *captured)
 {
     size_t at;
     json_t *row;
@@ -191,7 +191,7 @@ int group_newer(struct group *g, const json_t *captured)
     return rc;
 }
 
-json_t *group_doubtful(const struct group *g, const struct ranks *to)
+json_t *ledger_doubtful(const struct group *g, const struct ranks *to)
 {
     json_t *names = json_object(), *list = json_array();
     const char *name;
@@ -211,7 +211,7 @@ json_t *group_doubtful(const struct group *g, const struct ranks *to)
     return NULL;
 }
 
-int group_pulled(struct group *g, unsigned from, char *const *names)
+int ledger_pulled(struct group *g, unsigned from, char *const *names)
 {
     int rc = 0;
 
@@ -222,7 +222,7 @@ int group_pulled(struct group *g, unsigned from, char *const *names)
     return rc;
 }
 
-int rank_said(struct rank *r, const json_t *said)
+int ledger_said(struct rank *r, const json_t *said)
 {
     int rc = json_object_update(r->said, (json_t *)said);
     const char *name;
@@ -248,7 +248,7 @@ static bool rank_forgets(struct rank *r, const char *name)
     return json_object_del(r->keeps, name) == 0 || known;
 }
 
-json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured)
+json_t *ledger_deleted(struct group *g, const struct ranks *to, const json_t *captured)
 {
     json_t *found = json_array(), *one;
     size_t at;
@@ -277,8 +277,8 @@ static bool has_earlier(const struct group *g, long rank, const char *name)
     return json_object_get(g->rank[rank].known, name) && !json_object_get(g->rank[rank].own, name);
 }
 
-int unsent_find(const struct group *g, const struct ranks *to, const json_t *captured,
-                struct unsent_name *out)
+int ledger_find_unsent(const struct group *g, const struct ranks *to, const json_t *captured,
+                       struct unsent_name *out)
 {
     size_t at;
     json_t *row;
@@ -303,7 +303,7 @@ int unsent_find(const struct group *g, const struct ranks *to, const json_t *cap
     return 0;
 }
 
-json_t *unsent_delete(const struct group *g, const struct ranks *to, const json_t *captured)
+json_t *ledger_delete_unsent(const struct group *g, const struct ranks *to, const json_t *captured)
 {
     json_t *found = json_object(), *row;
     size_t at;

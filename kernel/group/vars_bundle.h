@@ -72,41 +72,41 @@ void touched_release(struct touched *t);
  * cells are sent, run and end. vars_bundle.c reads these records. */
 
 /* Home has bound these names (ended by NULL) to values that it pulled from this rank alone. */
-MUST_USE int group_pulled(struct group *g, unsigned from, char *const *names);
+MUST_USE int ledger_pulled(struct group *g, unsigned from, char *const *names);
 /* Adds to `said` the rank's answer about its own values: name -> "same", "changed", or another word
  * of protocol/README.md. The rank compares with what home pulled from it; if home has pulled
  * another rank's value since, its own counts as changed. */
-MUST_USE int rank_said(struct rank *r, const json_t *said);
+MUST_USE int ledger_said(struct rank *r, const json_t *said);
 /* For names that home pulled from a rank: ranks with a value of their own keep it, and are not
  * asked about it again until home's value changes. */
-MUST_USE int group_settled(struct group *g, const struct ranks *to, const json_t *captured);
+MUST_USE int ledger_settled(struct group *g, const struct ranks *to, const json_t *captured);
 /* These ranks were sent the captured versions of the vars_bundle's names. */
 MUST_USE int ledger_bundle_sent(struct group *g, const struct vars_bundle *s,
                                 const json_t *captured);
 /* Records the names that the cell assigns on the ranks and that are not sent: the ranks' values
  * will be newer than home's captured versions. Call it when all vars_bundles are sent. */
-MUST_USE int group_assigned(struct group *g, const struct ranks *to, const json_t *captured);
+MUST_USE int ledger_assigned(struct group *g, const struct ranks *to, const json_t *captured);
 
 /* The rank's cell has bound these names (comma-separated). For names in `captured` the rank's value
  * is newer than home's. Appends to *unknown (comma-separated) the names that home must be told of
  * by NEWER. captured may be NULL. */
-MUST_USE int rank_bound(struct group *g, struct rank *r, const json_t *captured, struct slice names,
-                        struct buf *unknown);
+MUST_USE int ledger_bound(struct group *g, struct rank *r, const json_t *captured,
+                          struct slice names, struct buf *unknown);
 /* The rank's cell has ended without an error: it has bound the names of `captured` that it
  * certainly assigns, perhaps to the objects that they had, and what it keeps of the names of
- * unsent_delete() is its own, for it has changed that. captured may be NULL. */
-MUST_USE int rank_ended_well(struct rank *r, const json_t *captured);
+ * ledger_delete_unsent() is its own, for it has changed that. captured may be NULL. */
+MUST_USE int ledger_ended_well(struct rank *r, const json_t *captured);
 /* CAPTURED says which versions home had of the names of NEWER: the ranks' values are newer. */
-MUST_USE int group_newer(struct group *g, const json_t *captured);
+MUST_USE int ledger_newer(struct group *g, const json_t *captured);
 
 /* The names that the cell assigns and of which a rank in `to` did not have home's version. A rank
  * whose cell fails must say which of them it had assigned by then (rank_answered()). A new array,
  * or NULL if memory is out. */
-json_t *group_doubtful(const struct group *g, const struct ranks *to);
+json_t *ledger_doubtful(const struct group *g, const struct ranks *to);
 
 /* The names that home has deleted and that it had sent to ranks in `to`; these ranks delete them
  * with this cell. A new array, or NULL if memory is out. */
-json_t *group_deleted(struct group *g, const struct ranks *to, const json_t *captured);
+json_t *ledger_deleted(struct group *g, const struct ranks *to, const json_t *captured);
 
 /* Names whose new value home can't send, as `unsent` of CAPTURED has them. Where a rank still has
  * the value that home sent earlier, code that reads the name would compute with that. */
@@ -121,10 +121,10 @@ struct unsent_name {
 #define UNSENT_NAME_INIT { NULL, NULL, RANKS_INIT }
 
 /* Finds the first one. `captured` must outlive *out. */
-MUST_USE int unsent_find(const struct group *g, const struct ranks *to, const json_t *captured,
-                         struct unsent_name *out);
+MUST_USE int ledger_find_unsent(const struct group *g, const struct ranks *to,
+                                const json_t *captured, struct unsent_name *out);
 /* Those that only functions may read: an object, name -> why, or NULL if memory is out. Ranks
- * delete them with this cell. See rank_ended_well() about those that a rank has changed. */
-json_t *unsent_delete(const struct group *g, const struct ranks *to, const json_t *captured);
+ * delete them with this cell. See ledger_ended_well() about those that a rank has changed. */
+json_t *ledger_delete_unsent(const struct group *g, const struct ranks *to, const json_t *captured);
 
 #endif

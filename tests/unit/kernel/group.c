@@ -139,7 +139,7 @@ static void sending(void)
     ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 2,
        "a new version is sent to all ranks, each with what else it lacks");
     vars_bundles_release(&s);
-    ok(group_assigned(g, &all, captured) == 0 &&
+    ok(ledger_assigned(g, &all, captured) == 0 &&
            json_integer_value(json_object_get(g->rank[2].known, "c")) == 9,
        "a name that the cell assigns counts as known to the ranks");
     group_forget_versions(g);
@@ -241,7 +241,7 @@ static const char *said_of(struct rank *r)
     const char *said;
 
     json_object_clear(r->said);
-    if (!answer || rank_said(r, answer) < 0)
+    if (!answer || ledger_said(r, answer) < 0)
         abort();
     said = json_string_value(json_object_get(r->said, "a"));
     json_decref(answer);
@@ -256,14 +256,14 @@ static void pulled_from_one_after_another(void)
     struct vars_bundle sent = { .names = a, .ranks = RANKS_INIT };
     json_t *captured = parse("{\"names\": [[\"a\", 4, 8, \"\", 0, 0]]}");
 
-    ok(group_pulled(g, 0, names) == 0, "home pulls a from rank 0");
+    ok(ledger_pulled(g, 0, names) == 0, "home pulls a from rank 0");
     is_text(said_of(&g->rank[0]), "same", "rank 0's value is home's");
-    ok(group_pulled(g, 1, names) == 0, "home pulls a from rank 1");
+    ok(ledger_pulled(g, 1, names) == 0, "home pulls a from rank 1");
     is_text(said_of(&g->rank[0]), "changed",
             "home's value comes from rank 1, so rank 0's is its own");
     is_text(said_of(&g->rank[1]), "same", "rank 1's value is home's");
     is_text(said_of(&g->rank[2]), "same", "nothing was pulled from rank 2");
-    ok(group_pulled(g, 0, names) == 0, "home pulls a from rank 0 again");
+    ok(ledger_pulled(g, 0, names) == 0, "home pulls a from rank 0 again");
     is_text(said_of(&g->rank[0]), "same", "rank 0's value is home's again");
     is_text(said_of(&g->rank[1]), "changed", "rank 1's is its own");
     if (ranks_add(&sent.ranks, 1) < 0 || ledger_bundle_sent(g, &sent, captured) < 0)
@@ -386,11 +386,11 @@ static void what_a_cell_assigns(void)
         abort();
     json_object_update_new(g->rank[1].known,
                            parse("{\"small\": 1, \"perhaps\": 1, \"large\": 3, \"same\": 2}"));
-    ok(group_assigned(g, &one, captured) == 0 && known(g, 1, "small") == 4 &&
+    ok(ledger_assigned(g, &one, captured) == 0 && known(g, 1, "small") == 4 &&
            known(g, 1, "large") == 9 && known(g, 1, "new") == 5,
        "names that the cell assigns count as newer than home's versions");
     ok(known(g, 1, "perhaps") == 1, "a name that the cell only may assign keeps its version");
-    ok((names = group_doubtful(g, &one)) != NULL && json_array_size(names) == 3,
+    ok((names = ledger_doubtful(g, &one)) != NULL && json_array_size(names) == 3,
        "three names are in doubt until the rank tells whether it has assigned them");
     json_decref(names);
     rank_answered(&g->rank[1], false, slice_text("new"), slice_text("large,new"));
@@ -399,10 +399,10 @@ static void what_a_cell_assigns(void)
        "a name that the cell has not assigned gets its earlier version back");
     ok(!json_object_get(g->rank[1].known, "new"),
        "a name that is gone on the rank is not known any more");
-    ok((names = group_doubtful(g, &one)) != NULL && json_array_size(names) == 0,
+    ok((names = ledger_doubtful(g, &one)) != NULL && json_array_size(names) == 0,
        "after the rank's answer no name is in doubt");
     json_decref(names);
-    ok(group_assigned(g, &one, captured) == 0, "the next cell assigns the same names");
+    ok(ledger_assigned(g, &one, captured) == 0, "the next cell assigns the same names");
     rank_answered(&g->rank[1], false, slice_of("", 0), slice_of("", 0));
     ok(known(g, 1, "small") == 1 && !json_object_get(g->rank[1].known, "new"),
        "if that cell never ran, all earlier versions are back");
@@ -429,41 +429,41 @@ static void what_home_can_not_send(void)
     json_decref(captured);
     captured = parse("{\"names\": [], \"unsent\": [[\"x\", \"a lock\", true], "
                      "[\"y\", \"a file\", false], [\"never\", \"a file\", false]]}");
-    ok(unsent_find(g, &all, captured, &u) == 0 && u.name && strcmp(u.name, "x") == 0 &&
+    ok(ledger_find_unsent(g, &all, captured, &u) == 0 && u.name && strcmp(u.name, "x") == 0 &&
            strcmp(u.why, "a lock") == 0,
        "a name of the text whose earlier value ranks have is found");
     ok(ranks_format(&u.ranks, &who) == 0 && strcmp(who.p, "0-1") == 0,
        "with the ranks that have it");
     ranks_release(&u.ranks);
-    ok(rank_bound(g, &g->rank[0], captured, slice_text("x"), &unknown) == 0 &&
-           rank_bound(g, &g->rank[1], captured, slice_text("x,y"), &unknown) == 0 &&
-           unsent_find(g, &all, captured, &u) == 0 && !u.name,
+    ok(ledger_bound(g, &g->rank[0], captured, slice_text("x"), &unknown) == 0 &&
+           ledger_bound(g, &g->rank[1], captured, slice_text("x,y"), &unknown) == 0 &&
+           ledger_find_unsent(g, &all, captured, &u) == 0 && !u.name,
        "what the ranks have bound themselves is no earlier value of home's");
     bound = parse("{\"names\": [[\"z\", 3, 1, \"\", 3, 3]], \"assigned\": [[\"w\", 1]]}");
-    ok(rank_ended_well(&g->rank[0], bound) == 0 && json_object_get(g->rank[0].own, "z") &&
+    ok(ledger_ended_well(&g->rank[0], bound) == 0 && json_object_get(g->rank[0].own, "z") &&
            json_object_get(g->rank[0].own, "w"),
        "what a cell assigns that ended well is the rank's own, even if it is the same object");
     json_decref(bound);
-    gone = unsent_delete(g, &all, captured);
+    gone = ledger_delete_unsent(g, &all, captured);
     ok(gone && json_object_size(gone) == 1 && json_object_get(gone, "y"),
        "a name that only functions read goes where a rank has the earlier value");
     json_decref(gone);
-    gone = unsent_delete(g, &all, captured);
+    gone = ledger_delete_unsent(g, &all, captured);
     ok(gone && json_object_size(gone) == 1, "ranks are told of it again after a cell that failed");
     json_decref(gone);
-    if (rank_ended_well(&g->rank[0], captured) < 0)
+    if (ledger_ended_well(&g->rank[0], captured) < 0)
         abort();
-    gone = unsent_delete(g, &all, captured);
+    gone = ledger_delete_unsent(g, &all, captured);
     ok(gone && json_object_size(gone) == 0, "and not after one that ended well");
     json_decref(gone);
     json_decref(captured);
     captured = parse("{\"names\": [[\"x\", 5]], \"unsent\": [[\"x\", \"a lock\", true]]}");
-    ok(ledger_bundle_sent(g, &s, captured) == 0 && unsent_find(g, &all, captured, &u) == 0 &&
+    ok(ledger_bundle_sent(g, &s, captured) == 0 && ledger_find_unsent(g, &all, captured, &u) == 0 &&
            u.name && ranks_count(&u.ranks) == 2,
        "what is sent again is home's again");
     ranks_release(&u.ranks);
     rank_answered(&g->rank[0], false, slice_text("x"), slice_text(""));
-    ok(unsent_find(g, &all, captured, &u) == 0 && u.name && ranks_count(&u.ranks) == 1,
+    ok(ledger_find_unsent(g, &all, captured, &u) == 0 && u.name && ranks_count(&u.ranks) == 1,
        "a rank on which it is gone has no earlier value");
     ranks_release(&u.ranks);
     json_decref(captured);
