@@ -2,8 +2,8 @@
 # The kernel: the pure folders, which decide what runs where, and the process itself.
 noinst_LIBRARIES += kernel/libkernel.a
 kernel_libkernel_a_SOURCES = \
-	kernel/group/group.h kernel/group/place.h kernel/group/vars_bundle.h kernel/group/group.c \
-	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_bundle.c \
+	kernel/group/group.h kernel/group/place.h kernel/group/vars_plan.h kernel/group/group.c \
+	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_plan.c \
 	kernel/comms/comms.h kernel/comms/private.h kernel/comms/comms.c kernel/comms/text.c kernel/comms/updates.c kernel/comms/widget_state.c \
 	kernel/notebook/cell_ops.h kernel/notebook/notebook.h \
 	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \

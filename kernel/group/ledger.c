@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ledger.c - records which version of each of home's variables a rank has (declared in
- * vars_bundle.h). */
-#include "kernel/group/vars_bundle.h"
+ * vars_plan.h). */
+#include "kernel/group/vars_plan.h"
 
 #include <stdlib.h>
 

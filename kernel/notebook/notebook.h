@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "kernel/comms/comms.h"
-#include "kernel/group/vars_bundle.h"
+#include "kernel/group/vars_plan.h"
 #include "kernel/jupyter/channels.h"
 #include "kernel/merge/omit.h"
 #include "kernel/merge/pace.h"

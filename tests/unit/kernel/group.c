@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "kernel/group/vars_bundle.h"
+#include "kernel/group/vars_plan.h"
 #include "tests/unit/tap.h"
 
 static json_t *parse(const char *text)

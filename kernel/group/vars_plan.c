@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "kernel/group/vars_bundle.h"
+#include "kernel/group/vars_plan.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* vars_bundle.h - decides which of home's variables go to which ranks for a cell, and which may not
+/* vars_plan.h - decides which of home's variables go to which ranks for a cell, and which may not
  * because ranks have changed their own values. Ranks that lack the same names get one vars_bundle,
  * so that it is pickled once. Pure.
  *
  * captured: `names` of CAPTURED: {"names": [[name, version, size, why, since, how, assigned], …],
  * "assigned": [[name, version], …], "tied": [[name, …], …], "deleted": [name, …]}, and others;
  * protocol/README.md explains them. */
-#ifndef KERNEL_GROUP_VARS_BUNDLE_H
-#define KERNEL_GROUP_VARS_BUNDLE_H
+#ifndef KERNEL_GROUP_VARS_PLAN_H
+#define KERNEL_GROUP_VARS_PLAN_H
 
 #include "kernel/group/group.h"
 #include "protocol/span_flags.h"
@@ -69,7 +69,7 @@ void touched_release(struct touched *t);
 
 /* ---- ledger.c ---- */
 /* Records which versions of home's variables ranks have, and where their own values are newer, as
- * cells are sent, run and end. vars_bundle.c reads these records. */
+ * cells are sent, run and end. vars_plan.c reads these records. */
 
 /* Home has bound these names (ended by NULL) to values that it pulled from this rank alone. */
 MUST_USE int ledger_pulled(struct group *g, unsigned from, char *const *names);
