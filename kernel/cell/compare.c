@@ -272,7 +272,7 @@ static void compare_begin(struct cell *c)
     group_forget_said(c->group);
     if (check_unsent(c) < 0)
         return;
-    if (vars_bundles_ask(c->group, &c->to, c->prep.captured, &asked, &err) < 0) {
+    if (vars_plan_questions(c->group, &c->to, c->prep.captured, &asked, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }
@@ -288,8 +288,8 @@ static void judge_answers(struct cell *c)
     struct touched t = TOUCHED_INIT, over = TOUCHED_INIT;
     struct err err = { "" };
 
-    if (vars_bundles_touched(g, &c->to, c->prep.captured, false, &t, &err) < 0 ||
-        vars_bundles_touched(g, &c->to, c->prep.captured, true, &over, &err) < 0)
+    if (vars_plan_touched(g, &c->to, c->prep.captured, false, &t, &err) < 0 ||
+        vars_plan_touched(g, &c->to, c->prep.captured, true, &over, &err) < 0)
         cell_fail(c, "RuntimeError", "%s", err.text);
     else if (t.names)
         refuse(c, &t);

@@ -254,7 +254,7 @@ static void prepare_send_begin(struct cell *c)
     struct err err = { "" };
 
     note_lines(c, text_slice(c->prep.captured, NOTES));
-    if (vars_bundles_plan(c->group, &c->to, c->prep.captured, &c->send.bundles, &err) < 0) {
+    if (vars_plan_bundles(c->group, &c->to, c->prep.captured, &c->send.bundles, &err) < 0) {
         cell_fail(c, "RuntimeError", "%s", err.text);
         return;
     }

@@ -249,14 +249,14 @@ static int plan(const struct group *g, const struct ranks *to, const json_t *cap
     return rc;
 }
 
-int vars_bundles_plan(const struct group *g, const struct ranks *to, const json_t *captured,
+int vars_plan_bundles(const struct group *g, const struct ranks *to, const json_t *captured,
                       struct vars_bundles *out, struct err *err)
 {
     return plan(g, to, captured, ACTION_SEND, out, err);
 }
 
-int vars_bundles_ask(const struct group *g, const struct ranks *to, const json_t *captured,
-                     struct vars_bundles *out, struct err *err)
+int vars_plan_questions(const struct group *g, const struct ranks *to, const json_t *captured,
+                        struct vars_bundles *out, struct err *err)
 {
     return plan(g, to, captured, ACTION_ASK, out, err);
 }
@@ -414,8 +414,8 @@ static bool any_in_place(const struct group *g, const struct ranks *to,
     return false;
 }
 
-int vars_bundles_touched(const struct group *g, const struct ranks *to, const json_t *captured,
-                         bool asked, struct touched *out, struct err *err)
+int vars_plan_touched(const struct group *g, const struct ranks *to, const json_t *captured,
+                      bool asked, struct touched *out, struct err *err)
 {
     struct bundle_rows rows;
     unsigned char *marks = NULL;

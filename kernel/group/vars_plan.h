@@ -29,12 +29,12 @@ bool names_hold(const char *names, struct slice name);
 
 /* Plans what is sent to ranks in `to`, from what they have and what they have answered. A malformed
  * `captured` is an error. On failure *out is empty. */
-MUST_USE int vars_bundles_plan(const struct group *g, const struct ranks *to,
+MUST_USE int vars_plan_bundles(const struct group *g, const struct ranks *to,
                                const json_t *captured, struct vars_bundles *out, struct err *err);
 /* Plans about which names ranks must be asked first whether they have changed them. Otherwise as
- * vars_bundles_plan(). */
-MUST_USE int vars_bundles_ask(const struct group *g, const struct ranks *to, const json_t *captured,
-                              struct vars_bundles *out, struct err *err);
+ * vars_plan_bundles(). */
+MUST_USE int vars_plan_questions(const struct group *g, const struct ranks *to,
+                                 const json_t *captured, struct vars_bundles *out, struct err *err);
 void vars_bundles_release(struct vars_bundles *s);
 
 /* a rank's answer begins so if names of its own use the memory of the value it is asked about */
@@ -62,9 +62,9 @@ struct touched {
 /* Finds names that both sides have changed. asked: those that are sent all the same, since
  * --capture names them. Otherwise: those that stop the cell; if home has changed some of these in
  * place, only those. */
-MUST_USE int vars_bundles_touched(const struct group *g, const struct ranks *to,
-                                  const json_t *captured, bool asked, struct touched *out,
-                                  struct err *err);
+MUST_USE int vars_plan_touched(const struct group *g, const struct ranks *to,
+                               const json_t *captured, bool asked, struct touched *out,
+                               struct err *err);
 void touched_release(struct touched *t);
 
 /* ---- ledger.c ---- */

@@ -121,22 +121,22 @@ static void sending(void)
 
     if (ranks_add_range(&all, 0, 2) < 0)
         abort();
-    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
+    ok(vars_plan_bundles(g, &all, captured, &s, &err) == 0 && s.n == 1,
        "ranks that lack the same variables share one bundle");
     is_text(s.item[0].names, "a,b", "the bundle has all names");
     ok(ledger_bundle_sent(g, &s.item[0], captured) == 0, "the bundle is recorded as sent");
     vars_bundles_release(&s);
-    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 0,
+    ok(vars_plan_bundles(g, &all, captured, &s, &err) == 0 && s.n == 0,
        "variables that ranks have are not sent again");
     json_object_del(g->rank[1].known, "a");
-    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 1,
+    ok(vars_plan_bundles(g, &all, captured, &s, &err) == 0 && s.n == 1,
        "when one rank lacks a name, one bundle is planned");
     ok(ranks_format(&s.item[0].ranks, &text) == 0, "the ranks of that bundle can be formatted");
     is_text(text.p, "1", "the bundle is for rank 1 only");
     is_text(s.item[0].names, "a", "the bundle has only the name that rank 1 lacks");
     vars_bundles_release(&s);
     json_array_set_new(json_array_get(json_object_get(captured, "names"), 1), 1, json_integer(6));
-    ok(vars_bundles_plan(g, &all, captured, &s, &err) == 0 && s.n == 2,
+    ok(vars_plan_bundles(g, &all, captured, &s, &err) == 0 && s.n == 2,
        "a new version is sent to all ranks, each with what else it lacks");
     vars_bundles_release(&s);
     ok(ledger_assigned(g, &all, captured) == 0 &&
@@ -167,9 +167,9 @@ static const char *lot(struct group *g, const char *row, const char *said)
     group_forget_said(g);
     if (said)
         json_object_set_new(g->rank[0].said, "a", json_string(said));
-    if (ranks_add(&one, 0) < 0 || vars_bundles_plan(g, &one, captured, &plan, &err) < 0 ||
-        vars_bundles_ask(g, &one, captured, &ask, &err) < 0 ||
-        vars_bundles_touched(g, &one, captured, false, &touched, &err) < 0)
+    if (ranks_add(&one, 0) < 0 || vars_plan_bundles(g, &one, captured, &plan, &err) < 0 ||
+        vars_plan_questions(g, &one, captured, &ask, &err) < 0 ||
+        vars_plan_touched(g, &one, captured, false, &touched, &err) < 0)
         abort();
     found = plan.n ? "goes" : ask.n ? "asked" : touched.names ? "clash" : "has";
     vars_bundles_release(&plan);
@@ -327,7 +327,7 @@ static void causes(void)
             json_object_set_new(g->rank[r].said, "b", json_string(cases[k].said));
         }
         if (ranks_add_range(&all, 0, 1) < 0 ||
-            vars_bundles_touched(g, &all, captured, false, &t, &err) < 0)
+            vars_plan_touched(g, &all, captured, false, &t, &err) < 0)
             abort();
         ok(t.at_home == cases[k].at_home && t.tied == (cases[k].names != NULL), "%s",
            cases[k].what);
@@ -357,7 +357,7 @@ static void two_causes(void)
 
     json_object_update_new(g->rank[0].known, parse("{\"a\": 3, \"c\": 3}"));
     json_object_update_new(g->rank[0].said, parse("{\"a\": \"changed\", \"c\": \"changed\"}"));
-    if (ranks_add(&one, 0) < 0 || vars_bundles_touched(g, &one, captured, false, &t, &err) < 0)
+    if (ranks_add(&one, 0) < 0 || vars_plan_touched(g, &one, captured, false, &t, &err) < 0)
         abort();
     ok(t.at_home && !t.tied && !t.anew,
        "a name that home has changed in place is told alone, before other conflicts");
@@ -493,7 +493,7 @@ static void nonsense_from_home(void)
         struct vars_bundles s;
         json_t *captured = parse(bad[k]);
 
-        ok(vars_bundles_plan(g, &all, captured, &s, &err) < 0 && s.n == 0 && err.text[0],
+        ok(vars_plan_bundles(g, &all, captured, &s, &err) < 0 && s.n == 0 && err.text[0],
            "%s is refused", bad[k]);
         json_decref(captured);
     }
