@@ -16,7 +16,7 @@ bool async_runs(const struct cell *c)
            (cell_runs(c) || async_is_of_subshell(c));
 }
 
-bool async_calls_alone(const struct notebook *nb)
+bool home_waits_for_none(const struct notebook *nb)
 {
     CELLS_EACH (c, nb)
         if (!async_runs(c))

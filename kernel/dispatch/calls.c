@@ -140,7 +140,7 @@ static bool holds(const struct notebook *nb, const struct wish *w, enum calls_wh
     case CALLS_NONE_RUNS:
         return !nb->cells;
     case CALLS_HOME_FREE:
-        return async_calls_alone(nb);
+        return home_waits_for_none(nb);
     case CALLS_BESIDE:
         return w->beside;
     case CALLS_NO_CELL_WAITS:
@@ -180,7 +180,7 @@ bool calls_let_begin(const struct notebook *nb, struct request *r)
     struct ranks running = RANKS_INIT;
     bool may;
 
-    if (nb->cells && w.who == CALLS_CELL_ON_RANKS && async_calls_alone(nb) &&
+    if (nb->cells && w.who == CALLS_CELL_ON_RANKS && home_waits_for_none(nb) &&
         ranks_that_run(nb, &running) == 0) {
         unsigned n = 0;
         char *ranks = cell_named_ranks(text_slice(request_content(r), "code"), &n);

@@ -49,7 +49,9 @@ bool async_is_of_subshell(const struct cell *c); /* a subshell's thread waits fo
 bool async_runs(const struct cell *c);           /* meanwhile home runs other cells */
 /* Is this text `%ranks stop` or `%ranks restart`, for all ranks that run the cell? */
 bool async_is_stopped_by(const struct cell *c, struct slice code);
-bool async_calls_alone(const struct notebook *nb); /* no cell that runs is the main shell's */
+/* All cells that run on ranks are asynchronous calls (CALL_ASYNC), and none of those that the main
+ * shell has made is being prepared or ends: home waits for these. */
+bool home_waits_for_none(const struct notebook *nb);
 /* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. true:
  * it was interrupted just now. */
 bool async_calls_interrupt(struct notebook *nb);
