@@ -39,7 +39,7 @@ void calls_add(struct notebook *nb, const struct span *m)
 
 /* ---- which ranks are free ---- */
 
-/* Adds the ranks of the cells that run. -1: no cell may begin beside them, because one of them is
+/* Adds the ranks of the cells that run. -1: no cell may overlap them, because one of them is
  * being prepared, is ending or has ranks of its own; or memory is out. */
 static int ranks_that_run(const struct notebook *nb, struct ranks *taken)
 {
@@ -122,7 +122,7 @@ struct wish {
     enum calls_who who;
     bool there;                  /* it names ranks of the world as it is, */
     struct ranks which;          /* and these are they */
-    bool beside;                 /* see CALLS_BESIDE */
+    bool overlaps;               /* see CALLS_OVERLAPS */
     const struct claims *claims; /* of what came before; NULL: nothing did */
 };
 
@@ -131,7 +131,7 @@ static void wish_for_ranks(struct wish *w, const struct notebook *nb, const char
                            const struct ranks *running)
 {
     w->there = are_there(nb->group, ranks, n, &w->which);
-    w->beside = w->there && are_free(nb->group, &w->which, running);
+    w->overlaps = w->there && are_free(nb->group, &w->which, running);
 }
 
 static bool holds(const struct notebook *nb, const struct wish *w, enum calls_when when)
@@ -141,8 +141,8 @@ static bool holds(const struct notebook *nb, const struct wish *w, enum calls_wh
         return !nb->cells;
     case CALLS_HOME_FREE:
         return home_waits_for_none(nb);
-    case CALLS_BESIDE:
-        return w->beside;
+    case CALLS_OVERLAPS:
+        return w->overlaps;
     case CALLS_NO_CELL_WAITS:
         return !calls_client_waits(nb);
     case CALLS_UNCLAIMED:
@@ -261,7 +261,7 @@ static struct cell **first_to_begin(struct notebook *nb, const struct ranks *run
         found = may_begin(nb, &w);
         if (found)
             break;
-        blocked = blocked || w.beside;
+        blocked = blocked || w.overlaps;
         claim(&claims, w.there ? &w.which : NULL);
     }
     if (!found)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls.h - what may begin beside the cells that run on ranks, and calls of home (CALL), which wait
+/* calls.h - what may begin while cells run on ranks, and calls of home (CALL), which wait
  * until they may. */
 #ifndef KERNEL_DISPATCH_CALLS_H
 #define KERNEL_DISPATCH_CALLS_H
@@ -18,7 +18,7 @@ enum calls_when {
     CALLS_HOME_FREE = 2, /* home waits for none of the cells that run (CALL_ASYNC) */
     /* Cells run, and none of them begins, ends or has ranks of its own. What wants to begin names
      * ranks of the world as it is, and these are idle. */
-    CALLS_BESIDE = 4,
+    CALLS_OVERLAPS = 4,
     CALLS_NO_CELL_WAITS = 8, /* no client's cell waits for calls */
     CALLS_UNCLAIMED = 16,    /* nothing that came before waits for the same ranks */
     CALLS_STANDS_STILL = 32, /* nothing has begun or ended for a while */
@@ -29,10 +29,10 @@ enum calls_when {
 #define CALLS_RULES(X)                                                                             \
     X(CALLS_CELL_AT_HOME, CALLS_HOME_FREE)                                                         \
     X(CALLS_CELL_ON_RANKS, CALLS_NONE_RUNS)                                                        \
-    X(CALLS_CELL_ON_RANKS, CALLS_HOME_FREE | CALLS_BESIDE)                                         \
+    X(CALLS_CELL_ON_RANKS, CALLS_HOME_FREE | CALLS_OVERLAPS)                                       \
     X(CALLS_CALL, CALLS_NONE_RUNS | CALLS_NO_CELL_WAITS)                                           \
-    X(CALLS_CALL, CALLS_BESIDE | CALLS_UNCLAIMED)                                                  \
-    X(CALLS_CALL, CALLS_BESIDE | CALLS_STANDS_STILL)
+    X(CALLS_CALL, CALLS_OVERLAPS | CALLS_UNCLAIMED)                                                \
+    X(CALLS_CALL, CALLS_OVERLAPS | CALLS_STANDS_STILL)
 
 /* Calls that are held back, to let others begin first; see calls.c. */
 struct held_calls {
@@ -47,7 +47,7 @@ bool calls_client_waits(const struct notebook *nb);
  * nb->calls.client. *first: the oldest of them; NULL: none. */
 size_t calls_in_the_way(const struct notebook *nb, const struct cell *waits,
                         const struct cell **first);
-/* May this cell of a client begin beside the cells that run? */
+/* May this cell of a client begin now? */
 bool calls_let_begin(const struct notebook *nb, struct request *r);
 
 void calls_add(struct notebook *nb, const struct span *m);
