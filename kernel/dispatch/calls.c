@@ -79,9 +79,9 @@ static bool are_free(const struct group *g, const struct ranks *which, const str
  * wait in a collective for one that is held back. So if nothing begins or ends for a while, all
  * calls begin whose ranks are free. Each time that this does not help, it takes twice as long: so
  * what holds them back gets its turn even if calls never end. */
-#define STILL_NS  NS_PER_S
-#define LIFTS_MAX 8u
-#define OPEN      NEVER /* still_ns: calls begin whose ranks are free */
+#define HOLD_NS      NS_PER_S
+#define RELEASES_MAX 8u
+#define RELEASED     NEVER /* since_ns: calls begin whose ranks are free */
 
 bool calls_client_waits(const struct notebook *nb)
 {
@@ -148,7 +148,7 @@ static bool holds(const struct notebook *nb, const struct wish *w, enum calls_wh
     case CALLS_UNCLAIMED:
         return !w->claims || (!w->claims->all && !ranks_overlap(&w->claims->ranks, &w->which));
     case CALLS_STANDS_STILL:
-        return nb->calls.held->still_ns == OPEN;
+        return nb->calls.held->since_ns == RELEASED;
     }
     return false;
 }
@@ -235,14 +235,14 @@ static void stand_still(struct notebook *nb, const struct claims *claims, bool b
 {
     struct held_calls *l = nb->calls.held;
 
-    if (l->still_ns == OPEN && l->lifts < LIFTS_MAX)
-        l->lifts++;
+    if (l->since_ns == RELEASED && l->releases < RELEASES_MAX)
+        l->releases++;
     if (!claims->any)
-        l->lifts = 0;
+        l->releases = 0;
     if (!blocked)
-        l->still_ns = 0;
-    else if (!l->still_ns || l->still_ns == OPEN)
-        l->still_ns = notebook_now(nb);
+        l->since_ns = 0;
+    else if (!l->since_ns || l->since_ns == RELEASED)
+        l->since_ns = notebook_now(nb);
 }
 
 /* The first call that may begin. running: the ranks of the cells that run. */
@@ -287,13 +287,13 @@ uint64_t calls_due(const struct notebook *nb)
 {
     const struct held_calls *l = nb->calls.held;
 
-    return l->still_ns && l->still_ns != OPEN ? l->still_ns + (STILL_NS << l->lifts) : NEVER;
+    return l->since_ns && l->since_ns != RELEASED ? l->since_ns + (HOLD_NS << l->releases) : NEVER;
 }
 
 void calls_moved(struct notebook *nb)
 {
-    if (nb->calls.held->still_ns && nb->calls.held->still_ns != OPEN)
-        nb->calls.held->still_ns = notebook_now(nb);
+    if (nb->calls.held->since_ns && nb->calls.held->since_ns != RELEASED)
+        nb->calls.held->since_ns = notebook_now(nb);
 }
 
 bool calls_begin(struct notebook *nb)
@@ -301,10 +301,10 @@ bool calls_begin(struct notebook *nb)
     struct cell **at;
 
     if (!nb->calls.first || !nb->cells) {
-        nb->calls.held->still_ns = 0;
-        nb->calls.held->lifts = 0;
+        nb->calls.held->since_ns = 0;
+        nb->calls.held->releases = 0;
     } else if (notebook_now(nb) >= calls_due(nb)) {
-        nb->calls.held->still_ns = OPEN;
+        nb->calls.held->since_ns = RELEASED;
     }
     if (!(at = next_call(nb)))
         return false;

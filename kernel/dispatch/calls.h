@@ -36,8 +36,8 @@ enum calls_when {
 
 /* Calls that are held back, to let others begin first; see calls.c. */
 struct held_calls {
-    uint64_t still_ns; /* some are, and nothing has begun or ended since then; 0: none is */
-    unsigned lifts;    /* how often they began nevertheless */
+    uint64_t since_ns; /* some are, and nothing has begun or ended since then; 0: none is */
+    unsigned releases; /* how often they began nevertheless */
 };
 
 /* Does a cell of a client wait only for calls? It goes before calls of threads, which may never

@@ -206,7 +206,8 @@ static void nothing_moves(void)
     ends(&w, 8, 4);
     ends(&w, 8, 5);
     ends(&w, 9, 3);
-    ok(!w.nb->cells->from.is_call && !w.nb->calls.held->lifts, "the client's cell gets its turn");
+    ok(!w.nb->cells->from.is_call && !w.nb->calls.held->releases,
+       "the client's cell gets its turn");
     provide(&w);
     all_done(&w, 2, 5);
     ok(running(&w, 10), "and then they begin as usual");
