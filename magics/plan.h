@@ -14,7 +14,8 @@ enum plan_kind {
     PLAN_SCRIPT,     /* %distribute script.py args, or -m module args: run argv on the ranks */
     PLAN_PUSH,       /* %push a b [-r R] */
     PLAN_PULL,       /* %pull a [-r R] [--into NAME] */
-    PLAN_RANKS, /* %ranks: the table; %ranks stop|restart|where|logs|debug [-r R], %ranks check */
+    PLAN_RANKS, /* %ranks: the table; %ranks stop|restart|where|logs|debug [-r R], %ranks check|code
+                 */
     PLAN_HELP,  /* --help anywhere: show `help` */
 };
 
@@ -26,7 +27,8 @@ enum plan_ranks {
     PLAN_RANKS_CHECK,
     PLAN_RANKS_LOGS,
     PLAN_RANKS_DEBUG,
-    PLAN_RANKS_FREE
+    PLAN_RANKS_FREE,
+    PLAN_RANKS_CODE
 };
 enum plan_merge { PLAN_FOLD, PLAN_PREFIX, PLAN_RANK0, PLAN_PANEL, PLAN_RAW };
 #define PLAN_N_UNSET    0u

@@ -41,6 +41,17 @@ static int check_debug(const struct call *call, const struct plan *plan, struct 
     return 0;
 }
 
+/* All ranks of a machine have the same modules. */
+static int check_code(const struct call *call, const struct plan *plan, struct err *err)
+{
+    const char *as;
+
+    (void)plan;
+    return option_given(call, "ranks", &as)
+               ? err_set(err, "%s and %%ranks code can't be used together", as)
+               : 0;
+}
+
 #define COMMAND(name_, number_, ...) { .name = name_, .number = number_, __VA_ARGS__ }
 
 static const struct command commands[] = {
@@ -54,6 +65,8 @@ static const struct command commands[] = {
             .help = "check nodes and every link between ranks, and measure them"),
     COMMAND("logs", PLAN_RANKS_LOGS,
             .help = "all that was printed in a cell, also what its page left out"),
+    COMMAND("code", PLAN_RANKS_CODE, .check = check_code,
+            .help = "which of the notebook's modules other machines have got"),
     COMMAND("debug", PLAN_RANKS_DEBUG, .check = check_debug,
             .help = "the rank that the debugger shows; or lets all go on"),
     COMMAND(
@@ -87,6 +100,7 @@ const char *ranks_command_name(enum plan_ranks command)
 static const char *const usage[] = { "%ranks                    show the table of the ranks",
                                      "%ranks stop|restart|where|check|free [-r SPEC]",
                                      "%ranks logs [--cell N] [-r SPEC]",
+                                     "%ranks code",
                                      "%ranks debug -r RANK",
                                      "%ranks debug --continue all",
                                      NULL };

@@ -47,6 +47,7 @@ enum cell_outcome {
     CELL_IS_TABLE,   /* the cell is %ranks */
     CELL_IS_WHERE,   /* %ranks where */
     CELL_IS_LOGS,    /* %ranks logs */
+    CELL_IS_CODE,    /* %ranks code */
     CELL_IS_CHECK,   /* %ranks check */
     CELL_ASKS_FIRST, /* the cell may be refused, which must be known before ranks end for it */
     CELL_ENDS_RANKS, /* the old ranks must end first */

@@ -7,6 +7,7 @@
 #include "kernel/cell/cell_stops.h"
 #include "kernel/cell/error_text.h"
 #include "kernel/cell/live_status.h"
+#include "kernel/status/status_table.h"
 
 static json_t *reply_content(const struct cell *c)
 {
@@ -103,6 +104,22 @@ void cell_end_beside(struct cell *c)
     }
 }
 
+/* Says once what went to other machines. */
+static void tell_sent(struct cell *c)
+{
+    char size[TABLE_CELL];
+    struct sent_code s;
+
+    if (!c->out.path || !finds_sent(c->nb, &s))
+        return;
+    write_size(size, s.bytes);
+    if (s.modules)
+        output_news(c, "%llu module%s (%s) sent to %zu host%s", (unsigned long long)s.modules,
+                    s.modules == 1 ? "" : "s", size, s.hosts, s.hosts == 1 ? "" : "s");
+    else
+        output_news(c, "files (%s) sent to %zu host%s", size, s.hosts, s.hosts == 1 ? "" : "s");
+}
+
 /* Interrupts home if it still works for this failed cell. */
 static void stop_home(struct cell *c)
 {
@@ -139,6 +156,7 @@ static void cell_end_begin(struct cell *c)
 
     if (c->bad)
         stop_home(c);
+    tell_sent(c);
     output_flush(c);
     live_end(c);
     if (c->fault.whole)

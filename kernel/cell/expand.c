@@ -152,6 +152,8 @@ static enum cell_outcome expand_poll(struct cell *c)
         return CELL_IS_WHERE;
     case PLAN_RANKS_LOGS:
         return CELL_IS_LOGS;
+    case PLAN_RANKS_CODE:
+        return CELL_IS_CODE;
     case PLAN_RANKS_DEBUG:
         if (debugger_command(c->nb, c->plan.ranks, &err) < 0)
             cell_fail(c, "UsageError", "%s", err.text);

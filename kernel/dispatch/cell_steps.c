@@ -20,6 +20,7 @@ extern const struct cell_step
     cell_table,     /* %ranks: nodes tell the use of memory and GPUs */
     cell_where,     /* %ranks where: ranks send their stacks */
     cell_logs,      /* %ranks logs: nodes send what was printed */
+    cell_code,      /* %ranks code: home tells which modules went where */
     cell_checking,  /* %ranks check */
     cell_binding,   /* home receives the result */
     cell_over;
@@ -43,6 +44,7 @@ static const struct {
     { &cell_expanding, CELL_IS_TABLE, &cell_table },
     { &cell_expanding, CELL_IS_WHERE, &cell_where },
     { &cell_expanding, CELL_IS_LOGS, &cell_logs },
+    { &cell_expanding, CELL_IS_CODE, &cell_code },
     { &cell_expanding, CELL_IS_OVER, &cell_over },
     { &cell_choosing, CELL_DONE, &cell_engine },
     { &cell_choosing, CELL_ASKS_FIRST, &cell_asking },
@@ -60,6 +62,7 @@ static const struct {
     { &cell_table, CELL_DONE, &cell_over },
     { &cell_where, CELL_DONE, &cell_over },
     { &cell_logs, CELL_DONE, &cell_over },
+    { &cell_code, CELL_DONE, &cell_over },
     { &cell_running, CELL_DONE, &cell_binding },
     { &cell_checking, CELL_DONE, &cell_binding },
     { &cell_binding, CELL_DONE, &cell_over },
@@ -87,8 +90,8 @@ static const char *name_of(const struct cell_step *step)
         { &cell_comparing, "COMPARING" }, { &cell_sending, "SENDING" },
         { &cell_running, "RUNNING" },     { &cell_table, "TABLE" },
         { &cell_where, "WHERE" },         { &cell_logs, "LOGS" },
-        { &cell_checking, "CHECKING" },   { &cell_binding, "BINDING" },
-        { &cell_over, "OVER" },
+        { &cell_code, "CODE" },           { &cell_checking, "CHECKING" },
+        { &cell_binding, "BINDING" },     { &cell_over, "OVER" },
     };
 
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)

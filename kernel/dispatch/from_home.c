@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
+#include "kernel/ranks/ranks.h"
 
 void pass_comms(struct notebook *nb)
 {
@@ -81,7 +82,12 @@ void from_home(struct notebook *nb, const struct span *m)
             exchange_on_home_hand(c, m);
         break;
     case SPAN_FOUND:
-        finds_answered(nb, m);
+        if (c)
+            rank_code_on_found(c, m);
+        else if (m->cell)
+            immediate_found(nb, m);
+        else
+            finds_answered(nb, m);
         break;
     case SPAN_ASK:
         question_take(nb, m);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* immediate.c - answers `%ranks`, `%ranks logs` and `--help` while another cell runs: a client's,
- * and the calls of subshells and threads (declared in private.h). Such a cell has no state: it
- * stays in a list of its own until nodes have answered. */
+/* immediate.c - answers `%ranks`, `%ranks logs`, `%ranks code` and `--help` while another cell
+ * runs: a client's, and the calls of subshells and threads (declared in private.h). Such a cell has
+ * no state: it stays in a list of its own until nodes have answered. */
 #include "kernel/dispatch/private.h"
 #include "kernel/ranks/ranks.h"
 
-static const enum plan_ranks commands[] = { PLAN_RANKS_TABLE, PLAN_RANKS_LOGS };
+static const enum plan_ranks commands[] = { PLAN_RANKS_TABLE, PLAN_RANKS_LOGS, PLAN_RANKS_CODE };
 
 static bool is_ours(struct slice text)
 {
@@ -30,6 +30,8 @@ static void begin(struct notebook *nb, struct cell *c)
     expand_as_it_is(c);
     if (!is_told(c) && c->plan.ranks_do == PLAN_RANKS_TABLE)
         rank_table_begin(c);
+    else if (!is_told(c) && c->plan.ranks_do == PLAN_RANKS_CODE)
+        rank_code_begin(c);
     else if (!is_told(c))
         rank_logs_begin(c);
     cell_append(&nb->immediate.cells, c);
@@ -74,8 +76,13 @@ bool immediate_take(struct notebook *nb, struct cell *c)
 
 static bool is_over(struct cell *c)
 {
-    return is_told(c) || (c->plan.ranks_do == PLAN_RANKS_TABLE ? rank_table_poll(c)
-                                                               : rank_logs_poll(c)) == CELL_DONE;
+    enum cell_outcome (*const poll)(struct cell *) = c->plan.ranks_do == PLAN_RANKS_TABLE
+                                                         ? rank_table_poll
+                                                     : c->plan.ranks_do == PLAN_RANKS_CODE
+                                                         ? rank_code_poll
+                                                         : rank_logs_poll;
+
+    return is_told(c) || poll(c) == CELL_DONE;
 }
 
 static void step_late(struct cell *c)
@@ -83,6 +90,8 @@ static void step_late(struct cell *c)
     cell_limit_step(c, NEVER);
     if (c->plan.ranks_do == PLAN_RANKS_LOGS)
         rank_logs_late(c);
+    else if (c->plan.ranks_do == PLAN_RANKS_CODE)
+        rank_code_late(c);
 }
 
 void immediate_tick(struct notebook *nb)
@@ -128,6 +137,16 @@ void immediate_logs(struct notebook *nb, unsigned node, const struct span *m)
     for (struct cell *c = nb->immediate.cells; c; c = c->from.next)
         if (c->id == m->cell) {
             rank_logs_on_logs(c, node, m);
+            immediate_tick(nb);
+            return;
+        }
+}
+
+void immediate_found(struct notebook *nb, const struct span *m)
+{
+    for (struct cell *c = nb->immediate.cells; c; c = c->from.next)
+        if (c->id == m->cell) {
+            rank_code_on_found(c, m);
             immediate_tick(nb);
             return;
         }

@@ -78,6 +78,7 @@ void immediate_tick(struct notebook *nb);
 uint64_t immediate_due(const struct notebook *nb);
 size_t immediate_waiting(const struct notebook *nb); /* bytes that wait to be published */
 void immediate_logs(struct notebook *nb, unsigned node, const struct span *m); /* a LOGS */
+void immediate_found(struct notebook *nb, const struct span *m);               /* home's FOUND */
 void immediate_lost(struct notebook *nb, unsigned node);
 void immediate_drop(struct notebook *nb); /* home, which waits for calls, is gone */
 

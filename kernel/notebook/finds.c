@@ -16,6 +16,18 @@ struct find {
     size_t n, room;
 };
 
+/* What a node has got since the last cell ended. */
+struct sent {
+    unsigned node;
+    uint64_t modules, bytes;
+};
+
+struct find_list {
+    struct find *first; /* owned */
+    struct sent *sent;  /* owned, n of them */
+    size_t n, room;
+};
+
 static void find_free(struct find *f)
 {
     buf_release(&f->what);
@@ -49,6 +61,54 @@ static void fail(struct notebook *nb, const struct find *f, const char *why)
     buf_release(&content);
 }
 
+/* ---- what was sent ---- */
+
+/* If memory is out, a line tells less. */
+static void count_node(struct find_list *all, unsigned node, const struct span *found)
+{
+    struct sent *s = NULL;
+
+    for (size_t k = 0; k < all->n && !s; k++)
+        s = all->sent[k].node == node ? &all->sent[k] : NULL;
+    if (!s && (s = rows_add(&all->sent, &all->n, &all->room, sizeof *s)))
+        *s = (struct sent){ .node = node };
+    if (!s)
+        return;
+    s->modules += found->v[F_FOUND_MODULES].u64;
+    s->bytes += found->blob_size;
+}
+
+/* A node gets a blob once, however many of its ranks have asked. */
+static void count(struct notebook *nb, const struct find *f, const struct span *found)
+{
+    for (size_t k = 0; found->blob_size && k < f->n; k++) {
+        const unsigned node = notebook_node_of(nb, f->worker[k]);
+        bool had = false;
+
+        for (size_t i = 0; i < k && !had; i++)
+            had = notebook_node_of(nb, f->worker[i]) == node;
+        if (!had)
+            count_node(nb->home.finds, node, found);
+    }
+}
+
+bool finds_sent(struct notebook *nb, struct sent_code *out)
+{
+    struct find_list *all = nb->home.finds;
+
+    *out = (struct sent_code){ 0 };
+    for (size_t k = 0; all && k < all->n; k++) {
+        if (all->sent[k].modules > out->modules)
+            out->modules = all->sent[k].modules;
+        if (all->sent[k].bytes > out->bytes)
+            out->bytes = all->sent[k].bytes;
+    }
+    out->hosts = all ? all->n : 0;
+    if (all)
+        all->n = 0;
+    return out->hosts;
+}
+
 /* A blob takes its time. So ranks are told before that the answer is on its way. */
 static void pass_on(struct notebook *nb, const struct find *f, const struct span *found)
 {
@@ -58,6 +118,8 @@ static void pass_on(struct notebook *nb, const struct find *f, const struct span
         log_debug("finds", "the ranks that have asked are gone");
     else if (send_found(nb, f, found) < 0)
         fail(nb, f, "its answer could not be sent");
+    else
+        count(nb, f, found);
 }
 
 /* ---- questions ---- */
@@ -68,9 +130,9 @@ static bool is_same(const struct find *f, struct slice what, struct slice questi
 }
 
 /* Where the pointer to the question is; to NULL: nobody has asked it. */
-static struct find **find_at(struct notebook *nb, struct slice what, struct slice question)
+static struct find **find_at(struct find_list *all, struct slice what, struct slice question)
 {
-    struct find **at = &nb->home.finds;
+    struct find **at = &all->first;
 
     while (*at && !is_same(*at, what, question))
         at = &(*at)->next;
@@ -117,9 +179,15 @@ static const char *ask_home(struct notebook *nb, const struct span *m)
 
 void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct find **at = find_at(nb, m->v[F_FIND_WHAT].s, m->v[F_FIND_QUESTION].s), *f = *at;
+    struct find **at, *f;
     const char *why;
 
+    if (!nb->home.finds && !(nb->home.finds = calloc(1, sizeof *nb->home.finds))) {
+        log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
+        return;
+    }
+    at = find_at(nb->home.finds, m->v[F_FIND_WHAT].s, m->v[F_FIND_QUESTION].s);
+    f = *at;
     if (f ? add_worker(f, worker) < 0 : !(f = find_new(m, worker))) {
         log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
     } else if (!*at && (why = ask_home(nb, m))) {
@@ -132,7 +200,9 @@ void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
 
 void finds_answered(struct notebook *nb, const struct span *m)
 {
-    struct find **at = find_at(nb, m->v[F_FOUND_WHAT].s, m->v[F_FOUND_QUESTION].s), *f = *at;
+    struct find_list *all = nb->home.finds;
+    struct find **at = all ? find_at(all, m->v[F_FOUND_WHAT].s, m->v[F_FOUND_QUESTION].s) : NULL;
+    struct find *f = at ? *at : NULL;
 
     if (f) {
         *at = f->next;
@@ -147,7 +217,7 @@ void finds_answered(struct notebook *nb, const struct span *m)
 /* Home goes on with its answer: the same question may be asked again meanwhile. */
 void finds_leave(struct notebook *nb, uint32_t worker)
 {
-    for (struct find *f = nb->home.finds; f; f = f->next)
+    for (struct find *f = nb->home.finds ? nb->home.finds->first : NULL; f; f = f->next)
         for (size_t k = f->n; k-- > 0;)
             if (f->worker[k] == worker)
                 rows_remove(f->worker, &f->n, sizeof *f->worker, k);
@@ -157,8 +227,8 @@ void finds_home_gone(struct notebook *nb)
 {
     struct find *f;
 
-    while ((f = nb->home.finds)) {
-        nb->home.finds = f->next;
+    while (nb->home.finds && (f = nb->home.finds->first)) {
+        nb->home.finds->first = f->next;
         fail(nb, f, "home, where the notebook's cells run, has ended");
         find_free(f);
     }
@@ -168,8 +238,12 @@ void finds_release(struct notebook *nb)
 {
     struct find *f;
 
-    while ((f = nb->home.finds)) {
-        nb->home.finds = f->next;
+    while (nb->home.finds && (f = nb->home.finds->first)) {
+        nb->home.finds->first = f->next;
         find_free(f);
     }
+    if (nb->home.finds)
+        free(nb->home.finds->sent);
+    free(nb->home.finds);
+    nb->home.finds = NULL;
 }

@@ -107,8 +107,8 @@ struct home {
     /* owned reference: home has said that its output belongs to this cell instead; or NULL */
     struct request *output_parent;
     struct subshells subshells;
-    struct find *finds;  /* owned: what ranks have asked it and it has not answered */
-    struct buf early[2]; /* output to 1 and 2 for the next cell; see home_keep() */
+    struct find_list *finds; /* owned: what ranks have asked it about code; NULL: nothing yet */
+    struct buf early[2];     /* output to 1 and 2 for the next cell; see home_keep() */
     struct recent {
         uint64_t cell;
         struct request *r;
@@ -426,6 +426,13 @@ void finds_take(struct notebook *nb, uint32_t worker, const struct span *m); /* 
 void finds_answered(struct notebook *nb, const struct span *m);              /* home's FOUND */
 void finds_leave(struct notebook *nb, uint32_t worker); /* it needs no answer any more */
 void finds_home_gone(struct notebook *nb);              /* those that wait get an error */
+/* The modules that answers brought to other machines since this was last called: to how many, and
+ * how much to the one that got most. false: to none. */
+struct sent_code {
+    uint64_t modules, bytes;
+    size_t hosts;
+};
+bool finds_sent(struct notebook *nb, struct sent_code *out);
 void finds_release(struct notebook *nb);
 
 /* ---- json_text.c ---- */

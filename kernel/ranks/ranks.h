@@ -81,6 +81,13 @@ bool collectives_need_absent(const struct cell *c);
 /* Do all ranks of the one process group certainly wait in collectives that don't fit together? */
 bool collectives_differ(const struct cell *c);
 
+/* ---- rank_code.c ---- */
+/* The step of %ranks code; also for a cell that is no step, as rank_logs.c. */
+void rank_code_begin(struct cell *c);
+enum cell_outcome rank_code_poll(struct cell *c); /* CELL_DONE: home has answered */
+void rank_code_late(struct cell *c);
+void rank_code_on_found(struct cell *c, const struct span *found); /* home's FOUND */
+
 /* ---- rank_logs.c ---- */
 struct rank_logs;
 /* The step of %ranks logs; also for a cell that is no step, see kernel/dispatch/immediate.c. */

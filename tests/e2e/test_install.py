@@ -293,7 +293,7 @@ def test_bash_completes_commands_options_values_and_files(cellspan):
     assert tab(cellspan, "cellspan un") == ["uninstall"]
     assert tab(cellspan, "cellspan install --p") == ["--prefix", "--python"]
     assert tab(cellspan, "cellspan install --prefix ''") == ["my data"]
-    assert tab(cellspan, "cellspan run --no") == ["--no-gpu"]
+    assert tab(cellspan, "cellspan run --no") == ["--no-gpu", "--no-code"]
     assert "--fresh" not in tab(cellspan, "cellspan run --") and "--python" in tab(cellspan, "cellspan run --")
     assert tab(cellspan, "cellspan run -n 2 --merge ''") == ["fold", "prefix", "rank0", "panel", "raw"]
     assert tab(cellspan, "cellspan run -n 2 tr") == ["train.py"]
@@ -323,7 +323,7 @@ def test_fish_completes_what_the_command_offers(cellspan, tmp_path):
         out = subprocess.run(["fish", "--no-config", "-c", code], cwd=tmp_path, env=cellspan.env, capture_output=True, text=True, check=True, timeout=60).stdout
         return [offer.partition("\t")[0] for offer in out.splitlines()]  # descriptions stand behind
 
-    assert offered("cellspan run --no") == ["--no-gpu"]
+    assert offered("cellspan run --no-g") == ["--no-gpu"]
     assert offered("cellspan un") == ["uninstall"]
     assert offered("cellspan run -n 2 tr") == ["train.py"]
 
@@ -333,7 +333,7 @@ ZSH = r"""zmodload zsh/zpty
 zpty z zsh -f -i
 zpty -w z "PS1=; unsetopt zle_bracketed_paste; fpath=($1 \$fpath); path=($2 \$path); autoload -U compinit; compinit -D -u; echo REA''DY"
 zpty -r -m z shown '*READY*'
-zpty -n -w z $'cellspan run --no\t'
+zpty -n -w z $'cellspan run --no-g\t'
 zpty -r -m z shown '*--no-gpu*' && print found
 zpty -d z
 """

@@ -122,6 +122,88 @@ static void answers_that_cannot_be_sent(void)
     world_close(&w);
 }
 
+static void sends_modules(struct world *w, const char *question, uint64_t size, uint64_t modules)
+{
+    struct span m = { .kind = SPAN_FOUND, .blob = 9, .blob_size = size };
+
+    m.v[F_FOUND_WHAT].s = slice_text("tree");
+    m.v[F_FOUND_QUESTION].s = slice_text(question);
+    m.v[F_FOUND_CONTENT].s = slice_text("{}");
+    m.v[F_FOUND_MODULES].u64 = modules;
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void a_line_tells_what_was_sent(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    for (uint32_t worker = 2; worker <= 4; worker++)
+        asks(&w, worker, "{}");
+    sends_modules(&w, "{}", 40 << 10, 2);
+    asks(&w, 2, "{\"name\":\"b\"}");
+    sends_modules(&w, "{\"name\":\"b\"}", 2 << 10, 1);
+    buf_clear(&w.log);
+    all_done(&w, 2, 5);
+    ok(logged(&w, "3 modules (42 KiB) sent to 2 hosts"),
+       "a cell says what went to how many machines, each counted once");
+    next(&w, "%%distribute\npass");
+    provide(&w);
+    all_done(&w, 2, 5);
+    ok(!times(&w, "sent to"), "the next one does not");
+    next(&w, "%%distribute\npass");
+    provide(&w);
+    asks(&w, 5, "{}");
+    sends_modules(&w, "{}", 2048, 0);
+    all_done(&w, 2, 5);
+    ok(logged(&w, "files (2.0 KiB) sent to 1 host\\n"), "files without modules are told, too");
+    world_close(&w);
+}
+
+static void reports(struct world *w, uint64_t cell, const char *content)
+{
+    struct span m = { .kind = SPAN_FOUND, .cell = cell };
+
+    m.v[F_FOUND_WHAT].s = slice_text("report");
+    m.v[F_FOUND_QUESTION].s = slice_text("{}");
+    m.v[F_FOUND_CONTENT].s = slice_text(content);
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void home_reports(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    next(&w, "%ranks code");
+    ok(logged(&w, "send FIND 1") && sent(&w, "report"), "%%ranks code asks home's thread");
+    reports(&w, w.last.cell + 1, "{\"text\":\"wrong\"}");
+    reports(&w, w.last.cell, "{\"text\":\"helper 3 files\\n\"}");
+    ok(is_over(&w, "helper 3 files") && !times(&w, "wrong"), "and shows what it answers");
+    next(&w, "%ranks code");
+    reports(&w, w.last.cell, "{}");
+    ok(is_over(&w, "no modules"), "or that there is nothing");
+    next(&w, "%ranks code");
+    reports(&w, w.last.cell, "{\"error\":\"of no use\"}");
+    ok(is_over(&w, "of no use"), "or why it can't tell");
+    next(&w, "%ranks code");
+    pass(&w, 10 * NS_PER_S);
+    ok(is_over(&w, "home has not answered for 10 s"), "it does not wait for ever");
+    next(&w, "import time; time.sleep(60)");
+    next(&w, "%ranks code");
+    ok(logged(&w, "send FIND 1"), "while home runs a cell, it is answered, too");
+    reports(&w, w.last.cell, "{\"text\":\"helper 3 files\\n\"}");
+    ok(logged(&w, "helper 3 files") && logged(&w, "execute_reply"), "at once");
+    next(&w, "%ranks code");
+    pass(&w, 10 * NS_PER_S);
+    ok(logged(&w, "home has not answered for 10 s"), "or fails");
+    world_close(&w);
+}
+
 /* ---- which cells send code ---- */
 
 static struct buf capture = BUF_INIT; /* the last CAPTURE */
@@ -200,6 +282,8 @@ int main(void)
     ranks_end();
     home_ends();
     answers_that_cannot_be_sent();
+    a_line_tells_what_was_sent();
+    home_reports();
     code_goes_to_other_machines();
     return plan_done();
 }

@@ -99,7 +99,7 @@ static void tab_offers_what_fits(void)
     check("dist|", NULL, 0);
     check("%%distribute --me|", "[\"--merge\"]", 1);
     check("%%distribute --n|\nx",
-          "[\"--nproc\",\"--nproc-per-node\",\"--no-capture\",\"--no-gpu\"]", 1);
+          "[\"--nproc\",\"--nproc-per-node\",\"--no-capture\",\"--no-gpu\",\"--no-code\"]", 1);
     check("%%distribute --merge |", "[\"fold\",\"prefix\",\"rank0\",\"panel\",\"raw\"]", 1);
     check("%%distribute --merge r|", "[\"rank0\",\"raw\"]", 1);
     check("%%distribute --merge=p|", "[\"prefix\",\"panel\"]", 1);
@@ -117,7 +117,7 @@ static void tab_offers_what_fits(void)
     check("%distribute -n 2 train.py --|", NULL, 0);
     check(
         "%ranks |",
-        "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"debug\",\"free\",\"--ranks\",\"--continue\",\"--timeout\",\"--cell\",\"--help\"]",
+        "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"code\",\"debug\",\"free\",\"--ranks\",\"--continue\",\"--timeout\",\"--cell\",\"--help\"]",
         1);
     check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
     check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);

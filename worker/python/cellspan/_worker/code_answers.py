@@ -42,6 +42,8 @@ def _take():
 
 def _answer(message):
     try:
+        if message.fields["what"] == "report":
+            return {"text": code_home.report()}, None
         return code_home.answer(message.fields["what"], json.loads(message.fields["question"]))
     except Exception as error:  # noqa: BLE001 - the rank waits for an answer
         return {"error": in_words(error)}, None
@@ -54,7 +56,7 @@ def _send(message, content, data):
     except OSError as error:  # there is no memory for it, or no descriptor
         content, fd, size = {"error": in_words(error)}, -1, 0
     try:
-        _link.send("FOUND", 0, {**fields, "modules": content.pop("modules", 0), "content": json.dumps(content)}, message.blob if size else 0, fd, size)
+        _link.send("FOUND", message.cell, {**fields, "modules": content.pop("modules", 0), "content": json.dumps(content)}, message.blob if size else 0, fd, size)
     finally:
         if fd >= 0:
             os.close(fd)
