@@ -27,6 +27,8 @@ enum setting {
     SETTING_DIAL_TIMEOUT,
     SETTING_REMOTE_PYTHON,
     SETTING_REMOTE_PREFIX,
+    SETTING_INSTALL,
+    SETTING_WHEELS,
     SETTING_SSH,
     SETTING_SSH_TIMEOUT,
     SETTING_SLURM_TIMEOUT,
@@ -45,6 +47,9 @@ enum setting_kind {
     SETTING_CHOICE,  /* one of words */
     SETTING_LEVEL    /* one of words; ":FILE" may follow */
 };
+
+/* The words of SETTING_INSTALL, in their order. */
+enum install { INSTALL_AUTO, INSTALL_NEVER };
 
 struct setting_row {
     const char *name;

@@ -3,13 +3,14 @@ pkglibexec_PROGRAMS += cellspan-launch-local cellspan-launch-ssh cellspan-launch
 cellspan_launch_local_SOURCES = launchers/local.c
 cellspan_launch_local_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
-# What needs no process, for tests as well.
+# What needs no loop, for tests as well.
 noinst_LIBRARIES += launchers/liblaunch.a
 launchers_liblaunch_a_SOURCES = \
 	launchers/launcher.h launchers/launch_arguments.c \
 	launchers/words.c \
 	launchers/report.c \
 	launchers/agent_script.h launchers/agent_script.c \
+	launchers/payload.h launchers/payload.c \
 	launchers/ssh/hosts.h launchers/ssh/hosts.c \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
 	launchers/slurm/srun_options.c \
@@ -26,6 +27,7 @@ EXTRA_DIST += launchers/README.md
 check_PROGRAMS += \
 	tests/unit/launchers/words.t \
 	tests/unit/launchers/ssh.t \
+	tests/unit/launchers/payload.t \
 	tests/unit/launchers/slurm.t
 tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
 tests_unit_launchers_words_t_LDFLAGS = $(CHAOS_LINK)
@@ -36,3 +38,6 @@ tests_unit_launchers_ssh_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_slurm_t_SOURCES = tests/unit/launchers/slurm.c
 tests_unit_launchers_slurm_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a
+tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
+tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_launchers_payload_t_LDADD = launchers/liblaunch.a base/libbase.a

@@ -66,11 +66,81 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     return 0;
 }
 
+/* ---- where cellspan is missing ---- */
+
+/* Is $a the agent of our version? $v: what it says. */
+#define ASK_VERSION "v=; [ -x \"$a\" ] && v=$(\"$a\" --version </dev/null 2>/dev/null); "
+#define OUR_VERSION "'" AGENT " " CELLSPAN_VERSION "'"
+/* Sets $d to the folder $i, if an earlier start has put it into one of the two places with known
+ * names. They must be the user's own, so nobody else has put it there. $k: the first place. */
+#define LOOK                                                                                       \
+    "k=${XDG_CACHE_HOME:-$HOME/.cache}; i=" CELLSPAN_VERSION "-$m-$h; d=; "                        \
+    "for p in \"$k/cellspan\" \"$XDG_RUNTIME_DIR/cellspan\"; do "                                  \
+    "if [ \"$h\" ] && [ -O \"$p\" ] && [ -O \"$p/$i\" ] && "                                       \
+    "[ \"$(\"$p/$i/libexec/cellspan/" AGENT                                                        \
+    "\" --version </dev/null 2>/dev/null)\" = " OUR_VERSION                                        \
+    " ]; then d=$p/$i; touch -c \"$d\"; break; fi; done; "
+/* Sets $l to the C library, as one word. */
+#define ASK_LIBC                                                                                   \
+    "l=$(getconf GNU_LIBC_VERSION 2>/dev/null); case $l in glibc*) l=glibc-${l#* };; "             \
+    "*) l=unknown; for p in /lib/ld-musl-*; do [ ! -e \"$p\" ] || l=musl; done;; esac; "
+/* Reads $M bytes and runs them. It must not read more: what follows is for that program. */
+#define READ_PROGRAM                                                                               \
+    "import os, sys${n}b, n = b'', int(sys.argv.pop(1))${n}while len(b) < n:${n}"                  \
+    " b += os.read(0, n - len(b)) or sys.exit('the connection ended')${n}exec(b)"
+/* Reads what the launcher sends, and installs it; $y is a Python. $d: the folder where it is now.
+ */
+#define TAKE                                                                                       \
+    "while w=; IFS=' ' read -r w N H M A; [ \"$w\" = put ]; do "                                   \
+    "d=$(\"$y\" -I -c \"" READ_PROGRAM "\" \"$M\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$i\") || "  \
+    "{ echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; }; done; "                             \
+    "[ \"$w\" = go ] || exit 127; "
+/* A folder in memory is for this start alone: it is locked, and removed after the agent ($g). */
+#define LOCK                                                                                       \
+    "case $d in /dev/shm/*) g=$d; exec 9<\"$d\"; "                                                 \
+    "\"$y\" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_SH)';; esac; "
+
+/* Sets $y to a Python that runs here, or says that there is none. */
+static int add_python(struct buf *out, const struct payload *p)
+{
+    const int rc = buf_add_text(out, "y=; for p in \"$CELLSPAN_REMOTE_PYTHON\" ") < 0 ||
+                   words_quote(out, p->python) < 0 ||
+                   buf_add_text(out,
+                                " python3 python; do if [ \"$p\" ] && \"$p\" -I -c '' </dev/null "
+                                ">/dev/null 2>&1; then y=$p; break; fi; done; "
+                                "[ \"$y\" ] || { echo \"" SCRIPT_MARK SCRIPT_REFUSED
+                                "there is no python3, which would unpack it\"; exit 126; }; ") < 0;
+
+    return rc ? -1 : 0;
+}
+
+/* If $a is not the agent of our version: takes that of an earlier start, or waits for the
+ * launcher's. */
+static int add_install(struct buf *out, const struct payload *p)
+{
+    if (buf_add_text(out, ASK_VERSION "if [ \"$v\" != " OUR_VERSION
+                                      " ]; then m=$(uname -m); h=; case $m in ") < 0)
+        return -1;
+    for (size_t i = 0; i < p->n; i++)
+        if (!p->row[i].why &&
+            (words_quote(out, p->row[i].arch) < 0 ||
+             buf_addf(out, ") h=%.*s;; ", (int)PAYLOAD_FOLDER, p->row[i].hash) < 0))
+            return -1;
+    if (buf_add_text(out,
+                     "esac; " LOOK
+                     "if [ -z \"$d\" ]; then [ ! -x \"$a\" ] || echo \"" SCRIPT_MARK SCRIPT_VERSION
+                     "${v:-a " AGENT " that does not run}\"; " ASK_LIBC
+                     "echo \"" SCRIPT_MARK SCRIPT_MISSING " $m $l $k/cellspan\"; ") < 0 ||
+        add_python(out, p) < 0 || buf_add_text(out, TAKE LOCK "fi; ") < 0)
+        return -1;
+    return buf_add_text(out, "a=$d/libexec/cellspan/" AGENT "; v=" OUR_VERSION "; fi; ");
+}
+
 static int add_all(struct buf *out, const struct script_spec *spec)
 {
     const char *const name = path_name(spec->command[0]);
 
-    if (buf_add_text(out, "n=$(printf \"\\nx\"); n=${n%x}; ") < 0)
+    if (buf_add_text(out, "g=; n=$(printf \"\\nx\"); n=${n%x}; ") < 0)
         return -1;
     if (spec->cwd && (buf_add_text(out, "cd -- ") < 0 || words_quote(out, spec->cwd) < 0 ||
                       buf_add_text(out, " >/dev/null 2>&1; ") < 0))
@@ -81,21 +151,29 @@ static int add_all(struct buf *out, const struct script_spec *spec)
         buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") <
             0 ||
         (!is_told(spec->prefix) && add_search(out, name) < 0) ||
+        (script_installs(spec) && add_install(out, spec->payload) < 0) ||
         buf_add_text(out, "[ -x \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") <
             0)
         return -1;
     if (strcmp(name, AGENT) == 0 &&
-        buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_VERSION
-                          "$(\"$a\" --version </dev/null 2>/dev/null)\"; ") < 0)
+        ((!script_installs(spec) && buf_add_text(out, ASK_VERSION) < 0) ||
+         buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_VERSION "$v\"; ") < 0))
         return -1;
     if (buf_add_text(out, MACHINE) < 0)
         return -1;
-    if (buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_FOUND "$a\"; exec \"$a\"") < 0)
+    if (buf_add_text(out, "echo \"" SCRIPT_MARK SCRIPT_FOUND "$a\"; set --") < 0)
         return -1;
     for (char *const *arg = spec->command + 1; *arg; arg++)
         if (buf_add_text(out, " ") < 0 || words_quote(out, *arg) < 0)
             return -1;
-    return buf_add_text(out, "\n");
+    return buf_add_text(out, "; [ \"$g\" ] || exec \"$a\" \"$@\"; "
+                             "\"$a\" \"$@\"; s=$?; rm -rf \"$g\"; exit $s\n");
+}
+
+bool script_installs(const struct script_spec *spec)
+{
+    return spec->payload && !is_told(spec->prefix) &&
+           strcmp(path_name(spec->command[0]), AGENT) == 0;
 }
 
 int script_line(struct buf *out, const struct script_spec *spec, struct err *err)
@@ -103,18 +181,28 @@ int script_line(struct buf *out, const struct script_spec *spec, struct err *err
     return add_all(out, spec) < 0 ? err_set(err, "out of memory") : 0;
 }
 
-void script_missing(char *text, size_t size, const char *program, const char *prefix)
+void script_missing(char *text, size_t size, const char *program, const char *prefix,
+                    const char *version, const char *unsent)
 {
+    const char *const also = unsent ? "; it can't be sent there: " : "";
+
+    if (!unsent)
+        unsent = "";
     if (is_told(prefix))
         snprintf(
             text, size,
             "there is no %s/libexec/cellspan/%s, where CELLSPAN_REMOTE_PREFIX says; set it, in the notebook's "
             "environment, to the folder that holds it there, or unset it",
             prefix, program);
+    else if (version)
+        snprintf(text, size,
+                 "it has %.60s, and here is " CELLSPAN_VERSION ": `" CELLSPAN_INSTALL
+                 "==" CELLSPAN_VERSION "` there, or update here%s%s",
+                 version, also, unsent);
     else
         snprintf(text, size,
                  "there is no %s; `" CELLSPAN_INSTALL
                  "` there, or set CELLSPAN_REMOTE_PREFIX to the folder that holds "
-                 "libexec/cellspan/%s on that machine",
-                 program, program);
+                 "libexec/cellspan/%s on that machine%s%s",
+                 program, program, also, unsent);
 }

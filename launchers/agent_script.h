@@ -6,19 +6,30 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "launchers/payload.h"
 
 /* The command for ssh. It is simple, because any kind of login shell must understand it. The rest
  * comes as one line on stdin (script_line), after the script has printed "ready". So text that the
  * shell's start files print can be recognised, and they can't read our line from stdin. */
 #define SCRIPT_COMMAND "exec sh -c 'echo " SCRIPT_MARK "ready; IFS= read -r line && eval \"$line\"'"
 /* Lines of stdout that begin with this are from the script: */
-#define SCRIPT_MARK    "cellspan-launch: "
-#define SCRIPT_READY   "ready"    /* it waits for its line */
-#define SCRIPT_MISSING "missing"  /* there is no agent; exit status 127 follows */
+#define SCRIPT_MARK  "cellspan-launch: "
+#define SCRIPT_READY "ready" /* it waits for its line */
+/* There is no agent, or one of another version. Alone: exit status 127 follows. Or ARCH LIBC CACHE
+ * follow, and it waits for lines: SCRIPT_PUT with bytes, which it installs, then SCRIPT_GO. If
+ * another line or the end of stdin comes first, it exits with 127. */
+#define SCRIPT_MISSING "missing"
+/* why the bytes could not be installed; exit status 126 follows */
+#define SCRIPT_REFUSED "refused "
 #define SCRIPT_VERSION "version " /* followed by the agent's --version */
 /* followed by what identifies the machine: boot id and namespaces; omitted if unknown */
 #define SCRIPT_MACHINE "machine "
 #define SCRIPT_FOUND   "found " /* followed by the agent's path; later lines are the agent's */
+
+/* What it reads after SCRIPT_MISSING. N HASH M ARCH follow, and after the newline M bytes, which
+ * are a Python program, and the N bytes that it reads and installs. HASH is of them unpacked. */
+#define SCRIPT_PUT "put "
+#define SCRIPT_GO  "go\n"
 
 /* A variable for the agent's environment there. */
 struct script_setting {
@@ -31,12 +42,18 @@ struct script_spec {
     const char *cwd;      /* the folder to change to, if it exists there; NULL: none */
     const struct script_setting *setting;
     size_t settings;
+    const struct payload *payload; /* NULL: nothing is sent to a machine that lacks cellspan */
 };
 
+/* Does it wait for cellspan where that is missing? (Not where the user says which one to run.) */
+bool script_installs(const struct script_spec *spec);
 /* Appends one line of shell code, with its newline, that finds the agent and executes it in place
  * of the shell. */
 MUST_USE int script_line(struct buf *out, const struct script_spec *spec, struct err *err);
-/* Writes one line: why there is no agent, and the fix. prefix: CELLSPAN_REMOTE_PREFIX, or NULL. */
-void script_missing(char *text, size_t size, const char *program, const char *prefix);
+/* Writes one line: why there is no agent, and the fix. prefix: CELLSPAN_REMOTE_PREFIX, or NULL.
+ * version: what another agent there says of itself, or NULL. unsent: why cellspan could not be sent
+ * there; NULL: nobody tried. */
+void script_missing(char *text, size_t size, const char *program, const char *prefix,
+                    const char *version, const char *unsent);
 
 #endif

@@ -22,6 +22,7 @@
 #define READS_PER_TURN 4
 #define READS_AT_END   64 /* a pipe holds less; processes that it left may go on writing */
 #define VARIABLE       "CELLSPAN_SECRET="
+#define PYTHON         "CELLSPAN_HOME_PYTHON="
 #define TERM_NS        (1500 * NS_PER_MS) /* from the end of its stdin to SIGTERM */
 /* from there to SIGKILL: it may have to give back an allocation */
 #define KILL_NS (5 * NS_PER_S)
@@ -108,21 +109,27 @@ static void errs_readable(void *arg, int fd, unsigned events)
 
 /* ---- its start ---- */
 
-/* The kernel's environment and the secret. Only the last string is allocated. */
-static char **environment(const struct secret *secret, struct err *err)
+/* The kernel's environment, the notebook's Python and the secret. Only the last two strings are
+ * allocated, the secret last. */
+static char **environment(const char *python, const struct secret *secret, struct err *err)
 {
     size_t n = 0, kept = 0;
+    struct buf ours = BUF_INIT;
     char **env, *variable = malloc(sizeof VARIABLE + SECRET_TEXT_SIZE);
 
     while (environ[n])
         n++;
-    if (!variable || !(env = calloc(n + 2, sizeof *env))) {
+    if (!variable || buf_addf(&ours, PYTHON "%s", python ? python : "") < 0 ||
+        !(env = calloc(n + 3, sizeof *env))) {
         free(variable);
+        buf_release(&ours);
         return err_null(err, "out of memory");
     }
     for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], VARIABLE, sizeof VARIABLE - 1) != 0)
+        if (strncmp(environ[i], VARIABLE, sizeof VARIABLE - 1) != 0 &&
+            strncmp(environ[i], PYTHON, sizeof PYTHON - 1) != 0)
             env[kept++] = environ[i];
+    env[kept++] = ours.p; /* now env's */
     memcpy(variable, VARIABLE, sizeof VARIABLE);
     secret_format(secret, variable + sizeof VARIABLE - 1);
     env[kept] = variable;
@@ -137,6 +144,7 @@ static void environment_free(char **env)
         last++;
     sodium_memzero(env[last], strlen(env[last]));
     free(env[last]);
+    free(env[last - 1]);
     free(env);
 }
 
@@ -144,7 +152,7 @@ static int start_process(struct engine_process *e, const struct engine_process_s
                          const char *launcher, const char *agent, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
-    char **env = environment(s->secret, err);
+    char **env = environment(s->python, s->secret, err);
     const char *argv[12];
     char ranks[16];
     unsigned n = 0;

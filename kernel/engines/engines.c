@@ -79,6 +79,7 @@ int engines_start(struct engines *e, const char *name, const char *spec, unsigne
         return err_set(err, "out of memory");
     start.endpoints = run->endpoints = agents_nodes_expect(run->agents, &run->secret, err);
     start.secret = &run->secret;
+    start.python = e->local.python;
     start.arg = run;
     if (!start.endpoints) {
         run_forget(e, run);

@@ -45,6 +45,7 @@ struct engine_process_spec {
     const char *name, *spec; /* spec: "" for none */
     unsigned ranks;          /* 0: not said */
     const char *endpoints;   /* where its agents dial */
+    const char *python;      /* home's */
     const struct secret *secret;
     void (*said)(void *arg, const struct engine_line *said);
     void *arg;

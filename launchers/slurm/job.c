@@ -120,7 +120,7 @@ static void note_end(struct job *j, unsigned i, const char *how)
     if (i >= j->n || j->task[i].down)
         return;
     if (strstr(how, "exit code 127"))
-        script_missing(text, sizeof text, j->program, j->prefix);
+        script_missing(text, sizeof text, j->program, j->prefix, NULL, NULL);
     else
         snprintf(text, sizeof text, "%s ended: %s", j->program, how);
     replace(&j->task[i].end, text);

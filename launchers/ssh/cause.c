@@ -170,7 +170,7 @@ static void missing_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE
 {
     char why[CAUSE_TEXT_SIZE - 256];
 
-    script_missing(why, sizeof why, c->program, c->prefix);
+    script_missing(why, sizeof why, c->program, c->prefix, c->version, c->unsent);
     snprintf(text, CAUSE_TEXT_SIZE, "%.250s: %s", c->host, why);
 }
 

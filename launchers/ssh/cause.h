@@ -18,6 +18,7 @@ struct cause {
     const char *prefix;  /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
     const char *found;   /* the agent's path there; NULL: unknown */
     const char *version; /* the agent's --version; NULL: unknown */
+    const char *unsent;  /* why cellspan could not be sent there; NULL: nobody tried */
     const char *said;    /* last lines of stderr, separated by '\n'; "" if there were none */
     const char *heard;   /* last line of stdout before the shell started; NULL: none */
     enum cause_stage stage;

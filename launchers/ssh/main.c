@@ -28,8 +28,10 @@ struct fleet {
     struct loop *loop;
     struct ssh_hosts hosts;
     struct words ssh;
-    struct buf line;
-    char *secret; /* owned */
+    char *const *command;
+    struct payload payload;
+    struct buf line; /* empty until a host wants it */
+    char *secret;    /* owned */
     struct ssh_plan plan;
     struct ssh_child *child; /* one for each host */
     size_t n;
@@ -198,19 +200,33 @@ static size_t settings(struct script_setting *set)
     return n;
 }
 
-static int compose_line(struct buf *line, char *const *command, struct err *err)
+static int compose_line(struct fleet *f, struct err *err)
 {
     char *cwd = getcwd(NULL, 0);
     struct script_setting set[N_SETTINGS + OTHERS];
-    const struct script_spec spec = { .command = command,
+    const struct script_spec spec = { .command = f->command,
                                       .prefix = setting_text(SETTING_REMOTE_PREFIX),
                                       .cwd = cwd,
                                       .setting = set,
-                                      .settings = settings(set) };
-    const int rc = script_line(line, &spec, err);
+                                      .settings = settings(set),
+                                      .payload = payload_known(&f->payload) ? &f->payload : NULL };
+    const int rc = script_line(&f->line, &spec, err);
 
     free(cwd);
     return rc;
+}
+
+/* The line for the hosts. Empty: memory is out, and the shells end. */
+static struct slice line(void *arg)
+{
+    struct fleet *f = arg;
+    struct err err = { "" };
+
+    if (!f->line.n && compose_line(f, &err) < 0) {
+        fprintf(stderr, "cellspan-launch-ssh: %s\n", err.text);
+        buf_clear(&f->line);
+    }
+    return buf_slice(&f->line);
 }
 
 /* Removes the secret from the environment, where ssh's SendEnv could send it. */
@@ -231,14 +247,16 @@ static int take_secret(struct fleet *f, struct err *err)
 static int prepare(struct fleet *f, const struct launch_arguments *a, struct err *err)
 {
     if (ssh_hosts_parse(&f->hosts, a->spec, err) < 0 ||
-        ssh_hosts_check(&f->hosts, a->ranks, err) < 0 || compose_ssh(&f->ssh, err) < 0 ||
-        compose_line(&f->line, a->command, err) < 0)
+        ssh_hosts_check(&f->hosts, a->ranks, err) < 0 || compose_ssh(&f->ssh, err) < 0)
         return -1;
+    f->command = a->command;
     f->plan.patience_ns = setting_value(SETTING_SSH_TIMEOUT);
     f->plan.ssh = &f->ssh;
-    f->plan.line = buf_slice(&f->line);
+    f->plan.line = line;
+    f->plan.payload = &f->payload;
     if (take_secret(f, err) < 0)
         return -1;
+    payload_ask(&f->payload, a->command[0]);
     f->plan.program = path_name(a->command[0]);
     f->plan.prefix = setting_text(SETTING_REMOTE_PREFIX);
     f->plan.settled = settled;
@@ -296,13 +314,14 @@ static int release(struct fleet *f)
     ssh_hosts_release(&f->hosts);
     words_release(&f->ssh);
     buf_release(&f->line);
+    payload_release(&f->payload);
     loop_destroy(f->loop);
     return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct fleet f = { .hosts = SSH_HOSTS_INIT };
+    struct fleet f = { .hosts = SSH_HOSTS_INIT, .payload = PAYLOAD_INIT };
     struct launch_arguments a;
     struct err err = { "" };
     int status = LAUNCH_CANNOT,

@@ -51,6 +51,7 @@ void ssh_child_release(struct ssh_child *c)
     child_lines_release(&c->err_lines);
     free(c->found);
     free(c->version);
+    free(c->unsent);
     free(c->heard);
     free(c->machine);
 }
@@ -83,20 +84,33 @@ static void err_line(void *arg, const char *line)
 static void keep(char **place, const char *text)
 {
     free(*place);
-    *place = strdup(text);
+    *place = text ? strdup(text) : NULL;
+}
+
+/* Writes once. */
+static void write_some(struct ssh_child *c, int fd)
+{
+    const bool first = c->send.n > 0;
+    const struct slice all = first ? buf_slice(&c->send) : c->after;
+    const ssize_t n = write(fd, all.p, all.n);
+
+    if (n > 0 && first)
+        buf_drop(&c->send, (size_t)n);
+    else if (n > 0)
+        c->after = slice_of(all.p + n, all.n - (size_t)n);
+    else if (errno != EAGAIN && errno != EINTR) { /* ssh is gone; ssh_child_ended() reports why */
+        buf_clear(&c->send);
+        c->after = slice_of("", 0);
+    }
 }
 
 static void in_ready(void *arg, int fd, unsigned events)
 {
     struct ssh_child *c = arg;
-    const ssize_t n = write(fd, c->send.p, c->send.n);
 
     (void)events;
-    if (n > 0)
-        buf_drop(&c->send, (size_t)n);
-    else if (errno != EAGAIN && errno != EINTR)
-        buf_clear(&c->send); /* ssh is gone; ssh_child_ended() reports why */
-    if (c->send.n)
+    write_some(c, fd);
+    if (c->send.n || c->after.n)
         return;
     watch_clear(&c->in_watch);
     if (c->send.p)
@@ -120,7 +134,7 @@ static void send_it(struct ssh_child *c, int rc)
 /* The remote shell is ready. */
 static void send_script(struct ssh_child *c)
 {
-    send_it(c, buf_add_slice(&c->send, c->plan->line));
+    send_it(c, buf_add_slice(&c->send, c->plan->line(c->plan->arg)));
     c->state = SSH_UP;
     watch_clear(&c->timer);
     c->plan->settled(c->plan->arg);
@@ -133,12 +147,41 @@ static void agent_found(struct ssh_child *c, const char *path)
     int rc;
 
     keep(&c->found, path);
+    c->missing = false;
+    if (c->sent) /* which takes its time: that of CELLSPAN_START_TIMEOUT begins again */
+        report_node(c->agent, c->host->name, c->host->slots);
     if (c->told || c->in < 0)
         return;
     rc = buf_addf(&c->send, "CELLSPAN_AGENT=%u\n", c->agent);
     if (rc == 0 && c->plan->secret)
         rc = buf_addf(&c->send, "CELLSPAN_SECRET=%s\n", c->plan->secret);
     send_it(c, rc);
+}
+
+/* The host has no cellspan of our version, and waits for it: words say what kind of machine it is.
+ */
+static void send_cellspan(struct ssh_child *c, const char *words)
+{
+    struct payload *p = c->plan->payload;
+    struct payload_row *row = NULL;
+    struct err err = { "" };
+    char arch[32], libc[32];
+
+    if (c->told || c->in < 0)
+        return;
+    if (sscanf(words, "%31s %31s", arch, libc) == 2)
+        row = payload_for(p, arch, libc, &err);
+    if (!row || payload_make(p, row, &err) < 0) {
+        keep(&c->unsent, err.text);
+        close_in(c); /* so it ends */
+        return;
+    }
+    c->after = buf_slice(&row->bytes);
+    if (!p->said)
+        report_say("version " CELLSPAN_VERSION " is sent to hosts that lack it (%.1f MiB each)",
+                   (double)c->after.n / (1 << 20));
+    p->said = c->sent = true;
+    send_it(c, 0);
 }
 
 /* Refuses a second name of the same machine: it would be two nodes with the same LOCAL_RANKs and
@@ -169,8 +212,14 @@ static bool mark_line(struct ssh_child *c, const char *line)
         return false;
     if (strcmp(word, SCRIPT_READY) == 0 && c->state == SSH_CONNECTING && c->in >= 0)
         send_script(c);
-    else if (strcmp(word, SCRIPT_MISSING) == 0)
+    else if (text_begins(word, SCRIPT_MISSING)) {
         c->missing = true;
+        if (word[strlen(SCRIPT_MISSING)])
+            send_cellspan(c, word + strlen(SCRIPT_MISSING));
+        else
+            keep(&c->unsent, payload_why_not(c->plan->payload));
+    } else if (text_begins(word, SCRIPT_REFUSED))
+        keep(&c->unsent, word + strlen(SCRIPT_REFUSED));
     else if (text_begins(word, SCRIPT_VERSION))
         keep(&c->version, word + strlen(SCRIPT_VERSION));
     else if (text_begins(word, SCRIPT_MACHINE))
@@ -306,7 +355,7 @@ void ssh_child_end(struct ssh_child *c)
     c->told = true;
     if (c->state == SSH_WAITING || (c->state == SSH_CONNECTING && c->pid == 0))
         over(c);
-    else if (!c->send.n)
+    else if (!c->send.n && !c->after.n)
         close_in(c);
     if (c->state == SSH_CONNECTING)
         ssh_child_kill(c, SIGTERM); /* there is no agent yet that would end by itself */
@@ -341,6 +390,7 @@ static void report_end(struct ssh_child *c, int status)
         .prefix = c->plan->prefix,
         .found = c->found,
         .version = c->version,
+        .unsent = c->unsent,
         .said = said ? said : "",
         .missing = c->missing,
         .status = status,

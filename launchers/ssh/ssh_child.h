@@ -20,11 +20,13 @@ struct ssh_child;
 struct ssh_plan {
     struct loop *loop;
     const struct words *ssh; /* the command, followed by our options */
-    struct slice line;       /* from script_line() */
     const char *secret;      /* NULL: there is none */
     const char *program;     /* the agent's name */
+    struct payload *payload; /* what is sent to a host that lacks cellspan */
     const char *prefix;      /* CELLSPAN_REMOTE_PREFIX; NULL: not set */
     uint64_t patience_ns;    /* limit from ssh's start to the remote shell's "ready" */
+    /* the line of script_line(), when the first host wants it */
+    struct slice (*line)(void *arg);
     /* called when a child is up or over, so that another may connect; maybe several times */
     void (*settled)(void *arg);
     /* finds another child to the same machine that is not over; or NULL */
@@ -51,10 +53,12 @@ struct ssh_child {
     unsigned tries;
     pid_t pid; /* of ssh; 0: none */
     int in, out, errs;
-    char *found, *version; /* see cause.h */
-    char *machine;         /* what identifies the machine; NULL: not known */
-    char *heard;           /* the last line of stdout before the shell started */
-    struct buf send;       /* bytes to write to stdin */
+    char *found, *version, *unsent; /* see cause.h */
+    char *machine;                  /* what identifies the machine; NULL: not known */
+    char *heard;                    /* the last line of stdout before the shell started */
+    struct buf send;                /* bytes to write to stdin */
+    struct slice after;             /* what comes after those; borrowed from the payload */
+    bool sent;                      /* cellspan was sent there */
     struct child_lines out_lines, err_lines;
     struct tail errors; /* the end of stderr */
     struct watch *out_watch, *err_watch, *in_watch, *timer;

@@ -55,9 +55,18 @@ cp /there/key /trial/.ssh/id_ed25519
 printf 'Host there\n  HostName 127.0.0.1\n  Port 2222\n  StrictHostKeyChecking no\n' >/trial/.ssh/config
 JUPYTER_PATH=/env/share/jupyter /server/bin/python /trial/cells.py /env there
 
+# A machine without cellspan gets it, and then has it.
+ssh there "mv /env/libexec /env/libexec.away; mv /env/lib/cellspan /env/lib/cellspan.away"
+for _ in 1 2; do
+    JUPYTER_PATH=/env/share/jupyter /server/bin/python /trial/cells.py /env there
+done
+[ "$(ssh there ls /trial/.cache/cellspan | grep -c '^[0-9.]*-[a-z0-9_]*-[0-9a-f]\{16\}$')" = 1 ]
+[ "$(ssh there 'echo /trial/.cache/cellspan/*/libexec/cellspan/*' | wc -w)" = 2 ]
+ssh there 'rm -r /trial/.cache/cellspan; mv /env/libexec.away /env/libexec; mv /env/lib/cellspan.away /env/lib/cellspan'
+
 # A machine whose C library is too old says so: here its programs are made to want a newer one.
 ssh there /env/bin/python /trial/too_old.py /env/libexec/cellspan/cellspan-agent
-if JUPYTER_PATH=/env/share/jupyter /server/bin/python /trial/cells.py /env there 2>/trial/said; then exit 1; fi
+if CELLSPAN_INSTALL=never JUPYTER_PATH=/env/share/jupyter /server/bin/python /trial/cells.py /env there 2>/trial/said; then exit 1; fi
 cat /trial/said
 grep "there did not come up.*GLIBC_9.28' not found" /trial/said
 cp /env/bin/cellspan-kernel /trial/kernel

@@ -139,6 +139,12 @@ dist_cellspan_py_maggy_experiment_DATA = \
 	worker/python/cellspan/_dropin/maggy/experiment/__init__.py \
 	worker/python/cellspan/_dropin/maggy/experiment/experiment.py
 
+cellspan_py_installdir = $(cellspan_pydir)/_install
+dist_cellspan_py_install_DATA = \
+	worker/python/cellspan/_install/__init__.py \
+	worker/python/cellspan/_install/payload.py \
+	worker/python/cellspan/_install/unpack.py
+
 cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter
 dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/__init__.py \

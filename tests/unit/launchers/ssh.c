@@ -253,7 +253,19 @@ static void an_agent_that_is_missing_or_of_another_version_is_told_how_to_come(v
     char text[CAUSE_TEXT_SIZE];
 
     cause_text(&cause, text);
-    ok(strstr(text, "pip install cellspan") && strstr(text, "CELLSPAN_REMOTE_PREFIX"), "%s", text);
+    ok(strstr(text, "pip install cellspan") && strstr(text, "CELLSPAN_REMOTE_PREFIX") &&
+           !strstr(text, "sent"),
+       "%s", text);
+    cause.unsent = "no place takes it: /home: full";
+    cause_text(&cause, text);
+    ok(strstr(text, "h9: there is no cellspan-agent; ") &&
+           strstr(text, "; it can't be sent there: no place takes it: /home: full"),
+       "%s", text);
+    cause.version = "cellspan-agent 0.0.1";
+    cause_text(&cause, text);
+    ok(strstr(text, "h9: it has cellspan-agent 0.0.1, and here is " CELLSPAN_VERSION) &&
+           strstr(text, "; it can't be sent there: no place"),
+       "%s", text);
     cause.prefix = "/opt/none";
     cause_text(&cause, text);
     ok(strstr(

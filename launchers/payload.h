@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* payload.h - what is sent to a machine that lacks cellspan: the files of this installation, or of
+ * a wheel. Python makes it (worker/python/cellspan/_install): it runs when a launcher starts, so
+ * that the answer is there when the first machine wants its script. */
+#ifndef LAUNCHERS_PAYLOAD_H
+#define LAUNCHERS_PAYLOAD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+#define PAYLOAD_HASH   64u
+#define PAYLOAD_FOLDER 16u /* as many of its digits are in the name of the folder on a machine */
+
+/* What can be sent to machines of one architecture. */
+struct payload_row {
+    char arch[32]; /* as `uname -m` says it */
+    char hash[PAYLOAD_HASH + 1];
+    char libc[16];    /* the oldest glibc that its programs run with: "2.28" */
+    char *why;        /* owned: why it can't be sent; NULL: it can */
+    struct buf bytes; /* all that follows the script's "missing"; empty until it is made */
+};
+
+struct payload {
+    const char *python, *agent, *wheels; /* borrowed; wheels: "" for none */
+    char *program;                       /* owned: the path of payload.py; NULL: nothing is sent */
+    pid_t pid;                           /* of the Python that lists them; 0: none */
+    int out;                             /* from it; -1: the answer is known */
+    struct payload_row *row;             /* owned */
+    size_t n;
+    char *script; /* owned: the Python program that unpacks it there */
+    bool said;    /* the user knows that it is sent */
+};
+
+#define PAYLOAD_INIT { .out = -1 }
+
+void payload_release(struct payload *p);
+/* Asks what can be sent, unless the user forbids it (CELLSPAN_INSTALL). agent: its path here. */
+void payload_ask(struct payload *p, const char *agent);
+/* Waits for the answer. false: nothing can be sent, to no machine. */
+bool payload_known(struct payload *p);
+/* Reads the answer; see payload.py. -1: memory is out, or it is none. */
+MUST_USE int payload_read(struct payload *p, const char *answer);
+/* Why nothing is sent to a machine like this one, as text for the user; NULL: it is not forbidden,
+ * and nothing is known. */
+const char *payload_why_not(const struct payload *p);
+/* What a machine takes, by what its script says of it: its architecture and C library
+ * ("glibc-2.36"). NULL: *err says why there is nothing. */
+struct payload_row *payload_for(struct payload *p, const char *arch, const char *libc,
+                                struct err *err);
+/* Makes its bytes, unless they are there. Blocks. */
+MUST_USE int payload_make(const struct payload *p, struct payload_row *row, struct err *err);
+
+#endif

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts without cellspan: it is sent to them, over the ssh that starts the agent."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+import re
+import shutil
+import sys
+import zipfile
+
+import pytest
+from client import values
+from engines import HOST_TOOLS, Hosts, bring_up
+
+PREFIX = pathlib.Path(os.path.realpath(shutil.which("cellspan") or "/nowhere/bin/cellspan")).parents[1]
+AGENT = PREFIX / "libexec" / "cellspan" / "cellspan-agent"
+CACHE = pathlib.Path.home() / ".cache"
+WHERE = "%%%%distribute -n %d --on ssh:%s --gather\nimport os, cellspan\nos.uname().nodename, os.path.dirname(cellspan.__file__)"
+PACKAGE = "/lib/cellspan/python/cellspan"
+NAME = re.compile(r"(\S+/cellspan/[^/]+-%s-[0-9a-f]{16})%s" % (platform.machine(), PACKAGE))
+
+
+def version():
+    return os.popen("%s --version" % AGENT).read().split()[1]
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    """A folder with a wheel of what is tested: it may be a build that uses libraries of this machine, which its hosts have."""
+    folder = tmp_path_factory.mktemp("shelf")
+    with zipfile.ZipFile(folder / ("cellspan-%s-cp39-abi3-manylinux_2_28_%s.whl" % (version(), platform.machine())), "w") as wheel:
+        for top in ("libexec", "lib/cellspan/python/cellspan"):
+            for at, folders, names in os.walk(PREFIX / top):
+                folders[:] = [name for name in folders if name != "__pycache__"]
+                for name in names:
+                    path = os.path.join(at, name)
+                    wheel.write(path, "cellspan-%s.data/data/%s" % (version(), os.path.relpath(path, PREFIX)))
+    return str(folder)
+
+
+@pytest.fixture
+def bare():
+    """Three hosts that see neither this installation nor this user's cache."""
+    CACHE.mkdir(exist_ok=True)
+    for hosts in bring_up(lambda: Hosts(3, private=(str(PREFIX), str(CACHE))), HOST_TOOLS):
+        yield hosts
+        assert hosts.left() == []
+
+
+@pytest.fixture
+def notebook(bare, shelf, fresh):
+    def make(**env):
+        return fresh(env={**bare.variables(), "CELLSPAN_WHEELS": shelf, **env})
+
+    return make
+
+
+def mount(hosts, host, folder, options):
+    """Another file system at a folder of one host."""
+    hosts.exec(host, "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))
+
+
+def where(nb, hosts, n=None):
+    """[(host, the folder of its package)] of one rank on each of the hosts, and what the cell said."""
+    cell = nb.ok(WHERE % (n or len(hosts.split(",")), hosts), limit=200)
+    return values(cell), cell.stderr
+
+
+def refused(nb, hosts="h1"):
+    return nb.run(WHERE % (1, hosts), limit=200).assert_error("RankNotStarted").error["evalue"]
+
+
+@pytest.mark.limit(400)
+def test_a_host_without_it_gets_it_once(notebook, bare):
+    nb = notebook()
+    there, said = where(nb, "h1,h2")
+    assert [host for host, _ in there] == ["h1", "h2"]
+    assert {NAME.fullmatch(folder)[1].startswith(str(CACHE)) for _, folder in there} == {True}, there
+    assert re.search(r"is sent to hosts that lack it \(\d+\.\d MiB each\)", said) and said.count("is sent") == 1, said
+    nb.ok("import numpy\nbig = numpy.ones(100_000)")
+    assert values(nb.ok("%%distribute --gather\nfloat(big.sum())")) == [100000.0] * 2
+    nb.ok("%ranks stop")
+    again, said = where(nb, "h1,h2,h3")
+    assert [folder for _, folder in again] == [there[0][1]] * 3 and said.count("is sent") == 1, said
+    nb.ok("%ranks stop")
+    again, said = where(nb, "h1,h2")
+    assert again == there and "is sent" not in said
+    assert bare.exec("h1", "ls", "-A", str(CACHE / "cellspan")).stdout.split() == [os.path.basename(NAME.fullmatch(there[0][1])[1])]
+
+
+def test_hosts_that_share_a_home_install_it_once(notebook, bare, tmp_path):
+    for host in bare.names:
+        bare.exec(host, "mount", "--bind", str(tmp_path), str(CACHE))
+    there, _ = where(notebook(), "h1,h2,h3")
+    assert len({folder for _, folder in there}) == 1
+    assert len(os.listdir(tmp_path / "cellspan")) == 1
+
+
+def test_where_the_cache_is_no_place_it_is_in_memory(notebook, bare):
+    mount(bare, "h1", CACHE, "noexec")
+    mount(bare, "h2", CACHE, "size=1m")
+    nb = notebook()
+    there, _ = where(nb, "h1,h2")
+    assert all(re.fullmatch("/dev/shm/cellspan-sent-[a-z0-9_]+" + PACKAGE, folder) for _, folder in there), there
+    assert bare.exec("h2", "ls", "-A", str(CACHE / "cellspan")).stdout == ""
+    nb.ok("%ranks stop")
+    assert bare.left() == []
+    assert [bare.exec(host, "find", "/dev/shm", "-name", "cellspan-sent-*").stdout for host in ("h1", "h2")] == ["", ""]
+
+
+def test_a_host_with_no_place_for_it_says_why(notebook, bare):
+    for folder in (CACHE, "/dev/shm"):
+        mount(bare, "h1", folder, "noexec")
+    assert re.search(r"^h1 did not come up: there is no cellspan-agent; .*; it can't be sent there: no place takes it: "
+                     r"\S+/\.cache: no program may run there .*; XDG_RUNTIME_DIR: is not set; /dev/shm: no program may run there", refused(notebook()))
+
+
+@pytest.mark.limit(300)
+def test_another_version_there_is_passed_over(notebook, bare):
+    old = "mkdir -p %s %s/bin && printf '#!/bin/sh\\necho cellspan-agent 0.0.1; exit 3\\n' >%s && chmod +x %s" % (AGENT.parent, PREFIX, AGENT, AGENT)
+    bare.exec("h1", "sh", "-c", old)
+    assert NAME.fullmatch(where(notebook(), "h1")[0][0][1])
+    error = refused(notebook(CELLSPAN_INSTALL="never"))
+    assert "it is cellspan-agent 0.0.1, and here is " + version() in error
+
+
+def test_it_can_be_forbidden(notebook):
+    error = refused(notebook(CELLSPAN_INSTALL="never"))
+    assert error.startswith("h1 did not come up: there is no cellspan-agent; ") and "sent" not in error
+
+
+def test_what_is_told_of_the_hosts_is_not_replaced(notebook):
+    error = refused(notebook(CELLSPAN_REMOTE_PREFIX="/opt/cs"))
+    assert error.startswith("h1 did not come up: there is no /opt/cs/libexec/cellspan/cellspan-agent, where CELLSPAN_REMOTE_PREFIX says") and "sent" not in error
+
+
+def test_another_kind_of_machine_is_named(notebook, bare, tmp_path):
+    (tmp_path / "uname").write_text("#!/bin/sh\necho riscv64\n")
+    (tmp_path / "uname").chmod(0o755)
+    uname = os.path.realpath(bare.exec("h1", "which", "uname").stdout.strip())
+    bare.exec("h1", "mount", "--bind", str(tmp_path / "uname"), uname)
+    error = refused(notebook())
+    assert "it can't be sent there: it is riscv64, which this cellspan is not for; `pip install cellspan" in error
+    assert re.search(r"set CELLSPAN_WHEELS here to a folder with cellspan-\S+_riscv64\.whl", error)
+
+
+def test_a_build_that_uses_libraries_of_this_machine_names_the_wheel(notebook):
+    if "libzmq" not in os.popen("ldd %s" % AGENT).read():
+        pytest.skip("this build uses none")
+    assert re.search(r"it can't be sent there: cellspan-agent uses libzmq\S+.* of this machine\. A wheel of cellspan uses none", refused(notebook(CELLSPAN_WHEELS="")))
+
+
+def test_another_python_there_is_an_error_before_anything_runs(notebook, bare, tmp_path):
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\nPYTHONPATH=%s${PYTHONPATH:+:$PYTHONPATH} exec %s \"$@\"\n" % (tmp_path, sys.executable))
+    other.chmod(0o755)
+    (tmp_path / "sitecustomize.py").write_text("import platform\nplatform.python_version = lambda: '3.7.1'\n")
+    nb = notebook(CELLSPAN_REMOTE_PYTHON=str(other))
+    cell = nb.run("%%%%distribute -n 2 --on ssh:h1,h2\nopen(%r, 'w')" % str(tmp_path / "ran"), limit=200).assert_error("RankNotStarted")
+    assert re.search(r"Python on h[12] is 3\.7\.1, the notebook's is %s" % re.escape(platform.python_version()), cell.error["evalue"])
+    assert not (tmp_path / "ran").exists()

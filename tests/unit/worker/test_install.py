@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cellspan._install: what is sent to a machine without cellspan, and how it is unpacked there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import time
+import zlib
+
+import pytest
+from cellspan._install import payload, unpack
+
+UNPACK = unpack.__file__
+VERSION = "0.1.0"
+AGENT = "#!/bin/sh\necho cellspan-agent %s\n" % VERSION
+FILES = {
+    "libexec/cellspan/cellspan-agent": (0o755, AGENT.encode()),
+    "lib/cellspan/python/cellspan/__init__.py": (0o644, b"here = True\n" * 5000),
+    "lib/cellspan/python/cellspan/py.typed": (0o644, b""),
+}
+
+
+def sent(files=None):
+    """The bytes on the wire, their hash, and the folder's name."""
+    whole = payload.packed(files or FILES)
+    digest = hashlib.sha256(whole).hexdigest()
+    return zlib.compress(whole), digest, "%s-%s-%s" % (VERSION, platform.machine(), digest[:16])
+
+
+class Node:
+    """A machine as unpack.py sees it: a home folder, and maybe the two other places."""
+
+    def __init__(self, folder):
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.memory = folder / "memory"
+        self.memory.mkdir()
+        self.runtime = None
+
+    @property
+    def cache(self):
+        return self.home / ".cache" / "cellspan"
+
+    def start(self, size, digest, name, stdin):
+        with open(UNPACK, encoding="utf-8") as file:
+            program = file.read().replace('"/dev/shm"', repr(str(self.memory)))
+        environ = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
+        if self.runtime:
+            environ["XDG_RUNTIME_DIR"] = str(self.runtime)
+        return subprocess.Popen([sys.executable, "-I", "-c", program, str(size), digest, VERSION, name], env=environ, stdin=stdin,
+                                stdout=subprocess.PIPE, text=True)
+
+    def install(self, files=None, name=None, cut=0, digest=None):
+        """Its exit status and what it prints. What follows the bytes on stdin must still be there."""
+        wire, real, folder = sent(files)
+        path = self.home.parent / "wire"
+        path.write_bytes(wire[:len(wire) - cut] + b"" if cut else wire + b"CELLSPAN_AGENT=0\n")
+        with open(path, "rb") as stdin:
+            one = self.start(len(wire), digest or real, name or folder, stdin)
+            said = one.communicate(timeout=120)[0].rstrip("\n")
+            assert cut or os.read(stdin.fileno(), 100) == b"CELLSPAN_AGENT=0\n"
+        return one.returncode, said
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def files_of(folder):
+    return {os.path.relpath(os.path.join(at, name), folder): (stat.S_IMODE(os.stat(os.path.join(at, name)).st_mode) & 0o700,
+                                                              open(os.path.join(at, name), "rb").read())
+            for at, _, names in os.walk(folder) for name in names}
+
+
+WANT = {path: (mode & 0o700, content) for path, (mode, content) in FILES.items()}
+
+
+# -- there
+
+
+def test_it_is_unpacked_into_the_cache_and_no_byte_more_is_read(node):
+    status, folder = node.install()
+    assert (status, folder) == (0, str(node.cache / sent()[2]))
+    assert files_of(folder) == WANT
+    assert os.listdir(node.cache) == [sent()[2]] and stat.S_IMODE(os.stat(node.cache).st_mode) == 0o700
+
+
+def test_what_is_there_already_is_used(node):
+    _, folder = node.install()
+    before = os.stat(folder).st_ino
+    assert node.install() == (0, folder) and os.stat(folder).st_ino == before
+
+
+def test_hosts_that_share_a_home_install_it_at_the_same_time(node):
+    wire, digest, name = sent()
+    ends = []
+    for _ in range(20):
+        ours, theirs = os.pipe()
+        one = node.start(len(wire), digest, name, ours)
+        os.close(ours)
+        ends.append((one, theirs))
+    for _, theirs in ends:
+        os.write(theirs, wire)
+        os.close(theirs)
+    assert {(one.communicate(timeout=300)[0].strip(), one.returncode) for one, _ in ends} == {(str(node.cache / name), 0)}
+    assert os.listdir(node.cache) == [name] and files_of(node.cache / name) == WANT
+
+
+def test_a_damaged_one_is_replaced(node):
+    _, folder = node.install()
+    with open(os.path.join(folder, "lib/cellspan/python/cellspan/__init__.py"), "w", encoding="utf-8"):
+        pass
+    assert node.install() == (0, folder) and files_of(folder) == WANT
+    assert os.listdir(node.cache) == [sent()[2]]
+
+
+def test_versions_that_nobody_uses_go(node):
+    node.cache.mkdir(parents=True, mode=0o700)
+    old, young, other = ("%s-x86_64-%016x" % (version, k) for k, version in enumerate(("0.0.8", "0.0.9", "0.0.7")))
+    for name in (old, young, "notes", ".new-abc", ".new-def"):
+        (node.cache / name).mkdir()
+        (node.cache / name / "file").write_text("x")
+    (node.cache / other).write_text("a file")
+    long_ago = time.time() - 31 * 86400
+    for name in (old, "notes", ".new-abc"):
+        os.utime(node.cache / name, (long_ago, long_ago))
+    assert node.install()[0] == 0
+    assert sorted(os.listdir(node.cache)) == sorted([sent()[2], young, "notes", ".new-def", other])
+
+
+def test_where_the_cache_is_no_place_the_next_one_is_taken(node, tmp_path):
+    node.cache.mkdir(parents=True)
+    os.chmod(node.cache, 0o777)  # somebody else may have put it there
+    node.runtime = tmp_path / "run"
+    node.runtime.mkdir(mode=0o700)
+    assert node.install() == (0, str(node.runtime / "cellspan" / sent()[2]))
+    os.chmod(node.runtime, 0o770)
+    status, folder = node.install()
+    assert status == 0 and os.path.dirname(folder) == str(node.memory)
+    assert re.fullmatch("cellspan-sent-[a-z0-9_]+", os.path.basename(folder)) and stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert files_of(folder) == WANT
+
+
+def test_folders_in_memory_that_nobody_holds_go(node):
+    shutil.rmtree(node.home)  # no home
+    node.home.write_text("")
+    folders = [node.install()[1] for _ in range(3)]
+    assert len(set(folders)) == 3
+    long_ago = time.time() - 100
+    for folder in folders[:2]:
+        os.utime(folder, (long_ago, long_ago))
+    held = subprocess.Popen(["flock", "--shared", folders[1], "sleep", "1000"])
+    try:
+        while subprocess.run(["flock", "--nonblock", folders[1], "true"]).returncode == 0:
+            time.sleep(0.05)
+        last = node.install()[1]
+    finally:
+        held.kill()
+        held.wait()
+    assert sorted(os.listdir(node.memory)) == sorted(map(os.path.basename, folders[1:] + [last]))
+
+
+def test_all_three_reasons_are_named(node):
+    shutil.rmtree(node.home)
+    node.home.write_text("")
+    shutil.rmtree(node.memory)
+    status, said = node.install()
+    assert status == 1
+    assert re.fullmatch(r"no place takes it: \S+/home/\.cache: Not a directory; XDG_RUNTIME_DIR: is not set; \S+/memory: No such file or directory", said)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"cut": 100}, "the connection ended after"),
+    ({"digest": "0" * 64}, "its hash is another one"),
+    ({"files": {"../evil": (0o644, b"x")}}, "'../evil' is no path for it"),
+    ({"files": {"libexec/cellspan/cellspan-agent": (0o755, b"#!/bin/sh\necho 'version GLIBC_9.28 not found' >&2; exit 1\n")}},
+     "its programs don't run on this machine: version GLIBC_9.28 not found"),
+    ({"files": {"libexec/cellspan/cellspan-agent": (0o755, b"#!/nowhere/loader\n")}}, "its programs don't run on this machine: No such file"),
+    ({"files": {"libexec/cellspan/cellspan-agent": (0o755, b"#!/bin/sh\necho cellspan-agent 0.0.1\n")}}, "don't run on this machine: cellspan-agent 0.0.1"),
+], ids=["cut", "hash", "path", "glibc", "loader", "version"])
+def test_what_is_wrong_leaves_nothing(node, options, words):
+    status, said = node.install(**options)
+    assert status == 1 and words in said and "\n" not in said
+    assert not os.path.exists(node.cache) or os.listdir(node.cache) == []
+
+
+def test_a_place_where_no_program_may_run_is_passed_over(node):
+    status, said = node.install({"libexec/cellspan/cellspan-agent": (0o644, AGENT.encode())})
+    assert status == 1 and said.count("no program may run there (is it mounted noexec?)") == 2
+
+
+def test_a_task_that_has_it_reads_it_and_installs_nothing(node):
+    assert node.install(name="-") == (0, "") and not os.path.exists(node.cache)
+
+
+# -- here
+
+
+def test_equal_files_give_an_equal_hash():
+    assert payload.packed(FILES) == payload.packed(dict(reversed(FILES.items())))
+    assert sent()[1] != sent({**FILES, "lib/cellspan/python/cellspan/py.typed": (0o644, b"x")})[1]
+
+
+def libraries(path):
+    """What the loader finds for a program."""
+    return set(re.findall(r"^\s*(\S+?)(?: =>| \()", subprocess.run(["ldd", path], capture_output=True, text=True).stdout, re.M))
+
+
+def test_a_programs_libraries_are_read():
+    for path in {os.path.realpath(sys.executable), os.path.realpath("/bin/sh")}:
+        with open(path, "rb") as file:
+            elf = payload.Elf(file.read())
+        assert elf.machine == platform.machine() and "libc.so.6" in elf.needed
+        assert set(elf.needed) <= libraries(path)
+        assert [int(part) for part in elf.libc.split(".")] <= [int(part) for part in platform.libc_ver()[1].split(".")[:2]]
+    assert payload.Elf(b"#!/bin/sh\n").needed == [] and payload.Elf(b"").machine == ""
+
+
+def test_only_a_program_that_needs_no_library_of_this_machine_is_sent():
+    import _ssl
+
+    with open(_ssl.__file__, "rb") as file:
+        needs = file.read()
+    assert re.fullmatch(r"x uses lib.* of this machine\..*CELLSPAN_WHEELS.*", payload.foreign({"bin/x": (0o755, needs)}))
+    assert payload.foreign(FILES) == ""
+    with open("/bin/true", "rb") as file:
+        assert payload.foreign({"bin/true": (0o755, file.read())}) == ""
+
+
+def test_a_folder_is_owned_by_the_user(tmp_path):
+    assert unpack.is_mine(str(tmp_path))
+    if os.geteuid() == 0:
+        os.chown(tmp_path, pwd.getpwnam("nobody").pw_uid, -1)
+        assert not unpack.is_mine(str(tmp_path))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes what is sent to a machine without cellspan: the agent, what it runs, and the Python package.
+
+    payload.py AGENT VERSION [WHEELS]               prints what can be sent: lines `can ARCH HASH LIBC`, `cannot ARCH WHY`, and after
+                                                    `script` the program that unpacks it there
+    payload.py AGENT VERSION WHEELS HASH            writes it to stdout, compressed
+
+AGENT is this installation's. WHEELS is a folder with wheels of this version: for machines of another architecture, and where this
+installation can't be sent. HASH is that of the files: it names the folder there, and tells that all have come. Launchers run this by
+its path, `python3 -I -S`: it imports nothing of cellspan.
+"""
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import re
+import struct
+import sys
+import zipfile
+import zlib
+
+PROGRAMS = ("cellspan-agent", "cellspan-gpus")
+PACKAGE = "lib/cellspan/python"
+HERE = os.path.dirname(os.path.abspath(__file__))
+MACHINES = {62: "x86_64", 183: "aarch64"}
+# What every machine with glibc has.
+EVERYWHERE = re.compile(r"(libc|libm|libpthread|libdl|librt|libutil|ld-linux[\w-]*)\.so\.\d+$")
+
+
+class Elf:
+    """What a program is for, and what it needs. Only 64-bit little-endian files, as both architectures have them."""
+
+    def __init__(self, content):
+        self.machine, self.needed, self.libc = "", [], "2.0"
+        if content[:6] != b"\x7fELF\2\1":
+            return
+        self.machine = MACHINES.get(struct.unpack_from("<H", content, 18)[0], "")
+        start, size, count = struct.unpack_from("<Q", content, 32)[0], *struct.unpack_from("<HH", content, 54)
+        parts = [struct.unpack_from("<IIQQQQ", content, start + size * k) for k in range(count)]
+        versions = [tuple(map(int, found.split(b"."))) for found in set(re.findall(rb"\0GLIBC_(\d+\.\d+)(?=[.\0])", content))]
+        self.libc = "%d.%d" % max(versions, default=(2, 0))
+        for kind, _, offset, _, _, length in parts:
+            if kind == 2:
+                self.needed = self.names(content, parts, content[offset:offset + length])
+
+    @staticmethod
+    def names(content, parts, dynamic):
+        """The libraries that the dynamic section names."""
+        entries = [struct.unpack_from("<QQ", dynamic, at) for at in range(0, len(dynamic) - 15, 16)]
+        address = next((value for tag, value in entries if tag == 5), 0)
+        table = next((offset + address - at for kind, _, offset, at, _, length in parts if kind == 1 and at <= address < at + length), 0)
+        return [content[table + value:content.index(b"\0", table + value)].decode() for tag, value in entries if tag == 1]
+
+
+def installed(agent):
+    """{path there: (mode, bytes)} of this installation."""
+    files = {}
+    for name in PROGRAMS:
+        with open(os.path.join(os.path.dirname(agent), name), "rb") as file:
+            files["libexec/cellspan/" + name] = (0o755, file.read())
+    top = os.path.dirname(HERE)
+    for at, folders, names in os.walk(top):
+        folders[:] = [folder for folder in folders if folder != "__pycache__"]
+        for name in names:
+            path = os.path.join(at, name)
+            with open(path, "rb") as file:
+                files["%s/cellspan/%s" % (PACKAGE, os.path.relpath(path, top))] = (0o644, file.read())
+    return files
+
+
+def of_wheel(path):
+    """The same of a wheel."""
+    files = {}
+    with zipfile.ZipFile(path) as wheel:
+        for name in wheel.namelist():
+            inside = name.partition(".data/data/")[2]
+            if inside in ["libexec/cellspan/" + program for program in PROGRAMS]:
+                files[inside] = (0o755, wheel.read(name))
+            elif inside.startswith(PACKAGE + "/") and not inside.endswith("/"):
+                files[inside] = (0o644, wheel.read(name))
+    return files
+
+
+def packed(files):
+    """One line that lists them, and then their bytes: equal files give equal bytes, and so one hash."""
+    order = sorted(files)
+    index = json.dumps([[path, files[path][0], len(files[path][1])] for path in order]).encode()
+    return b"".join([index, b"\n"] + [files[path][1] for path in order])
+
+
+def foreign(files):
+    """Why these can't run on another machine; "" if they can."""
+    for path, (_, content) in sorted(files.items()):
+        if content[:4] == b"\x7fELF":
+            shared = [name for name in Elf(content).needed if not EVERYWHERE.match(name)]
+            if shared:
+                return "%s uses %s of this machine. A wheel of cellspan uses none: install that here, or set CELLSPAN_WHEELS to a folder with it" % (
+                    os.path.basename(path), ", ".join(shared))
+    return ""
+
+
+def offers(agent, version, wheels):
+    """What can be sent: (architecture, files, "") or (architecture, None, why not), the best one of each architecture first."""
+    files = installed(agent)
+    machine, why = Elf(files["libexec/cellspan/cellspan-agent"][1]).machine, foreign(files)
+    if not why:
+        yield machine, files, ""
+    for path in sorted(glob.glob(os.path.join(glob.escape(wheels), "cellspan-%s-*manylinux*.whl" % glob.escape(version)))) if wheels else ():
+        files = of_wheel(path)
+        yield Elf(files.get("libexec/cellspan/cellspan-agent", (0, b""))[1]).machine, files, ""
+    if why:
+        yield machine, None, why
+
+
+def main(agent, version, wheels="", wanted=""):
+    """Lists what can be sent, or writes it."""
+    said = set()
+    for machine, files, why in offers(agent, version, wheels):
+        whole = packed(files) if files else b""
+        digest = hashlib.sha256(whole).hexdigest()
+        if wanted and files and digest == wanted:
+            sys.stdout.buffer.write(zlib.compress(whole, 6))
+            return
+        if wanted or not machine or machine in said:
+            continue
+        said.add(machine)
+        print("can %s %s %s" % (machine, digest, Elf(files["libexec/cellspan/cellspan-agent"][1]).libc) if files else "cannot %s %s" % (machine, why))
+    if wanted:
+        sys.exit("it is not there any more")
+    print("script")
+    with open(os.path.join(HERE, "unpack.py"), encoding="utf-8") as file:
+        print(file.read(), end="")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
