@@ -78,9 +78,15 @@ static void send_return(struct cell *c)
     free(items);
 }
 
+/* Does its end abort the cells that its client has sent after it? */
+static bool is_aborting(const struct cell *c)
+{
+    return c->bad && request_flag(c->from.request, "stop_on_error", true);
+}
+
 static void send_reply(struct cell *c)
 {
-    const bool aborts = c->bad && request_flag(c->from.request, "stop_on_error", true);
+    const bool aborts = is_aborting(c);
 
     if (aborts)
         queue_drain_shell(c->nb);
@@ -93,15 +99,21 @@ static void send_reply(struct cell *c)
 
 void cell_end_beside(struct cell *c)
 {
+    const bool aborts = !c->from.is_call && is_aborting(c);
+
     output_flush(c);
     if (c->fault.whole)
         error_show(c, error_of_cell(c));
+    if (aborts)
+        queue_drain_shell(c->nb);
     if (c->from.is_call) {
         send_return(c);
     } else {
         reply_json(c->nb, c->from.request, "execute_reply", reply_content(c));
         c->nb->ops.status(c->nb->ops.arg, c->from.request, "idle");
     }
+    if (aborts)
+        queue_abort_after(c->nb, c->from.request, 0); /* when it came, none of its client waited */
 }
 
 /* Says once what went to other machines. */

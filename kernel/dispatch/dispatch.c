@@ -170,7 +170,6 @@ static bool interrupt_waiting_cell(struct notebook *nb)
         return false;
     count = next_count(nb, r);
     notebook_announce(nb, r, count);
-    queue_drain_shell(nb);
     ranks_answer(nb, r, count, "KeyboardInterrupt", "another call was running on the ranks");
     if (request_flag(r, "stop_on_error", true))
         queue_abort(nb, &nb->queue);
@@ -243,10 +242,8 @@ static void answer_shutdown(struct notebook *nb, struct request *r)
 
 static void take_execute(struct notebook *nb, struct request *r)
 {
-    struct subshell *s = notebook_subshell(nb, r);
-
     if (!where_request(nb, r) && !debug_rank_request(nb, r) && !immediate_request(nb, r))
-        queue_add(s ? &s->queue : &nb->queue, r);
+        queue_add(queue_of(nb, r), r);
     take_next(nb);
 }
 

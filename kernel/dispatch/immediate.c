@@ -40,10 +40,12 @@ static void begin(struct notebook *nb, struct cell *c)
 
 /* Does a cell of the same client wait in the queue? It may change the ranks, so that client expects
  * the answers in the order of its cells. */
-static bool waits_behind(const struct notebook *nb, const struct request *r)
+static bool waits_behind(struct notebook *nb, const struct request *r)
 {
-    for (size_t k = 0; k < nb->queue.n; k++)
-        if (request_same_client(nb->queue.item[k], r))
+    const struct queue *q = queue_of(nb, r);
+
+    for (size_t k = 0; k < q->n; k++)
+        if (request_same_client(q->item[k], r))
             return true;
     return false;
 }

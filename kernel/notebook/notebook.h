@@ -295,6 +295,7 @@ void publish_stream(struct notebook *nb, const struct request *parent, unsigned 
 void reply_json(struct notebook *nb, struct request *r, const char *type, json_t *content);
 
 /* ---- queue.c ---- */
+struct queue *queue_of(struct notebook *nb, const struct request *r); /* its shell's */
 void queue_add(struct queue *q, struct request *r);
 struct request *queue_take(struct queue *q);        /* the caller's reference; NULL: empty */
 struct request *queue_first(const struct queue *q); /* borrowed; NULL: empty */
@@ -307,6 +308,9 @@ struct request *queue_take_comm(struct notebook *nb);
 void queue_drain_shell(struct notebook *nb);
 /* replies aborted to the execute requests that wait */
 void queue_abort(struct notebook *nb, struct queue *q);
+/* The same for a cell r that was answered while others waited: only the requests of its client in
+ * the same queue, without the first `before` ones, which came before it. */
+void queue_abort_after(struct notebook *nb, const struct request *r, size_t before);
 
 /* ---- home.c ---- */
 /* forwards any request but execute_request, to the main shell or the subshell that it names */

@@ -13,6 +13,13 @@ static bool is_execute(const struct request *r)
     return strcmp(request_type(r), "execute_request") == 0;
 }
 
+struct queue *queue_of(struct notebook *nb, const struct request *r)
+{
+    struct subshell *s = notebook_subshell(nb, r);
+
+    return s ? &s->queue : &nb->queue;
+}
+
 void queue_add(struct queue *q, struct request *r)
 {
     struct request **slot = rows_add(&q->item, &q->n, &q->room, sizeof(struct request *));
@@ -72,12 +79,13 @@ void queue_drain_shell(struct notebook *nb)
     nb->queue.aborting = false;
 }
 
-void queue_abort(struct notebook *nb, struct queue *q)
+/* of: only those of this client; NULL: all */
+static void abort_from(struct notebook *nb, struct queue *q, size_t k, const struct request *of)
 {
-    for (size_t k = 0; k < q->n;) {
+    while (k < q->n) {
         struct request *r = q->item[k];
 
-        if (!is_execute(r)) {
+        if (!is_execute(r) || (of && !request_same_client(of, r))) {
             k++;
             continue;
         }
@@ -87,4 +95,14 @@ void queue_abort(struct notebook *nb, struct queue *q)
         nb->ops.status(nb->ops.arg, r, "idle");
         request_unref(r);
     }
+}
+
+void queue_abort(struct notebook *nb, struct queue *q)
+{
+    abort_from(nb, q, 0, NULL);
+}
+
+void queue_abort_after(struct notebook *nb, const struct request *r, size_t before)
+{
+    abort_from(nb, queue_of(nb, r), before, r);
 }

@@ -189,6 +189,8 @@ static int compose(const struct notebook *nb, const struct where *w, struct buf 
 void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const char *ename,
                   const char *evalue)
 {
+    const bool aborts = ename && request_flag(r, "stop_on_error", true);
+    const size_t before = queue_of(nb, r)->n;
     json_t *content = json_pack("{s:s, s:i, s:{}, s:[]}", "status", ename ? "error" : "ok",
                                 "execution_count", (int)count, "user_expressions", "payload");
 
@@ -201,8 +203,12 @@ void ranks_answer(struct notebook *nb, struct request *r, unsigned count, const 
         else
             publish_json(nb, r, "error", error);
     }
+    if (aborts)
+        queue_drain_shell(nb);
     reply_json(nb, r, "execute_reply", content);
     nb->ops.status(nb->ops.arg, r, "idle");
+    if (aborts)
+        queue_abort_after(nb, r, before);
 }
 
 static void where_end(struct notebook *nb, struct where *w)

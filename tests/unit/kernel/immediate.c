@@ -149,6 +149,39 @@ static void who_waits(void)
     world_close(&w); /* what waits is freed */
 }
 
+/* `late` arrives while a mistake in this line is answered. */
+static void answer_mistake(struct world *w, const char *line, const char *late)
+{
+    buf_clear(&w->log);
+    w->arrives = late;
+    run(w, line);
+}
+
+static void a_mistake_aborts_what_follows(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    answer_mistake(&w, "%ranks wher", "1 + 1");
+    ok(in_order(&w, "drain", "\"status\":\"error\"") && times(&w, "aborted") == 1 &&
+           !w.nb->queue.n && w.nb->cells,
+       "a mistake aborts the cells that its client has sent after it");
+    w.client = "another";
+    run(&w, "2 + 2");
+    w.client = NULL;
+    answer_mistake(&w, "%ranks wher", NULL);
+    ok(!times(&w, "aborted") && w.nb->queue.n == 1, "and none of another client");
+    run(&w, "3 + 3");
+    answer_mistake(&w, "%ranks where -r 9", "4 + 4");
+    ok(times(&w, "UsageError") && times(&w, "aborted") == 1 && w.nb->queue.n == 2,
+       "nor one that came before it");
+    answer_mistake(&w, "%ranks where", "5 + 5");
+    ok(w.arrives && !times(&w, "drain"), "what is no mistake aborts nothing");
+    world_close(&w);
+}
+
 static void nodes_fall_silent(void)
 {
     struct clock clock;
@@ -184,6 +217,7 @@ int main(void)
     help_does_not_wait();
     a_rank_is_suspended();
     who_waits();
+    a_mistake_aborts_what_follows();
     nodes_fall_silent();
     return plan_done();
 }
