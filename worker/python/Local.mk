@@ -35,6 +35,7 @@ dist_cellspan_py_code_DATA = \
 	worker/python/cellspan/_code/changes.py \
 	worker/python/cellspan/_code/children.py \
 	worker/python/cellspan/_code/code_home.py \
+	worker/python/cellspan/_code/distributions.py \
 	worker/python/cellspan/_code/editables.py \
 	worker/python/cellspan/_code/entries.py \
 	worker/python/cellspan/_code/finders.py \

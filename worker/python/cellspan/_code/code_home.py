@@ -14,7 +14,7 @@ import sys
 import threading
 
 from .._capture.vars_bundle import human
-from . import package_versions
+from . import distributions, package_versions
 from .changes import Changes
 from .editables import redirected
 from .listing import Lister, absolute, archive_of, is_foreign, is_installed
@@ -163,7 +163,10 @@ class CodeHome:
             entries, here, finders = key
             entries = [os.path.join(here, entry) if here else entry for entry in entries if isinstance(entry, str) and (entry or here)]
             self._watch_folders(entries)
-            self._listings[key] = self._lister.listing(entries, redirected(finders))
+            listing = self._listings[key] = self._lister.listing(entries, redirected(finders))
+            folders = absolute(entries)
+            own = [folder for folder in folders if not is_foreign(folder)]
+            listing.metadata = distributions.in_folders(own, [folder for folder in folders if is_installed(folder)])
         return self._listings[key]
 
     def _watch_folders(self, entries):
@@ -181,6 +184,7 @@ class CodeHome:
         key = name, tuple(listing.roots(name))
         if key not in self._manifests:
             more = [path for dotted, path in listing.at.items() if dotted.startswith(name + ".")]
+            more += distributions.files_of(listing.metadata.get(name, ()))
             self._manifests[key] = self._known(of_places(listing.roots(name), listing.places[name], self._hashes, more, self._watch))
         return self._manifests[key]
 

@@ -20,6 +20,9 @@ from importlib import machinery
 from .entries import Unavailable, key_of
 
 
+METADATA = (".dist-info/METADATA", ".egg-info/PKG-INFO")
+
+
 class Project:
     """What home said about its project's names. bring(name, roots, digest): brings their files here; see tree.py."""
 
@@ -29,6 +32,7 @@ class Project:
         self.on = False
         self.names, self.late, self.digests, self.at, self.more = {}, {}, {}, {}, False
         self._bring = bring
+        self.metadata = set()  # folders of this machine with what importlib.metadata knows of the names
         self._absent = set()  # names that home does not have, in this cell
         self._parts = {}  # {name of a package without __init__.py: (its __path__, the folders of this machine in it)}
         self._searched = threading.local()
@@ -60,6 +64,8 @@ class Project:
         found = self._bring(name, self.roots(name), self.digests.get(name, ""))
         if found is None:
             self._absent.add(name)
+        elif not found["here"]:
+            self.metadata.update(self.root + os.path.dirname(os.path.dirname(row[0])) for row in found["files"] if row[0].endswith(METADATA))
         return found
 
     def place(self, path, entry):
@@ -154,6 +160,15 @@ class First:
     def find_spec(self, name, path=None, target=None):
         project = self._project
         return project.first(name) if project.on and (path is None or name in project.at) else None
+
+
+    def find_distributions(self, context=None):
+        from importlib.metadata import DistributionFinder, MetadataPathFinder  # slow to import, and rarely needed
+
+        if not self._project.on or "path" in getattr(context, "__dict__", {}):  # somebody looks in folders of his own
+            return iter(())
+        name = getattr(context, "name", None)
+        return MetadataPathFinder.find_distributions(DistributionFinder.Context(name=name, path=sorted(self._project.metadata)))
 
 
 class Last:

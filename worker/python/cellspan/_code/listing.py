@@ -42,6 +42,7 @@ class Listing:
 
     def __init__(self, places, at, unbuilt):
         self.places, self.unbuilt = places, unbuilt
+        self.metadata = {}  # {name: folders of what importlib.metadata reads}
         kept = _cut(places)
         self.more = len(kept) < len(places)
         self.at = {name: path for name, path in at.items() if name.partition(".")[0] in kept}
