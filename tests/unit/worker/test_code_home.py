@@ -211,12 +211,22 @@ def test_a_zip_file_goes_as_a_whole(project):
 
 
 def test_an_editable_install_that_is_not_built_says_so(project):
+    built = types.SimpleNamespace(currsize=0)
+
+    def rebuild():
+        return {"pkg": {"__init__.py": str(project.folder / "src/pkg/__init__.py")}}
+
     class Finder:
         _top_level_modules = {"pkg"}
-        _rebuild = types.SimpleNamespace(cache_info=lambda: types.SimpleNamespace(currsize=0))
+        _rebuild = staticmethod(rebuild)
 
+    rebuild.cache_info = lambda: built
+    write(project.folder, "src/pkg/__init__.py")
     project.finders.append(Finder())
     assert project.part("import pkg")["names"] == {"pkg": []} and "import it at home" in project.tree(name="pkg", roots=[])["error"]
+    built.currsize = 1
+    project.imported("pkg")
+    assert project.part("import pkg")["names"] == {"pkg": [str(project.folder / "src")]} and project.names("pkg") == ["src/pkg/__init__.py"]
 
 
 def test_a_file_that_never_rests_is_named(project, monkeypatch):

@@ -159,7 +159,7 @@ class CodeHome:
         del self._keys[:-KEPT]
 
     def _listing(self, key):
-        if key not in self._listings:
+        if key not in self._listings or self._listings[key].unbuilt:  # which may have been built meanwhile
             entries, here, finders = key
             entries = [os.path.join(here, entry) if here else entry for entry in entries if isinstance(entry, str) and (entry or here)]
             self._watch_folders(entries)
