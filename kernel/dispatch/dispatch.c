@@ -19,6 +19,7 @@ static void set_timer(struct notebook *nb)
                              immediate_due(nb),
                              calls_due(nb),
                              question_due(nb),
+                             finds_due(nb),
                              prompts_due(nb),
                              comm_routes_due(nb),
                              comm_callback_due(nb),
@@ -464,6 +465,7 @@ void dispatch_tick(struct notebook *nb)
     immediate_tick(nb);
     awaited_tick(nb);
     question_tick(nb);
+    finds_tick(nb);
     prompts_tick(nb);
     comm_output_tick(nb);
     comm_callback_tick(nb);

@@ -8,12 +8,20 @@
 #include "base/rows.h"
 #include "kernel/notebook/notebook.h"
 
-/* A question that home has not answered. */
+/* A blob of at least this many bytes waits until all nodes have asked, but not for long: sent to
+ * all at once, it leaves this machine once, and the nodes pass it on. */
+#define LARGE   (UINT64_C(1) << 20) /* bytes */
+#define HOLD_NS (200 * NS_PER_MS)
+
+/* A question that is not answered yet. */
 struct find {
     struct find *next;
     struct buf what, question;
     uint32_t *worker; /* owned: n workers that have asked it, each once */
     size_t n, room;
+    uint64_t due_ns;    /* when home's answer leaves; NEVER: home has not answered */
+    struct span answer; /* its header and numbers */
+    struct buf content; /* of the answer */
 };
 
 /* What a node has got since the last cell ended. */
@@ -32,6 +40,7 @@ static void find_free(struct find *f)
 {
     buf_release(&f->what);
     buf_release(&f->question);
+    buf_release(&f->content);
     free(f->worker);
     free(f);
 }
@@ -122,6 +131,65 @@ static void pass_on(struct notebook *nb, const struct find *f, const struct span
         count(nb, f, found);
 }
 
+/* ---- answers that wait ---- */
+
+/* Have all other machines asked? */
+static bool all_have_asked(const struct notebook *nb, const struct find *f)
+{
+    for (size_t i = 0; i < nb->nodes; i++) {
+        bool has = nb->node[i].lost || nb->node[i].number == NODE_HERE;
+
+        for (size_t k = 0; k < f->n && !has; k++)
+            has = notebook_node_of(nb, f->worker[k]) == nb->node[i].number;
+        if (!has)
+            return false;
+    }
+    return true;
+}
+
+static int hold(struct notebook *nb, struct find *f, const struct span *found)
+{
+    if (buf_add_slice(&f->content, found->v[F_FOUND_CONTENT].s) < 0)
+        return -1;
+    f->answer =
+        (struct span){ .kind = SPAN_FOUND, .blob = found->blob, .blob_size = found->blob_size };
+    f->answer.v[F_FOUND_MODULES] = found->v[F_FOUND_MODULES];
+    f->due_ns = notebook_now(nb) + HOLD_NS;
+    return 0;
+}
+
+/* Takes it from the list. */
+static void let_leave(struct notebook *nb, struct find **at)
+{
+    struct find *f = *at;
+
+    *at = f->next;
+    f->answer.v[F_FOUND_CONTENT].s = buf_slice(&f->content);
+    pass_on(nb, f, &f->answer);
+    notebook_drop(nb, f->answer.blob);
+    find_free(f);
+}
+
+void finds_tick(struct notebook *nb)
+{
+    const uint64_t now = notebook_now(nb);
+
+    for (struct find **at = nb->home.finds ? &nb->home.finds->first : NULL; at && *at;)
+        if (now >= (*at)->due_ns)
+            let_leave(nb, at);
+        else
+            at = &(*at)->next;
+}
+
+uint64_t finds_due(const struct notebook *nb)
+{
+    uint64_t due = NEVER;
+
+    for (const struct find *f = nb->home.finds ? nb->home.finds->first : NULL; f; f = f->next)
+        due = clock_earlier(due, f->due_ns);
+    return due;
+}
+
 /* ---- questions ---- */
 
 static bool is_same(const struct find *f, struct slice what, struct slice question)
@@ -156,6 +224,8 @@ static struct find *find_new(const struct span *m, uint32_t worker)
 {
     struct find *f = calloc(1, sizeof *f);
 
+    if (f)
+        f->due_ns = NEVER;
     if (f && buf_add_slice(&f->what, m->v[F_FIND_WHAT].s) == 0 &&
         buf_add_slice(&f->question, m->v[F_FIND_QUESTION].s) == 0 && add_worker(f, worker) == 0)
         return f;
@@ -195,6 +265,8 @@ void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
         find_free(f);
     } else {
         *at = f; /* the last one of the list, if it is new */
+        if (f->due_ns != NEVER && all_have_asked(nb, f))
+            let_leave(nb, at);
     }
 }
 
@@ -204,7 +276,10 @@ void finds_answered(struct notebook *nb, const struct span *m)
     struct find **at = all ? find_at(all, m->v[F_FOUND_WHAT].s, m->v[F_FOUND_QUESTION].s) : NULL;
     struct find *f = at ? *at : NULL;
 
-    if (f) {
+    if (f && f->due_ns == NEVER && m->blob_size >= LARGE && !all_have_asked(nb, f) &&
+        hold(nb, f, m) == 0)
+        return;
+    if (f && f->due_ns == NEVER) {
         *at = f->next;
         pass_on(nb, f, m);
         find_free(f);
@@ -228,6 +303,10 @@ void finds_home_gone(struct notebook *nb)
     struct find *f;
 
     while (nb->home.finds && (f = nb->home.finds->first)) {
+        if (f->due_ns != NEVER) {
+            let_leave(nb, &nb->home.finds->first);
+            continue;
+        }
         nb->home.finds->first = f->next;
         fail(nb, f, "home, where the notebook's cells run, has ended");
         find_free(f);

@@ -437,6 +437,8 @@ struct sent_code {
     size_t hosts;
 };
 bool finds_sent(struct notebook *nb, struct sent_code *out);
+void finds_tick(struct notebook *nb);
+uint64_t finds_due(const struct notebook *nb);
 void finds_release(struct notebook *nb);
 
 /* ---- json_text.c ---- */

@@ -133,6 +133,39 @@ static void sends_modules(struct world *w, const char *question, uint64_t size, 
     say(w, SPAN_WORKER_HOME, m);
 }
 
+static void a_large_blob_leaves_once(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock); /* workers 2 and 3 are on one machine, 4 and 5 on another */
+    asks(&w, 2, "{}");
+    buf_clear(&w.log);
+    sends_modules(&w, "{}", 1 << 20, 1);
+    asks(&w, 3, "{}");
+    ok(!times(&w, "FOUND") && !times(&w, "drop"), "a large blob waits for the other machine");
+    asks(&w, 4, "{}");
+    ok(times(&w, "send FOUND 2 3 4") == 2 && logged(&w, "drop 9") && !times(&w, "FIND"),
+       "and leaves when that has asked, without asking home again");
+    asks(&w, 2, "{}");
+    buf_clear(&w.log);
+    sends_modules(&w, "{}", 1 << 20, 1);
+    pass(&w, 199 * NS_PER_MS);
+    ok(!times(&w, "FOUND"), "it waits");
+    pass(&w, NS_PER_MS);
+    ok(times(&w, "send FOUND 2") == 2 && logged(&w, "drop 9"), "but not for long");
+    asks(&w, 2, "{}");
+    buf_clear(&w.log);
+    sends_modules(&w, "{}", 1 << 20, 1);
+    exited(&w, SPAN_WORKER_HOME, EXITED_SIGNAL, 9);
+    ok(times(&w, "send FOUND 2") == 2 && !sent(&w, "\"error\"") && logged(&w, "drop 9"),
+       "the end of home does not take back what it has answered");
+    ready(&w, SPAN_WORKER_HOME);
+    asks(&w, 2, "{}");
+    sends_modules(&w, "{}", 1 << 20, 1);
+    world_close(&w); /* one is held: nothing may leak */
+}
+
 static void a_line_tells_what_was_sent(void)
 {
     struct clock clock;
@@ -282,6 +315,7 @@ int main(void)
     ranks_end();
     home_ends();
     answers_that_cannot_be_sent();
+    a_large_blob_leaves_once();
     a_line_tells_what_was_sent();
     home_reports();
     code_goes_to_other_machines();
