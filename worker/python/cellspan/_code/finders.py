@@ -184,9 +184,9 @@ class Last:
 def install(project):
     """From now on this process finds the project's modules."""
     Loader.root = project.root
-    finder = machinery.FileFinder.path_hook(
-        (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES), (Loader, machinery.SOURCE_SUFFIXES), (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES)
-    )
+    compiled = machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES
+    bytecode = machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES
+    finder = machinery.FileFinder.path_hook(compiled, (Loader, machinery.SOURCE_SUFFIXES), bytecode)
 
     def hook(path):
         if not path.startswith(project.root + os.sep):

@@ -127,7 +127,8 @@ class RankCode:
             if row[2] in (now, placed.get(target)):  # what came before may have been changed here
                 return
             if now != placed.get(target):
-                raise Refused(f"--with: {target} on {self._host} is another file, which is not replaced: rename it there, or give --cwd another folder")
+                raise Refused(f"--with: {target} on {self._host} is another file, which is not replaced: rename it there, or name another folder "
+                              "by --cwd")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         made = f"{target}.{os.getpid()}"
         shutil.copyfile(source, made)
@@ -158,9 +159,8 @@ class RankCode:
                     return [f"{left} was not sent to {self._host}: {why}. --with {left} sends it"]
         if path.startswith(OF_THE_SYSTEM) or path.startswith(self._tree.folder):
             return []
-        if not os.path.isabs(path):
-            return [f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's"]
-        return [f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's into the ranks' folder, as {os.path.basename(path)}"]
+        line = f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's"
+        return [line if not os.path.isabs(path) else f"{line} into the ranks' folder, as {os.path.basename(path)}"]
 
     def _about_module(self, name, text):
         top = name.partition(".")[0]
@@ -168,10 +168,10 @@ class RankCode:
         if version and not package_versions.is_there(top):
             return [f"{top} {version} is installed on the notebook's machine, but not on {self._host}"]
         entry = self._tree.entries.get(key_of(top, self._project.roots(top)))
-        stem = name.replace(".", os.sep) + "."
-        for row in entry["files"] if entry else ():
-            path, base = row[0], os.path.basename(row[0])
-            if base.endswith(".so") and os.sep + stem in path and not any(base == stem.rpartition(os.sep)[2][:-1] + end for end in machinery.EXTENSION_SUFFIXES):
+        stem = os.sep + name.replace(".", os.sep)
+        fitting = tuple(stem + suffix for suffix in machinery.EXTENSION_SUFFIXES)
+        for path in (row[0] for row in entry["files"]) if entry else ():
+            if path.endswith(".so") and stem + "." in path and not path.endswith(fitting):
                 python = ".".join(map(str, sys.version_info[:2]))
                 return [f"{path} was compiled for another Python or machine: {self._host} has Python {python} on {platform.machine()}"]
         return []

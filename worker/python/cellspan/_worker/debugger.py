@@ -296,7 +296,8 @@ class Debugger:
             self.pydevd.ask("variables", request["arguments"], filtered)
 
     def _stackTrace(self, request):
-        """A cell's text is the client's, so nobody need ask us for it. JupyterLab shows no threads, so frames say whose they are."""
+        """The text of a cell, or of a module that came from home, is the client's, so nobody need ask us for it. JupyterLab shows no threads,
+        so frames say whose they are."""
         rank = getattr(self.worker, "rank", None)
 
         def cells(answer):
@@ -307,7 +308,8 @@ class Debugger:
                 source = frame.get("source") or {}
                 if rank is not None:
                     frame["name"] = f"rank {rank}: {frame.get('name', '')}"
-                if self.prefix and source.get("path", "").startswith(self.prefix):
+                path = source.get("path", "")
+                if (self.prefix and path.startswith(self.prefix)) or path_here(path) != path:
                     source["sourceReference"] = 0
             self._answer(request, **answer)
 
