@@ -125,19 +125,25 @@ static struct slice missing_module(const json_t *error)
     return slice_of(said.p, n);
 }
 
-/* Home may have it: what lies in the notebook's folder is not on other machines. */
+/* Does the error say already why a module of home's did not come? _code/finders.py writes it. */
+static bool says_why(const json_t *error)
+{
+    return strstr(text_field(error, "evalue"), "': the notebook has it, but ") != NULL;
+}
+
+/* Home may have it: packages that are installed there are not on other machines. */
 static void hint_module(const struct cell *c, const struct member *m, json_t *traceback)
 {
     const struct slice module = missing_module(m->error);
     const unsigned node = c->group->rank[m->rank].node;
     struct buf line = BUF_INIT;
 
-    if (!module.n || node == NODE_HERE)
+    if (!module.n || node == NODE_HERE || says_why(m->error))
         return;
     if (buf_addf(
             &line,
-            "%s has no %.*s: ranks there import what is installed there, and files of the folder "
-            "in which they run (--cwd DIR)",
+            "%s has no %.*s: ranks there import what is installed there, and the notebook's own "
+            "modules, unless --no-code keeps them here",
             notebook_node_name(c->nb, node), SLICE_ARG(module)) < 0)
         buf_clear(&line);
     add_line(traceback, &line);

@@ -25,8 +25,8 @@ GROUPS = {
 }
 # They take longest, so they begin first.
 LONGEST = ("test_faults", "test_headless", "test_lab", "test_slurm", "test_debugger", "test_gpus", "test_gpus_nccl", "test_ranks",
-           "test_random", "test_on", "test_install", "test_px", "test_frameworks", "test_hosts", "test_page", "test_horovod", "test_busy",
-           "test_real_gpus", "test_failures", "test_documents", "test_no_start", "test_maggy", "test_torch_errors", "test_commands")
+           "test_random", "test_on", "test_install", "test_px", "test_frameworks", "test_hosts", "test_code", "test_page", "test_horovod",
+           "test_busy", "test_real_gpus", "test_failures", "test_documents", "test_no_start", "test_maggy", "test_torch_errors", "test_commands")
 
 SETTINGS = tempfile.mkdtemp(prefix="cellspan-e2e-")
 os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")

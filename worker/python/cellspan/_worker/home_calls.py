@@ -14,13 +14,12 @@ from .publish import to_json
 from .worker import Waiting, Worker, loads
 
 IS_WAITED_FOR = "another cell is running on the ranks, and it waits for this code: call it in a cell of its own"
-SENDS_CODE = False  # do ranks on other machines get the user's own modules?
 LOAD_MAX = 128 << 10  # bytes of a function and its arguments that go along with its CALL; those of larger ones are a variable
 
 
 def may_send_code():
     """May ranks on other machines get the user's own modules?"""
-    return SENDS_CODE and _link.setting("CELLSPAN_CODE") != "never"
+    return _link.setting("CELLSPAN_CODE") != "never"
 
 
 class Calls(Worker):
