@@ -460,8 +460,15 @@ const char *error_main_thread(const char *stack)
     return found;
 }
 
-/* The first frame that is not the debugger's, and above which store_waits.py has none: it waits in
- * place of the C++ code that the frame calls. NULL: there is none. */
+/* Files of ours that wait in place of torch's C++ code. */
+static bool waits_for_torch(struct slice line)
+{
+    return slice_holds(line, "/cellspan/_worker/store_waits.py\"") ||
+           slice_holds(line, "/cellspan/_worker/torch_rendezvous.py\"");
+}
+
+/* The first frame that is not the debugger's, and above which those files have none: they wait in
+ * place of what the frame calls. NULL: there is none. */
 static const char *first_frame(const char *stack)
 {
     struct slice text = slice_text(error_main_thread(stack)), line;
@@ -469,7 +476,7 @@ static const char *first_frame(const char *stack)
 
     while (text.n) {
         line = slice_line(&text);
-        if (slice_holds(line, "/cellspan/_worker/store_waits.py\""))
+        if (waits_for_torch(line))
             first = NULL;
         else if (!first && slice_holds(line, "File \"") && !error_in_debugger(line))
             first = strstr(line.p, "File \"");

@@ -115,6 +115,14 @@ static bool has_rested(struct member *m, const char *stack, uint64_t now)
     return cpu && old && cpu >= old && cpu - old < (now - since) / 10;
 }
 
+/* Does the rank wait in init_process_group() for others? It waits in files of ours. */
+static bool joins_group(const char *main_thread)
+{
+    return strstr(main_thread, "/cellspan/_worker/torch_rendezvous.py\"") ||
+           (strstr(main_thread, "/cellspan/_worker/store_waits.py\"") &&
+            strstr(main_thread, "/torch/distributed/rendezvous.py\""));
+}
+
 bool collectives_note(struct member *m, const char *stack, uint64_t now)
 {
     const struct slice lines = lines_of(stack);
@@ -124,8 +132,7 @@ bool collectives_note(struct member *m, const char *stack, uint64_t now)
 
     m->sample->state = m->state;
     m->sample->operation = operation_of(stack, rested);
-    m->sample->joins = strstr(error_main_thread(stack), "/cellspan/_worker/store_waits.py\"") &&
-                       strstr(error_main_thread(stack), "/torch/distributed/rendezvous.py\"");
+    m->sample->joins = joins_group(error_main_thread(stack));
     m->sample->alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
                        !strstr(error_main_thread(stack), "\nbackground\n");
     m->sample->counts = false;

@@ -56,6 +56,9 @@ def test_torchs_own_words_get_ours(nb):
     nb.wait(cell, 60).assert_error("KeyboardInterrupt")
     told = nb.run("%%distribute\n" + ones, limit=60).assert_error("ValueError").error
     assert "was interrupted, which ended the process group: add --init" in told["evalue"], told["evalue"]
+    nb.ok("%%distribute --init gloo\ndist.destroy_process_group()", limit=60)  # of a group that was made since
+    told = nb.run("%%distribute\ndist.destroy_process_group()", limit=60).assert_error("AssertionError").error
+    assert "this cell's world has no process group: there is nothing to destroy" in told["evalue"], told["evalue"]
     assert "add --init" in nb.run("%%distribute -n 3\n" + ones, limit=60).assert_error("ValueError").error["evalue"]
     nb.ok("import cellspan\ndef total():\n    import torch, torch.distributed as dist\n    dist.all_reduce(torch.ones(1))")
     assert "add init=True" in nb.run("cellspan.run(total, n=3)", limit=60).assert_error("ValueError").reply["evalue"]

@@ -532,6 +532,9 @@ static void a_wait_for_ranks_that_do_not_run_the_cell_is_told_soon(void)
         "  File \"/usr/threading.py\", line 629 in wait\n"
         "  File \"/x/cellspan/_worker/store_waits.py\", line 105 in _host\n" FRAME(
             "distributed/rendezvous.py", "_create_c10d_store") CELL;
+    static const char joins_again[] = MAIN
+        "  File \"/x/cellspan/_worker/torch_rendezvous.py\", line 340 in _is_closed\n" FRAME(
+            "distributed/distributed_c10d.py", "init_process_group") CELL;
     struct clock clock;
     struct world w;
 
@@ -554,6 +557,13 @@ static void a_wait_for_ranks_that_do_not_run_the_cell_is_told_soon(void)
     soon(&w, 3, joins);
     ok(logged(&w, "rank 1 waited in _create_c10d_store (rendezvous.py:979), called in line 5"),
        "nor does a process group come about; the frame that waits for C++ is not shown");
+    world_close(&w);
+    begin_one_of_two(&w, &clock);
+    soon(&w, 3, joins_again);
+    ok(logged(&w,
+              "rank 1 waited in init_process_group (distributed_c10d.py:979), called in line 5") &&
+           logged(&w, "All ranks of a process group must call it"),
+       "nor does one that is made again");
     world_close(&w);
 }
 

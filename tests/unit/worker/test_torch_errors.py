@@ -33,6 +33,8 @@ COPIED = [
     ("store", "torch 2.4", "wait timeout after 300000ms, keys: /default_pg/0//cuda//0"),
     ("store", "torch 1.13", "Timeout waiting for key: default_pg/0/0 after 1800000 ms"),
     ("store", "torch 2.0", "Socket Timeout"),
+    ("key", "torch 2.13, a store of one's own", "wait timeout after 2000ms, keys: /zzz"),
+    ("store", "torch 2.13, a store of one's own", "The client socket has timed out after 2000ms while trying to connect to (no.such.host, 29993)."),
     ("port", "torch 2.4", "The server socket has failed to listen on any local network address. useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use"),
     ("gone", "torch 2.4", "Could not resolve the process group registered under the name 0"),
     ("gone", "torch 2.4, a destroyed group", "Invariant encountered: value was None when it should not be"),
@@ -143,6 +145,16 @@ def test_a_store_whose_connection_was_cut_is_to_be_made_again(text):
     line = torch_errors.explained(text, torch_errors.CELL, "cell 3 failed", error)[1]
     assert line == "cell 3 failed, which cut the connections between ranks: make the TCPStore again, on all ranks that use it"
     assert "the process that hosts the store is gone" in torch_errors.explained(text, torch_errors.PASSING, error=error)[1]
+
+
+def test_a_store_of_ones_own_is_not_where_ranks_meet(monkeypatch):
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    says = lambda text: torch_errors.explained(text, torch_errors.CELL)[1]  # noqa: E731
+    assert says("wait timeout after 2000ms, keys: /zzz").startswith("no process has set the key 'zzz' in this store")
+    there = "The client socket has timed out after 2000ms while trying to connect to (%s, %d)."
+    assert says(there % ("gpu9", 29993)).startswith("no store answers at gpu9:29993: check the name") and "not all" in says(there % ("gpu9", 29500))
+    taken = "The server socket has failed to listen on any local network address. port: %d, useIpv6: false, code: -98, name: EADDRINUSE, message: in use"
+    assert "perhaps by a store that the code has made" in says(taken % 29993) and "set no MASTER_PORT" in says(taken % 29500)
 
 
 def test_a_torch_without_the_backend_has_a_way():

@@ -28,6 +28,7 @@ GROUPS_MAX = 16  # of which launched() tells
 STORE = 6  # init_process_group() with this many arguments has a store
 _sent = []  # not empty: this process has sent to a rank or received from one, or has not waited for a barrier, so its counts prove little
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
+_gone = {"cause": "", "outlived": set()}  # of groups that were ended: see cause()
 _ended = weakref.WeakSet()  # groups that were destroyed, as long as an object such as DistributedDataParallel has them
 
 
@@ -177,6 +178,16 @@ def watch(stays):
     when_imported("torch.distributed.distributed_c10d", lambda: _wrap(stays))
 
 
+def cell_begins(cause):
+    """cause: what ended this world's groups last, such as "cell 3 failed", as the kernel has it; or ""."""
+    _gone["cause"] = cause
+
+
+def cause():
+    """What ended this world's groups; "" if the user's code has made some since, and has destroyed them itself."""
+    return "" if _gone["cause"] in _gone["outlived"] else _gone["cause"]
+
+
 def free_destroyed():
     """Frees the groups that were destroyed."""
     _destroyed.clear()
@@ -230,6 +241,8 @@ def _keep():
     groups = getattr(getattr(c10d, "_world", None), "pg_map", None) or ()
     _destroyed.extend(groups)
     _ended.update(groups)
+    if groups:
+        _gone["outlived"].add(_gone["cause"])
 
 
 def _preceded(real, first):

@@ -136,7 +136,7 @@ class Rank(Worker):
             check.close()  # otherwise the port of an unfinished check stays open
         cell = Cell(number, fields["code"], fields["count"], store_history=True, allow_stdin=bool(flags & _link.RUN_STDIN))
         names = loads(fields["names"])
-        cell.flags, cell.limit, cell.lost = flags, fields["limit"], names.get("lost", "")
+        cell.flags, cell.limit = flags, fields["limit"]
         cell.blob = blob + self.rank if flags & _link.RUN_RESULT_EACH else blob
         if fields["load"]:
             cell.instead = functools.partial(self._call, cell, fields["load"])
@@ -170,6 +170,7 @@ class Rank(Worker):
             raise CaptureError(unknown)
         self._call_buffers.forget(names.get("deleted", ()))
         self._world.enter(self._world.env, loads(fields["master"]), fields["layout"], self.PASSES)
+        groups.cell_begins(names.get("lost", ""))  # now that what it ended is gone
         mpi.cell_begins()
         try:
             if fields["cwd"]:

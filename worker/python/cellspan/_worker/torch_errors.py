@@ -93,7 +93,27 @@ def _twice(facts):
     return "the process group is there already: use it, or end it first by torch.distributed.destroy_process_group()"
 
 
+def _no_key(facts):
+    """A key of a store that the user's code has made: torch's own keys have a prefix."""
+    return f"no process has set the key {facts.found.group(1)!r} in this store within its time limit: another rank must set it"
+
+
+def _own_place(facts):
+    """(host, port) in the text, if the code made a store itself, elsewhere than ranks meet; else None."""
+    trace = getattr(facts.error, "__traceback__", None)
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == "init_process_group":
+            return None
+        trace = trace.tb_next
+    found = re.search(r"trying to connect to \((\S+), (\d+)\)|\b()port: (\d+)", facts.found.string)
+    host, port = (found.group(1) or "", found.group(2) or found.group(4)) if found else ("", None)
+    return None if port in (None, os.environ.get("MASTER_PORT")) else (host, port)
+
+
 def _not_all(facts):
+    own = _own_place(facts)
+    if own is not None:
+        return f"no store answers at {own[0]}:{own[1]}: check the name and the port; one rank must make the store there, with is_master=True"
     if facts.begun == HOME:
         return ON_TOP
     return (
@@ -109,6 +129,9 @@ def _late(facts):
 
 
 def _port(facts):
+    own = _own_place(facts)
+    if own is not None and facts.begun != HOME:
+        return f"port {own[1]} is in use on this machine, perhaps by a store that the code has made before: use that one, or another port"
     if facts.begun == HOME:
         return f"another process uses that port. {ON_TOP[0].upper()}{ON_TOP[1:]}, which finds a free one"
     return (
@@ -149,6 +172,7 @@ ROWS = [
         ("uninitialised", r"Default process group has not been initialized", _uninitialised),
         ("destroy", r"Process group cannot be None", _none_to_destroy),
         ("environment", r"environment variable (\w+) expected, but not set", _no_rank),
+        ("key", r"wait timeout after \d+ms, keys: /((?!\w*(?:barrier|rpc|_pg))[^/\s,]+)$", _no_key),
         (
             "store",
             r"Timed out after \d+ seconds waiting for clients|client socket has timed out after|wait timeout after \d+ms, keys"
@@ -195,7 +219,7 @@ def explain(told, cell, passes):
     """Adds to the error of a rank's cell, as DONE has it, what to do about it. passes: the process ends with the cell."""
     begun = CELL if cell.instead is None else PASSING if passes else CALL
     error = cell.result.error_in_exec if cell.result is not None else None
-    about, line = explained(told["evalue"], begun, getattr(cell, "lost", ""), error)
+    about, line = explained(told["evalue"], begun, groups.cause(), error)
     if about:
         told["about"] = about
     if line:

@@ -140,6 +140,7 @@ def _wrap(own):
         return _refused(os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")) or found(url, *args, **given)
 
     def found(url, *args, **given):
+        __tracebackhide__ = True
         group = getattr(_making, "group", None)
         if group is None or _number(url) != own:
             yield from real(url, *args, **given)
@@ -254,6 +255,7 @@ def _numbered(group, store):
 
 def _found(group, connect, limit):
     """Another rank's new group: what connect() returns, with the part of the store that it uses."""
+    __tracebackhide__ = True
     last, met = _met.get(_place()), None
     if last is None:
         met = connect()
@@ -275,6 +277,7 @@ def _part(store, number):
 
 def _wait_for_rank_0(group, last, met, connect, limit):
     """What connect() returns once rank 0 makes a group after `last`. Sets the group's number. met: what it has returned, or None."""
+    __tracebackhide__ = True
     until = time.monotonic() + limit.total_seconds()
     breaks, pause = 0, PAUSE_MIN
     while True:
