@@ -143,7 +143,11 @@ def test_what_is_left_out_is_told_once(project, monkeypatch):
     write(project.folder, "pkg/__init__.py")
     (project.folder / "pkg/data.bin").write_bytes(b"12345")
     lines = project.home.part("import pkg")[1]
-    assert len(lines) == 1 and "pkg" in lines[0] and project.home.part("import pkg")[1] == []
+    assert lines == [f"{project}/pkg: its data, over 0 MiB, does not go to other machines"] and project.home.part("import pkg")[1] == []
+    for k in range(5):
+        os.symlink("/usr", project.folder / f"pkg/link{k}")
+    lines = project.home.part("import pkg")[1]
+    assert len(lines) == 4 and "link0: a link" in lines[0] and lines[3] == "and 2 more, which %ranks code lists"
 
 
 def test_the_folder_was_deleted(project):

@@ -164,6 +164,18 @@ def test_too_many_files(tmp_path, monkeypatch):
         of(tmp_path, "pkg")
 
 
+def test_a_folder_with_very_many_files_does_not_keep_its_package_from_going(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifest, "LOOKED_MOST", 10)
+    monkeypatch.setattr(manifest, "WATCHED_ALL", 5)
+    write(tmp_path, "pkg/__init__.py", *(f"pkg/data/{k}/x.bin" for k in range(20)), "pkg/late/__init__.py", "pkg/late/a.py")
+    found = Lister().listing([str(tmp_path)])
+    watched = []
+    made = manifest.of_places(found.roots("pkg"), found.places["pkg"], manifest.Hashes(), watch=lambda folder, only: watched.append(folder))
+    assert [os.path.relpath(row[0], tmp_path) for row in made.files if row[0].endswith(".py")] == ["pkg/__init__.py", "pkg/late/__init__.py", "pkg/late/a.py"]
+    assert all("over 10 files" in why for _, _, why in made.left) and len(made.left) == 20
+    assert sorted(watched) == sorted(map(str, [tmp_path / "pkg", tmp_path / "pkg/data", tmp_path / "pkg/late"])) and made.folders == set(watched)
+
+
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     write(tmp_path, "pkg/__init__.py", "pkg/secret.py")
 

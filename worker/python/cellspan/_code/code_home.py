@@ -22,7 +22,8 @@ from .manifest import Hashes, Unsendable, imports_in, is_code, of_path, of_place
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
-TOLD = re.compile("over|outside")  # reasons for leaving something out that are told with the cell
+TOLD = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
+MOST_TOLD = 3
 NOT_THERE = "not here"
 
 
@@ -122,10 +123,11 @@ class CodeHome:
         return any(isinstance(place, str) and os.path.abspath(place).startswith(roots) for place in places)
 
     def _note_left(self, manifest):
-        for path, size, why in manifest.left:
-            if TOLD.search(why) and (path, why) not in self._told:
-                self._told.add((path, why))
-                self._lines.append(f"{path} ({human(size)}) does not go to other machines: {why}" if size else f"{path} does not go to other machines: {why}")
+        new = [(path, why) for path, _, why in manifest.left if TOLD.match(why) and (path, why) not in self._told]
+        self._told.update(new)
+        self._lines += [f"{path}: {why}" for path, why in new[:MOST_TOLD]]
+        if len(new) > MOST_TOLD:
+            self._lines.append(f"and {len(new) - MOST_TOLD} more, which %ranks code lists")
 
     # ---- what there is -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environm
 
 DATA_MOST = 100 << 20  # bytes of a package's data
 FILES_MOST = 50_000  # files of one name
-LOOKED_MOST = 200_000  # entries of folders that are looked at for one name
+LOOKED_MOST = 50_000  # entries of folders after which folders without __init__.py are left out
+WATCHED_ALL = 5_000  # entries after which only folders with modules are watched
 ZIPPED = (".zip", ".egg")
 HIDDEN = frozenset((".git", ".hg", ".svn", ".ipynb_checkpoints"))
 CODE = re.compile(r"\.(py|pyi|pyx|pxd|pyd|pyc|typed|so(\.\d+)*)\Z")
@@ -126,7 +127,7 @@ class _Walk:
     def __init__(self, manifest, hashes, watch):
         self.manifest, self._hashes, self._watch = manifest, hashes, watch
         self._looked = 0
-        self._data = []  # [(path, stat), …] of a package
+        self._data, self._size = [], 0  # [(path, stat), …] of a package, and their bytes
         self._ignores = None
         self._everything = False
 
@@ -159,7 +160,9 @@ class _Walk:
 
     def _folder(self, folder, bases, above, data):
         """data: does data in it belong to a package?"""
-        self._reads(folder)
+        few = self._looked < WATCHED_ALL
+        if few:
+            self._reads(folder)
         try:
             own = os.stat(folder)
             with os.scandir(folder) as found:
@@ -171,8 +174,8 @@ class _Walk:
         if identity in above:  # a link leads back
             return
         self._looked += len(entries)
-        if self._looked > LOOKED_MOST:
-            raise Unsendable(f"{folder} is part of a folder with over {LOOKED_MOST:,} files: too many to send")
+        if not few and any(is_code(entry.name) for entry in entries):
+            self._reads(folder)
         for entry in entries:
             self._entry(entry, bases, (*above, identity), data)
 
@@ -192,7 +195,11 @@ class _Walk:
                 return
             if is_link and not self._is_followed(path, bases):
                 return
-            self._folder(path, bases, above, data or has_init(path))
+            package = has_init(path)
+            if self._looked > LOOKED_MOST and not package and not self._everything:
+                self._leave(path, 0, f"a folder without __init__.py, and over {LOOKED_MOST:,} files were looked at before")
+            else:
+                self._folder(path, bases, above, data or package)
         elif self._everything:
             why = ignores.never(name)
             if why:
@@ -211,10 +218,12 @@ class _Walk:
             return False
         inside = real.startswith(tuple(os.path.join(base, "") for base in bases))
         if not inside:
-            self._leave(link, 0, "a link to a folder outside of the project")
+            self._leave(link, 0, "a link to a folder outside of the project does not go to other machines")
         return inside
 
     def _note_data(self, entry):
+        if self._size > DATA_MOST:
+            return
         why = ignores.never(entry.name) or (entry.is_symlink() and ignores.never(os.path.basename(os.path.realpath(entry.path))))
         try:
             now = entry.stat()
@@ -228,15 +237,15 @@ class _Walk:
             self._leave(entry.path, now.st_size, why)
         elif entry.name not in ignores.IGNORE_FILES:
             self._data.append((entry.path, now))
+            self._size += now.st_size
 
     def _take_data(self, folder):
-        size = sum(now.st_size for _, now in self._data)
-        if size > DATA_MOST:
-            self._leave(folder, size, f"its {len(self._data)} files of data are over {DATA_MOST >> 20} MiB: only Python's files of it go")
+        if self._size > DATA_MOST:
+            self._leave(folder, 0, f"its data, over {DATA_MOST >> 20} MiB, does not go to other machines")
         else:
             for path, now in self._data:
                 self._take_file(path, now, missing=True)
-        self._data = []
+        self._data, self._size = [], 0
 
     def _take_file(self, path, now=None, missing=False, is_link=None):
         """missing: it is no error if there is no such file. is_link: None if nobody has looked."""
