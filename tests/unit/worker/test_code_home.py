@@ -323,5 +323,5 @@ def test_the_report(project):
     project.home.answer("files", {"hashes": [row[2] for row in project.tree(name="pkg")["files"]]})
     lines = project.home.report().split("\n")
     assert lines[1].split() == ["pkg", "2", "5", "B", "5", "B", str(project.folder / "pkg")]
-    assert lines[2].split() == ["--with", "data.csv", "1", "0", "B", "not", "here", str(project.folder / "data.csv")]
+    assert lines[2].split() == ["--with", "data.csv", "1", "0", "B", "0", "B", str(project.folder / "data.csv")]
     assert lines[3:5] == ["", "not sent:"] and ".env" in lines[5] and len(lines) == 6

@@ -24,7 +24,6 @@ KEPT = 8  # search paths, the notebook's and those of scripts, that are remember
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
 TOLD = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
 MOST_TOLD = 3
-NOT_THERE = "not here"
 
 
 class Bad(Exception):
@@ -267,7 +266,6 @@ class CodeHome:
     def report(self):
         """What went to other machines, and what did not, for people; "" if no rank has asked for anything."""
         with self._lock:
-            self._see_changes()
             manifests = [(name, manifest) for (name, _), manifest in sorted(self._manifests.items())]
             manifests += [(f"--with {path}", manifest) for path, manifest in sorted(self._brought.items())]
             rows = [_row(name, manifest, self._sent) for name, manifest in manifests if manifest.files]
@@ -298,8 +296,8 @@ def described(manifest):
 def _row(name, manifest, sent):
     paths = [row[0] for row in manifest.files]
     went = sum(sent.get(path, 0) for path in paths)
-    place = os.path.commonpath(paths) if len(paths) > 1 else paths[0]
-    return name, str(len(paths)), human(manifest.size()), human(went) if went else NOT_THERE, place
+    own = [path for path in paths if not distributions.is_metadata(path)] or paths
+    return name, str(len(paths)), human(manifest.size()), human(went), os.path.commonpath(own) if len(own) > 1 else own[0]
 
 
 def _table(rows):

@@ -10,6 +10,7 @@ import os
 import re
 
 FILES = ("METADATA", "PKG-INFO", "entry_points.txt", "top_level.txt")
+KINDS = (".dist-info", ".egg-info")
 KEPT = {}  # {folder: (its time, {name of a module: folders of metadata})}
 
 
@@ -28,6 +29,10 @@ def files_of(folders):
     return [path for folder in folders for path in (os.path.join(folder, name) for name in FILES) if os.path.isfile(path)]
 
 
+def is_metadata(path):
+    return os.path.dirname(path).endswith(KINDS)
+
+
 def _read(folder, editable):
     try:
         time = os.stat(folder).st_mtime_ns
@@ -42,7 +47,7 @@ def _found(folder, editable):
     found = {}
     for entry in sorted(os.listdir(folder)):
         path = os.path.join(folder, entry)
-        if entry.endswith((".dist-info", ".egg-info")) and os.path.isdir(path) and (not editable or _is_editable(path)):
+        if entry.endswith(KINDS) and os.path.isdir(path) and (not editable or _is_editable(path)):
             for name in _names(path, entry):
                 found.setdefault(name, []).append(path)
     return found
