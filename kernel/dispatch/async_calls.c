@@ -24,6 +24,29 @@ bool home_waits_for_none(const struct notebook *nb)
     return true;
 }
 
+bool async_home_waits(const struct notebook *nb)
+{
+    CELLS_EACH (c, nb)
+        if (!(c->from.call_flags & CALL_ASYNC))
+            return true;
+    return false;
+}
+
+/* If the main shell runs a cell, at home or on ranks, the interrupt is for that one, and not for
+ * calls for which home does not wait. But calls of the threads that the cell at home has started
+ * end, too, since it may wait for them: those that wait at once, those that run with the second
+ * interrupt. An interrupt always ends a subshell's call. */
+bool async_is_interrupted(const struct cell *c)
+{
+    const struct asked *at_home = c->nb->home.executing;
+    const bool waits = !cell_find(c->nb, c->id);
+
+    if (!(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c))
+        return true;
+    return at_home ? (waits || at_home->interrupted) && c->from.asker == at_home->cell
+                   : !async_home_waits(c->nb);
+}
+
 /* Can an interrupt end it, so that what comes next can begin? */
 static bool can_end(const struct cell *c)
 {

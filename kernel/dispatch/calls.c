@@ -327,8 +327,11 @@ static void interrupt_waiting(struct notebook *nb, struct cell *c)
 
 void calls_interrupt(struct notebook *nb)
 {
-    while (nb->calls.first)
-        interrupt_waiting(nb, cell_take_out(&nb->calls.first));
+    for (struct cell **at = &nb->calls.first; *at;)
+        if (async_is_interrupted(*at))
+            interrupt_waiting(nb, cell_take_out(at));
+        else
+            at = &(*at)->from.next;
 }
 
 void calls_end(struct notebook *nb, uint64_t call)

@@ -57,7 +57,7 @@ bool calls_begin(struct notebook *nb);
 void calls_moved(struct notebook *nb);
 /* When calls_begin() may have work without an event. */
 uint64_t calls_due(const struct notebook *nb);
-void calls_interrupt(struct notebook *nb);          /* those that wait end with KeyboardInterrupt */
+void calls_interrupt(struct notebook *nb); /* those that wait: see async_is_interrupted() */
 void calls_end(struct notebook *nb, uint64_t call); /* one that waits or runs */
 /* Home is gone: calls that wait are dropped, and those that run send it no RETURN. */
 void calls_drop(struct notebook *nb);

@@ -102,22 +102,12 @@ static void subshells_go_on(struct notebook *nb)
         }
 }
 
-/* Does the main shell wait for a cell on ranks? A call of a thread says nothing of the main shell.
- */
-static bool waits_for_ranks(const struct notebook *nb)
-{
-    CELLS_EACH (c, nb)
-        if (!(c->from.call_flags & CALL_ASYNC))
-            return true;
-    return false;
-}
-
 /* Home can answer comm messages now: during a cell on ranks, or while its own cell waits for ranks
  * or is in an await. */
 static bool home_takes_comms(const struct notebook *nb)
 {
     if (nb->home.executing)
-        return nb->home.awaits || waits_for_ranks(nb);
+        return nb->home.awaits || async_home_waits(nb);
     return nb->cells || !queue_holds_execute(nb);
 }
 
@@ -179,19 +169,6 @@ static bool interrupt_waiting_cell(struct notebook *nb)
     return true;
 }
 
-/* Does the interrupt end this cell on ranks? If the main shell runs a cell, at home or on ranks,
- * the interrupt is for that one, and not for calls for which home does not wait. But the second one
- * is also for calls of the threads that the cell at home has started, since it may wait for them.
- * An interrupt always ends a subshell's call. */
-static bool is_interrupted(const struct notebook *nb, const struct cell *c)
-{
-    const struct asked *at_home = nb->home.executing;
-
-    if (!(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c))
-        return true;
-    return at_home ? at_home->interrupted && c->from.asker == at_home->cell : !waits_for_ranks(nb);
-}
-
 /* It ends what subshells run at home only if nothing else runs. */
 void dispatch_interrupt(struct notebook *nb)
 {
@@ -201,9 +178,9 @@ void dispatch_interrupt(struct notebook *nb)
     calls_interrupt(nb);
     comm_routes_interrupt(nb);
     CELLS_EACH (c, nb)
-        if (is_interrupted(nb, c))
+        if (async_is_interrupted(c))
             stop_by_interrupt(c);
-    if ((nb->home.executing ? !waits_for_ranks(nb) : !nb->cells) && !interrupt_main(nb) &&
+    if ((nb->home.executing ? !async_home_waits(nb) : !nb->cells) && !interrupt_main(nb) &&
         !nb->cells)
         subshells_interrupt(nb);
     if (nb->home.executing)

@@ -52,6 +52,11 @@ bool async_is_stopped_by(const struct cell *c, struct slice code);
 /* All cells that run on ranks are asynchronous calls (CALL_ASYNC), and none of those that the main
  * shell has made is being prepared or ends: home waits for these. */
 bool home_waits_for_none(const struct notebook *nb);
+/* Does the main shell wait for a cell on ranks? A call of a thread says nothing of the main shell.
+ */
+bool async_home_waits(const struct notebook *nb);
+/* Does an interrupt end this cell on ranks, or this call that waits? */
+bool async_is_interrupted(const struct cell *c);
 /* If the next cell or call stops the ranks, what they do beside home's cells is interrupted. true:
  * it was interrupted just now. */
 bool async_calls_interrupt(struct notebook *nb);

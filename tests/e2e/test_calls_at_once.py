@@ -182,6 +182,19 @@ def test_the_second_interrupt_of_a_cell_ends_the_calls_of_its_threads(four):
     four.ok("background.join(60)")
 
 
+def test_an_interrupt_of_a_cell_leaves_the_calls_of_other_threads(four, gate):
+    cell = four.ok("def held():\n    print('runs', flush=True)\n    " + gate.code.replace("\n", "\n    ") + "return 'held'\n"
+                   "got, ready = [], threading.Semaphore(0)\ndef go(): ready.release(); got.append(cellspan.run(held, ranks=1))\n"
+                   "ts = [threading.Thread(target=go) for _ in range(2)]; [t.start() for t in ts]; None")
+    assert four.until(lambda: "runs" in cell.stdout), cell.shown
+    calls = four.start("[ready.acquire() for _ in ts]\nprint('begun', flush=True)\ncellspan.run(abs, -1, ranks=1)")
+    four.wait(calls, until=lambda: "waiting for the call held() of a thread on rank 1" in waits_of(calls))
+    four.control("interrupt_request")
+    four.wait(calls).assert_error("KeyboardInterrupt")
+    gate.open()
+    assert four.ok("[t.join(60) for t in ts]; got").value == "['held', 'held']"
+
+
 def test_an_interrupt_ends_calls_that_wait_for_each_other(four):
     four.ok("def hangs(r):\n    global mine\n    mine = r\n    return time.sleep(600) if r == 0 else sums()\n"
             "cellspan.run(sums)\nts = [threading.Thread(target=lambda r=r: caught(lambda: cellspan.run(hangs, r, ranks=r))) for r in range(4)]\n"

@@ -124,6 +124,27 @@ static void interrupts(void)
     dispatch_interrupt(w.nb);
     ok(logged(&w, "send INTERRUPT 4 5\n"), "afterwards it is for all calls that run");
     world_close(&w);
+    open_with_two(&w, &clock);
+    call_on(&w, 9, "0");
+    call_on(&w, 10, "2");
+    w.nb->calls.first->from.asker = w.nb->home.executing->cell;
+    w.nb->calls.first->from.next->from.asker = 4711;
+    dispatch_interrupt(w.nb);
+    ok(w.nb->calls.first->from.call == 10 && !w.nb->calls.first->from.next,
+       "of the calls that wait it ends those of this cell's threads, and none of other threads");
+    end_at_home(&w);
+    dispatch_interrupt(w.nb);
+    ok(!w.nb->calls.first && logged(&w, "send INTERRUPT 4 5\n"),
+       "while home runs nothing, all that wait and run");
+    world_close(&w);
+    open_in_background(&w, &clock);
+    run(&w, "%%distribute -r 1\npass");
+    call_on(&w, 9, "0");
+    w.nb->calls.first->from.asker = 4711;
+    dispatch_interrupt(w.nb);
+    ok(w.nb->calls.first && !times(&w, "send INTERRUPT 2") && cells(&w) == 2,
+       "an interrupt of a cell on ranks leaves calls of threads that wait");
+    world_close(&w);
     open_in_background(&w, &clock);
     run(&w, "%ranks stop");
     ok(logged(&w, "send INTERRUPT 2\n") && logged(&w, "send INTERRUPT 4 5\n"),
