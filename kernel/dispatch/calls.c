@@ -23,6 +23,16 @@ static void refuse_call(struct notebook *nb, uint64_t asker, uint64_t call, cons
     buf_release(&text);
 }
 
+/* Does a cell wait for it? A thread of home may wait alone; but what does not block is begun by
+ * home's cell, which waits until it has begun. */
+static bool is_waited_for(const struct cell *c)
+{
+    const struct asked *at_home = c->nb->home.executing;
+
+    return !(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c) ||
+           (!cell_is_function(c) && at_home && at_home->cell == c->from.asker);
+}
+
 void calls_add(struct notebook *nb, const struct span *m)
 {
     struct cell *c = cell_of_call(nb, m);
@@ -32,8 +42,8 @@ void calls_add(struct notebook *nb, const struct span *m)
                     "the kernel is out of memory");
     else if (!immediate_take(nb, c)) {
         cell_append(&nb->calls.first, c);
-        if (!(c->from.call_flags & CALL_ASYNC) || async_is_of_subshell(c))
-            live_wait(c); /* a cell waits for it */
+        if (is_waited_for(c))
+            live_wait(c);
     }
 }
 

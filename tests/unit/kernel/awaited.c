@@ -134,12 +134,12 @@ static void an_interrupt(void)
 }
 
 /* The main shell's cell makes this call. */
-static void call_of_cell(struct world *w, uint64_t number)
+static void call_of_cell(struct world *w, uint64_t number, uint64_t flags)
 {
     struct span m = { .kind = SPAN_CALL, .cell = w->nb->home.executing->cell };
 
     m.v[F_CALL_TEXT].s = slice_text("%%distribute\ng()");
-    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | CALL_VALUE | CALL_FUNCTION;
+    m.v[F_CALL_FLAGS].u64 = CALL_SHOWN | flags;
     m.v[F_CALL_CALL].u64 = number;
     m.v[F_CALL_NAMES].s = slice_text("{\"names\": []}");
     m.v[F_CALL_LOAD].s = slice_text("(g, (), {})");
@@ -153,7 +153,7 @@ static void a_call_of_a_cell(void)
 
     open_in_background(&w, &clock);
     run(&w, "cellspan.run(g)");
-    call_of_cell(&w, 9);
+    call_of_cell(&w, 9, CALL_VALUE | CALL_FUNCTION);
     pass(&w, 2 * NS_PER_S);
     ok(logged(&w, "waiting for the call f() of a thread on rank 0, and 1 more (0:02)"),
        "a cell whose call waits says so, too");
@@ -167,11 +167,17 @@ static void a_call_of_a_cell(void)
     world_close(&w);
     open_in_background(&w, &clock);
     run(&w, "cellspan.run(g)");
-    call_of_cell(&w, 9);
+    call_of_cell(&w, 9, CALL_VALUE | CALL_FUNCTION);
     pass(&w, 2 * NS_PER_S);
     buf_clear(&w.log);
     exited(&w, SPAN_WORKER_HOME, 1, 9);
     ok(in_order(&w, "\"text/plain\":\"\"", "execute_reply"), "also when home dies meanwhile");
+    world_close(&w);
+    open_in_background(&w, &clock);
+    run(&w, "%%px --noblock");
+    call_of_cell(&w, 9, CALL_ASYNC);
+    pass(&w, 2 * NS_PER_S);
+    ok(times(&w, ID) == 1, "a cell that begins a call without waiting for its end says so, too");
     world_close(&w);
 }
 
