@@ -10,7 +10,7 @@
 #define RTLD_NOLOAD 0
 #endif
 
-size_t library_of_driver(const char *told, const char *soname, const char *root,
+size_t library_of_driver(const char *set, const char *soname, const char *root,
                          const char *names[static LIBRARY_PLACES])
 {
     static const char *const folders[] = { "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib",
@@ -18,7 +18,7 @@ size_t library_of_driver(const char *told, const char *soname, const char *root,
     static _Thread_local char paths[LIBRARY_PLACES - 1][512];
     size_t n = 0;
 
-    names[n++] = told ? told : soname;
+    names[n++] = set ? set : soname;
     if (names[0] != soname)
         return n;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

@@ -20,13 +20,13 @@ struct library_row {
 #define LIBRARY_NEEDS(type, member, ...) { { __VA_ARGS__ }, offsetof(type, member), true }
 #define LIBRARY_LIKES(type, member, ...) { { __VA_ARGS__ }, offsetof(type, member), false }
 
-/* Where to look for a library that comes with a driver. Fills `names` with `told`, the
+/* Where to look for a library that comes with a driver. Fills `names` with `set`, the
  * user's setting; if that is NULL, with the soname and those paths that exist in
  * folders where container hosts, WSL and NixOS put drivers' libraries without telling the loader.
  * Returns how many. `root` goes before these folders ("" except in tests). The paths are valid
  * until this thread's next call. */
 #define LIBRARY_PLACES 4u
-size_t library_of_driver(const char *told, const char *soname, const char *root,
+size_t library_of_driver(const char *set, const char *soname, const char *root,
                          const char *names[static LIBRARY_PLACES]);
 /* Opens the first of `names` (sonames or paths) that can be opened, and sets *used to it. Skips
  * NULL and empty names. Prefers one that this process has already loaded, so that it does not load

@@ -25,8 +25,8 @@ struct watch {
     bool stopped; /* to be freed when the turn is over */
     int fd;       /* KIND_SIGNAL: the pipe of wake.c; KIND_ZMQ: from ZMQ_FD */
     unsigned events;
-    bool told;  /* KIND_FD: the hang-up was reported while events was 0; don't report it again */
-    bool ready; /* KIND_ZMQ: there were messages before poll(2) */
+    bool reported; /* KIND_FD: the hang-up was reported while events was 0; don't report it again */
+    bool ready;    /* KIND_ZMQ: there were messages before poll(2) */
     void *socket;
     int signo;
     bool armed;
@@ -207,7 +207,7 @@ void loop_fd_events(struct watch *w, unsigned events)
 {
     w->events = events & (LOOP_READ | LOOP_WRITE);
     if (w->events)
-        w->told = false;
+        w->reported = false;
 }
 
 struct watch *loop_zmq(struct loop *loop, void *socket, loop_f f, void *arg, struct err *err)
@@ -339,7 +339,7 @@ static int prepare(struct loop *loop)
 
     for (size_t i = 0; i < loop->n; i++) {
         struct watch *w = loop->watch[i];
-        const bool quiet = w->kind == KIND_TIMER || w->told;
+        const bool quiet = w->kind == KIND_TIMER || w->reported;
 
         loop->poll[i] = (struct pollfd){ quiet ? -1 : w->fd, poll_events(w), 0 };
         if (w->kind == KIND_TIMER && w->armed && w->due_ns < due_ns)
@@ -380,7 +380,7 @@ static void serve_fd(struct watch *w, short revents)
         events |= w->events & LOOP_WRITE;
     if (hangup) {
         events |= LOOP_HANGUP;
-        w->told = w->events == 0 || (revents & POLLNVAL) != 0;
+        w->reported = w->events == 0 || (revents & POLLNVAL) != 0;
     }
     if (events)
         w->fd_f(w->arg, w->fd, events);

@@ -21,10 +21,10 @@ extern char **environ;
 
 char *spawn_package(void)
 {
-    const char *told = setting_text(SETTING_PYTHONPATH);
+    const char *set = setting_text(SETTING_PYTHONPATH);
 
-    if (told)
-        return strdup(told);
+    if (set)
+        return strdup(set);
     if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
         return strdup(CELLSPAN_PYTHONDIR);
     /* the installation may have been copied or moved */

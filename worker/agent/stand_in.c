@@ -58,14 +58,14 @@ void stand_in_patch(char *p)
 int stand_in_for_cell(uint32_t worker, uint64_t cell, bool unbound, struct buf *out,
                       struct err *err)
 {
-    static const char told[] = "KeyboardInterrupt: the cell had not begun to run";
+    static const char text[] = "KeyboardInterrupt: the cell had not begun to run";
     struct span m = { .kind = SPAN_DONE,
                       .worker = worker,
                       .cell = cell,
                       .v[F_DONE_FLAGS].u64 = unbound ? DONE_UNBOUND : 0 };
     struct buf content = BUF_INIT;
     int rc = add_json(json_pack("{s:s, s:s, s:[s]}", "ename", "KeyboardInterrupt", "evalue",
-                                "the cell had not begun to run", "traceback", told),
+                                "the cell had not begun to run", "traceback", text),
                       &content, err);
 
     m.v[F_DONE_STATUS].s = slice_text("error");

@@ -46,14 +46,14 @@ static int fill(struct nccl *n, const char *used, struct err *err)
 
 int nccl_open(struct nccl *n, const char *const *places, size_t n_places, struct err *err)
 {
-    const char *told = setting_text(SETTING_NCCL_LIBRARY), *used = "";
+    const char *set = setting_text(SETTING_NCCL_LIBRARY), *used = "";
     const char *names[PLACES_MAX + 1];
     size_t count = 0;
     struct err why = { "" };
 
     memset(n, 0, sizeof *n);
-    if (told) {
-        names[count++] = told;
+    if (set) {
+        names[count++] = set;
     } else {
         for (size_t i = 0; i < n_places && count < PLACES_MAX; i++)
             names[count++] = places[i];

@@ -143,13 +143,13 @@ static int reach(struct ras_client *d, struct err *err)
 
 int ras_ask(const char *address, unsigned timeout_ms, struct buf *out, struct err *err)
 {
-    const char *told = getenv("NCCL_RAS_ADDR");
+    const char *set = getenv("NCCL_RAS_ADDR");
     struct ras_client d = { -1, clock_now(&clock_system) + timeout_ms * NS_PER_MS, NULL };
     struct buf line = BUF_INIT;
     const size_t had = out->n;
     int rc;
 
-    d.where = address && address[0] ? address : told && told[0] ? told : RAS_ADDRESS;
+    d.where = address && address[0] ? address : set && set[0] ? set : RAS_ADDRESS;
     rc = reach(&d, err);
     if (rc == 0)
         rc = say(&d, hello, err);

@@ -74,11 +74,11 @@ static int open_folder(const char *path, struct err *err)
 
 int lease_folder(struct err *err)
 {
-    const char *told = setting_text(SETTING_GPU_LEASES);
+    const char *set = setting_text(SETTING_GPU_LEASES);
     struct stat s;
 
-    if (told)
-        return open_folder(told, err);
+    if (set)
+        return open_folder(set, err);
     /* All users must choose the same folder, so the choice must not depend on their rights. */
     if (stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) && (s.st_mode & S_IWOTH))
         return open_folder("/dev/shm/" NAME, err);

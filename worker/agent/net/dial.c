@@ -40,7 +40,7 @@ struct dial {
     struct watch *timer, *limit;
     dial_f f;
     void *arg;
-    bool told; /* f was called */
+    bool reported; /* f was called */
     bool stopped;
 };
 
@@ -123,7 +123,7 @@ static void succeed(struct try *t)
     for (unsigned i = 0; i < d->n; i++)
         if (d->try[i].fd < 0)
             try_close(&d->try[i]);
-    d->told = true;
+    d->reported = true;
     watch_clear(&d->timer);
     d->f(d->arg, &found, NULL);
 }
@@ -138,7 +138,7 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
         t->fd = (int)value;
         t->connected = true;
     } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-        if (d->told)
+        if (d->reported)
             try_close(t);
         else
             succeed(t);
@@ -151,7 +151,7 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
         t->strange = t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                      event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
         t->fd = -1;
-        if (d->told)
+        if (d->reported)
             try_close(t);
         else
             try_next(d);
@@ -208,7 +208,7 @@ static void try_next(void *arg)
 
     while (d->next < d->n && d->try[d->next].words[0])
         d->next++;
-    if (d->next == d->n || d->told)
+    if (d->next == d->n || d->reported)
         return;
     try_start(&d->try[d->next++]);
     if (d->timer)
@@ -280,12 +280,12 @@ static void limit_is_over(void *arg)
     struct dial *d = arg;
     struct err err = { "" };
 
-    if (d->told) {
+    if (d->reported) {
         for (unsigned i = 0; i < d->n; i++)
             try_close(&d->try[i]);
         return;
     }
-    d->told = true;
+    d->reported = true;
     for (unsigned i = 0; i < d->n; i++) {
         struct try *t = &d->try[i];
 

@@ -59,9 +59,9 @@ void spool_release(struct spool *s)
 
 static int open_file(struct spool *s, struct spool_file *f)
 {
-    const char *told = getenv("TMPDIR"), *folder = s->folder       ? s->folder
-                                                   : told && *told ? told
-                                                                   : "/tmp";
+    const char *set = getenv("TMPDIR"), *folder = s->folder     ? s->folder
+                                                  : set && *set ? set
+                                                                : "/tmp";
     char path[4096];
 
     snprintf(path, sizeof path, "%s/cellspan-spool-%ld-%u", folder, (long)getpid(), s->made++);

@@ -96,11 +96,11 @@ static int list(struct python_paths *p, const char *path)
     return add_each(p, "python3", path) < 0 ? -1 : add_each(p, "python", path);
 }
 
-int python_paths_list(struct python_paths *p, const char *wanted, const char *told,
-                      const char *path, struct err *err)
+int python_paths_list(struct python_paths *p, const char *wanted, const char *set, const char *path,
+                      struct err *err)
 {
     *p = (struct python_paths)PYTHON_PATHS_INIT;
-    p->says = strdup(told ? told : "");
+    p->says = strdup(set ? set : "");
     p->python = strdup(wanted);
     if (list(p, path) == 0)
         return 0;

@@ -15,17 +15,17 @@
 struct python_paths {
     char **program; /* owned, n of them: paths */
     size_t n;
-    size_t wanted;       /* how many are at the notebook's own path, if nothing was told */
-    char *says, *python; /* owned: what was told ("": nothing), and what was wanted */
+    size_t wanted;       /* how many are at the notebook's own path, if nothing was set */
+    char *says, *python; /* owned: what was set ("": nothing), and what was wanted */
     char version[32];    /* "python3.11": the version that was wanted; "": not known */
 };
 
 #define PYTHON_PATHS_INIT { NULL, 0, 0, NULL, NULL, "" }
 
-/* Lists `told` (CELLSPAN_REMOTE_PYTHON) alone. If it is NULL or "": lists `wanted`, then pythonX.Y
+/* Lists `set` (CELLSPAN_REMOTE_PYTHON) alone. If it is NULL or "": lists `wanted`, then pythonX.Y
  * of the same version, if that is known, python3 and python in the folders of `path` (PATH). -1:
  * memory is out. */
-MUST_USE int python_paths_list(struct python_paths *p, const char *wanted, const char *told,
+MUST_USE int python_paths_list(struct python_paths *p, const char *wanted, const char *set,
                                const char *path, struct err *err);
 /* A NUL-terminated copy of a path in a message; the caller frees it. NULL: memory is out, or the
  * path contains a NUL. */
