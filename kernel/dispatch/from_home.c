@@ -90,7 +90,7 @@ void from_home(struct notebook *nb, const struct span *m)
             finds_answered(nb, m);
         break;
     case SPAN_ASK:
-        question_take(nb, m);
+        question_on_ask(nb, m);
         break;
     case SPAN_CAPTURED:
     case SPAN_PACKED:

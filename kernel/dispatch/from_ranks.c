@@ -167,7 +167,7 @@ static void take_probed(struct notebook *nb, struct rank *r, const struct span *
 {
     struct cell *c = cell_find(nb, m->cell);
 
-    if (!question_message(nb, r, m) && (!c || !cell_steps_probed(c, r, m)))
+    if (!question_on_probed(nb, r, m) && (!c || !cell_steps_probed(c, r, m)))
         log_debug("ranks", "rank %u answers a probe that is over", r->number);
 }
 
@@ -209,7 +209,7 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
         take_publish(nb, r, m);
         break;
     case SPAN_REPLY:
-        comm_routes_answered(nb, worker, m);
+        comm_routes_on_reply(nb, worker, m);
         break;
     case SPAN_DONE:
         if (comms_waits(nb->comms.table))

@@ -131,7 +131,7 @@ static void to_rank(struct notebook *nb, uint32_t worker, struct request *r)
         callback_end(nb, t);
 }
 
-void comm_routes_answered(struct notebook *nb, uint32_t worker, const struct span *m)
+void comm_routes_on_reply(struct notebook *nb, uint32_t worker, const struct span *m)
 {
     struct comm_callback *t = comm_callback_of(nb, worker, m->cell);
 

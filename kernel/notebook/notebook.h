@@ -373,7 +373,7 @@ void subshell_text_release(struct subshell *s);
 MUST_USE bool comm_routes_take(struct notebook *nb, struct request *r);
 void comm_routes_info(struct notebook *nb, struct request *r); /* comm_info_request */
 /* A rank has served a message. */
-void comm_routes_answered(struct notebook *nb, uint32_t worker, const struct span *m);
+void comm_routes_on_reply(struct notebook *nb, uint32_t worker, const struct span *m);
 void comm_routes_gone(struct notebook *nb, uint32_t worker); /* it answers none any more */
 /* The first message that waits for this worker's answer, with this number (0: any); or NULL. */
 struct comm_callback *comm_callback_of(const struct notebook *nb, uint32_t worker, uint64_t cell);
@@ -416,9 +416,9 @@ bool info_inspect(struct notebook *nb, struct request *r);
 void info_ready(struct notebook *nb, const struct span *ready);
 
 /* ---- question.c ---- */
-void question_take(struct notebook *nb, const struct span *m); /* an ASK */
+void question_on_ask(struct notebook *nb, const struct span *m); /* an ASK */
 /* a PROBED; false: it answers another question */
-bool question_message(struct notebook *nb, const struct rank *r, const struct span *m);
+bool question_on_probed(struct notebook *nb, const struct rank *r, const struct span *m);
 /* a cell begins: home gets the answers that have come */
 void question_end(struct notebook *nb);
 void question_tick(struct notebook *nb);

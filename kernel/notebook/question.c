@@ -67,7 +67,7 @@ static int ask(struct notebook *nb, const struct span *m)
     return send_waiting(nb, &probe);
 }
 
-void question_take(struct notebook *nb, const struct span *m)
+void question_on_ask(struct notebook *nb, const struct span *m)
 {
     struct question *q;
 
@@ -86,7 +86,7 @@ void question_take(struct notebook *nb, const struct span *m)
         question_end(nb);
 }
 
-bool question_message(struct notebook *nb, const struct rank *r, const struct span *m)
+bool question_on_probed(struct notebook *nb, const struct rank *r, const struct span *m)
 {
     struct question *q = nb->question;
 
