@@ -40,7 +40,7 @@ void calls_add(struct notebook *nb, const struct span *m)
     if (!c)
         refuse_call(nb, m->cell, m->v[F_CALL_CALL].u64, "RuntimeError",
                     "the kernel is out of memory");
-    else if (!immediate_take(nb, c)) {
+    else if (!immediate_call(nb, c)) {
         cell_append(&nb->calls.first, c);
         if (is_waited_for(c))
             live_wait(c);

@@ -375,7 +375,7 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
     else if ((c = cell_find(nb, m->cell)))
         message_for_cell(c, node, m);
     else if (m->kind == SPAN_LOGS)
-        immediate_logs(nb, node, m);
+        immediate_on_logs(nb, node, m);
     take_next(nb);
 }
 

@@ -85,7 +85,7 @@ void from_home(struct notebook *nb, const struct span *m)
         if (c)
             rank_code_on_found(c, m);
         else if (m->cell)
-            immediate_found(nb, m);
+            immediate_on_found(nb, m);
         else
             finds_answered(nb, m);
         break;

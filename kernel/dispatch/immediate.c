@@ -20,7 +20,7 @@ static bool is_ours(struct slice text)
 }
 
 /* It got its help or its error when its line was read. */
-static bool is_told(const struct cell *c)
+static bool is_answered(const struct cell *c)
 {
     return c->bad || !c->planned || c->plan.kind == PLAN_HELP;
 }
@@ -28,11 +28,11 @@ static bool is_told(const struct cell *c)
 static void begin(struct notebook *nb, struct cell *c)
 {
     expand_as_it_is(c);
-    if (!is_told(c) && c->plan.ranks_do == PLAN_RANKS_TABLE)
+    if (!is_answered(c) && c->plan.ranks_do == PLAN_RANKS_TABLE)
         rank_table_begin(c);
-    else if (!is_told(c) && c->plan.ranks_do == PLAN_RANKS_CODE)
+    else if (!is_answered(c) && c->plan.ranks_do == PLAN_RANKS_CODE)
         rank_code_begin(c);
-    else if (!is_told(c))
+    else if (!is_answered(c))
         rank_logs_begin(c);
     cell_append(&nb->immediate.cells, c);
     immediate_tick(nb);
@@ -68,7 +68,7 @@ bool immediate_request(struct notebook *nb, struct request *r)
     return true;
 }
 
-bool immediate_take(struct notebook *nb, struct cell *c)
+bool immediate_call(struct notebook *nb, struct cell *c)
 {
     if (!nb->cells || !is_ours(slice_of(c->from.text, c->from.text_size)))
         return false;
@@ -84,7 +84,7 @@ static bool is_over(struct cell *c)
                                                          ? rank_code_poll
                                                          : rank_logs_poll;
 
-    return is_told(c) || poll(c) == CELL_DONE;
+    return is_answered(c) || poll(c) == CELL_DONE;
 }
 
 static void step_late(struct cell *c)
@@ -134,7 +134,7 @@ size_t immediate_waiting(const struct notebook *nb)
     return n;
 }
 
-void immediate_logs(struct notebook *nb, unsigned node, const struct span *m)
+void immediate_on_logs(struct notebook *nb, unsigned node, const struct span *m)
 {
     for (struct cell *c = nb->immediate.cells; c; c = c->from.next)
         if (c->id == m->cell) {
@@ -144,7 +144,7 @@ void immediate_logs(struct notebook *nb, unsigned node, const struct span *m)
         }
 }
 
-void immediate_found(struct notebook *nb, const struct span *m)
+void immediate_on_found(struct notebook *nb, const struct span *m)
 {
     for (struct cell *c = nb->immediate.cells; c; c = c->from.next)
         if (c->id == m->cell) {

@@ -78,12 +78,12 @@ uint64_t awaited_due(const struct notebook *nb);
 bool immediate_request(struct notebook *nb, struct request *r);
 /* Takes ownership of the call if it is one of these and another cell runs, and answers it beside
  * that cell. false: it must wait for its turn. */
-bool immediate_take(struct notebook *nb, struct cell *c);
+bool immediate_call(struct notebook *nb, struct cell *c);
 void immediate_tick(struct notebook *nb);
 uint64_t immediate_due(const struct notebook *nb);
 size_t immediate_waiting(const struct notebook *nb); /* bytes that wait to be published */
-void immediate_logs(struct notebook *nb, unsigned node, const struct span *m); /* a LOGS */
-void immediate_found(struct notebook *nb, const struct span *m);               /* home's FOUND */
+void immediate_on_logs(struct notebook *nb, unsigned node, const struct span *m); /* a LOGS */
+void immediate_on_found(struct notebook *nb, const struct span *m);               /* home's FOUND */
 void immediate_lost(struct notebook *nb, unsigned node);
 void immediate_drop(struct notebook *nb); /* home, which waits for calls, is gone */
 
