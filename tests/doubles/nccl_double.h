@@ -8,6 +8,8 @@
  * - CELLSPAN_DOUBLE_NCCL_FOLDER: the folder of its sockets (none), for hosts that are network
  *   namespaces with one file system
  * - CELLSPAN_DOUBLE_GPU_MEMORY: bytes of GPU memory (1 GiB)
+ * - CELLSPAN_DOUBLE_GPU_CLOCK: how much faster than time its GPUs' clock runs (1). A check, which
+ *   measures for a while as this clock counts, is over sooner, and with smaller sizes
  * - CELLSPAN_DOUBLE_NCCL: the fault to simulate: init-hang, init-error, hang (operations in this
  *   process never end), error (they fail), corrupt (one bit of received data of more than 8 bytes),
  *   slow (each operation takes 20 ms longer), old (version 2.8) */

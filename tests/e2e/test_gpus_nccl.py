@@ -10,7 +10,7 @@ import signal
 import processes
 import pytest
 from client import by_rank, values
-from test_gpus import HOST, SEEN, book, doubles, gpus  # noqa: F401  (fixtures)
+from test_gpus import HOST, QUICK, SEEN, book, doubles, gpus  # noqa: F401  (fixtures)
 
 
 def test_the_check_measures_with_nccl(book):
@@ -34,7 +34,7 @@ def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, env, option
     """Since NCCL 2.30 there is such a setting. Ranks that were started without it don't use NCCL until --fresh."""
     pytest.importorskip("torch")
     gpus.set("count 1")
-    nb = book(**env)
+    nb = book(**env, **QUICK)
     nb.ok(BIG % 7)
     assert values(nb.ok(SEEN.replace("-n 4", "-n 2 --share " + options))) == [(True, 7.0, 2_000_000)] * 2
     assert "all 2 ranks over NCCL" in nb.ok("%ranks check", limit=150).shown

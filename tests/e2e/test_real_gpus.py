@@ -18,6 +18,7 @@ import processes
 import pytest
 from client import values
 from realgpus import ALL, MUCH_LATER, RANK, SMI, Machine, asked, book, doubles, gpu_processes, machine, needs, numa_nodes, smi, stay  # noqa: F401  (fixtures)
+from test_gpus import QUICK
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "gpu" / "run"
 
@@ -111,7 +112,7 @@ def test_each_rank_has_its_own_in_the_order_of_nvidia_smi(book):
 
 @pytest.mark.doubles
 def test_a_check_works_twice_before_torch_uses_the_gpu(book):
-    nb = book()
+    nb = book(**QUICK)
     nb.ok("%%distribute -n gpu\n1")
     for _ in range(2):
         assert "all_reduce" in nb.ok("%ranks check", limit=200).shown
