@@ -24,9 +24,13 @@ GROUPS = {
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
 }
 # They take longest, so they begin first.
-LONGEST = ("test_faults", "test_headless", "test_lab", "test_slurm", "test_debugger", "test_gpus", "test_gpus_nccl", "test_ranks",
-           "test_random", "test_on", "test_install", "test_px", "test_frameworks", "test_hosts", "test_code", "test_page", "test_horovod",
-           "test_busy", "test_real_gpus", "test_failures", "test_documents", "test_no_start", "test_maggy", "test_torch_errors", "test_commands")
+LONGEST = ("test_faults", "test_slurm", "test_headless", "test_lab", "test_frameworks", "test_gpus_nccl", "test_horovod",
+           "test_hosts", "test_torch_errors", "test_on", "test_debugger", "test_seeds", "test_px", "test_documents", "test_ranks",
+           "test_gpus", "test_plain_python", "test_install", "test_real_gpus", "test_spawned_processes", "test_slow_clients",
+           "test_follow", "test_code", "test_maggy", "test_torch_distributor", "test_page", "test_busy", "test_logins", "test_variable_rules",
+           "test_failures", "test_traces", "test_output", "test_no_start", "test_odd_machines", "test_glance", "test_distribute",
+           "test_commands", "test_store_waits", "test_subshells", "test_worlds_of_values", "test_basics", "test_interrupts",
+           "test_shown_errors", "test_widgets", "test_cpp_builds", "test_beside", "test_random")
 
 SETTINGS = tempfile.mkdtemp(prefix="cellspan-e2e-")
 os.environ["IPYTHONDIR"] = os.path.join(SETTINGS, "ipython")
