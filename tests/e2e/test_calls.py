@@ -305,7 +305,7 @@ def test_home_outlives_interrupts_of_calls_with_large_arguments(two):
     two.ok("import gc, numpy as np\nbig = np.zeros(40_000_000, dtype='u1')\ndef f(a, b=None, c=()): return len(a)\ncellspan.run(f, big)")
     for k in range(8):
         cell = two.start("x = big + 1, [big + 2, big + 3]\ncellspan.run(f, big, b=x[0], c=x[1])")
-        two.until(lambda cell=cell: cell.busy_at, 10)
+        two.until(lambda cell=cell: cell.busy_at, 60)
         time.sleep(0.06 + 0.015 * k)
         two.control("interrupt_request")
         assert two.wait(cell).ename in ("KeyboardInterrupt", None)

@@ -111,16 +111,16 @@ def test_pull_completes_the_ranks_names_and_push_homes(nb):
 def test_tab_does_not_wait_for_ranks_that_run_or_take_long(nb, gate):
     nb.ok(MODEL)
     nb.ok("%%distribute\nclass Slow:\n    def __dir__(self):\n        while True:\n            pass\nslow = Slow()")
-    complete(nb, "%%distribute\nslow.", limit=20)
+    complete(nb, "%%distribute\nslow.", limit=60)
     assert nb.ok("%%distribute\n'still there'").value == "'still there'", "the rank was stopped in it"
     cell = nb.start("%%distribute\n" + gate.code)
-    complete(nb, "%%distribute\nranks_al", limit=20)
+    complete(nb, "%%distribute\nranks_al", limit=60)
     assert not cell.ended
     gate.open()
     nb.wait(cell).assert_ok()
     tab = nb.send("complete_request", {"code": "%%distribute\nslow.", "cursor_pos": 18})
     assert nb.ok("%%distribute\n'at once'").value == "'at once'", "a cell ends the question"
-    nb.wait(tab, 20)
+    nb.wait(tab, 60)
 
 
 def test_tab_on_lines_of_magics(nb, tmp_path):

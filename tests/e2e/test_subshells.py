@@ -116,7 +116,7 @@ def test_threads_and_commands_of_a_cell_write_under_it(nb, sub, gate):
     gate.open()
     nb.wait(main).assert_ok()
     nb.ok("flag = True; t.join(); print('mine')")
-    nb.until(lambda: late.stdout, 10)
+    nb.until(lambda: late.stdout, 60)
     assert late.stdout == "late\n"
 
 
@@ -125,7 +125,7 @@ def test_input_asks_the_client_of_the_cell(nb, sub, gate):
     assert cell.value == "('x', 'y')" and [p["password"] for p in cell.prompts] == [False, True]
     assert sub.run("input()").ename == "StdinNotImplementedError"
     asks = sub.start("input('sub? ')", answer=lambda prompt: None)
-    nb.until(lambda: asks.prompts, 10)
+    nb.until(lambda: asks.prompts, 60)
     nb.ok("'the main shell begins a cell meanwhile'")
     nb.kc.input("kept")
     assert nb.wait(asks).value == "'kept'"
@@ -155,7 +155,7 @@ def test_a_cell_awaits_and_its_tasks_go_on(nb, sub, gate):
                   "task = asyncio.create_task(ticks()); await asyncio.sleep(0.001); 'first'")
     assert cell.value == "'first'"
     assert sub.ok("await task; task.done(), asyncio.get_running_loop() is task.get_loop()").value == "(True, True)"
-    nb.until(lambda: "tick 2" in cell.stdout, 10)
+    nb.until(lambda: "tick 2" in cell.stdout, 60)
     assert cell.stdout == "tick 0\ntick 1\ntick 2\n", cell.stdout
     gate.open()
     nb.wait(main).assert_ok()
@@ -175,7 +175,7 @@ def test_an_error_aborts_only_the_cells_behind_it(nb, sub, gate):
     "!sleep 1000", "import threading\nwhile not threading.Event().wait(0.02): pass"])
 def test_an_interrupt_ends_it_where_the_main_shell_is_idle(nb, sub, code):
     cell = sub.start("print('begun', flush=True)\n" + code, answer=lambda prompt: None)
-    nb.until(lambda: cell.stdout and ("input" not in code or cell.prompts), 20)
+    nb.until(lambda: cell.stdout and ("input" not in code or cell.prompts), 60)
     nb.km.interrupt_kernel()
     nb.wait(cell).assert_error("KeyboardInterrupt")
     assert sub.ok("1 + 1").value == "2"
@@ -184,7 +184,7 @@ def test_an_interrupt_ends_it_where_the_main_shell_is_idle(nb, sub, code):
 def test_an_interrupt_is_for_the_main_shell_first(nb, sub, gate):
     cell = sub.start("print('begun', flush=True)\n" + gate.code + "'whole'")
     main = nb.start("import time\nprint('begun', flush=True)\ntime.sleep(1000)")
-    nb.until(lambda: cell.stdout and main.stdout, 20)
+    nb.until(lambda: cell.stdout and main.stdout, 60)
     nb.km.interrupt_kernel()
     nb.wait(main).assert_error("KeyboardInterrupt")
     gate.open()
@@ -194,7 +194,7 @@ def test_an_interrupt_is_for_the_main_shell_first(nb, sub, gate):
 def test_deleted_in_mid_cell(nb, gate):
     sub = Subshell(nb)
     cell, behind = sub.start("print('begun', flush=True)\n" + gate.code + "print('end')\n'whole'"), sub.start("1")
-    nb.until(lambda: cell.stdout, 20)
+    nb.until(lambda: cell.stdout, 60)
     assert sub.delete() == {"status": "ok"} and sub.id not in listed(nb)
     assert nb.wait(behind).status == "aborted"
     gate.open()
@@ -207,7 +207,7 @@ def test_deleted_in_mid_cell(nb, gate):
 def test_an_endless_loop_that_is_deleted_ends_with_an_interrupt(nb):
     sub = Subshell(nb)
     cell = sub.start("print('begun', flush=True)\nwhile True: pass")
-    nb.until(lambda: cell.stdout, 20)
+    nb.until(lambda: cell.stdout, 60)
     sub.delete()
     assert nb.ok("'lives'").value == "'lives'"
     nb.km.interrupt_kernel()
@@ -237,7 +237,7 @@ def test_it_outlives_its_home(fresh, gate):
     gate.open()
     assert nb.wait(dies).status == "error" and nb.wait(main).status == "error"
     assert nb.wait(behind).status == "aborted"
-    assert nb.until(lambda: f"subshell list: ['{sub.id}']" in nb.ok("%subshell").stdout, 20)
+    assert nb.until(lambda: f"subshell list: ['{sub.id}']" in nb.ok("%subshell").stdout, 60)
     assert sub.ok("import threading; threading.current_thread().name").value == repr("subshell-" + sub.id)
     assert nb.ok("2").value == "2"
 
@@ -246,7 +246,7 @@ def test_the_kernel_restarts_while_a_cell_runs(fresh):
     nb = fresh()
     sub = Subshell(nb)
     cell = sub.start("print('begun', flush=True)\nimport time; time.sleep(1000)")
-    nb.until(lambda: cell.stdout, 20)
+    nb.until(lambda: cell.stdout, 60)
     nb.km.restart_kernel(now=False)
     nb.ready()
     assert listed(nb) == []
@@ -404,7 +404,7 @@ def test_endless_text_holds_nobody_up(nb, sub):
 
 def test_status_says_busy_while_a_subshell_runs(nb, sub, gate):
     cell = sub.start("print('begun', flush=True)\n" + gate.code)
-    nb.until(lambda: cell.stdout, 20)
+    nb.until(lambda: cell.stdout, 60)
     nb.strays.clear()
     main = nb.ok("1")
 
