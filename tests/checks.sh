@@ -10,6 +10,7 @@ failed=0
 times=$logs/times-$checks
 rm -rf "$times"
 mkdir -p "$times"
+head -n 1 /proc/stat >"$times/processors"
 
 count() {
     passed=$((passed + $1))
@@ -18,6 +19,7 @@ count() {
 }
 
 finish() {
+    head -n 1 /proc/stat >>"$times/processors"
     "${PYTHON:-python3}" "$top/tests/times.py" "$times" | tee "$times.txt"
     echo "$passed passed, $failed failed"
     [ "$failed" = 0 ] && [ "$passed" != 0 ]
@@ -41,24 +43,35 @@ timed() {
 need() {
     timed "$@" && return 0
     failed=$((failed + 1))
+    wait    # for what runs beside
     finish
 }
 
-# prepare BUILD…: what all three need. BUILD is the command that builds.
-prepare() {
+# What is needed to build: packages, an environment that is still empty, and configure.
+tools() {
     # shellcheck disable=SC2086  # a list of words
     need packages install_packages $test_packages
     timed ccache install_packages ccache || say "without ccache, what was compiled is compiled again"
+    need venv make_empty_venv
+    need configure make_configure
+}
+
+# prepare BUILD…: what must be there before tests run. BUILD is the command that builds.
+prepare() {
     need environment make_venv "$top/tests/requirements.txt"
     need build "$@"
+}
+
+# build_taps NAME FOLDER: builds the tests of make check there.
+build_taps() {
+    timed "build-tests-$1" cached make -C "$2" -k -j"$(nproc 2>/dev/null || echo 2)" check TESTS= >"$logs/check-$1.log" 2>&1 </dev/null
 }
 
 # run_tap NAME FOLDER [WORD…]: make check there.
 run_tap() {
     local name=$1 folder=$2 log=$logs/check-$1.log
     shift 2
-    # First it only builds them. Most of the tests' time they wait, so four may run at once.
-    timed "build-tests-$name" cached make -C "$folder" -k -j"$(nproc 2>/dev/null || echo 2)" check TESTS= >"$log" 2>&1 </dev/null
+    # Most of the tests' time they wait, so four may run at once.
     timed "check-$name" timeout 1800 make -C "$folder" -k -j4 check VERBOSE=1 "$@" >"$log" 2>&1 </dev/null
     echo $? >"$log.rc"
     # Where it hangs, this says who.

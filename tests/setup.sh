@@ -71,15 +71,21 @@ install_packages() {
         apt-get install -y --no-install-recommends $missing || { apt-get update && apt-get install -y --no-install-recommends $missing; }"
 }
 
-# Makes the environment and installs a requirements file into it, once for each content of the files.
-make_venv() {
-    local python=${PYTHON:-python3} wanted=$1 sum
+# Makes the environment, without packages.
+make_empty_venv() {
+    local python=${PYTHON:-python3}
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         { say "the pinned packages need Python 3.11 or newer: PYTHON=/path/to/python3 ${0#"$top"/}"; return 1; }
+    [ -x "$venv/bin/python" ] || step venv "$python" -m venv "$venv"
+}
+
+# Makes the environment and installs a requirements file into it, once for each content of the files.
+make_venv() {
+    local wanted=$1 sum
+    make_empty_venv || return 1
     sum=$(cat "$top/examples/requirements.txt" "$wanted" | cksum)
-    [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.$(basename "$(dirname "$wanted")")" 2>/dev/null)" = "$sum" ] && return 0
+    [ "$(cat "$venv/.$(basename "$(dirname "$wanted")")" 2>/dev/null)" = "$sum" ] && return 0
     say "Python environment: ${wanted#"$top"/}"
-    [ -x "$venv/bin/python" ] || step venv "$python" -m venv "$venv" || return 1
     step pip "$venv/bin/python" -m pip install --disable-pip-version-check -r "$wanted" || return 1
     echo "$sum" >"$venv/.$(basename "$(dirname "$wanted")")"
 }
@@ -93,13 +99,18 @@ cached() {
     PATH=$path CCACHE_DIR=${CCACHE_DIR:-$made/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$top} CCACHE_NOHASHDIR=1 "$@"
 }
 
+# Makes configure where it is not there, or older than what it is made of.
+make_configure() {
+    if [ ! -x "$top/configure" ] || [ -n "$(find "$top/configure.ac" "$top/Makefile.am" "$top/m4" -newer "$top/configure")" ]; then
+        (cd "$top" && step autoreconf autoreconf -fi)
+    fi
+}
+
 # build_in FOLDER [configure's options…]: configures it when the options or configure itself changed, and builds.
 build_in() {
     local dir=$made/$1 name=$1
     shift
-    if [ ! -x "$top/configure" ] || [ -n "$(find "$top/configure.ac" "$top/Makefile.am" "$top/m4" -newer "$top/configure")" ]; then
-        (cd "$top" && step autoreconf autoreconf -fi) || return 1
-    fi
+    make_configure || return 1
     mkdir -p "$dir"
     if [ ! -e "$dir/Makefile" ] || [ "$*" != "$(cat "$dir/.options" 2>/dev/null)" ]; then
         (cd "$dir" && step "configure-$name" "$top/configure" "$@") || return 1
