@@ -292,6 +292,17 @@ def test_versions_of_packages_are_compared(fresh, hosts):
     assert "1.26" not in nb.ok("%%distribute -r 2\nimport versioned_v").stderr
 
 
+def test_what_went_is_told_once(nb):
+    put("told_alone.py", "x = 1")
+    put("told_package/__init__.py", "")
+    put("told_package/large.py", "text = %r" % ("x" * (2 << 20)))
+    said = ok(nb, "import told_alone, told_package.large\nprint(len(told_package.large.text))").shown
+    assert "2097152" in said and "3 modules (2.0 MiB) sent to 2 hosts" in said, said
+    assert "sent to" not in ok(nb, "import told_alone, told_package").shown
+    told = nb.ok("%ranks code").stdout
+    assert "told_alone" in told and "told_package" in told, told
+
+
 def test_no_code(nb):
     put("secret_o.py", "")
     failed(nb, "import secret_o", "ModuleNotFoundError", "--no-code")
