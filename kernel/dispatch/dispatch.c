@@ -161,7 +161,9 @@ static bool interrupt_waiting_cell(struct notebook *nb)
         return false;
     count = next_count(nb, r);
     notebook_announce(nb, r, count);
-    ranks_answer(nb, r, count, "KeyboardInterrupt", "another call was running on the ranks");
+    ranks_answer(nb, r, count, "KeyboardInterrupt",
+                 cell_is_ours(r) ? "another call was running on the ranks"
+                                 : "home was waiting for a call on the ranks");
     if (request_flag(r, "stop_on_error", true))
         queue_abort(nb, &nb->queue);
     request_unref(r);
