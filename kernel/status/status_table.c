@@ -24,6 +24,10 @@ void write_size(char out[static TABLE_CELL], uint64_t bytes)
     double size = (double)bytes / 1024;
     size_t u = 0;
 
+    if (bytes < 1024) {
+        snprintf(out, TABLE_CELL, "%u B", (unsigned)bytes);
+        return;
+    }
     for (; size >= 1000 && u < sizeof units / sizeof units[0] - 1; u++)
         size /= 1024;
     snprintf(out, TABLE_CELL, size < 9.95 ? "%.1f %s" : "%.0f %s", size, units[u]);
