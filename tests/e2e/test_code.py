@@ -304,9 +304,41 @@ def test_what_went_is_told_once(nb):
 
 
 def test_no_code(nb):
-    put("secret_o.py", "")
+    put("secret_o.py", "def f(x):\n    return x + 1\n")
+    ok(nb, "1")
     failed(nb, "import secret_o", "ModuleNotFoundError", "--no-code")
+    nb.ok("import cellspan, secret_o")
+    assert nb.ok("cellspan.run(secret_o.f, 1, gather=True)", limit=LIMIT).value == "[2, 2, 2]"  # --no-code was for that cell
     ok(nb, "import secret_o")
+
+
+# ---- calls, and ranks of their own -----------------------------------------------------------------------------------
+
+
+def test_functions_of_a_module_are_called(fresh):
+    put("calls_w.py", "import inner_w\ndef f(x):\n    import late_w\n    return late_w.value + inner_w.value + x\n")
+    put("inner_w.py", "value = 1\n")
+    put("late_w.py", "value = 10\n")
+    nb = fresh()
+    nb.ok("import calls_w, cellspan")
+    assert nb.ok("cellspan.run(calls_w.f, 100, n=2, on='ssh:h1,h2', gather=True)", limit=LIMIT).value == "[111, 111]"
+    put("late_w.py", "value = 20\n")
+    assert nb.ok("list(cellspan.map(calls_w.f, [1, 2, 3]))", limit=LIMIT).value == "[12, 13, 14]"
+    assert nb.ok("import threading, cellspan\ngot = []\nt = threading.Thread(target=lambda: got.append(cellspan.run(calls_w.f, 0, gather=True)))\n"
+                 "t.start(); t.join(60)\ngot", limit=LIMIT).value == "[[11, 11]]"
+
+
+def test_processes_beside_the_ranks_and_a_distributors_function(nb):
+    put("beside_w.py", "value = 5\n")
+    cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --beside\nimport beside_w\nprint(beside_w.value)", limit=LIMIT)
+    assert cell.stdout == "[0-1] 5\n", cell.stdout
+    put("train_w.py", "import beside_w\ndef train(x):\n    import late_w\n    return late_w.value + x\n")
+    put("late_w.py", "value = 30\n")
+    nb.ok("from cellspan.torch import TorchDistributor\nimport train_w")
+    made = "TorchDistributor(num_processes=2, local_mode=False, use_gpu=False)"
+    assert nb.ok(f"{made}.run(train_w.train, 3)", limit=LIMIT).value == "33"
+    script = put("script_w.py", "import beside_w\nprint('in the script', beside_w.value)\n")
+    assert "in the script 5" in nb.ok(f"{made}.run({script!r})", limit=LIMIT).shown
 
 
 # ---- files of --with -------------------------------------------------------------------------------------------------

@@ -386,7 +386,8 @@ class Home(Calls):
         self.after_ranks = True
         if flags & _link.CAPTURE_RECORD:
             self._record(fields["count"], fields["raw"])
-        self.far, script = may_send_code() and bool(flags & _link.CAPTURE_FAR), ""
+        far, script = may_send_code() and bool(flags & _link.CAPTURE_FAR), ""
+        self.far = self.far or far
         if flags & _link.CAPTURE_SCRIPT:
             script, code, found["script"] = code, "", environment.script_text(code)
         if flags & _link.CAPTURE_PYTHON:
@@ -398,7 +399,7 @@ class Home(Calls):
         found["names"], warnings = captures.names(code, transform, only, none, pushing)
         if flags & _link.CAPTURE_PYTHON:
             captures.refuse(found["names"])
-        code_part, lines = self.code_for_ranks(found.get("script") or code, script, loads(fields["bring"]) or ()) if self.far else (None, [])
+        code_part, lines = self.code_for_ranks(found.get("script") or code, script, loads(fields["bring"]) or ()) if far else (None, [])
         return warnings + lines + self._add_state(found, code_part)
 
     def _add_state(self, found, code=None):
