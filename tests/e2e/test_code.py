@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import textwrap
+import zipfile
 
 import pytest
 from client import by_rank, values
@@ -150,6 +151,25 @@ def test_a_namespace_package_over_two_folders(nb):
     put("lib_h/space_h/two.py", "value = 2\n")
     nb.ok(f"import sys; sys.path.append({PROJECT + '/lib_h'!r})")
     assert values(ok(nb, "import space_h.one, space_h.two\nspace_h.one.value + space_h.two.value", "--gather")) == [3, 3, 3]
+
+
+def test_a_package_that_asks_for_its_version(nb):
+    put("src_v/pkg_v/__init__.py", "import importlib.metadata\n__version__ = importlib.metadata.version('pkg-v')\n")
+    put("site-packages/pkg_v-1.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: pkg-v\nVersion: 1.5\n")
+    put("site-packages/pkg_v-1.5.dist-info/direct_url.json", '{"url": "file:///", "dir_info": {"editable": true}}')
+    nb.ok("import sys\nsys.path += [%r, %r]\nimport pkg_v" % (PROJECT + "/src_v", PROJECT + "/site-packages"))
+    assert values(ok(nb, "import pkg_v\npkg_v.__version__", "--gather")) == ["1.5"] * 3
+
+
+def test_a_zip_file_on_the_path_and_a_package_with_links(nb):
+    put("zip_z/pkg_z/__init__.py", "from .linked.inner import value\n")
+    put("zip_z/real/inner.py", "value = 7\n")
+    os.symlink("../real", f"{PROJECT}/zip_z/pkg_z/linked")
+    os.symlink("..", f"{PROJECT}/zip_z/pkg_z/circle")
+    with zipfile.ZipFile(f"{PROJECT}/zipped.zip", "w") as file:
+        file.writestr("in_zip.py", "from pkg_z import value\n")
+    nb.ok("import sys\nsys.path += [%r, %r]" % (PROJECT + "/zipped.zip", PROJECT + "/zip_z"))
+    assert values(ok(nb, "import in_zip\nin_zip.value", "--gather")) == [7] * 3
 
 
 def test_modules_that_fail_and_that_import_each_other(nb):
@@ -301,6 +321,18 @@ def test_what_went_is_told_once(nb):
     assert "sent to" not in ok(nb, "import told_alone, told_package").shown
     told = nb.ok("%ranks code").stdout
     assert "told_alone" in told and "told_package" in told, told
+
+
+def test_a_package_is_listed_with_what_was_left_out(nb):
+    put("pkg_w/__init__.py", "import pkg_w.more\n")
+    put("pkg_w/more.py", "x = 1\n")
+    put("pkg_w/.env", "secret")
+    cell = ok(nb, "import pkg_w")
+    assert "2 modules (24 B) sent to 2 hosts" in cell.stderr, (cell.stdout, cell.stderr)
+    assert "sent to" not in ok(nb, "import pkg_w").stderr
+    rows = nb.ok("%ranks code").stdout.splitlines()
+    assert ["pkg_w", "2", "24", "B", "24", "B", PROJECT + "/pkg_w"] in [row.split() for row in rows], rows
+    assert f"{PROJECT}/pkg_w/.env (6 B): files of this name are never sent" in rows
 
 
 def test_no_code(nb):
