@@ -102,6 +102,49 @@ def test_a_package_is_followed_below_its_top(project):
     assert len(seen) == 5
 
 
+def test_a_link_that_leads_to_another_version(project):
+    for version in ("1", "2"):
+        write(project.folder, **{f"v{version}/app/__init__": version, f"v{version}/mine": version})
+    os.symlink("v1/app", project.folder / "app")
+    os.symlink("v1", project.folder / "current")
+    project.path.append(str(project.folder / "current"))
+    first = project.digests("import app, mine")
+    for link, target in (("app", "v2/app"), ("current", "v2")):
+        os.symlink(target, project.folder / "new")
+        os.rename(project.folder / "new", project.folder / link)
+    second = project.digests("import app, mine")
+    assert first.keys() == second.keys() and all(first[name] != second[name] for name in first)
+    wanted = project.tree(name="app")["files"][0][2]
+    assert wanted == hashlib.sha256(b"2").hexdigest() and project.home.answer("files", {"hashes": [wanted]})[1] == [b"2"]
+    write(project.folder, **{"v2/app/__init__": "3", "v2/mine": "3"})
+    third = project.digests("import app, mine")
+    assert all(third[name] != second[name] for name in second)
+
+
+def test_what_was_imported_from_a_folder_that_is_no_longer_on_the_path(project):
+    write(project.folder, "lib/lazy.py", "lib/pkg/__init__.py", "site-packages/other.py", "lib/odd.py")
+    files = {"lazy": "lib/lazy.py", "pkg": "lib/pkg/__init__.py", "other": "site-packages/other.py", "named": "lib/odd.py", "__main__": "lib/__main__.py"}
+    assert project.part()["names"] == {}
+    for name, file in files.items():
+        project.imported(name)
+        project.modules[name].__file__ = str(project.folder / file)
+    part = project.part()
+    lib = str(project.folder / "lib")
+    assert part["names"] == {"lazy": [lib], "pkg": [lib]} and sorted(part["digests"]) == ["lazy", "pkg"]
+    assert project.tree(name="lazy", roots=[lib])["files"]
+    write(project.folder, **{"lib/lazy": "1"})
+    assert project.tree(name="lazy", roots=[lib])["digest"] != part["digests"]["lazy"]
+
+
+def test_a_file_that_changes_in_a_way_that_nobody_sees(project):
+    write(project.folder, helper="1")
+    wanted = project.tree(name="helper")["files"][0][2]
+    project.home._changes.take = lambda ran=None: set()
+    write(project.folder, helper="22")
+    assert project.home.answer("files", {"hashes": [wanted]})[0]["gone"] == [wanted]
+    assert project.tree(name="helper")["files"][0][2] == hashlib.sha256(b"22").hexdigest()
+
+
 def test_the_search_path_and_the_folder_are_followed(project, monkeypatch):
     write(project.folder, "src/mine.py", "one.py")
     assert list(project.part()["names"]) == ["one"]
@@ -244,6 +287,7 @@ def test_home_answers_while_others_hold_all_locks_of_imports(project, monkeypatc
     """A rank that asks holds the lock of what it imports, and so may a cell at home: to answer must need none."""
     write(project.folder, "helper.py", "pkg/__init__.py", "pkg/data.txt", "space/a.py")
     (project.folder / ".gitignore").write_text("*.bin\n")
+    project.part(bring=["pkg"])
     held, done, results = threading.Event(), threading.Event(), []
 
     def hold():
@@ -314,6 +358,22 @@ def test_a_path_that_is_not_there(project):
     with pytest.raises(Bad, match="--with nothing: No such file"):
         project.part(bring=["nothing"])
     assert "nothing" in project.tree(**{"with": "nothing"})["error"]
+
+
+def test_a_rank_gets_no_path_that_the_user_has_not_named(project, tmp_path_factory, monkeypatch):
+    write(project.folder, "data/a.csv", "data/id_rsa", ".env")
+    os.symlink("../.env", project.folder / "data/plain.txt")
+    assert project.tree(**{"with": "data"}) == {} and project.tree(**{"with": str(project.folder / ".env")}) == {}
+    project.part(bring=["data"])
+    assert [os.path.basename(row[0]) for row in project.tree(**{"with": "data"})["files"]] == ["a.csv"]
+    assert project.tree(**{"with": "data/id_rsa"}) == {} and project.tree(**{"with": "../" + project.folder.name}) == {}
+    project.part(bring=["data/id_rsa"])
+    assert len(project.tree(**{"with": "data/id_rsa"})["files"]) == 1
+    other = tmp_path_factory.mktemp("other")
+    write(other, "data/b.csv")
+    monkeypatch.chdir(other)
+    project.part(bring=["data"])
+    assert [row[0] for row in project.tree(**{"with": "data"})["files"]] == [str(other / "data/b.csv")]
 
 
 def test_the_report(project):

@@ -17,6 +17,7 @@ UNMOUNT, OVERFLOW, IGNORED, ONLY_FOLDERS, IS_FOLDER = 0x2000, 0x4000, 0x8000, 0x
 CHANGES = MODIFY | ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
 EVENT = struct.Struct("iIII")
 MOST = 4096  # folders that are watched
+MOST_LINKS = 64  # links in their paths
 EVERY = 1.0  # seconds between two times that a folder which inotify does not see counts as changed
 REMOTE = ("nfs", "cifs", "smb", "fuse", "lustre", "gpfs", "beegfs", "ceph", "9p", "virtiofs", "afs", "orangefs", "pvfs", "panfs", "glusterfs")
 MODULES = (".py", ".so", ".pyc", ".pyi", ".zip", ".egg", *IGNORE_FILES)  # ends of names that matter where only modules do
@@ -31,6 +32,7 @@ class Changes:
         self._numbers = {}  # {number of a watch: its folders}
         self._seen = {}  # {folder: do only modules in it matter?}, those that inotify sees
         self._blind = set()  # the others
+        self._links = {}  # {link in the path of one of these: (where it leads, folders behind it)}
         self._mounts = None
         self._last = 0.0
         self._ran = None
@@ -52,9 +54,11 @@ class Changes:
             else:
                 self._seen[folder] = only_modules
                 self._numbers.setdefault(number, []).append(folder)
+                for link in links_in(folder):
+                    self._links.setdefault(link, (_target(link), set()))[1].add(folder)
 
     def _add(self, folder):
-        if self._fd < 0 or len(self._seen) >= MOST or self._is_remote(folder):
+        if self._fd < 0 or len(self._seen) >= MOST or len(self._links) >= MOST_LINKS or self._is_remote(folder):
             return -1
         try:
             return self._libc.inotify_add_watch(self._fd, os.fsencode(folder), CHANGES | ONLY_FOLDERS)
@@ -64,6 +68,10 @@ class Changes:
     def take(self, ran=None):
         """The folders that have changed since the last call. ran: a number that is another one when home has run a cell, or None."""
         changed = self._events() if self._seen else set()
+        for link, (target, folders) in list(self._links.items()):
+            if _target(link) != target:  # a watch stays with the folder to which the link has led
+                del self._links[link]
+                changed |= self._forget(folders)
         if self._blind:
             now = time.monotonic()
             if ran not in (None, self._ran) or now - self._last >= EVERY:
@@ -105,7 +113,9 @@ class Changes:
             self._numbers.pop(number, None)
             return
         for folder in folders:
-            if not self._seen[folder] or mask & (IS_FOLDER | DELETE_SELF) or name.decode("utf-8", "replace").endswith(MODULES):
+            if folder not in self._seen:  # it is another folder now
+                continue
+            if not self._seen[folder] or b"." not in name or mask & (IS_FOLDER | DELETE_SELF) or name.decode("utf-8", "replace").endswith(MODULES):
                 changed.add(folder)
 
     def _forget(self, folders):
@@ -120,6 +130,24 @@ class Changes:
         real = os.path.join(os.path.realpath(folder), "")
         kind = next((kind for point, kind in self._mounts if real.startswith(os.path.join(point, ""))), "")
         return kind.startswith(REMOTE)
+
+
+def links_in(path):
+    """The links among a path and the folders above it."""
+    found = []
+    if os.path.realpath(path) != path:
+        while os.path.dirname(path) != path:
+            if os.path.islink(path):
+                found.append(path)
+            path = os.path.dirname(path)
+    return found
+
+
+def _target(link):
+    try:
+        return os.readlink(link)
+    except OSError:
+        return None
 
 
 def _mounts():

@@ -40,7 +40,7 @@ class CodeHome:
         self._keys = []  # search paths, the latest last
         self._listings = {}  # {search path: Listing}
         self._manifests = {}  # {(name, roots): Manifest}
-        self._brought = {}  # {PATH of --with: Manifest}
+        self._named, self._brought = {}, {}  # {PATH of --with: where that is}, {PATH of --with: Manifest}
         self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
         self._needed = set()  # names that modules import which ranks need
         self._versioned = {}  # {name of a package: its version}
@@ -72,7 +72,7 @@ class CodeHome:
             return self._part, lines
 
     def _composed(self, listing, bring):
-        part = {"names": listing.names, "late": listing.late, "digests": self._digests(listing)}
+        part = {"names": dict(listing.names), "late": listing.late, "digests": self._digests(listing)}
         if listing.at:
             part["at"] = listing.at
         if listing.more:
@@ -81,6 +81,7 @@ class CodeHome:
         if versions:
             part["versions"] = versions
         if bring:
+            self._name(bring)
             part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
         return part
 
@@ -168,6 +169,7 @@ class CodeHome:
             folders = absolute(entries)
             own = [folder for folder in folders if not is_foreign(folder)]
             listing.metadata = distributions.in_folders(own, [folder for folder in folders if is_installed(folder)])
+        self._listings[key].add_imported(self._modules())
         return self._listings[key]
 
     def _watch_folders(self, entries):
@@ -189,9 +191,17 @@ class CodeHome:
             self._manifests[key] = self._known(of_places(listing.roots(name), listing.places[name], self._hashes, more, self._watch))
         return self._manifests[key]
 
+    def _name(self, bring):
+        """The user has named these paths: ranks may have them."""
+        for path in bring:
+            full = os.path.abspath(path if os.path.exists(path) else os.path.expanduser(path))
+            if self._named.get(path) != full:  # it may be another one after %cd
+                self._named[path] = full
+                self._brought.pop(path, None)
+
     def _manifest_of_path(self, path):
         if path not in self._brought:
-            full = os.path.abspath(path if os.path.exists(path) else os.path.expanduser(path))
+            full = self._named[path]
             try:
                 manifest = of_path(full, self._hashes, self._watch)
             except OSError as error:
@@ -226,8 +236,9 @@ class CodeHome:
     def _tree(self, content):
         with self._lock:
             self._see_changes()
-            if "with" in content:
-                return described(self._manifest_of_path(content["with"]))
+            if "with" in content:  # a rank gets only what the user has named in a cell
+                path = content["with"]
+                return described(self._manifest_of_path(path)) if path in self._named else {}
             name, roots = content["name"], content.get("roots")
             for key in reversed(self._keys or [self._key()]):
                 listing = self._listing(key)
@@ -251,6 +262,7 @@ class CodeHome:
                 path = self._paths.get(digest)
             data = _content(path, digest) if path is not None else None
             if data is None:
+                self._forget_file(path)
                 gone.append(digest)
                 continue
             rows.append([digest, at, len(data)])
@@ -260,6 +272,14 @@ class CodeHome:
             with self._lock:
                 self._sent[path] = len(data)
         return {"files": rows, "gone": gone, "modules": modules}, parts
+
+    def _forget_file(self, path):
+        """A file is not what it was, though nothing has told so: what is known of it is read again."""
+        with self._lock:
+            for known in (self._manifests, self._brought):
+                for key in [key for key, manifest in known.items() if any(row[0] == path for row in manifest.files)]:
+                    del known[key]
+                    self._turn += 1
 
     # ---- %ranks code ---------------------------------------------------------------------------------------------------
 

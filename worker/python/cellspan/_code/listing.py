@@ -23,6 +23,7 @@ MODULE, PACKAGE, NAMESPACE = "module", "package", "namespace"
 INSTALLED = frozenset(("site-packages", "dist-packages"))  # folders of this name have what is installed
 SKIPPED = frozenset(("__pycache__", "node_modules"))
 ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of these is an environment of Python
+NOT_IMPORTED = frozenset(("__main__", "__mp_main__", "sitecustomize", "usercustomize"))  # each process has its own
 MOST_NAMES = 20_000
 MOST_BYTES = 512 << 10  # of the names as JSON
 
@@ -42,6 +43,7 @@ class Listing:
 
     def __init__(self, places, at, unbuilt):
         self.places, self.unbuilt = places, unbuilt
+        self._modules = -1  # how many of them add_imported() has seen
         self.metadata = {}  # {name: folders of what importlib.metadata reads}
         kept = _cut(places)
         self.more = len(kept) < len(places)
@@ -49,11 +51,37 @@ class Listing:
         self.names = {name: self.roots(name) for name in kept if not self._is_late(name)}
         self.late = {name: self.roots(name) for name in kept if self._is_late(name)}
 
+    def add_imported(self, modules):
+        """Adds what home has imported from a folder that is not on the search path any more. modules: sys.modules."""
+        if len(modules) == self._modules:
+            return
+        self._modules = len(modules)
+        for name, module in list(modules.items()):
+            if "." not in name and name not in self.places and is_sendable(name) and name not in NOT_IMPORTED:
+                place = _place_of(name, getattr(module, "__dict__", {}).get("__file__"))
+                if place is not None:
+                    self.places[name] = [place]
+                    self.names[name] = [place.root]
+
     def roots(self, name):
         return list(dict.fromkeys(place.root for place in self.places[name]))
 
     def _is_late(self, name):
         return any(place.kind == NAMESPACE for place in self.places[name])
+
+
+def _place_of(name, file):
+    """The Place of an imported module of the user's with this file, or None."""
+    if not isinstance(file, str) or not os.path.isabs(file) or not os.path.isfile(file):
+        return None
+    folder, module = os.path.split(file)
+    module = module_name(module)
+    if module == "__init__":
+        folder, module = os.path.split(folder)
+    if module != name or is_foreign(folder):
+        return None
+    path = os.path.join(folder, name)
+    return Place(PACKAGE if os.path.isdir(path) and path == os.path.dirname(file) else MODULE, path, folder)
 
 
 class Lister:

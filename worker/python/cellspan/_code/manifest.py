@@ -201,7 +201,7 @@ class _Walk:
             else:
                 self._folder(path, bases, above, data or package)
         elif self._everything:
-            why = ignores.never(name)
+            why = ignores.never(name) or (is_link and ignores.never(os.path.basename(os.path.realpath(path))))
             if why:
                 self._leave(path, 0, why)
             else:
