@@ -137,7 +137,7 @@ static size_t first_alike(const struct panel_views *v, size_t i)
 static int add_states(const struct panel_views *v, struct buf *out)
 {
     struct ranks same = RANKS_INIT;
-    bool told = false;
+    bool any = false;
     int rc = 0;
 
     for (size_t at = 0; rc == 0 && at < 2 * v->ranks; at++) {
@@ -150,9 +150,9 @@ static int add_states(const struct panel_views *v, struct buf *out)
         for (size_t k = i; rc == 0 && k < v->ranks; k++)
             if (strcmp(v->does[k].word, v->does[i].word) == 0)
                 rc = ranks_add(&same, v->does[k].rank);
-        if (rc == 0 && told)
+        if (rc == 0 && any)
             rc = buf_add_text(out, ", ");
-        told = true;
+        any = true;
         if (rc == 0 && (rc = ranks_format_words(&same, out)) == 0)
             rc = buf_addf(out, " %s", v->does[i].word);
     }
