@@ -74,7 +74,7 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
 /* Sets $d to the folder $i, if an earlier start has put it into one of the two places with known
  * names. They must be the user's own, so nobody else has put it there. $k: the first place. */
 #define LOOK                                                                                       \
-    "k=${XDG_CACHE_HOME:-$HOME/.cache}; i=" CELLSPAN_VERSION "-$m-$h; d=; "                        \
+    "k=${XDG_CACHE_HOME:-$HOME/.cache}; i=" CELLSPAN_VERSION "-$m-$h; "                            \
     "for p in \"$k/cellspan\" \"$XDG_RUNTIME_DIR/cellspan\"; do "                                  \
     "if [ \"$h\" ] && [ -O \"$p\" ] && [ -O \"$p/$i\" ] && "                                       \
     "[ \"$(\"$p/$i/libexec/cellspan/" AGENT                                                        \
@@ -88,52 +88,63 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
 #define READ_PROGRAM                                                                               \
     "import os, sys${n}b, n = b'', int(sys.argv.pop(1))${n}while len(b) < n:${n}"                  \
     " b += os.read(0, n - len(b)) or sys.exit('the connection ended')${n}exec(b)"
-/* Reads what the launcher sends, and installs it; $y is a Python. $d: the folder where it is now.
- */
+/* Sets $y to a Python that runs here, or says that there is none. $q: the notebook's. */
+#define FIND_PYTHON                                                                                \
+    "for p in \"$CELLSPAN_REMOTE_PYTHON\" \"$q\" python3 python; do [ -z \"$y\" ] || break; "      \
+    "if [ \"$p\" ] && \"$p\" -I -c '' </dev/null >/dev/null 2>&1; then y=$p; fi; done; "           \
+    "[ \"$y\" ] || { echo \"" SCRIPT_MARK SCRIPT_REFUSED                                           \
+    "there is no python3, which would unpack it\"; exit 126; }; "
+/* Installs what the launcher sends, if it is for this machine and the folder $i is wanted; else it
+ * is read and forgotten. $d: the folder where it is now. */
 #define TAKE                                                                                       \
-    "while w=; IFS=' ' read -r w N H M A; [ \"$w\" = put ]; do "                                   \
-    "d=$(\"$y\" -I -c \"" READ_PROGRAM "\" \"$M\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$i\") || "  \
-    "{ echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; }; done; "                             \
-    "[ \"$w\" = go ] || exit 127; "
+    "j=-; [ -z \"$i\" ] || [ \"$A\" != \"$m\" ] || j=$i; "                                         \
+    "e=$(\"$y\" -I -c \"" READ_PROGRAM "\" \"$M\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$j\") || "  \
+    "{ echo \"" SCRIPT_MARK SCRIPT_REFUSED "$e\"; exit 126; }; [ \"$j\" = - ] || d=$e; "
 /* A folder in memory is for this start alone: it is locked, and removed after the agent ($g). */
 #define LOCK                                                                                       \
     "case $d in /dev/shm/*) g=$d; exec 9<\"$d\"; "                                                 \
     "\"$y\" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_SH)';; esac; "
 
-/* Sets $y to a Python that runs here, or says that there is none. */
-static int add_python(struct buf *out, const struct payload *p)
+/* Reads lines of the launcher until it has what it needs: one SCRIPT_PUT, or, where many read the
+ * same, all up to SCRIPT_GO. */
+static int add_wait(struct buf *out, const struct script_spec *spec)
 {
-    const int rc = buf_add_text(out, "y=; for p in \"$CELLSPAN_REMOTE_PYTHON\" ") < 0 ||
-                   words_quote(out, p->python) < 0 ||
-                   buf_add_text(out,
-                                " python3 python; do if [ \"$p\" ] && \"$p\" -I -c '' </dev/null "
-                                ">/dev/null 2>&1; then y=$p; break; fi; done; "
-                                "[ \"$y\" ] || { echo \"" SCRIPT_MARK SCRIPT_REFUSED
-                                "there is no python3, which would unpack it\"; exit 126; }; ") < 0;
+    const int rc = buf_add_text(out, "y=; while w=; IFS=' ' read -r w N H M A; "
+                                     "[ \"$w\" = put ]; do ") < 0 ||
+                   buf_add_text(out, FIND_PYTHON TAKE) < 0 ||
+                   buf_add_text(out, spec->together ? "done; [ \"$w\" = go ] || exit 127; "
+                                                    : "break; done; ") < 0 ||
+                   buf_add_text(out, "[ -z \"$i\" ] || [ \"$d\" ] || exit 127; ") < 0;
 
     return rc ? -1 : 0;
 }
 
 /* If $a is not the agent of our version: takes that of an earlier start, or waits for the
- * launcher's. */
-static int add_install(struct buf *out, const struct payload *p)
+ * launcher's. $i: the folder that is wanted; "": none. */
+static int add_install(struct buf *out, const struct script_spec *spec)
 {
-    if (buf_add_text(out, ASK_VERSION "if [ \"$v\" != " OUR_VERSION
-                                      " ]; then m=$(uname -m); h=; case $m in ") < 0)
+    const struct payload *p = spec->payload;
+
+    if (buf_add_text(out, "q=") < 0 || words_quote(out, p->python) < 0 ||
+        buf_add_text(out, "; m=$(uname -m); i=; d=; " ASK_VERSION "if [ \"$v\" != " OUR_VERSION
+                          " ]; then h=; case $m in ") < 0)
         return -1;
     for (size_t i = 0; i < p->n; i++)
         if (!p->row[i].why &&
             (words_quote(out, p->row[i].arch) < 0 ||
              buf_addf(out, ") h=%.*s;; ", (int)PAYLOAD_FOLDER, p->row[i].hash) < 0))
             return -1;
-    if (buf_add_text(out,
-                     "esac; " LOOK
-                     "if [ -z \"$d\" ]; then [ ! -x \"$a\" ] || echo \"" SCRIPT_MARK SCRIPT_VERSION
-                     "${v:-a " AGENT " that does not run}\"; " ASK_LIBC
-                     "echo \"" SCRIPT_MARK SCRIPT_MISSING " $m $l $k/cellspan\"; ") < 0 ||
-        add_python(out, p) < 0 || buf_add_text(out, TAKE LOCK "fi; ") < 0)
+    if (buf_add_text(out, "esac; " LOOK "if [ -z \"$d\" ]; then [ ! -x \"$a\" ] || "
+                          "echo \"" SCRIPT_MARK SCRIPT_VERSION "${v:-a " AGENT
+                          " that does not run}\"; " ASK_LIBC "echo \"" SCRIPT_MARK SCRIPT_MISSING
+                          " $m $l $k/cellspan\"; else i=; fi; fi; ") < 0)
         return -1;
-    return buf_add_text(out, "a=$d/libexec/cellspan/" AGENT "; v=" OUR_VERSION "; fi; ");
+    if (buf_add_text(out, spec->together ? "[ \"$i\" ] || echo \"" SCRIPT_MARK SCRIPT_HAS "\"; { "
+                                         : "[ -z \"$i\" ] || { ") < 0 ||
+        add_wait(out, spec) < 0 || buf_add_text(out, "}; ") < 0)
+        return -1;
+    return buf_add_text(out, "if [ \"$d\" ]; then " LOCK "a=$d/libexec/cellspan/" AGENT
+                             "; v=" OUR_VERSION "; fi; ");
 }
 
 static int add_all(struct buf *out, const struct script_spec *spec)
@@ -151,7 +162,7 @@ static int add_all(struct buf *out, const struct script_spec *spec)
         buf_add_text(out, "; do if [ -f \"$p\" ] && [ -x \"$p\" ]; then a=$p; break; fi; done; ") <
             0 ||
         (!is_told(spec->prefix) && add_search(out, name) < 0) ||
-        (script_installs(spec) && add_install(out, spec->payload) < 0) ||
+        (script_installs(spec) && add_install(out, spec) < 0) ||
         buf_add_text(out, "[ -x \"$a\" ] || { echo " SCRIPT_MARK SCRIPT_MISSING "; exit 127; }; ") <
             0)
         return -1;

@@ -16,11 +16,12 @@
 #define SCRIPT_MARK  "cellspan-launch: "
 #define SCRIPT_READY "ready" /* it waits for its line */
 /* There is no agent, or one of another version. Alone: exit status 127 follows. Or ARCH LIBC CACHE
- * follow, and it waits for lines: SCRIPT_PUT with bytes, which it installs, then SCRIPT_GO. If
- * another line or the end of stdin comes first, it exits with 127. */
+ * follow, and it waits for SCRIPT_PUT with bytes, which it installs. If another line or the end of
+ * stdin comes in place of that, it exits with 127. */
 #define SCRIPT_MISSING "missing"
 /* why the bytes could not be installed; exit status 126 follows */
 #define SCRIPT_REFUSED "refused "
+#define SCRIPT_HAS     "has"      /* nothing is missing; it waits for SCRIPT_GO */
 #define SCRIPT_VERSION "version " /* followed by the agent's --version */
 /* followed by what identifies the machine: boot id and namespaces; omitted if unknown */
 #define SCRIPT_MACHINE "machine "
@@ -29,7 +30,7 @@
 /* What it reads after SCRIPT_MISSING. N HASH M ARCH follow, and after the newline M bytes, which
  * are a Python program, and the N bytes that it reads and installs. HASH is of them unpacked. */
 #define SCRIPT_PUT "put "
-#define SCRIPT_GO  "go\n"
+#define SCRIPT_GO  "go\n" /* nothing else will come */
 
 /* A variable for the agent's environment there. */
 struct script_setting {
@@ -43,6 +44,9 @@ struct script_spec {
     const struct script_setting *setting;
     size_t settings;
     const struct payload *payload; /* NULL: nothing is sent to a machine that lacks cellspan */
+    /* With a payload: many such scripts read the same stdin. So each, also one that lacks nothing,
+     * reads all until SCRIPT_GO before it starts the agent. */
+    bool together;
 };
 
 /* Does it wait for cellspan where that is missing? (Not where the user says which one to run.) */

@@ -17,6 +17,9 @@
 #define ANSWER_MAX  (1u << 20)
 #define PAYLOAD_MAX (64u << 20)
 #define SCRIPT_LINE "script"
+#define SECRET      "CELLSPAN_SECRET="
+
+extern char **environ;
 
 static void forget_rows(struct payload *p)
 {
@@ -41,6 +44,22 @@ void payload_release(struct payload *p)
 
 /* ---- what can be sent ---- */
 
+/* Our environment, but not the run's secret. The caller frees the list. NULL: memory is out. */
+static const char **without_secret(void)
+{
+    const char **env;
+    size_t n = 0, kept = 0;
+
+    while (environ[n])
+        n++;
+    if (!(env = calloc(n + 1, sizeof *env)))
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], SECRET, strlen(SECRET)) != 0)
+            env[kept++] = environ[i];
+    return env;
+}
+
 /* The path of payload.py, which belongs to the agent; NULL: it is not there. */
 static char *find_program(const char *agent)
 {
@@ -62,6 +81,7 @@ void payload_ask(struct payload *p, const char *agent)
     const char *const wheels = setting_text(SETTING_WHEELS);
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct err err = { "" };
+    const char **env;
     int out[2];
 
     p->agent = agent;
@@ -75,9 +95,11 @@ void payload_ask(struct payload *p, const char *agent)
     if (fd_pipe(out) < 0)
         return;
     spec.argv = argv;
+    spec.env = env = without_secret();
     spec.out = out[1];
     spec.die_with_parent = true;
-    p->pid = process_start(&spec, &err);
+    p->pid = env ? process_start(&spec, &err) : -1;
+    free(env);
     fd_close(&out[1]);
     if (p->pid > 0)
         p->out = out[0];
@@ -221,19 +243,21 @@ int payload_make(const struct payload *p, struct payload_row *row, struct err *e
                                  CELLSPAN_VERSION, p->wheels, row->hash, NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct buf bytes = BUF_INIT;
+    const char **env;
     int rc;
 
     if (row->bytes.n)
         return 0;
     spec.argv = argv;
+    spec.env = env = without_secret();
     spec.die_with_parent = true;
-    rc = process_output(&spec, PAYLOAD_MAX, &bytes, err);
+    rc = env ? process_output(&spec, PAYLOAD_MAX, &bytes, err) : err_set(err, "out of memory");
+    free(env);
     if (rc > 0 || (rc == 0 && !bytes.n))
         rc = err_set(err, "its files could not be read here");
     if (rc == 0 && (buf_addf(&row->bytes, SCRIPT_PUT "%zu %s %zu %s\n%s", bytes.n, row->hash,
                              strlen(p->script), row->arch, p->script) < 0 ||
-                    buf_add_slice(&row->bytes, buf_slice(&bytes)) < 0 ||
-                    buf_add_text(&row->bytes, SCRIPT_GO) < 0)) {
+                    buf_add_slice(&row->bytes, buf_slice(&bytes)) < 0)) {
         buf_clear(&row->bytes);
         rc = err_set(err, "out of memory");
     }

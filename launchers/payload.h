@@ -19,7 +19,7 @@ struct payload_row {
     char hash[PAYLOAD_HASH + 1];
     char libc[16];    /* the oldest glibc that its programs run with: "2.28" */
     char *why;        /* owned: why it can't be sent; NULL: it can */
-    struct buf bytes; /* all that follows the script's "missing"; empty until it is made */
+    struct buf bytes; /* SCRIPT_PUT with all that follows it; empty until it is made */
 };
 
 struct payload {

@@ -110,19 +110,18 @@ static void too_late(void *arg)
                 "and sinfo tell of its node",
                 i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
             fail(j, i, text);
+            delivery_without(&j->delivery, j->loop, j->in, i);
         }
 }
 
 static void note_end(struct job *j, unsigned i, const char *how)
 {
-    char text[512];
+    char text[1024];
 
     if (i >= j->n || j->task[i].down)
         return;
-    if (strstr(how, "exit code 127"))
-        script_missing(text, sizeof text, j->program, j->prefix, NULL, NULL);
-    else
-        snprintf(text, sizeof text, "%s ended: %s", j->program, how);
+    delivery_without(&j->delivery, j->loop, j->in, i);
+    delivery_end(&j->delivery, i, how, j->program, j->prefix, text, sizeof text);
     replace(&j->task[i].end, text);
     set_timer(j, &j->flush, FLUSH_NS, flush);
 }
@@ -211,6 +210,7 @@ static void not_started(struct job *j, const char *node)
                 report_node(i, j->task[i].node, 0);
             snprintf(text, sizeof text, "Slurm could not start the agent there: %s",
                      node + n + strspn(node + n, ": "));
+            delivery_without(&j->delivery, j->loop, j->in, i);
             fail(j, i, text);
             return;
         }
@@ -285,7 +285,7 @@ static bool make_tasks(struct job *j, unsigned n)
 {
     if (j->n || n < 1 || n > TASKS_MAX)
         return j->n != 0;
-    if (!(j->task = calloc(n, sizeof *j->task)))
+    if (!(j->task = calloc(n, sizeof *j->task)) || delivery_tasks(&j->delivery, n) < 0)
         return false;
     j->n = n;
     report_nodes(n);
@@ -316,13 +316,19 @@ static void task_up(struct job *j, const char *words)
 
 static void out_line(void *arg, const char *labelled)
 {
+    struct job *j = arg;
     unsigned number;
     const char *line = srun_output_unlabel(labelled, &number);
     const size_t mark = strlen(SCRIPT_MARK), task = strlen(SCRIPT_MARK STEP_TASK);
 
     if (strncmp(line, SCRIPT_MARK STEP_TASK, task) == 0)
         task_up(arg, line + task);
-    else if (strncmp(line, SCRIPT_MARK, mark) != 0)
+    else if (strncmp(line, SCRIPT_MARK, mark) == 0) {
+        delivery_line(&j->delivery, j->loop, j->in, number, line + mark);
+        /* its end may have come first, and this says why */
+        if (text_begins(line + mark, SCRIPT_REFUSED) && number < j->n && j->task[number].end)
+            note_end(j, number, "exit code 127");
+    } else
         fprintf(stderr, "%s\n", line);
 }
 
@@ -527,6 +533,7 @@ void job_end(struct job *j)
     if (j->told)
         return;
     j->told = true;
+    delivery_stop(&j->delivery);
     fd_close(&j->in);
     watch_clear(&j->poll);
     watch_clear(&j->late);
@@ -563,7 +570,8 @@ int job_start(struct job *j, const struct words *argv, struct err *err)
         j->pid = 0;
         return -1;
     }
-    if (!(j->out_watch = loop_fd(j->loop, j->out, LOOP_READ, out_ready, j, err)) ||
+    if (fd_nonblock(j->in, true) < 0 ||
+        !(j->out_watch = loop_fd(j->loop, j->out, LOOP_READ, out_ready, j, err)) ||
         !(j->err_watch = loop_fd(j->loop, j->errs, LOOP_READ, err_ready, j, err)))
         return -1;
     return 0;
@@ -571,6 +579,7 @@ int job_start(struct job *j, const struct words *argv, struct err *err)
 
 void job_release(struct job *j)
 {
+    delivery_release(&j->delivery);
     fd_close(&j->in);
     fd_close(&j->out);
     fd_close(&j->errs);

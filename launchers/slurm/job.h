@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/loop/loop.h"
 #include "base/child_lines.h"
+#include "launchers/slurm/delivery.h"
 #include "launchers/slurm/slurm_command.h"
 #include "launchers/launcher.h"
 
@@ -46,6 +47,7 @@ struct job {
     struct buf early; /* lines about ends of tasks that came before any task was up */
     struct child_lines out_lines, err_lines;
     struct slurm_command command;
+    struct delivery delivery;
     struct watch *out_watch, *err_watch, *poll, *late, *flush, *stop;
 };
 

@@ -14,6 +14,7 @@
 #include "base/runtime.h"
 #include "base/settings.h"
 #include "launchers/launcher.h"
+#include "launchers/agent_script.h"
 #include "launchers/slurm/step.h"
 #include "launchers/slurm/job.h"
 
@@ -133,14 +134,22 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
     struct step_plan plan = { .ranks = a->ranks,
                               .command = a->command,
                               .prefix = setting_text(SETTING_REMOTE_PREFIX) };
+    const struct script_spec script = { .command = a->command,
+                                        .prefix = plan.prefix,
+                                        .payload = &j->delivery.payload };
     int rc = find_srun(err);
 
+    if (rc == 0) {
+        payload_ask(&j->delivery.payload, a->command[0]);
+        j->delivery.on = payload_known(&j->delivery.payload) && script_installs(&script);
+    }
     if (rc == 0)
         rc = words_split(&spec, a->spec, err);
     if (rc == 0)
         rc = slurm_options_read(&options, &spec, err);
     if (rc == 0) {
         j->patience_ns = setting_value(SETTING_SLURM_TIMEOUT);
+        plan.payload = j->delivery.on ? &j->delivery.payload : NULL;
         plan.inside = job && *job && !options.own_job;
         plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");
         j->own = !plan.inside;
@@ -159,7 +168,9 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
 
 int main(int argc, char **argv)
 {
-    struct job j = { .in = -1, .out = -1, .errs = -1, .command = SLURM_COMMAND_INIT };
+    struct job j = {
+        .in = -1, .out = -1, .errs = -1, .command = SLURM_COMMAND_INIT, .delivery = DELIVERY_INIT
+    };
     struct words srun = WORDS_INIT;
     struct launch_arguments a;
     struct err err = { "" };

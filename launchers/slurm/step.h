@@ -30,12 +30,13 @@ MUST_USE int slurm_options_read(struct slurm_options *o, const struct words *wor
 #define STEP_TASK "task "
 
 struct step_plan {
-    bool inside;          /* in the job that we run in; else srun makes one */
-    const char *nodes;    /* if inside: the number of that job's nodes; else NULL */
-    unsigned gpus;        /* if inside: GPUs on each node; 0: unknown, or nodes differ */
-    unsigned ranks;       /* 0: unknown */
-    const char *prefix;   /* CELLSPAN_REMOTE_PREFIX, or NULL */
-    char *const *command; /* the agent, NULL-terminated */
+    bool inside;                   /* in the job that we run in; else srun makes one */
+    const char *nodes;             /* if inside: the number of that job's nodes; else NULL */
+    unsigned gpus;                 /* if inside: GPUs on each node; 0: unknown, or nodes differ */
+    unsigned ranks;                /* 0: unknown */
+    const char *prefix;            /* CELLSPAN_REMOTE_PREFIX, or NULL */
+    char *const *command;          /* the agent, NULL-terminated */
+    const struct payload *payload; /* see script_spec */
 };
 
 MUST_USE int step_compose(struct words *argv, const struct step_plan *plan,

@@ -13,7 +13,8 @@ import zipfile
 
 import pytest
 from client import values
-from engines import HOST_TOOLS, Hosts, bring_up
+from engines import HOST_TOOLS, SLURM_TOOLS, Hosts, Slurm, bring_up
+from launches import launch  # noqa: F401  (a fixture)
 
 PREFIX = pathlib.Path(os.path.realpath(shutil.which("cellspan") or "/nowhere/bin/cellspan")).parents[1]
 AGENT = PREFIX / "libexec" / "cellspan" / "cellspan-agent"
@@ -162,3 +163,59 @@ def test_another_python_there_is_an_error_before_anything_runs(notebook, bare, t
     cell = nb.run("%%%%distribute -n 2 --on ssh:h1,h2\nopen(%r, 'w')" % str(tmp_path / "ran"), limit=200).assert_error("RankNotStarted")
     assert re.search(r"Python on h[12] is 3\.7\.1, the notebook's is %s" % re.escape(platform.python_version()), cell.error["evalue"])
     assert not (tmp_path / "ran").exists()
+
+
+# -- Slurm: all agents of a step read the same stdin
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Nodes that see all that this machine has, so what they lack is at a path that nobody has."""
+    yield from bring_up(lambda: Slurm(nodes=3, gpus=0), SLURM_TOOLS)
+
+
+@pytest.fixture
+def step(launch, cluster, shelf, tmp_path):  # noqa: F811
+    """Runs an agent on each of two nodes, which prints its version and ends. tools: programs that come first on PATH there."""
+    home, folder = tmp_path / "home", tmp_path / "tools"
+    for made in (home, folder):
+        made.mkdir()
+    for name in ("srun", "squeue", "scancel", "scontrol"):
+        (folder / name).symlink_to(shutil.which(name))
+
+    def run(**tools):
+        for name, script in tools.items():
+            (folder / name.replace("_", "-")).write_text("#!/bin/sh\n%s\n" % script)
+            (folder / name.replace("_", "-")).chmod(0o755)
+        settings = {"HOME": str(home), "CELLSPAN_WHEELS": shelf, "CELLSPAN_PYTHONPATH": str(PREFIX / "lib/cellspan/python"),
+                    "PATH": "%s:/usr/bin:/bin" % folder, "CELLSPAN_HOME_PYTHON": sys.executable, "XDG_CACHE_HOME": "", **cluster.variables()}
+        one = launch("slurm", spec="--nodes=2", command="/nowhere/libexec/cellspan/cellspan-agent", arguments=["--version"], env=settings)
+        status = one.wait()
+        return one, status, one.errors.count("cellspan-agent " + version()), [line for line in one.out if "is sent" in line]
+
+    run.cache = home / ".cache" / "cellspan"
+    return run
+
+
+def test_nodes_of_slurm_get_it_before_any_agent_starts(step):
+    one, status, ran, said = step()
+    assert (status, ran, len(said)) == (0, 2, 1) and "is sent to 2 of 2 nodes" in said[0], one.said()
+    assert len(os.listdir(step.cache)) == 1
+    one, status, ran, said = step()
+    assert (status, ran, said) == (0, 2, []), one.said()
+
+
+def test_a_node_of_slurm_that_has_it_passes_over_what_others_get(step):
+    one, status, ran, said = step(cellspan_agent='[ "$SLURM_PROCID" = 0 ] && exec %s "$@"; echo cellspan-agent 0.0.1' % AGENT)
+    assert (status, ran, len(said)) == (0, 2, 1) and "is sent to 1 of 2 nodes" in said[0], one.said()
+    assert len(os.listdir(step.cache)) == 1
+
+
+def test_a_node_of_slurm_that_can_not_take_it_says_why(step):
+    one, status, ran, said = step(uname='[ "$SLURM_PROCID" = 1 ] && echo riscv64 || exec /bin/uname "$@"')
+    assert status != 0 and ran == 1 and len(said) == 1, one.said()
+    assert list(one.failed()) == [1] and "there is no cellspan-agent; " in one.failed()[1], one.said()
+    assert "; it can't be sent there: it is riscv64, which this cellspan is not for" in one.failed()[1], one.said()
+    one, status, ran, _ = step(uname="echo riscv64", cellspan_agent="echo cellspan-agent 0.0.1")
+    assert status != 0 and ran == 0 and sorted(one.failed()) == [0, 1], one.said()
+    assert all("it has cellspan-agent 0.0.1, and here is" in text for text in one.failed().values()), one.said()

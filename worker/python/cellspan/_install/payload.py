@@ -103,10 +103,12 @@ def foreign(files):
 
 def offers(agent, version, wheels):
     """What can be sent: (architecture, files, "") or (architecture, None, why not), the best one of each architecture first."""
-    files = installed(agent)
-    machine, why = Elf(files["libexec/cellspan/cellspan-agent"][1]).machine, foreign(files)
-    if not why:
-        yield machine, files, ""
+    machine, why = "", ""
+    if os.path.exists(agent):
+        files = installed(agent)
+        machine, why = Elf(files["libexec/cellspan/cellspan-agent"][1]).machine, foreign(files)
+        if not why:
+            yield machine, files, ""
     for path in sorted(glob.glob(os.path.join(glob.escape(wheels), "cellspan-%s-*manylinux*.whl" % glob.escape(version)))) if wheels else ():
         files = of_wheel(path)
         yield Elf(files.get("libexec/cellspan/cellspan-agent", (0, b""))[1]).machine, files, ""
