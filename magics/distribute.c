@@ -58,6 +58,7 @@ static const struct option options[] = {
            .alone = "the current one",
            .help = "the ranks' working directory; ~ and $NAME are theirs"),
     OPTION("with", OPTION_PATHS, with, .value = "PATH", .excludes = "no-code",
+           .argument = "with_files",
            .help = "send this file or folder to other machines, too; may be given again"),
     OPTION("no-code", OPTION_FLAG, no_code, .excludes = "with",
            .help = "the notebook's own modules don't go to other machines"),

@@ -97,7 +97,7 @@ static const struct span_info table[] = {
          STR("header", 64 * KIB), STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB),
          U64("count"), U64("flags"), STR("id", 64)),
     KIND(FOUND, K_TO_W | W_TO_K, FINDING, STR("what", 256), STR("question", 16 * MIB),
-         STR("content", 16 * MIB), U64("more"), U64("modules")),
+         STR("content", 16 * MIB), U64("more"), U64("modules"), U64("files")),
     KIND(READY, W_TO_K, NONE, U64("pid"), STR("python", 64), STR("info", 64 * KIB)),
     KIND(REPLY, W_TO_K, NONE, STR("status", 64), STR("content", 64 * MIB),
          STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB)),

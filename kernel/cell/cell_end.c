@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a cell on ranks: its error, and the reply to the client or to home. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "kernel/cell/cell_before.h"
@@ -116,20 +117,30 @@ void cell_end_beside(struct cell *c)
         queue_abort_after(c->nb, c->from.request, 0); /* when it came, none of its client waited */
 }
 
+/* Adds "3 modules". */
+static void add_count(struct buf *out, uint64_t n, const char *what)
+{
+    if (n &&
+        buf_addf(out, "%s%" PRIu64 " %s%s", out->n ? " and " : "", n, what, n == 1 ? "" : "s") < 0)
+        buf_clear(out);
+}
+
 /* Says once what went to other machines. */
 static void tell_sent(struct cell *c)
 {
+    struct buf what = BUF_INIT;
     char size[TABLE_CELL];
     struct sent_code s;
 
     if (!c->out.path || !finds_sent(c->nb, &s))
         return;
     write_size(size, s.bytes);
-    if (s.modules)
-        output_news(c, "%llu module%s (%s) sent to %zu host%s", (unsigned long long)s.modules,
-                    s.modules == 1 ? "" : "s", size, s.hosts, s.hosts == 1 ? "" : "s");
-    else
-        output_news(c, "files (%s) sent to %zu host%s", size, s.hosts, s.hosts == 1 ? "" : "s");
+    add_count(&what, s.modules, "module");
+    add_count(&what, s.files > s.modules ? s.files - s.modules : 0,
+              s.modules ? "other file" : "file");
+    output_news(c, "%s (%s) sent to %zu host%s", what.n ? what.p : "files", size, s.hosts,
+                s.hosts == 1 ? "" : "s");
+    buf_release(&what);
 }
 
 /* Interrupts home if it still works for this failed cell. */

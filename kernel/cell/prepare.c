@@ -60,9 +60,11 @@ static int add_bring(const struct cell *c, struct buf *out)
 }
 
 /* Does home's code go to these ranks? */
-static bool code_goes(const struct cell *c)
+static uint64_t code_flags(const struct cell *c)
 {
-    return c->nb->config.code && !c->plan.no_code && !group_nodes_are_here(c);
+    if (!c->nb->config.code || group_nodes_are_here(c))
+        return 0;
+    return CAPTURE_FAR | (c->plan.no_code ? CAPTURE_NO_CODE : 0);
 }
 
 /* early: before ranks of this machine end. -1: the cell has failed. */
@@ -86,7 +88,7 @@ static int ask_capture(struct cell *c, bool early)
                                (cell_is_stored(c) ? CAPTURE_RECORD : 0) |
                                (script.n ? CAPTURE_SCRIPT : 0) |
                                (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
-                               (early ? CAPTURE_PYTHON : 0) | (code_goes(c) ? CAPTURE_FAR : 0);
+                               (early ? CAPTURE_PYTHON : 0) | code_flags(c);
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
     m.v[F_CAPTURE_BRING].s = buf_slice(&bring);

@@ -27,7 +27,7 @@ struct find {
 /* What a node has got since the last cell ended. */
 struct sent {
     unsigned node;
-    uint64_t modules, bytes;
+    uint64_t modules, files, bytes;
 };
 
 struct find_list {
@@ -84,6 +84,7 @@ static void count_node(struct find_list *all, unsigned node, const struct span *
     if (!s)
         return;
     s->modules += found->v[F_FOUND_MODULES].u64;
+    s->files += found->v[F_FOUND_FILES].u64;
     s->bytes += found->blob_size;
 }
 
@@ -109,6 +110,8 @@ bool finds_sent(struct notebook *nb, struct sent_code *out)
     for (size_t k = 0; all && k < all->n; k++) {
         if (all->sent[k].modules > out->modules)
             out->modules = all->sent[k].modules;
+        if (all->sent[k].files > out->files)
+            out->files = all->sent[k].files;
         if (all->sent[k].bytes > out->bytes)
             out->bytes = all->sent[k].bytes;
     }
@@ -154,6 +157,7 @@ static int hold(struct notebook *nb, struct find *f, const struct span *found)
     f->answer =
         (struct span){ .kind = SPAN_FOUND, .blob = found->blob, .blob_size = found->blob_size };
     f->answer.v[F_FOUND_MODULES] = found->v[F_FOUND_MODULES];
+    f->answer.v[F_FOUND_FILES] = found->v[F_FOUND_FILES];
     f->due_ns = notebook_now(nb) + HOLD_NS;
     return 0;
 }

@@ -433,7 +433,7 @@ void finds_home_gone(struct notebook *nb);              /* those that wait get a
 /* The modules that answers brought to other machines since this was last called: to how many, and
  * how much to the one that got most. false: to none. */
 struct sent_code {
-    uint64_t modules, bytes;
+    uint64_t modules, files, bytes; /* files: modules, too */
     size_t hosts;
 };
 bool finds_sent(struct notebook *nb, struct sent_code *out);

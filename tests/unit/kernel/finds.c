@@ -130,6 +130,7 @@ static void sends_modules(struct world *w, const char *question, uint64_t size, 
     m.v[F_FOUND_QUESTION].s = slice_text(question);
     m.v[F_FOUND_CONTENT].s = slice_text("{}");
     m.v[F_FOUND_MODULES].u64 = modules;
+    m.v[F_FOUND_FILES].u64 = modules + 1;
     say(w, SPAN_WORKER_HOME, m);
 }
 
@@ -181,7 +182,7 @@ static void a_line_tells_what_was_sent(void)
     sends_modules(&w, "{\"name\":\"b\"}", 2 << 10, 1);
     buf_clear(&w.log);
     all_done(&w, 2, 5);
-    ok(logged(&w, "3 modules (42 KiB) sent to 2 hosts"),
+    ok(logged(&w, "3 modules and 2 other files (42 KiB) sent to 2 hosts"),
        "a cell says what went to how many machines, each counted once");
     next(&w, "%%distribute\npass");
     provide(&w);
@@ -192,7 +193,7 @@ static void a_line_tells_what_was_sent(void)
     asks(&w, 5, "{}");
     sends_modules(&w, "{}", 2048, 0);
     all_done(&w, 2, 5);
-    ok(logged(&w, "files (2.0 KiB) sent to 1 host\\n"), "files without modules are told, too");
+    ok(logged(&w, "1 file (2.0 KiB) sent to 1 host\\n"), "files without modules are told, too");
     world_close(&w);
 }
 
@@ -257,17 +258,19 @@ static bool note_capture(void *arg, unsigned node, struct slice workers, struct 
     return false;
 }
 
-static bool is_far(void)
+/* Does code go to the ranks of this cell? *later: to those of later calls. */
+static bool goes(bool *later)
 {
     struct err err = { "" };
     struct span m;
-    bool far;
+    uint64_t flags;
 
     if (span_decode(&m, capture.p, capture.n, &err) < 0)
         abort();
-    far = m.v[F_CAPTURE_FLAGS].u64 & CAPTURE_FAR;
+    flags = m.v[F_CAPTURE_FLAGS].u64;
     span_release(&m);
-    return far;
+    *later = flags & CAPTURE_FAR;
+    return *later && !(flags & CAPTURE_NO_CODE);
 }
 
 static void over(struct world *w)
@@ -280,31 +283,32 @@ static void code_goes_to_other_machines(void)
 {
     struct clock clock;
     struct world w;
+    bool later;
 
     world_open_idle(&w, &clock);
     w.agent = note_capture;
     next(&w, "%%distribute --with a\npass");
-    ok(!is_far(), "the code of a cell whose ranks are here stays here");
+    ok(!goes(&later), "the code of a cell whose ranks are here stays here");
     provide(&w);
     all_done(&w, 2, 3);
     next(&w, "%%distribute --fresh --on ssh:h1\npass");
-    ok(is_far(), "it goes to machines that the cell names");
+    ok(goes(&later), "it goes to machines that the cell names");
     world_close(&w);
     open_two(&w, &clock);
     w.agent = note_capture;
     next(&w, "%%distribute\npass");
-    ok(is_far() && !slice_has(buf_slice(&capture), '['), "and to those where the ranks are");
+    ok(goes(&later) && !slice_has(buf_slice(&capture), '['), "and to those where the ranks are");
     over(&w);
     next(&w, "%%distribute --with a.csv --with 'b c'\npass");
-    ok(is_far() && slice_holds(buf_slice(&capture), "[\"a.csv\",\"b c\"]"),
+    ok(goes(&later) && slice_holds(buf_slice(&capture), "[\"a.csv\",\"b c\"]"),
        "and what --with names goes along");
     over(&w);
     next(&w, "%%distribute --no-code\npass");
-    ok(!is_far(), "not with --no-code");
+    ok(!goes(&later) && later, "not with --no-code, but in later calls");
     over(&w);
     w.nb->config.code = false;
     next(&w, "%%distribute\npass");
-    ok(!is_far(), "nor with CELLSPAN_CODE=never");
+    ok(!goes(&later) && !later, "nor with CELLSPAN_CODE=never");
     world_close(&w);
     buf_release(&capture);
 }

@@ -3,6 +3,7 @@
 
 import importlib
 import inspect
+import pathlib
 
 import pytest
 
@@ -52,6 +53,12 @@ def test_options_are_set_apart_from_the_functions_arguments():
         cellspan.map(abs, [1], gather=True)
     with pytest.raises(TypeError, match=r"call\(\) has no option 'x'"):
         cellspan.call(abs, (1,), x=2)
+
+
+def test_files_that_go_along():
+    assert _api.magic_line("%distribute", {"with": "a b", "no-code": False}) == "%%distribute --with='a b'"
+    assert _api.magic_line("%distribute", {"with": ["a", pathlib.Path("b")]}) == "%%distribute --with='a' --with='b'"
+    assert _call_options.split({"with_files": "a", "no_code": True})[0] == {"with": "a", "no-code": True}
 
 
 def test_an_option_that_the_kernel_gets_is_one_of_each_call(with_one_more, monkeypatch):

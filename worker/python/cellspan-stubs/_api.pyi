@@ -8,6 +8,7 @@ from ._worker.remote import RemoteError as RemoteError
 
 _T = TypeVar("_T")
 _Path = Union[str, os.PathLike[str]]
+_Paths = Union[_Path, Sequence[_Path]]
 _Ranks = Union[str, int, Sequence[int], AbstractSet[int]]
 _Time = Union[str, float]
 _Merge = Literal["fold", "prefix", "rank0", "panel", "raw"]
@@ -17,28 +18,32 @@ _Init = Union[bool, Literal["nccl", "gloo"]]
 def run(
     fn: _Path, *args: object, n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
     init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False,
-    env: Mapping[str, object] | None = None, cwd: _Path | None = None, timeout: _Time | None = None, grace: _Time | None = None,
+    env: Mapping[str, object] | None = None, cwd: _Path | None = None,
+    no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
     fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
 ) -> None: ...
 @overload
 def run(
     fn: Callable[..., _T], *args: Any, gather: Literal[True], n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None,
     merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False,
-    env: Mapping[str, object] | None = None, cwd: _Path | None = None, timeout: _Time | None = None, grace: _Time | None = None,
+    env: Mapping[str, object] | None = None, cwd: _Path | None = None,
+    no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
     fresh: bool = False, seed: int | None = None, **kw: Any,
 ) -> list[_T]: ...
 @overload
 def run(
     fn: Callable[..., _T], *args: Any, n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None,
     init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False, share: bool = False,
-    env: Mapping[str, object] | None = None, cwd: _Path | None = None, timeout: _Time | None = None, grace: _Time | None = None,
+    env: Mapping[str, object] | None = None, cwd: _Path | None = None,
+    no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None,
     fresh: bool = False, gather: Literal[False] = False, seed: int | None = None, **kw: Any,
 ) -> _T: ...
 @overload
 def call(
     fn: _Path, args: Sequence[object] = (), kwargs: None = None, *, n: int | str | None = None, on: str | None = None,
     ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None, no_gpu: bool = False,
-    share: bool = False, env: Mapping[str, object] | None = None, cwd: _Path | None = None, timeout: _Time | None = None,
+    share: bool = False, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
+    no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None,
     grace: _Time | None = None, fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
 ) -> None: ...
 @overload
@@ -46,14 +51,15 @@ def call(
     fn: Callable[..., _T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, gather: Literal[True],
     n: int | str | None = None, on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None,
     gpus: int | str | None = None, no_gpu: bool = False, share: bool = False, env: Mapping[str, object] | None = None,
-    cwd: _Path | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, seed: int | None = None,
+    cwd: _Path | None = None,
+    no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, seed: int | None = None,
 ) -> list[_T]: ...
 @overload
 def call(
     fn: Callable[..., _T], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, n: int | str | None = None,
     on: str | None = None, ranks: _Ranks | None = None, merge: _Merge | None = None, init: _Init | None = None, gpus: int | str | None = None,
     no_gpu: bool = False, share: bool = False, env: Mapping[str, object] | None = None, cwd: _Path | None = None,
-    timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
+    no_code: bool = False, with_files: _Paths | None = None, timeout: _Time | None = None, grace: _Time | None = None, fresh: bool = False, gather: Literal[False] = False, seed: int | None = None,
 ) -> _T: ...
 def group(on: str | None = None) -> Group: ...
 

@@ -36,7 +36,8 @@ def run(fn, *args, **kw):
 
     n: world size, or "gpu"; on: where, such as "ssh:host1,host2*4" or "slurm:--nodes=2"; ranks: text such as "0,2-3", a
     number or a list; merge: "fold", "prefix", "rank0", "panel", "raw"; init: True, "nccl" or "gloo"; gpus: for each rank;
-    no_gpu: ranks see none; share: GPUs that others hold may be used; env: {name: text}; cwd: the ranks' folder; timeout, grace:
+    no_gpu: ranks see none; share: GPUs that others hold may be used; env: {name: text}; cwd: the ranks' folder; no_code: the
+    notebook's own modules don't go to other machines; with_files: a path, or a list of them, of what goes there, too; timeout, grace:
     seconds, or text such as "1.5m"; fresh: first start new ranks; seed: a number, from which the ranks' random numbers are seeded
     before the call. If fn has arguments with these names, use call().
 
@@ -371,8 +372,8 @@ def _run(home, fn, args, kw, options, flags=0):
     home, gather, line = home or current_home(), bool(options.get("gather")), magic_line("%distribute", options)
     flags |= CALL_SHOWN | CALL_VALUE | CALL_FUNCTION
     try:
-        # With fresh=True the kernel first asks home whether the cell can run; it does so only for a cell's text.
-        function = None if options.get("fresh") or options.get("no-capture") else home.function(fn, args, kw, bool(options.get("on")))
+        # These are about what the kernel asks home before a cell, which it does only for a cell's text.
+        function = None if any(map(options.get, ("fresh", "no-capture", "no-code", "with"))) else home.function(fn, args, kw, bool(options.get("on")))
         if function is None:
             return _run_large(home, line, (fn, args, kw), options, flags)
     except CaptureError as error:
@@ -527,6 +528,8 @@ def _option(name, value):
         for key, text in dict(value).items():
             words += ["--env", _quoted(f"{key}={text}")]
         return words
+    if name == "with" and not isinstance(value, (str, os.PathLike)):
+        return [word for path in value for word in _option(name, os.fspath(path))]
     if name == "ranks" and isinstance(value, (list, tuple, set, range)):
         ranks = list(map(str, value))
         value = f"{ranks[0]}-{ranks[0]}" if len(ranks) == 1 and ranks[0].isdigit() else ",".join(ranks)

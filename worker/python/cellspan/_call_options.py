@@ -15,8 +15,6 @@ _OF_CELLS = frozenset((
     "into",  # the call returns the value
     "capture",  # what travels is what the function reads
     "no-capture",
-    "no-code",  # of cells and scripts
-    "with",
     "beside",  # launch() says it by reuse=False
 ))
 

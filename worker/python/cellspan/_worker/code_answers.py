@@ -56,7 +56,8 @@ def _send(message, content, data):
     except OSError as error:  # there is no memory for it, or no descriptor
         content, fd, size = {"error": in_words(error)}, -1, 0
     try:
-        _link.send("FOUND", message.cell, {**fields, "modules": content.pop("modules", 0), "content": json.dumps(content)}, message.blob if size else 0, fd, size)
+        fields.update(modules=content.pop("modules", 0), files=len(content.get("files", ())), content=json.dumps(content))
+        _link.send("FOUND", message.cell, fields, message.blob if size else 0, fd, size)
     finally:
         if fd >= 0:
             os.close(fd)

@@ -386,8 +386,7 @@ class Home(Calls):
         self.after_ranks = True
         if flags & _link.CAPTURE_RECORD:
             self._record(fields["count"], fields["raw"])
-        far, script = may_send_code() and bool(flags & _link.CAPTURE_FAR), ""
-        self.far = self.far or far
+        self.far, script = may_send_code() and bool(flags & _link.CAPTURE_FAR), ""
         if flags & _link.CAPTURE_SCRIPT:
             script, code, found["script"] = code, "", environment.script_text(code)
         if flags & _link.CAPTURE_PYTHON:
@@ -399,7 +398,9 @@ class Home(Calls):
         found["names"], warnings = captures.names(code, transform, only, none, pushing)
         if flags & _link.CAPTURE_PYTHON:
             captures.refuse(found["names"])
-        code_part, lines = self.code_for_ranks(found.get("script") or code, script, loads(fields["bring"]) or ()) if far else (None, [])
+        code_part, lines = None, []
+        if self.far and not flags & _link.CAPTURE_NO_CODE:
+            code_part, lines = self.code_for_ranks(found.get("script") or code, script, loads(fields["bring"]) or ())
         return warnings + lines + self._add_state(found, code_part)
 
     def _add_state(self, found, code=None):

@@ -29,7 +29,7 @@ class Calls(Worker):
 
     def __init__(self):
         super().__init__()
-        self.far = False  # there were ranks that may be on other machines, and get the user's own modules: calls do not say where theirs are
+        self.far = False  # the last cell's ranks may be on other machines, and get the user's own modules: calls do not say where theirs are
         self.async_call = None  # the AsyncCall that is under way; see _async_call.py
         self.servers = {}  # number: what serves HANDED; see _map.py
         self.pieces = {}  # (number of a server, rank): pieces of what the rank hands home
