@@ -175,7 +175,10 @@ def test_a_zip_file_on_the_path_and_a_package_with_links(nb):
 def test_modules_that_fail_and_that_import_each_other(nb):
     put("raises_i.py", "x = 1\nraise ValueError('at the import')\n")
     told = failed(nb, "import raises_i", "ValueError").shown
-    assert f"{PROJECT}/raises_i.py" in told and "at the import" in told
+    assert f"{PROJECT}/raises_i.py" in told and "at the import" in told and "_code/finders.py" not in told and "frozen" not in told, told
+    put("raises_i.py", "value = (\n")
+    told = failed(nb, "import raises_i", "SyntaxError").shown
+    assert f"{PROJECT}/raises_i.py" in told and "_code/finders.py" not in told and "frozen" not in told, told
     put("raises_i.py", "value = 1\n")
     assert values(ok(nb, "import raises_i\nraises_i.value", "--gather")) == [1, 1, 1]
     put("one_i.py", "import two_i\nvalue = 1\n")
@@ -383,6 +386,11 @@ def test_files_of_with(nb):
     assert values(ok(nb, "open('rows_p.csv').read()", "--gather --with rows_p.csv")) == ["1,2"] * 3
     put("rows_p.csv", "3,4")
     assert values(ok(nb, "open('rows_p.csv').read()", "--gather --with rows_p.csv")) == ["3,4"] * 3
+    path = put("beside_p.py", "import pathlib\ndef text():\n    return pathlib.Path(__file__).with_name('beside_p.txt').read_text()\n")[:-3] + ".txt"
+    put("beside_p.txt", "x")
+    told = failed(nb, "import beside_p\nbeside_p.text()", "FileNotFoundError").shown
+    assert f"{path} is not on h1: --with {path} on the cell's first line" in told, told
+    assert values(ok(nb, "beside_p.text()", f"--gather --with {path}")) == ["x"] * 3
     put("tables_p/deep/a.txt", "a")
     assert values(ok(nb, "open('tables_p/deep/a.txt').read()", "--gather --with tables_p")) == ["a"] * 3
 
@@ -413,11 +421,15 @@ def test_ranks_and_home_import_while_all_hold_import_locks(nb):
 
 def test_home_that_is_busy(nb):
     put("busy_r.py", "value = 1\n")
+    put("busier_r.py", "")
     nb.ok("import ctypes\nsleep = ctypes.PyDLL(None).sleep  # holds the interpreter's lock\nimport threading")
     code = "import time\ntime.sleep(2)\ntry:\n    __import__('bu' + 'sy_r')\n    got = ''\nexcept ImportError as error:\n    got = str(error)\ngot"
     nb.ok("thread = threading.Timer(0.5, sleep, [14]); thread.start()")
     got = values(ok(nb, code, "--gather"))
     assert all("No module named 'busy_r': the notebook has it, but" in text and "10 s" in text for text in got), got
+    nb.ok("thread.join()\nthread = threading.Timer(0.5, sleep, [14]); thread.start()")
+    told = failed(nb, "import time\ntime.sleep(2)\n__import__('busi' + 'er_r')", "ModuleNotFoundError").shown
+    assert "_code/finders.py" not in told and "ranks there import" not in told, told
     nb.ok("thread.join()")
     assert values(ok(nb, "import busy_r\nbusy_r.value", "--gather")) == [1, 1, 1]
 
@@ -444,3 +456,6 @@ def test_a_script_and_its_neighbours(nb):
     put("module_t/main.py", "from . import part\nprint(part.value)\n")
     put("module_t/part.py", "value = 'of the package'\n")
     assert "of the package" in nb.ok("%distribute -n 3 --on ssh:h1,h2 -m module_t.main", limit=LIMIT).stdout
+    put("module_t/fails.py", "from . import part\n\nraise ValueError(part.value)\n")
+    told = nb.run("%distribute -n 3 --on ssh:h1,h2 -m module_t.fails", limit=LIMIT).assert_error("ValueError").shown
+    assert f"{PROJECT}/module_t/fails.py" in told and "raise ValueError(part.value)" in told, told

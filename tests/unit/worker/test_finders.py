@@ -180,10 +180,12 @@ def test_a_module_that_fails_names_homes_file(project, home):
     with pytest.raises(SyntaxError) as raised:
         importlib.import_module("qbroken")
     assert raised.value.filename == ROOT + "/qbroken.py"
+    assert not any(frame.filename.endswith("_code/finders.py") for frame in traceback.extract_tb(raised.value.__traceback__))
     for _ in range(2):
         with pytest.raises(ZeroDivisionError) as failed:
-            importlib.import_module("qraises")
-        assert traceback.extract_tb(failed.value.__traceback__)[-1].filename == ROOT + "/qraises.py"
+            exec("import qraises")
+        shown = [frame.filename for frame in traceback.extract_tb(failed.value.__traceback__)]
+        assert shown[-1] == ROOT + "/qraises.py" and not any(path.endswith("_code/finders.py") or "frozen" in path for path in shown), shown
 
 
 def test_modules_that_import_each_other(project, home):

@@ -274,6 +274,19 @@ def test_data_of_a_package_that_was_left_out(code, home):
     path = f"{ROOT}/qpkg/huge.bin"
     expected = f"{path} was not sent to {platform.node()}: 1 GiB of data. --with {path} sends it"
     assert hint(code, f"open({finders.Loader.root + path!r})") == hint(code, f"open({path!r})") == expected
+    home.left = [[ROOT + "/qpkg", 1 << 30, "too much data"]]
+    home.files[ROOT + "/qpkg/__init__.py"] = "new"
+    code.take(listing(home, "qpkg"))
+    path = f"{ROOT}/qpkg/conf.json"
+    assert hint(code, f"open({finders.Loader.root + path!r})") == f"{path} was not sent to {platform.node()}: too much data. --with {path} sends it"
+
+
+def test_a_file_beside_a_module(code, home):
+    code.take(listing(home, "qhelper"))
+    home.files[ROOT + "/qhelper.py"] = "import pathlib\nrows = pathlib.Path(__file__).parent / 'rows.txt'\n"
+    code.take(listing(home, "qhelper"))
+    said = hint(code, "import qhelper\nqhelper.rows.read_text()")
+    assert said == f"{ROOT}/rows.txt is not on {platform.node()}: --with {ROOT}/rows.txt on the cell's first line brings the notebook's"
 
 
 def test_a_package_that_only_the_notebooks_machine_has(code, home):

@@ -14,7 +14,6 @@ import importlib.util
 import os
 import sys
 import threading
-import types
 from importlib import machinery
 
 from .entries import Unavailable, key_of
@@ -75,6 +74,7 @@ class Project:
     # ---- finders -----------------------------------------------------------------------------------------------------
 
     def first(self, name):
+        __tracebackhide__ = True
         if name in self.at:
             return self._once(name, self._editable)
         if name in self.names:
@@ -84,12 +84,14 @@ class Project:
         return None
 
     def last(self, name):
+        __tracebackhide__ = True
         if "." in name or name in self.names or not (self.more or name in self.late):
             return None
         return self._once(name, self._found)
 
     def _once(self, name, find):
         """The finder's answer. Not while this thread looks for the same name already, as a finder does that asks all others."""
+        __tracebackhide__ = True
         names = self._searched.__dict__.setdefault("names", set())
         if name in names:
             return None
@@ -158,6 +160,7 @@ class First:
         self._project = project
 
     def find_spec(self, name, path=None, target=None):
+        __tracebackhide__ = True
         project = self._project
         return project.first(name) if project.on and (path is None or name in project.at) else None
 
@@ -178,6 +181,7 @@ class Last:
         self._project = project
 
     def find_spec(self, name, path=None, target=None):
+        __tracebackhide__ = True
         return self._project.last(name) if self._project.on and path is None else None
 
 
@@ -203,26 +207,40 @@ def install(project):
 
 
 class Loader(machinery.SourceFileLoader):
-    """Loads a module of the tree."""
+    """Loads a module of the tree. For what compiles the file it has home's path, so that the code has. None of these functions is under way
+    while the module runs, or fails: Python shows no frames of an import then, but it would show ours."""
 
     root = ""
 
-    def source_to_code(self, data, path, *args, **kwargs):
-        return super().source_to_code(data, home_path(path), *args, **kwargs)
+    def get_filename(self, name=None):
+        return home_path(self.path)
 
-    def get_code(self, fullname):
-        return _moved(super().get_code(fullname), home_path(self.path))  # what comes from a .pyc has the path of its file
+    def path_stats(self, path):
+        """Python calls this first when it loads the module."""
+        self._note_lines(path)
+        return super().path_stats(self._here(path))
 
-    def exec_module(self, module):
-        path, lines = home_path(self.path), sys.modules.get("linecache")
-        if lines is not None:
-            lines.cache.pop(path, None)
-            if os.path.exists(path):  # another file, whose lines would be shown
-                text = self.get_source(module.__name__)
-                lines.cache[path] = len(text), None, text.splitlines(True), path
-            else:
-                lines.lazycache(path, module.__dict__)
-        super().exec_module(module)
+    def get_data(self, path):
+        return super().get_data(self._here(path))
+
+    def set_data(self, path, data, *, _mode=0o666):
+        super().set_data(self._here(path), data, _mode=_mode)
+
+    def _here(self, path):
+        """Where the file, or its bytecode, is on this machine."""
+        beside = os.path.dirname(home_path(self.path)) + os.sep
+        return self.root + path if path.startswith(beside) and not path.startswith(self.root + os.sep) else path
+
+    def _note_lines(self, path):
+        lines = sys.modules.get("linecache")
+        if lines is None or path == self.path:
+            return
+        lines.cache.pop(path, None)
+        if os.path.exists(path):  # another file, whose lines would be shown
+            text = self.get_source(self.name)
+            lines.cache[path] = len(text), None, text.splitlines(True), path
+        else:
+            lines.lazycache(path, {"__name__": self.name, "__loader__": self})
 
 
 def home_path(path):
@@ -235,14 +253,6 @@ def path_here(path):
     """Where a file of home is on this machine: in the tree, if that has it."""
     own = Loader.root + path
     return own if Loader.root and os.path.exists(own) else path
-
-
-def _moved(code, path):
-    """The code, and all code in it, as of this file."""
-    if code.co_filename == path:
-        return code
-    inner = tuple(_moved(one, path) if isinstance(one, types.CodeType) else one for one in code.co_consts)
-    return code.replace(co_filename=path, co_consts=inner)
 
 
 def _loader_for(name, path, root):

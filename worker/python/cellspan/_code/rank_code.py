@@ -153,11 +153,14 @@ class RankCode:
 
     def _about_file(self, path):
         path = os.path.normpath(path)
+        home = finders.home_path(path)  # what a module looks for beside its own file
         for entry in self._tree.entries.all().values():
             for left, _, why in entry["left"]:
-                if path in (left, self._tree.root + left):
-                    return [f"{left} was not sent to {self._host}: {why}. --with {left} sends it"]
-        if path.startswith(OF_THE_SYSTEM) or path.startswith(self._tree.folder):
+                if home == left or home.startswith(os.path.join(left, "")):
+                    return [f"{home} was not sent to {self._host}: {why}. --with {home} sends it"]
+        if home != path:
+            return [f"{home} is not on {self._host}: --with {home} on the cell's first line brings the notebook's"]
+        if path.startswith(OF_THE_SYSTEM):
             return []
         line = f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's"
         return [line if not os.path.isabs(path) else f"{line} into the ranks' folder, as {os.path.basename(path)}"]
