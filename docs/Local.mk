@@ -14,9 +14,9 @@ dist_man_MANS += \
 EXTRA_DIST += kernel/README.md worker/README.md
 # The pages keep their folders when they are installed, so that their links lead somewhere there, too.
 nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff protocol/README.md \
-	docs/architecture.md docs/building.md docs/compare.md docs/failures.md docs/frameworks.md docs/guide.md docs/launchers.md \
-	docs/limits.md docs/machines.md docs/migrating.md docs/names.md docs/reference.md docs/security.md docs/troubleshooting.md \
-	docs/tutorial.md docs/variables.md \
+	docs/architecture.md docs/building.md docs/code.md docs/compare.md docs/failures.md docs/frameworks.md docs/guide.md \
+	docs/launchers.md docs/limits.md docs/machines.md docs/migrating.md docs/names.md docs/reference.md docs/security.md \
+	docs/troubleshooting.md docs/tutorial.md docs/variables.md \
 	docs/howto/ddp.md docs/howto/resume.md docs/howto/script.md docs/howto/second_machine.md docs/howto/sweep.md \
 	docs/howto/unattended.md \
 	docs/images/jupyterlab.png docs/images/lab-debugger.png docs/images/lab-panel.png docs/images/lab-two-hosts.png \
