@@ -193,6 +193,22 @@ def test_what_is_left_out_is_told_once(project, monkeypatch):
     assert len(lines) == 4 and "link0: a link" in lines[0] and lines[3] == "and 2 more, which %ranks code lists"
 
 
+def test_a_folder_whose_name_is_not_utf_8_is_left_out(project):
+    odd = os.path.join(str(project), os.fsdecode(b"caf\xe9"))
+    os.mkdir(odd)
+    for name in ("odd_one", "odd_two"):
+        with open(os.path.join(odd, name + ".py"), "w") as file:
+            file.write("x = 1\n")
+    project.modules["odd_two"] = types.ModuleType("odd_two")
+    project.modules["odd_two"].__file__ = os.path.join(odd, "odd_two.py")
+    write(project.folder, "good.py")
+    project.path = [odd, ""]
+    part, lines = project.home.part("import odd_one, odd_two, good")
+    assert list(part["digests"]) == ["good"] and not {"odd_one", "odd_two"} & part["names"].keys()
+    assert lines == [f"{project}/caf\ufffd: modules of this folder do not go to other machines: its name is not UTF-8"]
+    assert project.home.part("import odd_one")[1] == []
+
+
 def test_the_folder_was_deleted(project):
     gone = project.folder / "gone"
     gone.mkdir()

@@ -17,7 +17,7 @@ from .._capture.vars_bundle import human
 from . import distributions, package_versions
 from .changes import Changes
 from .editables import redirected
-from .listing import Lister, absolute, archive_of, is_foreign, is_installed
+from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_text
 from .manifest import Hashes, Unsendable, imports_in, is_code, of_path, of_places
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
@@ -129,6 +129,14 @@ class CodeHome:
         if len(new) > MOST_TOLD:
             self._lines.append(f"and {len(new) - MOST_TOLD} more, which %ranks code lists")
 
+    def _tell_of_names(self, entries):
+        """Says once which folders of the search path are left out because of their names."""
+        for entry in entries:
+            if not is_text(entry) and entry not in self._told and os.path.exists(entry):
+                self._told.add(entry)
+                shown = os.fsencode(entry).decode("utf-8", "replace")
+                self._lines.append(f"{shown}: modules of this folder do not go to other machines: its name is not UTF-8")
+
     # ---- what there is -------------------------------------------------------------------------------------------------
 
     def _see_changes(self, ran=None):
@@ -164,6 +172,7 @@ class CodeHome:
         if key not in self._listings or self._listings[key].unbuilt:  # which may have been built meanwhile
             entries, here, finders = key
             entries = [os.path.join(here, entry) if here else entry for entry in entries if isinstance(entry, str) and (entry or here)]
+            self._tell_of_names(entries)
             self._watch_folders(entries)
             listing = self._listings[key] = self._lister.listing(entries, redirected(finders))
             folders = absolute(entries)

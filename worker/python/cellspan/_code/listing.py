@@ -78,7 +78,7 @@ def _place_of(name, file):
     module = module_name(module)
     if module == "__init__":
         folder, module = os.path.split(folder)
-    if module != name or is_foreign(folder):
+    if module != name or is_foreign(folder) or not is_text(folder):
         return None
     path = os.path.join(folder, name)
     return Place(PACKAGE if os.path.isdir(path) and path == os.path.dirname(file) else MODULE, path, folder)
@@ -151,7 +151,7 @@ class Lister:
 
 
 def absolute(entries):
-    """Entries of sys.path as absolute paths; "" is the current folder."""
+    """Entries of sys.path as absolute paths; "" is the current folder. Without those whose names are not UTF-8."""
     found = []
     for entry in entries:
         if isinstance(entry, str):
@@ -159,7 +159,16 @@ def absolute(entries):
                 found.append(os.path.abspath(entry))
             except OSError:  # the current folder was deleted
                 pass
-    return list(dict.fromkeys(found))
+    return [entry for entry in dict.fromkeys(found) if is_text(entry)]
+
+
+def is_text(path):
+    """Is it UTF-8? A path of other bytes can't be a name on a machine with another coding."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_foreign(path):
