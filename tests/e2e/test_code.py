@@ -419,19 +419,36 @@ def test_ranks_and_home_import_while_all_hold_import_locks(nb):
     assert nb.ok("import calls_q\ncalls_q.got", limit=LIMIT).value == "[3, 3, 3]"  # home holds the import lock of calls_q while ranks ask
 
 
-def test_home_that_is_busy(nb):
+# At home: a thread holds the interpreter's lock for longer than ranks wait, from when a rank says so.
+HOLD = """
+import ctypes, os, threading, time
+def hold(go, held):
+    while not os.path.exists(go):
+        time.sleep(0.05)
+    open(held, 'w').close()
+    ctypes.PyDLL(None).sleep(20)
+thread = threading.Thread(target=hold, args=({go!r}, {held!r}))
+thread.start()
+"""
+ONCE_HELD = "import os, time\nopen({go!r}, 'w').close()\nwhile not os.path.exists({held!r}):\n    time.sleep(0.05)\ntime.sleep(0.5)\n"
+
+
+def test_home_that_is_busy(nb, tmp_path):
     put("busy_r.py", "value = 1\n")
     put("busier_r.py", "")
-    nb.ok("import ctypes\nsleep = ctypes.PyDLL(None).sleep  # holds the interpreter's lock\nimport threading")
-    code = "import time\ntime.sleep(2)\ntry:\n    __import__('bu' + 'sy_r')\n    got = ''\nexcept ImportError as error:\n    got = str(error)\ngot"
-    nb.ok("thread = threading.Timer(0.5, sleep, [14]); thread.start()")
-    got = values(ok(nb, code, "--gather"))
+    ok(nb, "1")
+    paths = {name: str(tmp_path / name) for name in ("go", "held")}
+    nb.ok(HOLD.format(**paths))
+    code = "try:\n    __import__('bu' + 'sy_r')\n    got = ''\nexcept ImportError as error:\n    got = str(error)\ngot"
+    got = values(ok(nb, ONCE_HELD.format(**paths) + code, "--gather"))
     assert all("No module named 'busy_r': the notebook has it, but" in text and "10 s" in text for text in got), got
-    nb.ok("thread.join()\nthread = threading.Timer(0.5, sleep, [14]); thread.start()")
-    told = failed(nb, "import time\ntime.sleep(2)\n__import__('busi' + 'er_r')", "ModuleNotFoundError").shown
-    assert "_code/finders.py" not in told and "ranks there import" not in told, told
     nb.ok("thread.join()")
     assert values(ok(nb, "import busy_r\nbusy_r.value", "--gather")) == [1, 1, 1]
+    paths = {name: str(tmp_path / f"{name}2") for name in ("go", "held")}
+    nb.ok(HOLD.format(**paths))
+    told = failed(nb, ONCE_HELD.format(**paths) + "__import__('busi' + 'er_r')", "ModuleNotFoundError").shown
+    assert "_code/finders.py" not in told and "ranks there import" not in told, told
+    nb.ok("thread.join()")
 
 
 def test_home_that_ends_while_a_rank_asks(fresh):
