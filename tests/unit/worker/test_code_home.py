@@ -254,6 +254,17 @@ def test_a_file_that_was_changed_after_it_was_named_is_gone(project):
     assert project.tree(name="helper")["files"][0][2] != wanted
 
 
+def test_files_with_the_same_bytes_do_not_depend_on_each_other(project):
+    write(project.folder, *(f"pkg_{k}/__init__.py" for k in "abc"))
+    digests = project.digests("import pkg_a, pkg_b, pkg_c")
+    for k in "bc":
+        write(project.folder, **{f"pkg_{k}/__init__": "x = 1"})
+        project.digests()
+    tree = project.tree(name="pkg_a")
+    assert tree["digest"] == digests["pkg_a"]
+    assert project.home.answer("files", {"hashes": [tree["files"][0][2]]}) == ({"files": [[tree["files"][0][2], 0, 0]], "gone": [], "modules": 1}, [b""])
+
+
 def test_a_name_in_no_listing_is_found(project, monkeypatch):
     write(project.folder, "a.py", "b.py")
     monkeypatch.setattr(listing, "MOST_NAMES", 1)

@@ -47,8 +47,8 @@ class CodeHome:
         self._turn = 0  # counts what makes the last part outdated
         self._state, self._part, self._lines = None, None, []
         self._told = set()
-        self._paths = {}  # {hash: path}, of files that ranks may have
-        self._sent = {}  # {path: bytes} that went to ranks
+        self._paths = {}  # {hash: paths}, of files that ranks may have
+        self._sent = {}  # {hash: bytes} that went to ranks
 
     # ---- FOLLOW --------------------------------------------------------------------------------------------------------
 
@@ -224,7 +224,9 @@ class CodeHome:
 
     def _known(self, manifest):
         for path, _, digest, _ in manifest.files:
-            self._paths[digest] = path
+            paths = self._paths.setdefault(digest, [])
+            if path not in paths:
+                paths.append(path)
         return manifest
 
     # ---- answers -------------------------------------------------------------------------------------------------------
@@ -267,11 +269,8 @@ class CodeHome:
     def _files(self, hashes):
         rows, parts, gone, at, modules = [], [], [], 0, 0
         for digest in hashes:
-            with self._lock:
-                path = self._paths.get(digest)
-            data = _content(path, digest) if path is not None else None
+            path, data = self._found(digest)
             if data is None:
-                self._forget_file(path)
                 gone.append(digest)
                 continue
             rows.append([digest, at, len(data)])
@@ -279,14 +278,26 @@ class CodeHome:
             at += len(data)
             modules += is_code(path)
             with self._lock:
-                self._sent[path] = len(data)
+                self._sent[digest] = len(data)
         return {"files": rows, "gone": gone, "modules": modules}, parts
 
-    def _forget_file(self, path):
-        """A file is not what it was, though nothing has told so: what is known of it is read again."""
+    def _found(self, digest):
+        """(a file that still has this hash, its bytes); (None, None): there is none. Several files may have the same bytes."""
         with self._lock:
+            paths = list(self._paths.get(digest, ()))
+        for path in paths:
+            data = _content(path, digest)
+            if data is not None:
+                return path, data
+            self._forget_file(path, digest)
+        return None, None
+
+    def _forget_file(self, path, digest):
+        """A file is not what it was, perhaps though nothing has told so: what is known of it is read again."""
+        with self._lock:
+            self._paths[digest].remove(path)
             for known in (self._manifests, self._brought):
-                for key in [key for key, manifest in known.items() if any(row[0] == path for row in manifest.files)]:
+                for key in [key for key, manifest in known.items() if any(row[0] == path and row[2] == digest for row in manifest.files)]:
                     del known[key]
                     self._turn += 1
 
@@ -324,7 +335,7 @@ def described(manifest):
 
 def _row(name, manifest, sent):
     paths = [row[0] for row in manifest.files]
-    went = sum(sent.get(path, 0) for path in paths)
+    went = sum(sent.get(row[2], 0) for row in manifest.files)
     own = [path for path in paths if not distributions.is_metadata(path)] or paths
     return name, str(len(paths)), human(manifest.size()), human(went), os.path.commonpath(own) if len(own) > 1 else own[0]
 
