@@ -145,6 +145,15 @@ def test_a_file_that_changes_in_a_way_that_nobody_sees(project):
     assert project.tree(name="helper")["files"][0][2] == hashlib.sha256(b"22").hexdigest()
 
 
+def test_data_of_a_large_package_is_followed(project):
+    write(project.folder, "big/__init__.py", "big/z/conf.json", *(f"big/a{k}/{j}.txt" for k in range(6) for j in range(1000)))
+    first = project.digests("import big")
+    (project.folder / "big/z/conf.json").write_text("2")
+    second = project.digests("import big")
+    write(project.folder, "big/z/late.py")
+    assert len({digests["big"] for digests in (first, second, project.digests("import big"))}) == 3
+
+
 def test_the_search_path_and_the_folder_are_followed(project, monkeypatch):
     write(project.folder, "src/mine.py", "one.py")
     assert list(project.part()["names"]) == ["one"]
@@ -184,7 +193,8 @@ def test_versions_of_what_cells_and_modules_import(project):
 def test_what_is_left_out_is_told_once(project, monkeypatch):
     monkeypatch.setattr(manifest, "DATA_MOST", 1)
     write(project.folder, "pkg/__init__.py")
-    (project.folder / "pkg/data.bin").write_bytes(b"12345")
+    for name in "ab":
+        (project.folder / f"pkg/{name}.bin").write_bytes(b"1")
     lines = project.home.part("import pkg")[1]
     assert lines == [f"{project}/pkg: its data, over 0 MiB, does not go to other machines"] and project.home.part("import pkg")[1] == []
     for k in range(5):

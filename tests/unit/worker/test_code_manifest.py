@@ -45,10 +45,14 @@ def test_the_digest_stands_for_names_contents_and_modes(tmp_path):
 
 
 def test_what_never_goes(tmp_path):
-    names = ".env .env.local id_rsa server.pem tls.KEY credentials credentials.json a.ipynb".split()
+    names = ".env .env.local prod.env id_rsa id_ed25519.pub server.pem tls.KEY store.p12 credentials credentials.json secrets.toml".split()
+    names += ".netrc .pypirc .git-credentials a.ipynb".split()
     folders = ".git/config .hg/x node_modules/x.js env/pyvenv.cfg env/lib/a.py .ipynb_checkpoints/a.py __pycache__/a.pyc .hidden/x".split()
     write(tmp_path, "pkg/__init__.py", *(f"pkg/{name}" for name in names + folders))
-    assert files(tmp_path, "pkg") == ["pkg/__init__.py"]
+    write(tmp_path, "pkg/id_to_label.json")
+    os.symlink("id_rsa", tmp_path / "pkg/keyfile.py")
+    names.append("keyfile.py")
+    assert files(tmp_path, "pkg") == ["pkg/__init__.py", "pkg/id_to_label.json"]
     assert sorted(left(tmp_path, "pkg")) == sorted(f"pkg/{name}" for name in names)
 
 
@@ -72,8 +76,14 @@ def test_too_much_data_is_left_out_with_a_line(tmp_path, monkeypatch):
         file.truncate(11 << 20)
     read = []
     monkeypatch.setattr(manifest, "hash_of", lambda path, old=manifest.hash_of: read.append(path) or old(path))
+    write(tmp_path, "pkg/conf.json")
+    assert files(tmp_path, "pkg") == ["pkg/__init__.py", "pkg/conf.json"] and "10 MiB" in left(tmp_path, "pkg")["pkg/model.bin"]
+    assert not any(path.endswith(".bin") for path in read)
+    for k in range(3):
+        with open(tmp_path / f"pkg/part{k}.bin", "wb") as file:
+            file.truncate(4 << 20)
     assert files(tmp_path, "pkg") == ["pkg/__init__.py"] and "10 MiB" in left(tmp_path, "pkg")["pkg"]
-    assert all(path.endswith(".py") for path in read)
+    assert not any(path.endswith(".bin") for path in read)
 
 
 def test_a_folder_without_init_sends_modules_and_the_data_of_packages_in_it(tmp_path):
@@ -166,7 +176,7 @@ def test_too_many_files(tmp_path, monkeypatch):
 
 def test_a_folder_with_very_many_files_does_not_keep_its_package_from_going(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "LOOKED_MOST", 10)
-    monkeypatch.setattr(manifest, "WATCHED_ALL", 5)
+    monkeypatch.setattr(manifest, "WATCHED_ALL", 2)
     write(tmp_path, "pkg/__init__.py", *(f"pkg/data/{k}/x.bin" for k in range(20)), "pkg/late/__init__.py", "pkg/late/a.py")
     found = Lister().listing([str(tmp_path)])
     watched = []

@@ -11,7 +11,11 @@ import os
 import re
 
 IGNORE_FILES = (".gitignore", ".cellspanignore")
-SECRET = re.compile("|".join(fnmatch.translate(name) for name in (".env*", "*.pem", "*.key", "id_*", "credentials*")), re.IGNORECASE)
+SECRETS = (
+    ".env* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials* secrets.* .netrc .pypirc "
+    ".npmrc .htpasswd .git-credentials"
+).split()
+SECRET = re.compile("|".join(map(fnmatch.translate, SECRETS)), re.IGNORECASE)
 NOTEBOOK = re.compile(fnmatch.translate("*.ipynb"), re.IGNORECASE)
 UP = 32  # folders above one in which an ignore file is looked for
 TOP = (".git", ".hg")  # the folder with one of these is the project's top

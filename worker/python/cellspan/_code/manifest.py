@@ -20,7 +20,7 @@ from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environm
 DATA_MOST = 100 << 20  # bytes of a package's data
 FILES_MOST = 50_000  # files of one name
 LOOKED_MOST = 50_000  # entries of folders after which folders without __init__.py are left out
-WATCHED_ALL = 5_000  # entries after which only folders with modules are watched
+WATCHED_ALL = 1_000  # folders; after these, only those with files that go are watched
 ZIPPED = (".zip", ".egg")
 HIDDEN = frozenset((".git", ".hg", ".svn", ".ipynb_checkpoints"))
 CODE = re.compile(r"\.(py|pyi|pyx|pxd|pyd|pyc|typed|so(\.\d+)*)\Z")
@@ -160,7 +160,7 @@ class _Walk:
 
     def _folder(self, folder, bases, above, data):
         """data: does data in it belong to a package?"""
-        few = self._looked < WATCHED_ALL
+        few = len(self.manifest.folders) < WATCHED_ALL
         if few:
             self._reads(folder)
         try:
@@ -174,7 +174,7 @@ class _Walk:
         if identity in above:  # a link leads back
             return
         self._looked += len(entries)
-        if not few and any(is_code(entry.name) for entry in entries):
+        if not few and any(is_code(entry.name) or (data and self._size <= DATA_MOST and not entry.is_dir()) for entry in entries):
             self._reads(folder)
         for entry in entries:
             self._entry(entry, bases, (*above, identity), data)
@@ -201,7 +201,7 @@ class _Walk:
             else:
                 self._folder(path, bases, above, data or package)
         elif self._everything:
-            why = ignores.never(name) or (is_link and ignores.never(os.path.basename(os.path.realpath(path))))
+            why = ignores.never(name) or (is_link and leads_to_secret(path))
             if why:
                 self._leave(path, 0, why)
             else:
@@ -224,7 +224,7 @@ class _Walk:
     def _note_data(self, entry):
         if self._size > DATA_MOST:
             return
-        why = ignores.never(entry.name) or (entry.is_symlink() and ignores.never(os.path.basename(os.path.realpath(entry.path))))
+        why = ignores.never(entry.name) or (entry.is_symlink() and leads_to_secret(entry.path))
         try:
             now = entry.stat()
         except OSError:
@@ -233,6 +233,8 @@ class _Walk:
             return
         if not why and self._ignores.ignored(entry.path):
             why = "an ignore file names it"
+        if not why and now.st_size > DATA_MOST:
+            why = f"its data, over {DATA_MOST >> 20} MiB, does not go to other machines"
         if why:
             self._leave(entry.path, now.st_size, why)
         elif entry.name not in ignores.IGNORE_FILES:
@@ -249,9 +251,13 @@ class _Walk:
 
     def _take_file(self, path, now=None, missing=False, is_link=None):
         """missing: it is no error if there is no such file. is_link: None if nobody has looked."""
+        is_link = os.path.islink(path) if is_link is None else is_link
         try:
             now = now or os.stat(path)
             if not stat.S_ISREG(now.st_mode):
+                return
+            if is_link and leads_to_secret(path):
+                self._leave(path, now.st_size, leads_to_secret(path))
                 return
             if is_for_another_python(path):
                 self._leave(path, now.st_size, "it is compiled for another version of Python")
@@ -264,7 +270,7 @@ class _Walk:
         except OSError as error:
             self._leave(path, 0, error.strerror)
             return
-        if os.path.islink(path) if is_link is None else is_link:
+        if is_link:
             self._reads(os.path.dirname(os.path.realpath(path)))
         self.manifest.files.append([path, size, digest, stat.S_IMODE(now.st_mode) & 0o777])
         self.manifest.needs |= needs
@@ -278,6 +284,12 @@ class _Walk:
 def is_code(name):
     """Is a file of this name one that Python imports or reads for its modules?"""
     return CODE.search(name) is not None
+
+
+def leads_to_secret(link):
+    """Why a link does not go because of the name of the file to which it leads; "": it may."""
+    name = os.path.basename(os.path.realpath(link))
+    return "" if is_code(name) else ignores.never(name)
 
 
 def is_for_another_python(path):
