@@ -389,6 +389,8 @@ def test_files_and_folders_that_the_user_names(project, tmp_path_factory):
     (project.folder / "data/sub/b.csv").write_text("1")
     assert project.part(bring=names)["with"]["data"] != part["with"]["data"]
     assert "with" not in project.part()
+    project.part(bring=["."])
+    assert project.tree(**{"with": "."})["roots"] == [str(project)]
 
 
 def test_a_path_that_is_not_there(project):

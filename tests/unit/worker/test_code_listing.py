@@ -23,9 +23,10 @@ def listed(*entries, finders=()):
 
 
 def test_modules_packages_and_folders_are_told_apart(tmp_path):
-    write(tmp_path, "helper.py", "pkg/__init__.py", "data/a.csv", f"fast{EXTENSION}", "old.pyc", "not-a-name.py", "notes.txt", ".hidden/a.py")
+    names = "helper.py pkg/__init__.py data/a.csv old.pyc 01-load.py a.b.py __init__.py sitecustomize.py notes.txt .hidden/a.py raw-data/x.csv .py"
+    write(tmp_path, f"fast{EXTENSION}", *names.split())
     found = listed(tmp_path)
-    assert sorted(found.names) == ["fast", "helper", "old", "pkg"] and found.names["pkg"] == [str(tmp_path)]
+    assert sorted(found.names) == ["01-load", "fast", "helper", "old", "pkg"] and found.names["pkg"] == [str(tmp_path)]
     assert found.late == {"data": [str(tmp_path)]} and not found.more
 
 

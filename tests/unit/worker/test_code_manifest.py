@@ -186,6 +186,18 @@ def test_a_folder_with_very_many_files_does_not_keep_its_package_from_going(tmp_
     assert sorted(watched) == sorted(map(str, [tmp_path / "pkg", tmp_path / "pkg/data", tmp_path / "pkg/late"])) and made.folders == set(watched)
 
 
+def test_a_very_large_file_is_refused_and_very_many_are_not_listed(tmp_path, monkeypatch):
+    write(tmp_path, "pkg/__init__.py", "lib.py", *(f"pkg/{k}.pem" for k in range(20)))
+    monkeypatch.setattr(manifest, "FILE_MOST", 1)
+    monkeypatch.setattr(manifest, "LEFT_MOST", 10)
+    assert len(of(tmp_path, "pkg").left) == 10
+    (tmp_path / "lib.py").write_text("too long")
+    with pytest.raises(manifest.Unsendable, match="lib.py has over 0 GiB"):
+        of(tmp_path, "lib")
+    with pytest.raises(manifest.Unsendable, match="lib.py has over 0 GiB"):
+        manifest.of_path(str(tmp_path / "lib.py"), manifest.Hashes())
+
+
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     write(tmp_path, "pkg/__init__.py", "pkg/secret.py")
 

@@ -218,7 +218,8 @@ class CodeHome:
             except Unsendable as error:
                 raise Bad(f"--with {path}: {error}") from None
             here = os.getcwd()
-            manifest.roots = [here if full.startswith(os.path.join(here, "")) else os.path.dirname(full)]
+            inside = os.path.join(full, "").startswith(os.path.join(here, ""))
+            manifest.roots = [here if inside else os.path.dirname(full)]
             self._brought[path] = self._known(manifest)
         return self._brought[path]
 

@@ -23,7 +23,7 @@ MODULE, PACKAGE, NAMESPACE = "module", "package", "namespace"
 INSTALLED = frozenset(("site-packages", "dist-packages"))  # folders of this name have what is installed
 SKIPPED = frozenset(("__pycache__", "node_modules"))
 ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of these is an environment of Python
-NOT_IMPORTED = frozenset(("__main__", "__mp_main__", "sitecustomize", "usercustomize"))  # each process has its own
+NOT_IMPORTED = frozenset(("__init__", "__main__", "__mp_main__", "sitecustomize", "usercustomize"))  # each process has its own
 MOST_NAMES = 20_000
 MOST_BYTES = 512 << 10  # of the names as JSON
 
@@ -57,7 +57,7 @@ class Listing:
             return
         self._modules = len(modules)
         for name, module in list(modules.items()):
-            if "." not in name and name not in self.places and is_sendable(name) and name not in NOT_IMPORTED:
+            if "." not in name and name not in self.places and is_sendable(name):
                 place = _place_of(name, getattr(module, "__dict__", {}).get("__file__"))
                 if place is not None:
                     self.places[name] = [place]
@@ -197,7 +197,7 @@ _folders = None
 
 def is_sendable(name):
     """Can a rank import it from home? What cellspan needs itself, and what Python finds before it looks at sys.path, it can't."""
-    return name.isidentifier() and name not in OURS and name not in sys.builtin_module_names and not _imp.is_frozen(name)
+    return name not in NOT_IMPORTED and name not in OURS and name not in sys.builtin_module_names and not _imp.is_frozen(name)
 
 
 def is_environment(folder):
@@ -224,11 +224,11 @@ def _in_folder(folder):
             name = entry.name
             if "." in name:
                 module = module_name(name)
-                if module.isidentifier() and found.get(module) != PACKAGE and entry.is_file():
-                    found[module] = MODULE
-            elif name.isidentifier() and name not in SKIPPED and entry.is_dir():
+                if module and "." not in module and found.get(module) != PACKAGE and entry.is_file():
+                    found[module] = MODULE  # which may be no identifier: importlib.import_module("01_load") finds it
+            elif name not in SKIPPED and entry.is_dir():
                 kind = _kind(entry.path)
-                if kind == PACKAGE or (kind == NAMESPACE and name not in found):
+                if kind == PACKAGE or (kind == NAMESPACE and name.isidentifier() and name not in found):
                     found[name] = kind
     return found
 

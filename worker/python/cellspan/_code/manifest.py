@@ -19,6 +19,8 @@ from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environm
 
 DATA_MOST = 100 << 20  # bytes of a package's data
 FILES_MOST = 50_000  # files of one name
+FILE_MOST = 4 << 30  # bytes of one file: home needs as much memory while it sends it
+LEFT_MOST = 1_000  # files that are listed as left out
 LOOKED_MOST = 50_000  # entries of folders after which folders without __init__.py are left out
 WATCHED_ALL = 1_000  # folders; after these, only those with files that go are watched
 ZIPPED = (".zip", ".egg")
@@ -259,6 +261,8 @@ class _Walk:
             if is_link and leads_to_secret(path):
                 self._leave(path, now.st_size, leads_to_secret(path))
                 return
+            if now.st_size > FILE_MOST:
+                raise Unsendable(f"{path} has over {FILE_MOST >> 30} GiB, which is too much to send: copy it to the other machines by other means")
             if is_for_another_python(path):
                 self._leave(path, now.st_size, "it is compiled for another version of Python")
                 return
@@ -278,7 +282,8 @@ class _Walk:
             raise Unsendable(f"{path} is one of over {FILES_MOST:,} files: too many to send")
 
     def _leave(self, path, size, why):
-        self.manifest.left.append([path, size, why])
+        if len(self.manifest.left) < LEFT_MOST:
+            self.manifest.left.append([path, size, why])
 
 
 def is_code(name):
