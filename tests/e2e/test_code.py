@@ -172,6 +172,12 @@ def test_a_zip_file_on_the_path_and_a_package_with_links(nb):
     assert values(ok(nb, "import in_zip\nin_zip.value", "--gather")) == [7] * 3
 
 
+def test_a_folder_without_modules(nb):
+    put("folder_h/rows.csv", "1,2")
+    assert nb.ok("import folder_h; len(list(folder_h.__path__))").value == "1"
+    assert values(ok(nb, "import folder_h\nlen(list(folder_h.__path__))", "--gather")) == [1, 1, 1]
+
+
 def test_modules_that_fail_and_that_import_each_other(nb):
     put("raises_i.py", "x = 1\nraise ValueError('at the import')\n")
     told = failed(nb, "import raises_i", "ValueError").shown
@@ -242,6 +248,19 @@ def test_processes_of_multiprocessing(nb, way):
     put("later_k.py", "value = 10\n")
     code = f"import multiprocessing, work_k\nwith multiprocessing.get_context({way!r}).Pool(2) as pool:\n    got = pool.map(work_k.f, [1, 2])\ngot"
     assert values(ok(nb, code, "--gather")) == [[11, 12]] * 3
+
+
+def test_a_pool_that_lives_over_cells(nb):
+    put("early_k.py", "value = 1\n")
+    load = "pool.apply(eval, (\"__import__('{}').value\",))"
+    for way in ("fork", "spawn"):
+        put(f"late_{way}_k.py", "value = 2\n")
+        os.unlink(os.path.join(PROJECT, f"late_{way}_k.py"))
+        code = f"import multiprocessing\npool = multiprocessing.get_context({way!r}).Pool(1)\n" + load.format("early_k")
+        assert values(ok(nb, code, "--gather")) == [1, 1, 1]
+        put(f"late_{way}_k.py", "value = 2\n")
+        assert values(ok(nb, load.format(f"late_{way}_k"), "--gather")) == [2, 2, 2]
+        ok(nb, "pool.terminate()")
 
 
 def test_a_python_that_a_rank_starts(nb):

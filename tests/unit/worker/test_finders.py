@@ -114,6 +114,14 @@ def test_a_folder_without_init_is_used_if_nothing_else_has_the_name(project, hom
     assert (qspace.one.a, qspace.own.a, qalone.deep.one.a, qmodule.whose) == ("home", "here", "home", "here")
 
 
+def test_a_folder_without_modules_is_a_package(project, home):
+    home.manifest = lambda root, name: {"roots": [root], "files": [], "digest": "d", "left": []}
+    project.take({"late": {"qfolder": [ROOT]}})
+    import qfolder
+
+    assert list(qfolder.__path__) == [project.root + ROOT + "/qfolder"]
+
+
 def test_a_package_over_two_folders_may_get_a_third(project, home):
     home.files.update({"/nowhere/a/qspace/one.py": "", "/nowhere/b/qspace/two.py": "", "/nowhere/c/qspace/three.py": ""})
     project.take({"late": {"qspace": ["/nowhere/a", "/nowhere/b"]}})

@@ -89,6 +89,36 @@ def test_an_imported_module_that_cannot_be_renewed_is_said_to_be_old(code, home)
     assert code.before_cell() == [f"qhelper on {platform.node()} may be older than the notebook's: the notebook's process was busy for 10 s and did not answer"]
 
 
+def test_what_cannot_be_stored_is_not_sent_again_and_again(code, home, monkeypatch):
+    import errno
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cellspan._code.tree._write", full)
+        for _ in range(3):
+            code.take(listing(home, "qhelper", **{"more": False, "versions": {}}))
+        assert [what for what, _ in home.asked] == ["tree", "files"]
+        with pytest.raises(ModuleNotFoundError, match="no room"):
+            importlib.import_module("qhelper")
+    assert importlib.import_module("qhelper").a == 1
+
+
+def test_another_module_that_is_loaded_already_is_told_once(code, home):
+    import colorsys
+
+    home.files[ROOT + "/colorsys.py"] = "mine = True\n"
+    for _ in range(2):
+        code.take({"names": {"colorsys": [ROOT], "qhelper": [ROOT]}, "digests": {"colorsys": home.digest("colorsys"), "qhelper": home.digest("qhelper")}})
+        lines = code.before_cell()
+        importlib.import_module("qhelper")
+        assert len(lines) <= 1
+        told = lines[0] if lines else told
+    assert lines == [] and told.startswith(f"the notebook's colorsys is not imported on {platform.node()}: another module colorsys is loaded there already")
+    assert colorsys.__file__ in told
+
+
 def test_a_deleted_file_is_gone(code, home):
     code.take(listing(home, "qhelper"))
     del home.files[ROOT + "/qhelper.py"]
@@ -157,6 +187,39 @@ def test_a_fork_asks_its_rank(code, home):
     os.close(write)
     os.close(read)
     assert os.waitpid(pid, 0)[1] == 0 and ("tree", {"name": "qhelper", "roots": [ROOT]}) in home.asked  # this process has asked home
+
+
+def test_a_process_that_lives_over_cells_follows(code, home):
+    code.take(listing(home))
+    text = ("import sys, importlib\nfor line in sys.stdin:\n    try:\n        print(importlib.import_module(line.strip()).a, flush=True)\n"
+            "    except ImportError:\n        print('none', flush=True)\n")
+    worker = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    ask, answer = os.pipe(), os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.read(ask[0], 1)
+            os.write(answer[1], str(importlib.import_module("qnew").a).encode())
+            status = 0
+        finally:
+            os._exit(status)
+
+    def asked(name):
+        worker.stdin.write(name + "\n")
+        worker.stdin.flush()
+        return worker.stdout.readline().strip()
+
+    assert (asked("qhelper"), asked("qnew")) == ("1", "none")
+    home.files[ROOT + "/qnew.py"] = "a = 3\n"
+    code.take({"names": {"qhelper": [ROOT], "qnew": [ROOT]}})
+    os.write(ask[1], b"x")
+    assert asked("qnew") == "3" and os.read(answer[0], 9) == b"3"
+    worker.stdin.close()
+    assert worker.wait(60) == 0 and os.waitpid(pid, 0)[1] == 0
+    worker.stdout.close()
+    for end in (*ask, *answer):
+        os.close(end)
 
 
 def test_the_answer_to_a_child_may_be_an_error(code, home):

@@ -12,6 +12,7 @@ in PYTHONPATH; that runs the user's own sitecustomize afterwards. A rank's folde
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -163,12 +164,30 @@ def known_or_asked(entries, folder):
     return bring
 
 
+def follower(folder, project):
+    """A function that takes the listing of the rank with this folder if that has changed."""
+    path, seen = os.path.join(folder, "listing.json"), []
+
+    def look():
+        try:
+            now = os.stat(path)
+            stamp = [now.st_ino, now.st_mtime_ns]
+            if stamp == seen:
+                return
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                listing = json.load(file)
+        except OSError:  # the rank has ended
+            return
+        seen[:] = stamp
+        project.take(listing)
+        importlib.invalidate_caches()
+
+    return look
+
+
 def begin(folder, code):
     """In a new Python: it finds what the rank with this folder finds."""
-    with open(os.path.join(folder, "listing.json"), encoding="utf-8", errors="surrogateescape") as file:
-        listing = json.load(file)
-    if listing is None:
-        return
     project = Project(os.path.join(code, "tree"), known_or_asked(Entries(code), folder))
-    project.take(listing)
+    project.look = follower(folder, project)
+    project.look()
     install(project)

@@ -31,6 +31,7 @@ class Project:
         self.on = False
         self.names, self.late, self.digests, self.at, self.more = {}, {}, {}, {}, False
         self._bring = bring
+        self.look = None  # called before a name is looked for: a process that a rank has started gets the rank's listing
         self.metadata = set()  # folders of this machine with what importlib.metadata knows of the names
         self._absent = set()  # names that home does not have, in this cell
         self._parts = {}  # {name of a package without __init__.py: (its __path__, the folders of this machine in it)}
@@ -75,6 +76,8 @@ class Project:
 
     def first(self, name):
         __tracebackhide__ = True
+        if self.look is not None:
+            self.look()
         if name in self.at:
             return self._once(name, self._editable)
         if name in self.names:
@@ -162,7 +165,7 @@ class First:
     def find_spec(self, name, path=None, target=None):
         __tracebackhide__ = True
         project = self._project
-        return project.first(name) if project.on and (path is None or name in project.at) else None
+        return project.first(name) if (project.on or project.look) and (path is None or name in project.at) else None
 
 
     def find_distributions(self, context=None):

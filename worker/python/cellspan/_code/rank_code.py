@@ -41,11 +41,16 @@ class RankCode:
         self._project = finders.Project(self._tree.root, self._bring)
         self._with, self._versions = {}, {}
         self._placed = set()  # what was placed by this process
+        self._in_vain = set()  # {(name, digest)} of what could not be brought
         self._lines = []
         self._runs = False
         self._stamp = None
+        os.register_at_fork(after_in_child=self._forked)
         finders.install(self._project)
         threads.begin("code", children.serve, self._site.listen(), self._tree.bring)
+
+    def _forked(self):
+        self._project.look = children.follower(self._site.folder, self._project)
 
     def take(self, listing):
         """listing: the part "code" of FOLLOW; None: home's code stays at home. Brings what the cell is likely to import."""
@@ -61,15 +66,29 @@ class RankCode:
         self._bring_listed()
 
     def _bring_listed(self):
-        for name in self._project.digests:
+        for name, digest in self._project.digests.items():
+            if (name, digest) in self._in_vain:  # an import tries it again
+                continue
             try:
-                self._project.entry(name)
+                entry = self._project.entry(name)
                 self._project.renew(name)
+                self._say_other(name, entry)
             except Unavailable as error:
+                self._in_vain.add((name, digest))
                 if name in sys.modules:
                     self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
                 if isinstance(error.__context__, TimeoutError):
+                    self._in_vain.discard((name, digest))
                     return  # the others would wait as long
+
+    def _say_other(self, name, entry):
+        """A line about a module that the rank has already from elsewhere, such as one of Python's own."""
+        path = getattr(sys.modules.get(name), "__dict__", {}).get("__file__")
+        if entry is None or not isinstance(path, str) or finders.home_path(path).startswith(tuple(os.path.join(root, "") for root in entry["roots"])):
+            return
+        if name not in self._project.at and self._tree.first(f"loaded {name} {path}"):
+            self._lines.append(f"the notebook's {name} is not imported on {self._host}: another module {name} is loaded there already ({path}). "
+                               "Rename the file, or, if that one is not wanted, %ranks restart")
 
     def before_cell(self):
         """In the ranks' folder, before a cell begins: places the files of --with, and returns lines for the user. Raises Refused."""

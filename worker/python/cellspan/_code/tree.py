@@ -161,6 +161,9 @@ class Tree:
                 if not self._fetch(_changed(entry, before), alike):
                     continue
             self._put(key, entry, before)
+            if not parts:  # a folder without modules is a package, too
+                for root in entry["roots"]:
+                    os.makedirs(os.path.join(self.root + root, question.get("name", "")), mode=0o700, exist_ok=True)
             return entry
         raise Unavailable("its files change at home while they are read")
 
