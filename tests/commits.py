@@ -5,7 +5,8 @@
     tests/commits.py [FOLDER]
 
 Names each commit that breaks a rule, and ends with status 1 if there is one. The rules, which CONTRIBUTING.md explains:
-- The subject has at most 72 characters. It begins with a folder or another word for the area, `: `, and says what changes.
+- The subject has at most 72 characters. It begins with a folder or another word for the area, or with several of them and commas, and
+  `: `, and says what changes.
 - A body says why. Lines such as `Signed-off-by: …` alone are none.
 Merges and reverts are free, and so is what was committed before the rules were made. A shallow clone, or one without tags, has fewer
 commits to check; the last line says which were checked.
@@ -16,7 +17,8 @@ import subprocess
 import sys
 
 SUBJECT_MAX = 72  # characters
-SUBJECT = re.compile(r"[a-z0-9_.][\w.+-]*(/[\w.+-]+)*: \S")
+AREA = r"[a-z0-9_.][\w.+-]*(/[\w.+-]+)*"
+SUBJECT = re.compile(rf"{AREA}(, {AREA})*: \S")
 TRAILER = re.compile(r"[A-Z][\w-]+: \S")
 BEFORE = 1795824000  # 2026-11-28; what was written before may break the rules
 

@@ -67,9 +67,9 @@ def main():
     commit(LONG, "It has 72 characters.\n\nSigned-off-by: A <a@example.org>")
     ok(said() == (0, "commits: 2 checked of all, for there is no tag, 0 wrong\n"), "messages that keep the rules")
     ok("has 73 characters, at most 72 are allowed" in wrong(LONG + "a", "Why."), "a subject that is too long")
-    for subject in ("Sets are quicker", "Sets: are quicker", "base:sets", "base sets: quicker", "fixup! base: sets"):
+    for subject in ("Sets are quicker", "Sets: are quicker", "base:sets", "base sets: quicker", "base,cli: sets", "fixup! base: sets"):
         ok("does not begin with a folder" in wrong(subject, "Why."), f"the subject {subject!r}")
-    for subject in ("kernel/cell: x", ".ci: x", "tests/e2e: x", "all: x"):
+    for subject in ("kernel/cell: x", ".ci: x", "tests/e2e: x", "all: x", "kernel, worker/ext: x"):
         ok(wrong(subject, "Why.") == "", f"the subject {subject!r}")
     ok("no body" in wrong("base: x"), "a message without a body")
     ok("no body" in wrong("base: x", "Signed-off-by: A <a@example.org>"), "a body of trailers alone")
