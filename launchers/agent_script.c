@@ -72,14 +72,17 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
 #define ASK_VERSION "v=; [ -x \"$a\" ] && v=$(\"$a\" --version </dev/null 2>/dev/null); "
 #define OUR_VERSION "'" AGENT " " CELLSPAN_VERSION "'"
 /* Sets $d to the folder $i, if an earlier start has put it into one of the two places with known
- * names. They must be the user's own, so nobody else has put it there. $k: the first place. */
+ * names, and it is whole. They must be the user's own, and nobody else may write into them, so
+ * nobody else has put it there. $k: the first place. */
 #define LOOK                                                                                       \
     "k=${XDG_CACHE_HOME:-$HOME/.cache}; i=" CELLSPAN_VERSION "-$m-$h; "                            \
     "for p in \"$k/cellspan\" \"$XDG_RUNTIME_DIR/cellspan\"; do "                                  \
     "if [ \"$h\" ] && [ -O \"$p\" ] && [ -O \"$p/$i\" ] && "                                       \
+    "case $(ls -ld \"$p\" \"$p/$i\" | cut -c 6,9) in *w*) false;; esac && "                        \
+    "[ \"$(cat \"$p/$i/" SCRIPT_COUNT "\" 2>/dev/null)\" = "                                       \
+    "$(find \"$p/$i\" -type f ! -name '*.pyc' | wc -l) ] && "                                      \
     "[ \"$(\"$p/$i/libexec/cellspan/" AGENT                                                        \
-    "\" --version </dev/null 2>/dev/null)\" = " OUR_VERSION                                        \
-    " ]; then d=$p/$i; touch -c \"$d\"; break; fi; done; "
+    "\" --version </dev/null 2>/dev/null)\" = " OUR_VERSION " ]; then d=$p/$i; break; fi; done; "
 /* Sets $l to the C library, as one word. */
 #define ASK_LIBC                                                                                   \
     "l=$(getconf GNU_LIBC_VERSION 2>/dev/null); case $l in glibc*) l=glibc-${l#* };; "             \
@@ -97,9 +100,10 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
 /* Installs what the launcher sends, if it is for this machine and the folder $i is wanted; else it
  * is read and forgotten. $d: the folder where it is now. */
 #define TAKE                                                                                       \
-    "j=-; [ -z \"$i\" ] || [ \"$A\" != \"$m\" ] || j=$i; "                                         \
-    "e=$(\"$y\" -I -c \"" READ_PROGRAM "\" \"$M\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$j\") || "  \
-    "{ echo \"" SCRIPT_MARK SCRIPT_REFUSED "$e\"; exit 126; }; [ \"$j\" = - ] || d=$e; "
+    "if [ \"$i\" ] && [ \"$A\" = \"$m\" ]; then " FIND_PYTHON "d=$(\"$y\" -I -c \"" READ_PROGRAM   \
+    "\" \"$M\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$i\") || "                                     \
+    "{ echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; }; "                                   \
+    "else head -c $((M + N)) >/dev/null; fi; "
 /* A folder in memory is for this start alone: it is locked, and removed after the agent ($g). */
 #define LOCK                                                                                       \
     "case $d in /dev/shm/*) g=$d; exec 9<\"$d\"; "                                                 \
@@ -111,7 +115,7 @@ static int add_wait(struct buf *out, const struct script_spec *spec)
 {
     const int rc = buf_add_text(out, "y=; while w=; IFS=' ' read -r w N H M A; "
                                      "[ \"$w\" = put ]; do ") < 0 ||
-                   buf_add_text(out, FIND_PYTHON TAKE) < 0 ||
+                   buf_add_text(out, TAKE) < 0 ||
                    buf_add_text(out, spec->together ? "done; [ \"$w\" = go ] || exit 127; "
                                                     : "break; done; ") < 0 ||
                    buf_add_text(out, "[ -z \"$i\" ] || [ \"$d\" ] || exit 127; ") < 0;

@@ -27,6 +27,9 @@
 #define SCRIPT_MACHINE "machine "
 #define SCRIPT_FOUND   "found " /* followed by the agent's path; later lines are the agent's */
 
+/* A file in a folder that was installed: how many files it has, with this one, but without .pyc */
+#define SCRIPT_COUNT ".files"
+
 /* What it reads after SCRIPT_MISSING. N HASH M ARCH follow, and after the newline M bytes, which
  * are a Python program, and the N bytes that it reads and installs. HASH is of them unpacked. */
 #define SCRIPT_PUT "put "

@@ -182,17 +182,25 @@ static void what_is_missing_comes_over_stdin(const struct payload *p)
           "where the user says which one runs, none is sent");
 }
 
+#define COUNT_FILE ".cache/cellspan/" CELLSPAN_VERSION "-testarch-fedcba9876543210/" SCRIPT_COUNT
+
 static void what_came_once_is_there(const struct payload *p)
 {
     prepare("mkdir -p -m 700 .cache/cellspan && f=.cache/cellspan/" CELLSPAN_VERSION
             "-testarch-fedcba9876543210/libexec/cellspan && mkdir -p $f && printf "
             "'#!/bin/sh\\necho " AGENT " " CELLSPAN_VERSION "; [ \"$1\" = --version ] || "
             "echo \"ran <$1>\"\\n' >$f/" AGENT " && chmod +x $f/" AGENT
-            " && touch -d '40 days ago' $f/../..");
+            " && chmod 700 $f/../.. && printf 2 >$f/../../" SCRIPT_COUNT " && touch $f/x.pyc");
     holds(says(p, NULL, ""), "\nran <a b>\n", "it runs the one in the cache");
-    prepare("[ -n \"$(find .cache/cellspan/* -prune -mtime +1)\" ] || touch used");
-    ok(chdir(folder) == 0 && access("used", F_OK) == 0, "and notes that it was used");
-    prepare("chmod -x .cache/cellspan/*/libexec/cellspan/" AGENT);
+    prepare("chmod 770 .cache/cellspan/*");
+    holds(says(p, NULL, ""), SCRIPT_MARK SCRIPT_MISSING " testarch ",
+          "but not where others may write");
+    prepare("chmod 700 .cache/cellspan/* && chmod 777 .cache/cellspan");
+    holds(says(p, NULL, ""), SCRIPT_MARK SCRIPT_MISSING " testarch ", "nor beside it");
+    prepare("chmod 700 .cache/cellspan && printf 3 >" COUNT_FILE);
+    holds(says(p, NULL, ""), SCRIPT_MARK SCRIPT_MISSING " testarch ",
+          "nor if files of it are gone");
+    prepare("printf 2 >" COUNT_FILE " && chmod -x .cache/cellspan/*/libexec/cellspan/" AGENT);
     holds(says(p, NULL, ""), SCRIPT_MARK SCRIPT_MISSING " testarch ",
           "one that does not run is no reason to give up");
 }

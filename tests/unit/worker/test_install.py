@@ -82,6 +82,7 @@ def files_of(folder):
 
 
 WANT = {path: (mode & 0o700, content) for path, (mode, content) in FILES.items()}
+WANT[".files"] = (0o600, b"%d" % (len(FILES) + 1))
 
 
 # -- there
@@ -198,8 +199,11 @@ def test_a_place_where_no_program_may_run_is_passed_over(node):
     assert status == 1 and said.count("no program may run there (is it mounted noexec?)") == 2
 
 
-def test_a_task_that_has_it_reads_it_and_installs_nothing(node):
-    assert node.install(name="-") == (0, "") and not os.path.exists(node.cache)
+def test_a_folder_into_which_others_may_write_is_passed_over(node):
+    assert node.install()[0] == 0
+    os.chmod(node.cache / sent()[2], 0o777)
+    status, said = node.install()
+    assert status == 0 and not said.startswith(str(node.cache)), said
 
 
 # -- here

@@ -3,8 +3,7 @@
 
     unpack.py SIZE HASH VERSION NAME
 
-Exactly SIZE bytes are read, since the agent reads what follows them. NAME is the folder's; `-` reads them and installs nothing.
-It prints the folder, or, with exit status 1, why there is none. Nothing of cellspan is here yet: it imports the standard library only,
+Exactly SIZE bytes are read, since the agent reads what follows them. NAME is the folder's. It prints the folder, or, with exit status 1, why there is none. Nothing of cellspan is here yet: it imports the standard library only,
 and a Python 3.6 can run it.
 """
 import hashlib
@@ -20,9 +19,10 @@ import time
 import zlib
 
 AGENT = os.path.join("libexec", "cellspan", "cellspan-agent")
+COUNT = ".files"  # how many files there are, with this one: launchers/agent_script.h
 MEMORY = "/dev/shm"
 PREFIX = "cellspan-sent-"  # of folders there
-UNUSED = 30 * 86400  # seconds after which another version is removed
+UNUSED = 30 * 86400  # seconds after which another version is removed; an agent that runs notes its use (worker/agent/main.c)
 LEFT = 86400  # and what an installation that was killed has left
 YOUNG = 60  # a folder in memory may not be locked yet
 
@@ -145,6 +145,8 @@ def in_named(base, files, version, name):
     if not is_mine(parent):
         raise OSError("%s is not yours alone" % parent)
     target = os.path.join(parent, name)
+    if os.path.lexists(target) and not is_mine(target):
+        raise OSError("%s is not yours alone" % target)
     if not is_same(target, files):
         new = tempfile.mkdtemp(prefix=".new-", dir=parent)
         try:
@@ -197,6 +199,7 @@ def in_memory(files, version):
 
 def install(files, version, name):
     """The folder in the first place that takes it."""
+    files = files + [(COUNT, 0o600, b"%d" % (len(files) + 1))]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     places = (
         (cache, lambda: in_named(cache, files, version, name)),
@@ -216,8 +219,7 @@ def main(size, digest, version, name):
     """Prints the folder, or why there is none."""
     try:
         files = received(int(size), digest)
-        if name != "-":
-            print(install(files, version, name))
+        print(install(files, version, name))
     except Refused as why:
         print(" ".join(str(why).split()))
         sys.exit(1)
