@@ -336,7 +336,7 @@ def test_versions_of_packages_are_compared(fresh, hosts):
 
 def test_what_went_is_told_once(nb):
     put("told_alone.py", "x = 1")
-    put("told_package/__init__.py", "")
+    put("told_package/__init__.py", "# told\n")
     put("told_package/large.py", "text = %r" % ("x" * (2 << 20)))
     said = ok(nb, "import told_alone, told_package.large\nprint(len(told_package.large.text))").shown
     assert "2097152" in said and "3 modules (2.0 MiB) sent to 2 hosts" in said, said

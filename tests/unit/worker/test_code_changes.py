@@ -18,9 +18,22 @@ def seen(tmp_path, monkeypatch):
     made.close()
 
 
+def took(seen, **ran):
+    found = seen.take(**ran)
+    seen.done()
+    return found
+
+
+def test_nothing_is_lost_if_it_can_not_be_used_at_once(tmp_path, seen):
+    seen.watch(str(tmp_path))
+    write(tmp_path, "a.py")
+    assert seen.take() == seen.take() == {str(tmp_path)}
+    assert took(seen) == {str(tmp_path)} and seen.take() == set()
+
+
 def test_nothing_has_changed(tmp_path, seen):
     seen.watch(str(tmp_path))
-    assert seen.take() == set()
+    assert took(seen) == set()
 
 
 def test_what_happens_in_a_folder(tmp_path, seen):
@@ -35,23 +48,23 @@ def test_what_happens_in_a_folder(tmp_path, seen):
         lambda: (tmp_path / "other").mkdir(),
     ):
         change()
-        assert seen.take() == {str(tmp_path)} and seen.take() == set()
+        assert took(seen) == {str(tmp_path)} and took(seen) == set()
     (tmp_path / "sub/x.py").write_text("1")
-    assert seen.take() == set()
+    assert took(seen) == set()
 
 
 def test_where_only_modules_matter(tmp_path, seen):
     seen.watch(str(tmp_path), only_modules=True)
     (tmp_path / "train.log").write_text("1")
-    assert seen.take() == set()
+    assert took(seen) == set()
     (tmp_path / "helper.py").write_text("1")
-    assert seen.take() == {str(tmp_path)}
+    assert took(seen) == {str(tmp_path)}
     (tmp_path / "pkg").mkdir()
-    assert seen.take() == {str(tmp_path)}
+    assert took(seen) == {str(tmp_path)}
     seen.watch(str(tmp_path))
     seen.watch(str(tmp_path), only_modules=True)
     (tmp_path / "train.log").write_text("2")
-    assert seen.take() == {str(tmp_path)}
+    assert took(seen) == {str(tmp_path)}
 
 
 def test_a_folder_that_is_deleted_and_made_again(tmp_path, seen):
@@ -59,12 +72,12 @@ def test_a_folder_that_is_deleted_and_made_again(tmp_path, seen):
     folder.mkdir()
     seen.watch(str(folder))
     folder.rmdir()
-    assert seen.take() == {str(folder)}
+    assert took(seen) == {str(folder)}
     folder.mkdir()
     seen.watch(str(folder))
-    assert seen.take() == set()
+    assert took(seen) == set()
     write(folder, "a.py")
-    assert seen.take() == {str(folder)}
+    assert took(seen) == {str(folder)}
 
 
 def test_one_folder_under_two_names(tmp_path, seen):
@@ -74,7 +87,7 @@ def test_one_folder_under_two_names(tmp_path, seen):
     for folder in both:
         seen.watch(folder)
     write(tmp_path / "real", "a.py")
-    assert seen.take() == both
+    assert took(seen) == both
 
 
 def clock(monkeypatch):
@@ -92,26 +105,26 @@ def test_folders_that_it_does_not_see(tmp_path, monkeypatch, why):
         monkeypatch.setattr(changes, "MOST", 0)
     seen = Changes(inotify=why != "no inotify")
     seen.watch(folder)
-    assert seen.take(ran=1) == {folder}
+    assert took(seen, ran=1) == {folder}
     seen.watch(folder)
-    assert seen.take(ran=1) == set() and seen.take() == set()  # within a second, and home has run nothing
-    assert seen.take(ran=2) == {folder}
+    assert took(seen, ran=1) == set() and took(seen) == set()  # within a second, and home has run nothing
+    assert took(seen, ran=2) == {folder}
     seen.watch(folder)
-    assert seen.take(ran=2) == set()
+    assert took(seen, ran=2) == set()
     now[0] += changes.EVERY
-    assert seen.take(ran=2) == {folder}
+    assert took(seen, ran=2) == {folder}
     seen.close()
 
 
 def test_more_events_than_the_system_keeps(tmp_path, seen):
     seen.watch(str(tmp_path))
-    seen._take(-1, changes.OVERFLOW, b"", found := set())
-    assert found == {str(tmp_path)}
+    seen._note(-1, changes.OVERFLOW, b"")
+    assert took(seen) == {str(tmp_path)}
 
 
 def test_its_descriptor_was_closed(tmp_path, seen):
     seen.watch(str(tmp_path))
     os.close(seen._fd)
-    assert seen.take() == {str(tmp_path)}
+    assert took(seen) == {str(tmp_path)}
     seen.watch(str(tmp_path))  # it is one of those that it does not see now
-    assert seen.take(ran=1) == {str(tmp_path)}
+    assert took(seen, ran=1) == {str(tmp_path)}

@@ -13,7 +13,7 @@ import zipfile
 
 import pytest
 
-from cellspan._code import listing, manifest
+from cellspan._code import code_home, listing, manifest
 from cellspan._code.code_home import Bad, CodeHome
 from files import write
 
@@ -100,6 +100,26 @@ def test_a_package_is_followed_below_its_top(project):
     write(project.folder, **{"pkg/b/more": "1"})
     seen.add(project.digests()["pkg"])
     assert len(seen) == 5
+
+
+def test_an_interrupt_does_not_lose_an_edit(project, monkeypatch):
+    write(project.folder, helper="1", other="1")
+    before = project.digests("import helper, other")
+    write(project.folder, helper="2", other="2")
+    real = project.home._lister.listing
+    monkeypatch.setattr(project.home._lister, "listing", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        project.part()
+    monkeypatch.setattr(project.home._lister, "listing", real)
+    after = project.digests()
+    assert after.keys() == before.keys() and all(after[name] != before[name] for name in before)
+
+
+def test_a_list_that_is_too_long_is_left_out(project, monkeypatch):
+    write(project.folder, *(f"m{k}.py" for k in range(50)))
+    monkeypatch.setattr(code_home, "PART_MOST", 1000)
+    part = project.part("import m1")
+    assert part["more"] and part["names"] == part["digests"] == {} and project.names("m1") == ["m1.py"]
 
 
 def test_a_link_that_leads_to_another_version(project):

@@ -33,6 +33,7 @@ class Changes:
         self._seen = {}  # {folder: do only modules in it matter?}, those that inotify sees
         self._blind = set()  # the others
         self._links = {}  # {link in the path of one of these: (where it leads, folders behind it)}
+        self._pending = set()  # folders that have changed, until done()
         self._mounts = None
         self._last = 0.0
         self._ran = None
@@ -66,62 +67,66 @@ class Changes:
             return -1
 
     def take(self, ran=None):
-        """The folders that have changed since the last call. ran: a number that is another one when home has run a cell, or None."""
-        changed = self._events() if self._seen else set()
+        """The folders that have changed since the last done(). ran: a number that is another one when home has run a cell, or None."""
+        if self._seen:
+            self._read_events()
         for link, (target, folders) in list(self._links.items()):
             if _target(link) != target:  # a watch stays with the folder to which the link has led
-                del self._links[link]
-                changed |= self._forget(folders)
+                self._forget(folders)
+                self._links.pop(link, None)
         if self._blind:
             now = time.monotonic()
             if ran not in (None, self._ran) or now - self._last >= EVERY:
-                self._last, self._ran = now, ran if ran is not None else self._ran
-                changed |= self._blind
+                self._pending |= self._blind
                 self._blind = set()  # whoever reads them again watches them again: one that was missing may be there now
-        return changed
+                self._last, self._ran = now, ran if ran is not None else self._ran
+        return set(self._pending) if self._pending else self._pending
+
+    def done(self):
+        """What take() has returned is no longer taken for what it was. An interrupt may come before that."""
+        self._pending = set()
 
     def close(self):
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
-    def _events(self):
-        changed = set()
+    def _read_events(self):
         while True:
             try:
                 data = os.read(self._fd, 1 << 16)
             except BlockingIOError:
-                return changed
+                return
             except OSError:  # it was closed by code that closes all descriptors
                 self._fd = -1
-                changed |= self._forget(list(self._seen))
-                return changed
+                self._forget(list(self._seen))
+                return
             at = 0
             while at < len(data):
                 number, mask, _, size = EVENT.unpack_from(data, at)
                 name = data[at + EVENT.size : at + EVENT.size + size].rstrip(b"\0")
                 at += EVENT.size + size
-                self._take(number, mask, name, changed)
+                self._note(number, mask, name)
 
-    def _take(self, number, mask, name, changed):
+    def _note(self, number, mask, name):
         if mask & OVERFLOW:
-            changed.update(self._seen)
+            self._pending.update(self._seen)
             return
         folders = self._numbers.get(number, ())
         if mask & (IGNORED | MOVE_SELF | UNMOUNT):
-            changed |= self._forget(list(folders))
+            self._forget(list(folders))
             self._numbers.pop(number, None)
             return
         for folder in folders:
             if folder not in self._seen:  # it is another folder now
                 continue
             if not self._seen[folder] or b"." not in name or mask & (IS_FOLDER | DELETE_SELF) or name.decode("utf-8", "replace").endswith(MODULES):
-                changed.add(folder)
+                self._pending.add(folder)
 
     def _forget(self, folders):
+        self._pending.update(folders)
         for folder in folders:
             self._seen.pop(folder, None)
-        return set(folders)
 
     def _is_remote(self, folder):
         """Is it on a file system that other machines write, too?"""

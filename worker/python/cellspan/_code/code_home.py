@@ -8,6 +8,7 @@ answer nor take a lock of imports, or both would wait for each other: all that t
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import sys
@@ -24,6 +25,7 @@ KEPT = 8  # search paths, the notebook's and those of scripts, that are remember
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
 TOLD = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
 MOST_TOLD = 3
+PART_MOST = 900 << 10  # characters of the part as JSON; FOLLOW has room for little more
 
 
 class Bad(Exception):
@@ -83,6 +85,9 @@ class CodeHome:
         if bring:
             self._name(bring)
             part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
+        if len(json.dumps(part)) > PART_MOST:  # ranks ask for what they import and do not have
+            part.pop("at", None)
+            part.update(names={}, late={}, digests={}, more=True)
         return part
 
     def _digests(self, listing):
@@ -147,7 +152,8 @@ class CodeHome:
         self._listings.clear()
         for known in (self._manifests, self._brought):
             for key in [key for key, manifest in known.items() if not manifest.folders.isdisjoint(changed)]:
-                del known[key]
+                known.pop(key, None)
+        self._changes.done()
 
     def _key(self, script=""):
         """What decides which names there are: (entries of sys.path, the current folder, the finders)."""
@@ -174,10 +180,11 @@ class CodeHome:
             entries = [os.path.join(here, entry) if here else entry for entry in entries if isinstance(entry, str) and (entry or here)]
             self._tell_of_names(entries)
             self._watch_folders(entries)
-            listing = self._listings[key] = self._lister.listing(entries, redirected(finders))
+            listing = self._lister.listing(entries, redirected(finders))
             folders = absolute(entries)
             own = [folder for folder in folders if not is_foreign(folder)]
             listing.metadata = distributions.in_folders(own, [folder for folder in folders if is_installed(folder)])
+            self._listings[key] = listing
         self._listings[key].add_imported(self._modules())
         return self._listings[key]
 
