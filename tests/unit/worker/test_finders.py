@@ -9,6 +9,7 @@ import inspect
 import json
 import linecache
 import logging
+import os
 import pickle
 import pkgutil
 import sys
@@ -144,13 +145,23 @@ def test_an_edited_module_is_loaded_again(project, home):
         assert qhelper.f() == value and inspect.getsource(qhelper.f) == f"def f():\n    return {value}\n"
 
 
-def test_bytecode_of_an_earlier_process_has_homes_path_too(project, home):
+def test_bytecode_of_an_earlier_process_has_homes_path_too(project, home, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     offer(project, home, {"qhelper.py": "def f():\n    return [lambda: 1]\n"}, ["qhelper"])
     for _ in range(2):
         qhelper = importlib.import_module("qhelper")
         assert {code.co_filename for code in (qhelper.f.__code__, qhelper.f()[0].__code__)} == {ROOT + "/qhelper.py"}
         del sys.modules["qhelper"]
-    assert qhelper.__cached__.startswith(project.root)
+    assert qhelper.__cached__.startswith(project.root) and os.path.exists(qhelper.__cached__)
+
+
+def test_bytecode_in_a_folder_of_its_own(project, home, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    offer(project, home, {"qhelper.py": "a = 1"}, ["qhelper"])
+    assert importlib.import_module("qhelper").a == 1
+    assert [path.name[:7] for path in (tmp_path / "cache").rglob("*.pyc")] == ["qhelper"]
+    assert not (tmp_path / "cache" / "nowhere").exists()  # that is for a file at home's path here
 
 
 def test_what_shows_frames_shows_homes_path_and_its_lines(project, home, caplog):

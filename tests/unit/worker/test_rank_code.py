@@ -28,6 +28,7 @@ def make(home, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setattr(sys, "path_hooks", list(sys.path_hooks))
     monkeypatch.setenv("PYTHONPATH", "/theirs")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
     modules = set(sys.modules)
@@ -96,13 +97,29 @@ def test_what_cannot_be_stored_is_not_sent_again_and_again(code, home, monkeypat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cellspan._code.tree._write", full)
+        patch.setattr("cellspan._code.tree.write_file", full)
         for _ in range(3):
             code.take(listing(home, "qhelper", **{"more": False, "versions": {}}))
         assert [what for what, _ in home.asked] == ["tree", "files"]
         with pytest.raises(ModuleNotFoundError, match="no room"):
             importlib.import_module("qhelper")
     assert importlib.import_module("qhelper").a == 1
+
+
+def test_a_machine_without_room_does_not_fail_a_cell(home, monkeypatch, tmp_path, capsys):
+    import errno
+    import json
+
+    from cellspan._worker.follow import Follower
+
+    def full(*args, **kw):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("cellspan._code.children.Site.__init__", full)
+    follower = Follower((), None, str(tmp_path / "runtime" / "rank-1"))
+    follower.take(json.dumps({"code": listing(home)}), False, {})
+    follower.before_cell()
+    assert f"the notebook's modules can't come to {platform.node()}: " in capsys.readouterr().err
 
 
 def test_another_module_that_is_loaded_already_is_told_once(code, home):
@@ -290,6 +307,24 @@ def test_a_file_of_with_that_changes_at_home_is_replaced(code, make, home, data)
     other.before_cell()
     with open("data/a.csv", encoding="utf-8") as file:
         assert file.read() == "new\n"
+
+
+def test_an_edited_file_is_replaced_by_another_run_too(code, make, home, data, tmp_path):
+    code.take(with_files(home))
+    code.before_cell()
+    home.files[ROOT + "/data/a.csv"] = "new\n"
+    del home.files[ROOT + "/data/b.csv"]
+    other = rank_code.RankCode(str(tmp_path / "another" / "rank-1"), home.find)
+    other.take(with_files(home))
+    assert other.before_cell() == []
+    with open("data/a.csv", encoding="utf-8") as file:
+        assert file.read() == "new\n"
+    home.files[ROOT + "/data/c.csv"] = "c"
+    del home.files[ROOT + "/data/a.csv"]
+    home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), digest="other")
+    other.take(listing(home, **{"with": {"data": "other"}}))
+    other.before_cell()
+    assert sorted(os.listdir("data")) == ["b.csv", "c.csv"]  # b.csv is of the first run
 
 
 def test_a_file_of_somebody_else_is_not_replaced(code, home, data):

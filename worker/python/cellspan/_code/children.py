@@ -12,6 +12,7 @@ in PYTHONPATH; that runs the user's own sitecustomize afterwards. A rank's folde
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -64,7 +65,7 @@ class Site:
 
     def __init__(self, folder, code):
         """code: the agent's code folder."""
-        self.folder = folder
+        self.folder, self._text = folder, None
         os.makedirs(folder, mode=0o700, exist_ok=True)
         own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         self._put("sitecustomize.py", SITE.format(own=own, folder=folder, code=code, version=tuple(sys.version_info[:2])))
@@ -77,7 +78,10 @@ class Site:
 
     def take(self, listing):
         """What children find from now on; None: nothing."""
-        self._put("listing.json", json.dumps(listing))
+        text = json.dumps(listing)
+        if text != self._text:
+            self._put("listing.json", text)
+            self._text = text
         others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != self.folder]
         if listing is not None:
             others.insert(0, self.folder)
@@ -93,6 +97,8 @@ class Site:
         made = socket.socket(socket.AF_UNIX)
         fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
+            with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
+                os.unlink("ask", dir_fd=fd)
             made.bind(f"/proc/self/fd/{fd}/ask")
         finally:
             os.close(fd)

@@ -16,6 +16,10 @@ class Unavailable(Exception):
     """Home's files can't be had; the text says why."""
 
 
+class Late(Unavailable):
+    """Home has not answered in time."""
+
+
 class Refused(Exception):
     """The cell can't run as its options want; the text is one line."""
 
@@ -30,7 +34,7 @@ class Entries:
 
     def __init__(self, folder):
         self._path = os.path.join(folder, "state.json")
-        self.stamp, self._seen = None, {}  # what all() has read, and when that was written
+        self._read = None, {}  # when what was read was written, and what it is; assigned at once, for several threads
 
     def all(self):
         """{key: entry}; it is not to be changed."""
@@ -38,12 +42,17 @@ class Entries:
             seen = os.stat(self._path)
         except OSError:
             return {}
-        stamp = seen.st_ino, seen.st_mtime_ns, seen.st_size
-        if stamp != self.stamp:
+        stamp, (known, entries) = (seen.st_ino, seen.st_mtime_ns, seen.st_size), self._read
+        if stamp != known:
             with open(self._path, encoding="utf-8", errors="surrogateescape") as file:
-                self._seen = json.load(file)["entries"]
-            self.stamp = stamp
-        return self._seen
+                entries = json.load(file)["entries"]
+            self._read = stamp, entries
+        return entries
+
+    @property
+    def stamp(self):
+        """Is another one when all() has read something new."""
+        return self._read[0]
 
     def get(self, key):
         """The entry, or None."""

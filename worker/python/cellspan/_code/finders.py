@@ -231,8 +231,11 @@ class Loader(machinery.SourceFileLoader):
 
     def _here(self, path):
         """Where the file, or its bytecode, is on this machine."""
-        beside = os.path.dirname(home_path(self.path)) + os.sep
-        return self.root + path if path.startswith(beside) and not path.startswith(self.root + os.sep) else path
+        if path.startswith(self.root + os.sep):
+            return path
+        if path.endswith(tuple(machinery.BYTECODE_SUFFIXES)):
+            return importlib.util.cache_from_source(self.path)
+        return self.root + path if path.startswith(os.path.dirname(home_path(self.path)) + os.sep) else path
 
     def _note_lines(self, path):
         lines = sys.modules.get("linecache")

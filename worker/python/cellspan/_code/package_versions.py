@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from importlib import metadata
@@ -10,7 +11,7 @@ from importlib import metadata
 # Distributions whose modules have another name
 DISTRIBUTIONS = {
     "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil", "dotenv": "python-dotenv", "git": "GitPython",
-    "jwt": "PyJWT", "lightning": "lightning", "OpenSSL": "pyOpenSSL", "PIL": "pillow", "pl_bolts": "lightning-bolts", "pytorch_lightning": "pytorch-lightning",
+    "jwt": "PyJWT", "OpenSSL": "pyOpenSSL", "PIL": "pillow", "pl_bolts": "lightning-bolts", "pytorch_lightning": "pytorch-lightning",
     "serial": "pyserial", "skimage": "scikit-image", "sklearn": "scikit-learn", "umap": "umap-learn", "yaml": "PyYAML", "zmq": "pyzmq",
 }
 
@@ -22,8 +23,19 @@ def of(module):
             return str(metadata.version(name) or "")
         except Exception:  # noqa: BLE001 - it is not there, or its metadata is broken
             continue
+    for name in _distributions().get(module, ())[:1]:
+        return str(metadata.version(name) or "")
     names = getattr(sys.modules.get(module), "__dict__", {})
     return names["__version__"] if isinstance(names.get("__version__"), str) else ""
+
+
+@functools.lru_cache(maxsize=1)
+def _distributions():
+    """{top-level module: names of distributions}; it reads the metadata of all, which takes a moment."""
+    try:
+        return metadata.packages_distributions()
+    except Exception:  # noqa: BLE001 - before Python 3.10, or some metadata is broken
+        return {}
 
 
 def is_there(module):

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
-import json
 import os
 import platform
 import shutil
+import socket  # noqa: F401 - children.py needs it where nothing may be imported
 import sys
+import tempfile
 from importlib import machinery
 
 from .. import _link
 from .._base import threads
 from .._base.errors import text_of
 from . import children, finders, package_versions
-from .entries import Refused, Unavailable, key_of
-from .tree import Tree, hash_of
+from .entries import Late, Refused, Unavailable, key_of
+from .tree import Tree, hash_of, write_file
 
 OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/", "/tmp/")
 
@@ -40,7 +42,7 @@ class RankCode:
         self._asked = children.known_or_asked(self._tree.entries, self._site.folder)
         self._project = finders.Project(self._tree.root, self._bring)
         self._with, self._versions = {}, {}
-        self._placed = set()  # what was placed by this process
+        self._placed, self._targets, self._records = set(), {}, {}  # what was placed by this process
         self._in_vain = set()  # {(name, digest)} of what could not be brought
         self._lines = []
         self._runs = False
@@ -74,12 +76,11 @@ class RankCode:
                 self._project.renew(name)
                 self._say_other(name, entry)
             except Unavailable as error:
-                self._in_vain.add((name, digest))
                 if name in sys.modules:
                     self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
-                if isinstance(error.__context__, TimeoutError):
-                    self._in_vain.discard((name, digest))
+                if isinstance(error, Late):
                     return  # the others would wait as long
+                self._in_vain.add((name, digest))
 
     def _say_other(self, name, entry):
         """A line about a module that the rank has already from elsewhere, such as one of Python's own."""
@@ -129,34 +130,60 @@ class RankCode:
             return
         try:
             with self._tree.locked():
+                for target in self._targets.get((path, os.getcwd()), set()) - targets.keys():  # home has it no more
+                    self._remove(target)
                 for target, row in targets.items():
                     self._copy(target, row, self._project.place(row[0], entry))
         except OSError as error:
             raise Refused(f"--with {path}: {error.filename or os.getcwd()} on {self._host}: {error.strerror}") from None
         self._placed.add(done)
+        self._targets[path, os.getcwd()] = set(targets)
 
     def _copy(self, target, row, source):
-        record = os.path.join(self._tree.folder, "placed.json")
-        placed = {}
-        with contextlib.suppress(OSError):
-            with open(record, encoding="utf-8", errors="surrogateescape") as file:
-                placed = json.load(file)
         with contextlib.suppress(FileNotFoundError):
-            now = hash_of(target)
-            if row[2] in (now, placed.get(target)):  # what came before may have been changed here
+            now, before = hash_of(target), self._recorded(target)
+            if row[2] in (now, before):  # what came before may have been changed here
+                if now == row[2] != before:
+                    self._record(target, now)
                 return
-            if now != placed.get(target):
+            if now != before:
                 raise Refused(f"--with: {target} on {self._host} is another file, which is not replaced: rename it there, or name another folder "
                               "by --cwd")
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        made = f"{target}.{os.getpid()}"
-        shutil.copyfile(source, made)
-        os.chmod(made, 0o755 if row[3] & 0o100 else 0o644)
-        os.rename(made, target)
-        placed[target] = row[2]
-        with open(record + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(placed, file)
-        os.rename(record + ".new", record)
+        fd, made = tempfile.mkstemp(dir=os.path.dirname(target))  # other machines may see this folder
+        os.close(fd)
+        try:
+            shutil.copyfile(source, made)
+            os.chmod(made, 0o755 if row[3] & 0o100 else 0o644)
+            os.rename(made, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(made)
+            raise
+        self._record(target, row[2])
+
+    def _remove(self, target):
+        with contextlib.suppress(OSError):
+            if hash_of(target) == self._recorded(target):
+                os.unlink(target)
+
+    def _record_of(self, target):
+        """The file that says which content was placed there. It outlives this run, as the content does."""
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return os.path.join(cache, "cellspan-placed", hashlib.sha256(os.fsencode(f"{self._host}:{target}")).hexdigest())
+
+    def _recorded(self, target):
+        with contextlib.suppress(OSError):
+            with open(self._record_of(target), encoding="ascii") as file:
+                return file.read()
+        return self._records.get(target)
+
+    def _record(self, target, digest):
+        self._records[target] = digest
+        path = self._record_of(target)
+        with contextlib.suppress(OSError):  # without it, the next run does not replace the file
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            write_file(path, digest.encode(), 0o600)
 
     # ---- errors ------------------------------------------------------------------------------------------------------
 

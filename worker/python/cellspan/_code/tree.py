@@ -17,15 +17,16 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import importlib
+import importlib.metadata  # importlib.invalidate_caches() needs it
 import json
+import mmap  # noqa: F401 - for what _link.find() returns
 import os
 import stat
 import threading
 import time
 from importlib.machinery import PathFinder
 
-from .entries import Entries, Unavailable, key_of
+from .entries import Entries, Late, Unavailable, key_of
 
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
@@ -103,7 +104,7 @@ class Tree:
                 if now is not None and (not digest or now["digest"] == digest):  # another rank has done it
                     return now
                 if self._was_late(began):
-                    raise Unavailable(LATE)
+                    raise Late(LATE)
                 return self._renew(key, question, now)
         except OSError as error:
             why = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
@@ -127,7 +128,7 @@ class Tree:
             content, blob = self._find(what, canonical(question))
         except TimeoutError:
             self._was_late(None)
-            raise Unavailable(LATE) from None
+            raise Late(LATE) from None
         said = json.loads(content)
         if "error" in said:
             raise Unavailable(str(said["error"])[:CLIP])
@@ -157,7 +158,8 @@ class Tree:
             alike = self._alike(parts)
             entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
             if not entry["here"]:
-                self._say_other(parts, alike, before)
+                if "name" in question:
+                    self._say_other(parts, alike, before)
                 if not self._fetch(_changed(entry, before), alike):
                     continue
             self._put(key, entry, before)
@@ -246,15 +248,16 @@ class Tree:
             return False
         path = self._in_store(digest)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        _write(path, data, _mode(mode))
+        write_file(path, data, _mode(mode))
         return True
 
     def _put(self, key, entry, before):
         """Makes the tree and the state what the entry says."""
+        self._remove(key, _placed(before).keys() - _placed(entry).keys())  # first: a file's name may be a folder's now
         for part in _changed(entry, before):
             self._place(part)
-        self._remove(key, _placed(before).keys() - _placed(entry).keys())
         self.entries.write({**self.entries.all(), key: entry})
+        self._clear_store(before)
         importlib.invalidate_caches()
 
     def _place(self, part):
@@ -266,7 +269,7 @@ class Tree:
         if (own.st_mode & 0o777 == _mode(part.mode)) and int(own.st_mtime) > earlier and _link(stored, target):
             return
         with open(stored, "rb") as file:
-            _write(target, file.read(), _mode(part.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
+            write_file(target, file.read(), _mode(part.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
 
     def _remove(self, key, paths):
         """Removes files from the tree that no other name has."""
@@ -289,6 +292,14 @@ class Tree:
                     os.rmdir(folder)
                     folder = os.path.dirname(folder)
 
+    def _clear_store(self, before):
+        """Removes contents that only the entry before had."""
+        used = {row[2] for entry in self.entries.all().values() for row in entry["files"]}
+        for row in (before or {}).get("files", ()):
+            if row[2] not in used:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._in_store(row[2]))
+
     def _forget(self, key):
         every = self.entries.all()
         entry = every.get(key)
@@ -297,6 +308,7 @@ class Tree:
         if not entry["here"]:
             self._remove(key, [row[0] for row in entry["files"]])
         self.entries.write({name: one for name, one in every.items() if name != key})
+        self._clear_store(entry)
         importlib.invalidate_caches()
 
 
@@ -355,7 +367,7 @@ def _time_of(path):
         return -1
 
 
-def _write(path, data, mode, at=None):
+def write_file(path, data, mode, at=None):
     """Writes a file, and makes it visible when it is whole."""
     made = f"{path}.{os.getpid()}-{threading.get_ident()}"
     try:

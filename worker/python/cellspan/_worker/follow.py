@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 
 from .._base.errors import in_words
@@ -170,12 +171,15 @@ class Follower:
 
     def _take_code(self, listing):
         """listing: what home has of the notebook's modules; None: they are not for this rank."""
-        if listing is not None and self._code is None:
-            from .._code.rank_code import RankCode  # imported here because ranks of home's machine never need it
+        try:
+            if listing is not None and self._code is None:
+                from .._code.rank_code import RankCode  # imported here because ranks of home's machine never need it
 
-            self._code = RankCode(self._folder)
-        if self._code is not None:
-            self._code.take(listing)
+                self._code = RankCode(self._folder)
+            if self._code is not None:
+                self._code.take(listing)
+        except OSError as error:  # no room; the cell may need no module
+            self._failed.append(f"the notebook's modules can't come to {platform.node()}: {in_words(error)}")
 
     # ---- environment -------------------------------------------------------------------------------------------------
 
