@@ -94,8 +94,10 @@ def _twice(facts):
 
 
 def _no_key(facts):
-    """A key of a store that the user's code has made: torch's own keys have a prefix."""
-    return f"no process has set the key {facts.found.group(1)!r} in this store within its time limit: another rank must set it"
+    """Keys of a store that the user's code has made: torch's own keys have prefixes."""
+    keys = [key.lstrip("/") for key in facts.found.group(1).split(", ")]
+    which = f"all of the keys {', '.join(map(repr, keys))}" if len(keys) > 1 else f"the key {keys[0]!r}"
+    return f"no process has set {which} in this store within its time limit: another rank must set {'them' if len(keys) > 1 else 'it'}"
 
 
 def _own_place(facts):
@@ -172,7 +174,7 @@ ROWS = [
         ("uninitialised", r"Default process group has not been initialized", _uninitialised),
         ("destroy", r"Process group cannot be None", _none_to_destroy),
         ("environment", r"environment variable (\w+) expected, but not set", _no_rank),
-        ("key", r"wait timeout after \d+ms, keys: /((?!\w*(?:barrier|rpc|_pg))[^/\s,]+)$", _no_key),
+        ("key", r"wait timeout after \d+ms, keys: /((?!.*(?:default_pg|barrier|rpc_|cellspan/)).+)$", _no_key),
         (
             "store",
             r"Timed out after \d+ seconds waiting for clients|client socket has timed out after|wait timeout after \d+ms, keys"
