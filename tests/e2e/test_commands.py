@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from commands import one_line
@@ -51,6 +53,25 @@ def test_ps_shows_a_notebook_its_ranks_and_the_cell_that_runs(cellspan, named, g
     gate.open()
     nb.wait(cell)
     assert listed(cellspan, pid)["cell"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+def test_ps_shows_no_kernels_of_others_and_none_that_has_ended(cellspan):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(shutil.which("sleep"), os.path.join(folder, "cellspan-kernel"))
+        theirs, ended = subprocess.Popen([program, "600"], user=65534), subprocess.Popen([program, "600"])
+        try:
+            assert listed(cellspan, ended.pid) is not None, "the name makes it one"
+            ended.kill()
+            os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # nobody has asked for its status yet
+            assert listed(cellspan, theirs.pid) is None and listed(cellspan, ended.pid) is None
+            code, out, err = cellspan("stop", str(theirs.pid))
+            assert code != 0 and theirs.poll() is None, (out, err)
+        finally:
+            for process in (theirs, ended):
+                process.kill()
+                process.wait()
 
 
 def test_ps_shows_what_home_runs_and_a_kernel_that_does_not_answer(cellspan, named, gate):
