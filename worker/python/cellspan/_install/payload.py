@@ -116,19 +116,28 @@ def offers(agent, version, wheels):
         yield machine, None, why
 
 
+def chosen(agent, version, wheels):
+    """The best of each architecture, with its bytes: (architecture, bytes, hash, its oldest glibc, ""), or why not at the end."""
+    seen = set()
+    for machine, files, why in offers(agent, version, wheels):
+        if not machine or machine in seen:
+            continue
+        seen.add(machine)
+        if files:
+            whole = packed(files)
+            yield machine, whole, hashlib.sha256(whole).hexdigest(), Elf(files["libexec/cellspan/cellspan-agent"][1]).libc, ""
+        else:
+            yield machine, b"", "", "", why
+
+
 def main(agent, version, wheels="", wanted=""):
     """Lists what can be sent, or writes it."""
-    said = set()
-    for machine, files, why in offers(agent, version, wheels):
-        whole = packed(files) if files else b""
-        digest = hashlib.sha256(whole).hexdigest()
-        if wanted and files and digest == wanted:
+    for machine, whole, digest, libc, why in chosen(agent, version, wheels):
+        if not wanted:
+            print("cannot %s %s" % (machine, why) if why else "can %s %s %s" % (machine, digest, libc))
+        elif digest == wanted:
             sys.stdout.buffer.write(zlib.compress(whole, 6))
             return
-        if wanted or not machine or machine in said:
-            continue
-        said.add(machine)
-        print("can %s %s %s" % (machine, digest, Elf(files["libexec/cellspan/cellspan-agent"][1]).libc) if files else "cannot %s %s" % (machine, why))
     if wanted:
         sys.exit("it is not there any more")
     print("script")
