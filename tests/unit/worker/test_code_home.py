@@ -135,7 +135,7 @@ def test_a_link_that_leads_to_another_version(project):
     second = project.digests("import app, mine")
     assert first.keys() == second.keys() and all(first[name] != second[name] for name in first)
     wanted = project.tree(name="app")["files"][0][2]
-    assert wanted == hashlib.sha256(b"2").hexdigest() and project.home.answer("files", {"hashes": [wanted]})[1] == [b"2"]
+    assert wanted == hashlib.sha256(b"2").hexdigest() and list(project.home.answer("files", {"hashes": [wanted]})[1]) == [b"2"]
     write(project.folder, **{"v2/app/__init__": "3", "v2/mine": "3"})
     third = project.digests("import app, mine")
     assert all(third[name] != second[name] for name in second)
@@ -273,7 +273,8 @@ def test_only_what_was_named_before_can_be_had(project):
     write(project.folder, "helper.py", secret="key")
     project.part("import helper")
     wanted = hashlib.sha256(b"key").hexdigest()
-    assert project.home.answer("files", {"hashes": [wanted]}) == ({"files": [], "gone": [wanted], "modules": 0}, [])
+    answer, parts = project.home.answer("files", {"hashes": [wanted]})
+    assert answer == {"files": [], "gone": [wanted], "modules": 0} and list(parts) == []
 
 
 def test_a_file_that_was_changed_after_it_was_named_is_gone(project):
@@ -292,7 +293,23 @@ def test_files_with_the_same_bytes_do_not_depend_on_each_other(project):
         project.digests()
     tree = project.tree(name="pkg_a")
     assert tree["digest"] == digests["pkg_a"]
-    assert project.home.answer("files", {"hashes": [tree["files"][0][2]]}) == ({"files": [[tree["files"][0][2], 0, 0]], "gone": [], "modules": 1}, [b""])
+    answer, parts = project.home.answer("files", {"hashes": [tree["files"][0][2]]})
+    assert answer == {"files": [[tree["files"][0][2], 0, 0]], "gone": [], "modules": 1} and list(parts) == [b""]
+
+
+def test_a_large_file_is_read_in_parts(project, monkeypatch):
+    monkeypatch.setattr(code_home, "AT_ONCE", 4)
+    write(project.folder, large="0123456789")
+    wanted = project.tree(name="large")["files"][0][2]
+    answer, parts = project.home.answer("files", {"hashes": [wanted]})
+    assert answer["files"] == [[wanted, 0, 10]] and list(parts) == [b"0123", b"4567", b"89"]
+    for text in ("0123456780", "01234567890", "012"):
+        write(project.folder, large="0123456789")
+        wanted = project.tree(name="large")["files"][0][2]
+        _, parts = project.home.answer("files", {"hashes": [wanted]})
+        write(project.folder, large=text)
+        with pytest.raises(OSError, match="changes while it is read"):
+            list(parts)
 
 
 def test_a_name_in_no_listing_is_found(project, monkeypatch):

@@ -7,7 +7,9 @@ answer nor take a lock of imports, or both would wait for each other: all that t
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -19,12 +21,13 @@ from . import distributions, package_versions
 from .changes import Changes
 from .editables import redirected
 from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_text
-from .manifest import Hashes, Unsendable, imports_in, is_code, of_path, of_places
+from .manifest import Hashes, Unsendable, hash_of, imports_in, is_code, of_path, of_places
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
 TOLD = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
 MOST_TOLD = 3
+AT_ONCE = 1 << 20  # bytes of a file that are read at once
 PART_MOST = 900 << 10  # characters of the part as JSON; FOLLOW has room for little more
 
 
@@ -240,7 +243,7 @@ class CodeHome:
     # ---- answers -------------------------------------------------------------------------------------------------------
 
     def answer(self, what, content):
-        """(the answer, its bytes as a list of parts or None) for a rank's question. Any thread may call it."""
+        """(the answer, its bytes in parts or None) for a rank's question. Any thread may call it."""
         try:
             if what == "tree":
                 return self._tree(content), None
@@ -277,28 +280,28 @@ class CodeHome:
     def _files(self, hashes):
         rows, parts, gone, at, modules = [], [], [], 0, 0
         for digest in hashes:
-            path, data = self._found(digest)
-            if data is None:
+            path, size, own = self._found(digest)
+            if own is None:
                 gone.append(digest)
                 continue
-            rows.append([digest, at, len(data)])
-            parts.append(data)
-            at += len(data)
+            rows.append([digest, at, size])
+            parts.append(own)
+            at += size
             modules += is_code(path)
             with self._lock:
-                self._sent[digest] = len(data)
-        return {"files": rows, "gone": gone, "modules": modules}, parts
+                self._sent[digest] = size
+        return {"files": rows, "gone": gone, "modules": modules}, itertools.chain.from_iterable(parts)
 
     def _found(self, digest):
-        """(a file that still has this hash, its bytes); (None, None): there is none. Several files may have the same bytes."""
+        """(a file that still has this hash, its size, its parts); None: there is none. Several files may have the same bytes."""
         with self._lock:
             paths = list(self._paths.get(digest, ()))
         for path in paths:
-            data = _content(path, digest)
-            if data is not None:
-                return path, data
+            found = _content(path, digest)
+            if found is not None:
+                return path, *found
             self._forget_file(path, digest)
-        return None, None
+        return None, 0, None
 
     def _forget_file(self, path, digest):
         """A file is not what it was, perhaps though nothing has told so: what is known of it is read again."""
@@ -327,13 +330,30 @@ class CodeHome:
 
 
 def _content(path, digest):
-    """The bytes of a file if they have this hash."""
+    """(size, parts) of a file with this hash; None: it has another one, or there is none. The parts of a large file are read when they are
+    used, so that home's memory has it once; OSError: it has changed by then."""
     try:
+        size = os.stat(path).st_size
+        if size > AT_ONCE:
+            return (size, _parts(path, digest, size)) if hash_of(path)[1] == digest else None
         with open(path, "rb") as file:
             data = file.read()
     except OSError:
         return None
-    return data if hashlib.sha256(data).hexdigest() == digest else None
+    return (len(data), [data]) if hashlib.sha256(data).hexdigest() == digest else None
+
+
+def _parts(path, digest, size):
+    hashed, count = hashlib.sha256(), 0
+    with open(path, "rb", buffering=0) as file:
+        for part in iter(lambda: file.read(AT_ONCE), b""):
+            hashed.update(part)
+            count += len(part)
+            if count > size:
+                break
+            yield part
+    if count != size or hashed.hexdigest() != digest:
+        raise OSError(errno.ESTALE, "it changes while it is read", path)
 
 
 def described(manifest):

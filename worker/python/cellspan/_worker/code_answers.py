@@ -52,7 +52,7 @@ def _answer(message):
 def _send(message, content, data):
     fields = {"what": message.fields["what"], "question": message.fields["question"]}
     try:
-        fd, size = (-1, 0) if data is None else vars_bundle.sealed(data if isinstance(data, list) else [data])
+        fd, size = (-1, 0) if data is None else vars_bundle.sealed([data] if isinstance(data, bytes) else data)
     except OSError as error:  # there is no memory for it, or no descriptor
         content, fd, size = {"error": in_words(error)}, -1, 0
     try:
