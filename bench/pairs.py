@@ -57,6 +57,15 @@ def started_ranks(kernel):
     return roundtrip.time_cells(kernel, WARM % (4, "pass"), 1) * 1e3
 
 
+def failing(kernel):
+    """Each of four ranks raises: until the reply, before which the error stands on the page."""
+    begin = time.perf_counter()
+    for _ in range(10):
+        if kernel.run(WARM % (4, "1 / 0")).status != "error":
+            raise AssertionError("a cell that must fail has not")
+    return (time.perf_counter() - begin) * 1e2
+
+
 def pulled(kernel):
     kernel.must(WARM % (4, "theirs = array + 1"))
     return roundtrip.time_cells(kernel, "%pull theirs -r 0", 1) * 1e3
@@ -80,6 +89,7 @@ ROWS = (
     ("warm `pass`, n = 4", "ms", cells(WARM % (4, "pass"), 20), 1, 1.03),
     ("warm cell that reads two names, n = 4", "ms", cells(WARM % (4, "number, words"), 20), 1, 1.03),
     ("warm cell that reads an array of 64 MiB, n = 4", "ms", cells(WARM % (4, "array[0]"), 3), 1, 1.03),
+    ("`1 / 0`, n = 4", "ms", failing, 1, 1.05),
     ("warm `pass`, n = 16", "ms", cells(WARM % (16, "pass"), 5), 1, 1.05),
     ("4 ranks print 20,000 lines", "ms", cells(WARM % (4, LINES % 20_000), 1), 1, 1.05),
     ("4 ranks print 200,000 lines, prefix", "ms", cells("%%distribute -n 4 --merge prefix\n" + LINES % 50_000, 1), 3, 1.05),
