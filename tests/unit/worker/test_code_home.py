@@ -434,6 +434,8 @@ def test_a_path_that_is_not_there(project):
     with pytest.raises(Bad, match="--with nothing: No such file"):
         project.part(bring=["nothing"])
     assert "nothing" in project.tree(**{"with": "nothing"})["error"]
+    with pytest.raises(Bad, match="directory .give each path a --with of its own"):
+        project.part(bring=["*.csv"])
 
 
 def test_a_rank_gets_no_path_that_the_user_has_not_named(project, tmp_path_factory, monkeypatch):

@@ -211,7 +211,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 
 
 def test_what_the_user_names_goes_with_all_that_is_in_it(tmp_path):
-    write(tmp_path, "data/a.csv", "data/.config/b", "data/.git/c", "data/id_rsa", "data/venv/pyvenv.cfg", ".env", ".git/x")
+    write(tmp_path, "data/a.csv", "data/.config/b", "data/.git/c", "data/.ssh/config", "data/id_rsa", "data/venv/pyvenv.cfg", ".env", ".git/x")
     (tmp_path / ".gitignore").write_text("data\n")
     found = manifest.of_path(str(tmp_path / "data"), manifest.Hashes())
     assert [os.path.relpath(row[0], tmp_path) for row in found.files] == ["data/.config/b", "data/a.csv"] and len(found.left) == 1

@@ -224,7 +224,8 @@ class CodeHome:
             try:
                 manifest = of_path(full, self._hashes, self._watch)
             except OSError as error:
-                raise Bad(f"--with {path}: {error.strerror}") from None
+                several = " (give each path a --with of its own)" if any(sign in path for sign in "*?[,") else ""
+                raise Bad(f"--with {path}: {error.strerror}{several}") from None
             except Unsendable as error:
                 raise Bad(f"--with {path}: {error}") from None
             here = os.getcwd()
