@@ -72,7 +72,8 @@ installed = variable.replace("\\\n", " ").split()
 dead = []
 for page in installed:
     if page.endswith(".md"):
-        links = re.findall(r"\]\((?![a-z]+:)([^)#\s]+)", (TOP / page).read_text(encoding="utf-8"))
+        text = re.sub(r"^```.*?^```", "", (TOP / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)  # code has no links
+        links = re.findall(r"\]\((?![a-z]+:)([^)#\s]+)", text)
         dead += ["%s: %s" % (page, to) for to in links if os.path.normpath(os.path.join(os.path.dirname(page), to)) not in installed]
 ok({"README.md", "LICENSE", "CHANGELOG.md"} < set(installed) and not dead, "no link of a page that is installed is dead %s" % " ".join(dead))
 
