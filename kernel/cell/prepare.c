@@ -127,7 +127,10 @@ static int refuse(struct cell *c)
     struct err err = { "" };
     int rc = 0;
 
-    if (c->plan.kind == PLAN_PULL && c->nb->group->asked == 0)
+    if (c->plan.with && !c->nb->config.code)
+        rc = err_set(&err, "--with %s: CELLSPAN_CODE=never keeps files here: leave one of them out",
+                     c->plan.with[0]);
+    else if (c->plan.kind == PLAN_PULL && c->nb->group->asked == 0)
         rc = err_set(&err, "%%pull: there are no ranks yet (run a %%%%distribute cell first)");
     else if (n && n <= GROUP_MAX && c->plan.ranks)
         rc = ranks_parse(&which, c->plan.ranks, n, &err);

@@ -12,6 +12,10 @@
  * all at once, it leaves this machine once, and the nodes pass it on. */
 #define LARGE   (UINT64_C(1) << 20) /* bytes */
 #define HOLD_NS (200 * NS_PER_MS)
+/* A rank that asks once more after this time has waited in vain: so home is asked once more, too.
+ */
+#define AGAIN_NS  (10 * NS_PER_S)
+#define OPEN_MOST 8u /* questions of one rank at once */
 
 /* A question that is not answered yet. */
 struct find {
@@ -19,6 +23,8 @@ struct find {
     struct buf what, question;
     uint32_t *worker; /* owned: n workers that have asked it, each once */
     size_t n, room;
+    uint64_t asked_ns;  /* when home was last asked */
+    bool begun;         /* those that have asked know that home is at work */
     uint64_t due_ns;    /* when home's answer leaves; NEVER: home has not answered */
     struct span answer; /* its header and numbers */
     struct buf content; /* of the answer */
@@ -121,12 +127,18 @@ bool finds_sent(struct notebook *nb, struct sent_code *out)
     return out->hosts;
 }
 
-/* A blob takes its time. So ranks are told before that the answer is on its way. */
-static void pass_on(struct notebook *nb, const struct find *f, const struct span *found)
+/* What takes its time is announced, so that ranks wait for it. -1: they are gone. */
+static int announce(struct notebook *nb, struct find *f)
 {
     const struct span begun = { .kind = SPAN_FOUND, .v[F_FOUND_MORE].u64 = 1 };
 
-    if (found->blob_size && send_found(nb, f, &begun) < 0)
+    f->begun = true;
+    return send_found(nb, f, &begun);
+}
+
+static void pass_on(struct notebook *nb, struct find *f, const struct span *found)
+{
+    if (found->blob_size && !f->begun && announce(nb, f) < 0)
         log_debug("finds", "the ranks that have asked are gone");
     else if (send_found(nb, f, found) < 0)
         fail(nb, f, "its answer could not be sent");
@@ -211,17 +223,22 @@ static struct find **find_at(struct find_list *all, struct slice what, struct sl
     return at;
 }
 
-static int add_worker(struct find *f, uint32_t worker)
+static bool has_asked(const struct find *f, uint32_t worker)
 {
-    uint32_t *row;
-
     for (size_t k = 0; k < f->n; k++)
         if (f->worker[k] == worker)
-            return 0;
-    if (!(row = rows_add(&f->worker, &f->n, &f->room, sizeof *row)))
-        return -1;
-    *row = worker;
-    return 0;
+            return true;
+    return false;
+}
+
+static int add_worker(struct find *f, uint32_t worker)
+{
+    uint32_t *row = has_asked(f, worker) ? &worker
+                                         : rows_add(&f->worker, &f->n, &f->room, sizeof *row);
+
+    if (row)
+        *row = worker;
+    return row ? 0 : -1;
 }
 
 static struct find *find_new(const struct span *m, uint32_t worker)
@@ -251,27 +268,99 @@ static const char *ask_home(struct notebook *nb, const struct span *m)
     return notebook_send_to(nb, &home, 1, &find, NULL) < 0 ? "home can't be reached" : NULL;
 }
 
+/* NULL: it may ask. Home has more to tell than what is for ranks. */
+static const char *refusal(const struct find_list *all, uint32_t worker, const struct span *m)
+{
+    const struct slice what = m->v[F_FIND_WHAT].s;
+    size_t n = 0;
+
+    for (const struct find *f = all->first; f; f = f->next)
+        n += has_asked(f, worker);
+    if (!slice_is(what, "tree") && !slice_is(what, "files"))
+        return "ranks can't ask that";
+    return n >= OPEN_MOST ? "home has not answered other questions of this rank" : NULL;
+}
+
+/* The answer to one rank, whose question is not kept. */
+static void refuse(struct notebook *nb, uint32_t worker, const struct span *m, const char *why)
+{
+    struct find *f = find_new(m, worker);
+
+    if (!f) {
+        log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
+        return;
+    }
+    fail(nb, f, why);
+    find_free(f);
+}
+
+/* Is home's thread at work? */
+static bool is_at_work(const struct find_list *all)
+{
+    for (const struct find *f = all->first; f; f = f->next)
+        if (f->begun && f->due_ns == NEVER)
+            return true;
+    return false;
+}
+
+/* Adds the question to the end of the list. */
+static void ask(struct notebook *nb, struct find **end, uint32_t worker, const struct span *m)
+{
+    const char *why = refusal(nb->home.finds, worker, m);
+    struct find *f;
+
+    if (!why)
+        why = ask_home(nb, m);
+    if (why || !(f = find_new(m, worker))) {
+        refuse(nb, worker, m, why ? why : "out of memory");
+        return;
+    }
+    f->asked_ns = notebook_now(nb);
+    if (is_at_work(nb->home.finds))
+        (void)announce(nb, f);
+    *end = f;
+}
+
+/* Another rank asks the same, or one asks again. */
+static void join(struct notebook *nb, struct find **at, uint32_t worker, const struct span *m)
+{
+    struct find *f = *at;
+    const bool again = has_asked(f, worker);
+
+    if (add_worker(f, worker) < 0) {
+        log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
+    } else if (f->due_ns != NEVER) {
+        if (all_have_asked(nb, f))
+            let_leave(nb, at);
+    } else {
+        if (again && notebook_now(nb) - f->asked_ns >= AGAIN_NS && !ask_home(nb, m))
+            f->asked_ns = notebook_now(nb);
+        if (f->begun)
+            (void)announce(nb, f);
+    }
+}
+
 void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
 {
-    struct find **at, *f;
-    const char *why;
+    struct find **at;
 
     if (!nb->home.finds && !(nb->home.finds = calloc(1, sizeof *nb->home.finds))) {
         log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
         return;
     }
     at = find_at(nb->home.finds, m->v[F_FIND_WHAT].s, m->v[F_FIND_QUESTION].s);
-    f = *at;
-    if (f ? add_worker(f, worker) < 0 : !(f = find_new(m, worker))) {
-        log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
-    } else if (!*at && (why = ask_home(nb, m))) {
-        fail(nb, f, why);
-        find_free(f);
-    } else {
-        *at = f; /* the last one of the list, if it is new */
-        if (f->due_ns != NEVER && all_have_asked(nb, f))
-            let_leave(nb, at);
-    }
+    if (*at)
+        join(nb, at, worker, m);
+    else
+        ask(nb, at, worker, m);
+}
+
+/* Home has begun with one question, so those that wait behind it are in good hands. */
+static void home_is_at_work(struct notebook *nb)
+{
+    for (struct find *f = nb->home.finds ? nb->home.finds->first : NULL; f; f = f->next)
+        if (!f->begun && f->due_ns == NEVER && announce(nb, f) < 0)
+            log_debug("finds", "the ranks that have asked are gone");
 }
 
 void finds_answered(struct notebook *nb, const struct span *m)
@@ -280,6 +369,10 @@ void finds_answered(struct notebook *nb, const struct span *m)
     struct find **at = all ? find_at(all, m->v[F_FOUND_WHAT].s, m->v[F_FOUND_QUESTION].s) : NULL;
     struct find *f = at ? *at : NULL;
 
+    if (m->v[F_FOUND_MORE].u64) {
+        home_is_at_work(nb);
+        return;
+    }
     if (f && f->due_ns == NEVER && m->blob_size >= LARGE && !all_have_asked(nb, f) &&
         hold(nb, f, m) == 0)
         return;

@@ -134,6 +134,98 @@ static void sends_modules(struct world *w, const char *question, uint64_t size, 
     say(w, SPAN_WORKER_HOME, m);
 }
 
+static void begins(struct world *w, const char *question)
+{
+    struct span m = { .kind = SPAN_FOUND };
+
+    m.v[F_FOUND_WHAT].s = slice_text("tree");
+    m.v[F_FOUND_QUESTION].s = slice_text(question);
+    m.v[F_FOUND_MORE].u64 = 1;
+    buf_clear(&w->log);
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void a_home_at_work_is_waited_for(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    asks(&w, 2, "{\"name\":\"a\"}");
+    asks(&w, 3, "{\"name\":\"b\"}");
+    begins(&w, "{\"name\":\"a\"}");
+    ok(times(&w, "send FOUND 2") == 1 && times(&w, "send FOUND 3") == 1 && !times(&w, "drop"),
+       "when home begins with a question, all that wait for home know");
+    begins(&w, "{\"name\":\"b\"}");
+    ok(!times(&w, "FOUND"), "once");
+    asks(&w, 4, "{\"name\":\"a\"}");
+    ok(times(&w, "send FOUND 2 4") == 1, "and those that ask the same later");
+    asks(&w, 5, "{\"name\":\"c\"}");
+    ok(times(&w, "send FOUND 5") == 1, "or something else");
+    home_answers(&w, "{\"name\":\"a\"}", "{}", 9, 5);
+    ok(times(&w, "send FOUND 2 4") == 1 && logged(&w, "drop 9"),
+       "an answer with a blob is not announced again");
+    world_close(&w);
+}
+
+static void a_question_can_be_lost(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    asks(&w, 2, "{}");
+    pass(&w, 9 * NS_PER_S);
+    asks(&w, 2, "{}");
+    asks(&w, 3, "{}");
+    ok(times(&w, "FIND") == 1, "a rank that asks once more at once does not trouble home");
+    pass(&w, NS_PER_S);
+    asks(&w, 2, "{}");
+    ok(times(&w, "FIND") == 2, "after 10 s home is asked once more");
+    home_answers(&w, "{}", "{}", 0, 0);
+    ok(times(&w, "send FOUND 2 3") == 1, "and answers all");
+    world_close(&w);
+}
+
+static void ranks_may_not_ask_all(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span m = { .kind = SPAN_FIND };
+
+    open_two(&w, &clock);
+    m.v[F_FIND_WHAT].s = slice_text("report");
+    m.v[F_FIND_QUESTION].s = slice_text("{}");
+    say(&w, 2, m);
+    ok(!times(&w, "FIND") && times(&w, "send FOUND 2") == 1 && sent(&w, "\"error\""),
+       "what is for people is not for ranks");
+    for (unsigned k = 0; k < 8; k++) {
+        const char name[] = { (char)('a' + k), '\0' };
+
+        asks(&w, 2, name);
+    }
+    ok(times(&w, "FIND") == 8, "a rank may ask several things at once");
+    asks(&w, 2, "more");
+    ok(times(&w, "FIND") == 8 && times(&w, "send FOUND 2") == 2 && sent(&w, "\"error\""),
+       "but not for ever");
+    asks(&w, 3, "more");
+    ok(times(&w, "FIND") == 9, "another rank may");
+    world_close(&w);
+}
+
+static void with_and_never(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    w.nb->config.code = false;
+    next(&w, "%%distribute --with a.csv\npass");
+    ok(is_over(&w, "--with a.csv: CELLSPAN_CODE=never") && !times(&w, "send RUN"),
+       "--with is refused where nothing may go");
+    world_close(&w);
+}
+
 static void a_large_blob_leaves_once(void)
 {
     struct clock clock;
@@ -319,6 +411,10 @@ int main(void)
     ranks_end();
     home_ends();
     answers_that_cannot_be_sent();
+    a_home_at_work_is_waited_for();
+    a_question_can_be_lost();
+    ranks_may_not_ask_all();
+    with_and_never();
     a_large_blob_leaves_once();
     a_line_tells_what_was_sent();
     home_reports();

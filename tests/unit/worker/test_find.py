@@ -108,6 +108,8 @@ from cellspan._worker import code_answers
 def answer(what, question):
     if what == "files":
         return {"files": [], "modules": 2}, [b"ab", memoryview(b"c")]
+    if question == {"long": 1}:
+        return {"left": ["x" * (17 << 20)]}, None
     if question == {"raise": 1}:
         raise ValueError("of no use")
     return {what: question}, None
@@ -119,11 +121,17 @@ code_answers.begin()
 code_answers.begin()
 asks("tree", '{"raise": 1}')
 asks("tree", "no JSON")
+asks("tree", '{"long": 1}')
 asks("files", "{}")
-def found():
+def received():
     data, fds, _, _ = socket.recv_fds(agent, 1 << 16, 4)
     return _link.decode(data[1:]), fds
-for _ in range(3):
+def found():
+    begun, _ = received()
+    m, fds = received()
+    assert begun[6] == dict(begun[6], more=1, content="", question=m[6]["question"]) and not m[6]["more"]
+    return m, fds
+for _ in range(4):
     m, fds = found()
     print(m[0], m[6]["question"], m[6]["content"][:22], m[3], m[5])
 m, fds = found()
@@ -131,5 +139,6 @@ print(m[6]["what"], m[6]["content"], m[6]["modules"], m[3], m[5], len(fds))
 """) == """FOUND {} {"tree": {}} 0 0
 FOUND {"raise": 1} {"error": "ValueError: 0 0
 FOUND no JSON {"error": "JSONDecodeE 0 0
+FOUND {"long": 1} {"error": "ValueError: 0 0
 files {"files": []} 2 7 3 1
 """

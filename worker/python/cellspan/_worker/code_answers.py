@@ -35,9 +35,18 @@ def _take():
             return
         message = Message._make(parts)
         try:
-            _send(message, *_answer(message))
+            if not message.cell:  # it is a rank's; the answer may take longer than ranks would wait
+                _link.send("FOUND", 0, {**_question(message), "more": 1})
+            try:
+                _send(message, *_answer(message))
+            except (ValueError, MemoryError) as error:  # it is too long
+                _send(message, {"error": in_words(error)}, None)
         except _link.LinkDead:
             return
+
+
+def _question(message):
+    return {"what": message.fields["what"], "question": message.fields["question"]}
 
 
 def _answer(message):
@@ -50,7 +59,7 @@ def _answer(message):
 
 
 def _send(message, content, data):
-    fields = {"what": message.fields["what"], "question": message.fields["question"]}
+    fields = _question(message)
     try:
         fd, size = (-1, 0) if data is None else vars_bundle.sealed([data] if isinstance(data, bytes) else data)
     except OSError as error:  # there is no memory for it, or no descriptor

@@ -131,6 +131,17 @@ def refuse_missing(cwd, script):
         raise UsageError(f"{script}: no such file (the ranks would be in {os.path.normpath(place)})")
 
 
+def refuse_lacking(paths):
+    """Raises a UsageError if home has no such file or folder, for a --with that sends nothing."""
+    from IPython.core.error import UsageError
+
+    for path in paths:
+        try:
+            os.stat(path if os.path.exists(path) else os.path.expanduser(path))
+        except OSError as error:
+            raise UsageError(f"--with {path}: {error.strerror}") from None
+
+
 moved = ""  # the folder of the ranks if the notebook's was deleted, until told_moved() has reported it
 
 

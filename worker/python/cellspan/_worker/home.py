@@ -398,9 +398,11 @@ class Home(Calls):
         found["names"], warnings = captures.names(code, transform, only, none, pushing)
         if flags & _link.CAPTURE_PYTHON:
             captures.refuse(found["names"])
-        code_part, lines = None, []
+        code_part, lines, bring = None, [], loads(fields["bring"]) or ()
         if self.far and not flags & _link.CAPTURE_NO_CODE:
-            code_part, lines = self.code_for_ranks(found.get("script") or code, script, loads(fields["bring"]) or ())
+            code_part, lines = self.code_for_ranks(found.get("script") or code, script, bring)
+        else:
+            environment.refuse_lacking(bring)
         return warnings + lines + self._add_state(found, code_part)
 
     def _add_state(self, found, code=None):
