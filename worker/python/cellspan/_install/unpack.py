@@ -3,8 +3,8 @@
 
     unpack.py SIZE HASH VERSION NAME
 
-Exactly SIZE bytes are read, since the agent reads what follows them. NAME is the folder's. It prints the folder, or, with exit status 1, why there is none. Nothing of cellspan is here yet: it imports the standard library only,
-and a Python 3.6 can run it.
+Exactly SIZE bytes are read, since the agent reads what follows them. NAME is the folder's. It prints the folder, or, with exit status 1,
+why there is none. Nothing of cellspan is here yet: it imports the standard library only, and a Python 3.6 can run it.
 """
 import hashlib
 import json
