@@ -73,6 +73,23 @@ def test_what_home_has_imported_goes_before_it_is_asked_for(project):
     assert list(project.digests()) == ["helper"]
 
 
+def test_a_module_that_is_older_at_home_than_on_ranks_is_told_once(project):
+    write(project.folder, helper="version = 1")
+    project.imported("helper")
+    project.modules["helper"].__spec__ = object()
+    assert project.home.part("import helper")[1] == []
+    write(project.folder, helper="version = 20")
+    told = project.home.part("import helper")[1]
+    assert len(told) == 1 and told[0].startswith(f"{project}/helper.py has changed since the notebook imported it") and "reload(helper)" in told[0]
+    assert project.home.part("import helper")[1] == [] == project.home.part("helper")[1]
+    write(project.folder, helper="version = 300")
+    assert project.home.part("import helper", reloads=True)[1] == [], "%autoreload brings it"
+    project.modules["helper"].__spec__ = object()  # loaded again
+    write(project.folder, "other.py")
+    project.modules["more"] = types.ModuleType("more")
+    assert project.home.part("import helper, other")[1] == []
+
+
 def test_what_modules_import_goes_with_them(project):
     write(project.folder, "c.py", "d.py", a="import b, numpy", b="def f():\n    from c import x\n    import a")
     assert sorted(project.digests("from a import f")) == ["a", "b", "c"]

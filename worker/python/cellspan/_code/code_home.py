@@ -52,14 +52,16 @@ class CodeHome:
         self._turn = 0  # counts what makes the last part outdated
         self._state, self._part, self._lines = None, None, []
         self._told = set()
+        self._loaded = {}  # {name of a module at home: (its spec, its file's hash when it was seen)}
         self._paths = {}  # {hash: paths}, of files that ranks may have
         self._sent = {}  # {hash: bytes} that went to ranks
 
     # ---- FOLLOW --------------------------------------------------------------------------------------------------------
 
-    def part(self, text="", script="", bring=(), ran=None):
+    def part(self, text="", script="", bring=(), ran=None, reloads=False):
         """(the part "code", the same object until it changes; lines for the user). text: the cell's or script's. script: the script's
-        path. bring: the paths of --with. ran: a number that is another one when home has run a cell. Raises Bad."""
+        path. bring: the paths of --with. ran: a number that is another one when home has run a cell. reloads: home loads changed modules
+        again by itself (%autoreload). Raises Bad."""
         with self._lock:
             self._see_changes(ran)
             key, mentioned = self._key(script), imports_in(text.encode("utf-8", "replace"))
@@ -70,6 +72,7 @@ class CodeHome:
             if state != self._state:
                 self._use(key)
                 part = self._composed(self._listing(key), bring)
+                self._compare_loaded(reloads)
                 self._state = (self._turn, *state[1:])
                 if part != self._part:
                     self._part = part
@@ -108,6 +111,26 @@ class CodeHome:
             self._note_left(manifest)
             queue += [other for other in manifest.needs if other in listing.names]
         return found
+
+    def _compare_loaded(self, reloads):
+        """Says once of a module that home has imported, and that ranks import in a newer version: values that travel then hold a class of
+        one name in two versions. What home has is taken to be what was there when the module was first seen."""
+        hashes = {row[0]: row[2] for manifest in list(self._manifests.values()) for row in manifest.files}
+        for name, module in list(self._modules().items()):
+            names = getattr(module, "__dict__", {})
+            path, spec = names.get("__file__"), names.get("__spec__")
+            now = hashes.get(path) if isinstance(path, str) else None
+            if now is None:
+                continue
+            known = self._loaded.get(name)
+            if known is None or known[0] is not spec:  # imported, or loaded again
+                self._loaded[name] = spec, now
+            elif known[1] != now and not reloads and (name, now) not in self._told:
+                self._told.add((name, now))
+                self._lines.append(
+                    f"{path} has changed since the notebook imported it: ranks that import it now have a newer {name} than home, also in the "
+                    f"classes of values that travel. importlib.reload({name}) brings it here"
+                )
 
     def _versions(self):
         """{name: version} of the installed packages that cells and the modules that ranks need import, for ranks to compare."""

@@ -198,11 +198,12 @@ class Calls(Worker):
     def code_for_ranks(self, text="", script="", bring=()):
         """What ranks on other machines must know of the user's own modules, and lines for the user. text: of the cell or the script."""
         from .._code import code_home
-        from . import code_answers
+        from . import code_answers, reloads
 
         code_answers.begin()
         try:
-            return code_home.part(text, script=script, bring=bring, ran=self.captures().cells)
+            by_itself = reloads.autoreload_of(self.shell) is not None
+            return code_home.part(text, script=script, bring=bring, ran=self.captures().cells, reloads=by_itself)
         except code_home.Bad as error:
             from IPython.core.error import UsageError
 
