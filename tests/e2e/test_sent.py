@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 import platform
+import pwd
 import re
 import shutil
 import sys
@@ -18,7 +19,7 @@ from launches import launch  # noqa: F401  (a fixture)
 
 PREFIX = pathlib.Path(os.path.realpath(shutil.which("cellspan") or "/nowhere/bin/cellspan")).parents[1]
 AGENT = PREFIX / "libexec" / "cellspan" / "cellspan-agent"
-CACHE = pathlib.Path.home() / ".cache"
+CACHE = pathlib.Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache"  # of a login, whatever HOME is here
 WHERE = "%%%%distribute -n %d --on ssh:%s --gather\nimport os, cellspan\nos.uname().nodename, os.path.dirname(cellspan.__file__)"
 PACKAGE = "/lib/cellspan/python/cellspan"
 NAME = re.compile(r"(\S+/cellspan/[^/]+-%s-[0-9a-f]{16})%s" % (platform.machine(), PACKAGE))
