@@ -18,7 +18,6 @@ from importlib import machinery
 
 from .entries import Unavailable, key_of
 
-
 METADATA = (".dist-info/METADATA", ".egg-info/PKG-INFO")
 
 
@@ -166,7 +165,6 @@ class First:
         __tracebackhide__ = True
         project = self._project
         return project.first(name) if (project.on or project.look) and (path is None or name in project.at) else None
-
 
     def find_distributions(self, context=None):
         from importlib.metadata import DistributionFinder, MetadataPathFinder  # slow to import, and rarely needed
