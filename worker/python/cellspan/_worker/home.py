@@ -27,7 +27,6 @@ from . import cpp_builds, environment, idle_questions, spawned
 from .begin import begin_process, begin_within_limits
 from .follow import Lead
 from .home_calls import Calls, may_send_code
-from .message import Message
 from .publish import to_json
 from .shell import ZMQInteractiveShell
 from .startup import run_startup, shell_config
@@ -117,17 +116,8 @@ class Home(Calls):
         run_startup(self.shell)
         self.streams.flush()
         _link.subshells(self._for_subshells)
-        _link.finds(self._has_no_code)
+        _link.finds(self.has_no_code)
         self.serve()
-
-    def _has_no_code(self):
-        """Answers questions about the notebook's code until code_answers.py does: none of it went anywhere. Called as the next one."""
-        while True:
-            parts = _link.next_find()
-            if parts is None:
-                return
-            message = Message._make(parts)
-            self.send("FOUND", message.cell, {"what": message.fields["what"], "question": message.fields["question"], "content": "{}"})
 
     def _for_subshells(self):
         """Something has come for subshells. Called in a thread that is not Python's, so that the main thread may be busy."""
