@@ -172,6 +172,13 @@ class Kernel:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def use_prefix(prefix):
+    """Jupyter finds the kernel that `cellspan install --prefix DIR` has written; None: as it is."""
+    if prefix:
+        share = os.path.join(os.path.abspath(prefix), "share", "jupyter")
+        os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [share, os.environ.get("JUPYTER_PATH")]))
+
+
 def memory_of(pids):
     """What processes hold, MiB: {"pss": …, "private": PSS but for shared memory}."""
     total = {"Pss": 0, "Pss_Shmem": 0}

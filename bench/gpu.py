@@ -184,8 +184,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
-    if args.prefix:
-        os.environ["JUPYTER_PATH"] = os.path.join(os.path.abspath(args.prefix), "share", "jupyter")
+    common.use_prefix(args.prefix)
     if args.ranks is None:
         import torch
 

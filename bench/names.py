@@ -196,8 +196,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--steps", type=int, default=300)
     args = parser.parse_args()
-    if args.prefix:
-        os.environ["JUPYTER_PATH"] = os.path.join(os.path.abspath(args.prefix), "share", "jupyter")
+    common.use_prefix(args.prefix)
     print(table(*measure(args.ranks, args.repeat, args.steps), args.ranks))
     return 0
 

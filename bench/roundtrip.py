@@ -129,8 +129,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--cells", type=int, default=50)
     args = parser.parse_args()
-    if args.prefix:
-        os.environ["JUPYTER_PATH"] = os.path.join(os.path.abspath(args.prefix), "share", "jupyter")
+    common.use_prefix(args.prefix)
     with tempfile.TemporaryDirectory(prefix="cellspan-bench-") as folder:
         add_floors(folder)
         text, met = table(measure(args.rounds, args.cells))

@@ -77,9 +77,7 @@ def main():
     why = engines.missing(engines.HOST_TOOLS)
     if why:
         sys.exit(why)
-    if args.prefix:
-        share = os.path.join(os.path.abspath(args.prefix), "share", "jupyter")
-        os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [share, os.environ.get("JUPYTER_PATH")]))
+    common.use_prefix(args.prefix)
     values = {"here": [], "there": [], "beat": []}
     with engines.Hosts(2) as hosts:
         os.environ.update(hosts.variables())

@@ -108,9 +108,7 @@ def main():
     why = engines.missing(engines.HOST_TOOLS)
     if why:
         sys.exit(why)
-    if args.prefix:
-        share = os.path.join(os.path.abspath(args.prefix), "share", "jupyter")
-        os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [share, os.environ.get("JUPYTER_PATH")]))
+    common.use_prefix(args.prefix)
     folder = os.path.realpath(tempfile.mkdtemp(prefix="cellspan-modules-"))
     size = write_package(folder, args.modules, args.mib << 20)
     runs = []
