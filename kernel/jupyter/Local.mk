@@ -17,9 +17,12 @@ EXTRA_DIST += tests/unit/jupyter/client.h
 jupyter_test_libs = kernel/jupyter/libjupyter.a protocol/libprotocol.a base/libbase.a \
 	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 check_PROGRAMS += \
+	tests/unit/jupyter/busy.t \
 	tests/unit/jupyter/connection.t \
 	tests/unit/jupyter/channels.t \
 	tests/unit/protocol/jupyter.t
+tests_unit_jupyter_busy_t_SOURCES = tests/unit/jupyter/busy.c
+tests_unit_jupyter_busy_t_LDADD = $(jupyter_test_libs)
 tests_unit_jupyter_connection_t_SOURCES = tests/unit/jupyter/connection.c
 tests_unit_jupyter_connection_t_LDADD = $(jupyter_test_libs)
 tests_unit_jupyter_channels_t_SOURCES = tests/unit/jupyter/channels.c
