@@ -214,24 +214,28 @@ def test_home_does_not_answer(tree, home):
 def test_ranks_that_wait_for_another_one_do_not_wait_in_turn(tree, home):
     import time
 
-    started = []
+    waiting = []
+
+    class Waits(Tree):
+        def locked(self):
+            waiting.append(self)  # from now on it waits for whoever has the lock
+            return super().locked()
 
     def late(what, question):
-        while len(started) < 5:
+        while len(waiting) < 5:
             time.sleep(0.01)
-        time.sleep(0.5)  # the others come meanwhile
+        time.sleep(0.1)  # the clock of files may be some milliseconds behind
         raise TimeoutError
 
     home.instead = late
     errors = []
 
     def ask(one):
-        started.append(one)
         with pytest.raises(Unavailable) as raised:
             one.bring("helper", (ROOT,))
         errors.append(str(raised.value))
 
-    threads = [threading.Thread(target=ask, args=(Tree(tree.folder, home.find, "gpu2"),)) for _ in range(5)]
+    threads = [threading.Thread(target=ask, args=(Waits(tree.folder, home.find, "gpu2"),)) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
