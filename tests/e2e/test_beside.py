@@ -87,7 +87,7 @@ def test_ends_as_a_process_ends(two):
 def test_an_interrupt_ends_it_alone(two):
     cell = two.start("def waits():\n    print('waits', flush=True)\n    time.sleep(600)\nlaunch(waits, n=2)")
     two.wait_shown(cell, "waits")
-    assert "waits" in two.ok("%ranks where").stdout
+    assert two.until(lambda: "waits" in two.ok("%ranks where").stdout), "no stack came"
     two.control("interrupt_request")
     two.wait(cell)
     assert cell.ename == "KeyboardInterrupt"

@@ -96,7 +96,7 @@ def test_a_cell_of_the_notebook_runs_beside_them(four, gate):
     four.control("interrupt_request")
     four.wait(slow).assert_error("KeyboardInterrupt")
     waits = four.start("%%distribute --gather\nx")
-    assert not four.until(lambda: waits.ended, 0.5) and "[0-1] held" in four.ok("%ranks where").shown
+    assert four.until(lambda: "[0-1] held" in four.ok("%ranks where").shown) and not four.until(lambda: waits.ended, 0.5)
     gate.open()
     assert four.wait(waits).assert_ok().value == "[8, 8, 7, 8]" and four.ok("t.join(60); got").value == "['held']"
 

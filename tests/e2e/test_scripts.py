@@ -109,7 +109,7 @@ def test_ranks_where_shows_the_script(nb, tmp_path):
     script.write_text("import time\ndef lingers():\n    print('waits', flush=True)\n    time.sleep(600)\nlingers()\n")
     cell = nb.start("%%distribute -n 2 %s" % script)
     nb.wait_shown(cell, "waits")
-    assert "lingers" in nb.ok("%ranks where").stdout
+    assert nb.until(lambda: "lingers" in nb.ok("%ranks where").stdout), "no stack came"
     nb.control("interrupt_request")
     nb.wait(cell)
 

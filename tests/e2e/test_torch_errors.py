@@ -7,6 +7,7 @@ import socket
 
 import pytest
 from client import Notebook, rank_values
+from processes import wait_until
 
 pytest.importorskip("torch")
 
@@ -71,17 +72,24 @@ def test_torchs_own_words_get_ours(nb):
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_new_group_does_not_blame_an_earlier_cell(nb, interrupted):
-    nb.ok("%ranks stop")
-    nb.ok("%%distribute -n 2 --init gloo\nimport os, time, torch.distributed as dist", limit=120)
-    cut = nb.start("%%distribute\nif dist.get_rank():\n    " + ("time.sleep(600)" if interrupted else "raise ValueError") + "\ndist.barrier()")
-    if interrupted:
-        nb.wait(cut, 60, lambda: "running" in cut.shown or "rank" in cut.shown)
-        nb.control("interrupt_request")
-    assert nb.wait(cut, 60).reply["status"] == "error"
-    old = "which cut the connections between ranks"
-    told = nb.run("%%distribute --init\ndist.barrier()\nif dist.get_rank():\n    os._exit(3)\ndist.barrier()", limit=60).assert_error("RankDied")
-    assert "also on rank 0" in told.traceback and "another rank has left the process group" in told.traceback, told.traceback
-    assert old not in told.traceback, told.traceback
+    shown = []
+
+    def fails():
+        """On a busy machine rank 0 may fail so late that it is interrupted instead, and is not named."""
+        nb.ok("%ranks stop")
+        nb.ok("%%distribute -n 2 --init gloo\nimport os, time, torch.distributed as dist", limit=120)
+        cut = nb.start("%%distribute\nif dist.get_rank():\n    " + ("time.sleep(600)" if interrupted else "raise ValueError") + "\ndist.barrier()")
+        if interrupted:
+            nb.wait(cut, 60, lambda: "running" in cut.shown or "rank" in cut.shown)
+            nb.control("interrupt_request")
+        assert nb.wait(cut, 60).reply["status"] == "error"
+        told = nb.run("%%distribute --init\ndist.barrier()\nif dist.get_rank():\n    os._exit(3)\ndist.barrier()", limit=60)
+        shown.append(told.assert_error("RankDied").traceback)
+        assert "which cut the connections between ranks" not in shown[-1], shown[-1]
+        return "also on rank 0" in shown[-1]
+
+    assert wait_until(fails, 120), shown[-1]
+    assert "another rank has left the process group" in shown[-1], shown[-1]
 
 
 def test_a_torch_without_nccl_says_what_to_do(nb):
