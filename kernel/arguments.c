@@ -123,7 +123,7 @@ int arguments_export(const struct arguments *o, struct err *err)
 
     for (int k = 0; k < o->n_traits && rc == 0; k++)
         if ((rc = json_array_append_new(list, json_string(o->trait[k]))) < 0)
-            err_set(err, "%s: no UTF-8", o->trait[k]);
+            err_set(err, "%s: write it in UTF-8", o->trait[k]);
     if (rc == 0 && o->n_traits > 0) {
         text = json_dumps(list, JSON_COMPACT);
         if (!text || setenv(ARGUMENTS_VARIABLE, text, 1) < 0)

@@ -254,7 +254,8 @@ int payload_make(const struct payload *p, struct payload_row *row, struct err *e
     rc = env ? process_output(&spec, PAYLOAD_MAX, &bytes, err) : err_set(err, "out of memory");
     free(env);
     if (rc > 0 || (rc == 0 && !bytes.n))
-        rc = err_set(err, "its files could not be read here");
+        rc = err_set(err,
+                     "its files could not be read here; `cellspan doctor` tells what is missing");
     if (rc == 0 && (buf_addf(&row->bytes, SCRIPT_PUT "%zu %s %zu %s\n%s", bytes.n, row->hash,
                              strlen(p->script), row->arch, p->script) < 0 ||
                     buf_add_slice(&row->bytes, buf_slice(&bytes)) < 0)) {

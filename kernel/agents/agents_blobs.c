@@ -90,7 +90,7 @@ int agents_blobs_send_ahead(struct agents_blobs *b, const uint32_t *workers, siz
     if (blob_schedule_need(b->schedule, m->blob, m->blob_size, nodes,
                            fan_list(&b->out->fan, workers, n, nodes), err) < 0)
         return -1;
-    return agents_blobs_go_on(b) ? 0 : err_set(err, "out of memory for the messages about a blob");
+    return agents_blobs_go_on(b) ? 0 : err_set(err, "out of memory for the messages about a value");
 }
 
 /* If the kernel can't send it, that is the same as if the agent had said so. */

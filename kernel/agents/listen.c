@@ -118,7 +118,8 @@ static int bind_and_list(struct router *r, const struct ifaddrs *all, const char
     choose(&addresses, all, interface);
     if (addresses.n == 0)
         return some ? complain(all, interface, err)
-                    : err_set(err, "this machine has no network address");
+                    : err_set(err, "this machine has no address that other machines could "
+                                   "reach: connect it to their network, or use --on local");
     if ((some ? bind_each(r, &addresses, err) : network_router_bind(r, "tcp://*:*", err)) < 0)
         return -1;
     for (unsigned i = 0; i < addresses.n; i++) {

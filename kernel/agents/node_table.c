@@ -20,8 +20,10 @@ int node_table_add(struct node_table *t, unsigned n, unsigned engine, struct err
     struct node_link **link;
 
     if (n > ROUTE_NODES_MAX || old + n > ROUTE_NODES_MAX)
-        return err_set(err, "%u nodes are too many: this kernel has had %zu, and numbers for %u", n,
-                       old, ROUTE_NODES_MAX);
+        return err_set(err,
+                       "%u nodes are too many: this kernel has had %zu, and numbers for %u; ask "
+                       "for fewer, or start the kernel anew",
+                       n, old, ROUTE_NODES_MAX);
     if (!(link = realloc(t->link, (old + n) * sizeof *link)))
         return err_set(err, "out of memory for %u nodes", n);
     t->link = link;

@@ -39,7 +39,7 @@ int blob_schedule_arrived(struct blob_schedule *s, uint64_t blob, uint64_t size,
     if (!r) {
         if (e && e->n == 0)
             blob_table_remove(&s->table, e);
-        return err_set(err, "out of memory: blob %" PRIu64 " is lost", blob);
+        return err_set(err, "out of memory: a value of %" PRIu64 " bytes is lost", size);
     }
     r->complete = true;
     return 0;

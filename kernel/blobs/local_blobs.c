@@ -128,10 +128,11 @@ int local_blobs_begin(struct local_blobs *t, int socket, const struct span *chun
     b = find(t, chunk->blob);
     receiver = find_receiver(t, chunk->blob, to);
     if (!b || b->bytes.n != chunk->blob_size || offset >= chunk->blob_size)
-        return err_set(err, "blob %" PRIu64 " was not local to the kernel", chunk->blob);
+        return err_set(err, "a value of %" PRIu64 " bytes was not on this machine",
+                       chunk->blob_size);
     if (!receiver &&
         !(receiver = rows_add(&t->receiver, &t->n_receivers, &t->room_receivers, sizeof *receiver)))
-        return err_set(err, "out of memory for a node that waits for a blob");
+        return err_set(err, "out of memory for a machine that waits for a value");
     *receiver = (struct local_blob_receiver){ .blob = chunk->blob, .to = to };
     send_window_begin(&receiver->window, offset);
     return 0;

@@ -125,7 +125,7 @@ static void let_go(struct cell *c)
     m.v[F_PROBE_WHAT].s = slice_text("let_go");
     m.v[F_PROBE_CONTENT].s = slice_text("{}");
     if (!g->size || !engine_group_lives(g))
-        rc = err_set(&err, "%%ranks free: there are no ranks yet");
+        rc = err_set(&err, "%%ranks free: " NO_RANKS_YET);
     else if (c->plan.ranks)
         rc = ranks_parse(&which, c->plan.ranks, g->size, &err);
     else

@@ -131,7 +131,7 @@ static int refuse(struct cell *c)
         rc = err_set(&err, "--with %s: CELLSPAN_CODE=never keeps files here: leave one of them out",
                      c->plan.with[0]);
     else if (c->plan.kind == PLAN_PULL && c->nb->group->asked == 0)
-        rc = err_set(&err, "%%pull: there are no ranks yet (run a %%%%distribute cell first)");
+        rc = err_set(&err, "%%pull: " NO_RANKS_YET);
     else if (n && n <= GROUP_MAX && c->plan.ranks)
         rc = ranks_parse(&which, c->plan.ranks, n, &err);
     ranks_release(&which);
@@ -148,8 +148,7 @@ static void refuse_without_world(struct cell *c)
     struct err err = { "" };
 
     if (!c->world)
-        cell_fail(c, "UsageError",
-                  "%%ranks %s: there are no ranks yet (run a %%%%distribute cell first)",
+        cell_fail(c, "UsageError", "%%ranks %s: " NO_RANKS_YET,
                   ranks_command_name(c->plan.ranks_do));
     else if (checks && c->plan.ranks && ranks_parse(&which, c->plan.ranks, c->world, &err) < 0)
         cell_fail(c, "UsageError", "%s", err.text);

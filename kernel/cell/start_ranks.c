@@ -307,7 +307,8 @@ void start_on_port(struct cell *c, unsigned node, const struct span *m)
             spare->n++;
     if (c->group->port == 0)
         cell_fail(c, "RuntimeError",
-                  "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT",
+                  "there is no free TCP port between 20000 and 29999 on %s for MASTER_PORT: end "
+                  "programs there that listen, and run the cell again",
                   notebook_node_name(c->nb, node));
 }
 
@@ -467,7 +468,10 @@ void start_late(struct cell *c)
             ranks_add(&late, c->member[k].rank) < 0)
             break;
     if (ranks_count(&late) && ranks_format_words(&late, &text) == 0)
-        cell_fail(c, "RankNotStarted", "%s did not come up: no rank has for %u s", text.p, limit);
+        cell_fail(c, "RankNotStarted",
+                  "%s did not come up: no rank has for %u s (run the cell again to try again; "
+                  "`cellspan logs` shows more)",
+                  text.p, limit);
     if (ranks_count(&late)) /* else the cell waits for home, which has no time limit */
         stop_kill(c->nb, c->group, &late, 9, 0);
     ranks_release(&late);

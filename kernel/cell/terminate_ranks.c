@@ -22,7 +22,8 @@ static int choose(struct cell *c, struct ranks *which)
         return group_living(g, which) < 0 ? cell_fail(c, "RuntimeError", "out of memory") : 0;
     if (g->size && ranks_parse(which, c->plan.ranks, g->size, &err) == 0)
         return 0;
-    return cell_fail(c, "UsageError", "%s", err.text[0] ? err.text : "there are no ranks yet");
+    return g->size ? cell_fail(c, "UsageError", "%s", err.text)
+                   : cell_fail(c, "UsageError", NO_RANKS_YET);
 }
 
 static void end(struct cell *c, const struct ranks *which)

@@ -262,7 +262,7 @@ struct engines *engines_create(struct loop *loop, const struct engines_config *c
         engines_restart_here(e, err) == 0)
         return e;
     engines_destroy(e);
-    return err_null(err, "the agent could not be started");
+    return err_null(err, "out of memory");
 }
 
 /* Engines wait for the ends of their agents, and this machine's agent for its workers. */

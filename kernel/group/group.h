@@ -9,6 +9,9 @@
 #include "base/rank_set.h"
 #include "kernel/group/place.h"
 
+/* What an error says where ranks are asked for and there are none; a format. */
+#define NO_RANKS_YET "there are no ranks yet (run a %%%%distribute cell first)"
+
 #define GROUP_MAX RANKS_MAX /* ranks of one group */
 
 enum rank_state { RANK_NONE, RANK_STARTING, RANK_IDLE, RANK_BUSY, RANK_STOPPING, RANK_DEAD };

@@ -97,7 +97,7 @@ static int rows_open(const json_t *captured, struct bundle_rows *out, struct err
 
     *out = (struct bundle_rows){ NULL, 0 };
     if (!captured_ok(captured))
-        return err_set(err, "home answered CAPTURE with something that is no list of names");
+        return err_set(err, "home answered with something that is no list of variables' names");
     if (!(out->item = calloc(json_array_size(names) + 1, sizeof *out->item)))
         return err_set(err, "out of memory while planning what travels");
     json_array_foreach (names, k, row) {

@@ -191,9 +191,12 @@ uint64_t debugger_interrupt(struct notebook *nb)
 int debugger_command(struct notebook *nb, const char *rank, struct err *err)
 {
     if (!nb->debugger || !debug_is_attached(nb->debugger->front))
-        return err_set(err, "%%ranks debug: no debugger is switched on");
+        return err_set(err, "%%ranks debug: no debugger is switched on; the page's Enable Debugger "
+                            "must be set first");
     if (!rank && debug_continue(nb->debugger->front) == 0)
-        return err_set(err, "%%ranks debug: neither a rank nor home is stopped at a breakpoint");
+        return err_set(err,
+                       "%%ranks debug: neither a rank nor home is stopped at a breakpoint; set "
+                       "one in a cell that runs");
     if (rank && debug_choose(nb->debugger->front, strtol(rank, NULL, 10)) < 0)
         return err_set(err, "%%ranks debug: there is no rank %s that runs", rank);
     return 0;

@@ -50,7 +50,8 @@ static int start_if_gone(struct notebook *nb, const struct span *m, struct err *
     if (nb->agent_gone) {
         if (home || m->kind == SPAN_START || m->kind == SPAN_PORT || m->kind == SPAN_GPUS)
             return notebook_revive(nb, err);
-        return err_set(err, "the agent on %s is gone", notebook_node_name(nb, NODE_HERE));
+        return err_set(err, "the agent on %s is gone; a cell that needs new ranks starts it again",
+                       notebook_node_name(nb, NODE_HERE));
     }
     if (home && nb->home.state == HOME_BROKEN)
         notebook_start_home(nb);

@@ -27,8 +27,10 @@ enum cell_outcome rank_code_poll(struct cell *c)
 
 void rank_code_late(struct cell *c)
 {
-    cell_fail(c, "TimeoutError",
-              "home has not answered for 10 s: it runs something that lets no other thread run");
+    cell_fail(
+        c, "TimeoutError",
+        "home has not answered for 10 s: it runs something that lets no other thread run; run "
+        "%%ranks code again when that is done");
 }
 
 void rank_code_on_found(struct cell *c, const struct span *found)

@@ -68,7 +68,8 @@ static int find_ranks(struct cell *c, struct rank_logs *l, struct err *err)
     for (size_t k = 0; k < l->n; k++)
         most = l->ran[k].ranks > most ? l->ran[k].ranks : most;
     if (c->plan.ranks && most == 0)
-        return err_set(err, c->plan.cell ? "no ranks ran that cell" : "there are no ranks yet");
+        return err_set(err, c->plan.cell ? "no ranks ran that cell: leave out --cell, or -r"
+                                         : NO_RANKS_YET);
     if (c->plan.ranks && ranks_parse(&c->to, c->plan.ranks, most, err) < 0)
         return -1;
     if (!c->plan.ranks && most && ranks_add_range(&c->to, 0, most - 1) < 0)

@@ -293,7 +293,7 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
     int rc = w ? 0 : err_set(err, "out of memory");
 
     if (rc == 0 && spec && !g->size)
-        rc = err_set(err, "there are no ranks yet");
+        rc = err_set(err, NO_RANKS_YET);
     else if (rc == 0 && spec)
         rc = ranks_parse(&which, spec, g->size, err);
     else if (rc == 0 && g->size && ranks_add_range(&which, 0, g->size - 1) < 0)

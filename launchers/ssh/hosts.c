@@ -79,7 +79,7 @@ static int add(struct ssh_hosts *hosts, char *word, struct err *err)
     if (check_name(word, host.name, err) < 0 || check_new(hosts, host.name, err) < 0)
         goto fail;
     if (hosts->n >= HOSTS_MAX) {
-        (void)err_set(err, "more than %u hosts in the list", HOSTS_MAX);
+        (void)err_set(err, "more than %u hosts in the list: leave some out", HOSTS_MAX);
         goto fail;
     }
     if (!(v = realloc(hosts->v, (hosts->n + 1) * sizeof *v))) {

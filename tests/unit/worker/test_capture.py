@@ -94,7 +94,7 @@ def test_named_names_travel_alone_but_for_the_code_that_they_need(nb):
 def test_the_namespace_itself_does_not_travel(nb):
     nb.run("g = globals()")
     rows, warnings = nb.capture.names("g")
-    assert rows == [] and warnings == ["g was not sent: it is the notebook's namespace itself"]
+    assert rows == [] and warnings == ["g was not sent: it is the notebook's namespace itself (name the values that are needed)"]
 
 
 # -- what does not pickle

@@ -205,7 +205,7 @@ def test_two_ports_that_are_in_use_are_an_error(world, monkeypatch):
     monkeypatch.setattr(mpi, "WAIT_S", 1)
     held = [socket.create_server(("127.0.0.1", port)) for port in world]
     first, second = met()
-    assert "in use" in first and second == "rank 0 has not imported mpi4py in this cell within 1 s"
+    assert "in use" in first and second == "rank 0 has not imported mpi4py in this cell within 1 s: all ranks must, in the same cell"
     for listener in held:
         listener.close()
 

@@ -225,7 +225,7 @@ def test_input_asks_where_it_may(ranks):
     ranks[0].send("RUN", 1, {"code": "input('? ')", "flags": 0, "env": "{}"})
     ranks[1].send("RUN", 1, {"code": "input('? ')", "flags": _link.RUN_PIPED, "env": "{}"})
     assert ranks[0].expect("DONE", 1).json()["evalue"] == "input was asked for, but this client takes no input requests"
-    assert ranks[1].expect("DONE", 1).json()["evalue"] == "standard input is rank 0's"
+    assert ranks[1].expect("DONE", 1).json()["evalue"] == "standard input is rank 0's: read it there"
     for rank in ranks:
         rank.send("RUN", 2, {"code": "print(input('? '))", "flags": _link.RUN_STDIN, "env": "{}"})
         asked = rank.expect("INPUT", 2).fields

@@ -80,7 +80,7 @@ static void say(struct transfers *c, uint32_t link, const struct span *m)
      * kernel chooses another route. */
     if (rc < 0 && link == TRANSFERS_KERNEL)
         c->ops.broken(c->ops.arg,
-                      err.text[0] ? err.text : "a message about a blob could not be sent");
+                      err.text[0] ? err.text : "a message about a value could not be sent");
 }
 
 static void say_stored(struct transfers *c, uint64_t blob, uint64_t size, const char *error)
@@ -157,8 +157,9 @@ static void on_expect(struct transfers *c, const struct span *m)
         return;
     }
     if (!t) {
-        fd = m->blob_size > INT64_MAX ? err_set(&err, "a blob of %" PRIu64 " bytes", m->blob_size)
-                                      : make_file(c, m->blob_size, &err);
+        fd = m->blob_size > INT64_MAX
+                 ? err_set(&err, "a value of %" PRIu64 " bytes is too large", m->blob_size)
+                 : make_file(c, m->blob_size, &err);
         if (fd < 0 || !(t = transfer_table_add(&c->table, m->blob, m->blob_size, 0, fd))) {
             refuse(c, m->blob, m->blob_size, err.text[0] ? err.text : "out of memory");
             return;
@@ -175,7 +176,7 @@ static int keep(struct transfers *c, struct transfer *t, struct err *err)
     const int fd = blob_seal(t->fd, err) < 0 ? -1 : fcntl(t->fd, F_DUPFD_CLOEXEC, 3);
 
     if (fd < 0)
-        return err_set(err, "%s: a blob can't be kept: %s", c->ops.node, strerror(errno));
+        return err_set(err, "%s: a value can't be kept: %s", c->ops.node, strerror(errno));
     if (blobs_put(c->blobs, t->blob, t->size, fd) < 0)
         return err_set(err, "%s: out of memory", c->ops.node);
     return 0;
@@ -256,9 +257,9 @@ static struct transfer *transfer_of(struct transfers *c, uint64_t blob, struct e
     if (t)
         return t;
     if (!b)
-        return err_null(err, "%s has no such blob any more", c->ops.node);
+        return err_null(err, "%s does not have that value any more", c->ops.node);
     if ((fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3)) < 0)
-        return err_null(err, "%s: no descriptor for a blob: %s", c->ops.node, strerror(errno));
+        return err_null(err, "%s: no descriptor for a value: %s", c->ops.node, strerror(errno));
     if (!(t = transfer_table_add(&c->table, blob, b->size, b->size, fd)))
         return err_null(err, "%s: out of memory", c->ops.node);
     return t;
@@ -270,7 +271,7 @@ static void ship(struct transfers *c, struct transfer *t, uint32_t to, uint32_t 
     struct receiver *r = receiver_find(t, to);
 
     if (!r && !(r = receiver_add(t, to, link))) {
-        c->ops.broken(c->ops.arg, "out of memory for a node that waits for a blob");
+        c->ops.broken(c->ops.arg, "out of memory for a machine that waits for a value");
         return;
     }
     r->link = link;

@@ -264,7 +264,7 @@ static int too_few(struct gpu_allocator *d, size_t ranks, unsigned each, struct 
 
     if (gpu_errors_add_shortage(&s, &text) < 0 || (d->gpus.n && add_holders(d, &text) < 0) ||
         gpu_errors_add_remedies(&s, &text) < 0)
-        (void)err_set(err, "too few GPUs are free, and memory is out");
+        (void)err_set(err, "out of memory while too few GPUs are free");
     else
         (void)err_set(err, "%s", text.p);
     buf_release(&text);

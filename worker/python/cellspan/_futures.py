@@ -380,7 +380,7 @@ class Task:
         self.wait()
         if not self._is_there():  # the ranks have ended without it
             self._queue.async_call.result()
-            raise self._queue.error or RuntimeError("the ranks were stopped before they began this task")
+            raise self._queue.error or RuntimeError("the ranks were stopped before they began this task: submit it again")
         if self._queue.over():
             self._queue.async_call.wait()  # until what the tasks have printed is there
         if self._outcome is None:

@@ -375,7 +375,7 @@ class Capture:
     def _check_value(self, name, value, old, assigned, writes, proof):
         same = None if assigned else old  # the Known that the value may still match
         if value is self.user_ns:
-            return self._note(name, same, None, failed="it is the notebook's namespace itself"), {}
+            return self._note(name, same, None, failed="it is the notebook's namespace itself (name the values that are needed)"), {}
         simple = self._simple(value)
         if simple is not None:
             return self._note(name, same, simple, size=sys.getsizeof(value) if isinstance(value, (str, bytes)) else 8), {}
@@ -506,7 +506,7 @@ class Capture:
         values = {name: groups[name][0] if name in groups else self.user_ns[name] for name in names}
         for name, value in values.items():
             if value is self.user_ns:
-                raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself")
+                raise CaptureError(f"{name} was not sent: it is the notebook's namespace itself (name the values that are needed)")
         try:
             pickled = reducers.Pickled(values, self.user_ns, self.limit, self._submodules)
         except reducers.Overflow:

@@ -27,7 +27,7 @@ def reduce_metaclass(kind):
     for one in (ctypes.Structure, ctypes.Union, ctypes.Array, ctypes._SimpleCData, ctypes._Pointer, ctypes._CFuncPtr):
         if type(one) is kind:
             return type, (one,)
-    raise pickle.PicklingError(f"the ctypes class {kind.__name__} can't be sent")
+    raise pickle.PicklingError(f"the ctypes class {kind.__name__} can't be sent; make it in the distributed cell")
 
 
 def _reduce_simple_type(kind):

@@ -231,7 +231,7 @@ class Pickler(cloudpickle.Pickler, Found):
         if getattr(kind, "__module__", None) == "mpi4py.MPI" and isinstance(reduced := obj.__reduce__(), str):  # COMM_WORLD: pickle may not find its module
             return getattr, (sys.modules["mpi4py.MPI"], reduced)
         if self._shell and isinstance(obj, self._shell):
-            raise pickle.PicklingError("IPython's shell can't be sent")
+            raise pickle.PicklingError("IPython's shell can't be sent; call get_ipython() on the rank")
         if kind is type and obj.__module__ == "_ctypes":  # cloudpickle would give it an id, as if it were the notebook's
             return foreign.reduce_metaclass(obj)
         reduced = super().reducer_override(obj)

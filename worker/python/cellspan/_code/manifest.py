@@ -279,7 +279,7 @@ class _Walk:
         self.manifest.files.append([path, size, digest, stat.S_IMODE(now.st_mode) & 0o777])
         self.manifest.needs |= needs
         if len(self.manifest.files) > FILES_MOST:
-            raise Unsendable(f"{path} is one of over {FILES_MOST:,} files: too many to send")
+            raise Unsendable(f"{path} is one of over {FILES_MOST:,} files, which are too many to send: copy them to the other machines by other means")
 
     def _leave(self, path, size, why):
         if len(self.manifest.left) < LEFT_MOST:

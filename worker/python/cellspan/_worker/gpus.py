@@ -111,7 +111,7 @@ def drain(seconds):
     _aborted = True
     aborts.abort_all()
     if not done.wait(seconds / 2):
-        raise GpuError("this rank's GPU is still busy with what an earlier cell gave it")
+        raise GpuError("this rank's GPU is still busy with what an earlier cell gave it: wait, or %ranks restart ends the rank and starts a new one")
 
 
 def take_aborted():
@@ -144,7 +144,7 @@ def devices():
     except OSError as error:
         raise GpuError(str(error)) from None
     if not found:
-        raise GpuError("no GPU is visible to this rank")
+        raise GpuError("no GPU is visible to this rank; see its CUDA_VISIBLE_DEVICES")
     return found
 
 

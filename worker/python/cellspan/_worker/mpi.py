@@ -149,9 +149,9 @@ class _World:
                 if connection is not None:
                     return connection
             if self.server is not None and self.server.poll() is not None:
-                raise OSError("the process through which ranks meet has ended")
+                raise OSError("the process through which ranks meet has ended: import mpi4py again, on all ranks in one cell")
             if time.monotonic() >= until:
-                raise OSError(f"rank 0 has not imported mpi4py in this cell within {WAIT_S} s")
+                raise OSError(f"rank 0 has not imported mpi4py in this cell within {WAIT_S} s: all ranks must, in the same cell")
             time.sleep(PAUSE_S)
 
     def end(self):
@@ -237,7 +237,7 @@ def _connected(address, rank, size, until):
         try:
             said = _line(connection)
         except socket.timeout:
-            raise OSError(f"other ranks have not imported mpi4py in this cell within {WAIT_S} s") from None
+            raise OSError(f"other ranks have not imported mpi4py in this cell within {WAIT_S} s: all ranks must, in the same cell") from None
         if said == "":
             return None
         if said != "go":

@@ -384,7 +384,7 @@ class Rank(Worker):
             from IPython.core.error import StdinNotImplementedError
 
             piped = self.rank != 0 and self.cell is not None and self.cell.flags & _link.RUN_PIPED
-            why = "standard input is rank 0's" if piped else "input was asked for, but this client takes no input requests"
+            why = "standard input is rank 0's: read it there" if piped else "input was asked for, but this client takes no input requests"
             raise StdinNotImplementedError(why)
         return self.ask(prompt, password)
 

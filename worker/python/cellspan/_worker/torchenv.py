@@ -310,6 +310,6 @@ def _take_device(torch, backend):
     mine = gpus.own()
     local = mine[0] if mine else 0 if count == 1 else local
     if local >= count:
-        raise TorchError(f"--init {backend}: rank {os.environ.get('RANK')} is number {local + 1} on this node, which has {count} GPU{'s' if count > 1 else ''}")
+        raise TorchError(f"--init {backend}: rank {os.environ.get('RANK')} is number {local + 1} on this node, which has {count} GPU{'s' if count > 1 else ''}: run fewer ranks there, or use --init gloo")
     torch.cuda.set_device(local)
     return torch.device("cuda", local)

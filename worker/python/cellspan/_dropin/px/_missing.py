@@ -53,4 +53,4 @@ class Names:
 
 def of_key(result, key):
     """The error for result["submitted"], which in ipyparallel gives a list of metadata."""
-    return TypeError(f"cellspan.px: {type(result).__name__}[{key!r}]: metadata are attributes: ar.submitted, ar.elapsed, ar.stdout")
+    return TypeError(f"cellspan.px: {type(result).__name__}[{key!r}]: metadata are attributes, such as ar.submitted, ar.elapsed, ar.stdout")
