@@ -134,12 +134,34 @@ static void by_stream(struct blob_schedule *s, struct blob_entry *e, unsigned se
     blob_send_ship(s, e, sender, BLOB_ALL, true);
 }
 
-/* Each new replica gets the blob from the one before it, the first from the sender. Where two
- * have no direct link, the sender sends it through the kernel. */
-static void by_chain(struct blob_schedule *s, struct blob_entry *e, unsigned sender)
+static bool is_passed_on_by(const struct blob_entry *e, unsigned node)
 {
-    unsigned before = sender;
+    for (size_t i = 0; i < e->n; i++)
+        if (!e->replica[i].complete && !e->replica[i].by_kernel && e->replica[i].sender == node)
+            return true;
+    return false;
+}
 
+/* A node that got the blob, or gets it, and passes it on to none; BLOB_ALL: there is none. */
+static unsigned last_of_chain(const struct blob_schedule *s, const struct blob_entry *e)
+{
+    struct blob_peer peer;
+
+    for (size_t i = 0; i < e->n; i++) {
+        const struct replica *r = &e->replica[i];
+
+        if ((r->complete ? r->received > 0 : r->sender != BLOB_ALL) &&
+            !is_passed_on_by(e, r->node) && s->ops.peer(s->ops.arg, r->node, &peer))
+            return r->node;
+    }
+    return BLOB_ALL;
+}
+
+/* Each new replica gets the blob from the one before it, the first from `before`. Where two have
+ * no direct link, the sender sends it through the kernel. */
+static void by_chain(struct blob_schedule *s, struct blob_entry *e, unsigned before,
+                     unsigned sender)
+{
     for (size_t i = 0; i < e->n; i++)
         if (is_new(&e->replica[i])) {
             const unsigned node = e->replica[i].node;
@@ -184,8 +206,12 @@ void blob_route_any(struct blob_schedule *s, struct blob_entry *e, struct replic
 
 void blob_route_all(struct blob_schedule *s, struct blob_entry *e, size_t n, unsigned sender)
 {
-    if (n > 1 && e->size >= BLOB_CHAIN_SIZE)
-        by_chain(s, e, sender);
+    const unsigned last = e->size < BLOB_CHAIN_SIZE ? BLOB_ALL : last_of_chain(s, e);
+
+    if (last != BLOB_ALL)
+        by_chain(s, e, last, sender);
+    else if (n > 1 && e->size >= BLOB_CHAIN_SIZE)
+        by_chain(s, e, sender, sender);
     else if (n > 1 && !has_stream(e))
         by_stream(s, e, sender);
     else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* blob_schedule.h - decides how blobs get to the nodes that need them: from a node that has the
  * blob, through the kernel; or, if it is large and several nodes need it, along a chain of nodes,
- * each of which passes on what it receives. Pure: messages leave through blob_schedule_ops.
+ * each of which passes on what it receives. Nodes that need it later are added to the chain.
+ * Pure: messages leave through blob_schedule_ops.
  * protocol/README.md, "Blobs between nodes", has the messages. */
 #ifndef KERNEL_BLOBS_BLOB_SCHEDULE_H
 #define KERNEL_BLOBS_BLOB_SCHEDULE_H

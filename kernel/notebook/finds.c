@@ -6,18 +6,20 @@
 
 #include "base/log.h"
 #include "base/rows.h"
+#include "kernel/blobs/blob_schedule.h"
 #include "kernel/notebook/notebook.h"
 
-/* A blob of at least this many bytes waits until all nodes have asked, but not for long: sent to
- * all at once, it leaves this machine once, and the nodes pass it on. */
-#define LARGE   (UINT64_C(1) << 20) /* bytes */
-#define HOLD_NS (200 * NS_PER_MS)
+/* An answer whose blob has at least this many bytes is kept until all machines have asked, but not
+ * for ever: those that ask later get the same blob, from a machine that has it already. */
+#define LARGE     BLOB_CHAIN_SIZE
+#define KEPT_NS   (30 * NS_PER_S)
+#define KEPT_MOST (UINT64_C(256) << 20) /* bytes of all that are kept */
 /* A rank that asks once more after this time has waited in vain: so home is asked once more, too.
  */
 #define AGAIN_NS  (10 * NS_PER_S)
 #define OPEN_MOST 8u /* questions of one rank at once */
 
-/* A question that is not answered yet. */
+/* A question that is not answered yet, or whose answer is kept. */
 struct find {
     struct find *next;
     struct buf what, question;
@@ -25,9 +27,9 @@ struct find {
     size_t n, room;
     uint64_t asked_ns;  /* when home was last asked */
     bool begun;         /* those that have asked know that home is at work */
-    uint64_t due_ns;    /* when home's answer leaves; NEVER: home has not answered */
-    struct span answer; /* its header and numbers */
-    struct buf content; /* of the answer */
+    uint64_t due_ns;    /* when the kept answer is dropped; NEVER: home has not answered */
+    struct span answer; /* the kept one's header and numbers */
+    struct buf content; /* and its content */
 };
 
 /* What a node has got since the last cell ended. */
@@ -53,17 +55,19 @@ static void find_free(struct find *f)
 
 /* ---- answers ---- */
 
-static int send_found(struct notebook *nb, const struct find *f, const struct span *found)
+static int send_found(struct notebook *nb, const struct find *f, const uint32_t *worker, size_t n,
+                      const struct span *found)
 {
     struct span m = *found;
 
     m.worker = SPAN_WORKER_NONE;
     m.v[F_FOUND_WHAT].s = buf_slice(&f->what);
     m.v[F_FOUND_QUESTION].s = buf_slice(&f->question);
-    return f->n ? notebook_send_to(nb, f->worker, f->n, &m, NULL) : 0;
+    return n ? notebook_send_to(nb, worker, n, &m, NULL) : 0;
 }
 
-static void fail(struct notebook *nb, const struct find *f, const char *why)
+static void fail(struct notebook *nb, const struct find *f, const uint32_t *worker, size_t n,
+                 const char *why)
 {
     struct span m = { .kind = SPAN_FOUND };
     struct buf content = BUF_INIT;
@@ -71,7 +75,7 @@ static void fail(struct notebook *nb, const struct find *f, const char *why)
     m.v[F_FOUND_CONTENT].s = text_json(&content, json_pack("{s:s}", "error", why)) == 0
                                  ? buf_slice(&content)
                                  : slice_text("{\"error\":\"out of memory\"}");
-    if (send_found(nb, f, &m) < 0)
+    if (send_found(nb, f, worker, n, &m) < 0)
         log_warn("finds", "no answer could be sent: %s", why);
     buf_release(&content);
 }
@@ -128,41 +132,58 @@ bool finds_sent(struct notebook *nb, struct sent_code *out)
 }
 
 /* What takes its time is announced, so that ranks wait for it. -1: they are gone. */
-static int announce(struct notebook *nb, struct find *f)
+static int announce(struct notebook *nb, const struct find *f, const uint32_t *worker, size_t n)
 {
     const struct span begun = { .kind = SPAN_FOUND, .v[F_FOUND_MORE].u64 = 1 };
 
-    f->begun = true;
-    return send_found(nb, f, &begun);
+    return send_found(nb, f, worker, n, &begun);
 }
 
-static void pass_on(struct notebook *nb, struct find *f, const struct span *found)
+/* To all that have asked. -1: they are gone. */
+static int announce_to_all(struct notebook *nb, struct find *f)
 {
-    if (found->blob_size && !f->begun && announce(nb, f) < 0)
+    f->begun = true;
+    return announce(nb, f, f->worker, f->n);
+}
+
+static bool pass_on(struct notebook *nb, const struct find *f, const uint32_t *worker, size_t n,
+                    const struct span *found)
+{
+    if (send_found(nb, f, worker, n, found) == 0)
+        return true;
+    fail(nb, f, worker, n, "its answer could not be sent");
+    return false;
+}
+
+static void pass_to_all(struct notebook *nb, struct find *f, const struct span *found)
+{
+    if (found->blob_size && !f->begun && announce_to_all(nb, f) < 0)
         log_debug("finds", "the ranks that have asked are gone");
-    else if (send_found(nb, f, found) < 0)
-        fail(nb, f, "its answer could not be sent");
-    else
+    else if (pass_on(nb, f, f->worker, f->n, found))
         count(nb, f, found);
 }
 
-/* ---- answers that wait ---- */
+/* ---- answers that are kept ---- */
+
+static bool node_has_asked(const struct notebook *nb, const struct find *f, unsigned node)
+{
+    for (size_t k = 0; k < f->n; k++)
+        if (notebook_node_of(nb, f->worker[k]) == node)
+            return true;
+    return false;
+}
 
 /* Have all other machines asked? */
 static bool all_have_asked(const struct notebook *nb, const struct find *f)
 {
-    for (size_t i = 0; i < nb->nodes; i++) {
-        bool has = nb->node[i].lost || nb->node[i].number == NODE_HERE;
-
-        for (size_t k = 0; k < f->n && !has; k++)
-            has = notebook_node_of(nb, f->worker[k]) == nb->node[i].number;
-        if (!has)
+    for (size_t i = 0; i < nb->nodes; i++)
+        if (!nb->node[i].lost && nb->node[i].number != NODE_HERE &&
+            !node_has_asked(nb, f, nb->node[i].number))
             return false;
-    }
     return true;
 }
 
-static int hold(struct notebook *nb, struct find *f, const struct span *found)
+static int keep(struct notebook *nb, struct find *f, const struct span *found)
 {
     if (buf_add_slice(&f->content, found->v[F_FOUND_CONTENT].s) < 0)
         return -1;
@@ -170,20 +191,35 @@ static int hold(struct notebook *nb, struct find *f, const struct span *found)
         (struct span){ .kind = SPAN_FOUND, .blob = found->blob, .blob_size = found->blob_size };
     f->answer.v[F_FOUND_MODULES] = found->v[F_FOUND_MODULES];
     f->answer.v[F_FOUND_FILES] = found->v[F_FOUND_FILES];
-    f->due_ns = notebook_now(nb) + HOLD_NS;
+    f->answer.v[F_FOUND_CONTENT].s = buf_slice(&f->content);
+    f->due_ns = notebook_now(nb) + KEPT_NS;
     return 0;
 }
 
 /* Takes it from the list. */
-static void let_leave(struct notebook *nb, struct find **at)
+static void drop_kept(struct notebook *nb, struct find **at)
 {
     struct find *f = *at;
 
     *at = f->next;
-    f->answer.v[F_FOUND_CONTENT].s = buf_slice(&f->content);
-    pass_on(nb, f, &f->answer);
     notebook_drop(nb, f->answer.blob);
     find_free(f);
+}
+
+/* The oldest go first. */
+static void limit_kept(struct notebook *nb)
+{
+    uint64_t bytes = 0;
+
+    for (const struct find *f = nb->home.finds->first; f; f = f->next)
+        bytes += f->due_ns == NEVER ? 0 : f->answer.blob_size;
+    for (struct find **at = &nb->home.finds->first; *at && bytes > KEPT_MOST;)
+        if ((*at)->due_ns == NEVER) {
+            at = &(*at)->next;
+        } else {
+            bytes -= (*at)->answer.blob_size;
+            drop_kept(nb, at);
+        }
 }
 
 void finds_tick(struct notebook *nb)
@@ -192,7 +228,7 @@ void finds_tick(struct notebook *nb)
 
     for (struct find **at = nb->home.finds ? &nb->home.finds->first : NULL; at && *at;)
         if (now >= (*at)->due_ns)
-            let_leave(nb, at);
+            drop_kept(nb, at);
         else
             at = &(*at)->next;
 }
@@ -275,7 +311,7 @@ static const char *refusal(const struct find_list *all, uint32_t worker, const s
     size_t n = 0;
 
     for (const struct find *f = all->first; f; f = f->next)
-        n += has_asked(f, worker);
+        n += f->due_ns == NEVER && has_asked(f, worker);
     if (!slice_is(what, "tree") && !slice_is(what, "files"))
         return "ranks can't ask that";
     return n >= OPEN_MOST ? "home has not answered other questions of this rank" : NULL;
@@ -290,7 +326,7 @@ static void refuse(struct notebook *nb, uint32_t worker, const struct span *m, c
         log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
         return;
     }
-    fail(nb, f, why);
+    fail(nb, f, f->worker, f->n, why);
     find_free(f);
 }
 
@@ -317,8 +353,22 @@ static void ask(struct notebook *nb, struct find **end, uint32_t worker, const s
     }
     f->asked_ns = notebook_now(nb);
     if (is_at_work(nb->home.finds))
-        (void)announce(nb, f);
+        (void)announce_to_all(nb, f);
     *end = f;
+}
+
+/* A rank asks what is answered. */
+static void answer_late(struct notebook *nb, struct find **at, uint32_t worker)
+{
+    struct find *f = *at;
+    const unsigned node = notebook_node_of(nb, worker);
+    const bool had = node_has_asked(nb, f, node);
+
+    if (announce(nb, f, &worker, 1) == 0 && pass_on(nb, f, &worker, 1, &f->answer) && !had)
+        count_node(nb->home.finds, node, &f->answer);
+    f->due_ns = notebook_now(nb) + KEPT_NS;
+    if (add_worker(f, worker) < 0 || all_have_asked(nb, f))
+        drop_kept(nb, at);
 }
 
 /* Another rank asks the same, or one asks again. */
@@ -327,16 +377,15 @@ static void join(struct notebook *nb, struct find **at, uint32_t worker, const s
     struct find *f = *at;
     const bool again = has_asked(f, worker);
 
-    if (add_worker(f, worker) < 0) {
+    if (f->due_ns != NEVER) {
+        answer_late(nb, at, worker);
+    } else if (add_worker(f, worker) < 0) {
         log_error("finds", "out of memory: worker %u gets no answer", (unsigned)worker);
-    } else if (f->due_ns != NEVER) {
-        if (all_have_asked(nb, f))
-            let_leave(nb, at);
     } else {
         if (again && notebook_now(nb) - f->asked_ns >= AGAIN_NS && !ask_home(nb, m))
             f->asked_ns = notebook_now(nb);
         if (f->begun)
-            (void)announce(nb, f);
+            (void)announce_to_all(nb, f);
     }
 }
 
@@ -359,7 +408,7 @@ void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
 static void home_is_at_work(struct notebook *nb)
 {
     for (struct find *f = nb->home.finds ? nb->home.finds->first : NULL; f; f = f->next)
-        if (!f->begun && f->due_ns == NEVER && announce(nb, f) < 0)
+        if (!f->begun && f->due_ns == NEVER && announce_to_all(nb, f) < 0)
             log_debug("finds", "the ranks that have asked are gone");
 }
 
@@ -373,12 +422,13 @@ void finds_answered(struct notebook *nb, const struct span *m)
         home_is_at_work(nb);
         return;
     }
-    if (f && f->due_ns == NEVER && m->blob_size >= LARGE && !all_have_asked(nb, f) &&
-        hold(nb, f, m) == 0)
-        return;
     if (f && f->due_ns == NEVER) {
+        pass_to_all(nb, f, m);
+        if (m->blob_size >= LARGE && !all_have_asked(nb, f) && keep(nb, f, m) == 0) {
+            limit_kept(nb);
+            return;
+        }
         *at = f->next;
-        pass_on(nb, f, m);
         find_free(f);
     }
     notebook_drop(nb, m->blob_size ? m->blob : 0);
@@ -401,11 +451,11 @@ void finds_home_gone(struct notebook *nb)
 
     while (nb->home.finds && (f = nb->home.finds->first)) {
         if (f->due_ns != NEVER) {
-            let_leave(nb, &nb->home.finds->first);
+            drop_kept(nb, &nb->home.finds->first);
             continue;
         }
         nb->home.finds->first = f->next;
-        fail(nb, f, "home, where the notebook's cells run, has ended");
+        fail(nb, f, f->worker, f->n, "home, where the notebook's cells run, has ended");
         find_free(f);
     }
 }

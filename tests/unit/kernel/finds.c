@@ -226,7 +226,7 @@ static void with_and_never(void)
     world_close(&w);
 }
 
-static void a_large_blob_leaves_once(void)
+static void a_large_blob_is_kept(void)
 {
     struct clock clock;
     struct world w;
@@ -235,28 +235,59 @@ static void a_large_blob_leaves_once(void)
     asks(&w, 2, "{}");
     buf_clear(&w.log);
     sends_modules(&w, "{}", 1 << 20, 1);
+    ok(times(&w, "send FOUND 2") == 2 && !times(&w, "drop"),
+       "a large blob is kept while another machine has not asked");
+    buf_clear(&w.log);
     asks(&w, 3, "{}");
-    ok(!times(&w, "FOUND") && !times(&w, "drop"), "a large blob waits for the other machine");
+    ok(times(&w, "send FOUND 3") == 2 && w.last.blob == 9 && sent(&w, "{}") && !times(&w, "drop"),
+       "whoever asks the same gets the same blob");
     asks(&w, 4, "{}");
-    ok(times(&w, "send FOUND 2 3 4") == 2 && logged(&w, "drop 9") && !times(&w, "FIND"),
-       "and leaves when that has asked, without asking home again");
+    ok(times(&w, "send FOUND 4") == 2 && w.last.blob == 9 && logged(&w, "drop 9") &&
+           !times(&w, "FIND"),
+       "until all have asked; home is not asked again");
+    asks(&w, 4, "{}");
+    ok(logged(&w, "send FIND 1"), "the next time it is");
+    sends_modules(&w, "{}", 1 << 20, 1);
+    pass(&w, 29 * NS_PER_S);
+    for (unsigned k = 0; k < 8; k++) {
+        const char name[] = { (char)('a' + k), '\0' };
+
+        asks(&w, 4, name);
+    }
+    ok(times(&w, "FIND") == 9, "what is answered does not count as asked");
+    buf_clear(&w.log);
+    asks(&w, 5, "{}");
+    pass(&w, 29 * NS_PER_S);
+    ok(times(&w, "send FOUND 5") == 2 && !times(&w, "drop"), "it is kept");
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "drop 9"), "but not for ever");
+    world_close(&w);
+}
+
+static void not_much_is_kept(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    asks(&w, 2, "a");
+    asks(&w, 2, "b");
     asks(&w, 2, "{}");
+    sends_modules(&w, "a", 128 << 20, 1);
+    sends_modules(&w, "b", 128 << 20, 1);
+    ok(!times(&w, "drop"), "answers are kept");
     buf_clear(&w.log);
     sends_modules(&w, "{}", 1 << 20, 1);
-    pass(&w, 199 * NS_PER_MS);
-    ok(!times(&w, "FOUND"), "it waits");
-    pass(&w, NS_PER_MS);
-    ok(times(&w, "send FOUND 2") == 2 && logged(&w, "drop 9"), "but not for long");
-    asks(&w, 2, "{}");
+    ok(times(&w, "drop") == 1, "up to a number of bytes");
+    asks(&w, 4, "b");
+    ok(times(&w, "drop") == 2 && !times(&w, "FIND"), "the oldest go first");
     buf_clear(&w.log);
-    sends_modules(&w, "{}", 1 << 20, 1);
     exited(&w, SPAN_WORKER_HOME, EXITED_SIGNAL, 9);
-    ok(times(&w, "send FOUND 2") == 2 && !sent(&w, "\"error\"") && logged(&w, "drop 9"),
-       "the end of home does not take back what it has answered");
+    ok(!sent(&w, "\"error\"") && logged(&w, "drop 9"), "they end with home");
     ready(&w, SPAN_WORKER_HOME);
     asks(&w, 2, "{}");
     sends_modules(&w, "{}", 1 << 20, 1);
-    world_close(&w); /* one is held: nothing may leak */
+    world_close(&w); /* one is kept: nothing may leak */
 }
 
 static void a_line_tells_what_was_sent(void)
@@ -415,7 +446,8 @@ int main(void)
     a_question_can_be_lost();
     ranks_may_not_ask_all();
     with_and_never();
-    a_large_blob_leaves_once();
+    a_large_blob_is_kept();
+    not_much_is_kept();
     a_line_tells_what_was_sent();
     home_reports();
     code_goes_to_other_machines();

@@ -324,6 +324,39 @@ static void needed_again_while_it_moves(void)
     yard_release(&y);
 }
 
+/* Nodes that need it one after the other make one chain, in whatever order messages come. */
+static void needed_later(unsigned after, unsigned dead)
+{
+    struct yard y;
+
+    yard_init(&y, 9, after + dead);
+    yard_put(&y, 0, 1, BIG);
+    for (unsigned node = 1; node <= 4; node++) {
+        yard_need(&y, 1, BIG, node, node);
+        yard_run(&y, after);
+    }
+    if (dead)
+        yard_kill(&y, dead);
+    yard_need(&y, 1, BIG, 5, 7);
+    yard_run(&y, ENOUGH);
+    yard_need(&y, 1, BIG, 8, 8);
+    yard_run(&y, ENOUGH);
+    ok(all_have(&y, 1, 8, 1, BIG), "eight nodes need it %u messages apart, %u dies", after, dead);
+    if (!dead)
+        is_int(y.k_chunks, (BIG + TRANSFERS_CHUNK - 1) / TRANSFERS_CHUNK,
+               "the kernel sends it once");
+    yard_put(&y, 2, 2, BIG);
+    yard_need(&y, 2, BIG, 0, 0);
+    yard_run(&y, ENOUGH);
+    yard_need(&y, 2, BIG, 6, 6);
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 6, 2, BIG), "what has come home goes to another node");
+    blob_schedule_drop(y.schedule, 1);
+    yard_run(&y, ENOUGH);
+    ok(yard_forgot(&y, 1, BIG), "and all is forgotten");
+    yard_release(&y);
+}
+
 static void a_link_goes_dead(bool silently)
 {
     struct yard y;
@@ -561,6 +594,12 @@ int main(void)
     nobody_waits_for_what_cannot_be_told();
     cancelled_while_it_is_on_its_way();
     needed_again_while_it_moves();
+    for (unsigned after = 0; after < 40; after += 13) {
+        needed_later(after, 0);
+        needed_later(after, 1);
+        needed_later(after, 3);
+        needed_later(after, 4);
+    }
     a_link_goes_dead(false);
     a_link_goes_dead(true);
     any_mishap();
