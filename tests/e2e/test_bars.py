@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 
-import nbformat
 import pytest
 from client import KERNEL, by_rank
+from packages import needs
 from processes import wait_until
 from servers import serving
 
-pytest.importorskip("tqdm")
+needs("tqdm")
 HEAD = ("%%%%distribute -n %d\nimport cellspan, os, sys, time\nfrom tqdm import tqdm\nrank = cellspan.rank()\n"
         "def wait(name):\n    while not os.path.exists(%r + '/' + name): time.sleep(0.01)\n")
 LOOPS = {  # the loop, and its rank's lines at the end
@@ -99,6 +99,8 @@ def test_a_cell_with_many_bars_makes_few_outputs(paged, tmp_path):
 
 
 def test_nbconvert_stores_bars_where_they_ended(nb, tmp_path):
+    import nbformat
+
     nbconvert = pytest.importorskip("nbconvert.preprocessors")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(head(2, tmp_path) + code) for code, _ in LOOPS.values()])
     nbconvert.ExecutePreprocessor(kernel_name=KERNEL, timeout=200, iopub_timeout=60).preprocess(notebook)
@@ -109,6 +111,8 @@ def test_nbconvert_stores_bars_where_they_ended(nb, tmp_path):
 
 @pytest.mark.clients
 def test_jupyterlab_shows_bars_and_lines_as_one_block(tmp_path):
+    import nbformat
+
     from test_lab import CHROMIUM, DRIVER, By, Lab, browser
 
     if not (CHROMIUM and DRIVER):

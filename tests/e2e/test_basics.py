@@ -12,6 +12,7 @@ import tempfile
 import processes
 import pytest
 from client import values
+from packages import needs
 from processes import wait_until
 
 
@@ -102,7 +103,7 @@ def test_a_magic_of_the_users_own_is_no_mistake(nb):
 
 
 def test_a_figure_is_shown_as_a_picture(nb):
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     cell = nb.ok("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
     assert any("image/png" in d for d in cell.displays)
     cell = nb.ok("plt.plot([1, 2, 3]);")  # without show(): at the cell's end
@@ -327,7 +328,7 @@ def test_sys_executable_and_multiprocessing_work_as_in_python(nb):
 
 
 def test_widgets_are_shown_and_change(nb):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     cell = nb.ok("import ipywidgets\ns = ipywidgets.IntSlider(3)\ndisplay(s)")
     assert any("application/vnd.jupyter.widget-view+json" in d for d in cell.displays)
     comm_id = cell.displays[0]["application/vnd.jupyter.widget-view+json"]["model_id"]

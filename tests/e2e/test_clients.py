@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from packages import needs
 
 
 def test_arguments_that_nobody_knows_are_ignored_with_a_warning(fresh, tmp_path):
@@ -104,7 +105,7 @@ def test_a_thread_may_say_whose_its_output_is(nb):
 
 
 def test_what_a_widgets_callback_prints_belongs_to_its_message(nb):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     nb.ok("import ipywidgets, os\nbutton = ipywidgets.Button()\n"
           "def clicked(_):\n    print('clicked')\n    get_ipython().system('echo by a command')\nbutton.on_click(clicked)")
     later = nb.ok("print('later')")
@@ -116,7 +117,7 @@ def test_what_a_widgets_callback_prints_belongs_to_its_message(nb):
 
 
 def test_interact_shows_what_the_slider_gives(nb):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     cell = nb.ok("from ipywidgets import interact\nw = interact(lambda x: print('x is', x), x=(0, 10))")
     slider = nb.ok("w.widget.children[0].comm.comm_id").value.strip("'")
     moved = nb.send("comm_msg", {"comm_id": slider, "data": {"method": "update", "state": {"value": 7}, "buffer_paths": []}})
@@ -132,7 +133,7 @@ def captures(cell):
 
 
 def test_an_output_widget_captures_a_cells_and_a_callbacks_text(nb):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     nb.ok("import ipywidgets\nout, button = ipywidgets.Output(), ipywidgets.Button()\n"
           "def clicked(_):\n    with out:\n        print('clicked')\nbutton.on_click(clicked)")
     cell = nb.ok("with out:\n    print('in the cell')\nprint('and below')")
@@ -146,7 +147,7 @@ def test_an_output_widget_captures_a_cells_and_a_callbacks_text(nb):
 
 
 def test_a_cell_that_awaits_hears_comms_although_others_are_queued(nb):
-    pytest.importorskip("comm")
+    needs("comm")
     cell = nb.start("import asyncio, comm\ngot = asyncio.get_running_loop().create_future()\nasked = comm.create_comm(target_name='t')\n"
                     "asked.on_msg(lambda m: got.set_result(m['content']['data']['value']))\nawait asyncio.wait_for(got, 30)")
     after = nb.start("got.result()")

@@ -13,6 +13,7 @@ import zipfile
 import pytest
 from client import by_rank, values
 from engines import HOST_TOOLS, Hosts, bring_up
+from packages import needs
 
 ON = "%%distribute -n 3 --on ssh:h1,h2 "
 LIMIT = 150
@@ -219,7 +220,7 @@ def test_sources(nb):
 
 
 def test_a_breakpoint_in_a_module_stops_ranks_there(fresh):
-    pytest.importorskip("debugpy")
+    needs("debugpy")
     from test_debugger import Debugged
 
     path = put("stops_j.py", "def f(x):\n    y = x + 1\n    return y\n")

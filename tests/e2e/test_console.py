@@ -7,9 +7,10 @@ import sys
 
 import pytest
 from client import KERNEL
+from packages import needs
 
 pexpect = pytest.importorskip("pexpect")
-pytest.importorskip("jupyter_console")
+needs("jupyter_console")
 LIMIT = 60
 pytestmark = pytest.mark.limit(400)
 

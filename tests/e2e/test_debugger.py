@@ -10,10 +10,11 @@ import time
 
 import pytest
 from client import Notebook, by_rank
+from packages import needs
 from processes import wait_until
 from test_subshells import Subshell
 
-pytest.importorskip("debugpy")
+needs("debugpy")
 
 INITIALIZE = {"clientID": "test", "clientName": "test", "adapterID": "", "pathFormat": "path", "linesStartAt1": True,
               "columnsStartAt1": True, "supportsVariableType": True}
@@ -327,8 +328,7 @@ os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])"""
 
 
 def test_data_loaders_of_a_debugged_rank_work(nb):
-    torch = pytest.importorskip("torch")
-    assert torch
+    needs("torch")
     nb.attach()
     code = """%%distribute -n 2 --no-gpu
 from torch.utils.data import DataLoader
@@ -344,7 +344,7 @@ sum(int(row) for row in DataLoader(Rows(), num_workers=2))"""
 
 
 def test_a_debugger_that_comes_while_ranks_are_in_a_collective(nb, gate):
-    pytest.importorskip("torch")
+    needs("torch")
     cell = nb.start("%%distribute -n 2 --no-gpu --init gloo\nimport torch, torch.distributed as dist\nif dist.get_rank() == 1:\n"
                     + textwrap.indent(gate.code, "    ") + "x = torch.ones(1)\ndist.all_reduce(x)\nint(x)")
     nb.wait(cell, 60, lambda: cell.busy_at is not None)
@@ -360,7 +360,7 @@ def test_a_debugger_that_comes_while_ranks_are_in_a_collective(nb, gate):
 
 
 def test_torchs_own_time_limit_is_named(nb):
-    pytest.importorskip("torch")
+    needs("torch")
     code = SLEEPS.format("--init gloo").replace("y = x", "x = x\ny = x")
     nb.attach()
     nb.breakpoints(code, 4, 5)

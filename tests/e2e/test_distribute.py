@@ -9,6 +9,7 @@ import re
 
 import pytest
 from client import by_rank, rank_values
+from packages import needs
 from processes import wait_until
 
 N = 4
@@ -79,7 +80,7 @@ def test_fresh_starts_the_group_anew(nb):
 
 
 def test_a_process_group_that_stays_is_told_to_who_asks_for_another(nb):
-    pytest.importorskip("torch")
+    needs("torch")
     nb.ok("%%distribute -n 2 --init gloo --fresh\npass", limit=100)
     cell = nb.ok("%%distribute --init nccl\nimport torch.distributed as dist\ndist.get_backend()")
     told = "cellspan: --init nccl: the process group of this world exists already, and uses gloo (--fresh makes another)"
@@ -177,7 +178,7 @@ def test_env_and_cwd_are_set_on_the_ranks_only(nb, tmp_path):
 
 
 def test_random_state_differs_by_rank_and_in_each_start(nb):
-    pytest.importorskip("numpy")
+    needs("numpy")
     body = "(__import__('random').random(), float(__import__('numpy').random.rand()))"
     drawn = rank_values(nb, body, 3, "--fresh") + rank_values(nb, body, 3, "--fresh")
     assert [len(set(numbers)) for numbers in zip(*drawn)] == [6, 6]
@@ -192,7 +193,7 @@ def test_gather_gives_a_list_by_rank_and_into_binds_it(nb):
 
 
 def test_into_binds_rank_0s_object_at_home(nb):
-    pytest.importorskip("numpy")
+    needs("numpy")
     nb.ok("%%distribute -n 2 --into table\nimport numpy\nnumpy.arange(6).reshape(2, 3)")
     assert nb.ok("table.sum(), type(table).__name__").value in ("(15, 'ndarray')", "(np.int64(15), 'ndarray')")
 
@@ -205,7 +206,7 @@ def test_a_rich_result_is_shown_as_rank_0_rendered_it(nb):
 
 
 def test_a_data_frame_arrives_as_html_and_as_object(nb):
-    pytest.importorskip("pandas")
+    needs("pandas")
     cell = nb.ok("%%distribute -n 2\nimport pandas\npandas.DataFrame({'a': [1, 2]})", limit=200)
     assert "<table" in cell.result["text/html"]
     assert nb.ok("int(_['a'].sum())").value == "3"
@@ -249,7 +250,7 @@ def test_displays_of_other_ranks_are_labelled_with_prefix(nb):
 
 
 def test_a_figure_of_rank_0_is_shown(nb):
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     cell = nb.ok(
         "%%distribute -n 2\nimport matplotlib.pyplot as plt\nimport os\n"
         "if os.environ['RANK'] == '0':\n    plt.plot([1, 2])\n    plt.show()", limit=200

@@ -16,6 +16,7 @@ import processes
 import pytest
 from client import all_print, by_rank, values
 from engines import HOST_TOOLS, Hosts, bring_up
+from packages import needs
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOUBLES = {
@@ -390,7 +391,7 @@ def test_gpus_of_other_machines_are_counted_leased_and_given(far, fresh):
 
 
 def test_between_machines_host_memory_goes_from_gpu_to_gpu_as_well(far, fresh):
-    pytest.importorskip("numpy")
+    needs("numpy")
     nb = fresh(env=far)
     nb.ok(HOST % 7 + "\nsmall = numpy.arange(10.0)")
     assert values(nb.ok(SEEN.replace("-n 4", "-n gpu --on ssh:h1,h2").replace("big", "small"), limit=150)) == [(False, 9.0, 10)] * 2

@@ -10,6 +10,7 @@ import signal
 import processes
 import pytest
 from client import by_rank, values
+from packages import needs
 from test_gpus import HOST, QUICK, SEEN, book, doubles, gpus  # noqa: F401  (fixtures)
 
 
@@ -32,7 +33,7 @@ def test_ranks_that_nccl_would_refuse_are_checked_by_tcp(book, gpus, machine, op
 @pytest.mark.parametrize("env, options", [({}, "--env NCCL_MULTI_RANK_GPU_ENABLE=1"), ({"NCCL_MULTI_RANK_GPU_ENABLE": "1"}, "")])
 def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, env, options):
     """Since NCCL 2.30 there is such a setting. Ranks that were started without it don't use NCCL until --fresh."""
-    pytest.importorskip("torch")
+    needs("torch")
     gpus.set("count 1")
     nb = book(**env, **QUICK)
     nb.ok(BIG % 7)
@@ -47,7 +48,7 @@ def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, env, option
 
 def test_the_first_cell_that_broadcasts_has_its_settings_in_place(book):
     """NCCL reads its settings once: those of the cell are there before its variables come by NCCL."""
-    pytest.importorskip("torch")
+    needs("torch")
     nb = book()
     nb.ok(BIG % 7)
     cell = nb.ok("%%distribute -n 2 --env NCCL_DEBUG=WARN --gather\nimport cellspan._worker.gpus\nlen(big), cellspan._worker.gpus._nccl_read.get('NCCL_DEBUG')")
@@ -75,7 +76,7 @@ big[-1] = %d"""
 
 def test_big_variables_go_from_gpu_to_gpu(book):
     nb = book()
-    pytest.importorskip("torch")
+    needs("torch")
     nb.ok(BIG % 7 + "\nsmall = 5")
     assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
     nb.ok(BIG % 8)
@@ -88,7 +89,7 @@ def test_big_variables_go_from_gpu_to_gpu(book):
 
 def test_small_ones_and_those_of_ranks_without_gpus_go_as_ever(book):
     nb = book()
-    pytest.importorskip("torch")
+    needs("torch")
     nb.ok(BIG % 7 + "\nbig = torch.arange(10.0)")
     assert values(nb.ok(SEEN)) == [(False, 9.0, 10)] * 4
     nb.ok(BIG % 7)
@@ -97,14 +98,14 @@ def test_small_ones_and_those_of_ranks_without_gpus_go_as_ever(book):
 
 
 def test_what_lies_in_host_memory_is_mapped_by_all_ranks_of_one_machine(book):
-    pytest.importorskip("numpy")
+    needs("numpy")
     nb = book()
     nb.ok(HOST % 7)
     assert values(nb.ok(SEEN)) == [(False, 7.0, 2_000_000)] * 4
 
 
 def test_without_nccl_big_ones_go_as_ever_and_one_line_says_why(book):
-    pytest.importorskip("torch")
+    needs("torch")
     nb = book(CELLSPAN_NCCL_LIBRARY="/nowhere/libnccl.so")
     nb.ok(BIG % 7)
     cell = nb.ok(SEEN)
@@ -116,7 +117,7 @@ def test_without_nccl_big_ones_go_as_ever_and_one_line_says_why(book):
 
 
 def test_a_broadcast_that_fails_is_an_error_and_the_next_cell_works(book):
-    pytest.importorskip("torch")
+    needs("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="init-error")
     nb.ok(BIG % 7)
     cell = nb.run(SEEN)
@@ -126,7 +127,7 @@ def test_a_broadcast_that_fails_is_an_error_and_the_next_cell_works(book):
 
 
 def test_a_broadcast_that_hangs_can_be_interrupted(book):
-    pytest.importorskip("torch")
+    needs("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="hang")
     nb.ok(BIG % 7)
     nb.ok("%%distribute -n 4\n1")
@@ -139,7 +140,7 @@ def test_a_broadcast_that_hangs_can_be_interrupted(book):
 
 
 def test_a_rank_that_dies_in_a_broadcast_takes_nobody_along(book):
-    pytest.importorskip("torch")
+    needs("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="hang")
     nb.ok(BIG % 7)
     pids = nb.rank_pids(4)

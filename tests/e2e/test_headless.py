@@ -8,9 +8,9 @@ import re
 import subprocess
 import sys
 
-import nbformat
 import pytest
 from client import KERNEL
+from packages import needs
 
 pytestmark = pytest.mark.clients
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
@@ -36,6 +36,8 @@ def jupyter(jupyter_env, tmp_path):
 
 
 def write(path, *codes, tags=None):
+    import nbformat
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
     for at, names in (tags or {}).items():
         notebook.cells[at].metadata["tags"] = names
@@ -45,6 +47,8 @@ def write(path, *codes, tags=None):
 
 
 def outputs(path):
+    import nbformat
+
     notebook = nbformat.read(str(path), 4)
     nbformat.validate(notebook)
     return [cell.get("outputs", []) for cell in notebook.cells]
@@ -61,7 +65,9 @@ def test_nbconvert_executes_and_writes_html(jupyter, tmp_path):
 
 @pytest.mark.parametrize("words", [["jupyter", "nbconvert", "--execute", "--to", "notebook", "--output", "out.ipynb"], ["papermill"]])
 def test_the_last_state_of_ranks_widgets_is_in_the_notebook(jupyter, tmp_path, words):
-    pytest.importorskip("ipywidgets")
+    import nbformat
+
+    needs("ipywidgets")
     write(tmp_path / "n.ipynb", "%%distribute -n 2\nimport cellspan, ipywidgets\nfrom IPython.display import display\n"
           "bar = ipywidgets.FloatProgress(max=1000)\ndisplay(bar)\nout = ipywidgets.Output()\ndisplay(out)\n"
           "for i in range(1000):\n    bar.value = 1 + i * (1 + cellspan.rank())\nwith out:\n    print('captured by', cellspan.rank())",
@@ -77,6 +83,8 @@ def test_the_last_state_of_ranks_widgets_is_in_the_notebook(jupyter, tmp_path, w
 
 
 def test_nbconvert_exports_a_script(jupyter, tmp_path):
+    import nbformat
+
     write(tmp_path / "n.ipynb", "print('at home')")
     code, said = jupyter("jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "n.ipynb")
     assert code == 0, said
@@ -130,8 +138,7 @@ def test_jupyter_run_runs_a_script(jupyter, tmp_path):
 
 @pytest.mark.limit(1000)
 def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
-    pytest.importorskip("torch")
-    pytest.importorskip("sklearn")
+    needs("torch", "sklearn")
     code, said = jupyter(
         "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", tmp_path, "--output", "done.ipynb",
         "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / "digits_ddp.ipynb", limit=900,
@@ -150,8 +157,7 @@ def test_the_example_trains_on_four_ranks(jupyter, tmp_path):
 @pytest.mark.limit(1000)
 @pytest.mark.parametrize("name", ["horovod_digits", "maggy_scalar_field", "torch_distributor"])
 def test_the_examples_end_with_checks_that_hold(jupyter, tmp_path, name):
-    pytest.importorskip("torch")
-    pytest.importorskip("matplotlib")
+    needs("torch", "matplotlib")
     code, said = jupyter(
         "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", tmp_path, "--output", "done.ipynb",
         "--ExecutePreprocessor.kernel_name=" + KERNEL, EXAMPLES / f"{name}.ipynb", limit=900,

@@ -11,11 +11,11 @@ import subprocess
 import sys
 import uuid
 
-import nbformat
 import processes
 import pytest
 from client import by_rank, values
 from engines import HOST_TOOLS, Hosts, bring_up
+from packages import needs
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 NAMES = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "WORLD_SIZE")
@@ -77,7 +77,7 @@ def test_what_ranks_on_two_hosts_changed_is_not_overwritten(two):
 
 
 def test_a_widget_of_a_rank_on_another_host_is_moved_and_becomes_text(two):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     cell = two.ok("%%distribute\nimport ipywidgets\nfrom IPython.display import display\nw = ipywidgets.IntText(description='%d on %s' % (rank, os.uname().nodename))\n"
                   "w.observe(lambda change: print('now', change['new'], 'on', os.uname().nodename), 'value')\ndisplay(w)")
     comm, = [m["content"]["comm_id"] for m in cell.of("comm_open") if m["content"]["data"]["state"].get("description") == "3 on h2"]
@@ -119,7 +119,7 @@ def test_some_ranks_only(two):
 
 
 def test_displays_bars_and_input(two):
-    pytest.importorskip("tqdm")
+    needs("tqdm")
     cell = two.ok("%%distribute\nfrom IPython.display import HTML, display\nif rank == 0:\n    display(HTML('<b>here</b>'))")
     assert "<b>here</b>" in [shown.get("text/html") for shown in cell.displays]  # a slow cell has its status there too
     bars = two.ok("%%distribute\nfrom tqdm import tqdm\nfor _ in tqdm(range(5), desc='steps'):\n    pass")
@@ -345,6 +345,8 @@ def test_the_command_runs_a_script_on_hosts(alone, tmp_path, hosts):
 
 
 def outputs(path):
+    import nbformat
+
     notebook = nbformat.read(str(path), 4)
     nbformat.validate(notebook)
     return "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
@@ -352,7 +354,7 @@ def outputs(path):
 
 @pytest.mark.limit(300)
 def test_the_example_runs_over_two_hosts(alone, torch, jupyter_env, tmp_path, hosts):
-    pytest.importorskip("sklearn")
+    needs("sklearn")
     done = subprocess.run(
         [sys.executable, "-m", "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", str(tmp_path),
          "--output", "done.ipynb", str(EXAMPLES / "two_nodes.ipynb")],

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from packages import needs
 from processes import wait_until
 
 LIMIT = 90  # seconds, far off; what is interrupted sleeps for 600 s, and is killed after 60
@@ -201,7 +202,7 @@ def test_the_time_that_a_traceback_takes_does_not_count_towards_the_grace(fresh)
 
 
 def test_a_new_ranks_error_costs_no_rank_that_waits_for_it(fresh):
-    pytest.importorskip("torch")
+    needs("torch")
     nb = fresh()
     nb.ok("%%distribute -n 2 --no-capture\nmine = 1", limit=120)
     kept = nb.rank_pids(2)[0]

@@ -10,6 +10,7 @@ import signal
 
 import pytest
 from client import by_rank, values
+from packages import needs
 from processes import wait_until
 
 LIMIT = 90  # seconds, far off
@@ -75,7 +76,7 @@ def test_loops_without_windows_are_accepted(nb):
 
 
 def test_figures_of_the_classic_notebook_become_others_with_a_line(nb):
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     cell = nb.ok("%matplotlib notebook", LIMIT)
     assert "only for the classic notebook's page" in cell.stderr, cell.shown
     cell = nb.run("%matplotlib nosuch", LIMIT)
@@ -84,7 +85,7 @@ def test_figures_of_the_classic_notebook_become_others_with_a_line(nb):
 
 
 def test_the_real_ipykernel_finds_this_kernel_and_comms_still_reach_the_page(fresh):
-    pytest.importorskip("ipykernel")
+    needs("ipykernel")
     nb = fresh()
     path = nb.km.connection_file
     assert nb.ok("import ipykernel\nipykernel.get_connection_file()", LIMIT).value == repr(path)

@@ -8,14 +8,14 @@ import pathlib
 import re
 import shutil
 
-import nbformat
 import pytest
 from client import KERNEL, by_rank
+from packages import needs
 from processes import wait_until
 from servers import serving
 
 webdriver = pytest.importorskip("selenium.webdriver")
-pytest.importorskip("jupyterlab")
+needs("jupyterlab")
 from selenium.common.exceptions import StaleElementReferenceException, WebDriverException  # noqa: E402
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -200,6 +200,8 @@ def browser(folder):
 @pytest.fixture
 def lab(server, tmp_path):
     """Opens a notebook with CELLS in a new browser."""
+    import nbformat
+
     url, folder = server
     driver = browser(tmp_path)
     name = "%s.ipynb" % tmp_path.name
@@ -371,7 +373,7 @@ def variables(lab):
 
 
 def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
-    pytest.importorskip("debugpy")
+    needs("debugpy")
     lab.debug(DEBUGGED, 5)
     lab.wait_output(0, "ranks 0-2 at a breakpoint")
     assert wait_until(lambda: "double" in variables(lab), 60), variables(lab)
@@ -393,7 +395,7 @@ def test_a_breakpoint_on_ranks_shows_the_chosen_ranks_variables(lab):
 
 
 def test_a_page_that_is_closed_at_a_breakpoint_is_opened_again(lab):
-    pytest.importorskip("debugpy")
+    needs("debugpy")
     lab.debug(DEBUGGED.replace("-n 3", "-n 8"), 5)
     lab.wait_output(0, "ranks 0-7 at a breakpoint")
     lab.open_again()

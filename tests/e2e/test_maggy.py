@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from client import by_rank, values
+from packages import needs
 
 ARTICLE = """
 import torch
@@ -488,7 +489,7 @@ def test_mistakes(maggy, code, ename, told_of):
 
 
 def test_a_package_that_is_missing(maggy):
-    pytest.importorskip("torch")
+    needs("torch")
     if maggy.ok("import importlib.util\nimportlib.util.find_spec('deepspeed') is None").value != "True":
         pytest.skip("deepspeed is installed")
     text = told(maggy, "lagom(fit, backend='deepspeed', deepspeed_config={'optimizer': {'type': 'Adam'}}, reuse=False)", "ImportError")

@@ -9,25 +9,26 @@ import re
 import time
 import uuid
 
-import nbformat
 import processes
 import pytest
 from client import KERNEL
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from packages import needs
 
 
 @pytest.fixture
 def execute():
     """Executes cells in a new notebook; nobody may be left."""
+    import nbformat
+    from nbclient import NotebookClient
+
     markers = []
 
-    def run(*codes, timeout=100, kind=NotebookClient, **options):
+    def run(*codes, timeout=100, kind=None, **options):
         marker = uuid.uuid4().hex
         markers.append(marker)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
         # What is shown may come a while after the reply: nbclient's own 4 s are few on a busy machine.
-        client = kind(notebook, kernel_name=KERNEL, timeout=timeout, iopub_timeout=60, **options)
+        client = (kind or NotebookClient)(notebook, kernel_name=KERNEL, timeout=timeout, iopub_timeout=60, **options)
         client.execute(env=dict(os.environ, **{processes.MARKER: marker}))
         return notebook
 
@@ -74,6 +75,8 @@ def test_settings_of_ipython_on_the_command_line_reach_home(execute):
 
 
 def test_outputs_are_of_the_right_kinds(execute):
+    import nbformat
+
     notebook = execute(
         "import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 + 1",
         "from IPython.display import HTML, clear_output, display\nprint('gone')\nclear_output()\ndisplay(HTML('<b>x</b>'))",
@@ -87,7 +90,7 @@ def test_outputs_are_of_the_right_kinds(execute):
 
 
 def test_a_figure_of_every_rank_is_stored_under_its_label(execute):
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     code = "import cellspan, matplotlib.pyplot as plt\nplt.figure(figsize=(2 + 2 * cellspan.rank(), 2))\nplt.plot([1, 2])\nplt.show()"
     cell = execute("%%distribute -n 3\n" + code).cells[0]
     label, found = "[0]", {}  # rank 0's has none where it comes first
@@ -103,16 +106,22 @@ def test_a_figure_of_every_rank_is_stored_under_its_label(execute):
 
 
 def test_an_error_stops_the_notebook_and_is_stored(execute):
+    from nbclient.exceptions import CellExecutionError
+
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
         execute("1/0", "never = 1")
 
 
 def test_a_failed_rank_stops_the_notebook(execute):
+    from nbclient.exceptions import CellExecutionError
+
     with pytest.raises(CellExecutionError, match="ValueError"):
         execute("%%distribute -n 2\nimport os\nif os.environ['RANK'] == '1':\n    raise ValueError('one rank')")
 
 
 def test_a_dead_home_stops_the_notebook_with_a_reason(execute):
+    from nbclient.exceptions import CellExecutionError
+
     with pytest.raises(CellExecutionError, match="(?i)sigsegv|segmentation"):
         execute("import ctypes; ctypes.string_at(0)")
 
@@ -123,7 +132,7 @@ def test_errors_that_are_allowed_go_on(execute):
 
 
 def test_a_timeout_of_nbclient_interrupts_the_cell(execute):
-    from nbclient.exceptions import CellTimeoutError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
     with pytest.raises((CellTimeoutError, CellExecutionError)):
         execute(
@@ -136,6 +145,8 @@ def test_a_timeout_of_nbclient_interrupts_the_cell(execute):
 
 def test_a_slow_start_leaves_nothing_in_a_stored_notebook(execute, monkeypatch, tmp_path):
     """The status of the start is seen, and withdrawn when ranks begin."""
+    from nbclient import NotebookClient
+
     (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(4)\n")
     monkeypatch.setenv("CELLSPAN_PRELOAD", "imported_slowly")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from packages import needs
 
 MAKES = """
 import networkx, numpy, pandas, scipy.sparse, torch, warnings
@@ -43,7 +44,7 @@ VALUES = {
 
 @pytest.mark.limit(400)
 def test_reading_is_no_change_and_a_change_beside_a_cache_is_one(nb):
-    pytest.importorskip("torch")
+    needs("torch")
     nb.ok("%ranks stop")
     nb.ok(MAKES, limit=120)
     reads, at_home, there, shown, wanted = zip(*VALUES.values())

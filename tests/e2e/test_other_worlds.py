@@ -7,8 +7,9 @@ import socket
 
 import pytest
 from client import Notebook, rank_values
+from packages import needs
 
-pytest.importorskip("torch")
+needs("torch")
 
 SUM = "import torch, torch.distributed as dist\nt = torch.ones(1)\ndist.all_reduce(t)\n(int(t), dist.get_world_size())"
 IF_NEEDED = "import torch.distributed as dist\nif not dist.is_initialized():\n    dist.init_process_group('gloo')\n"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from packages import needs
 
 MIB = 1 << 20
 PER_SECOND = 20
@@ -137,7 +138,7 @@ def test_a_progress_bar_at_home_stays_one_line(nb):
 
 
 def test_progress_bars_of_ranks_are_redrawn_one_line_a_rank(nb):
-    pytest.importorskip("tqdm")
+    needs("tqdm")
     cell = nb.ok(
         "%%distribute -n 4\nimport os, time\nfrom tqdm import tqdm\nrank = os.environ['RANK']\n"
         "for _ in tqdm(range(200), desc='bar of rank ' + rank):\n    time.sleep(0.005)",
@@ -152,7 +153,7 @@ def test_progress_bars_of_ranks_are_redrawn_one_line_a_rank(nb):
 
 
 def test_progress_bars_with_positions_are_one_line_a_rank(nb):
-    pytest.importorskip("tqdm")
+    needs("tqdm")
     cell = nb.ok(
         "%%distribute -n 4\nimport os, time\nfrom tqdm import tqdm\nrank = int(os.environ['RANK'])\n"
         "for _ in tqdm(range(100), desc='bar of rank %d' % rank, position=rank):\n    time.sleep(0.01)",

@@ -10,6 +10,7 @@ import stat
 
 import pytest
 from client import by_rank
+from packages import needs
 
 SERVER = {"JPY_SESSION_NAME": "/notebooks/training.ipynb"}
 LINES = "for i in range(%d):\n    print('line', i, 'of', 'x' * 60)\n"
@@ -163,7 +164,7 @@ def test_the_oldest_lines_go_when_the_spool_is_full(fresh):
 
 @pytest.mark.parametrize("head", ["", "%%distribute -n 4\n"])
 def test_updates_of_widgets_count_and_the_last_ones_come(paged, head):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     cell = paged.ok(head + "import ipywidgets\nwidgets = [ipywidgets.HTML() for _ in range(50)]\nfor i in range(200):\n    for w in widgets:\n"
                     "        w.value = f'{i} of 200 ' + 'x' * 1000\n    print('line', i)\nfor w in widgets:\n    w.value = 'end'", limit=200)
     check_window(cell)
@@ -174,6 +175,6 @@ def test_updates_of_widgets_count_and_the_last_ones_come(paged, head):
 
 
 def test_a_widget_that_opens_with_megabytes_is_shown(paged):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     cell = paged.ok("%%distribute -n 2\nimport ipywidgets\nfrom IPython.display import display\nbig = ipywidgets.HTML('x' * 5_000_000)\ndisplay(big)")
     assert len([d for d in cell.displays if "application/vnd.jupyter.widget-view+json" in d]) == 2 and not left_out(cell), cell.stderr

@@ -9,10 +9,10 @@ import os
 import re
 import subprocess
 
-import nbformat
 import pytest
 from client import KERNEL, all_print, by_rank
 from jupyter_client.kernelspec import KernelSpecManager
+from packages import needs
 from test_nbclient import execute  # noqa: F401 - a fixture
 from test_page import SERVER, check_window
 
@@ -144,7 +144,7 @@ def test_a_display_that_its_rank_updates_keeps_its_id(nb):
 
 
 def test_a_widget_stands_behind_the_mark_of_its_rank(nb):
-    pytest.importorskip("ipywidgets")
+    needs("ipywidgets")
     cell = nb.ok(PANEL + "import ipywidgets\nif rank == 1: display(ipywidgets.IntSlider(value=7))")
     assert [(r, alone) for r, alone, _ in marks(cell)] == [(1, True), (None, False)]
     assert "application/vnd.jupyter.widget-view+json" in cell.displays[-1] and len(cell.of("comm_open")) == 3
@@ -183,7 +183,7 @@ def test_a_page_gets_at_most_40_outputs_and_what_is_left_out_is_counted(nb):
 
 
 def test_progress_bars_stand_below_the_lines(nb, gate):
-    pytest.importorskip("tqdm")
+    needs("tqdm")
     waits = "def waits():\n    " + gate.code.replace("\n", "\n    ") + "\n"
     cell = nb.start(PANEL + waits + "from tqdm import tqdm\nprint('before')\nfor i in tqdm(range(5)):\n    time.sleep(0.2)\n    if i == 3: waits()")
     nb.wait(cell, until=lambda: any(re.search(r"^before\n +[2468]0%\|", tabs(bundle)["2"][1] or "") for _, bundle in texts_of(cell)))
@@ -263,6 +263,8 @@ def test_a_notebook_without_a_page_keeps_the_last_state(execute):  # noqa: F811
 
 @pytest.mark.parametrize("clean", [False, True])
 def test_nbconvert_writes_the_tabs_or_all_texts_under_headings(tmp_path, jupyter_env, clean):
+    import nbformat
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(PANEL + "print('text of', rank)")])
     notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "", "language": "python"}
     nbformat.write(notebook, str(tmp_path / "n.ipynb"))

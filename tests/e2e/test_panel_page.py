@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 
-import nbformat
 import pytest
 from client import KERNEL
 from processes import wait_until
@@ -21,6 +20,8 @@ BUTTONS = ".cellspan-tabs input"
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
     """A server with a notebook of one cell, and a browser: (driver, URL of the notebook, its file)."""
+    import nbformat
+
     folder = tmp_path_factory.mktemp("panel")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")])
     notebook.metadata["kernelspec"] = {"name": KERNEL, "display_name": "Python (cellspan)", "language": "python"}
@@ -204,6 +205,8 @@ def test_64_ranks_a_failed_one_dark_and_narrow(lab):
 
 
 def test_a_page_that_does_not_trust_the_notebook_shows_all_texts_under_headings(lab, opened):
+    import nbformat
+
     begin(lab, "print('lines of', rank, '<i>')\nfrom IPython.display import HTML, display\nif rank == 1: display(HTML('<i>own html</i>'))")
     wait_text(lab, "ranks 0-3 done")
     saved(lab)

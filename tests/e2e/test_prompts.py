@@ -8,6 +8,7 @@ import signal
 
 import pytest
 from client import Notebook, by_rank
+from packages import needs
 
 LIMIT = 90  # seconds, far off
 
@@ -137,7 +138,7 @@ def test_without_a_client_that_takes_prompts_all_ranks_raise(nb):
 
 
 def test_waiting_for_a_line_is_no_hang():
-    pytest.importorskip("torch")
+    needs("torch")
     notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "1"})
     try:
         gloo = "%%distribute -n 2 --init gloo\n" + RANK + "import torch, torch.distributed as dist\n"

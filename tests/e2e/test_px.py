@@ -2,8 +2,6 @@
 """cellspan.px: ipyparallel's magics and views, and a notebook of the shape of its examples."""
 from __future__ import annotations
 
-import nbclient
-import nbformat
 import pytest
 from client import KERNEL, by_rank, values
 
@@ -556,6 +554,9 @@ MPI_LIKE = [  # the shape of "Using MPI with IPython Parallel", for torch.distri
 
 
 def executed(cells):
+    import nbclient
+    import nbformat
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
     nbclient.NotebookClient(notebook, kernel_name=KERNEL, timeout=120).execute()
     return notebook

@@ -12,11 +12,10 @@ import socket
 import threading
 import uuid
 
-import nbformat
 import processes
 import pytest
 from client import KERNEL, Notebook, TooSlow, by_rank, is_status, values
-from nbclient import NotebookClient
+from packages import needs
 
 RANK = "import os, time\nrank = int(os.environ['RANK'])\n"
 
@@ -116,6 +115,9 @@ def test_one_line_is_left_of_a_failed_cell_and_says_who_failed(nb, gate):
 
 
 def test_a_stored_notebook_has_the_last_status_alone(gate):
+    import nbformat
+    from nbclient import NotebookClient
+
     class Watching(NotebookClient):
         """Lets the cell go on when its status was updated."""
 
@@ -217,7 +219,7 @@ def where_until(nb, *patterns, options="", limit=60):
 
 @pytest.mark.limit(300)
 def test_where_names_the_rank_that_the_others_wait_for(nb):
-    pytest.importorskip("torch")
+    needs("torch")
     nb.rank_pids(4)
     code = (
         "%%distribute -n 4 --init gloo\n" + RANK + "import torch, torch.distributed as dist\n"
@@ -367,7 +369,7 @@ def test_where_of_a_rank_that_is_not_there_is_a_usage_error(nb):
 
 @pytest.mark.limit(300)
 def test_ranks_that_wait_for_another_are_told_about_it():
-    pytest.importorskip("torch")
+    needs("torch")
     notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
     try:
         notebook.ok("%%distribute -n 2 --init gloo\nimport torch, torch.distributed as dist\ndist.barrier()", limit=120)
@@ -386,7 +388,7 @@ def test_ranks_that_wait_for_another_are_told_about_it():
 @pytest.mark.limit(300)
 def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever(fresh):
     """As when shards are uneven: rank 1 has fewer batches. DDP's collectives are launched by C++."""
-    pytest.importorskip("torch")
+    needs("torch")
     notebook = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
     train = ("%%%%distribute -n 3 --init gloo\nimport torch, torch.distributed as dist\n"
              "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))\n"
@@ -403,7 +405,7 @@ def test_ranks_that_wait_for_one_that_has_ended_the_cell_do_not_wait_for_ever(fr
 @pytest.mark.limit(300)
 def test_ranks_that_get_an_answer_late_are_not_ended(fresh):
     """torch counts send and recv, so rank 0 has launched more than rank 1, which has ended the cell; and a long backward() is no wait."""
-    pytest.importorskip("torch")
+    needs("torch")
     notebook = fresh(env={"CELLSPAN_HANG_NOTICE": "2"})
     cell = notebook.ok(
         "%%distribute -n 3 --init gloo\nimport time, torch, torch.distributed as dist\nrank, one = dist.get_rank(), torch.ones(1)\n"

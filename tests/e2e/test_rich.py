@@ -7,8 +7,9 @@ import re
 
 import pytest
 from client import ANSI, by_rank, rank_values
+from packages import needs
 
-pytest.importorskip("rich")
+needs("rich")
 
 RANK = "import cellspan\nrank = cellspan.rank()\n"
 TABLE = RANK + """

@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 
-import nbformat
 import processes
 import pytest
 from client import by_rank, values
 from engines import SLURM_TOOLS, Slurm, bring_up
+from packages import needs
 from processes import wait_until
 from test_no_start import nvml  # noqa: F401  (a fixture)
 
@@ -97,8 +97,9 @@ def test_inside_a_job_its_own_nodes_are_taken(idle, tmp_path):
 
 @pytest.mark.limit(360)
 def test_the_example_runs_in_a_job_without_being_told_of_it(idle, torch, jupyter_env, tmp_path, monkeypatch):
-    pytest.importorskip("sklearn")
-    pytest.importorskip("papermill")
+    import nbformat
+
+    needs("sklearn", "papermill")
     monkeypatch.setenv(processes.MARKER, jupyter_env[processes.MARKER])
     log = tmp_path / "log"  # of kernel and agents: Slurm tells of an agent's end only its status
     monkeypatch.setenv("CELLSPAN_LOG", "info:%s" % log)
@@ -139,8 +140,9 @@ def test_gpus_are_those_that_slurm_gives(notebook, idle, nvml, tmp_path):  # noq
 
 @pytest.mark.limit(300)
 def test_the_example_runs_over_slurm(idle, torch, jupyter_env, tmp_path):
-    pytest.importorskip("sklearn")
-    pytest.importorskip("papermill")
+    import nbformat
+
+    needs("sklearn", "papermill")
     done = subprocess.run(
         [sys.executable, "-m", "papermill", str(EXAMPLES / "two_nodes.ipynb"), str(tmp_path / "done.ipynb"), "-p", "on", "slurm:--nodes=2"],
         env=dict(jupyter_env, **idle.variables()), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from client import rank_values, values
+from packages import needs
 
 WAYS = ("spawn", "forkserver")
 DEFINED = '''
@@ -78,7 +79,7 @@ def test_what_the_notebook_defined_travels_both_ways(fresh, way):
 
 @pytest.mark.limit(400)
 def test_torch_spawns_functions_of_the_notebook(fresh):
-    pytest.importorskip("torch")
+    needs("torch")
     nb = fresh()
     nb.ok(DEFINED + MP_SPAWN, limit=200)
     assert values(nb.ok("spawned()", limit=200)) == [30.0, 30.0]
@@ -96,7 +97,7 @@ def test_a_process_of_the_notebook_starts_others(fresh):
 
 
 def test_a_large_array_is_there_without_another_copy_in_a_pipe(fresh):
-    pytest.importorskip("numpy")
+    needs("numpy")
     nb = fresh()
     nb.ok(DEFINED + "import numpy as np\ntable = np.arange(4_000_000)\ndef total(queue):\n    queue.put(int(table.sum()))")
     begin = "for _ in range(4):\n    process = context.Process(target=total, args=(queue,))\n    process.start()\n    print(queue.get(timeout=100) == table.sum())\n    process.join()\n    print(len(os.listdir('/proc/self/fd')))"

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from packages import needs
 
-pytest.importorskip("torch")
+needs("torch")
 
 HEAD = "import os, socket, torch.distributed as dist\nrank = int(os.environ['RANK'])\n"
 FAILS = "if rank == %d:\n    1 / 0\n"

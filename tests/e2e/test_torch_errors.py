@@ -7,9 +7,10 @@ import socket
 
 import pytest
 from client import Notebook, rank_values
+from packages import needs
 from processes import wait_until
 
-pytest.importorskip("torch")
+needs("torch")
 
 MAKE = (
     "import cellspan, torch\nimport torch.distributed as dist\ntorch.manual_seed(cellspan.rank())\n"
@@ -135,7 +136,7 @@ def test_processes_of_ranks_do_not_meet_where_the_ranks_meet(nb, tmp_path, metho
 
 @pytest.mark.limit(300)
 def test_lightnings_ddp_notebook_says_that_the_ranks_are_there(nb):
-    pytest.importorskip("lightning")
+    needs("lightning")
     nb.ok("%ranks stop")
     told = nb.run(
         "%%distribute -n 2\nimport lightning as L\nfrom lightning.pytorch.demos.boring_classes import BoringModel\n"

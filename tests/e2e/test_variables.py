@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from client import rank_values
+from packages import needs
 
 
 def test_what_the_cell_reads_travels(nb):
@@ -62,7 +63,7 @@ def test_what_does_not_pickle_is_left_out_with_a_warning(nb):
 
 
 def test_arrays_are_shared_copy_on_write(nb):
-    pytest.importorskip("numpy")
+    needs("numpy")
     nb.ok("import numpy\nbig = numpy.ones(1 << 22)")  # 32 MiB
     cell = nb.ok(
         "%%distribute -n 4 --gather\nimport os\nrank = int(os.environ['RANK'])\n"
@@ -76,7 +77,7 @@ def test_arrays_are_shared_copy_on_write(nb):
 
 
 def test_a_big_array_costs_one_copy_a_node(nb):
-    pytest.importorskip("numpy")
+    needs("numpy")
     import processes
 
     def used():

@@ -21,6 +21,7 @@ import pytest
 from client import KERNEL, LIMIT, Client, by_rank, rank_values, values
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpecManager
+from packages import needs
 
 pytestmark = pytest.mark.clients
 CHANNELS = ("hb", "control", "shell", "stdin", "iopub")
@@ -484,7 +485,7 @@ class Debugging:
 @pytest.fixture
 def debugged(tmp_path):
     """A window of its own."""
-    pytest.importorskip("debugpy")
+    needs("debugpy")
     window = Window(tmp_path)
     window.shown = []
     yield window

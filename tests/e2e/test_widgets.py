@@ -6,9 +6,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from packages import needs
 from processes import wait_until
 
-pytest.importorskip("ipywidgets")
+needs("ipywidgets")
 VIEW = "application/vnd.jupyter.widget-view+json"
 RANK = "import cellspan\nrank = cellspan.rank()\n"
 SLIDERS = """%%distribute -n {n}
@@ -272,7 +273,7 @@ def custom(nb, comm, **content):
 
 
 def test_a_figure_of_ipympl_on_a_rank_is_drawn_and_zoomed(nb):
-    pytest.importorskip("ipympl")
+    needs("ipympl")
     cell = nb.ok("%%distribute -n 2\n%matplotlib widget\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 3, 2])\nplt.show()")
     canvas = opened(cell, _model_name="MPLCanvasModel")
     assert len(canvas) == 2
@@ -289,8 +290,7 @@ def test_a_figure_of_ipympl_on_a_rank_is_drawn_and_zoomed(nb):
 
 
 def test_an_anywidget_and_a_plotly_figure_of_ranks_are_alive(nb):
-    pytest.importorskip("anywidget")
-    pytest.importorskip("plotly")
+    needs("anywidget", "plotly")
     cell = nb.ok("%%distribute -n 2\nimport anywidget, cellspan, traitlets\nimport plotly.graph_objects as go\n"
                  "class Counter(anywidget.AnyWidget):\n    _esm = 'export default {render() {}}'\n    value = traitlets.Int(0).tag(sync=True)\n"
                  "    name = traitlets.Unicode(f'counter {cellspan.rank()}').tag(sync=True)\n"

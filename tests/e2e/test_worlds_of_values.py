@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from packages import needs
 
-pytest.importorskip("torch")
+needs("torch")
 
 HOME = """
 import torch, torch.distributed as dist
@@ -116,7 +117,7 @@ FIT = "trainer = L.Trainer(devices=2, strategy='ddp', **quiet)\ntrainer.fit(mode
 
 @pytest.mark.limit(400)
 def test_lightnings_trainers_and_fabrics_are_made_on_ranks_and_their_models_travel(nb):
-    pytest.importorskip("lightning")
+    needs("lightning")
     nb.ok(LIGHTNING, limit=120)
     nb.ok("%ranks stop")
     for name in ("trainer", "fabric", "strategy", "wrapped", "optimizer", "batches"):
