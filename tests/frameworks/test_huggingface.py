@@ -118,12 +118,12 @@ def test_what_was_made_at_home_does_not_train_alone(nb, tmp_path):
     for name in ("accelerator", "state", "optimizer", "loader", "schedule", "trainer"):
         told = nb.run("%%%%distribute -n 2\n%s" % name, limit=180).assert_error("CaptureError").error["evalue"]
         assert told.startswith(name + " was not sent: ") and told.endswith("make it in the distributed cell"), told
-    assert nb.ok("%%distribute -n 2 --gather\nimport cellspan\narguments.world_size, arguments.process_index == cellspan.rank()", limit=180).value == (
-        "[(2, True), (2, True)]"
-    ), "arguments find out where they are"
     (first, *_), (second, *_) = found = of_ranks(nb, TRAINED, "-n 2")
     assert first == second == "DistributedDataParallel" and found[0][2:] == found[1][2:], "also a model that home has trained"
-    assert [row[1:3] for row in found] == [(0, 2), (1, 2)]
+    assert [row[1:3] for row in found] == [(0, 2), (1, 2)], "arguments find out where they are, although the Trainer is the first to ask"
+    assert nb.ok("%%distribute -n 2 --gather\nimport cellspan\narguments.world_size, arguments.process_index == cellspan.rank()", limit=180).value == (
+        "[(2, True), (2, True)]"
+    )
     nb.ok("arguments.learning_rate = 0.5")
     assert nb.ok("%%distribute -n 2 --gather\narguments.learning_rate, arguments.world_size", limit=60).value == "[(0.5, 2), (0.5, 2)]", "no conflict"
     code = "import accelerate\nmine = accelerate.Accelerator(cpu=True)\ntype(mine.prepare(net)).__name__"

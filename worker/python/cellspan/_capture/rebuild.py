@@ -11,6 +11,7 @@ import threading
 import types
 import weakref
 
+from .._base.imports import when_imported
 from . import sources, tensors
 
 _local = threading.local()
@@ -145,7 +146,25 @@ def make_arguments(kind):
     base = importlib.import_module("transformers.training_args").TrainingArguments
     if not hasattr(base, "distributed_state"):
         base.distributed_state = _FoundOut()
+        when_imported("transformers.trainer", _find_out_first)
     return object.__new__(kind)
+
+
+def _find_out_first():
+    """transformers' Trainer makes its Accelerator before it asks the arguments for their device. To find that out resets Accelerate's
+    state, so it has to come first. Arguments that were made here know it already."""
+    trainer = sys.modules["transformers.trainer"].Trainer
+    make = getattr(trainer, "create_accelerator_and_postprocess", None)
+    if make is None:
+        return
+
+    @functools.wraps(make)
+    def found_out_first(self):
+        __tracebackhide__ = True
+        self.args._setup_devices
+        make(self)
+
+    trainer.create_accelerator_and_postprocess = found_out_first
 
 
 class _Gone:
