@@ -19,7 +19,11 @@ launchers_liblaunch_a_SOURCES = \
 
 cellspan_launch_ssh_SOURCES = launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
-cellspan_launch_slurm_SOURCES = launchers/slurm/delivery.h launchers/slurm/delivery.c launchers/slurm/slurm_command.h launchers/slurm/slurm_command.c launchers/slurm/job.h launchers/slurm/job.c \
+cellspan_launch_slurm_SOURCES = \
+	launchers/slurm/sbcast.h launchers/slurm/sbcast.c \
+	launchers/slurm/delivery.h launchers/slurm/delivery.c \
+	launchers/slurm/slurm_command.h launchers/slurm/slurm_command.c \
+	launchers/slurm/job.h launchers/slurm/job.c \
 	launchers/slurm/main.c
 cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += launchers/README.md

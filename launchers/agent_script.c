@@ -83,14 +83,19 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "$(find \"$p/$i\" -type f ! -name '*.pyc' | wc -l) ] && "                                      \
     "[ \"$(\"$p/$i/libexec/cellspan/" AGENT                                                        \
     "\" --version </dev/null 2>/dev/null)\" = " OUR_VERSION " ]; then d=$p/$i; break; fi; done; "
+#define SAY_MISSING "echo \"" SCRIPT_MARK SCRIPT_MISSING " $m $l $k/cellspan\""
 /* Sets $l to the C library, as one word. */
 #define ASK_LIBC                                                                                   \
     "l=$(getconf GNU_LIBC_VERSION 2>/dev/null); case $l in glibc*) l=glibc-${l#* };; "             \
     "*) l=unknown; for p in /lib/ld-musl-*; do [ ! -e \"$p\" ] || l=musl; done;; esac; "
-/* Reads $M bytes and runs them. It must not read more: what follows is for that program. */
+/* Reads $M bytes and runs them. It must not read more: what follows is for that program, or for the
+ * next. If there is a file $f, the program reads that, from byte $O on. */
 #define READ_PROGRAM                                                                               \
-    "import os, sys${n}b, n = b'', int(sys.argv.pop(1))${n}while len(b) < n:${n}"                  \
-    " b += os.read(0, n - len(b)) or sys.exit('the connection ended')${n}exec(b)"
+    "import os, sys${n}b, n, f, s = b'', *sys.argv[1:4]${n}del sys.argv[1:4]${n}"                  \
+    "while len(b) < int(n):${n}"                                                                   \
+    " b += os.read(0, int(n) - len(b)) or sys.exit('the connection ended')${n}"                    \
+    "if f:${n} f = os.open(f, os.O_RDONLY)${n} os.lseek(f, int(s), 0)${n} os.dup2(f, 0)${n}"       \
+    "exec(b)"
 /* Sets $y to a Python that runs here, or says that there is none. $q: the notebook's. */
 #define FIND_PYTHON                                                                                \
     "for p in \"$CELLSPAN_REMOTE_PYTHON\" \"$q\" python3 python; do [ -z \"$y\" ] || break; "      \
@@ -98,12 +103,19 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "[ \"$y\" ] || { echo \"" SCRIPT_MARK SCRIPT_REFUSED                                           \
     "there is no python3, which would unpack it\"; exit 126; }; "
 /* Installs what the launcher sends, if it is for this machine and the folder $i is wanted; else it
- * is read and forgotten. $d: the folder where it is now. */
+ * is read and forgotten. $d: the folder where it is now. $F: the file that must be removed. */
 #define TAKE                                                                                       \
-    "if [ \"$i\" ] && [ \"$A\" = \"$m\" ]; then " FIND_PYTHON "d=$(\"$y\" -I -c \"" READ_PROGRAM   \
-    "\" \"$M\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$i\") || "                                     \
-    "{ echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; }; "                                   \
-    "else head -c $((M + N)) >/dev/null; fi; "
+    "x=$A; s=$((M + N)); if [ \"$w\" = get ]; then F=$f; s=$M; "                                   \
+    "[ -r \"$f\" ] && [ \"$(wc -c <\"$f\")\" -eq \"$T\" ] || x=; fi; "                             \
+    "if [ \"$i\" ] && [ -z \"$d\" ] && [ \"$x\" = \"$m\" ]; then " FIND_PYTHON                     \
+    "d=$(\"$y\" -I -c \"" READ_PROGRAM                                                             \
+    "\" \"$M\" \"$f\" \"${O:-0}\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$i\") || "                  \
+    "{ rm -f \"$F\" 2>/dev/null; echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; }; "         \
+    "else head -c $s >/dev/null; fi; "
+/* Says what came of a file. */
+#define ANSWER                                                                                     \
+    "if [ \"$i\" ] && [ \"$w$A\" = \"get$m\" ]; then "                                             \
+    "if [ \"$d\" ]; then echo \"" SCRIPT_MARK SCRIPT_HAS "\"; else " SAY_MISSING "; fi; fi; "
 /* A folder in memory is for this start alone: it is locked, and removed after the agent ($g). */
 #define LOCK                                                                                       \
     "case $d in /dev/shm/*) g=$d; exec 9<\"$d\"; "                                                 \
@@ -113,10 +125,10 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
  * same, all up to SCRIPT_GO. */
 static int add_wait(struct buf *out, const struct script_spec *spec)
 {
-    const int rc = buf_add_text(out, "y=; while w=; IFS=' ' read -r w N H M A; "
-                                     "[ \"$w\" = put ]; do ") < 0 ||
-                   buf_add_text(out, TAKE) < 0 ||
-                   buf_add_text(out, spec->together ? "done; [ \"$w\" = go ] || exit 127; "
+    const int rc = buf_add_text(out, "y=; F=; while w=; IFS=' ' read -r w N H M A O T f; "
+                                     "[ \"$w\" = put ] || [ \"$w\" = get ]; do " TAKE) < 0 ||
+                   buf_add_text(out, spec->together ? ANSWER "done; [ -z \"$F\" ] || rm -f \"$F\"; "
+                                                             "[ \"$w\" = go ] || exit 127; "
                                                     : "break; done; ") < 0 ||
                    buf_add_text(out, "[ -z \"$i\" ] || [ \"$d\" ] || exit 127; ") < 0;
 
@@ -140,8 +152,7 @@ static int add_install(struct buf *out, const struct script_spec *spec)
             return -1;
     if (buf_add_text(out, "esac; " LOOK "if [ -z \"$d\" ]; then [ ! -x \"$a\" ] || "
                           "echo \"" SCRIPT_MARK SCRIPT_VERSION "${v:-a " AGENT
-                          " that does not run}\"; " ASK_LIBC "echo \"" SCRIPT_MARK SCRIPT_MISSING
-                          " $m $l $k/cellspan\"; else i=; fi; fi; ") < 0)
+                          " that does not run}\"; " ASK_LIBC SAY_MISSING "; else i=; fi; fi; ") < 0)
         return -1;
     if (buf_add_text(out, spec->together ? "[ \"$i\" ] || echo \"" SCRIPT_MARK SCRIPT_HAS "\"; { "
                                          : "[ -z \"$i\" ] || { ") < 0 ||

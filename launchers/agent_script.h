@@ -33,6 +33,10 @@
 /* What it reads after SCRIPT_MISSING. N HASH M ARCH follow, and after the newline M bytes, which
  * are a Python program, and the N bytes that it reads and installs. HASH is of them unpacked. */
 #define SCRIPT_PUT "put "
+/* The same, but its N bytes are in the file PATH, from byte START on: N HASH M ARCH START ALL PATH
+ * and a newline, then the M bytes. If the file has not ALL bytes there, it says SCRIPT_MISSING
+ * again, else SCRIPT_HAS. In the end it removes the file. */
+#define SCRIPT_GET "get "
 #define SCRIPT_GO  "go\n" /* nothing else will come */
 
 /* A variable for the agent's environment there. */

@@ -262,6 +262,7 @@ int payload_make(const struct payload *p, struct payload_row *row, struct err *e
         buf_clear(&row->bytes);
         rc = err_set(err, "out of memory");
     }
+    row->files = row->bytes.n - (rc == 0 ? bytes.n : 0);
     buf_release(&bytes);
     return rc;
 }

@@ -20,6 +20,7 @@ struct payload_row {
     char libc[16];    /* the oldest glibc that its programs run with: "2.28" */
     char *why;        /* owned: why it can't be sent; NULL: it can */
     struct buf bytes; /* SCRIPT_PUT with all that follows it; empty until it is made */
+    size_t files;     /* where in them the files begin, after the program */
 };
 
 struct payload {

@@ -10,6 +10,17 @@
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
 
+/* To more tasks sbcast brings it: what srun reads on stdin, it sends to each of them itself. */
+#define BY_STDIN 32u
+
+static void deliver(struct delivery *d);
+
+static void keep(char **place, const char *text)
+{
+    free(*place);
+    *place = strdup(text);
+}
+
 void delivery_release(struct delivery *d)
 {
     for (unsigned i = 0; i < d->n; i++) {
@@ -17,7 +28,9 @@ void delivery_release(struct delivery *d)
         free(d->task[i].unsent);
     }
     free(d->task);
+    free(d->why);
     d->task = NULL;
+    d->why = NULL;
     d->n = 0;
     delivery_stop(d);
     payload_release(&d->payload);
@@ -25,17 +38,29 @@ void delivery_release(struct delivery *d)
 
 void delivery_stop(struct delivery *d)
 {
+    d->in = -1;
     watch_clear(&d->watch);
     buf_release(&d->send);
+    sbcast_release(&d->sbcast);
 }
 
-int delivery_tasks(struct delivery *d, unsigned n)
+int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in)
 {
     if (d->on && !(d->task = calloc(n, sizeof *d->task)))
         return -1;
     d->n = d->on ? n : 0;
+    d->loop = loop;
+    d->in = in;
     return 0;
 }
+
+void delivery_step(struct delivery *d, unsigned long job, unsigned long step)
+{
+    d->job = job;
+    d->step = step;
+}
+
+/* ---- to srun's stdin ---- */
 
 static void in_ready(void *arg, int fd, unsigned events)
 {
@@ -48,60 +73,152 @@ static void in_ready(void *arg, int fd, unsigned events)
     else if (errno != EAGAIN && errno != EINTR)
         buf_clear(&d->send); /* srun is gone, which is reported elsewhere */
     if (!d->send.n)
-        delivery_stop(d);
+        watch_clear(&d->watch);
 }
 
-/* Adds what tasks lack, each once: there is one for each kind of machine. */
-static int add_rows(struct delivery *d, struct err *err)
+static void write_on(struct delivery *d)
 {
-    for (unsigned i = 0; i < d->n; i++) {
-        struct delivery_task *t = &d->task[i];
-        bool again = false;
+    struct err err = { "" };
 
-        for (unsigned k = 0; k < i; k++)
-            again = again || d->task[k].row == t->row;
-        if (!t->row || again)
+    if (!d->watch && !(d->watch = loop_fd(d->loop, d->in, LOOP_WRITE, in_ready, d, &err)))
+        fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
+}
+
+/* What task i lacks; NULL: nothing, or an earlier task lacks the same. There is one for each kind
+ * of machine. */
+static struct payload_row *first_row(const struct delivery *d, unsigned i)
+{
+    for (unsigned k = 0; k < i; k++)
+        if (d->task[k].row == d->task[i].row)
+            return NULL;
+    return d->task[i].row;
+}
+
+/* Makes what tasks lack, and counts its bytes. */
+static int make_rows(struct delivery *d, size_t *bytes, struct err *err)
+{
+    struct payload_row *row;
+
+    *bytes = 0;
+    for (unsigned i = 0; i < d->n; i++) {
+        if (!(row = first_row(d, i)))
             continue;
-        if (payload_make(&d->payload, t->row, err) < 0)
+        if (payload_make(&d->payload, row, err) < 0)
             return -1;
-        if (buf_add_slice(&d->send, buf_slice(&t->row->bytes)) < 0)
-            return err_set(err, "out of memory");
+        *bytes += row->bytes.n - row->files;
     }
     return 0;
 }
 
-/* Sends all when each task is known. A task that lacks what can't be sent ends when it reads that
- * nothing else comes. */
-static void deliver(struct delivery *d, struct loop *loop, int in)
+/* Adds what tasks lack. */
+static int add_rows(struct delivery *d)
 {
-    struct err err = { "" };
-    unsigned lacking = 0;
-    size_t bytes;
+    struct payload_row *row;
 
-    for (unsigned i = 0; i < d->n; i++) {
-        if (!d->task[i].known)
-            return;
-        lacking += d->task[i].row != NULL;
-    }
-    if (d->done || in < 0)
-        return;
-    d->done = true;
-    if (add_rows(d, &err) < 0)
-        fprintf(stderr, "cellspan-launch-slurm: cellspan can't be sent: %s\n", err.text);
-    bytes = d->send.n;
-    if (lacking)
-        report_say("version " CELLSPAN_VERSION
-                   " is sent to %u of %u nodes, which lack it (%.1f MiB)",
-                   lacking, d->n, (double)bytes / (1 << 20));
-    if (buf_add_text(&d->send, SCRIPT_GO) < 0 ||
-        !(d->watch = loop_fd(loop, in, LOOP_WRITE, in_ready, d, &err)))
-        fprintf(stderr, "cellspan-launch-slurm: out of memory\n");
+    for (unsigned i = 0; i < d->n; i++)
+        if ((row = first_row(d, i)) && buf_add_slice(&d->send, buf_slice(&row->bytes)) < 0)
+            return -1;
+    return 0;
 }
 
-static void keep(char **place, const char *text)
+/* ---- by sbcast ---- */
+
+static unsigned count_lacking(const struct delivery *d)
 {
-    free(*place);
-    *place = strdup(text);
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < d->n; i++)
+        n += d->task[i].row != NULL;
+    return n;
+}
+
+/* Adds the files of a row to what sbcast sends, and to what the tasks read how they are found. */
+static int add_file(struct delivery *d, const struct payload_row *row, size_t all, struct err *err)
+{
+    const size_t start = d->sbcast.n, n = row->bytes.n - row->files;
+
+    if (sbcast_add(&d->sbcast, (struct slice){ row->bytes.p + row->files, n }, err) < 0)
+        return -1;
+    if (buf_addf(&d->send, SCRIPT_GET "%zu %s %zu %s %zu %zu %s\n%s", n, row->hash,
+                 strlen(d->payload.script), row->arch, start, all, d->sbcast.path,
+                 d->payload.script) < 0)
+        return err_set(err, "out of memory");
+    return 0;
+}
+
+/* The file may be on all nodes, on some or on none: each task looks, and answers again. */
+static void sbcast_ended(void *arg, const char *line)
+{
+    struct delivery *d = arg;
+
+    if (*line)
+        keep(&d->why, line);
+    for (unsigned i = 0; i < d->n; i++)
+        d->task[i].known = !d->task[i].row;
+    write_on(d);
+    deliver(d);
+}
+
+/* false: it can't be sent in this way. */
+static bool cast(struct delivery *d, size_t bytes)
+{
+    struct payload_row *row;
+    struct err err = { "" };
+    bool good = true;
+
+    d->cast = true;
+    for (unsigned i = 0; good && i < d->n; i++)
+        good = !(row = first_row(d, i)) || add_file(d, row, bytes, &err) == 0;
+    good = good && sbcast_start(&d->sbcast, d->loop, d->job, d->step, sbcast_ended, d);
+    if (!good)
+        buf_clear(&d->send);
+    return good;
+}
+
+/* ---- when each task is known ---- */
+
+/* Sends to the tasks what they lack. true: it is on its way by sbcast, after which they answer
+ * again. */
+static bool send_rows(struct delivery *d, unsigned lacking, struct err *err)
+{
+    const bool many = d->n > BY_STDIN;
+    size_t bytes;
+
+    if (make_rows(d, &bytes, err) < 0)
+        return false;
+    if (!d->cast)
+        report_say("version " CELLSPAN_VERSION
+                   " is sent to %u of %u nodes, which lack it (%.1f MiB%s)",
+                   lacking, d->n, (double)bytes / (1 << 20), many ? ", by sbcast" : "");
+    if (many && !d->cast && cast(d, bytes))
+        return true;
+    if (many)
+        report_say("sbcast has not brought it to %u of %u nodes%s%s%s: it comes by srun's stdin",
+                   lacking, d->n, d->why ? " (" : "", d->why ? d->why : "", d->why ? ")" : "");
+    if (add_rows(d) < 0)
+        (void)err_set(err, "out of memory");
+    return false;
+}
+
+/* Sends all when each task is known. A task that lacks what can't be sent ends when it reads that
+ * nothing else comes. */
+static void deliver(struct delivery *d)
+{
+    struct err err = { "" };
+    const unsigned lacking = count_lacking(d);
+
+    for (unsigned i = 0; i < d->n; i++)
+        if (!d->task[i].known)
+            return;
+    if (d->done || d->in < 0 || slurm_command_busy(&d->sbcast.command) ||
+        (lacking && send_rows(d, lacking, &err)))
+        return;
+    d->done = true;
+    if (buf_add_text(&d->send, SCRIPT_GO) < 0)
+        (void)err_set(&err, "out of memory");
+    if (err.text[0])
+        fprintf(stderr, "cellspan-launch-slurm: cellspan can't be sent: %s\n", err.text);
+    write_on(d);
 }
 
 /* words: "ARCH LIBC CACHE" */
@@ -110,13 +227,13 @@ static void lacks(struct delivery *d, struct delivery_task *t, const char *words
     struct err err = { "" };
     char arch[32], libc[32];
 
-    t->known = t->lacking = true;
+    t->known = true;
     if (sscanf(words, "%31s %31s", arch, libc) == 2 &&
         !(t->row = payload_for(&d->payload, arch, libc, &err)))
         keep(&t->unsent, err.text);
 }
 
-void delivery_line(struct delivery *d, struct loop *loop, int in, unsigned task, const char *word)
+void delivery_line(struct delivery *d, unsigned task, const char *word)
 {
     struct delivery_task *t = task < d->n ? &d->task[task] : NULL;
 
@@ -124,21 +241,23 @@ void delivery_line(struct delivery *d, struct loop *loop, int in, unsigned task,
         return;
     if (text_begins(word, SCRIPT_MISSING) && !t->known)
         lacks(d, t, word + strlen(SCRIPT_MISSING));
-    else if (strcmp(word, SCRIPT_HAS) == 0)
+    else if (strcmp(word, SCRIPT_HAS) == 0) {
         t->known = true;
-    else if (text_begins(word, SCRIPT_VERSION) && !t->known)
+        t->row = NULL;
+    } else if (text_begins(word, SCRIPT_VERSION) && !t->known)
         keep(&t->version, word + strlen(SCRIPT_VERSION));
     else if (text_begins(word, SCRIPT_REFUSED))
         keep(&t->unsent, word + strlen(SCRIPT_REFUSED));
-    deliver(d, loop, in);
+    deliver(d);
 }
 
-void delivery_without(struct delivery *d, struct loop *loop, int in, unsigned task)
+void delivery_without(struct delivery *d, unsigned task)
 {
     if (task >= d->n)
         return;
     d->task[task].known = true;
-    deliver(d, loop, in);
+    d->task[task].row = NULL;
+    deliver(d);
 }
 
 void delivery_end(const struct delivery *d, unsigned task, const char *how, const char *program,

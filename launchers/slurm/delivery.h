@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* delivery.h - sends cellspan to nodes that lack it. All tasks of srun read the same stdin: so all
- * wait until each has said what it lacks, and then each reads the same. */
+ * wait until each has said what it lacks, and then each reads the same. If they are many, sbcast
+ * brings a file first, and stdin only what that has not brought. */
 #ifndef LAUNCHERS_SLURM_DELIVERY_H
 #define LAUNCHERS_SLURM_DELIVERY_H
 
@@ -9,10 +10,10 @@
 
 #include "base/loop/loop.h"
 #include "launchers/payload.h"
+#include "launchers/slurm/sbcast.h"
 
 struct delivery_task {
     bool known;    /* what it lacks is known, or it has ended */
-    bool lacking;  /* it waits for cellspan */
     char *version; /* owned: what another agent there says of itself; NULL: none is there */
     char *unsent;  /* owned: why cellspan can't be installed there; NULL: it can */
     struct payload_row *row; /* what it is sent; NULL: nothing */
@@ -20,23 +21,30 @@ struct delivery_task {
 
 struct delivery {
     struct payload payload;
-    bool on;                    /* the tasks wait for it */
-    bool done;                  /* all was put into the buffer */
+    struct loop *loop;       /* borrowed */
+    int in;                  /* srun's stdin, borrowed; -1: it is closed */
+    unsigned long job, step; /* the tasks' */
+    bool on;                 /* the tasks wait for it */
+    bool done;               /* all was put into the buffer */
+    bool cast;               /* sbcast was tried */
+    char *why;               /* owned: what sbcast said; NULL: nothing */
+    struct sbcast sbcast;
     struct delivery_task *task; /* owned; n of them */
     unsigned n;
     struct buf send; /* what is not written to srun's stdin yet */
     struct watch *watch;
 };
 
-#define DELIVERY_INIT { .payload = PAYLOAD_INIT }
+#define DELIVERY_INIT { .payload = PAYLOAD_INIT, .in = -1, .sbcast = SBCAST_INIT }
 
 void delivery_release(struct delivery *d);
-/* The number of tasks is known. -1: memory is out. */
-MUST_USE int delivery_tasks(struct delivery *d, unsigned n);
-/* Takes a line of a task's script, without its mark. in: srun's stdin; -1: it is closed. */
-void delivery_line(struct delivery *d, struct loop *loop, int in, unsigned task, const char *word);
+/* The number of tasks is known. in: srun's stdin. -1: memory is out. */
+MUST_USE int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in);
+void delivery_step(struct delivery *d, unsigned long job, unsigned long step);
+/* Takes a line of a task's script, without its mark. */
+void delivery_line(struct delivery *d, unsigned task, const char *word);
 /* A task has ended, or has not come up: nobody waits for it. */
-void delivery_without(struct delivery *d, struct loop *loop, int in, unsigned task);
+void delivery_without(struct delivery *d, unsigned task);
 /* Writes why a task has ended, by srun's words. program, prefix: see script_missing(). */
 void delivery_end(const struct delivery *d, unsigned task, const char *how, const char *program,
                   const char *prefix, char *text, size_t size);

@@ -110,7 +110,7 @@ static void too_late(void *arg)
                 "and sinfo tell of its node",
                 i, j->n, (unsigned)(j->patience_ns / NS_PER_S), j->id);
             fail(j, i, text);
-            delivery_without(&j->delivery, j->loop, j->in, i);
+            delivery_without(&j->delivery, i);
         }
 }
 
@@ -120,7 +120,7 @@ static void note_end(struct job *j, unsigned i, const char *how)
 
     if (i >= j->n || j->task[i].down)
         return;
-    delivery_without(&j->delivery, j->loop, j->in, i);
+    delivery_without(&j->delivery, i);
     delivery_end(&j->delivery, i, how, j->program, j->prefix, text, sizeof text);
     replace(&j->task[i].end, text);
     set_timer(j, &j->flush, FLUSH_NS, flush);
@@ -210,7 +210,7 @@ static void not_started(struct job *j, const char *node)
                 report_node(i, j->task[i].node, 0);
             snprintf(text, sizeof text, "Slurm could not start the agent there: %s",
                      node + n + strspn(node + n, ": "));
-            delivery_without(&j->delivery, j->loop, j->in, i);
+            delivery_without(&j->delivery, i);
             fail(j, i, text);
             return;
         }
@@ -285,7 +285,8 @@ static bool make_tasks(struct job *j, unsigned n)
 {
     if (j->n || n < 1 || n > TASKS_MAX)
         return j->n != 0;
-    if (!(j->task = calloc(n, sizeof *j->task)) || delivery_tasks(&j->delivery, n) < 0)
+    if (!(j->task = calloc(n, sizeof *j->task)) ||
+        delivery_tasks(&j->delivery, n, j->loop, j->in) < 0)
         return false;
     j->n = n;
     report_nodes(n);
@@ -293,17 +294,18 @@ static bool make_tasks(struct job *j, unsigned n)
     return true;
 }
 
-/* Handles the line "PROCID NTASKS JOB NODE" of a task. */
+/* Handles the line "PROCID NTASKS JOB NODE STEP" of a task. */
 static void task_up(struct job *j, const char *words)
 {
-    unsigned long id;
+    unsigned long id, step = 0;
     unsigned i, n;
     char node[256];
 
-    if (sscanf(words, "%u %u %lu %255s", &i, &n, &id, node) != 4 || !make_tasks(j, n) ||
+    if (sscanf(words, "%u %u %lu %255s %lu", &i, &n, &id, node, &step) < 4 || !make_tasks(j, n) ||
         i >= j->n || j->task[i].up)
         return;
     job_known(j, id);
+    delivery_step(&j->delivery, id, step);
     watch_clear(&j->poll);
     j->task[i].up = true;
     replace(&j->task[i].node, node);
@@ -324,7 +326,7 @@ static void out_line(void *arg, const char *labelled)
     if (strncmp(line, SCRIPT_MARK STEP_TASK, task) == 0)
         task_up(arg, line + task);
     else if (strncmp(line, SCRIPT_MARK, mark) == 0) {
-        delivery_line(&j->delivery, j->loop, j->in, number, line + mark);
+        delivery_line(&j->delivery, number, line + mark);
         /* its end may have come first, and this says why */
         if (text_begins(line + mark, SCRIPT_REFUSED) && number < j->n && j->task[number].end)
             note_end(j, number, "exit code 127");

@@ -76,6 +76,7 @@ bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char 
     c->arg = arg;
     c->out = out[0];
     spec.argv = argv;
+    spec.in = c->in;
     spec.out = out[1];
     spec.errs = out[1]; /* so that its error texts don't reach the user */
     spec.die_with_parent = f != NULL;
@@ -83,7 +84,8 @@ bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char 
     fd_close(&out[1]);
     if (c->pid > 0 && fd_nonblock(c->out, true) == 0 &&
         (c->watch = loop_fd(loop, c->out, LOOP_READ, readable, c, &err)) &&
-        (c->timer = loop_timer(loop, PATIENCE_NS, 0, too_late, c, &err)))
+        (c->timer = loop_timer(loop, c->patience_ns ? c->patience_ns : PATIENCE_NS, 0, too_late, c,
+                               &err)))
         return true;
     if (c->pid > 0)
         (void)kill(c->pid, SIGKILL);

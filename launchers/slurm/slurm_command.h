@@ -13,7 +13,9 @@
 typedef void (*slurm_command_f)(void *arg, const char *line);
 
 struct slurm_command {
-    pid_t pid; /* 0: none runs */
+    int in;               /* its stdin; -1: none */
+    uint64_t patience_ns; /* 0: 10 s */
+    pid_t pid;            /* 0: none runs */
     int out;
     char *line; /* the first line; owned */
     struct child_lines lines;
@@ -22,16 +24,17 @@ struct slurm_command {
     void *arg;
 };
 
-#define SLURM_COMMAND_INIT { .out = -1, .lines = CHILD_LINES_TEXT }
+#define SLURM_COMMAND_INIT { .in = -1, .out = -1, .lines = CHILD_LINES_TEXT }
 
 void slurm_command_release(struct slurm_command *c);
 static inline bool slurm_command_busy(const struct slurm_command *c)
 {
     return c->pid > 0 || c->watch;
 }
-/* Runs the command (argv[0] on PATH). f is called when it has closed its stdout, or after 10 s. f
- * NULL: no answer is needed, and the command continues even if we end before it. false: it couldn't
- * be started, and f won't be called. Its exit status does not matter to the caller. */
+/* Runs the command (argv[0] on PATH). f is called when it has closed its stdout, or after its
+ * patience, when it is killed. f NULL: no answer is needed, and the command continues even if we
+ * end before it. false: it couldn't be started, and f won't be called. Its exit status does not
+ * matter to the caller. */
 bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,
                          slurm_command_f f, void *arg);
 

@@ -12,7 +12,8 @@
  * the environment on.) */
 #define PRELUDE                                                                                    \
     "echo \"" SCRIPT_MARK STEP_TASK                                                                \
-    "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)}\"; "                \
+    "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)} "                   \
+    "$SLURM_STEP_ID\"; "                                                                           \
     "CELLSPAN_AGENT=$SLURM_PROCID; export CELLSPAN_AGENT; "
 
 static int add_all(struct words *argv, const char *const *word)

@@ -215,15 +215,19 @@ class Hosts(Engine):
 
 
 class Slurm(Engine):
-    """A controller and nodes n1 … nN, all on this machine, or one in the network of each of `hosts`."""
+    """A controller and nodes n1 … nN, all on this machine, or one in the network of each of `hosts`.
+
+    `proctrack`: how Slurm finds the processes of a step; with cgroups, whose names have the nodes' names, it is the default. A test
+    that runs beside those of another cluster must have another.
+    """
 
     script = "slurm.sh"
 
-    def __init__(self, nodes=4, cpus=4, gpus=2, hosts=None, max_time="INFINITE"):
+    def __init__(self, nodes=4, cpus=4, gpus=2, hosts=None, max_time="INFINITE", proctrack=""):
         super().__init__()
         self.nodes = len(hosts.names) if hosts else nodes
         self.environment.update(SLURM_NODES=str(self.nodes), SLURM_NODE_CPUS=str(cpus), SLURM_NODE_GPUS=str(gpus),
-                                SLURM_MAX_TIME=max_time)
+                                SLURM_MAX_TIME=max_time, SLURM_PROCTRACK=proctrack)
         if hosts:
             self.environment.update(SLURM_NETNS=" ".join(hosts.namespace(host) for host in hosts.names),
                                     SLURM_CTL_ADDR=hosts.address("h0"))

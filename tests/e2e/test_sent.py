@@ -171,29 +171,31 @@ def test_another_python_there_is_an_error_before_anything_runs(notebook, bare, t
 
 # -- Slurm: all agents of a step read the same stdin
 
+MANY = 33  # nodes, from which on sbcast brings it
+
 
 @pytest.fixture(scope="module")
 def cluster():
     """Nodes that see all that this machine has, so what they lack is at a path that nobody has."""
-    yield from bring_up(lambda: Slurm(nodes=3, gpus=0), SLURM_TOOLS)
+    yield from bring_up(lambda: Slurm(nodes=MANY, gpus=0, proctrack="linuxproc"), SLURM_TOOLS)
 
 
 @pytest.fixture
 def step(launch, cluster, shelf, tmp_path):  # noqa: F811
-    """Runs an agent on each of two nodes, which prints its version and ends. tools: programs that come first on PATH there."""
+    """Runs an agent on each of some nodes, which prints its version and ends. tools: programs that come first on PATH there."""
     home, folder = tmp_path / "home", tmp_path / "tools"
     for made in (home, folder):
         made.mkdir()
     for name in ("srun", "squeue", "scancel", "scontrol"):
         (folder / name).symlink_to(shutil.which(name))
 
-    def run(**tools):
+    def run(nodes=2, **tools):
         for name, script in tools.items():
             (folder / name.replace("_", "-")).write_text("#!/bin/sh\n%s\n" % script)
             (folder / name.replace("_", "-")).chmod(0o755)
         settings = {"HOME": str(home), "CELLSPAN_WHEELS": shelf, "CELLSPAN_PYTHONPATH": str(PREFIX / "lib/cellspan/python"),
                     "PATH": "%s:/usr/bin:/bin" % folder, "CELLSPAN_HOME_PYTHON": sys.executable, "XDG_CACHE_HOME": "", **cluster.variables()}
-        one = launch("slurm", spec="--nodes=2", command="/nowhere/libexec/cellspan/cellspan-agent", arguments=["--version"], env=settings)
+        one = launch("slurm", spec="--nodes=%d" % nodes, command="/nowhere/libexec/cellspan/cellspan-agent", arguments=["--version"], env=settings)
         status = one.wait()
         return one, status, one.errors.count("cellspan-agent " + version()), [line for line in one.out if "is sent" in line]
 
@@ -223,3 +225,20 @@ def test_a_node_of_slurm_that_can_not_take_it_says_why(step):
     one, status, ran, _ = step(uname="echo riscv64", cellspan_agent="echo cellspan-agent 0.0.1")
     assert status != 0 and ran == 0 and sorted(one.failed()) == [0, 1], one.said()
     assert all("it has cellspan-agent 0.0.1, and here is" in text for text in one.failed().values()), one.said()
+
+
+@pytest.mark.limit(300)
+def test_many_nodes_of_slurm_get_it_by_sbcast_and_share_a_home(step, tmp_path):
+    sbcast = 'for file; do :; done; echo "$file" >%s/file; exec %s "$@"' % (tmp_path, shutil.which("sbcast"))
+    one, status, ran, said = step(MANY, sbcast=sbcast)
+    assert (status, ran, len(said)) == (0, MANY, 1) and re.search("is sent to 33 of 33 nodes, .* MiB, by sbcast", said[0]), one.said()
+    assert "by srun's stdin" not in one.said() and len(os.listdir(step.cache)) == 1
+    assert not os.path.exists((tmp_path / "file").read_text().strip())
+
+
+def test_what_sbcast_does_not_bring_comes_by_stdin(step, tmp_path):
+    sbcast = 'for file; do :; done; echo "$file" >%s/file; head -c 1000 >"$file"; echo sbcast: error: no room >&2; exit 28' % tmp_path
+    one, status, ran, said = step(MANY, sbcast=sbcast, cellspan_agent='[ "$SLURM_PROCID" -gt 1 ] && exec %s "$@"; echo cellspan-agent 0.0.1' % AGENT)
+    assert (status, ran, len(said)) == (0, MANY, 1) and "is sent to 2 of 33 nodes" in said[0], one.said()
+    assert "say sbcast has not brought it to 2 of 33 nodes (sbcast: error: no room): it comes by srun's stdin" in one.out, one.said()
+    assert len(os.listdir(step.cache)) == 1 and not os.path.exists((tmp_path / "file").read_text().strip())
