@@ -12,10 +12,12 @@ import shutil
 import sys
 import zipfile
 
+import containers
 import pytest
 from client import values
 from engines import HOST_TOOLS, SLURM_TOOLS, Hosts, Slurm, bring_up
-from launches import launch  # noqa: F401  (a fixture)
+from launches import LIMIT, launch  # noqa: F401  (a fixture)
+from processes import wait_until
 
 PREFIX = pathlib.Path(os.path.realpath(shutil.which("cellspan") or "/nowhere/bin/cellspan")).parents[1]
 AGENT = PREFIX / "libexec" / "cellspan" / "cellspan-agent"
@@ -167,6 +169,36 @@ def test_another_python_there_is_an_error_before_anything_runs(notebook, bare, t
     cell = nb.run("%%%%distribute -n 2 --on ssh:h1,h2\nopen(%r, 'w')" % str(tmp_path / "ran"), limit=200).assert_error("RankNotStarted")
     assert re.search(r"Python on h[12] is 3\.7\.1, the notebook's is %s" % re.escape(platform.python_version()), cell.error["evalue"])
     assert not (tmp_path / "ran").exists()
+
+
+# -- containers, whose root nobody can write to
+
+
+@pytest.fixture
+def sealed():
+    """c1 has a place for it in XDG_RUNTIME_DIR, c2 in memory, c3 has none."""
+    run = {"XDG_RUNTIME_DIR": "/run/user/0"}
+    yield from bring_up(lambda: containers.Containers({
+        "c1": (run, {"/run/user/0": "mode=700", "/dev/shm": "noexec"}),
+        "c2": ({}, {"/dev/shm": "mode=1777"}),
+        "c3": (run, {"/run/user/0": "mode=700,noexec", "/dev/shm": "size=1m"}),
+    }), containers.TOOLS)
+
+
+@pytest.mark.limit(400)
+def test_a_container_takes_it_where_it_can_write(sealed, shelf, fresh):
+    nb = fresh(env={**sealed.variables(), "CELLSPAN_WHEELS": shelf})
+    (one, two), said = where(nb, "c1,c2")
+    assert one[0] == "c1" and NAME.fullmatch(one[1])[1].startswith("/run/user/0/cellspan/"), one
+    assert two[0] == "c2" and re.fullmatch("/dev/shm/cellspan-sent-[a-z0-9_]+" + PACKAGE, two[1]), two
+    assert re.search(r"is sent to hosts that lack it", said), said
+    nb.ok("%ranks stop")
+    assert wait_until(lambda: sealed.exec("c2", "find", "/dev/shm", "-name", "cellspan-sent-*") == "", LIMIT)
+    again, said = where(nb, "c1")
+    assert again == [one] and "is sent" not in said
+    nb.ok("%ranks stop")
+    assert re.search(r"^c3 did not come up: .*; it can't be sent there: no place takes it: /root/\.cache: Read-only file system; "
+                     r"XDG_RUNTIME_DIR: no program may run there .*; /dev/shm: No space left on device", refused(nb, "c3"))
 
 
 # -- Slurm: all agents of a step read the same stdin
