@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -238,6 +239,34 @@ def test_only_a_program_that_needs_no_library_of_this_machine_is_sent():
     assert payload.foreign(FILES) == ""
     with open("/bin/true", "rb") as file:
         assert payload.foreign({"bin/true": (0o755, file.read())}) == ""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A program and a library, as a compiler makes them that was told to write all for debuggers."""
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "x.c").write_text('#include <stdio.h>\nint answer(void) { return 42; }\nint main(void) { return puts("runs") < 0; }\n')
+    for name, options in (("program", []), ("library", ["-shared", "-fPIC"]), ("bare", ["-s"])):
+        subprocess.run(["cc", "-g3", *options, "-o", str(folder / name), str(folder / "x.c")], check=True)
+    return folder
+
+
+def test_what_is_sent_has_nothing_for_debuggers(built, tmp_path):
+    for name in ("program", "library"):
+        whole = (built / name).read_bytes()
+        small = payload.stripped(whole)
+        assert len(small) < len(whole) and b"debug" in whole and b"debug" not in small
+        assert (payload.Elf(small).needed, payload.Elf(small).libc) == (payload.Elf(whole).needed, payload.Elf(whole).libc)
+        assert payload.stripped(small) == small
+        (tmp_path / name).write_bytes(small)
+        (tmp_path / name).chmod(0o755)
+    assert subprocess.run([str(tmp_path / "program")], capture_output=True).stdout == b"runs\n"
+    assert ctypes.CDLL(str(tmp_path / "library")).answer() == 42
+
+
+def test_what_has_nothing_for_debuggers_is_sent_as_it_is(built):
+    for content in ((built / "bare").read_bytes(), b"\x7fELF", b"#!/bin/sh\n", b""):
+        assert payload.stripped(content) == content
 
 
 def test_a_folder_is_owned_by_the_user(tmp_path):

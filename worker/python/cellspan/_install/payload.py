@@ -29,16 +29,40 @@ MACHINES = {62: "x86_64", 183: "aarch64"}
 EVERYWHERE = re.compile(r"(libc|libm|libpthread|libdl|librt|libutil|ld-linux[\w-]*)\.so\.\d+$")
 
 
+LOADABLE = b"\x7fELF\2\1"
+SYMBOLS = 2  # the type of a section with names that only debuggers want
+
+
+def segments(content):
+    """What the loader reads: (type, flags, offset, address, address, size in the file) of each."""
+    start, size, count = struct.unpack_from("<Q", content, 32)[0], *struct.unpack_from("<HH", content, 54)
+    return [struct.unpack_from("<IIQQQQ", content, start + size * k) for k in range(count)]
+
+
+def stripped(content):
+    """The same program without what only debuggers and linkers read, which is most of one that was not stripped. It stands behind what
+    the loader reads. (`strip` does the same, but few machines have it.)"""
+    if content[:6] != LOADABLE:
+        return content
+    start, size, count = struct.unpack_from("<Q", content, 40)[0], *struct.unpack_from("<HH", content, 58)
+    if SYMBOLS not in [struct.unpack_from("<I", content, start + size * k + 4)[0] for k in range(count)]:
+        return content
+    at, each, parts = struct.unpack_from("<Q", content, 32)[0], struct.unpack_from("<H", content, 54)[0], segments(content)
+    whole = bytearray(content[:max([at + each * len(parts)] + [offset + length for _, _, offset, _, _, length in parts])])
+    struct.pack_into("<Q", whole, 40, 0)  # where sections are listed,
+    struct.pack_into("<HH", whole, 60, 0, 0)  # how many they are, and which has their names
+    return bytes(whole)
+
+
 class Elf:
     """What a program is for, and what it needs. Only 64-bit little-endian files, as both architectures have them."""
 
     def __init__(self, content):
         self.machine, self.needed, self.libc = "", [], "2.0"
-        if content[:6] != b"\x7fELF\2\1":
+        if content[:6] != LOADABLE:
             return
         self.machine = MACHINES.get(struct.unpack_from("<H", content, 18)[0], "")
-        start, size, count = struct.unpack_from("<Q", content, 32)[0], *struct.unpack_from("<HH", content, 54)
-        parts = [struct.unpack_from("<IIQQQQ", content, start + size * k) for k in range(count)]
+        parts = segments(content)
         versions = [tuple(map(int, found.split(b"."))) for found in set(re.findall(rb"\0GLIBC_(\d+\.\d+)(?=[.\0])", content))]
         self.libc = "%d.%d" % max(versions, default=(2, 0))
         for kind, _, offset, _, _, length in parts:
@@ -59,14 +83,14 @@ def installed(agent):
     files = {}
     for name in PROGRAMS:
         with open(os.path.join(os.path.dirname(agent), name), "rb") as file:
-            files["libexec/cellspan/" + name] = (0o755, file.read())
+            files["libexec/cellspan/" + name] = (0o755, stripped(file.read()))
     top = os.path.dirname(HERE)
     for at, folders, names in os.walk(top):
         folders[:] = [folder for folder in folders if folder != "__pycache__"]
         for name in names:
             path = os.path.join(at, name)
             with open(path, "rb") as file:
-                files["%s/cellspan/%s" % (PACKAGE, os.path.relpath(path, top))] = (0o644, file.read())
+                files["%s/cellspan/%s" % (PACKAGE, os.path.relpath(path, top))] = (0o644, stripped(file.read()))
     return files
 
 
@@ -77,9 +101,9 @@ def of_wheel(path):
         for name in wheel.namelist():
             inside = name.partition(".data/data/")[2]
             if inside in ["libexec/cellspan/" + program for program in PROGRAMS]:
-                files[inside] = (0o755, wheel.read(name))
+                files[inside] = (0o755, stripped(wheel.read(name)))
             elif inside.startswith(PACKAGE + "/") and not inside.endswith("/"):
-                files[inside] = (0o644, wheel.read(name))
+                files[inside] = (0o644, stripped(wheel.read(name)))
     return files
 
 
