@@ -45,6 +45,7 @@ class Node:
         self.memory = folder / "memory"
         self.memory.mkdir()
         self.runtime = None
+        self.version = VERSION
 
     @property
     def cache(self):
@@ -56,7 +57,7 @@ class Node:
         environ = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
         if self.runtime:
             environ["XDG_RUNTIME_DIR"] = str(self.runtime)
-        return subprocess.Popen([sys.executable, "-I", "-c", program, str(size), digest, VERSION, name], env=environ, stdin=stdin,
+        return subprocess.Popen([sys.executable, "-I", "-c", program, str(size), digest, self.version, name], env=environ, stdin=stdin,
                                 stdout=subprocess.PIPE, text=True)
 
     def install(self, files=None, name=None, cut=0, digest=None):
@@ -123,6 +124,19 @@ def test_a_damaged_one_is_replaced(node):
         pass
     assert node.install() == (0, folder) and files_of(folder) == WANT
     assert os.listdir(node.cache) == [sent()[2]]
+
+
+def test_two_versions_stand_side_by_side(node):
+    other = {**FILES, "libexec/cellspan/cellspan-agent": (0o755, AGENT.replace(VERSION, "0.2.0").encode())}
+    name = sent(other)[2].replace(VERSION, "0.2.0")
+    folders = set()
+    for version, files, called in [(VERSION, FILES, None), ("0.2.0", other, name)] * 2:
+        node.version = version
+        status, folder = node.install(files, called)
+        assert status == 0, folder
+        folders.add(folder)
+    assert sorted(os.listdir(node.cache)) == sorted(map(os.path.basename, folders)) == sorted([sent()[2], name])
+    assert files_of(node.cache / sent()[2]) == WANT
 
 
 def test_versions_that_nobody_uses_go(node):
