@@ -312,7 +312,11 @@ def test_another_file_at_that_path_loses(nb, hosts):
 def test_two_notebooks_on_one_host_have_their_own(nb, fresh):
     put("same_n.py", "whose = 'first'\n")
     put("same_n.py", "whose = 'second'\n", OTHER)
-    other = fresh(cwd=OTHER)
+    put("early_n/part.py", "import early_n\nwhose = 'beforehand'\n", OTHER)
+    put("early_n/__init__.py", "", OTHER)
+    other = fresh(cwd=OTHER, env={"CELLSPAN_PRELOAD": "early_n.part,wrong_n"})
+    beforehand = "import sys\ngetattr(sys.modules.get('early_n.part'), 'whose', '')"
+    assert values(ok(other, beforehand, "--gather")) == ["beforehand"] * 3
     assert values(ok(other, "import same_n\nsame_n.whose", "--gather")) == ["second"] * 3
     assert values(ok(nb, "import same_n\nsame_n.whose", "--gather")) == ["first"] * 3
 

@@ -122,6 +122,31 @@ def test_a_machine_without_room_does_not_fail_a_cell(home, monkeypatch, tmp_path
     assert f"the notebook's modules can't come to {platform.node()}: " in capsys.readouterr().err
 
 
+def test_modules_that_are_imported_beforehand_wait_for_the_files(home, make, monkeypatch, tmp_path, capsys):
+    import json
+
+    from cellspan._worker.follow import Follower
+
+    monkeypatch.setenv("CELLSPAN_PRELOAD", "qhelper,-torch,qbad,qnever,json,qlate")
+    own_code = make()
+    monkeypatch.setattr("cellspan._code.rank_code.RankCode", lambda folder: own_code)
+    home.files[ROOT + "/qbad.py"] = "raise SystemExit('no')\n"
+    follower = Follower((), None, str(tmp_path / "runtime" / "rank-1"))
+    own = listing(home)
+    own["names"]["qbad"] = [ROOT]
+    for turn in range(2):
+        follower.take(json.dumps({"code": own}), False, {})
+        assert ("qhelper" in sys.modules) == (turn > 0)
+        follower.before_cell()
+        assert "qhelper" in sys.modules
+        assert capsys.readouterr().err == ("" if turn else "cellspan: CELLSPAN_PRELOAD: qbad on ranks: SystemExit: no\n")
+    home.files[ROOT + "/qlate.py"] = ""
+    own["names"]["qlate"] = [ROOT]
+    follower.take(json.dumps({"code": own}), False, {})
+    follower.before_cell()
+    assert "qlate" in sys.modules and "qnever" not in sys.modules
+
+
 def test_another_module_that_is_loaded_already_is_told_once(code, home):
     import colorsys
 

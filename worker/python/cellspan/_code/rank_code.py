@@ -103,6 +103,11 @@ class RankCode:
         self._runs = True
         return lines
 
+    def may_have(self, name):
+        """Does home list this module, or does its list not tell?"""
+        top = name.partition(".")[0]
+        return self._project.on and (self._project.more or bool(self._project.roots(top)))
+
     def _bring(self, name, roots, digest):
         if os.getpid() != self._pid:
             return self._asked(name, roots, digest)

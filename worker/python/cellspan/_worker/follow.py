@@ -5,11 +5,13 @@ loaded again. Home sends these before a distributed cell.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
 import sys
 
+from .. import _link
 from .._base.errors import in_words
 from . import environment, mlflow_run, module_paths, reloads, root_logging, torchenv
 
@@ -102,6 +104,13 @@ def _plain(traits):
     return found
 
 
+def wanted_beforehand():
+    """Names of the modules that CELLSPAN_PRELOAD wants."""
+    from .zygote import Wanted  # which a rank has loaded
+
+    return Wanted(_link.setting("CELLSPAN_PRELOAD")).asked
+
+
 def _has_wandb_run():
     return getattr(sys.modules.get("wandb"), "run", None) is not None
 
@@ -130,6 +139,7 @@ class Follower:
         self._autoreload = None
         self._logging = root_logging.RootLogging()
         self._folder, self._code = folder, None  # the RankCode, once home has sent a listing
+        self._beforehand = []  # modules of CELLSPAN_PRELOAD that are not imported yet
         self._failed = []  # lines for the user, with the next cell
 
     def take(self, text, near, world):
@@ -153,9 +163,9 @@ class Follower:
         """Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the
         only one that runs the cell, or that has imported the module. Merging makes one line of what they print alike."""
         mlflow_run.follow(self._followed.get(mlflow_run.VARIABLE))
-        lines, self._failed = self._failed, []
-        if self._code is not None:
-            lines += self._code.before_cell()
+        lines = self._code.before_cell() if self._code is not None else []
+        self._import_beforehand()
+        lines, self._failed = [*self._failed, *lines], []
         if self._shell is None:
             _say(lines)
             return
@@ -176,10 +186,17 @@ class Follower:
                 from .._code.rank_code import RankCode  # imported here because ranks of home's machine never need it
 
                 self._code = RankCode(self._folder)
+                self._beforehand = [name for name in wanted_beforehand() if name not in sys.modules]
             if self._code is not None:
                 self._code.take(listing)
         except OSError as error:  # no room; the cell may need no module
             self._failed.append(f"the notebook's modules can't come to {platform.node()}: {in_words(error)}")
+
+    def _import_beforehand(self):
+        """Imports those modules of CELLSPAN_PRELOAD that are the notebook's own. The process that forks ranks does not have them."""
+        for name in [name for name in self._beforehand if self._code.may_have(name)]:
+            self._beforehand.remove(name)  # also if it fails, or is interrupted: the cell may not need it
+            self._try(f"CELLSPAN_PRELOAD: {name}", importlib.import_module, name)
 
     # ---- environment -------------------------------------------------------------------------------------------------
 
