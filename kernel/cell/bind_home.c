@@ -177,6 +177,15 @@ static enum cell_outcome bind_poll(struct cell *c)
     return c->bind.waiting ? CELL_STAYS : CELL_DONE;
 }
 
+static void say_lines(struct cell *c, const json_t *lines)
+{
+    json_t *line;
+    size_t k;
+
+    json_array_foreach (lines, k, line)
+        output_note(c, "%s", json_is_string(line) ? json_string_value(line) : "");
+}
+
 static void bind_reply(struct cell *c, const struct span *reply, const json_t *content)
 {
     json_t *expressions = json_object_get(content, "user_expressions");
@@ -185,6 +194,7 @@ static void bind_reply(struct cell *c, const struct span *reply, const json_t *c
     if (c->bind.waiting == 0)
         return;
     c->bind.waiting--;
+    say_lines(c, json_object_get(content, "lines"));
     if (!is_bind) {
         json_decref(c->bind.expressions);
         c->bind.expressions = json_incref(expressions);

@@ -174,6 +174,20 @@ def test_a_class_with_a_metaclass_from_a_module_that_was_loaded_again_is_no_conf
     assert rank_values(nb, "A.kind", 2) == [1, 1]
 
 
+def test_two_versions_of_a_class_are_told_in_both_directions(fresh, tmp_path):
+    (tmp_path / "twice.py").write_text("class C:\n    def f(self):\n        return 1\n")
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("import twice\nold = twice.C()")
+    (tmp_path / "twice.py").write_text("class C:\n    def f(self):\n        return 'two'\n")
+    line = "the class twice.C is not the same at home and on ranks (f): the notebook has imported an older twice. importlib.reload(twice) at home"
+    told = nb.ok("%%distribute -n 2\nold.f()").stderr
+    assert set(by_rank(told)) == {0, 1} and "old: " + line in told, told
+    told = nb.ok("%%distribute --into back\ntwice.C()").stderr
+    assert told.count("back: " + line) == 1, told
+    nb.ok("import importlib\nimportlib.reload(twice)\nnew = twice.C()")
+    assert "is not the same" not in nb.ok("%%distribute --into again\nnew").stderr + nb.ok("%%distribute\nnew.f()").stderr
+
+
 def newer(cell):
     """{rank: how often it says that mine.py is newer}."""
     said = "mine.py is newer than what ranks have imported: importlib.reload(mine) or %autoreload 2 at home"

@@ -57,6 +57,7 @@ dist_cellspan_py_capture_DATA = \
 	worker/python/cellspan/_capture/caches.py \
 	worker/python/cellspan/_capture/capture.py \
 	worker/python/cellspan/_capture/class_states.py \
+	worker/python/cellspan/_capture/class_versions.py \
 	worker/python/cellspan/_capture/memory_users.py \
 	worker/python/cellspan/_capture/device_copies.py \
 	worker/python/cellspan/_capture/device_digest.py \

@@ -185,15 +185,15 @@ class Found:
 
     def __init__(self):
         self.pieces, self.storages = Pieces(), tensors.Storages()
-        self.reads, self.writes, self.arrays, self.grads = {}, {}, set(), []
+        self.reads, self.writes, self.arrays, self.grads, self.named = {}, {}, set(), [], []
 
 
 class Pickler(cloudpickle.Pickler, Found):
-    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .arrays, .grads.
+    """Pickles for cellspan. After dump(): .pieces, .storages, 
 
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
     reads: {global name: qualified name of the function that reads it}, for functions of the namespace, which may lack the name.
-    writes: the global names that these functions assign. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty
+    writes: the global names that these functions assign. named: the classes of which only the names are in the pickle. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty
     (see GradPickler).
     """
 
@@ -235,7 +235,10 @@ class Pickler(cloudpickle.Pickler, Found):
         if kind is type and obj.__module__ == "_ctypes":  # cloudpickle would give it an id, as if it were the notebook's
             return foreign.reduce_metaclass(obj)
         reduced = super().reducer_override(obj)
-        if isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
+        if reduced is NotImplemented:
+            if isinstance(obj, type):
+                self.named.append(obj)
+        elif isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             rebuild.pickled_here.add(obj)
             make, args, (attributes, *more), _, _, setter = reduced
             state = (_attributes(obj, attributes), *more)
@@ -443,7 +446,7 @@ for _name in ("ParamSpec", "TypeVarTuple"):
 
 
 class Pickled:
-    """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, arrays, grads: as in Pickler.
+    """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, arrays, grads, named: as in Pickler.
 
     make: the class of the pickler.
     """
@@ -462,5 +465,6 @@ class Pickled:
         self.reads = pickler.reads
         self.writes = pickler.writes
         self.arrays = pickler.arrays
+        self.named = pickler.named
         self.keep = pickler.pieces.copies
         self.size = self.chunks.size + sum(p.nbytes for p in self.pieces) + sum(s.span()[1] for s in self.storages)

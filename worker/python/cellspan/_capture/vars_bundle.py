@@ -8,7 +8,8 @@ All integers are little-endian; offsets count from the bundle's first byte.
     meta     `meta` bytes: a pickle of plain values: python (version), prefix and path (of the sender's sys),
              storages [[index in the table, first byte of the original]], devices [of each storage: "cpu", "cuda"],
              buffers (how many buffers of the table belong to the pickle),
-             absent [[index in the table, name, number]] of buffers that are not here: see call_buffers.py
+             absent [[index in the table, name, number]] of buffers that are not here: see call_buffers.py,
+             classes of the user's modules that the pickle names: see class_versions.py
     body     `body` bytes: the pickle (protocol 5, its buffers out of band)
     buffers
 
@@ -30,7 +31,7 @@ import tempfile
 
 from .. import _link
 from .._base.errors import in_words, text_of
-from . import mappings, rebuild, reducers
+from . import class_versions, mappings, rebuild, reducers
 
 MAGIC = b"CSPARCEL"
 VERSION = 1
@@ -122,8 +123,9 @@ def _front(pickled, absent=()):
     for index, _, _ in absent:
         sizes[index] = 0
     path = [p for p in sys.path if isinstance(p, str)]
-    if sizes or absent:
-        meta = _described(path, len(pickled.pieces), storages, devices, absent)
+    classes = class_versions.described(pickled.named)
+    if sizes or absent or classes:
+        meta = _described(path, len(pickled.pieces), storages, devices, absent, classes)
     else:
         meta = _described_alone(tuple(path))
     start = HEADER.size + ENTRY.size * len(sizes) + len(meta) + pickled.chunks.size
@@ -135,18 +137,20 @@ def _front(pickled, absent=()):
     return head + b"".join(ENTRY.pack(*span) for span in spans) + meta, spans, end
 
 
-def _described(path, buffers, storages, devices, absent):
+def _described(path, buffers, storages, devices, absent, classes):
     """A bundle's meta."""
     meta = {"python": list(sys.version_info[:2]), "prefix": sys.prefix, "path": path, "buffers": buffers, "storages": storages, "devices": devices}
     if absent:
         meta["absent"] = absent
+    if classes:
+        meta["classes"] = classes
     return pickle.dumps(meta, protocol=5)
 
 
 @functools.lru_cache(maxsize=1)
 def _described_alone(path):
     """The meta of a bundle without buffers, as most are."""
-    return _described(list(path), 0, [], [], ())
+    return _described(list(path), 0, [], [], (), {})
 
 
 def flat(pickled, limit=None, absent=()):
@@ -241,29 +245,29 @@ def _write(fd, data, offset):
 # ---- loading ------------------------------------------------------------------------------------------------------
 
 
-def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None):
+def unpack(fd, size, user_ns=None, placed=None, land=None, loads=None, label="", say=None):
     """The value in a bundle of `size` bytes. The caller keeps the descriptor and may close it afterwards.
 
     user_ns: the namespace for the notebook's functions (default: __main__'s). placed: {number of a storage: the torch storage
     that already has its bytes}, for storages on a GPU; land(views, meta) makes this dict if some were on a GPU at home.
-    loads(body, buffers=...): used instead of pickle's. Raises BundleError if the bytes are not a bundle. Other exceptions
+    loads(body, buffers=...): used instead of pickle's. label, say: as of class_versions.tell(). Raises BundleError if the bytes are not a bundle. Other exceptions
     come from rebuilding the objects: ImportError, for example for a missing module; else LoadError, which names the part.
     """
     __tracebackhide__ = True
-    return _rebuilt(*read(fd, size), user_ns, placed, land, loads)
+    return _rebuilt(*read(fd, size), user_ns, placed, land, loads, label, say)
 
 
-def unpack_bytes(data, user_ns=None, land=None, fill=None):
+def unpack_bytes(data, user_ns=None, land=None, fill=None, label="", say=None):
     """As unpack(), for a bundle in bytes. fill(views, absent): puts the buffers that are not in the bundle into its views."""
     memory = memoryview(bytearray(data))
     __tracebackhide__ = True
     views, meta, body = _parts(memory, *_checked(memory, len(memory)))
     if "absent" in meta:
         fill(views, meta["absent"])
-    return _rebuilt(views, meta, body, user_ns, None, land, None)
+    return _rebuilt(views, meta, body, user_ns, None, land, None, label, say)
 
 
-def _rebuilt(views, meta, body, user_ns, placed, land, loads):
+def _rebuilt(views, meta, body, user_ns, placed, land, loads, label, say):
     __tracebackhide__ = True
     count = meta["buffers"]
     storages = [(views[index], base) for index, base in meta["storages"]]
@@ -271,10 +275,10 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads):
         placed = land(views, meta)
     if meta["prefix"] == sys.prefix and same_python(meta):
         _extend_path(meta["path"])
-    namespace = rebuild.main_namespace() if user_ns is None else user_ns
+    namespace, value = rebuild.main_namespace() if user_ns is None else user_ns, None
     try:
         with rebuild.load_into(rebuild.Loading(namespace, storages, placed)):
-            return (loads or pickle.loads)(body, buffers=views[:count])
+            value = (loads or pickle.loads)(body, buffers=views[:count])
     except Exception as error:
         if same_python(meta):
             if loads is not None or isinstance(error, (ImportError, MemoryError)):
@@ -283,6 +287,10 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads):
         theirs = ".".join(map(str, meta["python"]))
         ours = ".".join(map(str, sys.version_info[:2]))
         raise BundleError(f"pickled by Python {theirs}, loaded by Python {ours}: {reason(error)}") from error
+    finally:
+        if "classes" in meta and same_python(meta):  # it may be why the value can't be loaded
+            class_versions.tell(meta["classes"], value, label, say)
+    return value
 
 
 def _not_loaded(error, body, buffers, context):
@@ -390,6 +398,7 @@ def _meta_read(data, count):
             and len(meta["devices"]) == len(meta["storages"])
             and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
+            and all(isinstance(classes, dict) and all(isinstance(parts, dict) for parts in classes.values()) for classes in meta.get("classes", {}).values())
             and all(0 <= index < count and isinstance(name, str) and number >= 0 for index, name, number in meta.get("absent", ()))
         )
     except BundleError:

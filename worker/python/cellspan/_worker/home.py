@@ -461,7 +461,8 @@ class Home(Calls):
 
     def _bind(self, message):
         number, fields = message.cell, message.fields
-        content, error = self._step(message, self._take, message)
+        lines = []
+        content, error = self._step(message, self._take, message, lines)
         if error is not None:
             if fields["how"] != _link.BIND_DICT:
                 error = getattr(error, "original", error)  # of a LoadError, which names a variable only where several come
@@ -470,13 +471,15 @@ class Home(Calls):
                 self._gathered[number] = None
             else:
                 self._gathered.pop(number, None)
+        if lines:
+            content = {**content, "lines": lines}  # what home prints now would come too late for the cell
         self._reply(number, content)
 
-    def _take(self, message):
-        """Handles a BIND. Returns the reply's content."""
+    def _take(self, message, lines):
+        """Handles a BIND. Returns the reply's content; appends lines for the user."""
         number, blob, fd, fields = message.cell, message.blob, message.fd, message.fields
         try:
-            has, value = self._unpack(message)
+            has, value = self._unpack(message, lines.append)
             if blob and fd < 0:  # the agent could not get the blob; names says why
                 raise OSError(fields["names"])
             if fields["how"] in GATHERED:
@@ -497,15 +500,16 @@ class Home(Calls):
         if names:
             self.captures().pulled(names, *((fd, size) if how not in GATHERED else ()))
 
-    def _unpack(self, message):
-        """(is there a blob?, the value in it); the caller keeps its descriptor."""
+    def _unpack(self, message, say=None):
+        """(is there a blob?, the value in it); the caller keeps its descriptor. say: for lines for the user."""
         from .._capture.vars_bundle import unpack, unpack_bytes
 
         if message.kind == "BIND" and message.fields["value"]:
-            return True, unpack_bytes(message.fields["value"], self.shell.user_ns)
+            return True, unpack_bytes(message.fields["value"], self.shell.user_ns, label=message.fields["names"], say=say)
         if message.fd < 0:
             return False, None
-        return bool(message.blob), unpack(message.fd, message.size, self.shell.user_ns)
+        label = message.fields["names"] if message.kind == "BIND" else ""
+        return bool(message.blob), unpack(message.fd, message.size, self.shell.user_ns, label=label, say=say)
 
     def _gather(self, number, how, value, has):
         """Keeps a value that is one of several. Returns all of them with the last, unless one could not be taken."""

@@ -17,6 +17,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 from .. import _link
 from .._base.errors import in_words, text_of, undefined
 from .._base.limit import Limit, TooSlow
+from .._capture import class_versions
 from .._capture.origins import Origins
 from .._capture.call_buffers import Received
 from .._code.entries import Refused
@@ -88,6 +89,7 @@ class Rank(Worker):
         self.rank = rank
         self.group = group
         self.quiet = False
+        class_versions.sides = class_versions.RANKS, class_versions.HOME
         self.start(fd)
         self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
         builtins.input = self._input
