@@ -329,12 +329,12 @@ class Client:
                 return cell
             assert time.monotonic() < deadline, "the ranks' lines are not folded:\n" + cell.stdout
 
-    def run_until(self, code, holds, limit=LIMIT):
+    def run_until(self, code, holds, limit=LIMIT, **options):
         """Runs a cell again and again until holds(cell): for what is so where all ranks are alike in time, as those that fail
         within 200 ms of one another. On a busy machine one may be later, and is interrupted instead."""
         deadline = time.monotonic() + limit
         while True:
-            cell = self.run(code)
+            cell = self.run(code, limit, **options)
             if holds(cell):
                 return cell
             assert time.monotonic() < deadline, cell.shown

@@ -17,25 +17,52 @@ def complete(nb, code, limit=60):
     return nb.request("complete_request", {"code": code, "cursor_pos": at}, limit=limit)
 
 
+def completed(nb, code, holds):
+    """The reply to Tab once holds(reply): home waits 300 ms for ranks, and on a busy machine they may answer later."""
+    replies = []
+
+    def look():
+        replies.append(complete(nb, code))
+        return holds(replies[-1])
+
+    assert nb.until(look), replies[-1]
+    return replies[-1]
+
+
+def offered(nb, code, *wanted):
+    """The reply to Tab that offers all that is wanted."""
+    return completed(nb, code, lambda reply: set(wanted) <= set(names(reply)))
+
+
+def matched(nb, code, *matches):
+    """Whether Tab offers these alone."""
+    return completed(nb, code, lambda reply: reply["matches"] == list(matches))
+
+
 def last_lines(cell, n=2):
     return cell.assert_error("NameError").traceback.splitlines()[-n:]
 
 
+def said(nb, code, line):
+    """The cell whose error ends with the line of what ranks have: home waits as long for it."""
+    return nb.run_until(code, lambda cell: last_lines(cell, 1) == [line])
+
+
 def test_a_name_that_only_ranks_have_says_who_has_it(nb):
     nb.ok(SCORE)
-    cell = nb.run("1 + score")
-    assert last_lines(cell) == ["NameError: name 'score' is not defined", "ranks 0-3 have it: %pull score"]
+    cell = said(nb, "1 + score", "ranks 0-3 have it: %pull score")
+    assert last_lines(cell)[0] == "NameError: name 'score' is not defined"
     assert cell.reply["traceback"][-1].endswith("%pull score") and cell.error["evalue"] == "name 'score' is not defined"
     nb.ok("%%distribute\nif cellspan.rank() in (1, 3):\n    odd = 1\nif cellspan.rank() == 2:\n    two = 2")
-    assert last_lines(nb.run("odd"))[1] == "ranks 1,3 have it: %pull odd -r 1,3"
-    assert last_lines(nb.run("def f():\n    return two\nf()"))[1] == "rank 2 has it: %pull two -r 2"
+    said(nb, "odd", "ranks 1,3 have it: %pull odd -r 1,3")
+    said(nb, "def f():\n    return two\nf()", "rank 2 has it: %pull two -r 2")
     nb.ok("%pull two -r 2\nassert two == 2")
 
 
 def test_a_module_that_only_ranks_have_imported_is_not_pulled(nb):
     nb.ok("%%distribute -n 2\nimport colorsys, sched as when")
-    assert last_lines(nb.run("colorsys.ONE_THIRD"))[1] == "ranks have imported it: import colorsys"
-    assert last_lines(nb.run("when.Event"))[1] == "ranks have imported it: import sched as when"
+    said(nb, "colorsys.ONE_THIRD", "ranks have imported it: import colorsys")
+    said(nb, "when.Event", "ranks have imported it: import sched as when")
 
 
 def test_other_errors_and_names_that_nobody_has_stay_as_they_are(nb, gate):
@@ -58,7 +85,7 @@ def test_ranks_that_are_gone_or_stuck_are_not_waited_for(fresh):
     nb.ok("%%distribute\nscore = 1")
     nb.ok("import os, signal\nos.kill(%d, signal.SIGSTOP)" % pids[1])
     try:
-        assert last_lines(nb.run("score", limit=20))[1] == "ranks 0,2 have it: %pull score"
+        said(nb, "score", "ranks 0,2 have it: %pull score")
     finally:
         nb.ok("os.kill(%d, signal.SIGCONT)" % pids[1])
     nb.ok("%ranks stop")
@@ -80,30 +107,34 @@ def test_tab_in_a_distributed_cell_offers_what_rank_0_has(nb):
     nb.ok("at_home = 1")
     nb.ok(MODEL)
     for head in ("%%distribute\n", "# why\n\n%%time\n%%distribute -n 2 --merge raw\nx = 1\n"):
-        reply = complete(nb, head + "ranks_al")
-        assert "ranks_alone" in names(reply), reply
+        reply = offered(nb, head + "ranks_al", "ranks_alone")
         assert (reply["cursor_start"], reply["cursor_end"]) == (len(head), len(head) + 8)
-        assert {"training_step", "rate"} <= set(names(complete(nb, head + "y = model.")))
-        assert "ranks_alone" in names(complete(nb, head + "ranks_al|\nprint(1)"))
-        assert "at_home" in names(complete(nb, head + "at_ho")), "what would travel is offered as well"
-        assert "key_of_theirs" in "".join(complete(nb, head + "ranks_alone['")["matches"])
+        offered(nb, head + "y = model.", "training_step", "rate")
+        offered(nb, head + "ranks_al|\nprint(1)", "ranks_alone")
+        offered(nb, head + "at_ho", "at_home")  # what would travel is offered as well
+        completed(nb, head + "ranks_alone['", lambda reply: "key_of_theirs" in "".join(reply["matches"]))
     assert "ranks_alone" not in names(complete(nb, "ranks_al")), "a cell at home runs at home"
 
 
 def test_inspection_in_a_distributed_cell_tells_of_rank_0s_objects(nb):
     nb.ok(MODEL)
     code = "%%distribute\nmodel.training_step("
-    reply = nb.request("inspect_request", {"code": code, "cursor_pos": len(code), "detail_level": 0})
-    told = ANSI.sub("", reply["data"]["text/plain"])
-    assert "model.training_step(batch, scale=1.0)" in told and "One step." in told, told
+    told = []
+
+    def look():
+        reply = nb.request("inspect_request", {"code": code, "cursor_pos": len(code), "detail_level": 0})
+        told.append(ANSI.sub("", reply["data"].get("text/plain", "")))
+        return "model.training_step(batch, scale=1.0)" in told[-1] and "One step." in told[-1]
+
+    assert nb.until(look), told[-1]  # as with Tab
     assert not nb.request("inspect_request", {"code": "model", "cursor_pos": 5, "detail_level": 0})["found"]
 
 
 def test_pull_completes_the_ranks_names_and_push_homes(nb):
     nb.ok("ranks_at_home = 1")
     nb.ok(MODEL)
-    assert complete(nb, "%pull ranks_")["matches"] == ["ranks_alone"]
-    assert complete(nb, "x = 1\n%pull model ranks_al")["matches"] == ["ranks_alone"]
+    matched(nb, "%pull ranks_", "ranks_alone")
+    matched(nb, "x = 1\n%pull model ranks_al", "ranks_alone")
     assert complete(nb, "%push ranks_")["matches"] == ["ranks_at_home"]
     assert complete(nb, "%pull model --into ranks_")["matches"] == ["ranks_at_home"]
 
