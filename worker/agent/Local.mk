@@ -31,6 +31,7 @@ worker_agent_libagent_a_SOURCES = \
 	worker/agent/reap.c \
 	worker/agent/relay.c \
 	worker/agent/relay_io.c \
+	worker/agent/sent_folder.h worker/agent/sent_folder.c \
 	worker/agent/spawn.c \
 	worker/agent/spawn_process.c \
 	worker/agent/stand_in.c \
@@ -82,6 +83,7 @@ check_PROGRAMS += \
 	tests/unit/agent/net.t \
 	tests/unit/agent/paths.t \
 	tests/unit/agent/ranks.t \
+	tests/unit/agent/sent_folder.t \
 	tests/unit/agent/spool.t tests/unit/agent/tables.t \
 	tests/unit/agent/words.t
 tests_unit_agent_blobs_t_SOURCES = tests/unit/agent/blobs.c $(AGENT_TEST_DOUBLES) tests/unit/agent/lan.h tests/unit/agent/lan.c
@@ -110,6 +112,9 @@ tests_unit_agent_paths_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_ranks_t_SOURCES = tests/unit/agent/ranks.c $(AGENT_TEST_DOUBLES)
 tests_unit_agent_ranks_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_ranks_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_sent_folder_t_SOURCES = tests/unit/agent/sent_folder.c
+tests_unit_agent_sent_folder_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_sent_folder_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_spool_t_SOURCES = tests/unit/agent/spool.c
 tests_unit_agent_spool_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_tables_t_SOURCES = tests/unit/agent/tables.c

@@ -2,13 +2,11 @@
 /* cellspan-agent - one on each node: starts home and ranks, and passes messages between them and
  * the kernel. See README.md. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -16,7 +14,6 @@
 
 #include "base/log.h"
 #include "base/cmdline.h"
-#include "base/path.h"
 #include "base/process.h"
 #include "base/random.h"
 #include "base/runtime.h"
@@ -26,11 +23,11 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/secret.h"
 #include "worker/agent/private.h"
+#include "worker/agent/sent_folder.h"
 #include "protocol/route.h"
 
 #define LARGE           131072 /* bytes */
 #define PARENT_CHECK_NS (2 * NS_PER_S)
-#define USE_NS          (12 * 3600 * NS_PER_S)
 #define HANDED_LIMIT_MS 30000 /* how long the engine may take to write the secret to stdin */
 #define NAME_SIZE       257u  /* HELLO's limit, and the NUL */
 
@@ -118,28 +115,6 @@ static void check_parent(void *arg)
         kernel_link_quit(&h->agent.kernel, "the parent process is gone");
 }
 
-/* An agent that was sent to this machine has a folder that is removed when nobody has used it for
- * long (worker/python/cellspan/_install/unpack.py). The folder's time tells of the use. */
-static void note_use(void *arg)
-{
-    char path[4096];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-
-    (void)arg;
-    if (n <= 0)
-        return;
-    path[n] = '\0';
-    for (int up = 0; up < 3; up++) { /* libexec/cellspan/cellspan-agent */
-        char *slash = strrchr(path, '/');
-
-        if (!slash)
-            return;
-        *slash = '\0';
-    }
-    if (text_begins(path_name(path), CELLSPAN_VERSION "-"))
-        (void)utimensat(AT_FDCWD, path, NULL, 0);
-}
-
 static int watch_for_the_end(struct program *h, struct loop *loop, struct err *err)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
@@ -152,7 +127,7 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
             return -1;
     if (!loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent.kernel, err))
         return -1;
-    if (!loop_timer(loop, 0, USE_NS, note_use, NULL, err))
+    if (sent_folder_note(loop, "/proc/self/exe", err) < 0)
         return -1;
     return loop_timer(loop, PARENT_CHECK_NS, PARENT_CHECK_NS, check_parent, h, err) ? 0 : -1;
 }

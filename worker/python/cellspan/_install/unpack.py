@@ -22,7 +22,7 @@ AGENT = os.path.join("libexec", "cellspan", "cellspan-agent")
 COUNT = ".files"  # how many files there are, with this one: launchers/agent_script.h
 MEMORY = "/dev/shm"
 PREFIX = "cellspan-sent-"  # of folders there
-UNUSED = 30 * 86400  # seconds after which another version is removed; an agent that runs notes its use (worker/agent/main.c)
+UNUSED = 30 * 86400  # seconds after which another version is removed; an agent that runs notes its use (worker/agent/sent_folder.c)
 LEFT = 86400  # and what an installation that was killed has left
 YOUNG = 60  # a folder in memory may not be locked yet
 
