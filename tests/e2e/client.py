@@ -106,6 +106,10 @@ class Cell:
     def of(self, *kinds):
         return [m for m in self.kept if m["msg_type"] in kinds]
 
+    def of_code(self, *kinds):
+        """The same without the status, which each cell of ranks has that takes more than 2 s."""
+        return [m for m in self.of(*kinds) if not is_status(m)]
+
     @property
     def kinds(self):
         return [m["msg_type"] for m in self.kept]
@@ -137,8 +141,17 @@ class Cell:
     def displays(self):
         """The mime bundles that are shown at the end: an updated display keeps its place and shows its last state. Not a status
         that was emptied."""
+        return self.displayed(self.of)
+
+    @property
+    def displays_of_code(self):
+        """The same without the status."""
+        return self.displayed(self.of_code)
+
+    @staticmethod
+    def displayed(of):
         shown, places = [], {}
-        for message in self.of("display_data", "update_display_data"):
+        for message in of("display_data", "update_display_data"):
             content = message["content"]
             place = content.get("transient", {}).get("display_id")
             if place is not None and place in places:

@@ -94,7 +94,7 @@ def test_bars_that_go_on_move_below_the_lines_on_a_page(paged, tmp_path):
 
 def test_a_cell_with_many_bars_makes_few_outputs(paged, tmp_path):
     cell = paged.ok(head(2, tmp_path) + "for e in range(60):\n    for i in tqdm(range(2), 'bar'): pass\n    print('epoch', e); time.sleep(0.05)", limit=200)
-    assert len(cell.of("display_data")) <= 22
+    assert len(cell.of_code("display_data")) <= 22
     assert [line for line in by_rank(cell.stdout)[0] if "epoch" in line] == ["epoch %d" % e for e in range(60)]
 
 

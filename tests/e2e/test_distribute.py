@@ -237,7 +237,7 @@ def test_displays_of_rank_0_are_shown_and_updated(nb):
 def test_displays_of_other_ranks_are_not_shown_with_rank0(nb):
     body = "import os\nfrom IPython.display import display\ndisplay({'text/plain': 'from ' + os.environ['RANK']}, raw=True)"
     cell = nb.ok("%%distribute -n 3 --merge rank0\n" + body)
-    assert [d["text/plain"] for d in cell.displays] == ["from 0"]
+    assert [d["text/plain"] for d in cell.displays_of_code] == ["from 0"]
 
 
 def test_displays_of_other_ranks_are_labelled_with_prefix(nb):

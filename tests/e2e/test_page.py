@@ -124,7 +124,7 @@ def test_a_flood_of_displays_shows_the_first_ones_and_the_last(paged):
         limit=200,
     )
     check_window(cell)
-    shown = [d["text/plain"] for d in cell.displays]
+    shown = [d["text/plain"] for d in cell.displays_of_code]
     assert shown[0] == "number 0" and "number 4999" in shown[-3:]
     assert re.search(r"cellspan: \d+ displays are left out here", cell.stderr)
 

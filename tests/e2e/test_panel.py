@@ -47,7 +47,7 @@ def last(cell):
 
 
 def bars(cell):
-    return [m for m in cell.of("display_data") if "<form" in m["content"]["data"].get("text/html", "")]
+    return [m for m in cell.of_code("display_data") if "<form" in m["content"]["data"].get("text/html", "")]
 
 
 def test_each_rank_has_a_tab_and_all_is_in_front_as_fold_shows_it(nb):
@@ -55,7 +55,7 @@ def test_each_rank_has_a_tab_and_all_is_in_front_as_fold_shows_it(nb):
                         lambda cell: "[0-3] all print this" in texts_of(cell.assert_ok())[-1][1]["text/plain"])
     assert cell.stdout == cell.stderr == "", "lines of ranks stand in the tabs alone"
     bar, = bars(cell)
-    assert cell.messages.index(bar) < cell.messages.index(cell.of("display_data")[1])
+    assert cell.messages.index(bar) < cell.messages.index(cell.of_code("display_data")[1])
     assert set(bar["content"]["data"]) == {"text/html"} and "display_id" not in bar["content"].get("transient", {})
     text = texts_of(cell)[-1][1]["text/plain"]
     want = {r: ["<b>only</b> & %d" % r, "all print this", "bad"] for r in range(4)}  # the two streams come in any order
@@ -69,8 +69,8 @@ def test_each_rank_has_a_tab_and_all_is_in_front_as_fold_shows_it(nb):
 def test_one_rank_and_the_other_ways_have_no_tabs(nb):
     assert nb.ok("%%distribute -n 1 --merge panel\nprint('one')").stdout == "one\n"
     assert nb.ok("%%distribute -n 4 -r 2 --merge panel\nprint('two')").stdout == "two\n"
-    assert not nb.ok("%%distribute -n 4\nprint('folded')").of("display_data")
-    assert not nb.ok("%%distribute -n 4 --merge panel\n1").of("display_data"), "a cell that shows nothing has no tabs"
+    assert not nb.ok("%%distribute -n 4\nprint('folded')").of_code("display_data")
+    assert not nb.ok("%%distribute -n 4 --merge panel\n1").of_code("display_data"), "a cell that shows nothing has no tabs"
 
 
 def test_the_texts_are_sent_twice_a_second_and_only_when_they_change(nb, gate):
@@ -122,7 +122,7 @@ def test_an_interrupt_leaves_the_last_state(nb):
 def marks(cell):
     """What stands on the page behind the texts: [(rank, is it alone?, the bundle)]."""
     found = []
-    for bundle in cell.displays[2:]:
+    for bundle in cell.displays_of_code[2:]:
         mark = re.match(r'<div class="cellspan-whose cs\S+-m (?:(cs\S+-n) )?cs\S+-m(\d+)">\[\2\]</div>\n', bundle.get("text/html", ""))
         found.append((int(mark[2]), bool(mark[1]), bundle) if mark else (None, False, bundle))
     return found
@@ -140,21 +140,21 @@ def test_displays_are_outputs_of_their_own_with_the_mark_of_their_rank(nb):
 def test_a_display_that_its_rank_updates_keeps_its_id(nb):
     cell = nb.ok(PANEL + "if rank == 2:\n    h = display(HTML('first'), display_id='mine')\n    h.update(HTML('second'))")
     assert [(r, alone) for r, alone, _ in marks(cell)] == [(2, True), (None, False)]
-    assert cell.displays[-1]["text/html"] == "second"
+    assert cell.displays_of_code[-1]["text/html"] == "second"
 
 
 def test_a_widget_stands_behind_the_mark_of_its_rank(nb):
     needs("ipywidgets")
     cell = nb.ok(PANEL + "import ipywidgets\nif rank == 1: display(ipywidgets.IntSlider(value=7))")
     assert [(r, alone) for r, alone, _ in marks(cell)] == [(1, True), (None, False)]
-    assert "application/vnd.jupyter.widget-view+json" in cell.displays[-1] and len(cell.of("comm_open")) == 3
+    assert "application/vnd.jupyter.widget-view+json" in cell.displays_of_code[-1] and len(cell.of("comm_open")) == 3
 
 
 def test_clear_output_empties_the_tab_and_the_next_display_takes_the_place(nb):
     cell = nb.ok(
         PANEL + "print('old')\nfor i in range(30):\n    clear_output(wait=True)\n    print('step', i)\n"
         "    display(HTML('<b>frame %d of %d</b>' % (i, rank)))\nif rank == 1: clear_output()", limit=60)
-    assert not cell.of("clear_output") and len(cell.of("display_data")) == 6
+    assert not cell.of("clear_output") and len(cell.of_code("display_data")) == 6
     assert sorted(b["text/html"].split("\n")[1] for _, _, b in marks(cell) if "text/html" in b) == ["<b>frame 29 of %d</b>" % r for r in (0, 2, 3)]
     assert last(cell)["0"] == ("done", "step 29\n") and last(cell)["1"] == ("done", None)
 
@@ -178,7 +178,7 @@ def test_a_question_stands_below_the_lines_that_came_before_it(nb):
 
 def test_a_page_gets_at_most_40_outputs_and_what_is_left_out_is_counted(nb):
     cell = nb.ok(PANEL + "for i in range(20): display(HTML('<b>%d</b>' % i))")
-    assert len(cell.of("display_data")) == 40
+    assert len(cell.of_code("display_data")) == 40
     assert "42 displays are left out" in texts_of(cell)[-1][1]["text/html"]
 
 

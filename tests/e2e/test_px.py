@@ -14,13 +14,14 @@ def four(nb):
 
 def shown(cell):
     """{rank: text} of what the last expressions were."""
-    texts = [data["text/plain"] for data in cell.displays if data.get("text/plain", "").startswith("Out[")]
+    texts = [data["text/plain"] for data in cell.displays_of_code if data.get("text/plain", "").startswith("Out[")]
     return {int(text[4 : text.index("]")]): text.partition(": ")[2] for text in texts}
 
 
 def test_px_runs_a_line_and_shows_every_ranks_value(four):
     assert values(four.ok("rc.ids, len(dv)")) == ([0, 1, 2, 3], 4)
-    assert four.ok("%px a = 5").shown == ""
+    cell = four.ok("%px a = 5")
+    assert cell.stdout == cell.stderr == "" and not cell.displays_of_code and cell.value is None, cell.shown
     assert by_rank(four.ok("%px print(a)").stdout) == {k: ["5"] for k in range(4)}
     four.ok("%px import cellspan")
     assert shown(four.ok("%px a + cellspan.rank()")) == {k: str(5 + k) for k in range(4)}
@@ -130,7 +131,7 @@ def test_outputs_are_grouped_as_asked(four):
     cell = four.ok("%%px --group-outputs=engine --targets 0,1" + code)
     assert cell.stdout.split("\n")[:4] == ["[stdout:0] out", "[output:0]", "[stdout:1] out", "[output:1]"], cell.shown
     assert cell.stderr == "[stderr:0] err\n[stderr:1] err\n"
-    assert [data.get("text/html") for data in cell.displays][::2] == ["<b>b</b>"] * 2 and shown(cell) == {0: "7", 1: "7"}
+    assert [data.get("text/html") for data in cell.displays_of_code][::2] == ["<b>b</b>"] * 2 and shown(cell) == {0: "7", 1: "7"}
     cell = four.ok("%pxresult -r")
     assert cell.stdout.split("\n")[:2] == ["[stdout:0] out", "[stdout:1] out"] and shown(cell) == {0: "7", 1: "7"}
 

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 from client import by_rank, is_status
 from processes import wait_until
+from test_failures import Meeting
 from test_px import four  # noqa: F401 - a fixture
 
 KEPT = "import sys\nimport cellspan\nprint('out of', cellspan.rank())\nprint('err', file=sys.stderr)\n"
@@ -19,11 +20,11 @@ def fails_on_three(gate):
 
 
 @pytest.mark.parametrize("options", ["--no-stream", "--group-outputs=engine", "--group-outputs=type"])
-def test_what_ranks_showed_before_they_failed_is_shown_and_logged(four, options):
-    code = "%%%%px %s\n%sdisplay('shown')\n1 / 0" % (options, KEPT)
+def test_what_ranks_showed_before_they_failed_is_shown_and_logged(four, tmp_path, options):
+    code = "%%%%px %s\n%sdisplay('shown')\n%s1 / 0" % (options, KEPT, Meeting(tmp_path).code(4))  # nobody fails before all have shown
     cell = four.run(code).assert_error("ZeroDivisionError")
     assert {k: lines[0] for k, lines in by_rank(cell.stdout).items()} == {k: "out of %d" % k for k in range(4)}, cell.shown
-    assert "err" in cell.stderr and sum("shown" in data["text/plain"] for data in cell.displays) == 4, cell.shown
+    assert "err" in cell.stderr and sum("shown" in data["text/plain"] for data in cell.displays_of_code) == 4, cell.shown
     assert "1 / 0" in cell.traceback and "__import__" not in cell.traceback and "captured" not in cell.traceback, cell.traceback
     assert "Cell In[%d], line %d" % (cell.reply["execution_count"], code.count("\n") + 1) in cell.traceback, cell.traceback
     assert "out of 2" in four.ok("%ranks logs -r 2").shown

@@ -81,7 +81,7 @@ def test_richs_bars_are_redrawn_in_place(nb, options, label):
         "    for _ in range(5):\n        p.advance(outer)\n        p.advance(inner)\n        time.sleep(0.2)",
         limit=100,
     )
-    drawn = [m["content"]["data"]["text/plain"] for m in cell.of("display_data", "update_display_data")]
+    drawn = [m["content"]["data"]["text/plain"] for m in cell.of_code("display_data", "update_display_data")]
     drawn = [text for text in drawn if "outer" in text]
     assert len(drawn) > 2 and "\x1b[" in drawn[-1], drawn
     both = [text for text in drawn if text.count("outer") == text.count("inner")]
