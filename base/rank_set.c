@@ -147,16 +147,23 @@ static int parse_number(const char **p, const char *end, unsigned size, unsigned
     return n < size ? 0 : 1;
 }
 
-static int out_of_range(struct err *err, struct slice token, unsigned size)
+static int out_of_range(struct err *err, struct slice token, unsigned size, bool there)
 {
     if (size == 0)
         return err_set(err, "rank %.*s: there are no ranks yet", SLICE_ARG(token));
+    if (!there && size == 1)
+        return err_set(err, "rank %.*s: this would run on rank 0 only; ask for more ranks",
+                       SLICE_ARG(token));
+    if (!there)
+        return err_set(err, "rank %.*s: this would run on %u ranks, 0 to %u; ask for more ranks",
+                       SLICE_ARG(token), size, size - 1);
     if (size == 1)
         return err_set(err, "rank %.*s: there is only rank 0", SLICE_ARG(token));
     return err_set(err, "rank %.*s: there are %u ranks, 0 to %u", SLICE_ARG(token), size, size - 1);
 }
 
-static int parse_token(struct ranks *r, struct slice token, unsigned size, struct err *err)
+static int parse_token(struct ranks *r, struct slice token, unsigned size, bool there,
+                       struct err *err)
 {
     const char *p = token.p;
     const char *end = token.p + token.n;
@@ -185,7 +192,7 @@ static int parse_token(struct ranks *r, struct slice token, unsigned size, struc
             "'%.*s' is not a rank: write numbers and ranges as in 0,3-5 or -1 (the last), or all",
             SLICE_ARG(token));
     if (rc > 0)
-        return out_of_range(err, token, size);
+        return out_of_range(err, token, size, there);
     if (first > last)
         return err_set(err, "'%.*s' runs backwards: write the smaller rank first",
                        SLICE_ARG(token));
@@ -203,7 +210,7 @@ static struct slice trim(struct slice s)
     return s;
 }
 
-int ranks_parse(struct ranks *r, const char *spec, unsigned size, struct err *err)
+int ranks_parse_world(struct ranks *r, const char *spec, unsigned size, bool there, struct err *err)
 {
     struct ranks all = RANKS_INIT; /* so that a bad token leaves r as it was */
 
@@ -214,7 +221,7 @@ int ranks_parse(struct ranks *r, const char *spec, unsigned size, struct err *er
     for (;;) {
         const size_t n = strcspn(spec, ",");
 
-        if (parse_token(&all, trim(slice_of(spec, n)), size, err) < 0)
+        if (parse_token(&all, trim(slice_of(spec, n)), size, there, err) < 0)
             goto fail;
         if (!spec[n])
             break;
@@ -226,6 +233,11 @@ int ranks_parse(struct ranks *r, const char *spec, unsigned size, struct err *er
 fail:
     ranks_release(&all);
     return -1;
+}
+
+int ranks_parse(struct ranks *r, const char *spec, unsigned size, struct err *err)
+{
+    return ranks_parse_world(r, spec, size, true, err);
 }
 
 static int format_run(struct buf *out, bool comma, long first, long last)

@@ -32,6 +32,10 @@ long ranks_next(const struct ranks *r, unsigned from);
 /* Adds what spec names: "0", "1,3-5", "-1" (the last of `size` ranks), "all". On failure r is
  * unchanged; *err names the bad part, and the number of ranks if it is out of range. */
 MUST_USE int ranks_parse(struct ranks *r, const char *spec, unsigned size, struct err *err);
+/* The same for a world of which *err says that its ranks are there, or that they would be started.
+ */
+MUST_USE int ranks_parse_world(struct ranks *r, const char *spec, unsigned size, bool there,
+                               struct err *err);
 /* Appends "0-2,5"; an empty set appends nothing. */
 MUST_USE int ranks_format(const struct ranks *r, struct buf *out);
 /* Appends "rank 3" or "ranks 0-2,5". */

@@ -16,6 +16,9 @@ void expand_as_it_is(struct cell *c);
 /* Home was asked about the cell's variables, and adds the cell to its history, or home knew them.
  */
 bool prepare_has_asked(const struct cell *c);
+/* Adds the ranks of -r, in a world of n. -1: *err says which ranks there are, or would be started.
+ */
+int prepare_parse_ranks(const struct cell *c, unsigned n, struct ranks *which, struct err *err);
 /* a CAPTURED, PACKED or PORT */
 void prepare_on_message(struct cell *c, unsigned node, const struct span *m);
 /* What home has found out of the cell's variables, as in CAPTURED. */

@@ -106,6 +106,18 @@ def test_a_wrong_argument_of_a_call_is_told_in_python_at_the_users_line(nb, code
     assert "cellspan/_" not in cell.traceback, cell.traceback
 
 
+def test_ranks_that_are_not_there_yet_are_not_said_to_be_there(nb):
+    nb.ok("import cellspan\ndef one(): return 1\n%ranks stop")
+    would = "this would run on 2 ranks, 0 to 1; ask for more ranks"
+    for call in ("cellspan.run(one, ranks=[9])", "cellspan.call(one, ranks=[9])", "cellspan.map(abs, [1], ranks=[9])",
+                 "cellspan.group().push(ranks=[9], a=1)"):
+        assert nb.run(call).assert_error("ValueError").reply["evalue"] == "ranks=[9]: " + would, call
+    assert usage(nb, "%%distribute -r 9") == "rank 9: " + would
+    nb.ok("%%distribute -n 2\n1")
+    assert usage(nb, "%%distribute -r 9") == "rank 9: there are 2 ranks, 0 to 1"
+    assert usage(nb, "%%distribute --beside -r 9") == "rank 9: " + would
+
+
 def test_an_empty_body_is_an_error_or_does_nothing_but_start_the_ranks(nb):
     for cell in (nb.run("%%distribute -n 2"), nb.run("%%distribute -n 2\n\n   \n")):
         assert cell.status == "ok" or cell.ename == "UsageError"

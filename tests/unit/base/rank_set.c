@@ -41,6 +41,24 @@ static const struct parse_case parse_cases[] = {
     { "0", 65537, NULL, "65537" },
 };
 
+static void ranks_that_would_be_started_are_not_said_to_be_there(void)
+{
+    const struct {
+        unsigned size;
+        const char *says;
+    } row[] = { { 1, "rank 9: this would run on rank 0 only; ask for more ranks" },
+                { 2, "rank 9: this would run on 2 ranks, 0 to 1; ask for more ranks" } };
+
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct ranks r = RANKS_INIT;
+        struct err err = { "" };
+
+        ok(ranks_parse_world(&r, "9", row[i].size, false, &err) < 0, "of %u", row[i].size);
+        is_text(err.text, row[i].says, "it says so");
+        ranks_release(&r);
+    }
+}
+
 static void specs_are_read_as_users_write_them(void)
 {
     for (size_t i = 0; i < sizeof parse_cases / sizeof parse_cases[0]; i++) {
@@ -140,6 +158,7 @@ static void any_failed_allocation_is_survived(void)
 int main(void)
 {
     specs_are_read_as_users_write_them();
+    ranks_that_would_be_started_are_not_said_to_be_there();
     a_bad_spec_leaves_the_set_alone();
     sets_behave_as_sets();
     any_failed_allocation_is_survived();
