@@ -22,6 +22,12 @@ static inline uint64_t clock_now(const struct clock *c)
     return c->now_ns(c->arg);
 }
 
+/* A duration for a reader: whole seconds, and no more than have passed. */
+static inline double clock_whole_seconds(uint64_t ns)
+{
+    return ns < NS_PER_S ? (double)ns / 1e9 : (double)(ns / NS_PER_S);
+}
+
 /* The earlier of two times. */
 static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 {

@@ -31,9 +31,9 @@ uint64_t slow_answers_due(const struct cell *c)
 }
 
 /* Before the options are known, the cell has no output of its own. */
-static void tell(struct cell *c, const char *who, const char *what)
+static void tell(struct cell *c, uint64_t waited_ns, const char *who, const char *what)
 {
-    const double s = (double)c->nb->config.hang_notice_ns / 1e9;
+    const double s = clock_whole_seconds(waited_ns);
     struct buf line = BUF_INIT;
 
     if (output_is_open(c))
@@ -46,15 +46,16 @@ static void tell(struct cell *c, const char *who, const char *what)
 void slow_answers_tick(struct cell *c, uint64_t now)
 {
     const char *what = asked_of_home(c);
+    const uint64_t since = c->now.since_ns;
     struct buf who = BUF_INIT;
 
     if (now < slow_answers_due(c))
         return;
     c->now.since_ns = NEVER;
     if (what)
-        tell(c, "home", what);
+        tell(c, now - since, "home", what);
     else if (ranks_format_words(&c->send.comparing, &who) == 0)
-        tell(c, who.p, "whether they changed variables of home");
+        tell(c, now - since, who.p, "whether they changed variables of home");
     else
         log_warn("cell", "out of memory");
     buf_release(&who);

@@ -170,7 +170,7 @@ static void watch_progress(struct iopub *p, struct subscriber *s)
         log_warn(
             "jupyter",
             "iopub: a client has read nothing for %llu s: it loses streams and displays until it reads again",
-            (unsigned long long)(NOT_READING_NS / NS_PER_S));
+            (unsigned long long)((now - s->progress_ns) / NS_PER_S));
         trim(s);
     }
 }

@@ -396,11 +396,21 @@ static int add_outcome(const struct cell *c, const struct member *waiting, struc
                           launched_as_many(c) ? UNLIKE : ERROR_UNEQUAL);
 }
 
-/* ns: how long they have waited. elsewhere NULL: all ranks are at the same place. */
-static void tell(struct cell *c, uint64_t ns, const struct member *waiting,
-                 const struct member *elsewhere)
+/* How long all ranks that run have been where they are, as far as samples know. */
+static double seconds_waited(const struct cell *c)
 {
-    const double s = (double)ns / 1e9;
+    uint64_t since = 0;
+
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING && c->member[k].sample->place_ns > since)
+            since = c->member[k].sample->place_ns;
+    return clock_whole_seconds(now_of(c) - since);
+}
+
+/* elsewhere NULL: all ranks are at the same place. */
+static void tell(struct cell *c, const struct member *waiting, const struct member *elsewhere)
+{
+    const double s = seconds_waited(c);
     struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT, outcome = BUF_INIT;
 
     if (add_ranks(c, waiting, true, &who) < 0 || add_ranks(c, waiting, false, &others) < 0 ||
@@ -409,12 +419,12 @@ static void tell(struct cell *c, uint64_t ns, const struct member *waiting,
     else if (!elsewhere)
         output_note(
             c,
-            "for %.0f s %s waited in %s, and no rank of this cell is elsewhere%s%s (%%ranks where shows all stacks)",
+            "for %.4g s %s waited in %s, and no rank of this cell is elsewhere%s%s (%%ranks where shows all stacks)",
             s, who.p, waiting->sample->place, absent.p ? absent.p : "",
             absent.p && *absent.p && collectives_need_absent(c) ? NEED_ABSENT : "");
     else
         output_note(
-            c, "for %.0f s %s waited in %s, but %s %s %s%s%s%s (%%ranks where shows all stacks)", s,
+            c, "for %.4g s %s waited in %s, but %s %s %s%s%s%s (%%ranks where shows all stacks)", s,
             who.p, waiting->sample->place, others.p,
             strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
             elsewhere->state == MEMBER_RUNNING ? "in " : "",
@@ -427,7 +437,7 @@ static void tell(struct cell *c, uint64_t ns, const struct member *waiting,
     buf_release(&outcome);
 }
 
-static void notice(struct cell *c, uint64_t ns)
+static void notice(struct cell *c)
 {
     const struct member *waiting = find_waiting(c),
                         *elsewhere = waiting ? find_elsewhere(c, waiting) : NULL;
@@ -438,13 +448,13 @@ static void notice(struct cell *c, uint64_t ns)
         return;
     c->hang->noticed = true;
     if (elsewhere || (waiting && !c->hang->nccl[0]))
-        tell(c, ns, waiting, elsewhere);
+        tell(c, waiting, elsewhere);
     else
         output_note(
             c,
-            "for %.0f s no rank has made progress, and some have launched fewer NCCL operations than others: %s "
+            "for %.4g s no rank has made progress, and some have launched fewer NCCL operations than others: %s "
             "(%%ranks where shows all stacks)",
-            (double)ns / 1e9, c->hang->nccl);
+            seconds_waited(c), c->hang->nccl);
 }
 
 static int add_ranks_that(const struct cell *c, bool run, struct buf *out)
@@ -471,9 +481,8 @@ static void fail_of_different(struct cell *c)
         add_ranks(c, waiting, false, &others) < 0)
         cell_fail(c, "TimeoutError", "the ranks waited in different collectives. " DIFFERENT);
     else
-        cell_fail(c, "TimeoutError", "for %.0f s %s waited in %s, and %s in %s. " DIFFERENT,
-                  seconds_to_failure(c), who.p, waiting->sample->place, others.p,
-                  other->sample->place);
+        cell_fail(c, "TimeoutError", "for %.4g s %s waited in %s, and %s in %s. " DIFFERENT,
+                  seconds_waited(c), who.p, waiting->sample->place, others.p, other->sample->place);
     buf_release(&who);
     buf_release(&others);
 }
@@ -488,8 +497,8 @@ static void fail_of_ended(struct cell *c)
     else
         cell_fail(
             c, "TimeoutError",
-            "for %.0f s %s waited%s in %s, but %s ended the cell without that collective. " ERROR_UNEQUAL,
-            seconds_to_failure(c), who.p, all_others_ended(c, waiting) ? "" : ", the first",
+            "for %.4g s %s waited%s in %s, but %s ended the cell without that collective. " ERROR_UNEQUAL,
+            seconds_waited(c), who.p, all_others_ended(c, waiting) ? "" : ", the first",
             waiting->sample->place, ended.p);
     buf_release(&who);
     buf_release(&ended);
@@ -504,14 +513,14 @@ static void judge_samples(struct cell *c)
     collectives_compare(c);
     if (!c->hang->noticed && has_idle_absent(c) && collectives_need_absent(c) &&
         none_has_moved(c, soon))
-        notice(c, soon);
+        notice(c);
     if (!none_has_moved(c, c->hang->limit_ns))
         return;
     if (has_no_end(c) && !is_announced(c)) {
         c->hang->announced_ns = now_of(c);
-        notice(c, c->hang->limit_ns);
+        notice(c);
     } else if (!c->hang->noticed) {
-        notice(c, c->hang->limit_ns);
+        notice(c);
     } else if (has_no_end(c) && none_has_moved(c, FAILS_AFTER * c->hang->limit_ns) &&
                now_of(c) - c->hang->announced_ns >= c->hang->limit_ns) {
         (collectives_differ(c) ? fail_of_different : fail_of_ended)(c);

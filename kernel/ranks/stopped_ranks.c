@@ -40,16 +40,21 @@ static int add_command(const struct cell *c, uint64_t now, uint64_t limit_ns, st
     return rc;
 }
 
-/* Adds the ranks for which `is` holds to *out, and marks them as reported. true: no notice has
- * named one of them before. */
+/* Adds the ranks for which `is` holds to *out, and marks them as reported. *since_ns: since when it
+ * holds for all of them. true: no notice has named one of them before. */
 static bool collect(struct cell *c, bool (*is)(const struct member *m, uint64_t, uint64_t),
-                    uint64_t now, uint64_t limit_ns, struct ranks *out)
+                    uint64_t now, uint64_t limit_ns, struct ranks *out, uint64_t *since_ns)
 {
     bool news = false;
 
+    *since_ns = 0;
     for (size_t k = 0; k < c->n; k++) {
+        const struct stack_sample *s = c->member[k].sample;
+        const uint64_t since = is == is_stopped ? s->place_ns : s->heard_ns;
+
         if (!is(&c->member[k], now, limit_ns))
             continue;
+        *since_ns = since > *since_ns ? since : *since_ns;
         if (ranks_add(out, c->member[k].rank) < 0)
             log_warn("hang", "out of memory");
         news = news || !c->member[k].sample->reported;
@@ -62,15 +67,16 @@ bool stopped_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns)
 {
     struct ranks some = RANKS_INIT;
     struct buf who = BUF_INIT, command = BUF_INIT;
-    const bool news = collect(c, is_stopped, now, limit_ns, &some);
+    uint64_t since;
+    const bool news = collect(c, is_stopped, now, limit_ns, &some, &since);
     const size_t n = ranks_count(&some);
 
     if (news &&
         (ranks_format_words(&some, &who) < 0 || add_command(c, now, limit_ns, &command) < 0))
         log_warn("hang", "out of memory");
     else if (news)
-        output_note(c, "for %.4g s %s %s been suspended, as by SIGSTOP: %s lets %s go on",
-                    (double)limit_ns / 1e9, who.p, n > 1 ? "have" : "has", command.p,
+        output_note(c, "for over %.4g s %s %s been suspended, as by SIGSTOP: %s lets %s go on",
+                    clock_whole_seconds(now - since), who.p, n > 1 ? "have" : "has", command.p,
                     n > 1 ? "them" : "it");
     buf_release(&command);
     buf_release(&who);
@@ -82,8 +88,9 @@ void silent_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns)
 {
     struct ranks some = RANKS_INIT;
     struct buf who = BUF_INIT;
+    uint64_t since;
 
-    if (collect(c, is_silent, now, limit_ns, &some)) {
+    if (collect(c, is_silent, now, limit_ns, &some, &since)) {
         if (ranks_format_words(&some, &who) < 0)
             log_warn("hang", "out of memory");
         else
@@ -91,7 +98,7 @@ void silent_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns)
                 c,
                 "for %.4g s nothing was heard of %s: cellspan-agent may be stopped there, as by SIGSTOP (kill -CONT "
                 "lets it go on), or the machine is overloaded",
-                (double)limit_ns / 1e9, who.p);
+                clock_whole_seconds(now - since), who.p);
     }
     buf_release(&who);
     ranks_release(&some);
