@@ -57,11 +57,30 @@ static int take_slots(char *word, unsigned *slots, struct err *err)
     return 0;
 }
 
-static int check_new(const struct ssh_hosts *hosts, const char *name, struct err *err)
+unsigned ssh_host_ranks(const struct ssh_host *host)
+{
+    return host->slots ? host->slots : 1;
+}
+
+static int check_twice(const struct ssh_hosts *hosts, const char *name, struct err *err)
+{
+    unsigned times = 0, ranks = 0;
+
+    for (size_t i = 0; i < hosts->n; i++)
+        if (strcasecmp(hosts->v[i].name, name) == 0) {
+            times++;
+            ranks += ssh_host_ranks(&hosts->v[i]);
+        }
+    return times < 2 ? 0
+                     : err_set(err, "%s is in the list more than once; %s*%u runs %u ranks there",
+                               name, name, ranks, ranks);
+}
+
+static int check_all(const struct ssh_hosts *hosts, struct err *err)
 {
     for (size_t i = 0; i < hosts->n; i++)
-        if (strcasecmp(hosts->v[i].name, name) == 0)
-            return err_set(err, "%s is in the list twice; %s*2 runs two ranks there", name, name);
+        if (check_twice(hosts, hosts->v[i].name, err) < 0)
+            return -1;
     return 0;
 }
 
@@ -76,7 +95,7 @@ static int add(struct ssh_hosts *hosts, char *word, struct err *err)
         goto fail;
     at = strrchr(word, '@');
     host.name = at ? at + 1 : word;
-    if (check_name(word, host.name, err) < 0 || check_new(hosts, host.name, err) < 0)
+    if (check_name(word, host.name, err) < 0)
         goto fail;
     if (hosts->n >= HOSTS_MAX) {
         (void)err_set(err, "more than %u hosts in the list: leave some out", HOSTS_MAX);
@@ -210,9 +229,11 @@ int ssh_hosts_parse(struct ssh_hosts *hosts, const char *spec, struct err *err)
     for (;;) {
         const size_t n = word_span(spec);
         char *word = word_at(spec, n);
-        const int rc = word ? expand(hosts, word, err) : err_set(err, "out of memory");
+        int rc = word ? expand(hosts, word, err) : err_set(err, "out of memory");
 
         free(word);
+        if (rc == 0 && !spec[n])
+            rc = check_all(hosts, err);
         if (rc < 0)
             break;
         if (!spec[n])

@@ -20,6 +20,7 @@ struct ssh_hosts {
 
 #define SSH_HOSTS_INIT { NULL, 0 }
 
+unsigned ssh_host_ranks(const struct ssh_host *host); /* how many it takes, at least 1 */
 void ssh_hosts_release(struct ssh_hosts *hosts);
 /* Parses a spec into *hosts, which must be empty. *err names the wrong word. */
 MUST_USE int ssh_hosts_parse(struct ssh_hosts *hosts, const char *spec, struct err *err);

@@ -73,18 +73,22 @@ static void settled(void *arg)
 }
 
 /* The first other child to the same machine. */
-static struct ssh_child *twin(void *arg, const struct ssh_child *l)
+static struct ssh_child *twin(void *arg, const struct ssh_child *l, unsigned *ranks)
 {
     struct fleet *f = arg;
+    struct ssh_child *first = NULL;
 
+    *ranks = 0;
     for (size_t i = 0; i < f->n; i++) {
         struct ssh_child *other = &f->child[i];
 
-        if (other != l && !other->failed && other->state != SSH_OVER && other->machine &&
-            strcmp(other->machine, l->machine) == 0)
-            return other;
+        if (!other->machine || strcmp(other->machine, l->machine) != 0)
+            continue;
+        *ranks += ssh_host_ranks(other->host);
+        if (!first && other != l && !other->failed && other->state != SSH_OVER)
+            first = other;
     }
-    return NULL;
+    return first;
 }
 
 static void child_ended(void *arg)

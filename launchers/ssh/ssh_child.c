@@ -184,23 +184,17 @@ static void send_cellspan(struct ssh_child *c, const char *words)
     send_it(c, 0);
 }
 
-static unsigned ranks_of(const struct ssh_host *host)
-{
-    return host->slots ? host->slots : 1;
-}
-
 /* Refuses a second name of the same machine: it would be two nodes with the same LOCAL_RANKs and
  * GPUs. */
 static void know_machine(struct ssh_child *c, const char *machine)
 {
     const struct ssh_child *twin;
     char text[CAUSE_TEXT_SIZE];
-    unsigned ranks;
+    unsigned ranks = 0;
 
     keep(&c->machine, machine);
-    if (!c->machine || c->told || !(twin = c->plan->twin(c->plan->arg, c)))
+    if (!c->machine || c->told || !(twin = c->plan->twin(c->plan->arg, c, &ranks)))
         return;
-    ranks = ranks_of(c->host) + ranks_of(twin->host);
     snprintf(text, sizeof text,
              "%.250s: it is the machine of %.250s, by another name; %.250s*%u runs %u ranks there",
              c->host->name, twin->host->name, twin->host->name, ranks, ranks);

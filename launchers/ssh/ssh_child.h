@@ -29,8 +29,9 @@ struct ssh_plan {
     struct slice (*line)(void *arg);
     /* called when a child is up or over, so that another may connect; maybe several times */
     void (*settled)(void *arg);
-    /* finds another child to the same machine that is not over; or NULL */
-    struct ssh_child *(*twin)(void *arg, const struct ssh_child *c);
+    /* finds another child to the same machine that is not over; or NULL. *ranks: those of all names
+     * of the machine, as far as they are known */
+    struct ssh_child *(*twin)(void *arg, const struct ssh_child *c, unsigned *ranks);
     void *arg;
 };
 

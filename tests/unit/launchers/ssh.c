@@ -26,7 +26,7 @@ static const struct hosts_case hosts_cases[] = {
       "me@g08-ib g08-ib 4;me@g09-ib g09-ib 4;me@g10-ib g10-ib 4;me@g2-ib g2-ib 4;x x 0;", NULL },
     { "r[1-2]n[1-2]", "r1n1 r1n1 0;r1n2 r1n2 0;r2n1 r2n1 0;r2n2 r2n2 0;", NULL },
     { "[fe80::1],h[1]", "[fe80::1] [fe80::1] 0;h1 h1 0;", NULL },
-    { "h[1-2],h2", NULL, "h2 is in the list twice" },
+    { "h[1-2],h2", NULL, "h2 is in the list more than once; h2*2 runs 2 ranks there" },
     { "h[3-1]", NULL, "'h[3-1]': write numbers in the brackets" },
     { "h[]", NULL, "'h[]': write numbers in the brackets" },
     { "h[a-b]", NULL, "'h[a-b]': write numbers in the brackets" },
@@ -50,8 +50,9 @@ static const struct hosts_case hosts_cases[] = {
     { "h1*2x", NULL, "'h1*2x'" },
     { "h1*99999999999999999999", NULL, "from 1 to" },
     { "h1:2222", NULL, "Port 2222" },
-    { "h1,h2,h1", NULL, "h1 is in the list twice; h1*2" },
-    { "h1,you@H1", NULL, "H1 is in the list twice" },
+    { "h1,h2,h1", NULL, "h1 is in the list more than once; h1*2 runs 2 ranks there" },
+    { "h1*2,h2,h1,h1*3", NULL, "h1 is in the list more than once; h1*6 runs 6 ranks there" },
+    { "h1,you@H1", NULL, "h1 is in the list more than once" },
 };
 
 static char *described(const struct ssh_hosts *hosts)
