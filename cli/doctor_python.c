@@ -112,8 +112,7 @@ void doctor_python(struct doctor *d)
 
 /* The cell that compares the ranks of --on with here: one rank of each machine answers. */
 static const char compare[] =
-    "import json, os, platform, shutil, socket, sys, cellspan\n"
-    "from importlib.metadata import version\n"
+    "import cellspan\n"
     "def told():\n"
     "    import os, platform, shutil, socket\n"
     "    from importlib.metadata import version\n"
@@ -125,12 +124,15 @@ static const char compare[] =
     "    shm = shutil.disk_usage('/dev/shm').total >> 20 if os.path.isdir('/dev/shm') else 0\n"
     "    return socket.gethostname(), {'Python': platform.python_version(), **{n: of(n) for n in ('ipython', 'numpy', 'torch')}}, shm\n"
     "_, here, _ = told()\n"
-    "seen, wrong = set(), 0\n"
+    "class Wrong(Exception):\n" /* has been printed: no traceback is shown */
+    "    def _render_traceback_(self):\n"
+    "        return []\n"
+    "seen, wrong, on = set(), 0, %s\n"
     "try:\n"
-    "    answers = cellspan.run(told, on=%s, gather=True)\n"
+    "    answers = cellspan.run(told, on=on, gather=True)\n"
     "except (ValueError, RuntimeError) as error:\n"
-    "    print(f\"{'bad':<5} {'--on':<14} {error}\")\n"
-    "    sys.exit(1)\n"
+    "    print(f\"{'bad':<5} {'--on':<14} {str(error).replace(f'on={on!r}', on, 1)}\")\n"
+    "    raise Wrong from None\n"
     "for host, there, shm in answers:\n"
     "    if host in seen:\n"
     "        continue\n"
@@ -141,7 +143,7 @@ static const char compare[] =
     "    print(f\"{'bad ' if differ or small else 'ok  '}  {host:<14} \" + ('; '.join(differ + small) or 'as here: ' + ', '.join(f'{n} {v}' for n, v in there.items())))\n"
     "if wrong:\n"
     "    print(f\"{'':<5} {'':<14} -> install the same versions there, or choose that Python: CELLSPAN_REMOTE_PYTHON\")\n"
-    "    sys.exit(1)\n";
+    "    raise Wrong\n";
 
 void doctor_on(struct doctor *d)
 {
