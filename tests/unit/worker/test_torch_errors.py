@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cellspan._worker import torch_errors
+from cellspan._worker import groups, torch_errors
 from fake_agent import free_port
 
 # (row, from, text)
@@ -180,3 +180,18 @@ def test_home_says_that_it_is_no_rank():
     text = "Default process group has not been initialized, please make sure to call init_process_group."
     assert "put %%distribute --init on top" in torch_errors.at_home(ValueError(text))[0]
     assert torch_errors.at_home(Told(text)) == [] and torch_errors.at_home(ValueError("no")) == []
+
+
+def test_a_cell_that_had_no_group_has_ended_none(monkeypatch):
+    monkeypatch.setattr(groups, "_gone", {})
+    told = []
+    for world, cause in (("2", ""), ("2", "cell 3 failed"), ("2", "cell 4 failed"), ("3", "cell 5 failed"), ("2", "cell 6 failed")):
+        monkeypatch.setenv("WORLD_SIZE", world)
+        groups.cell_begins(cause)
+        told.append(groups.cause())
+    assert told == ["", "cell 3 failed", "cell 3 failed", "cell 5 failed", "cell 3 failed"]
+    groups._made_again()
+    groups.cell_begins("cell 6 failed")
+    assert groups.cause() == "cell 3 failed", "the cell that makes it"
+    groups.cell_begins("cell 8 failed")
+    assert groups.cause() == "cell 8 failed"

@@ -28,7 +28,8 @@ GROUPS_MAX = 16  # of which launched() tells
 STORE = 6  # init_process_group() with this many arguments has a store
 _sent = []  # not empty: this process has sent to a rank or received from one, or has not waited for a barrier, so its counts prove little
 _destroyed = []  # groups that the user's code has destroyed, for a while: see watch()
-_gone = {"cause": "", "outlived": set()}  # of groups that were ended: see cause()
+_gone = {}  # {world size: of groups that were ended: see cause()}
+_outlived = set()  # causes after which the user's code has made groups, and has destroyed them itself
 _ended = weakref.WeakSet()  # groups that were destroyed, as long as an object such as DistributedDataParallel has them
 
 
@@ -179,13 +180,23 @@ def watch(stays):
 
 
 def cell_begins(cause):
-    """cause: what ended this world's groups last, such as "cell 3 failed", as the kernel has it; or ""."""
-    _gone["cause"] = cause
+    """cause: what cut the connections between this world's ranks last, such as "cell 3 failed", as the kernel has it; or "". That cell
+    has ended no group if none was made since the cell before it that did."""
+    gone = _of_world()
+    if cause != gone["last"]:
+        if gone["made"] or not (cause and gone["cause"]):
+            gone.update(cause=cause, made=False)
+        gone["last"] = cause
+
+
+def _of_world():
+    return _gone.setdefault(os.environ.get("WORLD_SIZE"), {"cause": "", "last": "", "made": False})
 
 
 def cause():
     """What ended this world's groups; "" if the user's code has made some since, and has destroyed them itself."""
-    return "" if _gone["cause"] in _gone["outlived"] else _gone["cause"]
+    cause = _of_world()["cause"]
+    return "" if cause in _outlived else cause
 
 
 def free_destroyed():
@@ -195,7 +206,7 @@ def free_destroyed():
 
 def _wrap(stays):
     c10d = sys.modules["torch.distributed.distributed_c10d"]
-    for name, first in (("destroy_process_group", _keep), ("init_process_group", _destroyed.clear)):
+    for name, first in (("destroy_process_group", _keep), ("init_process_group", _made_again)):
         real = getattr(c10d, name, None)
         if real is None:
             continue
@@ -236,13 +247,18 @@ def _noting_async(barrier):
     return noting
 
 
+def _made_again():
+    _destroyed.clear()
+    _of_world()["made"] = True
+
+
 def _keep():
     c10d = sys.modules["torch.distributed.distributed_c10d"]
     groups = getattr(getattr(c10d, "_world", None), "pg_map", None) or ()
     _destroyed.extend(groups)
     _ended.update(groups)
     if groups:
-        _gone["outlived"].add(_gone["cause"])
+        _outlived.add(_of_world()["cause"])
 
 
 def _preceded(real, first):
