@@ -354,7 +354,7 @@ def current_home():
     if home is not None:
         return home
     if is_on_rank():
-        raise NotAtHomeError("this is a rank: cellspan.run() and cellspan.group() work in the notebook's own cells (without %%distribute)")
+        raise NotAtHomeError("this is a rank: cellspan.run(), map() and group() work in the notebook's own cells (without %%distribute)")
     raise NotAtHomeError('this works only in a notebook on the kernel "Python (cellspan)"')
 
 
