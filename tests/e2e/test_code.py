@@ -443,15 +443,21 @@ def test_ranks_and_home_import_while_all_hold_import_locks(nb):
     assert nb.ok("import calls_q\ncalls_q.got", limit=LIMIT).value == "[3, 3, 3]"  # home holds the import lock of calls_q while ranks ask
 
 
-# At home: a thread holds the interpreter's lock for longer than ranks wait, from when a rank says so.
+# At home: a thread holds the interpreter's lock for some seconds, from when a rank says so; nobody else gets it from when `held` is there.
 HOLD = """
-import ctypes, os, threading, time
-def hold(go, held):
+import ctypes, os, sys, threading, time
+def hold(go, held, seconds, ends):
     while not os.path.exists(go):
         time.sleep(0.05)
-    open(held, 'w').close()
-    ctypes.PyDLL(None).sleep(20)
-thread = threading.Thread(target=hold, args=({go!r}, {held!r}))
+    lib, usual = ctypes.PyDLL(None), sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    time.sleep(0)  # who has asked for the lock already gets it
+    lib.creat(held.encode(), 0o600)
+    lib.sleep(seconds)
+    if ends:
+        lib._exit(1)
+    sys.setswitchinterval(usual)
+thread = threading.Thread(target=hold, args=({go!r}, {held!r}, {seconds}, {ends}))
 thread.start()
 """
 ONCE_HELD = "import os, time\nopen({go!r}, 'w').close()\nwhile not os.path.exists({held!r}):\n    time.sleep(0.05)\ntime.sleep(0.5)\n"
@@ -462,25 +468,26 @@ def test_home_that_is_busy(nb, tmp_path):
     put("busier_r.py", "")
     ok(nb, "1")
     paths = {name: str(tmp_path / name) for name in ("go", "held")}
-    nb.ok(HOLD.format(**paths))
+    nb.ok(HOLD.format(seconds=20, ends=False, **paths))
     code = "try:\n    __import__('bu' + 'sy_r')\n    got = ''\nexcept ImportError as error:\n    got = str(error)\ngot"
     got = values(ok(nb, ONCE_HELD.format(**paths) + code, "--gather"))
     assert all("No module named 'busy_r': the notebook has it, but" in text and "10 s" in text for text in got), got
     nb.ok("thread.join()")
     assert values(ok(nb, "import busy_r\nbusy_r.value", "--gather")) == [1, 1, 1]
     paths = {name: str(tmp_path / f"{name}2") for name in ("go", "held")}
-    nb.ok(HOLD.format(**paths))
+    nb.ok(HOLD.format(seconds=20, ends=False, **paths))
     told = failed(nb, ONCE_HELD.format(**paths) + "__import__('busi' + 'er_r')", "ModuleNotFoundError").shown
     assert "_code/finders.py" not in told and "ranks there import" not in told, told
     nb.ok("thread.join()")
 
 
-def test_home_that_ends_while_a_rank_asks(fresh):
+def test_home_that_ends_while_a_rank_asks(fresh, tmp_path):
     nb = fresh()
     put("dead_s.py", "")
     ok(nb, "1")
-    nb.ok("import os, threading\nthreading.Timer(3, os._exit, [1]).start()")
-    cell = nb.run(ON + "\nimport time\ntime.sleep(6)\n__import__('de' + 'ad_s')", limit=LIMIT)
+    paths = {name: str(tmp_path / name) for name in ("go", "held")}
+    nb.ok(HOLD.format(seconds=3, ends=True, **paths))
+    cell = nb.run(ON + "\n" + ONCE_HELD.format(**paths) + "__import__('de' + 'ad_s')", limit=LIMIT)
     assert cell.status == "error"
     assert values(ok(nb, "import dead_s\n1", "--gather")) == [1, 1, 1]
 

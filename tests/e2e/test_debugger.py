@@ -91,6 +91,11 @@ class Debugged(Notebook):
     def frames(self, thread):
         return self.fine_ask("stackTrace", {"threadId": thread})["stackFrames"]
 
+    def line(self, thread):
+        """Where it stands. None: it does not, or its debugger can't say."""
+        frames = (self.ask("stackTrace", {"threadId": thread}).get("body") or {}).get("stackFrames")
+        return frames[0]["line"] if frames else None
+
     def locals(self, thread):
         scope = self.fine_ask("scopes", {"frameId": self.frames(thread)[0]["id"]})["scopes"][0]
         rows = self.fine_ask("variables", {"variablesReference": scope["variablesReference"]})["variables"]
@@ -224,9 +229,8 @@ def test_a_new_home_has_the_breakpoints_too(nb):
 
 
 def test_a_pause_stops_a_cell_that_ran_before_attach(nb):
-    cell = nb.start("import time\nwhile True:\n    time.sleep(0.05)")
-    nb.wait(cell, 20, lambda: cell.busy_at is not None)
-    time.sleep(0.5)
+    cell = nb.start("import time\nprint('runs')\nwhile True:\n    time.sleep(0.05)")
+    nb.wait_shown(cell, "runs")
     nb.attach()
     nb.fine_ask("pause", {"threadId": 1})
     assert nb.wait_stopped() == [1]
@@ -442,7 +446,7 @@ def test_an_interrupt_at_a_breakpoint_ends_the_cell_there(nb, tmp_path, head):
         if k == 2:  # also after a step
             for thread in threads:
                 nb.fine_ask("next", {"threadId": thread})
-            nb.quiet(0.5)
+            assert wait_until(lambda threads=threads: {nb.line(thread) for thread in threads} == {4 + bool(head)}, 60)
             nb.wait_stopped(len(threads))
         nb.control("interrupt_request")
         nb.wait(cell, 60).assert_error("KeyboardInterrupt")
@@ -548,7 +552,7 @@ def test_a_rank_that_does_not_answer_is_named(nb):
     try:
         nb.attach()
         assert wait_until(lambda: nb.turn(0.2) or "rank 1 does not answer the debugger" in str(nb.strays) + str(
-            [m["content"] for c in nb.cells.values() for m in c.messages]), 10)
+            [m["content"] for c in nb.cells.values() for m in c.messages]), 60)
     finally:
         os.kill(pids[1], 18)
 
