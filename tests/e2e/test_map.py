@@ -157,19 +157,19 @@ def statuses(cell):
     return [data["text/plain"] for data in shown if data.get("text/plain")], [data.get("text/html", "") for data in shown]
 
 
-def counted(cell, begins):
-    """The last text of the status, of which one text begins so."""
-    texts, _ = statuses(cell)
-    assert any(re.match(begins, text) for text in texts), (texts, begins)
-    return texts[-1]
+def counted(nb, code, begins):
+    """The cell, and the last text of its status, of which one text begins so. A status comes once a second, so a kernel that stands
+    still meanwhile has none to show: then the cell runs again."""
+    cell = nb.run_until(code, lambda cell: any(re.match(begins, text) for text in statuses(cell.assert_ok())[0]))
+    return cell, statuses(cell)[0][-1]
 
 
 SLOW = "def slow(x):\n    time.sleep(0.15)\n    return 1 / (x % 10 - 3)\n"
 
 
 def test_a_long_map_counts_and_the_count_stays(two):
-    cell = two.ok(SLOW + "found = cellspan.map(slow, range(60), return_exceptions=True)\nsum(isinstance(x, ZeroDivisionError) for x in found)")
-    last = counted(cell, r"\d+ of 60(, \d failed)?\nranks 0-1 running ")
+    cell, last = counted(two, SLOW + "found = cellspan.map(slow, range(60), return_exceptions=True)\nsum(isinstance(x, ZeroDivisionError) for x in found)",
+                         r"\d+ of 60(, \d failed)?\nranks 0-1 running ")
     assert re.fullmatch(r"60 of 60, 6 failed: ranks 0-1 done in \d+:\d+", last) and values(cell) == 6
     assert re.search(r'<progress value="\d+" max="60"></progress> \d+ of 60', "".join(statuses(cell)[1]))
     assert values(two.ok("found[13].item, found[13].__class__.__name__, str(found[13])")) == (13, "ZeroDivisionError", "division by zero")
@@ -177,16 +177,15 @@ def test_a_long_map_counts_and_the_count_stays(two):
 
 def test_a_map_of_a_generator_counts_so_far_and_a_long_chunk_counts_meanwhile(two):
     two.ok(SLOW + "def some():\n    for k in range(40):\n        yield k // 10 * 10")
-    cell = two.ok("len(cellspan.map(slow, some(), chunksize=20))")
-    last = counted(cell, r"[1-9]\d? of 40\n")  # each rank has one chunk alone, and the generator has ended
+    # each rank has one chunk alone, and the generator has ended
+    cell, last = counted(two, "len(cellspan.map(slow, some(), chunksize=20))", r"[1-9]\d? of 40\n")
     assert last.startswith("40 of 40: ranks 0-1 done in ") and values(cell) == 40
-    cell = two.ok("len(cellspan.map(slow, (k * 10 for k in range(80)), chunksize=1))")
-    counted(cell, r"\d+ so far\nranks 0-1 running ")
+    counted(two, "len(cellspan.map(slow, (k * 10 for k in range(80)), chunksize=1))", r"\d+ so far\nranks 0-1 running ")
 
 
 def test_a_map_in_a_thread_and_in_a_group_count(two):
-    cell = two.ok(SLOW + "import threading\nt = threading.Thread(target=cellspan.group().map, args=(slow, [1] * 40)); t.start(); t.join()")
-    assert counted(cell, r"\d+ of 40\n").startswith("40 of 40: ")
+    code = SLOW + "import threading\nt = threading.Thread(target=cellspan.group().map, args=(slow, [1] * 40)); t.start(); t.join()"
+    assert counted(two, code, r"\d+ of 40\n")[1].startswith("40 of 40: ")
 
 
 def test_a_short_map_has_no_status(two):
