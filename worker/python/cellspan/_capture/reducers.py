@@ -189,7 +189,7 @@ class Found:
 
 
 class Pickler(cloudpickle.Pickler, Found):
-    """Pickles for cellspan. After dump(): .pieces, .storages, 
+    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .named, .arrays, .grads.
 
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
     reads: {global name: qualified name of the function that reads it}, for functions of the namespace, which may lack the name.
