@@ -131,19 +131,22 @@ bool finds_sent(struct notebook *nb, struct sent_code *out)
     return out->hosts;
 }
 
-/* What takes its time is announced, so that ranks wait for it. -1: they are gone. */
-static int announce(struct notebook *nb, const struct find *f, const uint32_t *worker, size_t n)
+/* What takes its time is announced, so that ranks wait for it, whatever they have asked: home is at
+ * work. Questions can be long, so none is repeated. -1: they are gone. */
+static int announce(struct notebook *nb, const uint32_t *worker, size_t n)
 {
-    const struct span begun = { .kind = SPAN_FOUND, .v[F_FOUND_MORE].u64 = 1 };
+    const struct span begun = { .kind = SPAN_FOUND,
+                                .worker = SPAN_WORKER_NONE,
+                                .v[F_FOUND_MORE].u64 = 1 };
 
-    return send_found(nb, f, worker, n, &begun);
+    return n ? notebook_send_to(nb, worker, n, &begun, NULL) : 0;
 }
 
 /* To all that have asked. -1: they are gone. */
 static int announce_to_all(struct notebook *nb, struct find *f)
 {
     f->begun = true;
-    return announce(nb, f, f->worker, f->n);
+    return announce(nb, f->worker, f->n);
 }
 
 static bool pass_on(struct notebook *nb, const struct find *f, const uint32_t *worker, size_t n,
@@ -364,7 +367,7 @@ static void answer_late(struct notebook *nb, struct find **at, uint32_t worker)
     const unsigned node = notebook_node_of(nb, worker);
     const bool had = node_has_asked(nb, f, node);
 
-    if (announce(nb, f, &worker, 1) == 0 && pass_on(nb, f, &worker, 1, &f->answer) && !had)
+    if (announce(nb, &worker, 1) == 0 && pass_on(nb, f, &worker, 1, &f->answer) && !had)
         count_node(nb->home.finds, node, &f->answer);
     f->due_ns = notebook_now(nb) + KEPT_NS;
     if (add_worker(f, worker) < 0 || all_have_asked(nb, f))
@@ -385,7 +388,7 @@ static void join(struct notebook *nb, struct find **at, uint32_t worker, const s
         if (again && notebook_now(nb) - f->asked_ns >= AGAIN_NS && !ask_home(nb, m))
             f->asked_ns = notebook_now(nb);
         if (f->begun)
-            (void)announce_to_all(nb, f);
+            (void)announce(nb, &worker, 1);
     }
 }
 

@@ -30,8 +30,11 @@ static void give(struct find_wait *w, const struct packet *p)
     w->found.blob_fd = p->blob_fd < 0 ? -1 : fcntl(p->blob_fd, F_DUPFD_CLOEXEC, 3);
 }
 
+/* Without a question, it is about all that is asked. */
 static bool has_asked(const struct find_wait *w, const struct span *found)
 {
+    if (found->v[F_FOUND_MORE].u64 && !found->v[F_FOUND_QUESTION].s.n)
+        return !w->done;
     return !w->done && slice_equal(w->what, found->v[F_FOUND_WHAT].s) &&
            slice_equal(w->question, found->v[F_FOUND_QUESTION].s);
 }

@@ -18,7 +18,7 @@
 struct find_wait {
     struct find_wait *next;
     struct slice what, question; /* borrowed */
-    bool begun;                  /* the answer is on its way */
+    bool begun;                  /* home is at work, or the answer is on its way */
     bool done;
     struct packet found; /* the answer; empty if there was no memory for it */
 };

@@ -51,8 +51,8 @@ class Files:
     def _bytes(self, hashes):
         known = {sha(text.encode()): text.encode() for text in self.files.values()}
         rows, whole, gone = [], b"", [one for one in hashes if one not in known]
-        for one in hashes:
+        for k, one in enumerate(hashes):
             if one in known:
-                rows.append([one, len(whole), len(known[one])])
+                rows.append([k, len(whole), len(known[one])])
                 whole += known[one]
         return json.dumps({"files": rows, "gone": gone}), whole

@@ -276,7 +276,7 @@ def test_a_file_of_home_that_is_a_zip(project, home, tmp_path):
     whole = (tmp_path / "lib.zip").read_bytes()
     sha = __import__("notebook_files").sha
     home.manifest = lambda root, name: {"roots": [root], "files": [["/nowhere/lib.zip", len(whole), sha(whole), 0o644]], "digest": "d", "left": []}
-    home._bytes = lambda hashes: (json.dumps({"files": [[hashes[0], 0, len(whole)]], "gone": []}), whole)
+    home._bytes = lambda hashes: (json.dumps({"files": [[0, 0, len(whole)]], "gone": []}), whole)
     project.take({"names": {"qzipped": ["/nowhere/lib.zip"]}})
     assert importlib.import_module("qzipped").a == 1
 

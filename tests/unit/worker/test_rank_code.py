@@ -93,7 +93,7 @@ def test_an_imported_module_that_cannot_be_renewed_is_said_to_be_old(code, home)
 def test_what_cannot_be_stored_is_not_sent_again_and_again(code, home, monkeypatch):
     import errno
 
-    def full(*args):
+    def full(*args, **kw):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:

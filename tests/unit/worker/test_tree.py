@@ -8,7 +8,7 @@ import os
 import threading
 
 import pytest
-from cellspan._code.entries import Entries, Unavailable, key_of
+from cellspan._code.entries import Entries, Unavailable, key_of, packed
 from cellspan._code.tree import PORTION, Part, Tree, portions
 from notebook_files import Files
 
@@ -259,23 +259,41 @@ def test_files_that_change_while_they_are_read(tree, home):
 
 
 def test_bytes_that_are_not_those_of_the_manifest(tree, home):
-    home._bytes = lambda hashes: (json.dumps({"files": [[hashes[0], 0, 3]], "gone": []}), b"bad")
+    home._bytes = lambda hashes: (json.dumps({"files": [[0, 0, 3]], "gone": []}), b"bad")
     assert "change" in fails(tree) and files(tree) == []
 
 
 def test_no_room(tree, monkeypatch):
     import errno
 
-    def full(*args):
+    def full(*args, **kw):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("cellspan._code.tree.write_file", full)
     assert fails(tree) == f"it can't be stored on gpu2, in {tree.folder}: no room"
 
 
+def test_many_files_come_in_few_letters(home, tmp_path):
+    home.files.update({f"{ROOT}/pkg/inner/module_{k}.py": str(k % 50) for k in range(300)})
+    lengths = []
+
+    def find(what, question):
+        text, data = home.find(what, question)
+        sent = packed(json.loads(text))
+        lengths.append((len(sent), len(text)))
+        return sent, data
+
+    tree = Tree(str(tmp_path / "packed"), find, "gpu2")
+    tree.bring("pkg", (ROOT,))
+    assert len(files(tree)) == 303 and all(text(tree, f"{ROOT}/pkg/inner/module_{k}.py") == str(k % 50) for k in range(300))
+    assert lengths[0][0] < lengths[0][1] / 2, lengths
+    assert sum(len(names) for _, _, names in os.walk(os.path.join(tree.folder, "store"))) == 53  # the same bytes are there once
+
+
 def test_a_path_that_leaves_the_tree(tree, home):
-    home.files = {ROOT + "/helper/../../../etc/x": ""}
-    assert "no absolute path" in fails(tree)
+    for path in (ROOT + "/helper/../../../etc/x", ROOT + "/helper/./x", ROOT + "/helper//x", ROOT + "/helper/.."):
+        home.files = {path: ""}
+        assert "no absolute path" in fails(tree)
 
 
 def test_an_interrupt_leaves_the_lock_free(tree, home):

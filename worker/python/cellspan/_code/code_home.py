@@ -303,12 +303,12 @@ class CodeHome:
 
     def _files(self, hashes):
         rows, parts, gone, at, modules = [], [], [], 0, 0
-        for digest in hashes:
+        for k, digest in enumerate(hashes):
             path, size, own = self._found(digest)
             if own is None:
                 gone.append(digest)
                 continue
-            rows.append([digest, at, size])
+            rows.append([k, at, size])
             parts.append(own)
             at += size
             modules += is_code(path)

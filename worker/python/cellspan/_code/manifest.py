@@ -91,7 +91,10 @@ def hash_of(path):
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         before, hashed, head, count = os.fstat(file), hashlib.sha256(), b"", 0
-        for part in iter(lambda: os.read(file, PART), b""):
+        while count < before.st_size:
+            part = os.read(file, PART)
+            if not part:
+                break
             head = head or part[:SCANNED]
             count += len(part)
             hashed.update(part)

@@ -21,18 +21,20 @@ import importlib.metadata  # importlib.invalidate_caches() needs it
 import json
 import mmap  # noqa: F401 - for what _link.find() returns
 import os
+import re
 import stat
 import threading
 import time
 from importlib.machinery import PathFinder
 
-from .entries import Entries, Late, Unavailable, key_of
+from .entries import Entries, Late, Unavailable, key_of, unpacked
 
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
 BLOCK = 1 << 20
 LATE = "the notebook's process was busy for 10 s and did not answer"
 CLIP = 200  # characters of a reason
+NO_PATH = re.compile(r"\A(?!/)|//|/\.\.?(/|\Z)|.+/\Z")  # is in a path that is not absolute, or not in its shortest form
 
 Part = collections.namedtuple("Part", "path size hash mode")  # a file of a manifest
 
@@ -52,6 +54,7 @@ class Tree:
         self._find, self._host = find, host
         self._busy = threading.local()
         self._lines = collections.deque()  # for the user
+        self._folders, self._written = set(), {}  # that are there, and {hash: mode} of contents; while one entry is renewed
         for path in (self.root, self._store):
             os.makedirs(path, mode=0o700, exist_ok=True)
 
@@ -129,7 +132,7 @@ class Tree:
         except TimeoutError:
             self._was_late(None)
             raise Late(LATE) from None
-        said = json.loads(content)
+        said = unpacked(content)
         if "error" in said:
             raise Unavailable(str(said["error"])[:CLIP])
         return said, blob
@@ -145,6 +148,7 @@ class Tree:
         return False
 
     def _renew(self, key, question, before):
+        self._folders, self._written = set(), {}
         for _ in range(TRIES):
             said, _ = self._ask("tree", question)
             if not said:
@@ -152,14 +156,14 @@ class Tree:
                 return None
             parts = [Part(*row) for row in said["files"]]
             for part in parts:
-                if not os.path.isabs(part.path) or os.path.normpath(part.path) != part.path:
+                if NO_PATH.search(part.path):
                     raise Unavailable(f"{part.path} is no absolute path")
             entry = {"digest": said["digest"], "roots": said["roots"], "left": said.get("left", []), "files": [list(part) for part in parts]}
-            alike = self._alike(parts)
+            alike, others = self._alike(parts)
             entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
             if not entry["here"]:
                 if "name" in question:
-                    self._say_other(parts, alike, before)
+                    self._say_other(others, before)
                 if not self._fetch(_changed(entry, before), alike):
                     continue
             self._put(key, entry, before)
@@ -173,19 +177,23 @@ class Tree:
 
     @staticmethod
     def _alike(parts):
-        """The paths of those files that are at home's path here, too, with the same bytes. A file is opened before it is looked at: then
-        NFS asks its server."""
-        found, listed = set(), {}
+        """(the paths of those files that are at home's path here, too, with the same bytes; those with others). A file is opened before it
+        is looked at: then NFS asks its server."""
+        found, others, listed = set(), [], {}
         for part in parts:
             folder, base = os.path.split(part.path)
             try:
                 if folder not in listed:
                     listed[folder] = set(os.listdir(folder))  # as Python's finders see it
-                if base in listed[folder] and hash_of(part.path, part.size) == part.hash:
+                if base not in listed[folder]:
+                    continue
+                if hash_of(part.path, part.size) == part.hash:
                     found.add(part.path)
+                else:
+                    others.append(part.path)
             except OSError:
                 listed.setdefault(folder, set())
-        return found
+        return found, others
 
     @staticmethod
     def _is_found(question, entry):
@@ -198,18 +206,16 @@ class Tree:
             return True
         return any(str(spec.origin).startswith(row[0]) for row in entry["files"])
 
-    def _say_other(self, parts, alike, before):
+    def _say_other(self, others, before):
         """A line about a file that is another one here. What was right until now is only late: a shared file system."""
-        known = {row[0]: row[2] for row in (before or {}).get("files", ())}
-        for part in parts:
-            if part.path in alike:
-                continue
+        known = {row[0]: row[2] for row in (before or {}).get("files", ())} if others else {}
+        for path in others:
             try:
-                other = hash_of(part.path)
+                other = hash_of(path)
             except OSError:
                 continue
-            if other != known.get(part.path) and self.first("other " + part.path):
-                self._lines.append(f"{part.path} on {self._host} is not the notebook's file: the ranks there use the notebook's")
+            if other != known.get(path) and self.first("other " + path):
+                self._lines.append(f"{path} on {self._host} is not the notebook's file: the ranks there use the notebook's")
             return
 
     # ---- files -------------------------------------------------------------------------------------------------------
@@ -220,9 +226,12 @@ class Tree:
     def _fetch(self, parts, alike):
         """Brings the contents into the store that are not there, or that somebody has written to. False: home does not have one of them any
         more."""
-        lacking = {}
+        lacking, listed, kept = {}, {}, set()
         for part in parts:
-            if part.hash in lacking or _has(self._in_store(part.hash), part):
+            start = part.hash[:2]
+            if start not in listed:
+                listed[start] = _names_in(os.path.join(self._store, start))
+            if part.hash in lacking or (part.hash in listed[start] and _has(self._in_store(part.hash), part)):
                 continue
             if part.path in alike and self._keep_own(part):
                 continue
@@ -232,10 +241,11 @@ class Tree:
             if said.get("gone"):
                 return False
             view = memoryview(blob if blob is not None else b"")
-            for digest, offset, size in said["files"]:
-                self._keep(digest, view[offset : offset + size], lacking[digest].mode)
+            for k, offset, size in said["files"]:
+                if self._keep(portion[k].hash, view[offset : offset + size], portion[k].mode):
+                    kept.add(portion[k].hash)
             view.release()
-        return all(os.path.exists(self._in_store(digest)) for digest in lacking)
+        return len(kept) == len(lacking)
 
     def _keep_own(self, part):
         with open(part.path, "rb") as file:
@@ -247,13 +257,22 @@ class Tree:
         if hashlib.sha256(data).hexdigest() != digest:
             return False
         path = self._in_store(digest)
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        write_file(path, data, _mode(mode))
+        self._make_folder(path)
+        write_file(path, data, _mode(mode), unseen=True)  # what is in the store is looked at before it is used
+        self._written[digest] = _mode(mode)
         return True
+
+    def _make_folder(self, path):
+        """The folder for this file. It stays while this rank has the lock."""
+        folder = os.path.dirname(path)
+        if folder not in self._folders:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._folders.add(folder)
 
     def _put(self, key, entry, before):
         """Makes the tree and the state what the entry says."""
         self._remove(key, _placed(before).keys() - _placed(entry).keys())  # first: a file's name may be a folder's now
+        self._folders.clear()
         for part in _changed(entry, before):
             self._place(part)
         self.entries.write({**self.entries.all(), key: entry})
@@ -264,7 +283,11 @@ class Tree:
         """A file that takes another one's place has a later time, of at least one second: Python, and what looks for changed modules, go by
         the time."""
         target, stored = self.root + part.path, self._in_store(part.hash)
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        self._make_folder(target)
+        if self._written.get(part.hash) == _mode(part.mode):  # at most of what comes, nothing has to be looked at
+            with contextlib.suppress(OSError):
+                os.link(stored, target)
+                return
         own, earlier = os.stat(stored), _time_of(target)
         if (own.st_mode & 0o777 == _mode(part.mode)) and int(own.st_mtime) > earlier and _link(stored, target):
             return
@@ -294,8 +317,10 @@ class Tree:
 
     def _clear_store(self, before):
         """Removes contents that only the entry before had."""
+        if not before:
+            return
         used = {row[2] for entry in self.entries.all().values() for row in entry["files"]}
-        for row in (before or {}).get("files", ()):
+        for row in before["files"]:
             if row[2] not in used:
                 with contextlib.suppress(OSError):
                     os.unlink(self._in_store(row[2]))
@@ -327,6 +352,13 @@ def _has(stored, part):
         return hash_of(stored, part.size) == part.hash
     except OSError:
         return False
+
+
+def _names_in(folder):
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
 
 
 def portions(parts):
@@ -367,8 +399,10 @@ def _time_of(path):
         return -1
 
 
-def write_file(path, data, mode, at=None):
-    """Writes a file, and makes it visible when it is whole."""
+def write_file(path, data, mode, at=None, unseen=False):
+    """Writes a file, and makes it visible when it is whole. unseen: nobody looks at a new one before that."""
+    if unseen and _write_new(path, data, mode):
+        return
     made = f"{path}.{os.getpid()}-{threading.get_ident()}"
     try:
         fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -382,6 +416,23 @@ def write_file(path, data, mode, at=None):
         with contextlib.suppress(OSError):
             os.unlink(made)
         raise
+
+
+def _write_new(path, data, mode):
+    """False: there is a file of this name."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        return False
+    try:
+        with open(fd, "wb", buffering=0) as file:
+            while data:
+                data = data[file.write(data) :]
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+    return True
 
 
 def _link(stored, target):

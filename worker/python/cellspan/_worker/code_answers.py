@@ -12,7 +12,7 @@ import os
 from .. import _link
 from .._base.errors import in_words
 from .._capture import vars_bundle
-from .._code import code_home
+from .._code import code_home, entries
 from .message import Message
 
 _begun = False
@@ -65,7 +65,7 @@ def _send(message, content, data):
     except OSError as error:  # there is no memory for it, or no descriptor
         content, fd, size = {"error": in_words(error)}, -1, 0
     try:
-        fields.update(modules=content.pop("modules", 0), files=len(content.get("files", ())), content=json.dumps(content))
+        fields.update(modules=content.pop("modules", 0), files=len(content.get("files", ())), content=json.dumps(content) if message.cell else entries.packed(content))
         _link.send("FOUND", message.cell, fields, message.blob if size else 0, fd, size)
     finally:
         if fd >= 0:
