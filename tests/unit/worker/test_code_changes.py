@@ -102,7 +102,7 @@ def test_folders_that_it_does_not_see(tmp_path, monkeypatch, why):
     mounts = [(os.path.realpath(tmp_path), "nfs4"), ("/", "ext4")] if why == "network" else []
     monkeypatch.setattr(changes, "_mounts", lambda: mounts)
     if why == "too many":
-        monkeypatch.setattr(changes, "MOST", 0)
+        monkeypatch.setattr(changes, "most_watches", lambda: 0)
     seen = Changes(inotify=why != "no inotify")
     seen.watch(folder)
     assert took(seen, ran=1) == {folder}
@@ -114,6 +114,43 @@ def test_folders_that_it_does_not_see(tmp_path, monkeypatch, why):
     now[0] += changes.EVERY
     assert took(seen, ran=2) == {folder}
     seen.close()
+
+
+def test_how_many_folders_are_watched(tmp_path, monkeypatch):
+    monkeypatch.setattr(changes, "LIMIT", str(tmp_path / "limit"))
+    for limit, most in ((8192, 4096), (100, 4096), (100_000, 50_000), (1 << 24, 262_144)):
+        (tmp_path / "limit").write_text(f"{limit}\n")
+        assert changes.most_watches() == most
+    (tmp_path / "limit").unlink()
+    assert changes.most_watches() == 4096
+
+
+def test_a_package_that_takes_anothers_place(tmp_path, seen):
+    for name in ("pkg", "next"):
+        (tmp_path / name / "sub" / "deep").mkdir(parents=True)
+    inside = [str(tmp_path / "pkg"), str(tmp_path / "pkg/sub"), str(tmp_path / "pkg/sub/deep")]
+    for folder in inside:
+        seen.watch(folder)
+    os.rename(tmp_path / "pkg", tmp_path / "old")
+    os.rename(tmp_path / "next", tmp_path / "pkg")
+    assert took(seen) == set(inside)
+    for folder in inside:
+        seen.watch(folder)
+    write(tmp_path / "pkg/sub/deep", "a.py")
+    assert inside[2] in took(seen)
+
+
+def test_a_link_among_plain_folders(tmp_path, seen):
+    (tmp_path / "pkg").mkdir()
+    for version in "12":
+        (tmp_path / version).mkdir()
+    os.symlink("../1", tmp_path / "pkg/data")
+    for folder in (tmp_path, tmp_path / "pkg", tmp_path / "pkg/data"):
+        seen.watch(str(folder))
+    os.symlink("../2", tmp_path / "pkg/new")
+    took(seen)
+    os.rename(tmp_path / "pkg/new", tmp_path / "pkg/data")
+    assert str(tmp_path / "pkg/data") in took(seen)
 
 
 def test_more_events_than_the_system_keeps(tmp_path, seen):

@@ -16,7 +16,9 @@ MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, 
 UNMOUNT, OVERFLOW, IGNORED, ONLY_FOLDERS, IS_FOLDER = 0x2000, 0x4000, 0x8000, 0x0100_0000, 0x4000_0000
 CHANGES = MODIFY | ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
 EVENT = struct.Struct("iIII")
-MOST = 4096  # folders that are watched
+LIMIT = "/proc/sys/fs/inotify/max_user_watches"
+FEW, MANY = 4096, 262_144  # folders that are watched at most: by a small limit of the system, and by a large one
+SHARE = 2  # what part of the system's limit: other programs of this user want some, too
 MOST_LINKS = 64  # links in their paths
 EVERY = 1.0  # seconds between two times that a folder which inotify does not see counts as changed
 REMOTE = ("nfs", "cifs", "smb", "fuse", "lustre", "gpfs", "beegfs", "ceph", "9p", "virtiofs", "afs", "orangefs", "pvfs", "panfs", "glusterfs")
@@ -29,6 +31,8 @@ class Changes:
     def __init__(self, inotify=True):
         self._libc = ctypes.CDLL(None, use_errno=True) if inotify else None
         self._fd = self._begin()
+        self._most = most_watches()
+        self._plain = set()  # folders whose paths have no links, on file systems that only this machine writes
         self._numbers = {}  # {number of a watch: its folders}
         self._seen = {}  # {folder: do only modules in it matter?}, those that inotify sees
         self._blind = set()  # the others
@@ -55,11 +59,18 @@ class Changes:
             else:
                 self._seen[folder] = only_modules
                 self._numbers.setdefault(number, []).append(folder)
-                for link in links_in(folder):
+                links = () if folder in self._plain else links_in(folder)
+                for link in links:
                     self._links.setdefault(link, (_target(link), set()))[1].add(folder)
+                if not links:
+                    self._plain.add(folder)
 
     def _add(self, folder):
-        if self._fd < 0 or len(self._seen) >= MOST or len(self._links) >= MOST_LINKS or self._is_remote(folder):
+        if self._fd < 0 or len(self._seen) >= self._most or len(self._links) >= MOST_LINKS:
+            return -1
+        if os.path.dirname(folder) in self._plain and not os.path.islink(folder) and folder not in self._points():
+            self._plain.add(folder)  # as the folder around it
+        elif self._is_remote(folder):
             return -1
         try:
             return self._libc.inotify_add_watch(self._fd, os.fsencode(folder), CHANGES | ONLY_FOLDERS)
@@ -114,7 +125,7 @@ class Changes:
             return
         folders = self._numbers.get(number, ())
         if mask & (IGNORED | MOVE_SELF | UNMOUNT):
-            self._forget(list(folders))
+            self._forget([*folders, *(self._below(folders) if mask & (MOVE_SELF | UNMOUNT) else ())])
             self._numbers.pop(number, None)
             return
         for folder in folders:
@@ -123,18 +134,37 @@ class Changes:
             if not self._seen[folder] or b"." not in name or mask & (IS_FOLDER | DELETE_SELF) or name.decode("utf-8", "replace").endswith(MODULES):
                 self._pending.add(folder)
 
+    def _below(self, folders):
+        """Those that go along when these are moved: other folders may have their names now."""
+        starts = tuple(os.path.join(folder, "") for folder in folders)
+        return [folder for folder in self._seen if folder.startswith(starts)] if starts else []
+
     def _forget(self, folders):
         self._pending.update(folders)
         for folder in folders:
             self._seen.pop(folder, None)
+            self._plain.discard(folder)
+
+    def _points(self):
+        """{mount point: file system's name}, the deepest first."""
+        if self._mounts is None:
+            self._mounts = dict(_mounts())
+        return self._mounts
 
     def _is_remote(self, folder):
         """Is it on a file system that other machines write, too?"""
-        if self._mounts is None:
-            self._mounts = _mounts()
         real = os.path.join(os.path.realpath(folder), "")
-        kind = next((kind for point, kind in self._mounts if real.startswith(os.path.join(point, ""))), "")
+        kind = next((kind for point, kind in self._points().items() if real.startswith(os.path.join(point, ""))), "")
         return kind.startswith(REMOTE)
+
+
+def most_watches():
+    """How many folders may be watched. One takes about 1 KiB of the system's memory."""
+    try:
+        with open(LIMIT, encoding="ascii") as file:
+            return min(max(FEW, int(file.read()) // SHARE), MANY)
+    except (OSError, ValueError):
+        return FEW
 
 
 def links_in(path):
