@@ -173,11 +173,15 @@ def everybody():
     ),
     "worker/python/Local.mk": both(
         behind(r"^dist_cellspan_py_dropin_DATA = \\\n", "\tworker/python/cellspan/_dropin/hello.py \\\n"),
-        behind(r"^dist_cellspan_stubs_DATA = \\\n", "\tworker/python/cellspan-stubs/hello.pyi \\\n"),
+        before(
+            r"^cellspan_stubs_horovoddir = ",
+            "cellspan_stubs_hellodir = $(cellspan_stubsdir)/hello\ndist_cellspan_stubs_hello_DATA = \\\n"
+            "\tworker/python/cellspan-stubs/hello/__init__.pyi\n\n",
+        ),
     ),
     "worker/python/cellspan/__init__.py": lambda old: old.replace('_MODULES = ("', '_MODULES = ("hello", "', 1),
     "worker/python/cellspan-stubs/__init__.pyi": before(r"^from \. import maggy as maggy\n", "from . import hello as hello\n"),
-    "worker/python/cellspan-stubs/hello.pyi": whole("# SPDX-License-Identifier: BSD-3-Clause\ndef everybody() -> list[int]: ...\n"),
+    "worker/python/cellspan-stubs/hello/__init__.pyi": whole("# SPDX-License-Identifier: BSD-3-Clause\ndef everybody() -> list[int]: ...\n"),
     "docs/names.md": before(r"^\| `from databricks\.air", "| `import hello` | `import cellspan.hello` |\n"),
 }
 

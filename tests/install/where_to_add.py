@@ -66,12 +66,14 @@ def apply(tree, what, edits, allowed):
     files, folders, does = allowed
     for path, edit in edits.items():
         folder, is_new = os.path.dirname(path), not (tree / path).exists()
-        if path not in files and folder not in does and not (is_new and folder in folders):
+        above = folder if (tree / folder).is_dir() else os.path.dirname(folder)  # a new folder
+        if path not in files and folder not in does and not (is_new and above in folders):
             sys.exit(f"{what}: {path} must change, and its row in {PAGE} does not name it")
         old = (tree / path).read_text() if (tree / path).exists() else ""
         new = edit(old)
         if new == old:
             sys.exit(f"{what}: nothing was changed in {path}")
+        (tree / folder).mkdir(exist_ok=True)
         (tree / path).write_text(new)
     spare = files - set(edits) - set(additions.NOT_ALWAYS.get(what, ()))
     if spare:

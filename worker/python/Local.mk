@@ -227,7 +227,8 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/world_env.py \
 	worker/python/cellspan/_worker/zygote.py
 
-# The types of the interface, where type checkers look for those of a package (PEP 561).
+# The types of the interface, where type checkers look for those of a package (PEP 561). The source of each module that users import is
+# below _dropin/, where pyright does not look: it warns of a module without a source, but not of one that is a folder.
 cellspan_stubsdir = $(cellspan_pydir)-stubs
 dist_cellspan_stubs_DATA = \
 	worker/python/cellspan-stubs/__init__.pyi \
@@ -235,12 +236,53 @@ dist_cellspan_stubs_DATA = \
 	worker/python/cellspan-stubs/_distributed.pyi \
 	worker/python/cellspan-stubs/_map.pyi \
 	worker/python/cellspan-stubs/_world.pyi \
-	worker/python/cellspan-stubs/py.typed \
-	worker/python/cellspan-stubs/tensorflow.pyi
+	worker/python/cellspan-stubs/py.typed
 
 cellspan_stubs_workerdir = $(cellspan_stubsdir)/_worker
 dist_cellspan_stubs_worker_DATA = \
 	worker/python/cellspan-stubs/_worker/remote.pyi
+
+cellspan_stubs_horovoddir = $(cellspan_stubsdir)/horovod
+dist_cellspan_stubs_horovod_DATA = \
+	worker/python/cellspan-stubs/horovod/__init__.pyi \
+	worker/python/cellspan-stubs/horovod/_compression.pyi \
+	worker/python/cellspan-stubs/horovod/_ops.pyi
+
+cellspan_stubs_horovod_torchdir = $(cellspan_stubsdir)/horovod/torch
+dist_cellspan_stubs_horovod_torch_DATA = \
+	worker/python/cellspan-stubs/horovod/torch/__init__.pyi
+
+cellspan_stubs_maggydir = $(cellspan_stubsdir)/maggy
+dist_cellspan_stubs_maggy_DATA = \
+	worker/python/cellspan-stubs/maggy/__init__.pyi
+
+cellspan_stubs_maggy_callbacksdir = $(cellspan_stubsdir)/maggy/callbacks
+dist_cellspan_stubs_maggy_callbacks_DATA = \
+	worker/python/cellspan-stubs/maggy/callbacks/__init__.pyi
+
+cellspan_stubs_maggy_configdir = $(cellspan_stubsdir)/maggy/config
+dist_cellspan_stubs_maggy_config_DATA = \
+	worker/python/cellspan-stubs/maggy/config/__init__.pyi
+
+cellspan_stubs_maggy_coredir = $(cellspan_stubsdir)/maggy/core
+dist_cellspan_stubs_maggy_core_DATA = \
+	worker/python/cellspan-stubs/maggy/core/__init__.pyi
+
+cellspan_stubs_maggy_core_exceptionsdir = $(cellspan_stubsdir)/maggy/core/exceptions
+dist_cellspan_stubs_maggy_core_exceptions_DATA = \
+	worker/python/cellspan-stubs/maggy/core/exceptions/__init__.pyi
+
+cellspan_stubs_maggy_experimentdir = $(cellspan_stubsdir)/maggy/experiment
+dist_cellspan_stubs_maggy_experiment_DATA = \
+	worker/python/cellspan-stubs/maggy/experiment/__init__.pyi
+
+cellspan_stubs_maggy_experiment_experimentdir = $(cellspan_stubsdir)/maggy/experiment/experiment
+dist_cellspan_stubs_maggy_experiment_experiment_DATA = \
+	worker/python/cellspan-stubs/maggy/experiment/experiment/__init__.pyi
+
+cellspan_stubs_maggy_experimentconfigdir = $(cellspan_stubsdir)/maggy/experiment_config
+dist_cellspan_stubs_maggy_experimentconfig_DATA = \
+	worker/python/cellspan-stubs/maggy/experiment_config/__init__.pyi
 
 cellspan_stubs_pxdir = $(cellspan_stubsdir)/px
 dist_cellspan_stubs_px_DATA = \
@@ -248,33 +290,13 @@ dist_cellspan_stubs_px_DATA = \
 	worker/python/cellspan-stubs/px/_result.pyi \
 	worker/python/cellspan-stubs/px/_views.pyi
 
+cellspan_stubs_tensorflowdir = $(cellspan_stubsdir)/tensorflow
+dist_cellspan_stubs_tensorflow_DATA = \
+	worker/python/cellspan-stubs/tensorflow/__init__.pyi
+
 cellspan_stubs_torchdir = $(cellspan_stubsdir)/torch
 dist_cellspan_stubs_torch_DATA = \
 	worker/python/cellspan-stubs/torch/__init__.pyi
-
-cellspan_stubs_horovoddir = $(cellspan_stubsdir)/horovod
-dist_cellspan_stubs_horovod_DATA = \
-	worker/python/cellspan-stubs/horovod/__init__.pyi \
-	worker/python/cellspan-stubs/horovod/_compression.pyi \
-	worker/python/cellspan-stubs/horovod/_ops.pyi \
-	worker/python/cellspan-stubs/horovod/torch.pyi
-
-cellspan_stubs_maggydir = $(cellspan_stubsdir)/maggy
-dist_cellspan_stubs_maggy_DATA = \
-	worker/python/cellspan-stubs/maggy/__init__.pyi \
-	worker/python/cellspan-stubs/maggy/callbacks.pyi \
-	worker/python/cellspan-stubs/maggy/config.pyi \
-	worker/python/cellspan-stubs/maggy/experiment_config.pyi
-
-cellspan_stubs_maggy_coredir = $(cellspan_stubsdir)/maggy/core
-dist_cellspan_stubs_maggy_core_DATA = \
-	worker/python/cellspan-stubs/maggy/core/__init__.pyi \
-	worker/python/cellspan-stubs/maggy/core/exceptions.pyi
-
-cellspan_stubs_maggy_experimentdir = $(cellspan_stubsdir)/maggy/experiment
-dist_cellspan_stubs_maggy_experiment_DATA = \
-	worker/python/cellspan-stubs/maggy/experiment/__init__.pyi \
-	worker/python/cellspan-stubs/maggy/experiment/experiment.pyi
 
 # Without bytecode, a kernel that may not write into its folder would compile the whole package each time it starts. BYTECODE=no
 # stores none, for packages: whoever installs those makes it.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import subprocess
@@ -128,3 +129,11 @@ def test_the_stubs_are_as_the_functions(tmp_path):
     done = checked(tmp_path, "mypy.stubtest", "--concise", "--ignore-missing-stub", "--mypy-config-file", "mypy.ini", "--allowlist", "allowed",
                    *modules())
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_module_that_users_import_is_a_folder_of_the_stubs():
+    """Pyright warns of other stubs: it finds no source beside them. The sources are below _dropin/."""
+    stubs = [os.path.relpath(path, STUBS)[: -len(".pyi")].split(os.sep) for path in glob.glob(os.path.join(STUBS, "**", "*.pyi"), recursive=True)]
+    public = [names for names in stubs if not any(name.startswith("_") and name != "__init__" for name in names)]
+    assert ["horovod", "torch", "__init__"] in public
+    assert [names for names in public if names[-1] != "__init__"] == []

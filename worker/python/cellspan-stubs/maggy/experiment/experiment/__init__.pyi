@@ -2,7 +2,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..config import LagomConfig
+from ...config import LagomConfig
 
 __all__ = ["lagom"]
 

@@ -6,9 +6,9 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ._compression import Compression as Compression
-from ._compression import Compressor as _Compressor
-from ._ops import ReduceOp as _ReduceOp
+from .._compression import Compression as Compression
+from .._compression import Compressor as _Compressor
+from .._ops import ReduceOp as _ReduceOp
 
 class HorovodInternalError(RuntimeError): ...
 
