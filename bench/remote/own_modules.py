@@ -7,7 +7,8 @@
 Brings up N hosts (tests/engines/hosts.sh: root, network namespaces) on which the project's folder is empty, and limits their links:
 
     first   a cell on one rank of each host that imports a package of M modules, S MiB together: its time, and the bytes that left the
-            notebook's machine meanwhile, beside the size of the files
+            notebook's machine meanwhile, beside the size of the files; how often a rank asks home and waits for the answer (a round
+            trip), and how many questions of all ranks reach home: the kernel passes equal ones on once
     again   the same cell in a group without the modules' bytes to send: only what Python itself takes to import them there
     edit    one module is written anew; how long the next cell takes, in which all ranks use it
     warm    a cell that uses the modules, with --no-code and without it, in turns, in one group
@@ -58,6 +59,25 @@ def sent_by_notebook(hosts):
         return int(file.read())
 
 
+# what a rank asks is counted before it leaves, and at home what comes
+COUNT = """
+from cellspan._code.tree import Tree
+asked, ask = [], Tree._ask
+def noted(tree, what, question):
+    asked.append(what)
+    return ask(tree, what, question)
+Tree._ask = noted
+"""
+COUNT_HERE = """
+from cellspan._code import code_home
+came, answer = [], code_home.answer
+def noted(what, content):
+    came.append(what)
+    return answer(what, content)
+code_home.answer = noted
+"""
+
+
 def timed(kernel, code):
     begin = time.perf_counter()
     cell = kernel.must(code, 300)
@@ -71,10 +91,14 @@ def measure(hosts, folder, size, modules, samples):
     use = "\nimport bulk\nassert bulk.total() == %d" % (modules * (modules - 1) // 2)
     with common.Kernel("cellspan") as kernel:
         kernel.must("import os\nos.chdir(%r)" % folder)
-        kernel.must(on + "\npass", 300)
+        kernel.must(COUNT_HERE)
+        kernel.must(on + COUNT, 300)
         before = sent_by_notebook(hosts)
         found["first"], _ = timed(kernel, "%%distribute" + use)
         found["bytes"] = sent_by_notebook(hosts) - before
+        kernel.must("%%distribute --gather --into counts\nlen(asked)", 300)
+        counts = kernel.must("print(max(counts), sum(counts), len(came))").output
+        found["trips"], found["asked"], found["came"] = map(int, counts.split())
         kernel.must("%ranks restart", 300)
         found["again"], _ = timed(kernel, "%%distribute" + use)
         with open(os.path.join(folder, "bulk", "extra.py"), "w") as file:
@@ -126,6 +150,7 @@ def main():
     middle = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     print("%d modules, %.1f MiB, to %d hosts: %.1f MiB left the notebook's machine, %.2f of the files" % (
         args.modules + 1, size / 2**20, args.hosts, middle["bytes"] / 2**20, middle["bytes"] / size))
+    print("a rank asked home %d times at most, all together %d times; %d questions came to home" % (middle["trips"], middle["asked"], middle["came"]))
     print("the first cell %.2f s, of which Python's imports take %.2f s; an edit is in use after %.3f s" % (
         middle["first"], middle["again"], middle["edit"]))
     print("a warm cell: %.2f ms, with --no-code %.2f ms: %.3fx" % (middle["warm"] * 1e3, middle["without"] * 1e3, middle["warm"] / middle["without"]))
