@@ -39,6 +39,9 @@ void node_errors_add(struct cell *c, unsigned node, const char *name, const char
 void node_errors_poll(struct cell *c); /* fails the cell when no node is still starting */
 void node_errors_fail(struct cell *c); /* fails the cell; the text names the nodes so far */
 void node_errors_release(struct cell *c);
+/* Does a rank's Python not match home's? Then the cell fails, and the ranks of its node end.
+ * version: empty if it is not known. */
+bool node_errors_python(struct cell *c, const struct rank *r, struct slice version);
 
 /* ---- node_gpus.c ---- */
 struct node_gpus {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* If a node of the engine does not start, the cell fails. It waits a moment, since more nodes may
- * fail; the error names all of them, in order. */
+ * fail; the error names all of them, in order. A node with another Python is of no use, either. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rows.h"
 #include "kernel/cell/cell_nodes.h"
+#include "kernel/cell/cell_stops.h"
 
 #define MOMENT_NS (1500 * NS_PER_MS)
 #define NAMED_MAX 8u
@@ -177,4 +178,42 @@ void node_errors_release(struct cell *c)
         free(a->row);
     free(a);
     c->engine.errors = NULL;
+}
+
+/* ---- another Python ---- */
+
+/* "3.11" of "3.11.7". */
+static size_t minor_size(const char *version, size_t n)
+{
+    const char *dot = memchr(version, '.', n);
+    const char *second = dot ? memchr(dot + 1, '.', n - (size_t)(dot + 1 - version)) : NULL;
+
+    return second ? (size_t)(second - version) : n;
+}
+
+/* Ranks must be able to unpickle what home pickles. Pickles can hold byte code, which needs the
+ * same minor version of Python. */
+bool node_errors_python(struct cell *c, const struct rank *r, struct slice version)
+{
+    struct notebook *nb = c->nb;
+    const char *ours = nb->config.python_version;
+    const size_t n = minor_size(ours, strlen(ours));
+    struct ranks all = RANKS_INIT;
+
+    if (r->node == NODE_HERE || version.n == 0 ||
+        (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
+        return false;
+    for (size_t k = 0; k < c->n; k++)
+        if (c->group->rank[c->member[k].rank].node == r->node &&
+            ranks_add(&all, c->member[k].rank) < 0)
+            break;
+    stop_kill(nb, c->group, &all, 9, 0);
+    ranks_release(&all);
+    cell_fail(
+        c, "RankNotStarted",
+        "rank %u: Python on %s is %.*s, the notebook's is %s: variables can't be sent between them (set "
+        "CELLSPAN_REMOTE_PYTHON to a "
+        "Python %.*s there)",
+        r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
+    return true;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a rank ends its work in a cell: it sends DONE, its process ends, or its node is lost. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "kernel/cell/cell_before.h"
+#include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/cell_runs.h"
 #include "kernel/cell/cell_stops.h"
 #include "kernel/cell/error_text.h"
@@ -145,6 +147,21 @@ static bool is_left_over(const struct cell *c, const struct rank *r, const struc
     return !c->bad && r->starter != c->id && m->v[F_EXITED_CODE].u64 != EXITED_UNKNOWN;
 }
 
+/* The version of a Python that could not start, as it has said itself (worker's __main__.py);
+ * empty: it has not. */
+static struct slice python_of(struct slice said)
+{
+    static const char begin[] = "cellspan: this is Python ";
+
+    while (said.n) {
+        const struct slice line = slice_line(&said);
+
+        if (slice_begins(line, begin))
+            return slice_of(line.p + strlen(begin), line.n - strlen(begin));
+    }
+    return slice_of("", 0);
+}
+
 /* A rank has died on which the cell was to run. */
 static void died_before(struct cell *c, const struct rank *r, bool starting, const struct span *m)
 {
@@ -154,6 +171,8 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
 
     if (starting && is_left_over(c, r, m))
         c->prep.left_over++;
+    else if (starting && node_errors_python(c, r, python_of(last)))
+        ; /* what it lacks does not matter: it would be of no use with it */
     else if (starting)
         cell_fail(c, "RankNotStarted", "%s%s%.*s", text, last.n ? "\n" : "", SLICE_ARG(last));
     else if (c->bad) /* for example because of another rank */

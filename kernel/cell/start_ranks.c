@@ -408,44 +408,9 @@ bool start_try_poll(struct cell *c)
 
 /* ---- ranks that are ready, or late ---- */
 
-/* "3.11" of "3.11.7". */
-static size_t minor_size(const char *version, size_t n)
-{
-    const char *dot = memchr(version, '.', n);
-    const char *second = dot ? memchr(dot + 1, '.', n - (size_t)(dot + 1 - version)) : NULL;
-
-    return second ? (size_t)(second - version) : n;
-}
-
-/* Ranks must be able to unpickle what home pickles. Pickles can hold byte code, which needs the
- * same minor version of Python. */
-static void check_python(struct cell *c, const struct rank *r, struct slice version)
-{
-    struct notebook *nb = c->nb;
-    const char *ours = nb->config.python_version;
-    const size_t n = minor_size(ours, strlen(ours));
-    struct ranks all = RANKS_INIT;
-
-    if (r->node == NODE_HERE || version.n == 0 ||
-        (minor_size(version.p, version.n) == n && memcmp(version.p, ours, n) == 0))
-        return;
-    for (size_t k = 0; k < c->n; k++)
-        if (c->group->rank[c->member[k].rank].node == r->node &&
-            ranks_add(&all, c->member[k].rank) < 0)
-            break;
-    stop_kill(nb, c->group, &all, 9, 0);
-    ranks_release(&all);
-    cell_fail(
-        c, "RankNotStarted",
-        "rank %u: Python on %s is %.*s, the notebook's is %s: variables can't be sent between them (set "
-        "CELLSPAN_REMOTE_PYTHON to a "
-        "Python %.*s there)",
-        r->number, notebook_node_name(nb, r->node), SLICE_ARG(version), ours, (int)n, ours);
-}
-
 void start_on_ready(struct cell *c, const struct rank *r, const struct span *m)
 {
-    check_python(c, r, m->v[F_READY_PYTHON].s);
+    (void)node_errors_python(c, r, m->v[F_READY_PYTHON].s);
     progress(c);
 }
 

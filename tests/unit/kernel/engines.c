@@ -519,6 +519,29 @@ static void versions(void)
     world_close(&w);
 }
 
+/* A Python of another version that lacks what a worker needs, or is too old for it. */
+static void versions_that_can_not_start(void)
+{
+    struct span m = { .kind = SPAN_EXITED, .v[F_EXITED_CODE].u64 = EXITED_UNKNOWN };
+    struct clock clock;
+    struct world w;
+
+    for (unsigned ours = 0; ours < 2; ours++) {
+        start_two(&w, &clock);
+        m.v[F_EXITED_CAUSE].s = slice_text("py on h2 has no IPython");
+        m.v[F_EXITED_STDERR].s = slice_text(ours ? "cellspan: this is Python 3.11.2\n"
+                                                 : "why\ncellspan: this is Python 3.12.1\n");
+        say(&w, 4, m);
+        if (ours)
+            ok(is_over(&w, "rank 2 on h2 did not come up: py on h2 has no IPython"),
+               "with home's version it is told what is missing");
+        else
+            ok(is_over(&w, "rank 2: Python on h2 is 3.12.1, the notebook's is 3.11.7"),
+               "a Python of another version is named, whatever it lacks");
+        world_close(&w);
+    }
+}
+
 int main(void)
 {
     struct err err = { "" };
@@ -538,5 +561,6 @@ int main(void)
     gpus_of_one_machine();
     grows();
     versions();
+    versions_that_can_not_start();
     return plan_done();
 }

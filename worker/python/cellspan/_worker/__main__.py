@@ -8,10 +8,25 @@ import os
 import sys
 
 
+def say_version():
+    """Another machine may have another Python, which is why this one can't start. The kernel's rank_events.c knows how the line begins."""
+    import platform
+
+    print("cellspan: this is Python " + platform.python_version(), file=sys.stderr)
+
+
+def tell(*error):
+    """Of an error before it is ready."""
+    sys.__excepthook__(*error)
+    say_version()
+
+
 def main(argv):
     """Runs until the agent ends it."""
     if len(argv) != 3 or argv[1] not in ("home", "zygote") or not argv[2].isdigit():
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
+    if argv[1] == "zygote":
+        sys.excepthook = tell
     if os.environ.pop("CELLSPAN_NO_BYTECODE", ""):  # the agent sets both; other modules' bytecode may be written
         from cellspan._base import unwritten
 
@@ -29,6 +44,8 @@ def main(argv):
         needs = _link.needs()
         if error.name not in (*needs, "traitlets"):  # the last: IPython's
             raise
+        if argv[1] == "zygote":
+            say_version()
         packages = " ".join(f'"{package}"' for package in needs.values())
         sys.exit(f"{sys.executable} has no {error.name}: install it there ({sys.executable} -m pip install {packages})")
     role.main(int(argv[2]))

@@ -162,6 +162,7 @@ def main(fd):
     agent = os.getppid()
     environment.leave_deleted()
     preload()
+    sys.excepthook = sys.__excepthook__  # __main__.py has set another
     remove_folder = environment.make_folder()
     sock = socket.socket(fileno=fd)
     sock.setblocking(True)
