@@ -24,7 +24,7 @@ GROUPS = {
     "chromium": ("test_lab", "test_panel_page", "test_bars"),
 }
 # They take longest, so they begin first.
-LONGEST = ("test_faults", "test_slurm", "test_headless", "test_lab", "test_frameworks", "test_gpus_nccl", "test_horovod",
+LONGEST = ("test_faults", "test_slurm", "test_headless", "test_lab", "test_lightning", "test_frameworks", "test_gpus_nccl", "test_horovod",
            "test_hosts", "test_torch_errors", "test_sent", "test_on", "test_debugger", "test_seeds", "test_px", "test_documents", "test_ranks",
            "test_gpus", "test_plain_python", "test_install", "test_real_gpus", "test_spawned_processes", "test_slow_clients",
            "test_follow", "test_code", "test_maggy", "test_torch_distributor", "test_page", "test_busy", "test_logins", "test_variable_rules",
@@ -59,7 +59,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs real GPUs; runs only where CELLSPAN_TEST_GPUS is set (tests/gpu/run)")
     config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
-    config.addinivalue_line("markers", "clients: a notebook in a program of others, which takes long; tests/clients runs them")
+    config.addinivalue_line("markers", "clients: a notebook in a program of others, or Lightning, which takes long; tests/clients runs them")
 
 
 @pytest.hookimpl(optionalhook=True)

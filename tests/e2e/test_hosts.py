@@ -352,6 +352,7 @@ def outputs(path):
     return "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
 
 
+@pytest.mark.clients
 @pytest.mark.limit(300)
 def test_the_example_runs_over_two_hosts(alone, torch, jupyter_env, tmp_path, hosts):
     needs("sklearn")

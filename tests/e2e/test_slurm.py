@@ -95,6 +95,7 @@ def test_inside_a_job_its_own_nodes_are_taken(idle, tmp_path):
     assert [line for line in said.splitlines() if not line.startswith("[")] == ["status 0"], said
 
 
+@pytest.mark.clients
 @pytest.mark.limit(360)
 def test_the_example_runs_in_a_job_without_being_told_of_it(idle, torch, jupyter_env, tmp_path, monkeypatch):
     import nbformat
@@ -138,6 +139,7 @@ def test_gpus_are_those_that_slurm_gives(notebook, idle, nvml, tmp_path):  # noq
     assert re.search(r"there is 1 GPU \(n\d: 1\) for 2 ranks", cell.traceback), cell.shown
 
 
+@pytest.mark.clients
 @pytest.mark.limit(300)
 def test_the_example_runs_over_slurm(idle, torch, jupyter_env, tmp_path):
     import nbformat

@@ -134,19 +134,6 @@ def test_processes_of_ranks_do_not_meet_where_the_ranks_meet(nb, tmp_path, metho
     nb.ok("%%%%distribute -r 0\nmp.start_processes(train, args=(2, '%d'), nprocs=2, start_method='%s')" % (port, method), limit=100)
 
 
-@pytest.mark.limit(300)
-def test_lightnings_ddp_notebook_says_that_the_ranks_are_there(nb):
-    needs("lightning")
-    nb.ok("%ranks stop")
-    told = nb.run(
-        "%%distribute -n 2\nimport lightning as L\nfrom lightning.pytorch.demos.boring_classes import BoringModel\n"
-        "L.Trainer(strategy='ddp_notebook', devices=2, accelerator='cpu', max_steps=1, logger=False, enable_checkpointing=False,\n"
-        "    enable_progress_bar=False, enable_model_summary=False).fit(BoringModel())",
-        limit=200,
-    )
-    assert told.reply["status"] == "error" and HERE in told.error["evalue"] and 'strategy="ddp"' in told.error["evalue"], told.error
-
-
 # ---- who had returned -----------------------------------------------------------------------------------------------
 
 
