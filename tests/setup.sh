@@ -81,12 +81,14 @@ make_empty_venv() {
 
 # Makes the environment and installs a requirements file into it, once for each content of the files.
 make_venv() {
-    local wanted=$1 sum
+    local wanted=$1 sum compile=--no-compile
+    # Python keeps what it has compiled of a module that it imports. pip would compile all 16,000, most of which nobody imports.
+    [ -z "${PYTHONDONTWRITEBYTECODE-}" ] || compile=--compile
     make_empty_venv || return 1
     sum=$(cat "$top/examples/requirements.txt" "$wanted" | cksum)
     [ "$(cat "$venv/.$(basename "$(dirname "$wanted")")" 2>/dev/null)" = "$sum" ] && return 0
     say "Python environment: ${wanted#"$top"/}"
-    step pip "$venv/bin/python" -m pip install --disable-pip-version-check -r "$wanted" || return 1
+    step pip "$venv/bin/python" -m pip install --disable-pip-version-check $compile -r "$wanted" || return 1
     echo "$sum" >"$venv/.$(basename "$(dirname "$wanted")")"
 }
 
