@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import threading
 
 import pytest
-from cellspan._code.entries import Entries, Unavailable, key_of, packed
+from cellspan._code.entries import Entries, Unavailable, key_of, packed, write_file
 from cellspan._code.tree import PORTION, Part, Tree, portions
 from notebook_files import Files
 
@@ -338,3 +340,32 @@ def test_portions_are_the_same_for_all():
 
 def test_only_the_first_rank_of_a_node_says_something(tree, home):
     assert [Tree(tree.folder, home.find, "gpu2").first("x") for _ in range(3)] == [True, False, False]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    target, source = tmp_path / "target", tmp_path / "source"
+    target.write_bytes(b"before")
+    source.write_bytes(b"x" * (3 << 20))
+    right = hashlib.sha256(source.read_bytes()).hexdigest()
+    for data in (b"other", io.BytesIO(b"other")):
+        assert not write_file(str(target), data, digest="0" * 64)
+        assert target.read_bytes() == b"before" and sorted(os.listdir(tmp_path)) == ["source", "target"]
+
+    class Fails:
+        def read(self, size):
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input"):
+        write_file(str(target), Fails())
+    assert sorted(os.listdir(tmp_path)) == ["source", "target"]
+    with open(source, "rb") as file:
+        reads = []
+
+        class Counted:
+            def read(self, size):
+                reads.append(size)
+                return file.read(size)
+
+        assert write_file(str(target), Counted(), 0o700, 1000, right)
+    assert target.stat().st_size == 3 << 20 and max(reads) <= 1 << 20, "not as a whole"
+    assert target.stat().st_mode & 0o777 == 0o700 and target.stat().st_mtime == 1000

@@ -18,7 +18,7 @@ import json
 import os
 import sys
 
-from .entries import Entries, Unavailable, key_of
+from .entries import Entries, Unavailable, key_of, write_file
 from .finders import Project, install
 
 WAIT_S = 60.0  # seconds for an answer; the rank waits for home at most 10
@@ -71,10 +71,7 @@ class Site:
         self._put("sitecustomize.py", SITE.format(own=own, folder=folder, code=code, version=tuple(sys.version_info[:2])))
 
     def _put(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-        os.rename(path + ".new", path)
+        write_file(os.path.join(self.folder, name), text.encode("utf-8", "surrogateescape"))
 
     def take(self, listing):
         """What children find from now on; None: nothing."""

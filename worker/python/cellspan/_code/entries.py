@@ -9,11 +9,14 @@ the same name.
 from __future__ import annotations
 
 import binascii
+import contextlib
+import hashlib
 import json
 import os
 import zlib
 
 PACKED = 16 << 10  # characters from which on an answer is compressed: paths of one folder are alike
+BLOCK = 1 << 20  # bytes that are copied at once
 
 
 class Unavailable(Exception):
@@ -78,10 +81,46 @@ class Entries:
 
     def write(self, entries):
         """Makes them visible for all. The caller has the lock."""
-        made = f"{self._path}.{os.getpid()}"
-        with open(made, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(json.dumps({"entries": entries}))  # dump() takes several times as long
-            file.flush()
-            seen = os.fstat(file.fileno())
-        os.rename(made, self._path)
+        write_file(self._path, json.dumps({"entries": entries}).encode())  # dump() takes several times as long
+        seen = os.stat(self._path)
         self._read = (seen.st_ino, seen.st_mtime_ns, seen.st_size), entries
+
+
+def write_file(path, data, mode=0o600, at=None, digest="", unseen=False):
+    """Writes a file, and makes it visible when it is whole. data: bytes, or a file that is copied. at: its time. digest: False is returned,
+    and nothing is written, if the data has another sha256. unseen: nobody looks at a new one before it is whole, which is quicker."""
+    fd = _opened(path, mode) if unseen else None
+    made = path
+    if fd is None:
+        made = os.path.join(os.path.dirname(path), f".cellspan-{os.getpid()}-{os.urandom(6).hex()}")  # other machines may see this folder
+        fd = _opened(made, 0o600)
+    try:
+        hashed = hashlib.sha256()
+        with open(fd, "wb", buffering=0) as file:
+            for block in iter(lambda: data.read(BLOCK), b"") if hasattr(data, "read") else (data,):
+                if digest:
+                    hashed.update(block)
+                while block:
+                    block = block[file.write(block) :]
+            if made != path:
+                os.fchmod(fd, mode)
+        if digest and hashed.hexdigest() != digest:
+            os.unlink(made)
+            return False
+        if at is not None:
+            os.utime(made, (at, at))
+        if made != path:
+            os.rename(made, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise
+    return True
+
+
+def _opened(path, mode):
+    """A descriptor of a new file. None: there is a file of this name."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        return None

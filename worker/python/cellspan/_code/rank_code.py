@@ -8,18 +8,16 @@ import hashlib
 import importlib
 import os
 import platform
-import shutil
 import socket  # noqa: F401 - children.py needs it where nothing may be imported
 import sys
-import tempfile
 from importlib import machinery
 
 from .. import _link
 from .._base import threads
 from .._base.errors import text_of
 from . import children, finders, package_versions
-from .entries import Late, Refused, Unavailable, key_of
-from .tree import Tree, hash_of, write_file
+from .entries import Late, Refused, Unavailable, key_of, write_file
+from .tree import Tree, hash_of
 
 OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/", "/tmp/")
 
@@ -155,16 +153,8 @@ class RankCode:
                 raise Refused(f"--with: {target} on {self._host} is another file, which is not replaced: rename it there, or name another folder "
                               "by --cwd")
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        fd, made = tempfile.mkstemp(dir=os.path.dirname(target))  # other machines may see this folder
-        os.close(fd)
-        try:
-            shutil.copyfile(source, made)
-            os.chmod(made, 0o755 if row[3] & 0o100 else 0o644)
-            os.rename(made, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(made)
-            raise
+        with open(source, "rb") as file:
+            write_file(target, file, 0o755 if row[3] & 0o100 else 0o644)
         self._record(target, row[2])
 
     def _remove(self, target):

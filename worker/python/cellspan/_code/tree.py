@@ -27,11 +27,10 @@ import threading
 import time
 from importlib.machinery import PathFinder
 
-from .entries import Entries, Late, Unavailable, key_of, unpacked
+from .entries import BLOCK, Entries, Late, Unavailable, key_of, unpacked, write_file
 
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
-BLOCK = 1 << 20
 LATE = "the notebook's process was busy for 10 s and did not answer"
 CLIP = 200  # characters of a reason
 NO_PATH = re.compile(r"\A(?!/)|//|/\.\.?(/|\Z)|.+/\Z")  # is in a path that is not absolute, or not in its shortest form
@@ -249,16 +248,14 @@ class Tree:
 
     def _keep_own(self, part):
         with open(part.path, "rb") as file:
-            data = file.read()
-        return self._keep(part.hash, data, part.mode)
+            return self._keep(part.hash, file, part.mode)
 
     def _keep(self, digest, data, mode):
-        """Puts a content into the store. False: it is another one."""
-        if hashlib.sha256(data).hexdigest() != digest:
-            return False
+        """Puts a content, bytes or a file's, into the store. False: it is another one."""
         path = self._in_store(digest)
         self._make_folder(path)
-        write_file(path, data, _mode(mode), unseen=True)  # what is in the store is looked at before it is used
+        if not write_file(path, data, _mode(mode), digest=digest, unseen=True):  # what is in the store is looked at before it is used
+            return False
         self._written[digest] = _mode(mode)
         return True
 
@@ -292,7 +289,7 @@ class Tree:
         if (own.st_mode & 0o777 == _mode(part.mode)) and int(own.st_mtime) > earlier and _link(stored, target):
             return
         with open(stored, "rb") as file:
-            write_file(target, file.read(), _mode(part.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
+            write_file(target, file, _mode(part.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
 
     def _remove(self, key, paths):
         """Removes files from the tree that no other name has."""
@@ -399,42 +396,6 @@ def _time_of(path):
         return -1
 
 
-def write_file(path, data, mode, at=None, unseen=False):
-    """Writes a file, and makes it visible when it is whole. unseen: nobody looks at a new one before that."""
-    if unseen and _write_new(path, data, mode):
-        return
-    made = f"{path}.{os.getpid()}-{threading.get_ident()}"
-    try:
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(data)
-            os.fchmod(fd, mode)
-        if at is not None:
-            os.utime(made, (at, at))
-        os.rename(made, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(made)
-        raise
-
-
-def _write_new(path, data, mode):
-    """False: there is a file of this name."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    except FileExistsError:
-        return False
-    try:
-        with open(fd, "wb", buffering=0) as file:
-            while data:
-                data = data[file.write(data) :]
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        raise
-    return True
-
-
 def _link(stored, target):
     """Puts a link to a file in place. False: this file system has none, or no more to this file."""
     made = f"{target}.{os.getpid()}-{threading.get_ident()}"
@@ -442,7 +403,9 @@ def _link(stored, target):
         os.link(stored, made)
     except OSError:
         return False
-    os.rename(made, target)  # of two links to one file, it leaves both
-    with contextlib.suppress(OSError):
-        os.unlink(made)
+    try:
+        os.rename(made, target)
+    finally:  # of two links to one file, it leaves both
+        with contextlib.suppress(OSError):
+            os.unlink(made)
     return True
