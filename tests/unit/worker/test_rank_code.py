@@ -161,6 +161,25 @@ def test_another_module_that_is_loaded_already_is_told_once(code, home):
     assert colorsys.__file__ in told
 
 
+def test_what_home_does_not_have_is_asked_for_once_by_node_and_cell(code, make, home):
+    other = make(2)
+    for one in (code, other):
+        one.take(listing(home, more=True))
+    for cell in (1, 2):
+        home.asked.clear()
+        for one in (code, other):
+            one.before_cell(cell)
+        for _ in range(2):  # the finders of both are asked
+            with pytest.raises(ModuleNotFoundError):
+                importlib.import_module("qoptional")
+        child = "import sys\nfor _ in range(2):\n    try:\n        import qoptional\n    except ImportError:\n        print('none')"
+        assert python(child) == "none\nnone"
+        assert home.asked == [("tree", {"name": "qoptional"})]
+    home.files[ROOT + "/qoptional.py"] = "a = 5\n"
+    code.before_cell(3)
+    assert importlib.import_module("qoptional").a == 5 and python("import qoptional; print(qoptional.a)") == "5"
+
+
 def test_a_deleted_file_is_gone(code, home):
     code.take(listing(home, "qhelper"))
     del home.files[ROOT + "/qhelper.py"]

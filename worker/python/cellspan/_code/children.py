@@ -172,6 +172,7 @@ def follower(folder, project):
     path, seen = os.path.join(folder, "listing.json"), []
 
     def look():
+        project.cell_begins()  # the rank knows what home did not have
         try:
             now = os.stat(path)
             stamp = [now.st_ino, now.st_mtime_ns]

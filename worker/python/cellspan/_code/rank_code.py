@@ -57,6 +57,7 @@ class RankCode:
         self._runs = False
         before = self._project.keys() if self._project.on and not self._project.more else set()
         self._project.take(listing)
+        self._tree.cell_begins(None)
         self._site.take(listing)
         self._with, self._versions = (listing or {}).get("with") or {}, (listing or {}).get("versions") or {}
         if listing is None:
@@ -89,9 +90,11 @@ class RankCode:
             self._lines.append(f"the notebook's {name} is not imported on {self._host}: another module {name} is loaded there already ({path}). "
                                "Rename the file, or, if that one is not wanted, %ranks restart")
 
-    def before_cell(self):
-        """In the ranks' folder, before a cell begins: places the files of --with, and returns lines for the user. Raises Refused."""
+    def before_cell(self, cell=None):
+        """In the ranks' folder, before a cell begins: places the files of --with, and returns lines for the user. cell: its number. Raises
+        Refused."""
         self._project.cell_begins()
+        self._tree.cell_begins(cell)
         for path, digest in self._with.items():
             self._place(path, digest)
         for module, version in self._versions.items():

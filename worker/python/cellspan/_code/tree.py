@@ -5,6 +5,7 @@
     tree/PATH       links to them: a file of home is here at home's own path, behind the tree's
     state.json      {"entries": {key: entry}}: what is here of which name; see entries.py
     lock            is held by the rank that asks home or changes files
+    absent/CELL     names that home does not have, while a cell runs
 
 What has the same bytes at home's path on this machine (a shared file system) is used where it is. Everything that this module needs is
 imported at its beginning: it works while modules are imported.
@@ -54,6 +55,7 @@ class Tree:
         self._busy = threading.local()
         self._lines = collections.deque()  # for the user
         self._folders, self._written = set(), {}  # that are there, and {hash: mode} of contents; while one entry is renewed
+        self._absent = None  # the file of absent names; None: no cell runs
         for path in (self.root, self._store):
             os.makedirs(path, mode=0o700, exist_ok=True)
 
@@ -76,6 +78,32 @@ class Tree:
                 for key in keys:
                     self._forget(key)
 
+    def cell_begins(self, cell):
+        """cell: its number. What home did not have while another cell ran may be there now. None: no cell is known."""
+        folder, self._absent = os.path.join(self.folder, "absent"), None
+        if cell is None:
+            return
+        with contextlib.suppress(OSError):  # no room: each process asks by itself
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            for name in os.listdir(folder):
+                if name != str(cell):
+                    os.unlink(os.path.join(folder, name))
+            self._absent = os.path.join(folder, str(cell))
+
+    def _is_absent(self, key):
+        """Has a process of this node learnt in this cell that home has no such name?"""
+        try:
+            with open(self._absent or "", encoding="utf-8", errors="surrogateescape") as file:
+                return key in file.read().split("\n")
+        except OSError:
+            return False
+
+    def _note_absent(self, key):
+        with contextlib.suppress(OSError):
+            if self._absent and "\n" not in key:  # with its folders it is one that home lists
+                with open(self._absent, "a", encoding="utf-8", errors="surrogateescape") as file:
+                    file.write(key + "\n")
+
     def lines(self):
         """Yields what is to be said to the user, once."""
         while self._lines:
@@ -97,6 +125,8 @@ class Tree:
         entry = self.entries.get(key)
         if entry is not None and (not digest or entry["digest"] == digest):
             return entry
+        if self._is_absent(key):
+            return None
         if getattr(self._busy, "on", False):  # an object's __del__ imports meanwhile
             raise Unavailable("it is needed while another module comes")
         self._busy.on, began = True, time.time()
@@ -105,6 +135,8 @@ class Tree:
                 now = self.entries.get(key)
                 if now is not None and (not digest or now["digest"] == digest):  # another rank has done it
                     return now
+                if self._is_absent(key):
+                    return None
                 if self._was_late(began):
                     raise Late(LATE)
                 return self._renew(key, question, now)
@@ -152,6 +184,7 @@ class Tree:
             said, _ = self._ask("tree", question)
             if not said:
                 self._forget(key)
+                self._note_absent(key)
                 return None
             parts = [Part(*row) for row in said["files"]]
             for part in parts:

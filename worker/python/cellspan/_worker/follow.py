@@ -159,11 +159,11 @@ class Follower:
         before, self._reloaded = self._reloaded, said.get("reloaded", {})
         reloads.imported.follow([name for name, times in self._reloaded.items() if before.get(name, 0) < times])
 
-    def before_cell(self):
-        """Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the
+    def before_cell(self, cell=None):
+        """cell: its number. Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the
         only one that runs the cell, or that has imported the module. Merging makes one line of what they print alike."""
         mlflow_run.follow(self._followed.get(mlflow_run.VARIABLE))
-        lines = self._code.before_cell() if self._code is not None else []
+        lines = self._code.before_cell(cell) if self._code is not None else []
         self._import_beforehand()
         lines, self._failed = [*self._failed, *lines], []
         if self._shell is None:

@@ -184,7 +184,7 @@ class Rank(Worker):
                 if {fields["init"], used} == {"nccl", "gloo"}:
                     print(f"cellspan: --init {fields['init']}: the process group of this world exists already, and uses {used} "
                           "(--fresh makes another)", file=sys.stderr)
-            self._follower.before_cell()
+            self._follower.before_cell(self.cell.number)
             seeds.again(fields["seed"], self.rank)
         except (OSError, torchenv.TorchError, Refused) as error:
             from IPython.core.error import UsageError
