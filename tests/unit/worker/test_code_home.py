@@ -64,6 +64,19 @@ def test_the_part_is_the_same_object_until_something_changes(project):
     assert project.part("x = 1")["digests"] != part["digests"]
 
 
+def test_a_large_package_goes_with_cells_that_need_it(project):
+    write(project.folder, "small.py", helper="import fat", fat="x = %r" % ("x" * (2 << 20)))
+    assert "idle" not in project.part("import helper, small")
+    part = project.part("x = 1")
+    assert part["idle"] == ["fat"] and sorted(part["digests"]) == ["fat", "helper", "small"]
+    assert project.part("import small") is part and project.part() is part
+    assert "idle" not in project.part("import fat")
+    project.tree(name="fat", roots=[str(project)])  # a rank has asked, perhaps before a cell that was interrupted
+    assert project.part()["idle"] == ["fat"]
+    project.imported("helper")
+    assert "idle" not in project.part()
+
+
 def test_what_home_has_imported_goes_before_it_is_asked_for(project):
     write(project.folder, "helper.py", "other.py")
     project.imported("helper")

@@ -59,6 +59,16 @@ def test_what_home_has_imported_is_there_before_the_cell(code, home):
     assert code.before_cell() == [] and importlib.import_module("qhelper").a == 1 and len(home.asked) == asked
 
 
+def test_a_large_package_that_the_cell_does_not_mention_waits_for_its_import(code, home):
+    code.take(listing(home, "qhelper", idle=["qhelper"]))
+    code.before_cell()
+    assert home.asked == [] and importlib.import_module("qhelper").a == 1
+    home.files[ROOT + "/qhelper.py"] = "a = 2\n"
+    code.take(listing(home, "qhelper", idle=["qhelper"]))
+    asked = len(home.asked)
+    assert importlib.reload(sys.modules["qhelper"]).a == 2 and len(home.asked) == asked, "what is imported is followed"
+
+
 def test_a_second_rank_and_a_second_cell_ask_nothing(code, make, home):
     code.take(listing(home, "qhelper"))
     asked = len(home.asked)

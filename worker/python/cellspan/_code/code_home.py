@@ -27,6 +27,7 @@ KEPT = 8  # search paths, the notebook's and those of scripts, that are remember
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
 TOLD = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
 MOST_TOLD = 3
+LARGE = 1 << 20  # bytes of a module or package that ranks do not get for every cell, only because one has imported it
 AT_ONCE = 1 << 20  # bytes of a file that are read at once
 PART_MOST = 900 << 10  # characters of the part as JSON; FOLLOW has room for little more
 
@@ -48,6 +49,7 @@ class CodeHome:
         self._named, self._brought = {}, {}  # {PATH of --with: where that is}, {PATH of --with: Manifest}
         self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
         self._needed = set()  # names that modules import which ranks need
+        self._large = frozenset()  # of the names in the last part, those of large packages
         self._versioned = {}  # {name of a package: its version}
         self._turn = 0  # counts what makes the last part outdated
         self._state, self._part, self._lines = None, None, []
@@ -68,19 +70,23 @@ class CodeHome:
             if not mentioned <= self._mentioned:
                 self._mentioned |= mentioned
                 self._turn += 1
-            state = self._turn, key, len(self._modules()), tuple(bring)
-            if state != self._state:
+            state = key, len(self._modules()), tuple(bring)
+            if (self._turn, self._idle(mentioned, key), *state) != self._state:
                 self._use(key)
-                part = self._composed(self._listing(key), bring)
+                part = self._composed(key, bring, mentioned)
                 self._compare_loaded(reloads)
-                self._state = (self._turn, *state[1:])
+                self._state = (self._turn, self._idle(mentioned, key), *state)
                 if part != self._part:
                     self._part = part
             lines, self._lines = self._lines, []
             return self._part, lines
 
-    def _composed(self, listing, bring):
+    def _composed(self, key, bring, mentioned):
+        listing = self._listing(key)
         part = {"names": dict(listing.names), "late": listing.late, "digests": self._digests(listing)}
+        idle = self._idle(mentioned, key)
+        if idle:
+            part["idle"] = sorted(idle)
         if listing.at:
             part["at"] = listing.at
         if listing.more:
@@ -93,12 +99,13 @@ class CodeHome:
             part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
         if len(json.dumps(part)) > PART_MOST:  # ranks ask for what they import and do not have
             part.pop("at", None)
+            part.pop("idle", None)
             part.update(names={}, late={}, digests={}, more=True)
         return part
 
     def _digests(self, listing):
-        """{name: digest} of what ranks will need: they get it before the cell begins."""
-        found, queue = {}, [name for name in listing.places if self._is_wanted(name, listing)]
+        """{name: digest} of what ranks will need, or may have: they get it before the cell begins."""
+        found, large, queue = {}, set(), [name for name in listing.places if self._is_wanted(name, listing)]
         for name in queue:
             if name in found:
                 continue
@@ -107,10 +114,27 @@ class CodeHome:
             except Unsendable:  # a rank that imports it asks for it, and is told
                 continue
             found[name] = manifest.digest
+            if manifest.size() > LARGE:
+                large.add(name)
             self._needed |= manifest.needs
             self._note_left(manifest)
             queue += [other for other in manifest.needs if other in listing.names]
+        self._large = frozenset(large)
         return found
+
+    def _idle(self, mentioned, key):
+        """The large packages that a cell which mentions these names does not need, and that home has not imported. All cells would wait for
+        such a one otherwise, also after a cell that was interrupted while it went."""
+        if not self._large:
+            return frozenset()
+        listing = self._listing(key)
+        found, queue = set(), [name for name in listing.places if name in mentioned or (name in self._modules() and self._is_from(name, listing))]
+        for name in queue:
+            manifest = self._manifests.get((name, tuple(listing.roots(name))))
+            if name not in found and manifest is not None:
+                found.add(name)
+                queue += [other for other in manifest.needs if other in listing.names]
+        return self._large - found
 
     def _compare_loaded(self, reloads):
         """Says once of a module that home has imported, and that ranks import in a newer version: values that travel then hold a class of

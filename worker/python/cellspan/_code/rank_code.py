@@ -41,6 +41,7 @@ class RankCode:
         self._project = finders.Project(self._tree.root, self._bring)
         self._with, self._versions = {}, {}
         self._placed, self._targets, self._records = set(), {}, {}  # what was placed by this process
+        self._idle = ()  # names that the cell does not mention
         self._in_vain = set()  # {(name, digest)} of what could not be brought
         self._lines = []
         self._runs = False
@@ -62,13 +63,14 @@ class RankCode:
         self._with, self._versions = (listing or {}).get("with") or {}, (listing or {}).get("versions") or {}
         if listing is None:
             return
+        self._idle = listing.get("idle", ())
         if not self._project.more:
             self._tree.drop(before - self._project.keys())
         self._bring_listed()
 
     def _bring_listed(self):
         for name, digest in self._project.digests.items():
-            if (name, digest) in self._in_vain:  # an import tries it again
+            if (name, digest) in self._in_vain or (name in self._idle and name not in sys.modules):  # an import tries it again
                 continue
             try:
                 entry = self._project.entry(name)
