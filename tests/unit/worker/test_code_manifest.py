@@ -213,7 +213,10 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 def test_what_the_user_names_goes_with_all_that_is_in_it(tmp_path):
     write(tmp_path, "data/a.csv", "data/.config/b", "data/.git/c", "data/.ssh/config", "data/id_rsa", "data/venv/pyvenv.cfg", ".env", ".git/x")
     (tmp_path / ".gitignore").write_text("data\n")
+    digest = manifest.of_path(str(tmp_path / "data"), manifest.Hashes()).digest
+    os.makedirs(tmp_path / "data" / "empty" / "below")
     found = manifest.of_path(str(tmp_path / "data"), manifest.Hashes())
+    assert found.empty == [str(tmp_path / "data" / "empty"), str(tmp_path / "data" / "empty" / "below")] and found.digest != digest
     assert [os.path.relpath(row[0], tmp_path) for row in found.files] == ["data/.config/b", "data/a.csv"] and len(found.left) == 1
     assert [row[0] for row in manifest.of_path(str(tmp_path / ".env"), manifest.Hashes()).files] == [str(tmp_path / ".env")]
     with pytest.raises(FileNotFoundError):

@@ -351,6 +351,13 @@ def test_files_of_with_are_in_the_ranks_folder(code, home, data):
         code.before_cell()
 
 
+def test_empty_folders_of_with_come_too(code, home, data):
+    home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), empty=[ROOT + "/data/none/below", "../outside"])
+    code.take(with_files(home))
+    assert code.before_cell() == []
+    assert os.path.isdir("data/none/below") and sorted(os.listdir("data")) == ["a.csv", "b.csv", "none"]
+
+
 def test_a_file_of_with_that_changes_at_home_is_replaced(code, make, home, data):
     code.take(with_files(home))
     code.before_cell()

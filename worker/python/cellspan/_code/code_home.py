@@ -406,7 +406,8 @@ def _parts(path, digest, size):
 
 def described(manifest):
     """The answer to "tree"."""
-    return {"roots": list(manifest.roots), "files": manifest.files, "digest": manifest.digest, "left": manifest.left}
+    said = {"roots": list(manifest.roots), "files": manifest.files, "digest": manifest.digest, "left": manifest.left}
+    return {**said, "empty": manifest.empty} if manifest.empty else said
 
 
 def _row(name, manifest, sent):

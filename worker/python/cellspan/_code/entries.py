@@ -2,8 +2,8 @@
 """What is on this node of the project's names: state.json, which all ranks of the node and their children read.
 
 An entry: {"digest": home's, "roots": folders of home, "here": are its files used at home's own paths?, "files": [[path, size, sha256,
-mode]], "left": [[path, size, why]]}. A name can have several entries, with other roots: a script's folder may have another module of
-the same name.
+mode]], "left": [[path, size, why]], "empty": folders without files, of --with}. A name can have several entries, with other roots: a
+script's folder may have another module of the same name.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import sys
 import time
 
 from . import ignores
-from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environment
+from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environment, is_text
 
 DATA_MOST = 100 << 20  # bytes of a package's data
 FILES_MOST = 50_000  # files of one name
@@ -40,12 +40,12 @@ class Unsendable(Exception):
 
 
 class Manifest:
-    """files: [[path, size, hash, mode], …] in order. left: [[path, size, why], …]. folders: those that were read. needs: top-level names
-    that the modules import."""
+    """files: [[path, size, hash, mode], …] in order. left: [[path, size, why], …]. folders: those that were read. empty: folders without
+    files, of what the user has named. needs: top-level names that the modules import."""
 
     def __init__(self, roots):
         self.roots, self.files, self.left = roots, [], []
-        self.folders, self.needs = set(), set()
+        self.folders, self.needs, self.empty = set(), set(), []
         self.digest = ""
 
     def size(self):
@@ -57,6 +57,8 @@ class Manifest:
         own = hashlib.sha256()
         for path, _, digest, mode in self.files:
             own.update(b"%s\0%s\0%o\n" % (path.encode(), digest.encode(), mode))
+        for folder in self.empty:
+            own.update(b"%s\0" % folder.encode())
         self.digest = own.hexdigest()
         return self
 
@@ -326,6 +328,14 @@ def of_path(path, hashes, watch=lambda folder, only_modules: None):
     walk = _Walk(manifest, hashes, watch)
     if os.path.isdir(path):
         walk.add_all(path)
+        full = {parent for row in manifest.files for parent in _parents(row[0])}
+        manifest.empty = sorted(folder for folder in manifest.folders - full if is_text(folder))
     else:
         walk.add_file(path, only_modules=False, missing=False)
     return manifest.close()
+
+
+def _parents(path):
+    while path != os.path.dirname(path):
+        path = os.path.dirname(path)
+        yield path

@@ -29,6 +29,11 @@ def _find(what, content):
         raise Unavailable("the kernel has ended") from None
 
 
+def _target(path, entry):
+    """Where a file of home belongs in the ranks' folder."""
+    return os.path.join(os.getcwd(), os.path.relpath(path, entry["roots"][0]))
+
+
 class RankCode:
     """Make it when home sends the first listing."""
 
@@ -132,7 +137,7 @@ class RankCode:
             raise Refused(f"--with {path}: {error}") from None
         if entry is None:
             raise Refused(f"--with {path}: the notebook has no such file or folder")
-        targets = {os.path.join(os.getcwd(), os.path.relpath(row[0], entry["roots"][0])): row for row in entry["files"]}
+        targets = {_target(row[0], entry): row for row in entry["files"]}
         done = path, digest, os.getcwd()
         if done in self._placed and all(map(os.path.exists, targets)):
             return
@@ -140,6 +145,8 @@ class RankCode:
             with self._tree.locked():
                 for target in self._targets.get((path, os.getcwd()), set()) - targets.keys():  # home has it no more
                     self._remove(target)
+                for folder in entry["empty"]:
+                    os.makedirs(_target(folder, entry), exist_ok=True)
                 for target, row in targets.items():
                     self._copy(target, row, self._project.place(row[0], entry))
         except OSError as error:

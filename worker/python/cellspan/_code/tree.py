@@ -191,6 +191,7 @@ class Tree:
                 if NO_PATH.search(part.path):
                     raise Unavailable(f"{part.path} is no absolute path")
             entry = {"digest": said["digest"], "roots": said["roots"], "left": said.get("left", []), "files": [list(part) for part in parts]}
+            entry["empty"] = [path for path in said.get("empty", ()) if not NO_PATH.search(path)]
             alike, others = self._alike(parts)
             entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
             if not entry["here"]:
