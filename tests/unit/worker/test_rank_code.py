@@ -190,6 +190,27 @@ def test_what_home_does_not_have_is_asked_for_once_by_node_and_cell(code, make, 
     assert importlib.import_module("qoptional").a == 5 and python("import qoptional; print(qoptional.a)") == "5"
 
 
+def test_a_changed_file_that_home_never_had_is_told_as_such(code, home, monkeypatch, tmp_path):
+    from cellspan._worker import reloads
+
+    monkeypatch.setattr(reloads, "autoreload_of", lambda shell: None)
+    imported = reloads.Imported()
+    imported.note()
+    own = tmp_path / "qranks.py"
+    own.write_text("a = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code.take(listing(home, "qhelper"))
+    theirs = [importlib.import_module(name).__file__ for name in ("qhelper", "qranks")]
+    assert list(map(code.is_homes, theirs)) == [True, False]
+    imported.note()
+    for path in theirs:
+        os.utime(path, (5, 5))
+    assert sorted(imported.unsaid(None, code.is_homes)) == [
+        f"{ROOT}/qhelper.py is newer than what ranks have imported: importlib.reload(qhelper) or %autoreload 2 at home loads it again",
+        f"{own} on {platform.node()} is newer than what ranks have imported: importlib.reload(qranks) in a cell on ranks loads it again",
+    ]
+
+
 def test_a_deleted_file_is_gone(code, home):
     code.take(listing(home, "qhelper"))
     del home.files[ROOT + "/qhelper.py"]

@@ -111,6 +111,10 @@ class RankCode:
         self._runs = True
         return lines
 
+    def is_homes(self, path):
+        """Has this file come from home, or is it used in place of home's?"""
+        return finders.home_path(path) != path or any(row[0] == path for entry in self._tree.entries.all().values() if entry["here"] for row in entry["files"])
+
     def may_have(self, name):
         """Does home list this module, or does its list not tell?"""
         top = name.partition(".")[0]

@@ -172,7 +172,7 @@ class Follower:
         if self._autoreload is not None:
             lines += reloads.imported.reload_changed(self._autoreload, self._shell)
         else:
-            lines += reloads.imported.unsaid(self._shell)
+            lines += reloads.imported.unsaid(self._shell, *(() if self._code is None else (self._code.is_homes,)))
         _say(lines)
 
     def hints(self, error):

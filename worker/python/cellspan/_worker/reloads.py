@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import platform
 import sys
 import sysconfig
 
@@ -127,9 +128,9 @@ class Imported:
         else:
             superreload(module, _reload, self._old_objects, shell)
 
-    def unsaid(self, shell):
+    def unsaid(self, shell, is_homes=lambda path: True):
         """A line for each module whose file has changed since it was imported, once for each change. None for those that this rank's own
-        `%autoreload` loads again, as the cell begins."""
+        `%autoreload` loads again, as the cell begins. is_homes(path): can home have this file?"""
         lines, own = [], autoreload_of(shell)
         for name in self.newer():
             if own is not None and _checks(own, name):
@@ -140,7 +141,9 @@ class Imported:
                 from .._code.finders import home_path
 
                 self._told[name] = time
-                lines.append(f"{home_path(path)} is newer than what ranks have imported: importlib.reload({name}) or %autoreload 2 at home loads it again")
+                at_home = is_homes(path)
+                shown, where = (home_path(path), " or %autoreload 2 at home") if at_home else (f"{path} on {platform.node()}", " in a cell on ranks")
+                lines.append(f"{shown} is newer than what ranks have imported: importlib.reload({name}){where} loads it again")
         return lines
 
 
