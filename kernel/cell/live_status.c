@@ -264,9 +264,15 @@ static bool is_sending(const struct cell *c, struct status_cell *s)
 }
 
 /* The same as a bar, in MiB. */
-static void describe_sending(const struct cell *c, struct status_cell *s)
+static void describe_sending(const struct cell *c, char *text, size_t size, struct status_cell *s)
 {
-    if (is_sending(c, s)) {
+    uint64_t files;
+    const char *package = finds_package(c->nb, &files);
+
+    if (package) {
+        snprintf(text, size, "sending %" PRIu64 " files of %s", files, package);
+        s->doing = text;
+    } else if (is_sending(c, s)) {
         s->doing = "sending data";
         s->done = s->had == UINT64_MAX ? 0 : (unsigned)MIB_OF(s->had);
         s->of = s->had == UINT64_MAX ? 0 : (unsigned)MIB_OF(s->bytes);
@@ -293,7 +299,7 @@ static void show(struct cell *c, bool over)
     if (!over && c->now.step->phase == CELL_BEFORE)
         describe_preparation(c, doing, sizeof doing, &s);
     else if (!over)
-        describe_sending(c, &s);
+        describe_sending(c, doing, sizeof doing, &s);
     if (text && row) {
         fill(c, over, text, row);
         publish_status(c, STATUS, &s);

@@ -3,6 +3,7 @@
  * a cell begins on many nodes, each of them asks the same. So home is asked once, and its answer
  * goes to all of them as one message, with one blob. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/rows.h"
@@ -18,6 +19,9 @@
  */
 #define AGAIN_NS  (10 * NS_PER_S)
 #define OPEN_MOST 8u /* questions of one rank at once */
+/* A package of so many files takes a while to be stored. Nobody tells when that is done. */
+#define MANY     1000u
+#define STORE_NS (2 * NS_PER_S)
 
 /* A question that is not answered yet, or whose answer is kept. */
 struct find {
@@ -38,9 +42,17 @@ struct sent {
     uint64_t modules, files, bytes;
 };
 
+/* A package of many files that ranks have asked for. */
+struct package {
+    char *name; /* owned; NULL: none yet */
+    uint64_t files;
+    uint64_t until_ns; /* so long it counts as being sent */
+};
+
 struct find_list {
     struct find *first; /* owned */
-    struct sent *sent;  /* owned, n of them */
+    struct package package;
+    struct sent *sent; /* owned, n of them */
     size_t n, room;
 };
 
@@ -129,6 +141,36 @@ bool finds_sent(struct notebook *nb, struct sent_code *out)
     if (all)
         all->n = 0;
     return out->hosts;
+}
+
+/* An answer goes out: the list of a package's files, or some of them. */
+static void note_package(struct notebook *nb, const struct find *f, const struct span *found)
+{
+    struct package *p = &nb->home.finds->package;
+    const bool is_list = slice_is(buf_slice(&f->what), "tree");
+    json_t *question = is_list && found->v[F_FOUND_FILES].u64 >= MANY
+                           ? text_parse(buf_slice(&f->question))
+                           : NULL;
+    const char *name = json_string_value(json_object_get(question, "name"));
+    char *copy = name ? strdup(name) : NULL;
+
+    if (copy) {
+        free(p->name);
+        *p = (struct package){ .name = copy, .files = found->v[F_FOUND_FILES].u64 };
+    }
+    if (copy || (!is_list && p->name))
+        p->until_ns = notebook_now(nb) + STORE_NS;
+    json_decref(question);
+}
+
+const char *finds_package(const struct notebook *nb, uint64_t *files)
+{
+    const struct package *p = nb->home.finds ? &nb->home.finds->package : NULL;
+
+    if (!p || !p->name || notebook_now(nb) >= p->until_ns)
+        return NULL;
+    *files = p->files;
+    return p->name;
 }
 
 /* What takes its time is announced, so that ranks wait for it, whatever they have asked: home is at
@@ -426,6 +468,7 @@ void finds_answered(struct notebook *nb, const struct span *m)
         return;
     }
     if (f && f->due_ns == NEVER) {
+        note_package(nb, f, m);
         pass_to_all(nb, f, m);
         if (m->blob_size >= LARGE && !all_have_asked(nb, f) && keep(nb, f, m) == 0) {
             limit_kept(nb);
@@ -471,8 +514,10 @@ void finds_release(struct notebook *nb)
         nb->home.finds->first = f->next;
         find_free(f);
     }
-    if (nb->home.finds)
+    if (nb->home.finds) {
         free(nb->home.finds->sent);
+        free(nb->home.finds->package.name);
+    }
     free(nb->home.finds);
     nb->home.finds = NULL;
 }

@@ -437,6 +437,8 @@ struct sent_code {
     size_t hosts;
 };
 bool finds_sent(struct notebook *nb, struct sent_code *out);
+/* The package of many files that other machines get at the moment; NULL: none. */
+const char *finds_package(const struct notebook *nb, uint64_t *files);
 void finds_tick(struct notebook *nb);
 uint64_t finds_due(const struct notebook *nb);
 void finds_release(struct notebook *nb);

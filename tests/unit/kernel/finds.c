@@ -321,6 +321,41 @@ static void a_line_tells_what_was_sent(void)
     world_close(&w);
 }
 
+static void home_lists(struct world *w, const char *question, uint64_t files)
+{
+    struct span m = { .kind = SPAN_FOUND };
+
+    m.v[F_FOUND_WHAT].s = slice_text("tree");
+    m.v[F_FOUND_QUESTION].s = slice_text(question);
+    m.v[F_FOUND_CONTENT].s = slice_text("{}");
+    m.v[F_FOUND_FILES].u64 = files;
+    say(w, SPAN_WORKER_HOME, m);
+}
+
+static void a_package_of_many_files_is_told(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    asks(&w, 2, "{\"name\":\"few\"}");
+    home_lists(&w, "{\"name\":\"few\"}", 999);
+    pass(&w, 2 * NS_PER_S);
+    ok(!times(&w, "sending"), "of few files nothing is told");
+    asks(&w, 2, "{\"name\":\"many\"}");
+    home_lists(&w, "{\"name\":\"many\"}", 20000);
+    buf_clear(&w.log);
+    pass(&w, NS_PER_S);
+    ok(logged(&w, "sending 20000 files of many (0:03)"), "a package of many files is");
+    buf_clear(&w.log);
+    pass(&w, 2 * NS_PER_S);
+    ok(!times(&w, "sending") && logged(&w, "running"), "until it is there");
+    all_done(&w, 2, 5);
+    world_close(&w);
+}
+
 static void reports(struct world *w, uint64_t cell, const char *content)
 {
     struct span m = { .kind = SPAN_FOUND, .cell = cell };
@@ -450,6 +485,7 @@ int main(void)
     a_large_blob_is_kept();
     not_much_is_kept();
     a_line_tells_what_was_sent();
+    a_package_of_many_files_is_told();
     home_reports();
     code_goes_to_other_machines();
     return plan_done();
