@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "kernel/merge/omit.h"
 #include "kernel/notebook/notebook.h"
 
 enum member_state {
@@ -34,6 +35,7 @@ struct member {
     char *value;                 /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;
     uint64_t blob, blob_size;
+    enum omit_frames frames; /* cell_output.c, while the cell is stopped */
 };
 
 /* Whether ranks run the cell. Before and after that, home's death and an interrupt end it at once.

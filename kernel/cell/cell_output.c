@@ -287,8 +287,17 @@ static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned f
 
 void output_on_lines(struct cell *c, unsigned rank, const struct span *m)
 {
-    add_lines(c, rank, m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1, (unsigned)m->v[F_LINES_FLAGS].u64,
-              m->v[F_LINES_DATA].s);
+    struct member *member = c->stop.stopping ? cell_member(c, rank) : NULL;
+    const unsigned stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1;
+    const unsigned flags = (unsigned)m->v[F_LINES_FLAGS].u64;
+    struct slice text = m->v[F_LINES_DATA].s;
+    struct buf kept = BUF_INIT;
+
+    if (member && stream == 2 && !flags)
+        text = omit_frames(&member->frames, text, &kept);
+    if (text.n)
+        add_lines(c, rank, stream, flags, text);
+    buf_release(&kept);
 }
 
 void output_rank_text(struct cell *c, unsigned rank, struct slice text)

@@ -47,3 +47,6 @@ tests_unit_merge_chaos_t_LDADD = $(merge_test_libs)
 check_PROGRAMS += tests/unit/merge/panel.t
 tests_unit_merge_panel_t_SOURCES = tests/unit/merge/panel.c
 tests_unit_merge_panel_t_LDADD = $(merge_test_libs)
+check_PROGRAMS += tests/unit/merge/omit_frames.t
+tests_unit_merge_omit_frames_t_SOURCES = tests/unit/merge/omit_frames.c
+tests_unit_merge_omit_frames_t_LDADD = $(merge_test_libs)

@@ -231,3 +231,49 @@ uint64_t omit_due_ns(const struct omit *o)
 
     return !o->on ? UINT64_MAX : calm < sign ? calm : sign;
 }
+
+/* ---- torch's frames ----
+ *
+ * When a cell is stopped, connections of torch.distributed are cut, so that ranks which wait in C++
+ * return. torch logs a line about each, and below it dozens of C++ frames, which would stand under
+ * the user's error. The line is shown, and the frames are left out: they tell nothing of the user's
+ * code. Only frames right below such a line are meant, so what a program writes by itself is shown.
+ * The ranks' logs keep all. */
+
+static enum omit_frames frames_after(enum omit_frames last, struct slice line)
+{
+    /* "[rank1]:[W1127 22:06:31.263391600 TCPStore.cpp:138] [c10d] recvValue failed on …" */
+    if ((slice_begins(line, "[W") || slice_begins(line, "[E") || slice_begins(line, "[rank")) &&
+        slice_holds(line, ".cpp:") && slice_holds(line, "] [c10d] "))
+        return OMIT_FRAMES_MAY_FOLLOW;
+    if (last == OMIT_FRAMES_MAY_FOLLOW)
+        return slice_begins(line, "Exception raised from ") &&
+                       slice_holds(line, "(most recent call first):")
+                   ? OMIT_FRAMES_FOLLOW
+                   : OMIT_FRAMES_NONE;
+    if (last == OMIT_FRAMES_FOLLOW &&
+        (slice_begins(line, "frame #") || slice_begins(line, "<omitting python frames>")))
+        return OMIT_FRAMES_FOLLOW;
+    return OMIT_FRAMES_NONE;
+}
+
+struct slice omit_frames(enum omit_frames *last, struct slice text, struct buf *kept)
+{
+    const char *const end = text.p + text.n;
+    struct slice rest = text;
+
+    if (*last == OMIT_FRAMES_NONE && !slice_holds(text, "] [c10d] "))
+        return text;
+    while (rest.n) {
+        const char *const from = rest.p;
+        const struct slice line = slice_line(&rest);
+        const enum omit_frames was = *last;
+        const size_t n = (size_t)((rest.n ? rest.p : end) - from);
+        const bool is_end = was == OMIT_FRAMES_FOLLOW && line.n == 0; /* the empty line below */
+
+        *last = frames_after(was, line);
+        if (*last != OMIT_FRAMES_FOLLOW && !is_end && buf_add(kept, from, n) < 0)
+            return text;
+    }
+    return buf_slice(kept);
+}

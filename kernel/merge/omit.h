@@ -60,4 +60,17 @@ MUST_USE int omit_tick(struct omit *o);
 MUST_USE int omit_flush(struct omit *o);    /* the cell is over: shows the last lines now */
 uint64_t omit_due_ns(const struct omit *o); /* UINT64_MAX: nothing is left out */
 
+/* ---- C++ frames that torch logs when the kernel cuts its connections ---- */
+
+/* What the last line of a rank's stderr was. */
+enum omit_frames {
+    OMIT_FRAMES_NONE,
+    OMIT_FRAMES_MAY_FOLLOW, /* a line of torch.distributed's log */
+    OMIT_FRAMES_FOLLOW,     /* the head of frames, or a frame */
+};
+
+/* A rank's text on stderr, of whole lines, without such frames. *kept: empty, holds the result if
+ * it is another one. */
+struct slice omit_frames(enum omit_frames *last, struct slice text, struct buf *kept);
+
 #endif
