@@ -130,3 +130,29 @@ def test_what_was_made_at_home_does_not_train_alone(nb, tmp_path):
     assert of_ranks(nb, code, "-n 2") == ["DistributedDataParallel"] * 2, "what home has prepared is prepared again"
     nb.ok("%pull arguments -r 1")
     assert nb.ok("arguments.world_size, arguments.process_index").value == "(1, 0)"
+
+
+FROM_STATE = "from accelerate import Accelerator, PartialState\nfrom accelerate.state import AcceleratorState\n"
+AGAIN = "make the Accelerator again in this cell"
+ERRORS = {  # the code that raises it: (the error, what is in its text, what our line says)
+    "AcceleratorState()": ("ValueError", "properly initialize your accelerator via", AGAIN),
+    "state = Accelerator(cpu=True).state\nAcceleratorState._reset_state()\nstate.num_processes": (
+        "AttributeError", "`AcceleratorState` object has no attribute `num_processes`", AGAIN),
+    "state = PartialState(cpu=True)\nPartialState._reset_state()\nstate.backend": (
+        "AttributeError", "`PartialState` object has no attribute `backend`", AGAIN),
+}  # fmt: skip
+FORGET = FROM_STATE + "AcceleratorState._reset_state(reset_partial_state=True)"
+
+
+@pytest.mark.limit(400)
+def test_accelerates_own_errors_end_with_what_to_do(nb):
+    """The rows of the table in _worker/torch_errors.py, with the errors that this version of Accelerate really raises. The table's
+    other texts are tried in tests/unit/worker: those of torch and gloo with real errors, and NCCL's, which needs GPUs, as copies."""
+    for code, (ename, says, line) in ERRORS.items():
+        error = nb.run("%%distribute -n 2\n" + FORGET + "\n" + code, limit=180).assert_error(ename).error["evalue"]
+        assert says in error and line in error, error
+    nb.ok("%%distribute\n" + FORGET, limit=60)
+    told = nb.run(FROM_STATE + "from accelerate import notebook_launcher\nmine = Accelerator(cpu=True)\nnotebook_launcher(print, (), num_processes=2)", limit=180)
+    assert "should only be initialized inside your training function" in told.assert_error("ValueError").error["evalue"], told.shown
+    assert "and call the function itself" in told.traceback.splitlines()[-1], told.traceback
+    nb.ok(FORGET + "\ndel mine")

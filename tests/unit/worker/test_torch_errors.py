@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of texts of torch, gloo, NCCL and Accelerate, walked over with errors that the installed torch really raises. Those of NCCL,
-which needs GPUs, of older versions, and of Accelerate are given as text: they were copied from these versions."""
+which needs a GPU for each rank, and of older versions are given as text: they were copied from these versions. Accelerate is not installed
+here: its texts of an older version are given, and tests/frameworks/test_huggingface.py raises those of the pinned one, and of the newest."""
 
 import json
 import subprocess
