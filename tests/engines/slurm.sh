@@ -134,8 +134,10 @@ down() {
   fi
   local f
   for f in "$S"/run/slurmd-*.pid "$S/run/slurmctld.pid" "$S/run/munged.pid"; do stop_pidfile "$f"; done
-  # slurmd leaves empty cgroups of its nodes
-  for f in /sys/fs/cgroup/*/slurm_n[0-9]*; do [ -d "$f" ] && find "$f" -depth -type d -exec rmdir {} + 2>/dev/null; done
+  # slurmd leaves empty cgroups of its nodes; without cgroups those that are there are another cluster's, which may be about to use them
+  if grep -qx ProctrackType=proctrack/cgroup "$S/slurm.conf" 2>/dev/null; then
+    for f in /sys/fs/cgroup/*/slurm_n[0-9]*; do [ -d "$f" ] && find "$f" -depth -type d -exec rmdir {} + 2>/dev/null; done
+  fi
   [ -f "$S/sock" ] && rm -rf "$(cat "$S/sock")"
   rm -rf "$S/ctl" "$S/spool" "$S/run" "$S/sock"
   [ "${1:-}" = quiet ] || echo "slurm: down"
