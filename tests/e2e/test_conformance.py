@@ -89,6 +89,13 @@ class Published(Limited, jupyter_kernel_test.KernelTests):
     code_inspect_sample = "len"
     code_clear_output = "from IPython.display import clear_output; clear_output(wait=True)"
 
+    @classmethod
+    def setUpClass(cls):
+        """The first Tab waits for jedi for 10 s, in which a busy machine may not get it ready."""
+        super().setUpClass()
+        code = "import sys; sys.modules['cellspan._jupyter.prepare_jedi'].FIRST_TAB = 1000"
+        assert cls.kc.execute(code, store_history=False, reply=True, timeout=LIMIT)["content"]["status"] == "ok"
+
 
 class Welcome(Limited, jupyter_kernel_test.IopubWelcomeTests):
     kernel_name = KERNEL
