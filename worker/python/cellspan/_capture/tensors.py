@@ -16,6 +16,7 @@ import ctypes
 import importlib
 import pickle
 import sys
+import warnings
 
 from . import device_copies, device_digest
 
@@ -234,13 +235,20 @@ def rebuild_flagged(plain, conjugated, negative, requires_grad, state):
 def rebuild_quantized(plain, dtype, scheme, state):
     """A quantized tensor over the storage of these whole numbers."""
     torch = importlib.import_module("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch 2.13 calls quantized tensors deprecated; the user's own line has made this one
+        tensor = _quantized(torch, plain, dtype, scheme)
+    if state:
+        tensor.__dict__.update(state)
+    return tensor
+
+
+def _quantized(torch, plain, dtype, scheme):
     if len(scheme) == 2:
         tensor = torch._empty_affine_quantized([0], scale=scheme[0], zero_point=scheme[1], dtype=dtype, device=plain.device)
         tensor.set_(plain.untyped_storage(), plain.storage_offset(), plain.size(), plain.stride())
     else:  # torch can't put it over a storage
         tensor = torch._make_per_channel_quantized_tensor(plain, *scheme)
-    if state:
-        tensor.__dict__.update(state)
     return tensor
 
 
