@@ -152,6 +152,7 @@ def test_a_store_of_ones_own_is_not_where_ranks_meet(monkeypatch):
     assert says("wait timeout after 2000ms, keys: /zzz").startswith("no process has set the key 'zzz' in this store")
     assert "set all of the keys 'a', 'b' in this store" in says("wait timeout after 900ms, keys: /a, /b")
     assert "set the key 'mine/a' in" in says("wait timeout after 900ms, keys: /mine/a")
+    assert "set the key 'mine/my_barrier' in" in says("wait timeout after 900ms, keys: /mine/my_barrier")
     there = "The client socket has timed out after 2000ms while trying to connect to (%s, %d)."
     assert says(there % ("gpu9", 29993)).startswith("no store answers at gpu9:29993: check the name") and "not all" in says(there % ("gpu9", 29500))
     taken = "The server socket has failed to listen on any local network address. port: %d, useIpv6: false, code: -98, name: EADDRINUSE, message: in use"

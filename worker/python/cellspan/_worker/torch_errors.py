@@ -174,7 +174,7 @@ ROWS = [
         ("uninitialised", r"Default process group has not been initialized", _uninitialised),
         ("destroy", r"Process group cannot be None", _none_to_destroy),
         ("environment", r"environment variable (\w+) expected, but not set", _no_rank),
-        ("key", r"wait timeout after \d+ms, keys: /((?!.*(?:default_pg|barrier|rpc_|cellspan/)).+)$", _no_key),
+        ("key", r"wait timeout after \d+ms, keys: /((?!.*(?:default_pg|store_based_barrier|rpc_|cellspan/)).+)$", _no_key),
         (
             "store",
             r"Timed out after \d+ seconds waiting for clients|client socket has timed out after|wait timeout after \d+ms, keys"
