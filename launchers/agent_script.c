@@ -73,17 +73,17 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
 #define OUR_VERSION "'" AGENT " " CELLSPAN_VERSION "'"
 /* Sets $d to the folder $i, if an earlier start has put it into one of the two places with known
  * names, and it is whole. They must be the user's own, and nobody else may write into them, so
- * nobody else has put it there. $k: the first place. */
+ * nobody else has put it there. */
 #define LOOK                                                                                       \
-    "k=${XDG_CACHE_HOME:-$HOME/.cache}; i=" CELLSPAN_VERSION "-$m-$h; "                            \
-    "for p in \"$k/cellspan\" \"$XDG_RUNTIME_DIR/cellspan\"; do "                                  \
+    "i=" CELLSPAN_VERSION "-$m-$h; "                                                               \
+    "for p in \"${XDG_CACHE_HOME:-$HOME/.cache}/cellspan\" \"$XDG_RUNTIME_DIR/cellspan\"; do "     \
     "if [ \"$h\" ] && [ -O \"$p\" ] && [ -O \"$p/$i\" ] && "                                       \
     "case $(ls -ld \"$p\" \"$p/$i\" | cut -c 6,9) in *w*) false;; esac && "                        \
     "[ \"$(cat \"$p/$i/" SCRIPT_COUNT "\" 2>/dev/null)\" = "                                       \
     "$(find \"$p/$i\" -type f ! -name '*.pyc' | wc -l) ] && "                                      \
     "[ \"$(\"$p/$i/libexec/cellspan/" AGENT                                                        \
     "\" --version </dev/null 2>/dev/null)\" = " OUR_VERSION " ]; then d=$p/$i; break; fi; done; "
-#define SAY_MISSING "echo \"" SCRIPT_MARK SCRIPT_MISSING " $m $l $k/cellspan\""
+#define SAY_MISSING "echo \"" SCRIPT_MARK SCRIPT_MISSING " $m $l\""
 /* Sets $l to the C library, as one word. */
 #define ASK_LIBC                                                                                   \
     "l=$(getconf GNU_LIBC_VERSION 2>/dev/null); case $l in glibc*) l=glibc-${l#* };; "             \

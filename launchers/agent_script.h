@@ -15,7 +15,7 @@
 /* Lines of stdout that begin with this are from the script: */
 #define SCRIPT_MARK  "cellspan-launch: "
 #define SCRIPT_READY "ready" /* it waits for its line */
-/* There is no agent, or one of another version. Alone: exit status 127 follows. Or ARCH LIBC CACHE
+/* There is no agent, or one of another version. Alone: exit status 127 follows. Or ARCH LIBC
  * follow, and it waits for SCRIPT_PUT with bytes, which it installs. If another line or the end of
  * stdin comes in place of that, it exits with 127. */
 #define SCRIPT_MISSING "missing"

@@ -221,7 +221,7 @@ static void deliver(struct delivery *d)
     write_on(d);
 }
 
-/* words: "ARCH LIBC CACHE" */
+/* words: "ARCH LIBC" */
 static void lacks(struct delivery *d, struct delivery_task *t, const char *words)
 {
     struct err err = { "" };
