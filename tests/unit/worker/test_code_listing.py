@@ -2,6 +2,7 @@
 """Which modules home finds in the user's own folders."""
 
 import importlib.machinery
+import importlib.util
 import os
 import sys
 import sysconfig
@@ -28,6 +29,14 @@ def test_modules_packages_and_folders_are_told_apart(tmp_path):
     found = listed(tmp_path)
     assert sorted(found.names) == ["01-load", "fast", "helper", "old", "pkg"] and found.names["pkg"] == [str(tmp_path)]
     assert found.late == {"data": [str(tmp_path)]} and not found.more
+
+
+def test_what_python_has_frozen_or_built_in_is_not_the_projects(tmp_path, monkeypatch):
+    names = ("zipimport", "_frozen_importlib", "sys", "builtins", "mine")
+    write(tmp_path, *(name + ".py" for name in names))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    won = {name for name in names if str(getattr(importlib.util.find_spec(name), "origin", "")).startswith(str(tmp_path))}
+    assert set(listed(tmp_path).names) == won == {"mine"}
 
 
 def test_a_package_wins_over_a_module_and_a_module_over_a_folder(tmp_path):

@@ -86,6 +86,14 @@ def test_too_much_data_is_left_out_with_a_line(tmp_path, monkeypatch):
     assert not any(path.endswith(".bin") for path in read)
 
 
+def test_a_project_of_10_gb_is_not_read(tmp_path):
+    write(tmp_path, "pkg/__init__.py", "pkg/weights/one.bin", "data/raw/two.bin", "data/load.py")
+    for name in ("pkg/weights/one.bin", "data/raw/two.bin"):  # holes: they take no room here
+        os.truncate(tmp_path / name, 5 << 30)
+    assert files(tmp_path, "pkg") == ["pkg/__init__.py"] and files(tmp_path, "data") == ["data/load.py"]
+    assert list(left(tmp_path, "pkg")) == ["pkg/weights/one.bin"]
+
+
 def test_a_folder_without_init_sends_modules_and_the_data_of_packages_in_it(tmp_path):
     write(tmp_path, "space/a.py", "space/big.csv", "space/pkg/__init__.py", "space/pkg/table.csv", "space/pkg/in/x.csv", "space/raw/b.csv")
     assert files(tmp_path, "space") == ["space/a.py", "space/pkg/__init__.py", "space/pkg/in/x.csv", "space/pkg/table.csv"]

@@ -7,6 +7,8 @@ import hashlib
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -273,6 +275,32 @@ def test_no_room(tree, monkeypatch):
 
     monkeypatch.setattr("cellspan._code.tree.write_file", full)
     assert fails(tree) == f"it can't be stored on gpu2, in {tree.folder}: no room"
+
+
+def test_a_disk_that_is_full_half_way(home, tmp_path):
+    """The limit of a process stands for that of a disk."""
+    home.files[ROOT + "/pkg/large.txt"] = "x" * 5000
+    program = f"""
+import os, resource, signal, sys
+sys.path[:0] = {[path for path in sys.path if path]!r}
+from cellspan._code.tree import Tree
+from cellspan._code.entries import Unavailable
+from notebook_files import Files
+home = Files({home.files!r})
+tree = Tree({str(tmp_path / "full")!r}, home.find, "gpu2")
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+try:
+    tree.bring("pkg", ({ROOT!r},))
+except Unavailable as error:
+    print(error)
+left = [os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(tree.folder) for name in names]
+print(max(left) < 4000, os.listdir(tree.root))
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(len(tree.bring("pkg", ({ROOT!r},))["files"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    said, clean, number = done.stdout.splitlines() or [done.stderr] * 3
+    assert said.startswith(f"it can't be stored on gpu2, in {tmp_path}/full: ") and clean == "True []" and number == "4", (done.stdout, done.stderr)
 
 
 def test_many_files_come_in_few_letters(home, tmp_path):
