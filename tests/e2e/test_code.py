@@ -387,7 +387,7 @@ def test_functions_of_a_module_are_called(fresh):
                  "t.start(); t.join(60)\ngot", limit=LIMIT).value == "[[11, 11]]"
 
 
-def test_processes_beside_the_ranks_and_a_distributors_function(nb):
+def test_processes_beside_the_ranks_and_what_drop_ins_call(nb):
     put("beside_w.py", "value = 5\n")
     cell = nb.ok("%%distribute -n 2 --on ssh:h1,h2 --beside\nimport beside_w\nprint(beside_w.value)", limit=LIMIT)
     assert by_rank(cell.stdout) == {0: ["5"], 1: ["5"]}, cell.stdout
@@ -396,6 +396,7 @@ def test_processes_beside_the_ranks_and_a_distributors_function(nb):
     nb.ok("from cellspan.torch import TorchDistributor\nimport train_w")
     made = "TorchDistributor(num_processes=2, local_mode=False, use_gpu=False)"
     assert nb.ok(f"{made}.run(train_w.train, 3)", limit=LIMIT).value == "33"
+    assert nb.ok("from cellspan.horovod import HorovodRunner\nHorovodRunner(np=2, on='ssh:h1,h2').run(train_w.train, x=4)", limit=LIMIT).value == "34"
     script = put("script_w.py", "import beside_w\nprint('in the script', beside_w.value)\n")
     assert "in the script 5" in nb.ok(f"{made}.run({script!r})", limit=LIMIT).shown
 
