@@ -134,7 +134,7 @@ POOLS = {
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("kind", POOLS)
 @pytest.mark.parametrize("options", ["", "%%distribute -n 2\n"], ids=["home", "ranks"])
-def test_a_variable_that_came_after_the_pool_is_said(fresh, kind, options):
+def test_what_came_after_the_pool_is_said(fresh, kind, options):
     nb = fresh()
     begin, use = POOLS[kind]
     nb.ok(options + "def scaled_later(x):\n    return x * factor_later\n" + begin, limit=100)
@@ -142,6 +142,13 @@ def test_a_variable_that_came_after_the_pool_is_said(fresh, kind, options):
     told = nb.run(options + use, limit=100).assert_error("NameError").traceback
     line = next((line for line in told.splitlines() if line.startswith("factor_later is here, but not in the process")), "")
     assert "assign it before the pool or the process begins, or give it to the function as an argument" in line, told
+    nb.ok(options + "def defined_later(x):\n    return x\nclass Later:\n    pass")
+    cell = nb.run(options + use.replace("scaled_later", "defined_later"), limit=100).assert_error("AttributeError")
+    assert "Can't get attribute 'defined_later'" in cell.error["evalue"] and "\ndefine it before the pool or the process begins. " in cell.traceback, cell.traceback
+    nb.ok(options + use.replace("scaled_later", "abs"), limit=100)  # the pool is not broken, and waits for nothing
+    if kind == "executor":
+        cell = nb.run(options + "list(pool.map(str, [Later()]))", limit=100).assert_error("BrokenProcessPool")
+        assert "(define it before the pool or the process begins)" in cell.stderr, cell.shown
     nb.ok(options + begin, limit=100)
     nb.ok(options + use, limit=100)
     told = nb.run(options + "exec('factor_later', {})").assert_error("NameError").traceback

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import operator
 import os
 import pickle
@@ -44,6 +45,7 @@ NOT_SENT = re.compile("(?i)can('t|not) (pickle|get local object)")
 NOT_THERE = re.compile(r"Can't get attribute '[^']*' on <module '__main__'")
 ADVICE = "multiprocessing can't send this to a process. Ranks can run it: cellspan.run(f, n=2), or a cell with %%distribute"
 
+LATE = "define it before the pool or the process begins"
 ARGUMENT = "give it to them as an argument"
 MAKE = "make it in the function that they run"
 SHARE = 'processes share a lock of multiprocessing: get_context("spawn").Lock() or RLock()'
@@ -113,8 +115,7 @@ class _Sent:
 
         process = self._process
         body, used = _pickled(process)
-        pool = getattr(getattr(process, "_target", None), "__module__", None) in POOLS
-        definitions = _Definitions(_started[0], used, pool)
+        definitions = _Definitions(_started[0], used, _is_pools(process))
         made, size = definitions.packed()
         if not isinstance(made, bytes):
             self._fd, made = made, reduction.DupFd(made)
@@ -313,7 +314,65 @@ def _received(sent, size, modules, body):
         finally:
             os.close(fd)
     namespace.update(values)
-    return pickle.loads(body)
+    process = pickle.loads(body)
+    if _is_pools(process):
+        _keep_alive()
+    return process
+
+
+class _NotThere:
+    """In place of a function that the process does not have. What a pool asks for is loaded before it is called, and an error there ends
+    the process: a pool of concurrent.futures is broken then, and one of multiprocessing waits for ever. So the call raises it."""
+
+    def __init__(self, name, text):
+        self._name, self._text = name, text
+
+    def __call__(self, *args, **kw):
+        raise AttributeError(self._text)
+
+    def __reduce__(self):
+        return _of_main, (self._name,)
+
+
+def _of_main(name):
+    return operator.attrgetter(name)(sys.modules["__main__"])
+
+
+class _Loads(pickle.Unpickler):
+    """Loads what lacks functions of the notebook."""
+
+    def find_class(self, module, name):
+        try:
+            return super().find_class(module, name)
+        except AttributeError as error:
+            if module != "__main__":
+                raise
+            return _NotThere(name, str(error))
+
+
+def _keep_alive():
+    """From now on, a pool's process outlives what it can't load, if it can."""
+    from multiprocessing import reduction
+
+    real = reduction.ForkingPickler.loads
+
+    def loads(data, **options):
+        try:
+            return real(data, **options)
+        except AttributeError as error:
+            if not NOT_THERE.search(str(error)):
+                raise
+            try:
+                return _Loads(io.BytesIO(data), **options).load()
+            except Exception:  # noqa: BLE001 - what is missing is a class, or can be loaded only once
+                raise AttributeError(f"{error} ({LATE})").with_traceback(None) from None
+
+    reduction.ForkingPickler.loads = staticmethod(loads)
+
+
+def _is_pools(process):
+    """Is it a process of a pool, which will be asked to call any function?"""
+    return getattr(getattr(process, "_target", None), "__module__", None) in POOLS
 
 
 def _on_gpu(views, meta):
@@ -362,5 +421,5 @@ def hints(error):
             return [f"{found.group(1)} is here, but not in the process of multiprocessing, which has variables as they were when it began: "
                     f"assign it before the pool or the process begins, or {ARGUMENT.replace('them', 'the function')}"]
         if NOT_THERE.search(text):
-            return ["define it before the pool or the process begins. " + ADVICE]
+            return [f"{LATE}. {ADVICE}"]
     return []
