@@ -121,6 +121,12 @@ def test_classes_of_packages_and_of_python_are_not_described():
     assert class_versions.described([dict, pathlib.Path, pytest.Item, vars_bundle.BundleError, type(None)]) == {}
 
 
+def test_a_value_of_very_many_classes_is_described_in_part(module):
+    made = module("".join(f"class C{k}:\n    v = {k}\n" for k in range(100)))
+    found = class_versions.described([getattr(made, f"C{k}") for k in range(100)])
+    assert len(found["versioned_kl"]) == class_versions.MOST
+
+
 def test_a_description_is_the_same_in_each_process(module, tmp_path):
     import subprocess
 

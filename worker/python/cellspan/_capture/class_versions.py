@@ -14,6 +14,7 @@ import dis
 import enum
 import functools
 import hashlib
+import itertools
 import os
 import sys
 import types
@@ -38,11 +39,11 @@ _told = set()
 def described(classes):
     """{module: {qualified name: {name: text}}} of those classes that are of the user's modules."""
     found = {}
-    for cls in classes:
-        if len(found) < MOST and is_users(getattr(cls, "__module__", None)):
-            parts = parts_of(cls)
-            if parts:
-                found.setdefault(cls.__module__, {})[cls.__qualname__] = parts
+    users = (cls for cls in classes if is_users(getattr(cls, "__module__", None)))
+    for cls in itertools.islice(users, MOST):
+        parts = parts_of(cls)
+        if parts:
+            found.setdefault(cls.__module__, {})[cls.__qualname__] = parts
     return found
 
 
