@@ -179,7 +179,7 @@ static char *content_text(struct usage *u)
     return text;
 }
 
-static void finish(struct usage *u)
+static void finish_usage(struct usage *u)
 {
     char *text = content_text(u);
     struct request **waiting = u->waiting;
@@ -202,7 +202,7 @@ static void step(void *arg)
     uint64_t pss;
 
     if (u->at == u->n_now) {
-        finish(u);
+        finish_usage(u);
         return;
     }
     if (process_memory(u->now[u->at++].pid, &pss)) {

@@ -97,7 +97,7 @@ static bool still_runs(const struct cell *c)
     return false;
 }
 
-static void finish(struct cell *c)
+static void finish_logs(struct cell *c)
 {
     struct rank_logs *l = c->magic.logs;
 
@@ -142,7 +142,7 @@ static void ask(struct cell *c)
                 return;
         }
     }
-    finish(c);
+    finish_logs(c);
 }
 
 /* Asks for the next piece, when Jupyter's server will let it through. A cell that runs may use all

@@ -420,7 +420,7 @@ static void poll_queue(void *arg)
 
 /* ---- the end ---- */
 
-static void finish(struct job *j)
+static void finish_job(struct job *j)
 {
     flush(j);
     j->over = true;
@@ -457,7 +457,7 @@ static void conclude(struct job *j, const char *state)
                 replace(&j->task[i].end, "Slurm ended the step");
     if (j->status != 0)
         j->failed = true;
-    finish(j);
+    finish_job(j);
 }
 
 static void ask_fate(void *arg);
@@ -501,7 +501,7 @@ void job_ended(struct job *j, int status)
     watch_clear(&j->late);
     watch_clear(&j->flush);
     if (j->told && j->signo != SIGKILL)
-        finish(j);
+        finish_job(j);
     else if (j->own && j->id && !j->told)
         ask_fate(j);
     else
@@ -541,7 +541,7 @@ void job_end(struct job *j)
     watch_clear(&j->late);
     watch_clear(&j->flush);
     if (j->pid == 0) /* srun has ended, and only Slurm's reason was missing */
-        finish(j);
+        finish_job(j);
     else if (count_up(j))
         set_timer(j, &j->stop, POLITE_NS, stop);
     else

@@ -25,7 +25,7 @@ void slurm_command_release(struct slurm_command *c)
     c->line = NULL;
 }
 
-static void finish(struct slurm_command *c)
+static void finish_command(struct slurm_command *c)
 {
     char *line = c->line;
 
@@ -52,7 +52,7 @@ static void readable(void *arg, int fd, unsigned events)
     if (child_lines_read(&c->lines, fd, keep_first, c))
         return;
     child_lines_end(&c->lines, keep_first, c);
-    finish(c);
+    finish_command(c);
 }
 
 static void too_late(void *arg)
@@ -60,7 +60,7 @@ static void too_late(void *arg)
     struct slurm_command *c = arg;
 
     (void)kill(c->pid, SIGKILL);
-    finish(c);
+    finish_command(c);
 }
 
 bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,

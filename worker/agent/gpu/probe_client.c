@@ -80,7 +80,7 @@ static void hang_up(struct probe_client *c)
     buf_release(&c->in);
 }
 
-static void finish(struct probe_question *q, const json_t *said, const char *why)
+static void finish_question(struct probe_question *q, const json_t *said, const char *why)
 {
     const char *error = json_string_value(json_object_get(said, "error"));
 
@@ -100,7 +100,7 @@ static void fail_all(struct probe_client *c, const char *why)
     c->waiting = 0;
     while ((q = list)) {
         list = q->next;
-        finish(q, NULL, why);
+        finish_question(q, NULL, why);
     }
 }
 
@@ -123,7 +123,7 @@ static void take_line(struct probe_client *c, struct slice line)
         return;
     if (!(said = json_loadb(line.p, line.n, 0, &why)))
         log_error("gpu", "an answer that is no JSON: %s", why.text);
-    finish(q, said, said ? "" : "the answer about the GPUs could not be read");
+    finish_question(q, said, said ? "" : "the answer about the GPUs could not be read");
     json_decref(said);
 }
 

@@ -114,7 +114,7 @@ static void child(const struct path_probe_for *what, int fd, int most, pid_t par
 
 /* ---- in the agent ---- */
 
-static void finish(struct path_probe *l, int found, bool folder, const char *why)
+static void finish_probe(struct path_probe *l, int found, bool folder, const char *why)
 {
     struct path_probe **at = &l->probes->first;
 
@@ -138,9 +138,9 @@ static void readable(void *arg, int fd, unsigned events)
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (size != (ssize_t)sizeof n)
-        finish(l, -1, false, "the process that probes for its Python ended early");
+        finish_probe(l, -1, false, "the process that probes for its Python ended early");
     else if (n.at == OVER)
-        finish(l, n.found, n.folder != 0, NULL);
+        finish_probe(l, n.found, n.folder != 0, NULL);
     else
         l->at = n.at;
 }
@@ -157,7 +157,7 @@ static void too_long(void *arg)
         "nothing came back about %.300s for %g s: the file system that it is on does not answer",
         at, (double)l->what.limit_ns / (double)NS_PER_S);
     (void)kill(l->pid, SIGKILL);
-    finish(l, -1, false, why);
+    finish_probe(l, -1, false, why);
 }
 
 static int most_fds(void)
@@ -225,5 +225,5 @@ int path_probe_start(struct path_probes *probes, const struct path_probe_for *wh
 void path_probes_end(struct path_probes *probes)
 {
     while (probes->first)
-        finish(probes->first, -1, false, "the agent ends");
+        finish_probe(probes->first, -1, false, "the agent ends");
 }

@@ -105,7 +105,7 @@ static void answer_stopped(struct worker *w)
 }
 
 /* The stacks are complete, or their time is over. NCCL's answer may take a little longer. */
-static void finish(struct worker *w)
+static void finish_stacks(struct worker *w)
 {
     const uint64_t now = clock_now(loop_clock(w->all->io.loop));
     const uint64_t limit = w->stacks.limit_ns + NCCL_NS - LIMIT_NS;
@@ -118,7 +118,7 @@ static void finish(struct worker *w)
 static void nccl_said(struct worker *w)
 {
     if (w->stacks.over)
-        finish(w);
+        finish_stacks(w);
 }
 
 /* Does the process have a handler for the signal? Without one it would die: it is starting, or has
@@ -153,7 +153,7 @@ static void wait_over(void *arg)
     const bool waits = w->stacks.asked && w->stacks.text.n == 0 && !w->stacks.over;
 
     if (!waits || w->stacks.signalled || !send_signal(w))
-        finish(w);
+        finish_stacks(w);
 }
 
 static int wait_for(struct worker *w, uint64_t ns)
@@ -197,7 +197,7 @@ uint64_t stacks_ask(struct worker *w, uint64_t cell)
         w->all->nccl.cell = cell; /* one rank of the node is enough */
     w->stacks.limit_ns = now + LIMIT_NS;
     if (wait_for(w, STACKS_LOCK_NS) < 0)
-        finish(w);
+        finish_stacks(w);
     return w->stacks.asked ? now + STACKS_LOCK_NS : 0;
 }
 
@@ -239,7 +239,7 @@ void stacks_event(void *worker, int fd, unsigned events)
     if (!w->stacks.asked || got == 0)
         return;
     if (now >= w->stacks.limit_ns)
-        finish(w);
+        finish_stacks(w);
     else
         (void)wait_for(w, QUIET_NS);
 }
