@@ -16,14 +16,14 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/node_table.c \
 	kernel/agents/reparent.c \
 	kernel/agents/router.h kernel/agents/local_router.c kernel/agents/network_router.c \
-	kernel/agents/tree.c \
+	kernel/agents/node_tree.c \
 	kernel/agents/to_agents.h kernel/agents/to_agents.c
 
 agents_test_libs = kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 agents_stage = tests/unit/kernel/agents/words.h tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
 check_PROGRAMS += tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/fan.t \
-	tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/tree.t
+	tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/node_tree.t
 tests_unit_kernel_agents_agents_t_SOURCES = tests/unit/kernel/agents/agents.c $(agents_stage)
 tests_unit_kernel_agents_agents_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_allowed_keys_t_SOURCES = tests/unit/kernel/agents/allowed_keys.c
@@ -36,5 +36,5 @@ tests_unit_kernel_agents_node_failures_t_SOURCES = tests/unit/kernel/agents/node
 tests_unit_kernel_agents_node_failures_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_reparent_t_SOURCES = tests/unit/kernel/agents/reparent.c $(agents_stage)
 tests_unit_kernel_agents_reparent_t_LDADD = $(agents_test_libs)
-tests_unit_kernel_agents_tree_t_SOURCES = tests/unit/kernel/agents/tree.c
-tests_unit_kernel_agents_tree_t_LDADD = $(agents_test_libs)
+tests_unit_kernel_agents_node_tree_t_SOURCES = tests/unit/kernel/agents/node_tree.c
+tests_unit_kernel_agents_node_tree_t_LDADD = $(agents_test_libs)

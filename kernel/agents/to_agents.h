@@ -82,7 +82,7 @@ void reparent_cancel(struct to_agents *out, const struct node_link *link);
 /* The node is lost: children that have not dialed it yet keep their own connection. */
 void reparent_parent_lost(struct to_agents *out, const struct node_link *link);
 
-/* ---- tree.c ---- */
+/* ---- node_tree.c ---- */
 /* The tree of an engine's nodes. The first TREE_FAN have a connection to the kernel, and each node
  * has at most TREE_FAN children. Each level is filled evenly before the next one. Pure. */
 

@@ -16,7 +16,7 @@ tests/sim/scale.log: tests/sim/cellspan-sim tests/sim/narrow-kernel cellspan-lau
 
 # The kernel with a tree of agents in which nobody has more than 8 children: 90 agents make three levels.
 EXTRA_PROGRAMS += tests/sim/narrow-kernel
-tests_sim_narrow_kernel_SOURCES = $(cellspan_kernel_SOURCES) kernel/agents/tree.c
+tests_sim_narrow_kernel_SOURCES = $(cellspan_kernel_SOURCES) kernel/agents/node_tree.c
 tests_sim_narrow_kernel_CPPFLAGS = $(AM_CPPFLAGS) -DTREE_FAN=8u
 tests_sim_narrow_kernel_LDADD = $(cellspan_kernel_LDADD)
 CLEANFILES += tests/sim/narrow-kernel

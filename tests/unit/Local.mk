@@ -14,7 +14,7 @@ pure_objects = $(kernel_libkernel_a_OBJECTS) $(kernel_debug_libdebug_a_OBJECTS) 
 	$(magics_libmagics_a_OBJECTS) \
 	$(addprefix kernel/blobs/,$(addsuffix .$(OBJEXT),blob_route blob_schedule blob_table direct_links)) \
 	$(addprefix worker/agent/,$(addsuffix .$(OBJEXT),$(pure_agent)))
-deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/allowed_keys agents/credit agents/fan agents/reparent agents/tree \
+deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/allowed_keys agents/credit agents/fan agents/reparent agents/node_tree \
 	engines/engine_nodes engines/engine_output engines/engine_run))
 check_PROGRAMS += tests/unit/pure.t
 tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c \
