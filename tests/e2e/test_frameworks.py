@@ -11,10 +11,11 @@ from client import by_rank
 
 
 def each(nb, tmp_path, code, *wanted):
-    """As a cell and as a script, on two ranks; all of them print the wanted lines."""
+    """As a cell and as a script, on two ranks; all of them print the wanted lines. Tests share the ranks and what these have imported,
+    so each code ends its process group."""
     script = tmp_path / "own.py"
     script.write_text("import os, torch, torch.distributed as dist\n" + code)
-    for cell in (nb.ok("%%distribute -n 2 --fresh\n" + script.read_text(), limit=150), nb.ok("%%distribute -n 2 %s" % script, limit=150)):
+    for cell in (nb.ok("%%distribute -n 2\n" + script.read_text(), limit=150), nb.ok("%%distribute -n 2 %s" % script, limit=150)):
         lines = by_rank(cell.stdout)
         for rank in range(2):
             assert [line for line in lines[rank] if line.startswith("=")] == ["= " + text for text in wanted], cell.shown

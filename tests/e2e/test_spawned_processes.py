@@ -58,7 +58,7 @@ class Squares(Dataset):
 def together(items):
     return Point(torch.stack(items).tolist())
 def loaded(way):
-    loader = DataLoader(Squares(), batch_size=2, num_workers=2, collate_fn=together, multiprocessing_context=way)
+    loader = DataLoader(Squares(), batch_size=2, num_workers=1, collate_fn=together, multiprocessing_context=way)
     return [batch.x for batch in loader]
 '''
 

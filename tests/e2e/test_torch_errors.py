@@ -127,8 +127,8 @@ def test_processes_of_ranks_do_not_meet_where_the_ranks_meet(nb, tmp_path, metho
     assert told.reply["status"] == "error" and HERE in told.error["evalue"] and 'strategy="ddp"' in told.error["evalue"], told.error
     assert method == "fork" or "cellspan/_" not in told.error["evalue"], "no frame of ours"
     nb.ok("path = %r\nimport cellspan" % str(tmp_path / "done"))
-    nb.ok(start % "plain, args=(path + str(cellspan.rank()),)", limit=100)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["done00", "done01", "done10", "done11"], "other processes are started"
+    nb.ok(start.replace("nprocs=2", "nprocs=1") % "plain, args=(path + str(cellspan.rank()),)", limit=100)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["done00", "done10"], "other processes are started"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     nb.ok("%%%%distribute -r 0\nmp.start_processes(train, args=(2, '%d'), nprocs=2, start_method='%s')" % (port, method), limit=100)
