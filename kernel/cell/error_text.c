@@ -23,7 +23,7 @@ bool error_in_debugger(struct slice frame)
 
 bool error_calls_user(struct slice frame)
 {
-    static const char *const file[] = { "calls", "map_rank", "pxrank", "rank", "scripts" };
+    static const char *const file[] = { "map_rank", "pxrank", "rank", "rank_calls", "scripts" };
     char end[64];
 
     for (size_t k = 0; k < sizeof file / sizeof *file; k++) {

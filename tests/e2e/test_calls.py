@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-OURS = ("_cellspan", "cellspan._worker.calls", "hidden", "api.py", "home.py", "home_calls.py", "run_code")
+OURS = ("_cellspan", "cellspan._worker.rank_calls", "hidden", "api.py", "home.py", "home_calls.py", "run_code")
 
 
 @pytest.fixture

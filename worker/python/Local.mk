@@ -174,7 +174,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/__main__.py \
 	worker/python/cellspan/_worker/accelerate_state.py \
 	worker/python/cellspan/_worker/aborts.py \
-	worker/python/cellspan/_worker/calls.py \
+	worker/python/cellspan/_worker/rank_calls.py \
 	worker/python/cellspan/_worker/begin.py \
 	worker/python/cellspan/_worker/broadcast.py \
 	worker/python/cellspan/_worker/check.py \

@@ -84,7 +84,7 @@ static void of_a_call_the_frames_below_the_users_function_are_left_out(void)
         "Current thread 0x1 (most recent call first):\n"
         "  File \"/data/parse.py\", line 3 in parse\n"
         "  File \"/x/cellspan/_worker/map_rank.py\", line 243 in _call\n"
-        "  File \"/x/cellspan/_worker/calls.py\", line 20 in call\n"
+        "  File \"/x/cellspan/_worker/rank_calls.py\", line 20 in call\n"
         "  File \"/x/cellspan/_worker/worker.py\", line 440 in _around\n"
         "  File \"<frozen runpy>\", line 88 in _run_code\n";
     static const char in_script[] =
@@ -93,7 +93,7 @@ static void of_a_call_the_frames_below_the_users_function_are_left_out(void)
         "  File \"<frozen runpy>\", line 291 in run_path\n"
         "  File \"/x/cellspan/_worker/scripts.py\", line 137 in run_file\n";
     static const char in_c[] = "Current thread 0x1 (most recent call first):\n"
-                               "  File \"/x/cellspan/_worker/calls.py\", line 20 in call\n"
+                               "  File \"/x/cellspan/_worker/rank_calls.py\", line 20 in call\n"
                                "  File \"/x/cellspan/_worker/rank.py\", line 205 in _call\n";
     struct clock clock;
     struct world w;

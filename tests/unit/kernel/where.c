@@ -17,7 +17,7 @@ static const char in_script[] =
 
 static const char in_c[] = "Current thread 0x02 (most recent call first):\n"
                            "  File \"/x/cellspan/_worker/map_rank.py\", line 243 in _call\n"
-                           "  File \"/x/cellspan/_worker/calls.py\", line 20 in call\n";
+                           "  File \"/x/cellspan/_worker/rank_calls.py\", line 20 in call\n";
 
 /* With a debugger attached. */
 static const char in_debugged[] =

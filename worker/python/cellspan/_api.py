@@ -395,7 +395,7 @@ def _run_large(home, line, call, options, flags):
         name = CALL + slot
         # The ranks remove the name before fn runs. The call is the last expression of the cell, so its value is the result.
         how = "once" if options.get("beside") else "call"
-        body = f"__import__('cellspan._worker.calls')._worker.calls.{how}(*{name}, globals().pop({name!r}))  # {_shown(call[0])}"
+        body = f"__import__('cellspan._worker.rank_calls')._worker.rank_calls.{how}(*{name}, globals().pop({name!r}))  # {_shown(call[0])}"
         with _Placed(home.shell.user_ns, {name: call}):
             try:
                 return home.call(f"{line}\n{body}", flags, None, bool(options.get("gather")))[1]

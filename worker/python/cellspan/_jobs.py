@@ -32,7 +32,7 @@ def launch_script(path, words=(), *, reuse=False, **options):
     """Runs a script, with these arguments, as launch() runs a function. Raises RemoteError: see exit_code()."""
     __tracebackhide__ = True
     if reuse:
-        from ._worker.calls import script
+        from ._worker.rank_calls import script
 
         launch(script, (path, list(words)), reuse=True, **options)
         return

@@ -9,7 +9,7 @@ import time
 
 from .._base.errors import text_of
 from .._capture import vars_bundle
-from . import calls, exchange, gpu_placement, map_rank
+from . import exchange, gpu_placement, map_rank, rank_calls
 
 
 def tell(of):
@@ -84,7 +84,7 @@ def worked(of, fn, _):
     map_rank.work(*fn, of)
 
 
-calls.CODES |= {called.__code__, captured.__code__, worked.__code__, *map_rank.CALL_CODES}
+rank_calls.CODES |= {called.__code__, captured.__code__, worked.__code__, *map_rank.CALL_CODES}
 
 
 def tasks(of, *_):

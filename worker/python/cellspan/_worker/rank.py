@@ -196,7 +196,7 @@ class Rank(Worker):
     def _call(self, cell, load):
         """Calls the function that came with RUN, as if it were the cell's only line."""
         __tracebackhide__ = True
-        from . import calls
+        from . import rank_calls
 
         shell = self.shell
         info = ExecutionInfo(cell.code, True, False, True, None)
@@ -205,7 +205,7 @@ class Rank(Worker):
         shell.events.trigger("pre_run_cell", info)
         try:
             fn, args, kwargs = self._loaded(load)
-            cell.result.result = (calls.once if self.PASSES else calls.call)(fn, args, kwargs)
+            cell.result.result = (rank_calls.once if self.PASSES else rank_calls.call)(fn, args, kwargs)
         except BaseException as error:
             cell.result.error_in_exec = error
             raise

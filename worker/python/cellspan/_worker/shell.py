@@ -326,10 +326,10 @@ class ZMQInteractiveShell(InteractiveShell):
     @staticmethod
     def _of_call(raised):
         """(the exception, is it from a function called by cellspan.run()?). If so, its traceback starts in that function."""
-        calls = sys.modules.get("cellspan._worker.calls")
-        at, last = raised[2] if calls is not None else None, None
+        rank_calls = sys.modules.get("cellspan._worker.rank_calls")
+        at, last = raised[2] if rank_calls is not None else None, None
         while at is not None:
-            if at.tb_frame.f_code in calls.CODES:
+            if at.tb_frame.f_code in rank_calls.CODES:
                 last = at
             at = at.tb_next
         return (raised, False) if last is None else ((*raised[:2], last.tb_next), True)
