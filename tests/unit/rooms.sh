@@ -64,16 +64,23 @@ else
     bad=1
 fi
 
-# The name of a file says what it is about. So two folders have the same one only for the same subject. C and Python may share a name, and the
-# modules in _dropin/ have the names of those that they replace.
+# The name of a file says what it is about. So two folders have the same one only for the same subject, also if one file is C and the
+# other is Python. The modules in _dropin/ have the names of those that they replace.
 # disconnect: SEVER, in the kernel and in the agent; ranks: %ranks, as text and its answers; stacks: those of workers, and how to ask for them
 one_subject='disconnect|ranks|stacks|main|private|init__'
-n=$((n + 1))
-twice=$(for kind in '[ch]' py; do
-    find base protocol magics kernel worker launchers cli -path '*/_dropin/*' -prune -o -name "*.$kind" -print |
+# One side is the kernel's, the agent's or a launcher's, the other is Python's.
+both_languages='broadcast|check|client|comms|debugger|exchange|follow|gpus|home|magics|node|payload|rank_code|subshells|worker|world|zygote'
+# twice PATTERN ALLOWED: names that files which match have in several folders.
+twice() (
+    set -f
+    # shellcheck disable=SC2086  # several words
+    find base protocol magics kernel worker launchers cli -path '*/_dropin/*' -prune -o \( $1 \) -print |
         sed 's|\(.*\)/_*\([^/]*\)\.[a-z]*$|\2 \1|' | sort -u |
-        awk '{ at[$1] = at[$1] " " $2; folders[$1]++ } END { for (name in at) if (folders[name] > 1) print name ":" at[name] }'
-done | grep -Ev "^($one_subject):")
+        awk '{ at[$1] = at[$1] " " $2; folders[$1]++ } END { for (name in at) if (folders[name] > 1) print name ":" at[name] }' |
+        grep -Ev "^($2):"
+)
+n=$((n + 1))
+twice=$(twice '-name *.[ch]' "$one_subject"; twice '-name *.py' "$one_subject"; twice '-name *.[ch] -o -name *.py' "$one_subject|$both_languages")
 if [ -z "$twice" ]; then
     echo "ok $n - no two folders have files of the same name about different subjects"
 else
