@@ -78,7 +78,7 @@ def test_loops_without_windows_are_accepted(nb):
 def test_figures_of_the_classic_notebook_become_others_with_a_line(nb):
     needs("matplotlib")
     cell = nb.ok("%matplotlib notebook", LIMIT)
-    assert "only for the classic notebook's page" in cell.stderr, cell.shown
+    assert "%matplotlib notebook does not work here: %matplotlib " in cell.stderr, cell.shown
     cell = nb.run("%matplotlib nosuch", LIMIT)
     assert "'nosuch'" in cell.error["evalue"] and "_worker" not in "".join(cell.error["traceback"]), cell.error
     nb.ok("%matplotlib inline", LIMIT)

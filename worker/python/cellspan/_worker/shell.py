@@ -140,7 +140,7 @@ class ZMQInteractiveShell(InteractiveShell):
         __tracebackhide__ = True
         if gui in ("notebook", "nbagg"):
             other = "widget" if importlib.util.find_spec("ipympl") else "inline"
-            print(f"cellspan: %matplotlib {gui} is only for the classic notebook's page: %matplotlib {other} is used", file=sys.stderr)
+            print(f"cellspan: %matplotlib {gui} does not work here: %matplotlib {other} is used", file=sys.stderr)
             gui = other
         return super().enable_matplotlib(gui)
 
