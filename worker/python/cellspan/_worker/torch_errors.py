@@ -74,7 +74,7 @@ def _uninitialised(facts):
         return f"the {theirs} of {sizes} ranks, and this cell's world has {os.environ.get('WORLD_SIZE')}: {init}"
     if facts.cause:
         return f"{facts.cause}, which ended the process group: {init}"
-    return f"no cell has made a process group for this world of {os.environ.get('WORLD_SIZE')}: {init}"
+    return f"this cell's world of {os.environ.get('WORLD_SIZE')} has no process group: {init}"
 
 
 def _none_to_destroy(facts):
