@@ -63,7 +63,7 @@ def _path(value, name, culprit):
     while level:
         following = []
         for path, owner in level:
-            for label, part in _parts(path, owner):
+            for label, part in _held_by(path, owner):
                 if part is culprit:
                     return label
                 left -= 1
@@ -76,7 +76,7 @@ def _path(value, name, culprit):
     return None
 
 
-def _parts(path, owner):
+def _held_by(path, owner):
     """(path, object) of what an object holds. Runs no code of the user's."""
     if isinstance(owner, dict):
         yield from ((f"{path}[{_shown(key)}]", part) for key, part in list(dict.items(owner)))
@@ -85,7 +85,7 @@ def _parts(path, owner):
     elif isinstance(owner, (set, frozenset)):
         yield from ((f"an item of {path}", part) for part in list(owner))
     elif isinstance(owner, types.FunctionType):
-        yield from _parts_of_function(path, owner)
+        yield from _held_by_function(path, owner)
         return
     elif isinstance(owner, types.MethodType):
         yield from ((f"{path}.__self__", owner.__self__), (f"{path}.__func__", owner.__func__))
@@ -98,7 +98,7 @@ def _parts(path, owner):
         yield type(owner).__name__, type(owner)
 
 
-def _parts_of_function(path, function):
+def _held_by_function(path, function):
     for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield f"{variable} in {path}", cell.cell_contents

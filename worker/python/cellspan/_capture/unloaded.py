@@ -108,7 +108,7 @@ def _labels(body, load):
     step = _failing(body, load)
     if step is None:
         return []
-    root, part = _parts(body, step)
+    root, part = _made_at(body, step)
     path, seen = [], set()
     while part is not None and part is not root and id(part) not in seen:
         seen.add(id(part))
@@ -123,7 +123,7 @@ def _labels(body, load):
     return labels
 
 
-def _parts(body, step):
+def _made_at(body, step):
     """(the whole value, what the step at this place makes), each as a _Part."""
     reader = _Reader()
     made = None

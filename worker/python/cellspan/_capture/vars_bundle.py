@@ -261,7 +261,7 @@ def unpack_bytes(data, user_ns=None, land=None, fill=None, label="", say=None):
     """As unpack(), for a bundle in bytes. fill(views, absent): puts the buffers that are not in the bundle into its views."""
     memory = memoryview(bytearray(data))
     __tracebackhide__ = True
-    views, meta, body = _parts(memory, *_checked(memory, len(memory)))
+    views, meta, body = _split(memory, *_checked(memory, len(memory)))
     if "absent" in meta:
         fill(views, meta["absent"])
     return _rebuilt(views, meta, body, user_ns, None, land, None, label, say)
@@ -315,10 +315,10 @@ def read(fd, size):
     """(the buffers as writable memoryviews, meta, body) of a bundle. Checks every offset and length."""
     head = _head(fd, size)
     _seal(fd)
-    return _parts(_memory(fd, size, size - head[2]), *head)
+    return _split(_memory(fd, size, size - head[2]), *head)
 
 
-def _parts(memory, count, meta_size, start):
+def _split(memory, count, meta_size, start):
     table = _table(memory, count, start, len(memory))
     at = HEADER.size + ENTRY.size * count
     meta = _meta(memory[at : at + meta_size], count)

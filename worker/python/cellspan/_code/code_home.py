@@ -383,7 +383,7 @@ def _content(path, digest):
     try:
         size = os.stat(path).st_size
         if size > AT_ONCE:
-            return (size, _parts(path, digest, size)) if hash_of(path)[1] == digest else None
+            return (size, _pieces(path, digest, size)) if hash_of(path)[1] == digest else None
         with open(path, "rb") as file:
             data = file.read()
     except OSError:
@@ -391,7 +391,7 @@ def _content(path, digest):
     return (len(data), [data]) if hashlib.sha256(data).hexdigest() == digest else None
 
 
-def _parts(path, digest, size):
+def _pieces(path, digest, size):
     hashed, count = hashlib.sha256(), 0
     with open(path, "rb", buffering=0) as file:
         for part in iter(lambda: file.read(AT_ONCE), b""):

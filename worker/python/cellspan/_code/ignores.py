@@ -55,7 +55,7 @@ class Ignores:
             if folder == self._top:
                 break
             folder = os.path.dirname(folder)
-        return any(self._is(part, folders, part != path) for part in _parts(path, self._top))
+        return any(self._is(part, folders, part != path) for part in _levels(path, self._top))
 
     def _is(self, path, folders, is_folder):
         """Do the patterns of these folders, the deepest first, name this path?"""
@@ -73,7 +73,7 @@ class Ignores:
         return self._of[folder]
 
 
-def _parts(path, top):
+def _levels(path, top):
     """The folders below `top` that lead to a path, and the path."""
     found = []
     while len(path) > len(top):

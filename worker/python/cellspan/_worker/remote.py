@@ -59,7 +59,7 @@ def described(error):
     for a group also "message" and "inside". {} if its class raises an error here."""
     try:
         said = {"classes": [[c.__module__, c.__qualname__] for c in type(error).__mro__ if issubclass(c, BaseException)]}
-        said["plain"] = base64.b64encode(pickle.dumps(_plain_parts(error), protocol=4)).decode()
+        said["plain"] = base64.b64encode(pickle.dumps(_plain_fields(error), protocol=4)).decode()
         if isinstance(error, _GROUP):
             said["message"] = str(error.message)
             said["inside"] = [_inside(one) for one in error.exceptions[:INSIDE]]
@@ -72,10 +72,10 @@ def _inside(error):
     return {"ename": type(error).__name__, "evalue": text_of(error), "raised": described(error)}
 
 
-def _plain_parts(error):
+def _plain_fields(error):
     """{name: a plain value's pickle} of the exception's parts, up to SIZE bytes."""
     parts, room = {}, SIZE
-    for name, value in _parts(error):
+    for name, value in _fields(error):
         pickled = _plain(value, room)
         if pickled is not None:
             parts[name] = pickled
@@ -83,7 +83,7 @@ def _plain_parts(error):
     return parts
 
 
-def _parts(error):
+def _fields(error):
     """Yields (name, value) of the arguments, of members of classes in C or with slots, and of the attributes."""
     yield "args", error.args
     for kind in type(error).__mro__:

@@ -28,12 +28,12 @@ def broadcast_parameters(params, root_rank):
         if not isinstance(tensor, torch.Tensor):
             raise ValueError(f"{name}: broadcast_parameters() takes tensors, not {type(tensor).__name__} (broadcast_object() takes any object)")
         groups.setdefault((tensor.dtype, tensor.device), []).append((name, tensor.detach()))
-    handles = [_send(part, root_rank) for group in groups.values() for part in _parts(group)]
+    handles = [_send(part, root_rank) for group in groups.values() for part in _batches(group)]
     for handle in handles:
         _ops.synchronize(handle)
 
 
-def _parts(rows):
+def _batches(rows):
     part, size = [], 0
     for row in rows:
         part.append(row)
