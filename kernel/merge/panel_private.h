@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* panel_private.h - the parts of panel.c, a section for each file. Tests use it too. Pure. */
+/* panel_private.h - what the files behind panel.h share, in sections. Tests use it too. Pure. */
 #ifndef KERNEL_MERGE_PANEL_PRIVATE_H
 #define KERNEL_MERGE_PANEL_PRIVATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* private.h - the parts of merge.c, a section for each file. Tests use it too. Pure. */
+/* private.h - what the files behind merge.h share, a section for each. Tests use it too. Pure. */
 #ifndef KERNEL_MERGE_PRIVATE_H
 #define KERNEL_MERGE_PRIVATE_H
 
