@@ -41,16 +41,16 @@ static void check_kernels(struct doctor *d)
     }
     for (size_t i = 0; i < k.n; i++) {
         struct err why = { "" };
-        json_t *told = kernel_question(&k.of[i], "kernel_info_request", "{}", "kernel_info_reply",
-                                       ANSWER_NS, &why);
+        json_t *reply = kernel_question(&k.of[i], "kernel_info_request", "{}", "kernel_info_reply",
+                                        ANSWER_NS, &why);
 
         /* one without a connection file can't be asked, and another may have ended meanwhile */
-        if (told || !k.of[i].file || access(k.of[i].file, R_OK) < 0 || !kernel_runs(&k.of[i]))
+        if (reply || !k.of[i].file || access(k.of[i].file, R_OK) < 0 || !kernel_runs(&k.of[i]))
             fine++;
         else
             finding_say(d, BAD, "kernels", "cellspan stop PID ends it, if it does not go on",
                         "%ld (%s) does not answer", (long)k.of[i].pid, k.of[i].notebook);
-        json_decref(told);
+        json_decref(reply);
     }
     if (fine == k.n)
         finding_say(d, FINE, "kernels", NULL, "%zu run%s", k.n, k.n == 1 ? "s" : "");

@@ -91,9 +91,9 @@ static void sum_rows(struct sum *s, json_t *rows)
 static json_t *described(const struct running_kernel *k)
 {
     struct err why = { "" };
-    json_t *told = kernel_question(k, "cellspan_overview_request", "{}", "cellspan_overview_reply",
-                                   ANSWER_NS, &why);
-    json_t *one = told ? told : json_pack("{s:s}", "error", why.text);
+    json_t *reply = kernel_question(k, "cellspan_overview_request", "{}", "cellspan_overview_reply",
+                                    ANSWER_NS, &why);
+    json_t *one = reply ? reply : json_pack("{s:s}", "error", why.text);
     uint64_t memory = 0;
 
     (void)process_memory(k->pid, &memory);

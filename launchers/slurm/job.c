@@ -274,7 +274,7 @@ static void err_line(void *arg, const char *labelled)
     if (srun_output_read(&s, line) < 0)
         return;
     job_known(j, s.job);
-    if (!j->told) /* after that the tasks are expected to end, though srun reports errors */
+    if (!j->asked_to_end) /* after that the tasks are expected to end, though srun reports errors */
         note(j, task, &s, line);
     if (s.kind != SRUN_NOISE && s.kind != SRUN_QUEUED && s.kind != SRUN_ALLOCATED)
         fprintf(stderr, "%s\n", line);
@@ -383,7 +383,7 @@ static void queue_answered(void *arg, const char *line)
     char *copy = strdup(line), *reason = copy ? strchr(copy, '|') : NULL,
          *start = reason ? strchr(reason + 1, '|') : NULL;
 
-    if (start && j->pid > 0 && !j->told && !count_up(j)) {
+    if (start && j->pid > 0 && !j->asked_to_end && !count_up(j)) {
         *start++ = '\0';
         if (!j->state || strcmp(j->state, copy) != 0) {
             replace(&j->state, copy);
@@ -500,9 +500,9 @@ void job_ended(struct job *j, int status)
     watch_clear(&j->poll);
     watch_clear(&j->late);
     watch_clear(&j->flush);
-    if (j->told && j->signo != SIGKILL)
+    if (j->asked_to_end && j->signo != SIGKILL)
         finish_job(j);
-    else if (j->own && j->id && !j->told)
+    else if (j->own && j->id && !j->asked_to_end)
         ask_fate(j);
     else
         conclude(j, "");
@@ -532,9 +532,9 @@ static void stop(void *arg)
 
 void job_end(struct job *j)
 {
-    if (j->told)
+    if (j->asked_to_end)
         return;
-    j->told = true;
+    j->asked_to_end = true;
     delivery_stop(&j->delivery);
     fd_close(&j->in);
     watch_clear(&j->poll);
@@ -551,7 +551,7 @@ void job_end(struct job *j)
 
 void job_hurry(struct job *j)
 {
-    if (!j->told)
+    if (!j->asked_to_end)
         job_end(j);
     else if (j->pid > 0 && !j->signo)
         stop(j);

@@ -28,7 +28,7 @@ struct job {
     const char *program; /* the agent's own name; borrowed */
     const char *prefix;  /* CELLSPAN_REMOTE_PREFIX, borrowed; NULL: not set */
     bool own;            /* srun makes the job, so we may cancel it */
-    bool told;           /* we were told to end */
+    bool asked_to_end;   /* we were told to end */
     bool cancelled;      /* we have asked Slurm to cancel it */
     bool over;           /* srun has ended, and all was reported */
     bool failed;

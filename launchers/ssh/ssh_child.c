@@ -116,7 +116,7 @@ static void in_ready(void *arg, int fd, unsigned events)
     if (c->send.p)
         memory_wipe(c->send.p, c->send.cap);
     buf_release(&c->send);
-    if (c->told)
+    if (c->asked_to_end)
         close_in(c);
 }
 
@@ -150,7 +150,7 @@ static void agent_found(struct ssh_child *c, const char *path)
     c->missing = false;
     if (c->sent) /* which takes its time: that of CELLSPAN_START_TIMEOUT begins again */
         report_node(c->agent, c->host->name, c->host->slots);
-    if (c->told || c->in < 0)
+    if (c->asked_to_end || c->in < 0)
         return;
     rc = buf_addf(&c->send, "CELLSPAN_AGENT=%u\n", c->agent);
     if (rc == 0 && c->plan->secret)
@@ -167,7 +167,7 @@ static void send_cellspan(struct ssh_child *c, const char *words)
     struct err err = { "" };
     char arch[32], libc[32];
 
-    if (c->told || c->in < 0)
+    if (c->asked_to_end || c->in < 0)
         return;
     if (sscanf(words, "%31s %31s", arch, libc) == 2)
         row = payload_for(p, arch, libc, &err);
@@ -193,14 +193,14 @@ static void know_machine(struct ssh_child *c, const char *machine)
     unsigned ranks = 0;
 
     keep(&c->machine, machine);
-    if (!c->machine || c->told || !(twin = c->plan->twin(c->plan->arg, c, &ranks)))
+    if (!c->machine || c->asked_to_end || !(twin = c->plan->twin(c->plan->arg, c, &ranks)))
         return;
     snprintf(text, sizeof text,
              "%.250s: it is the machine of %.250s, by another name; %.250s*%u runs %u ranks there",
              c->host->name, twin->host->name, twin->host->name, ranks, ranks);
     c->failed = true;
     report_failed(c->agent, "%s", text);
-    c->told = true; /* so that its end is not reported as another failure */
+    c->asked_to_end = true; /* so that its end is not reported as another failure */
     (void)process_kill_group(c->pid, SIGTERM);
 }
 
@@ -353,7 +353,7 @@ static void again(void *arg)
 
 void ssh_child_end(struct ssh_child *c)
 {
-    c->told = true;
+    c->asked_to_end = true;
     if (c->state == SSH_WAITING || (c->state == SSH_CONNECTING && c->pid == 0))
         over(c);
     else if (!c->send.n && !c->after.n)
@@ -427,7 +427,7 @@ void ssh_child_ended(struct ssh_child *c, int status)
     child_lines_end(&c->out_lines, out_line, c);
     child_lines_end(&c->err_lines, err_line, c);
     close_all(c);
-    if (c->told || (c->found && status == 0))
+    if (c->asked_to_end || (c->found && status == 0))
         over(c);
     else
         report_end(c, status);

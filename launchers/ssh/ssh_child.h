@@ -47,9 +47,9 @@ struct ssh_child {
     const struct ssh_host *host;
     unsigned agent; /* its number */
     enum ssh_child_state state;
-    bool failed; /* it ended although it was not told to */
-    bool told;   /* it was told to end */
-    bool late;   /* we killed it because no shell answered in time */
+    bool failed;       /* it ended although it was not told to */
+    bool asked_to_end; /* it was told to end */
+    bool late;         /* we killed it because no shell answered in time */
     bool missing;
     unsigned tries;
     pid_t pid; /* of ssh; 0: none */
