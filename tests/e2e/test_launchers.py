@@ -310,7 +310,7 @@ def test_ssh_tells_that_a_connection_broke(launch, hosts):
 
 
 @pytest.mark.parametrize("spec, words", [
-    ("h1,h1", "h1 is in the list twice"), ("", "ssh needs hosts"), ("h1*0", "'h1*0'"), ("h1*2", "-n 9: the hosts of this list"),
+    ("h1,h1", "h1 is in the list more than once"), ("", "ssh needs hosts"), ("h1*0", "'h1*0'"), ("h1*2", "-n 9: the hosts of this list"),
 ])
 def test_ssh_refuses_bad_lists_before_anything_starts(launch, spec, words):
     one = launch("ssh", spec=spec, ranks=9)
