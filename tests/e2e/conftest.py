@@ -59,7 +59,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs real GPUs; runs only where CELLSPAN_TEST_GPUS is set (tests/gpu/run)")
     config.addinivalue_line("markers", "doubles: one of those cases that the doubles of the driver's libraries can play as well")
     config.addinivalue_line("markers", "soak: takes minutes; runs only where CELLSPAN_TEST_SOAK is set (tests/soak)")
-    config.addinivalue_line("markers", "clients: a notebook in a program of others, or Lightning, which takes long; tests/clients runs them")
+    config.addinivalue_line("markers", "clients: a program of others, Lightning or torch.compile, which take long; tests/clients runs them")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -112,6 +112,7 @@ rpc.shutdown()
 """, "3.0")
 
 
+@pytest.mark.clients
 @pytest.mark.limit(300)
 def test_torch_compile(nb, tmp_path):
     each(nb, tmp_path, """@torch.compile

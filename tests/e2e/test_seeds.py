@@ -130,6 +130,7 @@ def test_whatever_was_imported_beforehand(fresh, tmp_path):
 # ---- beside torchrun --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.clients
 @pytest.mark.limit(400)
 def test_the_numbers_of_processes_are_as_torchruns(script, jupyter_env):
     """Two programs run the script, each twice: the same must be equal, and the same must differ."""
