@@ -5,6 +5,7 @@ import _imp
 import builtins
 import hashlib
 import importlib._bootstrap as bootstrap
+import importlib.util
 import os
 import sys
 import threading
@@ -13,7 +14,7 @@ import zipfile
 
 import pytest
 
-from cellspan._code import code_home, listing, manifest
+from cellspan._code import code_home, listing, manifest, package_versions
 from cellspan._code.code_home import Bad, CodeHome
 from files import write
 
@@ -184,6 +185,25 @@ def test_what_was_imported_from_a_folder_that_is_no_longer_on_the_path(project):
     assert project.tree(name="lazy", roots=[lib])["files"]
     write(project.folder, **{"lib/lazy": "1"})
     assert project.tree(name="lazy", roots=[lib])["digest"] != part["digests"]["lazy"]
+
+
+def test_what_is_imported_lazily_stays_so(project, monkeypatch):
+    from cellspan._worker import reloads
+
+    write(project.folder, **{"qlazy": "import nothing_of_this_name", "lib/qaside": "import nothing_of_this_name"})
+    for name, file in (("qlazy", "qlazy.py"), ("qaside", "lib/qaside.py")):
+        spec = importlib.util.spec_from_file_location(name, project.folder / file)
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        project.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(project.modules[name])
+        monkeypatch.setitem(sys.modules, name, project.modules[name])
+    assert sorted(project.digests()) == ["qaside", "qlazy"] and project.tree(name="qaside")["files"]
+    assert package_versions.of("qlazy") == ""
+    imported = reloads.Imported()
+    imported.note()
+    assert imported.newer() == []
+    with pytest.raises(ImportError, match="nothing_of_this_name"):
+        project.modules["qlazy"].anything  # noqa: B018 - that loads it
 
 
 def test_a_file_that_changes_in_a_way_that_nobody_sees(project):

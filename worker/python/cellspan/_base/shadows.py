@@ -13,6 +13,7 @@ import re
 import sys
 
 from .errors import text_of
+from .modules import names_of
 
 # Modules of Python and of others that cellspan imports, often not before they are needed
 OURS = frozenset(
@@ -84,7 +85,7 @@ def hints(error):
     text = text_of(error)
     for name in [found.group(1) for found in (pattern.search(text) for pattern in NAMED) if found]:
         path = hiding(name)
-        loaded = getattr(sys.modules.get(name), "__file__", None) or ""
+        loaded = names_of(sys.modules.get(name)).get("__file__") or ""
         if path is None or name not in sys.modules:
             continue
         if os.path.realpath(loaded) != os.path.realpath(path):

@@ -16,6 +16,7 @@ import re
 import sys
 import threading
 
+from .._base.modules import names_of
 from .._capture.vars_bundle import human
 from . import distributions, package_versions
 from .changes import Changes
@@ -141,7 +142,7 @@ class CodeHome:
         one name in two versions. What home has is taken to be what was there when the module was first seen."""
         hashes = {row[0]: row[2] for manifest in list(self._manifests.values()) for row in manifest.files}
         for name, module in list(self._modules().items()):
-            names = getattr(module, "__dict__", {})
+            names = names_of(module)
             path, spec = names.get("__file__"), names.get("__spec__")
             now = hashes.get(path) if isinstance(path, str) else None
             if now is None:
@@ -159,7 +160,7 @@ class CodeHome:
     def _versions(self):
         """{name: version} of the installed packages that cells and the modules that ranks need import, for ranks to compare."""
         for name in (self._mentioned | self._needed) - self._versioned.keys():
-            path = getattr(self._modules().get(name), "__dict__", {}).get("__file__")
+            path = names_of(self._modules().get(name)).get("__file__")
             if isinstance(path, str) and is_installed(path):
                 self._versioned[name] = package_versions.of(name)
         return {name: version for name, version in self._versioned.items() if version}
@@ -171,7 +172,7 @@ class CodeHome:
 
     def _is_from(self, name, listing):
         """Has home imported the module of this name from there?"""
-        names = getattr(self._modules().get(name), "__dict__", {})
+        names = names_of(self._modules().get(name))
         path = names.get("__path__")
         places = [names.get("__file__"), *(getattr(path, "_path", path) or ())]
         roots = tuple(os.path.join(root, "") for root in listing.roots(name))

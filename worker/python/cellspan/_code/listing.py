@@ -15,6 +15,7 @@ import sysconfig
 import zipfile
 from typing import NamedTuple
 
+from .._base.modules import names_of
 from .._base.shadows import OURS
 
 SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.SOURCE_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
@@ -58,7 +59,7 @@ class Listing:
         self._modules = len(modules)
         for name, module in list(modules.items()):
             if "." not in name and name not in self.places and is_sendable(name):
-                place = _place_of(name, getattr(module, "__dict__", {}).get("__file__"))
+                place = _place_of(name, names_of(module).get("__file__"))
                 if place is not None:
                     self.places[name] = [place]
                     self.names[name] = [place.root]

@@ -8,6 +8,8 @@ import importlib.util
 import sys
 from importlib import metadata
 
+from .._base.modules import names_of
+
 # Distributions whose modules have another name
 DISTRIBUTIONS = {
     "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil", "dotenv": "python-dotenv", "git": "GitPython",
@@ -25,7 +27,7 @@ def of(module):
             continue
     for name in _distributions().get(module, ())[:1]:
         return str(metadata.version(name) or "")
-    names = getattr(sys.modules.get(module), "__dict__", {})
+    names = names_of(sys.modules.get(module))
     return names["__version__"] if isinstance(names.get("__version__"), str) else ""
 
 

@@ -15,6 +15,7 @@ from importlib import machinery
 from .. import _link
 from .._base import threads
 from .._base.errors import text_of
+from .._base.modules import names_of
 from . import children, finders, package_versions
 from .entries import Late, Refused, Unavailable, key_of, write_file
 from .tree import Tree, hash_of
@@ -90,7 +91,7 @@ class RankCode:
 
     def _say_other(self, name, entry):
         """A line about a module that the rank has already from elsewhere, such as one of Python's own."""
-        path = getattr(sys.modules.get(name), "__dict__", {}).get("__file__")
+        path = names_of(sys.modules.get(name)).get("__file__")
         if entry is None or not isinstance(path, str) or finders.home_path(path).startswith(tuple(os.path.join(root, "") for root in entry["roots"])):
             return
         if name not in self._project.at and self._tree.first(f"loaded {name} {path}"):

@@ -18,6 +18,7 @@ import time
 from .. import _link
 from .._base import threads
 from .._base.errors import text_of
+from .._base.modules import names_of
 from .._capture import sources
 from .._code.finders import home_path, path_here
 from . import torchenv
@@ -358,9 +359,9 @@ class Debugger:
         count = request["arguments"].get("moduleCount") or len(every)
         found = []
         for n, module in list(enumerate(every))[first : first + count]:
-            origin = getattr(getattr(module, "__spec__", None), "origin", None)
+            origin = getattr(names_of(module).get("__spec__"), "origin", None)
             if isinstance(origin, str) and origin.endswith(".py"):
-                found.append({"id": n, "name": module.__name__, "path": home_path(origin)})
+                found.append({"id": n, "name": names_of(module)["__name__"], "path": home_path(origin)})
         self._answer(request, {"modules": found, "totalModules": len(every)})
 
     def _source(self, request):

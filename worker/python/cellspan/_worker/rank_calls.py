@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 
+from .._base.modules import names_of
 from . import environment, mlflow_run, torchenv
 
 
@@ -56,8 +57,8 @@ def script(path, words):
 def _forget(folder, before):
     """Forgets the modules of a folder that were imported since `before`: the next script may have others of their names."""
     for name in set(sys.modules) - before:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file and os.path.realpath(file).startswith(os.path.join(folder, "")):
+        file = names_of(sys.modules.get(name)).get("__file__")
+        if isinstance(file, str) and os.path.realpath(file).startswith(os.path.join(folder, "")):
             del sys.modules[name]
 
 

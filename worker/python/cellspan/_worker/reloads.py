@@ -13,6 +13,7 @@ import sys
 import sysconfig
 
 from .._base.errors import in_words
+from .._base.modules import names_of
 from . import environment
 
 AUTORELOAD = "IPython.extensions.autoreload"
@@ -81,12 +82,12 @@ class Imported:
             for name in new:
                 self._take(name)
         for name, (spec, _, _) in list(self._own.items()):
-            if _names_of(name).get("__spec__") is not spec:  # gone, or loaded again
+            if names_of(sys.modules.get(name)).get("__spec__") is not spec:  # gone, or loaded again
                 del self._own[name]
                 self._take(name)
 
     def _take(self, name):
-        names = _names_of(name)
+        names = names_of(sys.modules.get(name))
         spec, path = names.get("__spec__"), names.get("__file__")
         if spec is not None and isinstance(path, str) and path.endswith(".py") and not path.startswith(_not_the_users()):
             self._own[name] = spec, path, _time_of(path)
@@ -145,12 +146,6 @@ class Imported:
                 shown, where = (home_path(path), " or %autoreload 2 at home") if at_home else (f"{path} on {platform.node()}", " in a cell on ranks")
                 lines.append(f"{shown} is newer than what ranks have imported: importlib.reload({name}){where} loads it again")
         return lines
-
-
-def _names_of(name):
-    """A module's names, without calling the module: some import other modules on attribute access."""
-    names = getattr(sys.modules.get(name), "__dict__", None)
-    return names if isinstance(names, dict) else {}
 
 
 def _time_of(path):
