@@ -2,7 +2,8 @@
 /* collectives.c - which ranks wait in a collective of torch's that others have not launched. A rank
  * that has launched the 17th of its process group waits for those that have launched 16. Each
  * rank's answer to STACKS has a line "launched GROUP N" for each of its groups. A line "alone" says
- * that there is one group, and nothing but collectives was launched in it. */
+ * that there is one group, and nothing but collectives was launched in it. A line "call all_reduce
+ * of float32 (4,)" has what the main thread calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,9 @@
 #include "kernel/ranks/ranks.h"
 
 #define LINE         "launched "
+#define CALL         "\ncall "
 #define COMPARED_MAX 64u /* process groups; others are left out */
+#define CALLS_MAX    8u  /* different calls that a notice names */
 
 /* A process group of some ranks. */
 struct launches {
@@ -103,6 +106,15 @@ static struct slice lines_of(const char *stack)
     return lines;
 }
 
+/* A copy of what the main thread calls. NULL: it is in no collective. */
+static char *call_of(const char *stack)
+{
+    const char *line = strstr(error_main_thread(stack), CALL);
+    struct slice text = slice_text(line ? line + sizeof CALL - 1 : "");
+
+    return line ? slice_copy(slice_line(&text)) : NULL;
+}
+
 /* Has the main thread computed for less than a tenth of the time since the last answer? */
 static bool has_rested(struct member *m, const char *stack, uint64_t now)
 {
@@ -136,6 +148,8 @@ bool collectives_note(struct member *m, const char *stack, uint64_t now)
     m->sample->alone = rested && strstr(error_main_thread(stack), "\nalone\n") &&
                        !strstr(error_main_thread(stack), "\nbackground\n");
     m->sample->counts = false;
+    free(m->sample->call);
+    m->sample->call = call_of(stack);
     if (lines.n) {
         free(m->sample->launched);
         m->sample->launched = slice_copy(lines);
@@ -296,4 +310,92 @@ void collectives_compare(struct cell *c)
                 m->sample->ahead = AHEAD;
         }
     }
+}
+
+/* The number of the collective that it has launched last in this group, its only one; 0: unknown */
+static uint64_t last_in(const struct member *m, struct slice group)
+{
+    struct slice text = slice_text(counts(m) ? m->sample->launched : ""), own;
+    uint64_t n;
+
+    return next_group(&text, &own, &n) && !text.n && slice_equal(own, group) ? n : 0;
+}
+
+/* Is it in the n-th collective of this group? */
+static bool is_in(const struct member *m, struct slice group, uint64_t n)
+{
+    return m->state == MEMBER_RUNNING && m->sample->call && last_in(m, group) == n;
+}
+
+static bool has_left(const struct member *m, struct slice group, uint64_t n)
+{
+    const uint64_t last = last_in(m, group);
+
+    return last > n || (last == n && m->state == MEMBER_OK);
+}
+
+/* Adds "rank 0 in all_reduce of float32 (2,)": those from k on that call what k calls. */
+static int add_alike(const struct cell *c, size_t k, struct slice group, uint64_t n,
+                     struct buf *out)
+{
+    const char *call = c->member[k].sample->call;
+    struct ranks alike = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t j = k; rc == 0 && j < c->n; j++)
+        if (is_in(&c->member[j], group, n) && strcmp(c->member[j].sample->call, call) == 0)
+            rc = ranks_add(&alike, c->member[j].rank);
+    rc = rc < 0 ? rc : ranks_format_words(&alike, out);
+    ranks_release(&alike);
+    return rc < 0 ? rc : buf_addf(out, " in %s", call);
+}
+
+/* Adds "; rank 2 has left it". */
+static int add_left(const struct cell *c, struct slice group, uint64_t n, struct buf *out)
+{
+    struct ranks left = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < c->n; k++)
+        if (has_left(&c->member[k], group, n))
+            rc = ranks_add(&left, c->member[k].rank);
+    if (rc == 0 && ranks_count(&left)) {
+        rc = buf_add_text(out, "; ");
+        rc = rc < 0 ? rc : ranks_format_words(&left, out);
+        rc = rc < 0 ? rc : buf_addf(out, " %s left it", ranks_count(&left) > 1 ? "have" : "has");
+    }
+    ranks_release(&left);
+    return rc;
+}
+
+/* Has a rank before the k-th one called what k calls? */
+static bool is_told(const struct cell *c, size_t k, struct slice group, uint64_t n)
+{
+    for (size_t j = 0; j < k; j++)
+        if (is_in(&c->member[j], group, n) &&
+            strcmp(c->member[j].sample->call, c->member[k].sample->call) == 0)
+            return true;
+    return false;
+}
+
+int collectives_add_calls(const struct cell *c, const struct member *waiting, const char *before,
+                          bool also_equal, struct buf *out)
+{
+    struct slice text = slice_text(counts(waiting) ? waiting->sample->launched : ""), group;
+    size_t different = 0;
+    uint64_t n;
+
+    if (!next_group(&text, &group, &n) || !n || !is_in(waiting, group, n))
+        return 0;
+    for (size_t k = 0; k < c->n; k++)
+        different += is_in(&c->member[k], group, n) && !is_told(c, k, group, n);
+    if ((different < 2 && !also_equal) || different > CALLS_MAX)
+        return 0;
+    different = 0;
+    for (size_t k = 0; k < c->n; k++)
+        if (is_in(&c->member[k], group, n) && !is_told(c, k, group, n) &&
+            (buf_add_text(out, different++ ? ", " : before) < 0 ||
+             add_alike(c, k, group, n, out) < 0))
+            return -1;
+    return add_left(c, group, n, out);
 }

@@ -68,6 +68,7 @@ void hang_release(struct cell *c)
     for (size_t k = 0; k < c->hang->n; k++) {
         free(c->hang->samples[k].place);
         free(c->hang->samples[k].launched);
+        free(c->hang->samples[k].call);
     }
     free(c->hang->samples);
     free(c->hang);
@@ -376,6 +377,13 @@ static bool launched_as_many(const struct cell *c)
     return true;
 }
 
+/* Does it wait for ranks that have ended the cell, and have launched as many collectives? */
+static bool ended_unlike(const struct cell *c, const struct member *waiting)
+{
+    return !has_no_end(c) && waiting->sample->operation && all_others_ended(c, waiting) &&
+           launched_as_many(c);
+}
+
 /* What follows if all ranks that are elsewhere have ended the cell. */
 static int add_outcome(const struct cell *c, const struct member *waiting, struct buf *out)
 {
@@ -393,7 +401,7 @@ static int add_outcome(const struct cell *c, const struct member *waiting, struc
                ? buf_addf(out, "the cell fails when they have waited for %.0f s. " ERROR_UNEQUAL,
                           seconds_to_failure(c))
                : buf_addf(out, "interrupt the cell. %s",
-                          launched_as_many(c) ? UNLIKE : ERROR_UNEQUAL);
+                          ended_unlike(c, waiting) ? UNLIKE : ERROR_UNEQUAL);
 }
 
 /* How long all ranks that run have been where they are, as far as samples know. */
@@ -411,30 +419,36 @@ static double seconds_waited(const struct cell *c)
 static void tell(struct cell *c, const struct member *waiting, const struct member *elsewhere)
 {
     const double s = seconds_waited(c);
-    struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT, outcome = BUF_INIT;
+    const bool unlike = elsewhere && ended_unlike(c, waiting);
+    struct buf who = BUF_INIT, others = BUF_INIT, absent = BUF_INIT, outcome = BUF_INIT,
+               calls = BUF_INIT;
 
     if (add_ranks(c, waiting, true, &who) < 0 || add_ranks(c, waiting, false, &others) < 0 ||
-        add_absent(c, &absent) < 0 || add_outcome(c, waiting, &outcome) < 0)
+        add_absent(c, &absent) < 0 || add_outcome(c, waiting, &outcome) < 0 ||
+        buf_add_text(&calls, "") < 0 ||
+        collectives_add_calls(c, waiting, unlike ? ": " : ". Their calls differ: ", unlike,
+                              &calls) < 0)
         log_warn("hang", "out of memory");
     else if (!elsewhere)
         output_note(
             c,
-            "for %.4g s %s waited in %s, and no rank of this cell is elsewhere%s%s (%%ranks where shows all stacks)",
+            "for %.4g s %s waited in %s, and no rank of this cell is elsewhere%s%s%s (%%ranks where shows all stacks)",
             s, who.p, waiting->sample->place, absent.p ? absent.p : "",
-            absent.p && *absent.p && collectives_need_absent(c) ? NEED_ABSENT : "");
+            absent.p && *absent.p && collectives_need_absent(c) ? NEED_ABSENT : "", calls.p);
     else
         output_note(
-            c, "for %.4g s %s waited in %s, but %s %s %s%s%s%s (%%ranks where shows all stacks)", s,
-            who.p, waiting->sample->place, others.p,
+            c, "for %.4g s %s waited in %s, but %s %s %s%s%s%s%s (%%ranks where shows all stacks)",
+            s, who.p, waiting->sample->place, others.p,
             strchr(others.p, '-') || strchr(others.p, ',') ? "are elsewhere, the first" : "is",
             elsewhere->state == MEMBER_RUNNING ? "in " : "",
             elsewhere->state == MEMBER_RUNNING ? elsewhere->sample->place
                                                : "at the end of the cell already",
-            absent.p ? absent.p : "", outcome.p ? outcome.p : "");
+            absent.p ? absent.p : "", outcome.p ? outcome.p : "", calls.p);
     buf_release(&who);
     buf_release(&others);
     buf_release(&absent);
     buf_release(&outcome);
+    buf_release(&calls);
 }
 
 static void notice(struct cell *c)

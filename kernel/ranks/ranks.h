@@ -51,7 +51,8 @@ struct stack_sample {
     unsigned operation;
     bool alone;     /* only its main thread launches collectives, all of them of one group */
     char *launched; /* owned: the lines about its process groups, or NULL */
-    bool counts;    /* the answer had these lines, and they can't change any more */
+    char *call;  /* owned: the collective in which it is, "all_reduce of float32 (4,)", or NULL */
+    bool counts; /* the answer had these lines, and they can't change any more */
     enum sample_ahead ahead;    /* when all had answered */
     uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
 };
@@ -80,6 +81,11 @@ void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run,
 bool collectives_need_absent(const struct cell *c);
 /* Do all ranks of the one process group certainly wait in collectives that don't fit together? */
 bool collectives_differ(const struct cell *c);
+/* Adds `before` and what the ranks call for the collective in which `waiting` is: "rank 0 in
+ * all_reduce of float32 (2,), rank 1 in all_reduce of float32 (4,); rank 2 has left it". Nothing,
+ * if nobody knows, or they call the same and `also_equal` is false. */
+int collectives_add_calls(const struct cell *c, const struct member *waiting, const char *before,
+                          bool also_equal, struct buf *out);
 
 /* ---- rank_code.c ---- */
 /* The step of %ranks code; also for a cell that is no step, as rank_logs.c. */

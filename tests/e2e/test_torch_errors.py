@@ -193,6 +193,7 @@ def test_a_rank_that_validates_alone_through_ddp_fails_with_the_others():
         cell = notebook.start("%%distribute --init\ndist.all_reduce(torch.ones(4 if dist.get_rank() else 2))")
         notebook.wait(cell, 100, lambda: "%ranks where shows" in cell.stderr)
         assert "launched as many collectives as the others" in cell.stderr and "batches" not in cell.stderr, cell.stderr
+        assert "rank 1 in all_reduce of float32 (4,); rank 0 has left it" in cell.stderr, cell.stderr
         notebook.control("interrupt_request")
         notebook.wait(cell, 60).assert_error("KeyboardInterrupt")
     finally:

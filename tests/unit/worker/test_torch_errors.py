@@ -3,9 +3,11 @@
 which needs a GPU for each rank, and of older versions are given as text: they were copied from these versions. Accelerate is not installed
 here: its texts of an older version are given, and tests/frameworks/test_huggingface.py raises those of the pinned one, and of the newest."""
 
+import importlib
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -125,6 +127,42 @@ def test_a_group_that_is_not_there_is_not_destroyed(tmp_path):
         names["destroy_process_group"]()
     assert "this cell's world has no process group: there is nothing" in torch_errors.explained("", torch_errors.CELL, error=raised.value)[1]
     assert torch_errors.explained("", torch_errors.CELL, error=AssertionError()) == ("", "")
+
+
+def asked_in(name, *args, folder):
+    """What waiting() says while the main thread is in this function of torch's."""
+    names, told = {"go": threading.Lock()}, []
+    file = folder / "torch" / "distributed" / "distributed_c10d.py"
+    exec(compile(f"def {name}(tensor):\n    go.acquire()\n", str(file), "exec"), names)
+    names["go"].acquire()
+
+    def ask():
+        while not told:
+            told.extend(filter(None, [torch_errors.waiting()]))
+        names["go"].release()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    names[name](*args)
+    thread.join()
+    return told[0]
+
+
+def test_another_thread_says_which_collective_waits(tmp_path):
+    torch = pytest.importorskip("torch")
+    importlib.import_module("torch.distributed.distributed_c10d")
+
+    class Own(torch.Tensor):
+        def __torch_function__(self, *args, **given):
+            raise AssertionError("the user's code runs on another thread")
+
+    assert asked_in("all_reduce", torch.ones(3, 2), folder=tmp_path) == "call all_reduce of float32 (3, 2)\n"
+    assert asked_in("broadcast", torch.nn.Parameter(torch.ones(1)), folder=tmp_path) == "call broadcast of float32 (1,)\n"
+    two = [torch.ones(2, dtype=torch.int8)] * 2
+    assert asked_in("all_gather", two, folder=tmp_path) == "call all_gather of 2 tensors, the first int8 (2,)\n"
+    assert asked_in("all_to_all_single", torch.ones(3), folder=tmp_path) == "call all_to_all_single\n", "shapes may differ"
+    assert asked_in("all_reduce", torch.ones(2).as_subclass(Own), folder=tmp_path) == "call all_reduce\n"
+    assert torch_errors.waiting() == ""
 
 
 def closed(begun, cause="cell 3 failed"):

@@ -11,7 +11,7 @@ import threading
 
 from .. import _link
 from .._base import threads
-from . import groups
+from . import groups, torch_errors
 
 FRAMES = 100  # of the main thread, as many as faulthandler writes
 MANY = 50  # threads: faulthandler writes 100, and the main thread's stack is the last one
@@ -39,7 +39,7 @@ def _more():
     """What follows faulthandler's text: the main thread's stack, if that one may have left it out; and the lines about collectives."""
     try:
         text = _of_main_thread() if len(threading._active) > MANY else ""
-        return (text + _background() + groups.launched()).encode("utf-8", "replace")
+        return (text + _background() + groups.launched() + torch_errors.waiting()).encode("utf-8", "replace")
     except Exception:  # noqa: BLE001 - the stacks are worth more
         return b""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections import namedtuple
 
 from . import groups, torch_rendezvous
@@ -269,18 +270,43 @@ def _frame(error):
     trace, found = getattr(error, "__traceback__", None), None
     while trace is not None:
         frame = trace.tb_frame
-        if frame.f_code.co_filename.endswith(os.path.join("torch", "distributed", "distributed_c10d.py")) and frame.f_code.co_name != "wrapper":
+        if _is_collective(frame):
             found = frame
         trace = trace.tb_next
     return found
 
 
-def _tensors(names):
+def _is_collective(frame):
+    return frame.f_code.co_filename.endswith(os.path.join("torch", "distributed", "distributed_c10d.py")) and frame.f_code.co_name != "wrapper"
+
+
+def waiting():
+    """A line "call all_reduce of float32 (4,)" with the collective in which the main thread is; "" if it is in none. Another thread calls
+    it, so it runs no code of the user's. Ranks may call all_to_all() with different shapes."""
+    if "torch.distributed.distributed_c10d" not in sys.modules:
+        return ""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    if frame is None or not _is_collective(frame):
+        return ""
+    name = frame.f_code.co_name
+    return f"call {name}{'' if name.startswith('all_to_all') else _tensors(frame.f_locals, _is_plain)}\n"
+
+
+def _is_plain(value):
+    """Is it a tensor whose attributes are torch's own code?"""
+    torch = sys.modules["torch"]
+    return type(value) in (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_tensor(value):
+    return isinstance(value, sys.modules["torch"].Tensor)
+
+
+def _tensors(names, is_tensor=_is_tensor):
     """" of float32 (4,)": the first tensor, or list of tensors, among the arguments of a collective."""
-    kind = sys.modules["torch"].Tensor
     for value in names.values():
-        first = value[0] if isinstance(value, (list, tuple)) and value else value
-        if isinstance(first, kind):
+        first = value[0] if type(value) in (list, tuple) and value else value
+        if is_tensor(first):
             many = f"{len(value)} tensors, the first " if first is not value else ""
             return f" of {many}{str(first.dtype).replace('torch.', '')} {tuple(first.shape)}"
     return ""
