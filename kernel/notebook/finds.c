@@ -19,7 +19,7 @@
  */
 #define AGAIN_NS  (10 * NS_PER_S)
 #define OPEN_MOST 8u /* questions of one rank at once */
-/* A package of so many files takes a while to be stored. Nobody tells when that is done. */
+/* So many files of a package take a while to be stored. Nobody tells when that is done. */
 #define MANY     1000u
 #define STORE_NS (2 * NS_PER_S)
 
@@ -42,11 +42,11 @@ struct sent {
     uint64_t modules, files, bytes;
 };
 
-/* A package of many files that ranks have asked for. */
+/* A package of many files that ranks have asked for. Machines may have most of them already. */
 struct package {
-    char *name; /* owned; NULL: none yet */
-    uint64_t files;
-    uint64_t until_ns; /* so long it counts as being sent */
+    char *name;           /* owned; NULL: none yet */
+    uint64_t files, sent; /* that it has; that home has sent since */
+    uint64_t until_ns;    /* so long it counts as being sent */
 };
 
 struct find_list {
@@ -158,8 +158,11 @@ static void note_package(struct notebook *nb, const struct find *f, const struct
         free(p->name);
         *p = (struct package){ .name = copy, .files = found->v[F_FOUND_FILES].u64 };
     }
-    if (copy || (!is_list && p->name))
+    if (!is_list && p->name) {
+        p->sent += found->v[F_FOUND_FILES].u64;
+        p->sent = p->sent < p->files ? p->sent : p->files; /* several machines may ask for a file */
         p->until_ns = notebook_now(nb) + STORE_NS;
+    }
     json_decref(question);
 }
 
@@ -167,9 +170,9 @@ const char *finds_package(const struct notebook *nb, uint64_t *files)
 {
     const struct package *p = nb->home.finds ? &nb->home.finds->package : NULL;
 
-    if (!p || !p->name || notebook_now(nb) >= p->until_ns)
+    if (!p || !p->name || p->sent < MANY || notebook_now(nb) >= p->until_ns)
         return NULL;
-    *files = p->files;
+    *files = p->sent;
     return p->name;
 }
 

@@ -321,15 +321,28 @@ static void a_line_tells_what_was_sent(void)
     world_close(&w);
 }
 
-static void home_lists(struct world *w, const char *question, uint64_t files)
+static void home_says(struct world *w, const char *what, const char *question, uint64_t files)
 {
     struct span m = { .kind = SPAN_FOUND };
 
-    m.v[F_FOUND_WHAT].s = slice_text("tree");
+    m.v[F_FOUND_WHAT].s = slice_text(what);
     m.v[F_FOUND_QUESTION].s = slice_text(question);
     m.v[F_FOUND_CONTENT].s = slice_text("{}");
     m.v[F_FOUND_FILES].u64 = files;
     say(w, SPAN_WORKER_HOME, m);
+}
+
+/* A rank asks for files, and home sends them. */
+static void sends(struct world *w, const char *question, uint64_t files)
+{
+    struct span m = { .kind = SPAN_FIND };
+
+    m.v[F_FIND_WHAT].s = slice_text("files");
+    m.v[F_FIND_QUESTION].s = slice_text(question);
+    say(w, 2, m);
+    home_says(w, "files", question, files);
+    buf_clear(&w->log);
+    pass(w, NS_PER_S);
 }
 
 static void a_package_of_many_files_is_told(void)
@@ -341,14 +354,19 @@ static void a_package_of_many_files_is_told(void)
     run(&w, "%%distribute\npass");
     provide(&w);
     asks(&w, 2, "{\"name\":\"few\"}");
-    home_lists(&w, "{\"name\":\"few\"}", 999);
+    home_says(&w, "tree", "{\"name\":\"few\"}", 999);
+    sends(&w, "{\"hashes\":[]}", 999);
     pass(&w, 2 * NS_PER_S);
     ok(!times(&w, "sending"), "of few files nothing is told");
     asks(&w, 2, "{\"name\":\"many\"}");
-    home_lists(&w, "{\"name\":\"many\"}", 20000);
-    buf_clear(&w.log);
+    home_says(&w, "tree", "{\"name\":\"many\"}", 20000);
     pass(&w, NS_PER_S);
-    ok(logged(&w, "sending 20000 files of many (0:03)"), "a package of many files is");
+    sends(&w, "{\"hashes\":[1]}", 1);
+    ok(!times(&w, "sending"), "nor if the machine has all but one");
+    sends(&w, "{\"hashes\":[2]}", 4095);
+    ok(logged(&w, "sending 4096 files of many (0:06)"), "many files of a package are told");
+    sends(&w, "{\"hashes\":[3]}", 19999);
+    ok(logged(&w, "sending 20000 files of many (0:07)"), "but not more than it has");
     buf_clear(&w.log);
     pass(&w, 2 * NS_PER_S);
     ok(!times(&w, "sending") && logged(&w, "running"), "until it is there");
