@@ -2,6 +2,7 @@
 """Which folders have changed."""
 
 import os
+import select
 
 import pytest
 
@@ -138,6 +139,30 @@ def test_a_package_that_takes_anothers_place(tmp_path, seen):
         seen.watch(folder)
     write(tmp_path / "pkg/sub/deep", "a.py")
     assert inside[2] in took(seen)
+
+
+def test_what_was_moved_is_watched_no_more(tmp_path, seen):
+    (tmp_path / "pkg/sub").mkdir(parents=True)
+    inside = {str(tmp_path / "pkg"), str(tmp_path / "pkg/sub")}
+    for folder in inside:
+        seen.watch(folder)
+    os.rename(tmp_path / "pkg", tmp_path / "old")
+    assert took(seen) == inside and took(seen) == set()
+    write(tmp_path / "old/sub", "a.py")
+    write(tmp_path / "old", "a.py")
+    assert select.select([seen._fd], [], [], 0)[0] == []
+
+
+def test_a_folder_with_another_name_is_watched_on(tmp_path, seen):
+    write(tmp_path, "real/a.py", "other/a.py")
+    os.symlink("real", tmp_path / "link")
+    for name in ("real", "link"):
+        seen.watch(str(tmp_path / name))
+    os.symlink("other", tmp_path / "new")
+    os.rename(tmp_path / "new", tmp_path / "link")
+    assert took(seen) == {str(tmp_path / "link")}
+    write(tmp_path / "real", "b.py")
+    assert took(seen) == {str(tmp_path / "real")}
 
 
 def test_a_link_among_plain_folders(tmp_path, seen):

@@ -33,7 +33,8 @@ class Changes:
         self._fd = self._begin()
         self._most = most_watches()
         self._plain = set()  # folders whose paths have no links, on file systems that only this machine writes
-        self._numbers = {}  # {number of a watch: its folders}
+        self._numbers = {}  # {number of a watch: its folders, all of them in _seen}
+        self._number = {}  # {folder: that number}
         self._seen = {}  # {folder: do only modules in it matter?}, those that inotify sees
         self._blind = set()  # the others
         self._links = {}  # {link in the path of one of these: (where it leads, folders behind it)}
@@ -58,6 +59,7 @@ class Changes:
                 self._blind.add(folder)
             else:
                 self._seen[folder] = only_modules
+                self._number[folder] = number
                 self._numbers.setdefault(number, []).append(folder)
                 links = () if folder in self._plain else links_in(folder)
                 for link in links:
@@ -126,11 +128,8 @@ class Changes:
         folders = self._numbers.get(number, ())
         if mask & (IGNORED | MOVE_SELF | UNMOUNT):
             self._forget([*folders, *(self._below(folders) if mask & (MOVE_SELF | UNMOUNT) else ())])
-            self._numbers.pop(number, None)
             return
         for folder in folders:
-            if folder not in self._seen:  # it is another folder now
-                continue
             if not self._seen[folder] or b"." not in name or mask & (IS_FOLDER | DELETE_SELF) or name.decode("utf-8", "replace").endswith(MODULES):
                 self._pending.add(folder)
 
@@ -142,8 +141,18 @@ class Changes:
     def _forget(self, folders):
         self._pending.update(folders)
         for folder in folders:
-            self._seen.pop(folder, None)
             self._plain.discard(folder)
+            if self._seen.pop(folder, None) is not None:
+                self._end_watch(folder)
+
+    def _end_watch(self, folder):
+        """A folder that was moved would keep its watch, and the system allows this user only so many."""
+        number = self._number.pop(folder)
+        self._numbers[number].remove(folder)
+        if not self._numbers[number]:
+            del self._numbers[number]
+            if self._fd >= 0:
+                self._libc.inotify_rm_watch(self._fd, number)
 
     def _points(self):
         """{mount point: file system's name}, the deepest first."""
