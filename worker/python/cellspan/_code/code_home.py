@@ -337,8 +337,10 @@ class CodeHome:
             parts.append(own)
             at += size
             modules += is_code(path)
-            with self._lock:
-                self._sent[digest] = size
+        if gone:  # the rank asks for all of them anew
+            return {"files": [], "gone": gone, "modules": 0}, ()
+        with self._lock:
+            self._sent.update((hashes[k], size) for k, _, size in rows)
         return {"files": rows, "gone": gone, "modules": modules}, itertools.chain.from_iterable(parts)
 
     def _found(self, digest):
