@@ -12,7 +12,8 @@ from cellspan._capture import class_versions, vars_bundle
 
 OLD = "class C:\n    count = 0\n    v = 1\n    def __init__(self):\n        C.count += 1\n    def area(self):\n        return 1\n"
 NEW = "# a new line\nclass C:\n    count = 0\n    v = 2\n    def __init__(self):\n        C.count += 1\n    def area(self):\n        return 2\n"
-LINE = "q: the class {0}.C is not the same at home and on ranks ({1}): {2} imported an older {0}. importlib.reload({0}) {3} loads it again\n"
+LINE = "cellspan: q: the class {0}.C is not the same at home and on ranks ({1}): {2} imported an older {0}. importlib.reload({0}) {3} loads it again\n"
+HOME, RANKS = class_versions.HOME, class_versions.RANKS
 
 
 @pytest.fixture
@@ -34,6 +35,18 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop("versioned_kl", None)
 
 
+@pytest.fixture
+def be(monkeypatch):
+    """Makes this process one of the two; older: it has imported an older file than the one that is there."""
+
+    def become(side, older=False):
+        monkeypatch.setattr(class_versions, "side", side)
+        monkeypatch.setattr(class_versions, "is_older", lambda module: older)
+
+    become(HOME)
+    return become
+
+
 def packed(value):
     """As pack(), without a descriptor."""
     fd, size = vars_bundle.pack(value)
@@ -41,29 +54,63 @@ def packed(value):
         return file.read(size)
 
 
-def test_home_is_older(module, capsys):
+@pytest.mark.parametrize(
+    ("sender", "receiver", "words"),
+    [
+        ((RANKS, False), (HOME, True), ("the notebook has", "at home")),
+        ((RANKS, True), (HOME, False), ("ranks have", "on ranks")),
+        ((HOME, True), (RANKS, False), ("the notebook has", "at home")),
+        ((HOME, False), (RANKS, True), ("ranks have", "on ranks")),
+        ((HOME, True), (RANKS, True), ("both have", "in both places")),
+    ],
+)
+def test_the_older_side_is_named_once(module, be, capsys, sender, receiver, words):
+    be(*sender)
     data = packed({"n": 1, "q": [module(NEW).C()]})
+    be(*receiver)
     module(OLD)
-    module(NEW, only_write=True)
     for _ in range(2):
         value = vars_bundle.unpack_bytes(data)
     assert value["q"][0].area() == 1
-    assert capsys.readouterr().err == "cellspan: " + LINE.format("versioned_kl", "area, v", "the notebook has", "at home")
+    assert capsys.readouterr().err == LINE.format("versioned_kl", "area, v", *words)
 
 
-def test_ranks_are_older(module, capsys):
+def test_a_process_that_is_neither_home_nor_a_rank(module, be, capsys):
+    be(HOME, True)
     data = packed(module(OLD).C())
+    be("")
     module(NEW)
     vars_bundle.unpack_bytes(data, label="q")
-    assert capsys.readouterr().err == "cellspan: " + LINE.format("versioned_kl", "area, v", "ranks have", "there")
+    told = capsys.readouterr().err
+    assert "q: the class versioned_kl.C is not the same here and where it comes from (area, v): the notebook has imported an older" in told
 
 
-def test_on_a_rank_the_sides_are_the_other_way_round(module, capsys, monkeypatch):
-    monkeypatch.setattr(class_versions, "sides", (class_versions.RANKS, class_versions.HOME))
-    data = packed({"q": module(OLD).C()})
-    module(NEW)
+MADE_AT_IMPORT = "import os\nclass C:\n    root = os.path.dirname(__file__)\n    pid = {0}\n    if {0}:\n        def f(self):\n            return {0}\n"
+
+
+def test_what_differs_while_both_have_the_file_is_the_programs_own(module, be, capsys):
+    be(RANKS)
+    sent = module(MADE_AT_IMPORT.format(1))
+    sent.C.debug = True
+    data = packed({"q": sent.C()})
+    be(HOME)
+    module(MADE_AT_IMPORT.format(2))
     vars_bundle.unpack_bytes(data)
-    assert capsys.readouterr().err == "cellspan: " + LINE.format("versioned_kl", "area, v", "the notebook has", "at home")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_process_knows_that_a_file_has_changed_since_its_import(module, be, tmp_path):
+    from cellspan._worker.reloads import Imported
+
+    imported = Imported()
+    module(OLD)
+    imported.note_new()
+    assert not imported.is_older("versioned_kl")
+    module(NEW, only_write=True)
+    os.utime(tmp_path / "versioned_kl.py", (1, 1))
+    assert imported.is_older("versioned_kl")
+    module(NEW)
+    assert not imported.is_older("versioned_kl") and not imported.is_older("nosuch") and not imported.is_older("json")
 
 
 @pytest.mark.parametrize(
@@ -75,8 +122,9 @@ def test_on_a_rank_the_sides_are_the_other_way_round(module, capsys, monkeypatch
         "import functools\n" + OLD + "D = functools.lru_cache(len)\n",
     ],
 )
-def test_what_is_no_other_version(module, other, capsys):
+def test_what_is_no_other_version(module, be, other, capsys):
     data = packed({"q": module(OLD).C()})
+    be(HOME, older=True)
     module(other)
     vars_bundle.unpack_bytes(data)
     assert capsys.readouterr().err == ""
@@ -89,27 +137,61 @@ def test_what_is_no_other_version(module, other, capsys):
         ("class C:\n    @staticmethod\n    def s():\n        return {'a', 'b'}\n    def __hidden(self):\n        return 'x' in {'a', 'b', 'c'}\n", ("'c'", "'d'"), "_C__hidden"),
         ("import dataclasses\n@dataclasses.dataclass\nclass C:\n    size: int = 128\n", ("128", "256"), "size"),
         ("import enum\nclass C(enum.Enum):\n    A = 1\n    B = 'two'\n", ("'two'", "'three'"), "B"),
-        ("class Base:\n    def f(self):\n        return 1\nclass C(Base):\n    pass\n", ("return 1", "return 2"), "f"),
+        ("import functools\nclass C:\n    @functools.cached_property\n    def p(self):\n        return 1\n", ("return 1", "return 2"), "p"),
+        ("import functools\nclass C:\n    @functools.lru_cache\n    def p(self):\n        return 1\n", ("return 1", "return 2"), "p"),
         ("class C:\n    def f(self):\n        return 1\n", ("1\n", "1\n    def g(self):\n        pass\n"), "g"),
     ],
 )
-def test_what_differs_is_named(module, old, new, names, capsys):
+def test_what_differs_is_named(module, be, old, new, names, capsys):
     def value(loaded):
         return loaded.C.A if hasattr(loaded.C, "A") else loaded.C()
 
     data = packed({"q": value(module(old.replace(*new)))})
+    be(HOME, older=True)
     module(old)
-    module(old.replace(*new), only_write=True)
     vars_bundle.unpack_bytes(data)
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and f"is not the same at home and on ranks ({names}): " in told, told
-    if "Base" not in old:  # the file's text of the class tells
-        assert "the notebook has imported an older versioned_kl" in told
+    assert told.count("\n") == 1 and f"({names}): the notebook has imported an older versioned_kl" in told, told
 
 
-def test_a_value_that_cannot_be_loaded_because_of_it(module, capsys):
+def test_the_module_of_a_base_is_named(module, be, capsys, tmp_path, monkeypatch):
+    text = "import versioned_kl\nclass Model(versioned_kl.C):\n    pass\n"
+    (tmp_path / "versioned_model.py").write_text(text)
+    module(NEW)
+    import versioned_model
+
+    monkeypatch.setitem(sys.modules, "versioned_model", versioned_model)
+    be(RANKS)
+    data = packed({"q": versioned_model.Model()})
+    be(HOME, older=True)
+    module(OLD)
+    vars_bundle.unpack_bytes(data)
+    assert capsys.readouterr().err == LINE.format("versioned_kl", "area, v", "the notebook has", "at home")
+
+
+def test_a_class_that_is_changed_in_place_is_described_again(module):
+    found = module(OLD)
+    before = class_versions.parts_of(found.C)
+    kept = found.C
+    kept.area = module(NEW).C.area  # as %autoreload does
+    assert class_versions.parts_of(kept) != before
+
+
+def test_a_large_value_is_looked_through_in_part(module, be, capsys):
+    be(RANKS)
+    data = packed({"many": [[k] * 1000 for k in range(1000)], "q": module(NEW).C()})
+    be(HOME, older=True)
+    module(OLD)
+    vars_bundle.unpack_bytes(data)
+    assert "q: the class versioned_kl.C" in capsys.readouterr().err
+    assert not class_versions.is_plain(tuple(range(5000))) and not class_versions.is_plain("x" * 5000)
+
+
+def test_a_value_that_cannot_be_loaded_because_of_it(module, be, capsys):
+    be(RANKS, older=True)
     data = packed(module("import enum\nclass C(enum.Enum):\n    A = 1\n").C.A)
     module("import enum\nclass C(enum.Enum):\n    A = 2\n")
+    be(HOME)
     with pytest.raises(vars_bundle.LoadError, match="1 is not a valid C"):
         vars_bundle.unpack_bytes(data, label="q")
     assert "q: the class versioned_kl.C is not the same at home and on ranks (A): ranks have imported an older" in capsys.readouterr().err
@@ -118,13 +200,13 @@ def test_a_value_that_cannot_be_loaded_because_of_it(module, capsys):
 def test_classes_of_packages_and_of_python_are_not_described():
     import pathlib
 
-    assert class_versions.described([dict, pathlib.Path, pytest.Item, vars_bundle.BundleError, type(None)]) == {}
+    assert class_versions.described([dict, pathlib.Path, pytest.Item, vars_bundle.BundleError, type(None)]) is None
 
 
 def test_a_value_of_very_many_classes_is_described_in_part(module):
     made = module("".join(f"class C{k}:\n    v = {k}\n" for k in range(100)))
     found = class_versions.described([getattr(made, f"C{k}") for k in range(100)])
-    assert len(found["versioned_kl"]) == class_versions.MOST
+    assert len(found["of"]["versioned_kl"]) == class_versions.MOST
 
 
 def test_a_description_is_the_same_in_each_process(module, tmp_path):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Classes of the user's modules that a pickle names: an edited module may be imported in one version by home and in another one by
-ranks. The sender describes each class that its pickle names, and the receiver says so if its own class of that name is another one.
+ranks. The sender describes each class that its pickle names, and says whether a class's file has changed since it was imported. The
+receiver says so if its own class of that name is another one, and one of the two has imported an older file.
 
-A class is described by the bytecode of its methods and by plain values in its body: {name: text}. What methods assign to the class, such as
-a counter, is left out: it changes while the program runs.
+A class is described by the bytecode of its methods and by plain values in its body: {name: text}. Where both sides have imported what is in
+the file now, nothing is said: then what differs was assigned while the program ran.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dis
 import enum
@@ -20,36 +20,55 @@ import sys
 import types
 import weakref
 
+from .._base.modules import names_of
+
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
+MOST_PLAIN = 1000  # items, or characters, of a value that is described
 METHOD = "f"  # how the text of a method begins
 MOST = 64  # classes in one description
 SHOWN = 4  # names of a class that a line shows
-HOME, RANKS = "the notebook", "ranks"
+HOME, RANKS = "the notebook", "ranks"  # sides
 DEEP = 3  # levels of a value in which an instance is looked for
+LOOKED_AT = 10000  # objects in which instances are looked for, for one line
 OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
-sides = HOME, RANKS  # this process, and the others; a rank sets it
-_described = weakref.WeakKeyDictionary()  # {class: {name: text}}
+side = ""  # what this process is; "": another one, such as one that the notebook has started
+_described = weakref.WeakKeyDictionary()  # {class: (the spec by which its module was loaded, {name: text})}
 _told = set()
+
+
+def is_older(module):
+    """Has the file of this module changed since this process imported it? Home and ranks, which note that, replace it."""
+    return False
 
 
 # ---- the sender ------------------------------------------------------------------------------------------------------
 
 
 def described(classes):
-    """{module: {qualified name: {name: text}}} of those classes that are of the user's modules."""
-    found = {}
-    users = (cls for cls in classes if is_users(getattr(cls, "__module__", None)))
-    for cls in itertools.islice(users, MOST):
-        parts = parts_of(cls)
-        if parts:
-            found.setdefault(cls.__module__, {})[cls.__qualname__] = parts
-    return found
+    """{"by": this side, "older": [names of modules whose files have changed], "of": {module: {qualified name: {name: text}}}} of those
+    classes, and of their bases, that are of the user's modules; None if none is."""
+    found, count = {}, 0
+    for cls in itertools.chain.from_iterable(_bases(cls) for cls in classes):
+        if count < MOST and cls.__qualname__ not in found.get(cls.__module__, ()):
+            parts = parts_of(cls)
+            if parts:
+                found.setdefault(cls.__module__, {})[cls.__qualname__] = parts
+                count += 1
+    return {"by": side, "older": [module for module in found if is_older(module)], "of": found} if found else None
+
+
+def _bases(cls):
+    """The class and its bases, those of them that are of the user's modules."""
+    try:
+        return [base for base in cls.__mro__ if is_users(base.__module__)]
+    except Exception:  # noqa: BLE001 - of a metaclass
+        return []
 
 
 def is_users(module):
     """Is the module of this name a file of the user's, neither Python's nor an installed package's?"""
-    path = getattr(sys.modules.get(module), "__dict__", {}).get("__file__") if isinstance(module, str) else None
+    path = names_of(sys.modules.get(module)).get("__file__") if isinstance(module, str) else None
     if not isinstance(path, str) or not path.endswith(".py") or "/site-packages/" in path or "/dist-packages/" in path:
         return False
     return not path.startswith(_not_the_users())
@@ -64,15 +83,13 @@ def _not_the_users():
 
 
 def parts_of(cls):
-    """{name: text}, of the class and of its bases in the user's modules; {} if the class does not let itself be read."""
+    """{name: text} of what the class's own body has; {} if the class does not let itself be read."""
+    spec = names_of(sys.modules.get(cls.__module__)).get("__spec__")  # another one after the module was loaded again, which may change the class in place
     try:
         known = _described.get(cls)
-        if known is None:
-            known = _described[cls] = {}
-            for base in reversed(cls.__mro__):
-                if base is cls or is_users(base.__module__):
-                    known.update(_own_parts(base))
-        return known
+        if known is None or known[0] is not spec:
+            known = _described[cls] = spec, _own_parts(cls)
+        return known[1]
     except Exception:  # noqa: BLE001 - of a metaclass
         return {}
 
@@ -93,17 +110,23 @@ def _own_parts(cls):
 def method_of(value):
     """The function that a method's decorators and descriptors hold; None: it is none."""
     for _ in range(8):
-        inner = next((vars(type(value)).get(name) and getattr(value, name, None) for name in ("__func__", "fget", "func") if hasattr(type(value), name)), None)
-        if inner is None:
-            inner = getattr(value, "__wrapped__", None) if isinstance(value, (types.FunctionType, functools.partial)) else None
-        if inner is None:
+        if isinstance(value, property):
+            value = value.fget
+        elif isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        elif isinstance(value, (functools.cached_property, functools.partialmethod, functools.partial, functools.singledispatchmethod)):
+            value = value.func
+        elif hasattr(value, "__wrapped__") and isinstance(value, (types.FunctionType, functools._lru_cache_wrapper)):
+            value = value.__wrapped__
+        else:
             break
-        value = inner
     return value if isinstance(value, types.FunctionType) else None
 
 
-def is_plain(value):
-    return isinstance(value, PLAIN) or (type(value) in (tuple, frozenset) and all(map(is_plain, value)))
+def is_plain(value, deep=2):
+    if type(value) in (tuple, frozenset):
+        return deep > 0 and len(value) <= MOST_PLAIN and all(is_plain(one, deep - 1) for one in value)
+    return isinstance(value, PLAIN) and (not isinstance(value, (str, bytes)) or len(value) <= MOST_PLAIN)
 
 
 def _plain_part(value):
@@ -144,23 +167,27 @@ def _short(parts):
 # ---- the receiver ----------------------------------------------------------------------------------------------------
 
 
+def is_description(theirs):
+    """Has it the form of described()?"""
+    return (
+        isinstance(theirs["by"], str)
+        and all(isinstance(module, str) for module in theirs["older"])
+        and all(isinstance(parts, dict) for classes in theirs["of"].values() for parts in classes.values())
+    )
+
+
 def tell(theirs, value, label="", say=None):
     """Says once of each class of a value that it is another one here. theirs: the sender's described(). label: what the value is called,
     unless it is a dict of variables. say: takes the line; None: it is printed."""
-    for module, classes in theirs.items():
-        for qualname, parts in classes.items() if is_users(module) else ():
+    for module, classes in theirs["of"].items():
+        older = {name for name, is_old in ((side, is_older(module)), (theirs["by"], module in theirs["older"])) if is_old}
+        for qualname, parts in classes.items() if older and is_users(module) else ():
             with contextlib.suppress(Exception):  # of a class that does not let itself be read
-                _compare(module, qualname, parts, value, label, say or _print)
-
-
-def _compare(module, qualname, theirs, value, label, say):
-    cls = functools.reduce(lambda at, name: getattr(at, name, None), qualname.split("."), sys.modules[module])
-    ours = parts_of(cls) if isinstance(cls, type) else {}
-    differ = _differing(theirs, ours) if ours else []
-    key = module, qualname, tuple((name, theirs.get(name), ours.get(name)) for name in differ)
-    if differ and key not in _told:
-        _told.add(key)
-        say(f"{_called(value, cls, label)}: {_line(cls, differ)}")
+                cls = functools.reduce(lambda at, name: getattr(at, name, None), qualname.split("."), sys.modules[module])
+                line = _line(cls, _differing(parts, parts_of(cls)), theirs["by"], older)
+                if line and line not in _told:
+                    _told.add(line)
+                    (say or _print)(f"{_called(value, cls, label)}: {line}")
 
 
 def _print(line):
@@ -171,54 +198,39 @@ def _differing(theirs, ours):
     """Names by which two descriptions differ. Only a method can be new: other things may have been added while the program ran."""
     both = [name for name in theirs if name in ours and theirs[name] != ours[name]]
     one = [name for name in {*theirs} ^ {*ours} if (theirs.get(name) or ours[name]).startswith(METHOD)]
-    return sorted(both + one)
+    return sorted(both + one) if ours else []
 
 
-def _line(cls, differ):
+def _line(cls, differ, sender, older):
+    """older: the sides that have imported an older file than the one that is there now."""
+    if not differ:
+        return None
     module, names = cls.__module__, ", ".join(differ[:SHOWN]) + (", …" if len(differ) > SHOWN else "")
-    newest, (own, others) = as_in_file(cls, differ), sides
-    line = f"the class {module}.{cls.__qualname__} is not the same at home and on ranks ({names})"
-    if newest is None:
-        return f"{line}: importlib.reload({module}) loads the file again"
-    old = others if newest else own
-    return f"{line}: {old} {'has' if old is HOME else 'have'} imported an older {module}. importlib.reload({module}) {'at home' if old is HOME else 'there'} loads it again"
+    places = "at home and on ranks" if {side, sender} == {HOME, RANKS} else "here and where it comes from"
+    who = {HOME: "the notebook has", RANKS: "ranks have"}.get(next(iter(older)), "the process that began earlier has")
+    where = {HOME: " at home", RANKS: " on ranks"}.get(next(iter(older)), " there")
+    if len(older) > 1:
+        who, where = "both have", " in both places"
+    return f"the class {module}.{cls.__qualname__} is not the same {places} ({names}): {who} imported an older {module}. importlib.reload({module}){where} loads it again"
 
 
 def _called(value, cls, label):
-    names = [name for name, one in value.items() if isinstance(name, str) and _holds(one, cls, DEEP)] if type(value) is dict else []
-    return ", ".join(names) or label or "a value"
+    if type(value) is not dict:
+        return label or "a value"
+    left = [LOOKED_AT]
+
+    @functools.lru_cache(maxsize=None)
+    def has(kind):  # by name: after the module was loaded again, there are two classes of the name
+        return any((base.__module__, base.__qualname__) == (cls.__module__, cls.__qualname__) for base in kind.__mro__)
+
+    return ", ".join(name for name, one in value.items() if isinstance(name, str) and _holds(one, has, DEEP, left)) or label or "a value"
 
 
-def _holds(value, cls, deep):
-    if value is cls or type(value) is cls:
+def _holds(value, has, deep, left):
+    left[0] -= 1
+    if has(value if isinstance(value, type) else type(value)):
         return True
-    if not deep:
+    if not deep or left[0] <= 0:
         return False
     inner = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else getattr(value, "__dict__", {}).values()
-    return any(_holds(one, cls, deep - 1) for one in list(inner)[:1000])
-
-
-def as_in_file(cls, names):
-    """Has this process imported what is in the module's file now, as far as these names of the class tell? None: they don't."""
-    try:
-        with open(sys.modules[cls.__module__].__file__, "rb") as file:
-            text = file.read()
-        body, code = ast.parse(text), compile(text, "", "exec", dont_inherit=True)
-        for name in cls.__qualname__.split("."):
-            body = [one for one in body.body if isinstance(one, ast.ClassDef) and one.name == name][-1]
-            code = [one for one in code.co_consts if isinstance(one, types.CodeType) and one.co_name == name][-1]
-    except (OSError, SyntaxError, ValueError, IndexError, RecursionError):
-        return None
-    there = {}  # {name: texts}: a property may have several functions of its name
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
-            hidden = one.co_name.startswith("__") and not one.co_name.endswith("__")
-            there.setdefault(f"_{cls.__name__.lstrip('_')}{one.co_name}" if hidden else one.co_name, []).append(METHOD + _short(_code_parts(one)))
-    for node in body.body:
-        for target in getattr(node, "targets", [getattr(node, "target", None)]):
-            if isinstance(target, ast.Name):
-                with contextlib.suppress(ValueError, TypeError):
-                    there.setdefault(target.id, []).append(_short(_plain_part(ast.literal_eval(node.value))))
-    own = parts_of(cls)
-    known = [name for name in names if name in there]
-    return all(own.get(name) in there[name] for name in known) if known else None
+    return any(_holds(one, has, deep - 1, left) for one in itertools.islice(inner, max(0, min(left[0], MOST_PLAIN))))

@@ -150,7 +150,7 @@ def _described(path, buffers, storages, devices, absent, classes):
 @functools.lru_cache(maxsize=1)
 def _described_alone(path):
     """The meta of a bundle without buffers, as most are."""
-    return _described(list(path), 0, [], [], (), {})
+    return _described(list(path), 0, [], [], (), None)
 
 
 def flat(pickled, limit=None, absent=()):
@@ -398,7 +398,7 @@ def _meta_read(data, count):
             and len(meta["devices"]) == len(meta["storages"])
             and all(isinstance(p, str) for p in meta["path"] + [meta["prefix"]] + meta["devices"])
             and len(meta["python"]) == 2
-            and all(isinstance(classes, dict) and all(isinstance(parts, dict) for parts in classes.values()) for classes in meta.get("classes", {}).values())
+            and ("classes" not in meta or class_versions.is_description(meta["classes"]))
             and all(0 <= index < count and isinstance(name, str) and number >= 0 for index, name, number in meta.get("absent", ()))
         )
     except BundleError:

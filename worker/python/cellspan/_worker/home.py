@@ -18,12 +18,13 @@ from .. import _link
 from .._base import versions
 from .._base.errors import in_words, text_of
 from .._base.imports import when_imported
+from .._capture import class_versions
 from .._capture.reads import refuse_what_is_no_python
 from .._jupyter import fake_ipykernel, fake_zmqshell, real_ipykernel, requests
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
-from . import cpp_builds, environment, idle_questions, spawned
+from . import cpp_builds, environment, idle_questions, reloads, spawned
 from .begin import begin_process, begin_within_limits
 from .follow import Lead
 from .home_calls import Calls, may_send_code
@@ -58,6 +59,7 @@ class Home(Calls):
     def __init__(self, fd):
         super().__init__()
         begin_process("home")
+        class_versions.side, class_versions.is_older = class_versions.HOME, reloads.imported.is_older
         cpp_builds.meet()
         versions.watch()
         when_imported("mpi4py.MPI", self._remove_mpi_names)
@@ -302,6 +304,7 @@ class Home(Calls):
 
     def _executed(self, cell):
         """The cell is over: sends its reply. Slow work that the user need not wait for comes after the reply."""
+        reloads.imported.note_new()  # their files may change once the user sees the reply
         self.answer_cell(cell)
         if self._capturer is not None:
             self._capturer.ran(cell.code, cell.error is None, hidden=not cell.store_history)

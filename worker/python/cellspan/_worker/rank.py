@@ -89,7 +89,7 @@ class Rank(Worker):
         self.rank = rank
         self.group = group
         self.quiet = False
-        class_versions.sides = class_versions.RANKS, class_versions.HOME
+        class_versions.side, class_versions.is_older = class_versions.RANKS, reloads.imported.is_older
         self.start(fd)
         self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
         builtins.input = self._input

@@ -62,7 +62,7 @@ def _checks(how, name):
     return (how["only"] is None or name in how["only"]) and name not in how["skip"]
 
 
-# ---- on a rank -------------------------------------------------------------------------------------------------------
+# ---- at home and on a rank -------------------------------------------------------------------------------------------
 
 
 class Imported:
@@ -75,16 +75,28 @@ class Imported:
         self._old_objects = {}  # for IPython's superreload()
 
     def note(self):
+        """Records the modules that were imported, or loaded again, since the last call."""
+        self.note_new()
+        for name, (spec, _, _) in list(self._own.items()):
+            if names_of(sys.modules.get(name)).get("__spec__") is not spec:  # gone, or loaded again
+                del self._own[name]
+                self._take(name)
+
+    def note_new(self):
         """Records the modules that were imported since the last call."""
         if len(sys.modules) != len(self._seen):
             now = set(sys.modules)
             new, self._seen = now - self._seen, now
             for name in new:
                 self._take(name)
-        for name, (spec, _, _) in list(self._own.items()):
-            if names_of(sys.modules.get(name)).get("__spec__") is not spec:  # gone, or loaded again
-                del self._own[name]
-                self._take(name)
+
+    def is_older(self, name):
+        """Has this module's file changed since this process imported it?"""
+        known = self._own.get(name)
+        if known is None or names_of(sys.modules.get(name)).get("__spec__") is not known[0]:
+            self._take(name)
+            return False
+        return _time_of(known[1]) not in (known[2], None)
 
     def _take(self, name):
         names = names_of(sys.modules.get(name))
@@ -168,4 +180,4 @@ def _not_the_users():
 
 
 _folders = None
-imported = Imported()  # of this process; ranks inherit the zygote's
+imported = Imported()  # this process's; ranks inherit the zygote's
