@@ -383,6 +383,16 @@ def test_ranks_root_logger_follows_homes_until_a_rank_sets_up_its_own(fresh):
     assert nb.ok("%%distribute -n 2 -r 0\n" + add + "logging.getLogger().setLevel(logging.INFO)\n" + LOGS).stderr == "added told by 0\n"
 
 
+def test_a_handler_that_logging_makes_by_itself_is_no_ranks_own(fresh):
+    nb = fresh()
+    chooses = "if os.environ['RANK'] == '1':\n    logging.getLogger().setLevel(logging.ERROR)"
+    cell = nb.ok("%%distribute -n 2\nimport logging, os\nlogging.warning('by itself')\n" + chooses)
+    assert told(cell) == ["WARNING:root:by itself"] * 2
+    nb.ok("import logging, os\nlogging.basicConfig(level=logging.INFO, format='%(name)s says %(message)s')")
+    assert told(nb.ok("%%distribute -n 2\n" + LOGS)) == ["mine says told by 0"], "rank 1 has chosen its level"
+    assert nb.ok("%%distribute -n 2 --gather\nlen(logging.root.handlers)").value == "[1, 1]"
+
+
 def test_a_home_that_logs_into_a_file_leaves_ranks_alone(fresh, tmp_path):
     nb = fresh()
     nb.ok("import logging\nlogging.getLogger().setLevel(logging.INFO)\nlogging.getLogger().addHandler(logging.FileHandler(%r))" % str(tmp_path / "log"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ranks' root logger follows home's: if home has set it up so that it writes to the notebook (logging.basicConfig), ranks' lines of that
 level are shown, too. Ours is on the root logger only until a rank sets it up itself: with any handler there, logging.basicConfig does
-nothing, and says nothing.
+nothing, and says nothing. The handler that logging.warning() makes by itself is no choice of the rank's: ours takes its place.
 """
 
 from __future__ import annotations
@@ -62,15 +62,20 @@ class RootLogging:
         self._handler = None  # ours, while it is on the root logger
         self._level = None  # the logger's before
         self._watches = False
+        self._implicit = None  # (handler that logging made by itself, its formatter, level of the logger)
+        self._wrap_basic_config()
 
     def take(self, said):
         """said: what of_home() said, or None."""
         root = logging.root
         if self._handler is not None and self._handler not in root.handlers:
             self._handler = None  # the rank has removed it
-        if said is None or any(handler is not self._handler for handler in root.handlers):
+        implicit = self._implicit_one()
+        if said is None or any(handler not in (self._handler, implicit) for handler in root.handlers):
             self.leave()
             return
+        if implicit is not None:
+            root.removeHandler(implicit)
         if self._handler is None:
             self._watch()
             self._level, self._handler = root.level, _ToStderr()
@@ -90,16 +95,31 @@ class RootLogging:
     def _watch(self):
         if self._watches:
             return
-        self._watches, root, basic, add = True, logging.root, logging.basicConfig, logging.root.addHandler
-
-        @functools.wraps(basic)
-        def basicConfig(**given):
-            self.leave()
-            return basic(**given)
+        self._watches, root, add = True, logging.root, logging.root.addHandler
 
         @functools.wraps(add)
         def addHandler(handler):
             self.leave()
             return add(handler)
 
-        logging.basicConfig, root.addHandler = basicConfig, addHandler
+        root.addHandler = addHandler
+
+    def _wrap_basic_config(self):
+        basic = logging.basicConfig
+
+        @functools.wraps(basic)
+        def basicConfig(**given):
+            self.leave()
+            by_itself = sys._getframe(1).f_globals is vars(logging) and not logging.root.handlers  # in logging.warning() and the like
+            basic(**given)
+            if by_itself and len(logging.root.handlers) == 1:
+                handler = logging.root.handlers[0]
+                self._implicit = handler, handler.formatter, logging.root.level
+
+        logging.basicConfig = basicConfig
+
+    def _implicit_one(self):
+        """The handler that logging made by itself, if the rank has not changed it, or the logger's level, since; else None."""
+        handler, formatter, level = self._implicit or (None, None, None)
+        same = handler in logging.root.handlers and handler.formatter is formatter and not handler.level and not handler.filters
+        return handler if same and logging.root.level == level else None
