@@ -102,15 +102,28 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "if [ \"$p\" ] && \"$p\" -I -c '' </dev/null >/dev/null 2>&1; then y=$p; fi; done; "           \
     "[ \"$y\" ] || { echo \"" SCRIPT_MARK SCRIPT_REFUSED                                           \
     "there is no python3, which would unpack it\"; exit 126; }; "
+/* Makes the folder $F for a file, if many tasks wait. Others of the user's that are a day old were
+ * left by tasks that were killed. */
+#define REMOVE_FOLDER "[ -z \"$F\" ] || rm -rf \"$F\""
+#define MAKE_FOLDER                                                                                \
+    "if [ \"${SLURM_NTASKS:-0}\" -gt %u ]; then "                                                  \
+    "find /tmp -maxdepth 1 -user \"$(id -u)\" -name 'cellspan-sent-*' -mmin +1440 "                \
+    "-exec rm -rf {} + 2>/dev/null; trap '" REMOVE_FOLDER "' EXIT; trap 'exit 143' HUP INT TERM; " \
+    "F=" SCRIPT_FOLDER "$SLURM_JOB_ID.$SLURM_STEP_ID; mkdir -m 700 \"$F\" 2>/dev/null; "           \
+    "if [ -h \"$F\" ] || [ ! -O \"$F\" ] || "                                                      \
+    "case $(ls -ld \"$F\") in drwx------*) false;; esac; "                                         \
+    "then F=; echo \"" SCRIPT_MARK SCRIPT_UNFIT "\"; fi; fi; "
 /* Installs what the launcher sends, if it is for this machine and the folder $i is wanted; else it
- * is read and forgotten. $d: the folder where it is now. $F: the file that must be removed. */
+ * is read and forgotten. $d: the folder where it is now. Exit status 2 of the program, or no word
+ * of it: the file is not what was sent. */
 #define TAKE                                                                                       \
-    "x=$A; s=$((M + N)); if [ \"$w\" = get ]; then F=$f; s=$M; "                                   \
-    "[ -r \"$f\" ] && [ \"$(wc -c <\"$f\")\" -eq \"$T\" ] || x=; fi; "                             \
+    "x=$A; f=; s=$((M + N)); if [ \"$w\" = get ]; then f=$F/" SCRIPT_FILE "; s=$M; "               \
+    "[ \"$F\" ] && [ -r \"$f\" ] && [ \"$(wc -c <\"$f\")\" -eq \"$T\" ] || x=; fi; "               \
     "if [ \"$i\" ] && [ -z \"$d\" ] && [ \"$x\" = \"$m\" ]; then " FIND_PYTHON                     \
     "d=$(\"$y\" -I -c \"" READ_PROGRAM                                                             \
     "\" \"$M\" \"$f\" \"${O:-0}\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$i\") || "                  \
-    "{ rm -f \"$F\" 2>/dev/null; echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; }; "         \
+    "{ s=$?; if [ \"$w\" = get ] && { [ $s = 2 ] || [ -z \"$d\" ]; }; then d=; "                   \
+    "else echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; fi; }; "                            \
     "else head -c $s >/dev/null; fi; "
 /* Says what came of a file. */
 #define ANSWER                                                                                     \
@@ -125,9 +138,10 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
  * same, all up to SCRIPT_GO. */
 static int add_wait(struct buf *out, const struct script_spec *spec)
 {
-    const int rc = buf_add_text(out, "y=; F=; while w=; IFS=' ' read -r w N H M A O T f; "
+    const int rc = buf_add_text(out, "y=; while w=; IFS=' ' read -r w N H M A O T; "
                                      "[ \"$w\" = put ] || [ \"$w\" = get ]; do " TAKE) < 0 ||
-                   buf_add_text(out, spec->together ? ANSWER "done; [ -z \"$F\" ] || rm -f \"$F\"; "
+                   buf_add_text(out, spec->together ? ANSWER "done; " REMOVE_FOLDER
+                                                             "; trap - EXIT HUP INT TERM; "
                                                              "[ \"$w\" = go ] || exit 127; "
                                                     : "break; done; ") < 0 ||
                    buf_add_text(out, "[ -z \"$i\" ] || [ \"$d\" ] || exit 127; ") < 0;
@@ -142,8 +156,9 @@ static int add_install(struct buf *out, const struct script_spec *spec)
     const struct payload *p = spec->payload;
 
     if (buf_add_text(out, "q=") < 0 || words_quote(out, p->python) < 0 ||
-        buf_add_text(out, "; m=$(uname -m); i=; d=; " ASK_VERSION "if [ \"$v\" != " OUR_VERSION
-                          " ]; then h=; case $m in ") < 0)
+        buf_add_text(out, "; m=$(uname -m); i=; d=; F=; ") < 0 ||
+        (spec->together && buf_addf(out, MAKE_FOLDER, SCRIPT_FEW) < 0) ||
+        buf_add_text(out, ASK_VERSION "if [ \"$v\" != " OUR_VERSION " ]; then h=; case $m in ") < 0)
         return -1;
     for (size_t i = 0; i < p->n; i++)
         if (!p->row[i].why &&

@@ -33,11 +33,18 @@
 /* What it reads after SCRIPT_MISSING. N HASH M ARCH follow, and after the newline M bytes, which
  * are a Python program, and the N bytes that it reads and installs. HASH is of them unpacked. */
 #define SCRIPT_PUT "put "
-/* The same, but its N bytes are in the file PATH, from byte START on: N HASH M ARCH START ALL PATH
- * and a newline, then the M bytes. If the file has not ALL bytes there, it says SCRIPT_MISSING
- * again, else SCRIPT_HAS. In the end it removes the file. */
+/* The same, but its N bytes are in SCRIPT_FILE, from byte START on: N HASH M ARCH START ALL and a
+ * newline, then the M bytes. If the file has not ALL bytes there, or others than were sent, it says
+ * SCRIPT_MISSING again, else SCRIPT_HAS. */
 #define SCRIPT_GET "get "
-#define SCRIPT_GO  "go\n" /* nothing else will come */
+/* More tasks than these make a folder, SCRIPT_FOLDER JOB.STEP, for SCRIPT_FILE. It is the user's
+ * alone, so nobody else can put anything into it. Each removes it when it has read SCRIPT_GO, or
+ * when it ends before. */
+#define SCRIPT_FEW    32u
+#define SCRIPT_FOLDER "/tmp/cellspan-sent-"
+#define SCRIPT_FILE   "file"
+#define SCRIPT_UNFIT  "unfit" /* it could not make the folder: no file may be put there */
+#define SCRIPT_GO     "go\n"  /* nothing else will come */
 
 /* A variable for the agent's environment there. */
 struct script_setting {

@@ -10,9 +10,6 @@
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
 
-/* To more tasks sbcast brings it: what srun reads on stdin, it sends to each of them itself. */
-#define BY_STDIN 32u
-
 static void deliver(struct delivery *d);
 
 static void keep(char **place, const char *text)
@@ -139,9 +136,8 @@ static int add_file(struct delivery *d, const struct payload_row *row, size_t al
 
     if (sbcast_add(&d->sbcast, (struct slice){ row->bytes.p + row->files, n }, err) < 0)
         return -1;
-    if (buf_addf(&d->send, SCRIPT_GET "%zu %s %zu %s %zu %zu %s\n%s", n, row->hash,
-                 strlen(d->payload.script), row->arch, start, all, d->sbcast.path,
-                 d->payload.script) < 0)
+    if (buf_addf(&d->send, SCRIPT_GET "%zu %s %zu %s %zu %zu\n%s", n, row->hash,
+                 strlen(d->payload.script), row->arch, start, all, d->payload.script) < 0)
         return err_set(err, "out of memory");
     return 0;
 }
@@ -177,11 +173,11 @@ static bool cast(struct delivery *d, size_t bytes)
 
 /* ---- when each task is known ---- */
 
-/* Sends to the tasks what they lack. true: it is on its way by sbcast, after which they answer
- * again. */
+/* Sends to the tasks what they lack; to many by sbcast, since srun itself sends to each of them
+ * what it reads on stdin. true: it is on its way by sbcast, after which they answer again. */
 static bool send_rows(struct delivery *d, unsigned lacking, struct err *err)
 {
-    const bool many = d->n > BY_STDIN;
+    const bool many = d->n > SCRIPT_FEW, fit = many && !d->unfit;
     size_t bytes;
 
     if (make_rows(d, &bytes, err) < 0)
@@ -189,8 +185,8 @@ static bool send_rows(struct delivery *d, unsigned lacking, struct err *err)
     if (!d->cast)
         report_say("version " CELLSPAN_VERSION
                    " is sent to %u of %u nodes, which lack it (%.1f MiB%s)",
-                   lacking, d->n, (double)bytes / (1 << 20), many ? ", by sbcast" : "");
-    if (many && !d->cast && cast(d, bytes))
+                   lacking, d->n, (double)bytes / (1 << 20), fit ? ", by sbcast" : "");
+    if (fit && !d->cast && cast(d, bytes))
         return true;
     if (many)
         report_say("sbcast has not brought it to %u of %u nodes%s%s%s: it comes by srun's stdin",
@@ -239,7 +235,10 @@ void delivery_line(struct delivery *d, unsigned task, const char *word)
 
     if (!t)
         return;
-    if (text_begins(word, SCRIPT_MISSING) && !t->known)
+    if (strcmp(word, SCRIPT_UNFIT) == 0) {
+        d->unfit = true;
+        keep(&d->why, "a node has no folder in /tmp for it that is yours alone");
+    } else if (text_begins(word, SCRIPT_MISSING) && !t->known)
         lacks(d, t, word + strlen(SCRIPT_MISSING));
     else if (strcmp(word, SCRIPT_HAS) == 0) {
         t->known = true;

@@ -27,6 +27,7 @@ struct delivery {
     bool on;                 /* the tasks wait for it */
     bool done;               /* all was put into the buffer */
     bool cast;               /* sbcast was tried */
+    bool unfit;              /* a node has no folder for a file */
     char *why;               /* owned: what sbcast said; NULL: nothing */
     struct sbcast sbcast;
     struct delivery_task *task; /* owned; n of them */

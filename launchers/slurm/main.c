@@ -11,7 +11,6 @@
 
 #include "base/path.h"
 #include "base/process.h"
-#include "base/random.h"
 #include "base/runtime.h"
 #include "base/settings.h"
 #include "launchers/launcher.h"
@@ -184,7 +183,7 @@ int main(int argc, char **argv)
 
     if (read > 0)
         return 0;
-    if (read == 0 && random_open(&err) == 0 && prepare(&j, &srun, &a, &err) == 0) {
+    if (read == 0 && prepare(&j, &srun, &a, &err) == 0) {
         status = LAUNCH_FAILED;
         if ((j.loop = loop_create(&clock_system, &err)) && run(&j, &srun, &err) == 0 && !j.failed)
             status = 0;

@@ -2,9 +2,11 @@
 /* Tests of launchers/payload.c, and of what agent_script.c does where cellspan is missing. */
 #include "launchers/payload.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launchers/agent_script.h"
@@ -119,22 +121,22 @@ static void prepare(const char *code)
     buf_release(&all);
 }
 
-/* What the script says on a machine where the folder is the home, when it reads `in`. */
-static char *says(const struct payload *p, const char *prefix, const char *in)
+/* What the script says on a machine where the folder is the home, when it reads what the shell code
+ * prints. */
+static char *script_says(const struct script_spec *spec, const char *in)
 {
-    char agent[] = "/nowhere/" AGENT, *command[] = { agent, (char *)(uintptr_t)"a b", NULL };
-    const struct script_spec spec = { .command = command, .prefix = prefix, .payload = p };
     struct buf line = BUF_INIT, all = BUF_INIT;
     struct err err = { "" };
     char *said = NULL, bytes[512];
     FILE *shell = NULL;
     size_t n;
 
-    if (script_line(&line, &spec, &err) == 0 && setenv("LINE", line.p, 1) == 0 &&
-        buf_addf(&all,
-                 "cd %s && { printf '%s'; } | HOME=%s XDG_CACHE_HOME= XDG_RUNTIME_DIR=%s/run "
-                 "PATH=%s/bin:/usr/bin:/bin sh -c 'eval \"$LINE\"; echo status $?' 2>&1; true",
-                 folder, in, folder, folder, folder) == 0)
+    if (script_line(&line, spec, &err) == 0 && setenv("LINE", line.p, 1) == 0 &&
+        buf_addf(
+            &all,
+            "cd %s && { %s; } | HOME=%s XDG_CACHE_HOME= XDG_RUNTIME_DIR=%s/run "
+            "PATH=%s/bin:/usr/bin:/bin sh -c 'echo $$ >pid; eval \"$LINE\"' 2>&1; echo status $?",
+            folder, in, folder, folder, folder) == 0)
         shell = popen(all.p, "r");
     buf_clear(&all);
     while (shell && (n = fread(bytes, 1, sizeof bytes, shell)) > 0)
@@ -145,6 +147,18 @@ static char *says(const struct payload *p, const char *prefix, const char *in)
     said = all.p ? buf_take(&all) : strdup("");
     buf_release(&line);
     buf_release(&all);
+    return said;
+}
+
+static char agent[] = "/nowhere/" AGENT, *command[] = { agent, (char *)(uintptr_t)"a b", NULL };
+
+static char *says(const struct payload *p, const char *prefix, const char *in)
+{
+    const struct script_spec spec = { .command = command, .prefix = prefix, .payload = p };
+    struct buf code = BUF_INIT;
+    char *said = buf_addf(&code, "printf '%s'", in) == 0 ? script_says(&spec, code.p) : NULL;
+
+    buf_release(&code);
     return said;
 }
 
@@ -179,6 +193,114 @@ static void what_is_missing_comes_over_stdin(const struct payload *p)
           "it tells why what came is not taken");
     holds(says(p, "/nowhere", ""), SCRIPT_MARK SCRIPT_MISSING "\n",
           "where the user says which one runs, none is sent");
+}
+
+/* ---- a file that sbcast has brought to many tasks ---- */
+
+/* One task of a step that has many. `of` is the step's number; in: shell code, in which $F is the
+ * folder of the file. */
+static char *task_says(const struct payload *p, const char *of, const char *in)
+{
+    const struct script_spec spec = { .command = command, .payload = p, .together = true };
+    struct buf code = BUF_INIT;
+    char job[32], *said = NULL;
+
+    snprintf(job, sizeof job, "unit%d", (int)getpid());
+    if (setenv("SLURM_NTASKS", "33", 1) == 0 && setenv("SLURM_JOB_ID", job, 1) == 0 &&
+        setenv("SLURM_STEP_ID", of, 1) == 0 &&
+        buf_addf(&code, "F=" SCRIPT_FOLDER "%s.%s; %s", job, of, in) == 0)
+        said = script_says(&spec, code.p);
+    buf_release(&code);
+    return said;
+}
+
+/* Shell code that waits until the condition holds. */
+#define UNTIL(condition)                                                                           \
+    "n=0; until " condition " || [ $n = 3000 ]; do n=$((n+1)); sleep .02; done; "
+#define BRING(bytes) UNTIL("[ -d $F ]") "printf 'x" bytes "' >$F/" SCRIPT_FILE "; "
+
+/* What unpack.py's exit status says. */
+#define FILE_PROGRAM                                                                               \
+    "import os, sys\nn, h, v, name = sys.argv[1:]\ngot = os.read(0, int(n)).decode()\n"            \
+    "if got != \"bytes\":\n print(\"wrong: \" + got)\n sys.exit(1 if got == \"place\" else 2)\n"   \
+    "print(os.getcwd() + \"/new\")\n"
+
+static void leaves_no_folder(void)
+{
+    ok(system("[ ! -e " SCRIPT_FOLDER "$SLURM_JOB_ID.$SLURM_STEP_ID ]") == 0,
+       "and its folder is gone");
+}
+
+static void many_tasks_read_a_file(const struct payload *p)
+{
+    const int m = (int)strlen(FILE_PROGRAM);
+    char code[2048];
+
+#define GET(bytes) BRING(bytes) "printf 'get 5 " HASH " %d testarch 1 6\n" FILE_PROGRAM "'; "
+#define PUT        "printf 'put 5 " HASH " %d testarch\n" FILE_PROGRAM "bytes'; "
+    snprintf(code, sizeof code, GET("bytes") "echo go; echo secret", m);
+    holds(task_says(p, "1", code), "secret\nran <a b>\n", "a task takes what sbcast has brought");
+    leaves_no_folder();
+    snprintf(code, sizeof code, GET("bytes") "printf 'go\n'", m);
+    holds(task_says(p, "2", code), SCRIPT_MARK SCRIPT_HAS "\n", "it says that it has it");
+    leaves_no_folder();
+    snprintf(code, sizeof code, GET("other") PUT "printf 'go\n'", m, m);
+    holds(task_says(p, "3", code), SCRIPT_MARK SCRIPT_FOUND, "of a wrong file it takes nothing");
+    leaves_no_folder();
+    snprintf(code, sizeof code, GET("byte") PUT "printf 'go\n'", m, m);
+    holds(task_says(p, "4", code), SCRIPT_MARK SCRIPT_FOUND, "nor of a part of a file");
+    leaves_no_folder();
+    snprintf(code, sizeof code, GET("place") "printf 'go\n'", m);
+    holds(task_says(p, "5", code), SCRIPT_MARK SCRIPT_REFUSED "wrong: place\n",
+          "a refusal is told, and stdin would change nothing");
+    leaves_no_folder();
+#undef GET
+#undef PUT
+}
+
+static void a_task_leaves_no_folder(const struct payload *p)
+{
+    holds(task_says(p, "6", BRING("bytes") "true"), "status 127\n",
+          "it ends where nothing else comes");
+    leaves_no_folder();
+    holds(task_says(p, "7",
+                    BRING("bytes") "p=$(cat pid); kill -TERM $p; " UNTIL("! [ -e $F ]") "true"),
+          "status 143\n", "it is killed while it waits");
+    leaves_no_folder();
+    prepare("printf '#!/bin/sh\nexit 1\n' >bin/python3 && chmod +x bin/python3 && "
+            "cp bin/python3 bin/python");
+    holds(task_says(p, "8", BRING("bytes") "printf 'get 5 " HASH " 1 testarch 1 6\nx'"),
+          SCRIPT_MARK SCRIPT_REFUSED "there is no python3", "there is no Python");
+    leaves_no_folder();
+    prepare("rm bin/python3 bin/python");
+}
+
+static void a_folder_that_is_there_already_is_not_used(const struct payload *p)
+{
+    static const char *const makes[] = { "mkdir -m 755 $F", "mkdir theirs && ln -s $PWD/theirs $F",
+                                         "echo >$F" };
+    char code[256];
+
+    for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
+        snprintf(code, sizeof code, "F=" SCRIPT_FOLDER "unit%d.9; %s", (int)getpid(), makes[i]);
+        prepare(code);
+        holds(task_says(p, "9", "true"), SCRIPT_MARK SCRIPT_UNFIT "\n", makes[i]);
+        snprintf(code, sizeof code, "rm -rf " SCRIPT_FOLDER "unit%d.9", (int)getpid());
+        ok(system("[ -e " SCRIPT_FOLDER "$SLURM_JOB_ID.9 ]") == 0 && system(code) == 0,
+           "and it is left alone");
+    }
+}
+
+static void what_was_left_is_removed(const struct payload *p)
+{
+    char old[] = SCRIPT_FOLDER "unit-XXXXXX", young[] = SCRIPT_FOLDER "unit-XXXXXX";
+    const struct timespec times[2] = { { 1, 0 }, { 1, 0 } };
+
+    if (!mkdtemp(old) || !mkdtemp(young) || utimensat(AT_FDCWD, old, times, 0) < 0)
+        diag("no folder can be made in /tmp");
+    holds(task_says(p, "8", "true"), "status 127\n", "a task of another step");
+    ok(access(old, F_OK) < 0, "removes what killed tasks have left");
+    ok(rmdir(young) == 0, "but not what tasks may use that run");
 }
 
 #define COUNT_FILE ".cache/cellspan/" CELLSPAN_VERSION "-testarch-fedcba9876543210/" SCRIPT_COUNT
@@ -219,6 +341,10 @@ int main(void)
     p.python = "python3";
     prepare("mkdir bin && printf '#!/bin/sh\\necho testarch\\n' >bin/uname && chmod +x bin/uname");
     what_is_missing_comes_over_stdin(&p);
+    many_tasks_read_a_file(&p);
+    a_task_leaves_no_folder(&p);
+    a_folder_that_is_there_already_is_not_used(&p);
+    what_was_left_is_removed(&p);
     what_came_once_is_there(&p);
     payload_release(&p);
     prepare("cd / && rm -r \"$OLDPWD\"");

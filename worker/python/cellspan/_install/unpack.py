@@ -3,8 +3,9 @@
 
     unpack.py SIZE HASH VERSION NAME
 
-Exactly SIZE bytes are read, since the agent reads what follows them. NAME is the folder's. It prints the folder, or, with exit status 1,
-why there is none. Nothing of cellspan is here yet: it imports the standard library only, and a Python 3.6 can run it.
+Exactly SIZE bytes are read, since the agent reads what follows them. NAME is the folder's. It prints the folder, or why there is none,
+with exit status 1, or 2 if what came is not what was sent. Nothing of cellspan is here yet: it imports the standard library only, and a
+Python 3.6 can run it.
 """
 import hashlib
 import json
@@ -31,21 +32,25 @@ class Refused(Exception):
     """Why no other place would do either."""
 
 
+class Damaged(Refused):
+    """It is not what was sent."""
+
+
 def received(size, digest):
     """The files that come on stdin: [(path, mode, bytes)]."""
     parts, left = [], size
     while left:
         part = os.read(0, min(left, 1 << 20))
         if not part:
-            raise Refused("the connection ended after %d of %d bytes" % (size - left, size))
+            raise Damaged("the connection ended after %d of %d bytes" % (size - left, size))
         parts.append(part)
         left -= len(part)
     try:
         whole = zlib.decompress(b"".join(parts))
     except zlib.error as error:
-        raise Refused("what came is damaged: %s" % error)
+        raise Damaged("what came is damaged: %s" % error)
     if hashlib.sha256(whole).hexdigest() != digest:
-        raise Refused("what came is not what was sent: its hash is another one")
+        raise Damaged("what came is not what was sent: its hash is another one")
     end = whole.index(b"\n")
     files, at = [], end + 1
     for path, mode, n in json.loads(whole[:end].decode()):
@@ -222,7 +227,7 @@ def main(size, digest, version, name):
         print(install(files, version, name))
     except Refused as why:
         print(" ".join(str(why).split()))
-        sys.exit(1)
+        sys.exit(2 if isinstance(why, Damaged) else 1)
 
 
 if __name__ == "__main__":
