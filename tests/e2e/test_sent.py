@@ -161,37 +161,39 @@ def test_a_build_that_uses_libraries_of_this_machine_names_the_wheel(notebook):
     assert re.search(r"it can't be sent there: cellspan-agent uses libzmq\S+.* of this machine\. A wheel of cellspan uses none", refused(notebook(CELLSPAN_WHEELS="")))
 
 
-def other_pythons(folder):
-    """[(path, its version)]: of this Python as another one, with and without packages; and of one that is another one, if there is any."""
-    made, ours = [], ".".join(platform.python_version_tuple()[:2])
+def another_python(folder, kind):
+    """(path, its version): of this Python as another one, with or without packages; or of one that is another one, if there is any."""
 
-    def add(name, python, version, site=None, path=""):
+    def make(name, python, version, site=None, path=""):
         at = folder / name
         at.mkdir()
         if site:
             (at / "sitecustomize.py").write_text("import platform, sys\nplatform.python_version = lambda: %r\n%s" % (version, site))
         (at / "python").write_text("#!/bin/sh\nPYTHONPATH=%s:%s${PYTHONPATH:+:$PYTHONPATH} exec %s \"$@\"\n" % (at, path, python))
         (at / "python").chmod(0o755)
-        made.append((str(at / "python"), version))
+        return str(at / "python"), version
 
-    add("with", sys.executable, "3.7.1", "pass\n")
-    add("without", sys.executable, "3.8.2", "sys.modules['IPython'] = None\n")
+    if kind == "with":
+        return make(kind, sys.executable, "3.7.1", "pass\n")
+    if kind == "without":
+        return make(kind, sys.executable, "3.8.2", "sys.modules['IPython'] = None\n")
+    ours = ".".join(platform.python_version_tuple()[:2])
     found = sorted(pathlib.Path("/usr/bin").glob("python3.?[0-9]")) + sorted(CACHE.parent.glob(".pyenv/versions/3.1?.*/bin/python3"))
     real = [str(path) for path in found if not re.search(r"python%s$|/%s\.\d+/bin" % (ours, ours), str(path))]
-    if real:
-        add("real", real[-1], os.popen("%s -V" % real[-1]).read().split()[1], path=sysconfig.get_paths()["purelib"])
-    return made
+    if not real:
+        pytest.skip("no Python but %s is in /usr/bin or ~/.pyenv" % ours)
+    return make(kind, real[-1], os.popen("%s -V" % real[-1]).read().split()[1], path=sysconfig.get_paths()["purelib"])
 
 
 @pytest.mark.limit(400)
-def test_another_python_there_is_an_error_before_anything_runs(notebook, tmp_path):
-    ran = tmp_path / "ran"
-    for python, version in other_pythons(tmp_path):
-        nb = notebook(CELLSPAN_REMOTE_PYTHON=python)
-        cell = nb.run("%%%%distribute -n 2 --on ssh:h1,h2\nopen(%r, 'w')" % str(ran), limit=200).assert_error("RankNotStarted")
-        assert re.match(r"rank \d: Python on h[12] is %s, the notebook's is %s: .* \(set CELLSPAN_REMOTE_PYTHON to a Python %s there\)" % (
-            re.escape(version), re.escape(platform.python_version()), re.escape(".".join(platform.python_version_tuple()[:2]))), cell.error["evalue"]), python
-        assert not ran.exists()
+@pytest.mark.parametrize("kind", ["with", "without", "real"])
+def test_another_python_there_is_an_error_before_anything_runs(notebook, tmp_path, kind):
+    ran, (python, version) = tmp_path / "ran", another_python(tmp_path, kind)
+    nb = notebook(CELLSPAN_REMOTE_PYTHON=python)
+    cell = nb.run("%%%%distribute -n 2 --on ssh:h1,h2\nopen(%r, 'w')" % str(ran), limit=200).assert_error("RankNotStarted")
+    assert re.match(r"rank \d: Python on h[12] is %s, the notebook's is %s: .* \(set CELLSPAN_REMOTE_PYTHON to a Python %s there\)" % (
+        re.escape(version), re.escape(platform.python_version()), re.escape(".".join(platform.python_version_tuple()[:2]))), cell.error["evalue"])
+    assert not ran.exists()
 
 
 # -- containers, whose root nobody can write to
