@@ -92,6 +92,7 @@ def test_items_that_call_ranks_are_told_what_to_do(two):
 
 REFUSED = [
     ("map(inverse)", "TypeError", "map() needs something to iterate over"),
+    ("map(pow, [2], 5)", "TypeError", "map(): argument 3, (5), is of type int, and has no items: give a list, a range"),
     ("map(3, [1])", "TypeError", "map() needs a function, not int"),
     ("map(inverse, [1], [2])", "TypeError", "inverse(): too many positional arguments: map() gives it 2 arguments"),
     ("map(inverse, [1], chunksize=0)", "ValueError", "chunksize=0: it is a number of items, 1 or more"),

@@ -63,7 +63,7 @@ def map(fn, *iterables, chunksize=None, retries=0, return_exceptions=False, **op
     return_exceptions: the exception of an item, or its SystemExit, is its result, and the map goes on.
 
     Raises the exception of the first item that fails, as run() does. Its attribute `item` is the number of the item, from 0, and the
-    traceback names it. TypeError: fn does not take so many arguments, or the function, an item or a result can't be sent.
+    traceback names it. TypeError: fn does not take so many arguments, an argument has no items, or the function, an item or a result can't be sent.
     ValueError: chunksize is no whole number from 1 on, retries none from 0 on, or seed none from 0 to 2**64 - 1. An exception of an
     iterable is raised unchanged. RuntimeError: an iterable calls the ranks itself; make a list of it first.
 
@@ -93,6 +93,10 @@ def checked(fn, iterables, chunksize):
         raise TypeError(f"map() needs a function, not {type(fn).__name__}: map(f, xs)")
     if not iterables:
         raise TypeError("map() needs something to iterate over: map(f, xs)")
+    for number, one in enumerate(iterables, 2):
+        if not hasattr(type(one), "__iter__") and not hasattr(type(one), "__getitem__"):
+            raise TypeError(f"map(): argument {number}, {map_rank.shown([one])}, is of type {type(one).__name__}, and has no items: "
+                            "give a list, a range or a generator, map(f, xs)")
     if chunksize is not None and (type(chunksize) is not int or chunksize < 1):
         raise ValueError(f"chunksize={chunksize!r}: it is a number of items, 1 or more")
     length, items = _length(iterables), zip(*iterables)
