@@ -483,7 +483,7 @@ static void what_was_not_shared(void)
     struct err err = { "" };
 
     ok(fd >= 0 && descriptor_pair(socket) == 0, "a blob");
-    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not local"),
+    ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && strstr(err.text, "not on this machine"),
        "nothing was local: %s", err.text);
     share_fd(socket[1], 5, 10, fd, 9);
     ok(local_blobs_begin(&t, socket[0], &m, &err) < 0 && t.n == 0, "a packet that is too short");
