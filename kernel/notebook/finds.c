@@ -17,8 +17,11 @@
 #define KEPT_MOST (UINT64_C(256) << 20) /* bytes of all that are kept */
 /* A rank that asks once more after this time has waited in vain: so home is asked once more, too.
  */
-#define AGAIN_NS  (10 * NS_PER_S)
-#define OPEN_MOST 8u /* questions of one rank at once */
+#define AGAIN_NS (10 * NS_PER_S)
+/* Home says every 5 s that it is at work. If it does not, new questions may be in vain. */
+#define SAID_NS   (15 * NS_PER_S)
+#define REPEAT_NS (4 * NS_PER_S) /* those that wait need not hear it more often */
+#define OPEN_MOST 8u             /* questions of one rank at once */
 /* So many files of a package take a while to be stored. Nobody tells when that is done. */
 #define MANY     1000u
 #define STORE_NS (2 * NS_PER_S)
@@ -31,6 +34,7 @@ struct find {
     size_t n, room;
     uint64_t asked_ns;  /* when home was last asked */
     bool begun;         /* those that have asked know that home is at work */
+    uint64_t told_ns;   /* since then */
     uint64_t due_ns;    /* when the kept answer is dropped; NEVER: home has not answered */
     struct span answer; /* the kept one's header and numbers */
     struct buf content; /* and its content */
@@ -51,6 +55,7 @@ struct package {
 
 struct find_list {
     struct find *first; /* owned */
+    uint64_t said_ns;   /* when home last said that it is at work */
     struct package package;
     struct sent *sent; /* owned, n of them */
     size_t n, room;
@@ -176,22 +181,25 @@ const char *finds_package(const struct notebook *nb, uint64_t *files)
     return p->name;
 }
 
+enum { AT_WORK = 1, COMES = 2 }; /* of F_FOUND_MORE */
+
 /* What takes its time is announced, so that ranks wait for it, whatever they have asked: home is at
- * work. Questions can be long, so none is repeated. -1: they are gone. */
-static int announce(struct notebook *nb, const uint32_t *worker, size_t n)
+ * work, or the answer comes. Questions can be long, so none is repeated. -1: they are gone. */
+static int announce(struct notebook *nb, const uint32_t *worker, size_t n, uint64_t how)
 {
     const struct span begun = { .kind = SPAN_FOUND,
                                 .worker = SPAN_WORKER_NONE,
-                                .v[F_FOUND_MORE].u64 = 1 };
+                                .v[F_FOUND_MORE].u64 = how };
 
     return n ? notebook_send_to(nb, worker, n, &begun, NULL) : 0;
 }
 
 /* To all that have asked. -1: they are gone. */
-static int announce_to_all(struct notebook *nb, struct find *f)
+static int say_at_work(struct notebook *nb, struct find *f)
 {
     f->begun = true;
-    return announce(nb, f->worker, f->n);
+    f->told_ns = notebook_now(nb);
+    return announce(nb, f->worker, f->n, AT_WORK);
 }
 
 static bool pass_on(struct notebook *nb, const struct find *f, const uint32_t *worker, size_t n,
@@ -205,7 +213,7 @@ static bool pass_on(struct notebook *nb, const struct find *f, const uint32_t *w
 
 static void pass_to_all(struct notebook *nb, struct find *f, const struct span *found)
 {
-    if (found->blob_size && !f->begun && announce_to_all(nb, f) < 0)
+    if (found->blob_size && announce(nb, f->worker, f->n, COMES) < 0)
         log_debug("finds", "the ranks that have asked are gone");
     else if (pass_on(nb, f, f->worker, f->n, found))
         count(nb, f, found);
@@ -379,8 +387,12 @@ static void refuse(struct notebook *nb, uint32_t worker, const struct span *m, c
 }
 
 /* Is home's thread at work? */
-static bool is_at_work(const struct find_list *all)
+static bool is_at_work(const struct notebook *nb)
 {
+    const struct find_list *all = nb->home.finds;
+
+    if (notebook_now(nb) - all->said_ns >= SAID_NS)
+        return false;
     for (const struct find *f = all->first; f; f = f->next)
         if (f->begun && f->due_ns == NEVER)
             return true;
@@ -400,8 +412,8 @@ static void ask(struct notebook *nb, struct find **end, uint32_t worker, const s
         return;
     }
     f->asked_ns = notebook_now(nb);
-    if (is_at_work(nb->home.finds))
-        (void)announce_to_all(nb, f);
+    if (is_at_work(nb))
+        (void)say_at_work(nb, f);
     *end = f;
 }
 
@@ -412,7 +424,7 @@ static void answer_late(struct notebook *nb, struct find **at, uint32_t worker)
     const unsigned node = notebook_node_of(nb, worker);
     const bool had = node_has_asked(nb, f, node);
 
-    if (announce(nb, &worker, 1) == 0 && pass_on(nb, f, &worker, 1, &f->answer) && !had)
+    if (announce(nb, &worker, 1, COMES) == 0 && pass_on(nb, f, &worker, 1, &f->answer) && !had)
         count_node(nb->home.finds, node, &f->answer);
     f->due_ns = notebook_now(nb) + KEPT_NS;
     if (add_worker(f, worker) < 0 || all_have_asked(nb, f))
@@ -432,8 +444,8 @@ static void join(struct notebook *nb, struct find **at, uint32_t worker, const s
     } else {
         if (again && notebook_now(nb) - f->asked_ns >= AGAIN_NS && !ask_home(nb, m))
             f->asked_ns = notebook_now(nb);
-        if (f->begun)
-            (void)announce(nb, &worker, 1);
+        if (f->begun && is_at_work(nb))
+            (void)announce(nb, &worker, 1, AT_WORK);
     }
 }
 
@@ -455,8 +467,13 @@ void finds_take(struct notebook *nb, uint32_t worker, const struct span *m)
 /* Home has begun with one question, so those that wait behind it are in good hands. */
 static void home_is_at_work(struct notebook *nb)
 {
+    const uint64_t now = notebook_now(nb);
+
+    if (nb->home.finds)
+        nb->home.finds->said_ns = now;
     for (struct find *f = nb->home.finds ? nb->home.finds->first : NULL; f; f = f->next)
-        if (!f->begun && f->due_ns == NEVER && announce_to_all(nb, f) < 0)
+        if ((!f->begun || now - f->told_ns >= REPEAT_NS) && f->due_ns == NEVER &&
+            say_at_work(nb, f) < 0)
             log_debug("finds", "the ranks that have asked are gone");
 }
 

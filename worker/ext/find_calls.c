@@ -11,23 +11,34 @@
 #define LOOK_NS   (20 * NS_PER_MS) /* a signal does not end a wait, so it is looked for so often */
 #define FIND_S    10.0             /* until home begins to answer */
 #define FIND_MOST 86400.0          /* seconds */
+/* While home is at work, it says so more often. It does not if something keeps the interpreter's
+ * lock from the thread that answers. */
+#define WORK_S 60.0
 
 /* ---- a rank asks ---- */
 
+static uint64_t ns_of(double seconds)
+{
+    return (uint64_t)((seconds > 0 ? (seconds < FIND_MOST ? seconds : FIND_MOST) : 0) *
+                      (double)NS_PER_S);
+}
+
 static int wait_found(struct finds *f, const struct find_wait *w, double seconds)
 {
-    const double bounded = seconds > 0 ? (seconds < FIND_MOST ? seconds : FIND_MOST) : 0;
-    const uint64_t until = clock_now(&clock_system) + (uint64_t)(bounded * (double)NS_PER_S);
+    const uint64_t began = clock_now(&clock_system);
+    uint64_t now, until;
 
     for (;;) {
-        bool done, begun = false;
+        bool done;
 
-        Py_BEGIN_ALLOW_THREADS done = finds_wait(f, w, LOOK_NS, &begun);
+        until = began + ns_of(seconds);
+        Py_BEGIN_ALLOW_THREADS done = finds_wait(f, w, LOOK_NS, &until);
         Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return -1;
         if (done)
             return 0;
-        if (!begun && clock_now(&clock_system) >= until) {
-            PyErr_Format(PyExc_TimeoutError, "home has not answered for %d s", (int)bounded);
+        if ((now = clock_now(&clock_system)) >= until) {
+            PyErr_Format(PyExc_TimeoutError, "home has not answered for %d s",
+                         (int)((now - began) / NS_PER_S));
             return -1;
         }
     }
@@ -90,13 +101,14 @@ static PyObject *find(PyObject *module, PyObject *args)
     struct find_wait w = { .found = PACKET_INIT };
     const char *what, *question;
     Py_ssize_t what_n, question_n;
-    double seconds = FIND_S;
+    double seconds = FIND_S, more = WORK_S;
     PyObject *out = NULL;
 
-    if (!PyArg_ParseTuple(args, "s#s#|d", &what, &what_n, &question, &question_n, &seconds))
+    if (!PyArg_ParseTuple(args, "s#s#|dd", &what, &what_n, &question, &question_n, &seconds, &more))
         return NULL;
     w.what = slice_of(what, (size_t)what_n);
     w.question = slice_of(question, (size_t)question_n);
+    w.work_ns = ns_of(more);
     finds_begin(f, &w);
     if (send_find(module, &w) == 0 && wait_found(f, &w, seconds) == 0)
         out = answer_of(&w.found);
@@ -148,8 +160,8 @@ static PyObject *next_find(PyObject *module, PyObject *Py_UNUSED(none))
 
 PyMethodDef find_methods[] = {
     { "find", find, METH_VARARGS,
-      "find(what, question, seconds=10) -> (content, memory or None): home's answer to a question about the notebook's code, from any "
-      "thread. TimeoutError: home has not begun to answer; LinkDead: this process has no link." },
+      "find(what, question, seconds=10, more=60) -> (content, memory or None): home's answer to a question about the notebook's code, from any "
+      "thread. TimeoutError: home has not begun to answer, or has not said for `more` seconds that it is at work; LinkDead: this process has no link." },
     { "finds", finds, METH_O,
       "finds(take): take() is called, by a thread that Python does not know, when home is to answer." },
     { "next_find", next_find, METH_NOARGS,

@@ -11,6 +11,8 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 
+#define COMES UINT64_MAX /* the answer comes, however long its blob takes */
+
 int finds_init(struct finds *f, struct err *err)
 {
     memset(f, 0, sizeof *f);
@@ -43,18 +45,18 @@ static void take_found(struct finds *f, const struct packet *p)
 {
     struct err err = { "" };
     struct span m;
+    uint64_t more;
 
     if (span_decode(&m, p->p, p->n, &err) < 0)
         return;
+    more = m.v[F_FOUND_MORE].u64;
     pthread_mutex_lock(&f->lock);
-    for (struct find_wait *w = f->first; w; w = w->next) {
-        if (!has_asked(w, &m))
-            continue;
-        if (m.v[F_FOUND_MORE].u64)
-            w->begun = true;
-        else
+    for (struct find_wait *w = f->first; w; w = w->next)
+        if (!more && has_asked(w, &m))
             give(w, p);
-    }
+        else if (more ? has_asked(w, &m) && (more > 1 || w->until_ns != COMES)
+                      : w->until_ns == COMES) /* which was perhaps about this answer */
+            w->until_ns = more > 1 ? COMES : clock_now(&clock_system) + w->work_ns;
     pthread_cond_broadcast(&f->news);
     pthread_mutex_unlock(&f->lock);
     span_release(&m);
@@ -92,20 +94,21 @@ void finds_end(struct finds *f, struct find_wait *w)
     pthread_mutex_unlock(&f->lock);
 }
 
-bool finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns, bool *begun)
+bool finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns, uint64_t *until)
 {
-    struct timespec until;
+    struct timespec end;
     bool done;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    ns += (uint64_t)until.tv_nsec;
-    until.tv_sec += (time_t)(ns / NS_PER_S);
-    until.tv_nsec = (long)(ns % NS_PER_S);
+    clock_gettime(CLOCK_REALTIME, &end);
+    ns += (uint64_t)end.tv_nsec;
+    end.tv_sec += (time_t)(ns / NS_PER_S);
+    end.tv_nsec = (long)(ns % NS_PER_S);
     pthread_mutex_lock(&f->lock);
-    while (!w->done && pthread_cond_timedwait(&f->news, &f->lock, &until) == 0)
+    while (!w->done && pthread_cond_timedwait(&f->news, &f->lock, &end) == 0)
         ;
     done = w->done;
-    *begun = w->begun;
+    if (w->until_ns > *until)
+        *until = w->until_ns;
     pthread_mutex_unlock(&f->lock);
     return done;
 }

@@ -18,7 +18,8 @@
 struct find_wait {
     struct find_wait *next;
     struct slice what, question; /* borrowed */
-    bool begun;                  /* home is at work, or the answer is on its way */
+    uint64_t work_ns;            /* so long it waits once home has said that it is at work */
+    uint64_t until_ns;           /* before this it does not give up */
     bool done;
     struct packet found; /* the answer; empty if there was no memory for it */
 };
@@ -39,8 +40,9 @@ MUST_USE int finds_came(struct finds *f, struct packet *p);
 /* Call finds_begin() before FIND is sent, and finds_end() always; then the caller has w->found. */
 void finds_begin(struct finds *f, struct find_wait *w);
 void finds_end(struct finds *f, struct find_wait *w);
-/* Waits at most so long. true: the answer is there. *begun: it is on its way. */
-bool finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns, bool *begun);
+/* Waits at most so long. true: the answer is there. *until, when to give up, moves with what home
+ * has said. */
+bool finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns, uint64_t *until);
 /* For the child of a fork: none of the threads is there. */
 void finds_forked(struct finds *f);
 

@@ -79,6 +79,18 @@ except TimeoutError as error:
 m = questions(1)[0]
 answer(m, "late")
 got = []
+thread = ask('{"begun":1}', got, 0.1, 0.3)
+questions(1)
+tell("FOUND", 0, {"more": 1})
+thread.join()
+print(got.pop())
+thread = ask('{"comes":1}', got, 0.1, 0.1)
+questions(1)
+tell("FOUND", 0, {"more": 2})
+time.sleep(0.1)
+answer(m, "what that was about")
+thread.join()
+print(got.pop())
 thread = ask("{}", got)
 answer(questions(1)[0], "new")
 thread.join()
@@ -97,7 +109,7 @@ if os.fork() == 0:
         os._exit(3)
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.wait()[1]))
-""") == "True\nTrue\nended by a signal\n3\n"
+""") == "True\nTimeoutError\nTimeoutError\nTrue\nended by a signal\n3\n"
 
 
 def test_home_answers_questions_beside_its_main_thread():
@@ -105,6 +117,9 @@ def test_home_answers_questions_beside_its_main_thread():
 import fcntl
 from cellspan._code import code_home
 from cellspan._worker import code_answers
+class Broken:
+    def __iter__(self):
+        raise RuntimeError("while it is read")
 def answer(what, question):
     if what == "files":
         return {"files": [], "modules": 2}, [b"ab", memoryview(b"c")]
@@ -112,6 +127,8 @@ def answer(what, question):
         return {"left": [os.urandom(13 << 20).hex()]}, None
     if question == {"raise": 1}:
         raise ValueError("of no use")
+    if question == {"fails": 1}:
+        return {}, Broken()
     return {what: question}, None
 code_home.answer = answer
 def asks(what, question):
@@ -122,6 +139,7 @@ code_answers.begin()
 asks("tree", '{"raise": 1}')
 asks("tree", "no JSON")
 asks("tree", '{"long": 1}')
+asks("tree", '{"fails": 1}')
 asks("files", "{}")
 def received():
     data, fds, _, _ = socket.recv_fds(agent, 1 << 16, 4)
@@ -131,7 +149,7 @@ def found():
     m, fds = received()
     assert begun[6] == dict(begun[6], more=1, content="", question=m[6]["question"]) and not m[6]["more"]
     return m, fds
-for _ in range(4):
+for _ in range(5):
     m, fds = found()
     print(m[0], m[6]["question"], m[6]["content"][:22], m[3], m[5])
 m, fds = found()
@@ -140,5 +158,29 @@ print(m[6]["what"], m[6]["content"], m[6]["modules"], m[3], m[5], len(fds))
 FOUND {"raise": 1} {"error": "ValueError: 0 0
 FOUND no JSON {"error": "JSONDecodeE 0 0
 FOUND {"long": 1} {"error": "ValueError: 0 0
+FOUND {"fails": 1} {"error": "RuntimeErro 0 0
 files {"files": []} 2 7 3 1
 """
+
+
+def test_home_says_again_that_it_is_at_work():
+    assert run(FIND + """
+from cellspan._code import code_home
+from cellspan._worker import code_answers
+goes_on = threading.Event()
+def answer(what, question):
+    goes_on.wait()
+    return {}, None
+code_home.answer = answer
+code_answers.WORD_S = 0.01
+code_answers.begin()
+tell("FIND", 0, {"what": "tree", "question": "{}"}, blob=7)
+def received():
+    return _link.decode(agent.recv(1 << 16)[1:])[6]
+words = [received(), received(), received()]
+print([word["question"] for word in words], {word["more"] for word in words})
+goes_on.set()
+while received()["more"]:
+    pass
+print("answered")
+""") == "['{}', '', ''] {1}\nanswered\n"
