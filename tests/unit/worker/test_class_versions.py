@@ -109,6 +109,9 @@ def test_a_process_knows_that_a_file_has_changed_since_its_import(module, be, tm
     module(NEW, only_write=True)
     os.utime(tmp_path / "versioned_kl.py", (1, 1))
     assert imported.is_older("versioned_kl")
+    imported.autoreload = {"only": None, "skip": [], "objects": False}
+    assert not imported.is_older("versioned_kl")  # the next cell loads it again
+    imported.autoreload = None
     module(NEW)
     assert not imported.is_older("versioned_kl") and not imported.is_older("nosuch") and not imported.is_older("json")
 
@@ -134,6 +137,9 @@ def test_what_is_no_other_version(module, be, other, capsys):
     ("old", "new", "names"),
     [
         ("class C:\n    @property\n    def p(self):\n        return 1\n    @p.setter\n    def p(self, x):\n        pass\n", ("return 1", "return 2"), "p"),
+        ("class C:\n    @property\n    def p(self):\n        return 1\n    @p.setter\n    def p(self, x):\n        self.x = 3\n", ("3", "4"), "p.setter"),
+        ("class C:\n    def f(self, lr=0.1):\n        return lr\n", ("0.1", "0.2"), "f"),
+        ("class C:\n    def f(self, *, lr=0.1):\n        return lr\n", ("0.1", "0.2"), "f"),
         ("class C:\n    @staticmethod\n    def s():\n        return {'a', 'b'}\n    def __hidden(self):\n        return 'x' in {'a', 'b', 'c'}\n", ("'c'", "'d'"), "_C__hidden"),
         ("import dataclasses\n@dataclasses.dataclass\nclass C:\n    size: int = 128\n", ("128", "256"), "size"),
         ("import enum\nclass C(enum.Enum):\n    A = 1\n    B = 'two'\n", ("'two'", "'three'"), "B"),

@@ -104,6 +104,17 @@ def test_a_module_that_is_older_at_home_than_on_ranks_is_told_once(project):
     assert project.home.part("import helper, other")[1] == []
 
 
+def test_a_module_that_was_edited_before_the_first_listing_is_told(project, monkeypatch):
+    from cellspan._capture import class_versions
+
+    write(project.folder, helper="version = 2")
+    project.imported("helper")
+    monkeypatch.setattr(class_versions, "is_older", lambda name: name == "helper")
+    told = project.home.part("import helper")[1]
+    assert len(told) == 1 and "has changed since the notebook imported it" in told[0]
+    assert project.home.part("import helper")[1] == []
+
+
 def test_what_modules_import_goes_with_them(project):
     write(project.folder, "c.py", "d.py", a="import b, numpy", b="def f():\n    from c import x\n    import a")
     assert sorted(project.digests("from a import f")) == ["a", "b", "c"]

@@ -98,7 +98,8 @@ def _own_parts(cls):
     values = dict(vars(cls))
     methods = {name: method for name, method in ((name, method_of(value)) for name, value in values.items()) if method is not None}
     methods = {name: method for name, method in methods.items() if not name.startswith("__annotate")}  # made when it is asked for
-    parts = {name: METHOD + _short(_code_parts(method.__code__)) for name, method in methods.items()}
+    parts = {name: METHOD + _short(_function_parts(method)) for name, method in methods.items()}
+    parts.update((f"{name}.setter", METHOD + _short(_function_parts(value.fset))) for name, value in values.items() if _has_setter(value))
     plain = {name: getattr(value, "_value_", value) if isinstance(value, cls) and issubclass(cls, enum.Enum) else value for name, value in values.items()}
     plain = {name: value for name, value in plain.items() if name not in parts and not name.startswith("__") and is_plain(value)}
     if plain:
@@ -138,6 +139,17 @@ def _plain_part(value):
     if isinstance(value, tuple):
         return ["tuple", *map(_plain_part, value)]
     return [type(value).__name__, repr(value)]
+
+
+def _has_setter(value):
+    return isinstance(value, property) and isinstance(value.fset, types.FunctionType)
+
+
+def _function_parts(function):
+    if function.__code__.co_filename.startswith("<"):  # made by a decorator from what is described already
+        return [_code_parts(function.__code__)]
+    defaults = [*(function.__defaults__ or ()), *(value for _, value in sorted((function.__kwdefaults__ or {}).items()))]
+    return [_code_parts(function.__code__), [_plain_part(value) if is_plain(value) else "" for value in defaults]]
 
 
 def _code_parts(code):

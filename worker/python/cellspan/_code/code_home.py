@@ -17,6 +17,7 @@ import sys
 import threading
 
 from .._base.modules import names_of
+from .._capture import class_versions
 from .._capture.vars_bundle import human
 from . import distributions, package_versions
 from .changes import Changes
@@ -139,7 +140,8 @@ class CodeHome:
 
     def _compare_loaded(self, reloads):
         """Says once of a module that home has imported, and that ranks import in a newer version: values that travel then hold a class of
-        one name in two versions. What home has is taken to be what was there when the module was first seen."""
+        one name in two versions. What home has is taken to be what was there when the module was first seen here, unless its file has changed
+        since home imported it."""
         hashes = {row[0]: row[2] for manifest in list(self._manifests.values()) for row in manifest.files}
         for name, module in list(self._modules().items()):
             names = names_of(module)
@@ -149,8 +151,8 @@ class CodeHome:
                 continue
             known = self._loaded.get(name)
             if known is None or known[0] is not spec:  # imported, or loaded again
-                self._loaded[name] = spec, now
-            elif known[1] != now and not reloads and (name, now) not in self._told:
+                known = self._loaded[name] = spec, None if class_versions.is_older(name) else now
+            if known[1] != now and not reloads and (name, now) not in self._told:
                 self._told.add((name, now))
                 self._lines.append(
                     f"{path} has changed since the notebook imported it: ranks that import it now have a newer {name} than home, also in the "

@@ -8,7 +8,7 @@ script's folder may have another module of the same name.
 
 from __future__ import annotations
 
-import binascii
+import base64
 import contextlib
 import hashlib
 import json
@@ -36,13 +36,13 @@ def packed(value):
     text = json.dumps(value)
     if len(text) < PACKED:
         return text
-    return json.dumps({"packed": binascii.b2a_base64(zlib.compress(text.encode(), 1), newline=False).decode()})
+    return json.dumps({"packed": base64.b64encode(zlib.compress(text.encode(), 1)).decode()})
 
 
 def unpacked(text):
     """The answer of this text."""
     value = json.loads(text)
-    return json.loads(zlib.decompress(binascii.a2b_base64(value["packed"]))) if "packed" in value else value
+    return json.loads(zlib.decompress(base64.b64decode(value["packed"]))) if "packed" in value else value
 
 
 def key_of(name, roots):

@@ -147,7 +147,7 @@ class Follower:
         names in it only that value changes, since the next cell sets the variable. Raises the exceptions of modules that are
         loaded again."""
         said = json.loads(text) if text else {}
-        self._autoreload = said.get("autoreload")
+        self._autoreload = reloads.imported.autoreload = said.get("autoreload")
         self._take_environment({name: value for name, value in said.get("env", {}).items() if self._is_ours(name, near)}, world)
         self._take_code(None if near else said.get("code"))
         if self._shell is None:

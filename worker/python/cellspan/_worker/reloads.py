@@ -73,6 +73,7 @@ class Imported:
         self._own = {}  # name: (the spec by which it was loaded, its file, the file's time)
         self._told = {}  # name: the file's time that was last reported
         self._old_objects = {}  # for IPython's superreload()
+        self.autoreload = None  # as of autoreload_of(): what this process loads again by itself before its next cell
 
     def note(self):
         """Records the modules that were imported, or loaded again, since the last call."""
@@ -91,7 +92,9 @@ class Imported:
                 self._take(name)
 
     def is_older(self, name):
-        """Has this module's file changed since this process imported it?"""
+        """Has this module's file changed since this process imported it, so that the next cell will still see the older one?"""
+        if self.autoreload is not None and _checks(self.autoreload, name):
+            return False
         known = self._own.get(name)
         if known is None or names_of(sys.modules.get(name)).get("__spec__") is not known[0]:
             self._take(name)
