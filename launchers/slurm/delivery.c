@@ -10,6 +10,11 @@
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
 
+/* So long after the last answer to what sbcast has brought, the tasks that have it begin without
+ * the others, and so long after that these have failed. */
+#define LATE_S   20u
+#define FAILED_S 40u
+
 static void deliver(struct delivery *d);
 
 static void keep(char **place, const char *text)
@@ -37,17 +42,21 @@ void delivery_stop(struct delivery *d)
 {
     d->in = -1;
     watch_clear(&d->watch);
+    watch_clear(&d->patience);
     buf_release(&d->send);
     sbcast_release(&d->sbcast);
 }
 
-int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in)
+int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in,
+                   delivery_failed_f failed, void *arg)
 {
     if (d->on && !(d->task = calloc(n, sizeof *d->task)))
         return -1;
     d->n = d->on ? n : 0;
     d->loop = loop;
     d->in = in;
+    d->failed = failed;
+    d->arg = arg;
     return 0;
 }
 
@@ -142,13 +151,52 @@ static int add_file(struct delivery *d, const struct payload_row *row, size_t al
     return 0;
 }
 
+/* What is stuck on one node, such as its home folder, must not hold back the others. */
+static void begin_without(struct delivery *d)
+{
+    unsigned late = 0;
+
+    for (unsigned i = 0; i < d->n; i++)
+        if (!d->task[i].known) {
+            d->task[i].known = d->task[i].late = true;
+            d->task[i].row = NULL;
+            late++;
+        }
+    report_say("it is not installed on %u of %u nodes %u s after the last answer: the others begin",
+               late, d->n, LATE_S);
+    loop_timer_again(d->patience, FAILED_S * NS_PER_S);
+    deliver(d);
+}
+
+static void no_answer(void *arg)
+{
+    struct delivery *d = arg;
+    char text[256];
+
+    if (!d->done) {
+        begin_without(d);
+        return;
+    }
+    snprintf(
+        text, sizeof text,
+        "it has not installed cellspan %u s after the last answer of a node: does its home folder, "
+        "or another place for it (~/.cache, XDG_RUNTIME_DIR, /dev/shm), not answer?",
+        LATE_S + FAILED_S);
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->task[i].late)
+            d->failed(d->arg, i, text);
+}
+
 /* The file may be on all nodes, on some or on none: each task looks, and answers again. */
 static void sbcast_ended(void *arg, const char *line)
 {
     struct delivery *d = arg;
+    struct err err = { "" };
 
     if (*line)
         keep(&d->why, line);
+    /* without memory for it, all wait */
+    d->patience = loop_timer(d->loop, LATE_S * NS_PER_S, 0, no_answer, d, &err);
     for (unsigned i = 0; i < d->n; i++)
         d->task[i].known = !d->task[i].row;
     write_on(d);
@@ -235,6 +283,11 @@ void delivery_line(struct delivery *d, unsigned task, const char *word)
 
     if (!t)
         return;
+    if (d->patience)
+        loop_timer_again(d->patience, (d->done ? FAILED_S : LATE_S) * NS_PER_S);
+    if (t->late && text_begins(word, SCRIPT_MISSING))
+        keep(&t->unsent, "sbcast has not brought it, which its node has said too late");
+    t->late = false;
     if (strcmp(word, SCRIPT_UNFIT) == 0) {
         d->unfit = true;
         keep(&d->why, "a node has no folder in /tmp for it that is yours alone");
@@ -255,6 +308,7 @@ void delivery_without(struct delivery *d, unsigned task)
     if (task >= d->n)
         return;
     d->task[task].known = true;
+    d->task[task].late = false;
     d->task[task].row = NULL;
     deliver(d);
 }

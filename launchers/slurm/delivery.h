@@ -13,11 +13,15 @@
 #include "launchers/slurm/sbcast.h"
 
 struct delivery_task {
-    bool known;    /* what it lacks is known, or it has ended */
+    bool known;    /* what it lacks is known, or it has ended, or it is late */
+    bool late;     /* the others have begun without its answer to what sbcast has brought */
     char *version; /* owned: what another agent there says of itself; NULL: none is there */
     char *unsent;  /* owned: why cellspan can't be installed there; NULL: it can */
     struct payload_row *row; /* what it is sent; NULL: nothing */
 };
+
+/* A task won't come; text says why. */
+typedef void (*delivery_failed_f)(void *arg, unsigned task, const char *text);
 
 struct delivery {
     struct payload payload;
@@ -33,14 +37,18 @@ struct delivery {
     struct delivery_task *task; /* owned; n of them */
     unsigned n;
     struct buf send; /* what is not written to srun's stdin yet */
-    struct watch *watch;
+    struct watch *watch, *patience;
+    delivery_failed_f failed;
+    void *arg;
 };
 
 #define DELIVERY_INIT { .payload = PAYLOAD_INIT, .in = -1, .sbcast = SBCAST_INIT }
 
 void delivery_release(struct delivery *d);
-/* The number of tasks is known. in: srun's stdin. -1: memory is out. */
-MUST_USE int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in);
+/* The number of tasks is known. in: srun's stdin. failed is called for each that never answers
+ * after sbcast. -1: memory is out. */
+MUST_USE int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in,
+                            delivery_failed_f failed, void *arg);
 void delivery_step(struct delivery *d, unsigned long job, unsigned long step);
 /* Takes a line of a task's script, without its mark. */
 void delivery_line(struct delivery *d, unsigned task, const char *word);

@@ -56,14 +56,14 @@ static unsigned count_up(const struct job *j)
 
 /* ---- failures ---- */
 
-static void fail(struct job *j, unsigned i, const char *text)
+static void fail(void *arg, unsigned i, const char *text)
 {
-    const struct task *t = &j->task[i];
+    struct job *j = arg;
+    struct task *t = &j->task[i];
 
     if (t->failed)
         return;
-    j->task[i].failed = true;
-    j->failed = true;
+    t->failed = j->failed = true;
     report_failed(i, "%s%s%s%s%s%s", t->node ? t->node : "", t->node ? ": " : "", text,
                   j->why ? " (" : "", j->why ? j->why : "", j->why ? ")" : "");
 }
@@ -286,7 +286,7 @@ static bool make_tasks(struct job *j, unsigned n)
     if (j->n || n < 1 || n > TASKS_MAX)
         return j->n != 0;
     if (!(j->task = calloc(n, sizeof *j->task)) ||
-        delivery_tasks(&j->delivery, n, j->loop, j->in) < 0)
+        delivery_tasks(&j->delivery, n, j->loop, j->in, fail, j) < 0)
         return false;
     j->n = n;
     report_nodes(n);

@@ -2,9 +2,15 @@
 /* Tests of launchers/slurm and of launchers/launcher.h. */
 #include "launchers/slurm/step.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/process.h"
+#include "launchers/agent_script.h"
 #include "launchers/launcher.h"
+#include "launchers/slurm/delivery.h"
 #include "launchers/slurm/srun_output.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
@@ -345,6 +351,180 @@ static void arguments_are_read_or_refused(void)
     }
 }
 
+/* ---- delivery ---- */
+
+#define TASKS      (SCRIPT_FEW + 1)
+#define HASH       "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define SECONDS(n) ((n) * NS_PER_S)
+
+/* A launcher with many tasks, all of which lack the same, and sbcast has ended. */
+struct many {
+    struct delivery d;
+    struct clock clock;
+    uint64_t now;
+    struct loop *loop;
+    int in[2];       /* srun's stdin */
+    struct buf sent; /* what came there */
+    unsigned failed; /* tasks */
+    unsigned last;   /* of them */
+};
+
+static uint64_t now_of(void *arg)
+{
+    return *(uint64_t *)arg;
+}
+
+static void note_failed(void *arg, unsigned task, const char *text)
+{
+    struct many *m = arg;
+
+    m->failed++;
+    m->last = task;
+    ok(strstr(text, "has not installed cellspan"), "%s", text);
+}
+
+static void came(void *arg, int fd, unsigned events)
+{
+    struct many *m = arg;
+    char bytes[4096];
+    const ssize_t n = read(fd, bytes, sizeof bytes);
+
+    (void)events;
+    if (n > 0 && buf_add(&m->sent, bytes, (size_t)n) < 0)
+        diag("out of memory");
+    loop_stop(m->loop);
+}
+
+static void stop_it(void *arg)
+{
+    loop_stop(arg);
+}
+
+/* Lets time pass, and all that follows from it happen. */
+static void pass(struct many *m, uint64_t ns)
+{
+    struct err err = { "" };
+
+    m->now += ns;
+    for (unsigned i = 0; i < 8; i++) {
+        struct watch *turn = loop_timer(m->loop, 0, 0, stop_it, m->loop, &err);
+
+        if (!turn || loop_run(m->loop, &err) < 0)
+            diag("%s", err.text);
+        watch_clear(&turn);
+    }
+}
+
+static bool has_gone(const struct many *m)
+{
+    return m->sent.n >= 3 && strcmp(m->sent.p + m->sent.n - 3, SCRIPT_GO) == 0;
+}
+
+static void many_begin(struct many *m)
+{
+    static const char answer[] = "can x86_64 " HASH " 2.0\nscript\nprogram";
+    struct err err = { "" };
+    struct payload_row *row;
+
+    *m = (struct many){ .d = DELIVERY_INIT, .now = SECONDS(5), .sent = BUF_INIT };
+    m->clock = (struct clock){ .now_ns = now_of, .wall_ns = now_of, .arg = &m->now };
+    m->d.on = true;
+    if (!(m->loop = loop_create(&m->clock, &err)) || fd_pipe(m->in) < 0 ||
+        !loop_fd(m->loop, m->in[0], LOOP_READ, came, m, &err) ||
+        payload_read(&m->d.payload, answer) < 0 ||
+        delivery_tasks(&m->d, TASKS, m->loop, m->in[1], note_failed, m) < 0)
+        diag("a delivery can't begin: %s", err.text);
+    row = &m->d.payload.row[0];
+    if (buf_add_text(&row->bytes, "put it\nprogrambytes") < 0)
+        diag("out of memory");
+    row->files = row->bytes.n - strlen("bytes");
+    delivery_step(&m->d, 1, 0);
+    for (unsigned i = 0; i < TASKS; i++)
+        delivery_line(&m->d, i, SCRIPT_MISSING " x86_64 glibc-2.36");
+    if (loop_run(m->loop, &err) < 0) /* until sbcast has ended */
+        diag("%s", err.text);
+    ok(m->sent.n && text_begins(m->sent.p, SCRIPT_GET "5 " HASH " 7 x86_64 0 5\nprogram"),
+       "all read what sbcast has brought");
+    for (unsigned i = 0; i + 1 < TASKS; i++)
+        delivery_line(&m->d, i, SCRIPT_HAS);
+}
+
+static void many_end(struct many *m)
+{
+    delivery_release(&m->d);
+    loop_destroy(m->loop);
+    fd_close(&m->in[0]);
+    fd_close(&m->in[1]);
+    buf_release(&m->sent);
+}
+
+static void one_stuck_node_does_not_keep_back_the_others(void)
+{
+    struct many m;
+    char text[512];
+
+    many_begin(&m);
+    pass(&m, SECONDS(15));
+    delivery_line(&m.d, 0, SCRIPT_HAS);
+    pass(&m, SECONDS(19));
+    ok(!has_gone(&m), "for 20 s after an answer, all wait for the others");
+    pass(&m, SECONDS(1));
+    ok(has_gone(&m) && !m.failed, "then those that have it begin");
+    pass(&m, SECONDS(39));
+    ok(!m.failed, "the other one may be slow");
+    pass(&m, SECONDS(1));
+    ok(m.failed == 1 && m.last == TASKS - 1, "and the one that is stuck has failed");
+    many_end(&m);
+
+    many_begin(&m);
+    pass(&m, SECONDS(20));
+    delivery_line(&m.d, TASKS - 1, SCRIPT_HAS);
+    pass(&m, SECONDS(60));
+    ok(has_gone(&m) && !m.failed, "one that was slow begins later");
+    many_end(&m);
+
+    many_begin(&m);
+    pass(&m, SECONDS(20));
+    delivery_line(&m.d, TASKS - 1, SCRIPT_MISSING " x86_64 glibc-2.36");
+    delivery_end(&m.d, TASKS - 1, "Exited with exit code 127", "cellspan-agent", NULL, text,
+                 sizeof text);
+    ok(has_gone(&m) && strstr(text, "it can't be sent there: sbcast has not brought it"), "%s",
+       text);
+    many_end(&m);
+
+    many_begin(&m);
+    delivery_line(&m.d, TASKS - 1, SCRIPT_HAS);
+    pass(&m, 0);
+    ok(has_gone(&m), "where none is stuck, nobody waits");
+    pass(&m, SECONDS(60));
+    ok(!m.failed, "and none has failed");
+    many_end(&m);
+}
+
+static void sbcast_brings_it_to_many(void)
+{
+    char folder[] = "/tmp/cellspan-slurm-XXXXXX", path[512];
+    const char *before = getenv("PATH");
+    FILE *program;
+
+    if (!mkdtemp(folder)) {
+        skip("no folder can be made in /tmp");
+        return;
+    }
+    snprintf(path, sizeof path, "%s/sbcast", folder);
+    if ((program = fopen(path, "w"))) {
+        fputs("#!/bin/sh\n", program);
+        fclose(program);
+    }
+    if (chmod(path, 0700) < 0)
+        diag("no sbcast");
+    snprintf(path, sizeof path, "%s:%s", folder, before ? before : "/usr/bin:/bin");
+    (void)setenv("PATH", path, 1);
+    one_stuck_node_does_not_keep_back_the_others();
+    snprintf(path, sizeof path, "%s/sbcast", folder);
+    ok(unlink(path) == 0 && rmdir(folder) == 0, "all is removed");
+}
+
 int main(void)
 {
     options_are_read_or_refused();
@@ -355,5 +535,6 @@ int main(void)
     lines_of_tasks_are_told_from_sruns();
     gpus_are_counted_that_every_node_has();
     arguments_are_read_or_refused();
+    sbcast_brings_it_to_many();
     return plan_done();
 }
