@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/process.h"
@@ -420,7 +421,8 @@ static bool has_gone(const struct many *m)
     return m->sent.n >= 3 && strcmp(m->sent.p + m->sent.n - 3, SCRIPT_GO) == 0;
 }
 
-static void many_begin(struct many *m)
+/* unfit: a task that can't make the folder for sbcast's file; -1: none */
+static void many_ask(struct many *m, int unfit)
 {
     static const char answer[] = "can x86_64 " HASH " 2.0\nscript\nprogram";
     struct err err = { "" };
@@ -439,8 +441,17 @@ static void many_begin(struct many *m)
         diag("out of memory");
     row->files = row->bytes.n - strlen("bytes");
     delivery_step(&m->d, 1, 0);
+    if (unfit >= 0)
+        delivery_line(&m->d, (unsigned)unfit, SCRIPT_UNFIT);
     for (unsigned i = 0; i < TASKS; i++)
         delivery_line(&m->d, i, SCRIPT_MISSING " x86_64 glibc-2.36");
+}
+
+static void many_begin(struct many *m)
+{
+    struct err err = { "" };
+
+    many_ask(m, -1);
     if (loop_run(m->loop, &err) < 0) /* until sbcast has ended */
         diag("%s", err.text);
     ok(m->sent.n && text_begins(m->sent.p, SCRIPT_GET "5 " HASH " 7 x86_64 0 5\nprogram"),
@@ -501,27 +512,57 @@ static void one_stuck_node_does_not_keep_back_the_others(void)
     many_end(&m);
 }
 
+static void without_a_folder_it_comes_by_stdin(void)
+{
+    struct many m;
+
+    many_ask(&m, 7);
+    pass(&m, 0);
+    ok(!m.d.cast && m.sent.n && strcmp(m.sent.p, "put it\nprogrambytes" SCRIPT_GO) == 0,
+       "no file is put where another user may have made the folder");
+    many_end(&m);
+}
+
+static void sbcast_ends_with_the_tasks(void)
+{
+    struct many m;
+    pid_t pid;
+    int status = 0;
+
+    many_ask(&m, -1);
+    pid = m.d.sbcast.command.pid;
+    ok(pid > 0, "sbcast runs");
+    delivery_stop(&m.d);
+    ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status),
+       "and is killed when the user interrupts");
+    many_end(&m);
+}
+
+static void write_program(const char *path, const char *text)
+{
+    FILE *program = fopen(path, "w");
+
+    if (!program || fputs(text, program) < 0 || fclose(program) != 0 || chmod(path, 0700) < 0)
+        diag("%s can't be made", path);
+}
+
 static void sbcast_brings_it_to_many(void)
 {
-    char folder[] = "/tmp/cellspan-slurm-XXXXXX", path[512];
+    char folder[] = "/tmp/cellspan-slurm-XXXXXX", path[64], paths[4096];
     const char *before = getenv("PATH");
-    FILE *program;
 
     if (!mkdtemp(folder)) {
         skip("no folder can be made in /tmp");
         return;
     }
     snprintf(path, sizeof path, "%s/sbcast", folder);
-    if ((program = fopen(path, "w"))) {
-        fputs("#!/bin/sh\n", program);
-        fclose(program);
-    }
-    if (chmod(path, 0700) < 0)
-        diag("no sbcast");
-    snprintf(path, sizeof path, "%s:%s", folder, before ? before : "/usr/bin:/bin");
-    (void)setenv("PATH", path, 1);
+    snprintf(paths, sizeof paths, "%s:%s", folder, before ? before : "/usr/bin:/bin");
+    (void)setenv("PATH", paths, 1);
+    write_program(path, "#!/bin/sh\n");
     one_stuck_node_does_not_keep_back_the_others();
-    snprintf(path, sizeof path, "%s/sbcast", folder);
+    without_a_folder_it_comes_by_stdin();
+    write_program(path, "#!/bin/sh\nexec sleep 600\n");
+    sbcast_ends_with_the_tasks();
     ok(unlink(path) == 0 && rmdir(folder) == 0, "all is removed");
 }
 
