@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import platform
@@ -101,8 +102,6 @@ def test_an_imported_module_that_cannot_be_renewed_is_said_to_be_old(code, home)
 
 
 def test_what_cannot_be_stored_is_not_sent_again_and_again(code, home, monkeypatch):
-    import errno
-
     def full(*args, **kw):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -116,8 +115,24 @@ def test_what_cannot_be_stored_is_not_sent_again_and_again(code, home, monkeypat
     assert importlib.import_module("qhelper").a == 1
 
 
+def test_an_imported_module_that_could_not_be_stored_is_tried_again(code, home, monkeypatch):
+    def full(*args, **kw):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    code.take(listing(home, "qhelper"))
+    importlib.import_module("qhelper")
+    home.files[ROOT + "/qhelper.py"] = "a = 2\n"
+    with monkeypatch.context() as patch:
+        patch.setattr("cellspan._code.tree.write_file", full)
+        for _ in range(2):
+            code.take(listing(home, "qhelper"))
+            (line,) = code.before_cell()
+            assert "qhelper" in line and "may be older than the notebook's" in line and "no room" in line
+    code.take(listing(home, "qhelper"))
+    assert code.before_cell() == [] and importlib.reload(sys.modules["qhelper"]).a == 2
+
+
 def test_a_machine_without_room_does_not_fail_a_cell(home, monkeypatch, tmp_path, capsys):
-    import errno
     import json
 
     from cellspan._worker.follow import Follower

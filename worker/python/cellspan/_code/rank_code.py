@@ -76,7 +76,7 @@ class RankCode:
 
     def _bring_listed(self):
         for name, digest in self._project.digests.items():
-            if (name, digest) in self._in_vain or (name in self._idle and name not in sys.modules):  # an import tries it again
+            if name not in sys.modules and ((name, digest) in self._in_vain or name in self._idle):  # its import tries it again
                 continue
             try:
                 entry = self._project.entry(name)
