@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import os
 import platform
@@ -124,6 +125,33 @@ def test_a_damaged_one_is_replaced(node):
         pass
     assert node.install() == (0, folder) and files_of(folder) == WANT
     assert os.listdir(node.cache) == [sent()[2]]
+
+
+def test_a_file_system_that_fails_does_not_damage_it(tmp_path, monkeypatch):
+    files = [(path, mode, content) for path, (mode, content) in FILES.items()]
+    folder = unpack.in_named(str(tmp_path), files, VERSION, "it")
+    other = tmp_path / "cellspan" / ".new-other"
+    shutil.copytree(folder, other)
+
+    def stale(*args):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unpack, "open", stale, raising=False)
+        for install in (lambda: unpack.in_named(str(tmp_path), files, VERSION, "it"), lambda: unpack.show(str(other), folder, files)):
+            with pytest.raises(OSError, match="Stale"):
+                install()
+    assert unpack.is_same(folder, files) and sorted(os.listdir(tmp_path / "cellspan")) == [".new-other", "it"]
+
+
+def test_whatever_fails_is_said_in_one_line(monkeypatch, capfdbinary):
+    def fails(*args):
+        raise MemoryError("no memory\nfor \udcff and é")
+
+    monkeypatch.setattr(unpack, "received", fails)
+    with pytest.raises(SystemExit) as end:
+        unpack.main("1", "", VERSION, "it")
+    assert end.value.code == 1 and capfdbinary.readouterr() == (b"MemoryError: no memory for \xff and \xc3\xa9\n", b"")
 
 
 def test_two_versions_stand_side_by_side(node):

@@ -71,13 +71,14 @@ def fill(folder, files):
 
 
 def is_same(folder, files):
-    """Whether the folder has these files."""
+    """Whether the folder has these files. Raises OSError if they cannot be read: a file system may fail for a moment, and others run
+    what is there."""
     for path, _, content in files:
         try:
             with open(os.path.join(folder, path), "rb") as file:
                 if file.read() != content:
                     return False
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return False
     return True
 
@@ -220,14 +221,28 @@ def install(files, version, name):
     raise Refused("no place takes it: " + "; ".join(reasons))
 
 
+def say(line):
+    """Prints bytes, so that no locale is in the way."""
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def refuse(why, status):
+    """Says why there is no folder, in one line, and ends."""
+    say(" ".join(why.split()).encode("utf-8", "surrogateescape"))
+    sys.exit(status)
+
+
 def main(size, digest, version, name):
     """Prints the folder, or why there is none."""
     try:
         files = received(int(size), digest)
-        print(install(files, version, name))
+        folder = install(files, version, name)
+        say(os.fsencode(folder))
     except Refused as why:
-        print(" ".join(str(why).split()))
-        sys.exit(2 if isinstance(why, Damaged) else 1)
+        refuse(str(why), 2 if isinstance(why, Damaged) else 1)
+    except Exception as error:  # noqa: BLE001 - only what it prints is told to the user
+        refuse("%s: %s" % (type(error).__name__, error), 1)
 
 
 if __name__ == "__main__":
