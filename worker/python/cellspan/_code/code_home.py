@@ -130,7 +130,8 @@ class CodeHome:
         if not self._large:
             return frozenset()
         listing = self._listing(key)
-        found, queue = set(), [name for name in listing.places if name in mentioned or (name in self._modules() and self._is_from(name, listing))]
+        names = [name for name in mentioned.union(self._modules()) if name in listing.places]  # not all that are listed: each cell asks
+        found, queue = set(), [name for name in names if name in mentioned or self._is_from(name, listing)]
         for name in queue:
             manifest = self._manifests.get((name, tuple(listing.roots(name))))
             if name not in found and manifest is not None:
