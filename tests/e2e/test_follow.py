@@ -216,6 +216,9 @@ def test_a_reload_that_fails_on_ranks_fails_the_cell(fresh, module, tmp_path):
     nb.ok("importlib.reload(mine)")
     cell = nb.run("%%distribute\nmine.answer()").assert_error("OSError")
     assert "not here" in cell.traceback and "mine.py" in cell.traceback, cell.traceback
+    assert "cellspan: ranks can't load mine again, as home has: OSError: not here" in nb.ok("%%distribute\n1").stderr
+    module.write("def answer():\n    return 22\n")
+    assert rank_values(nb, "mine.answer()", 2) == [22, 22]
 
 
 def test_ranks_follow_homes_autoreload(fresh, module, tmp_path):

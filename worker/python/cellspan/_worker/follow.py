@@ -43,14 +43,14 @@ class Lead:
         """(FOLLOW's text, lines for the user). code: the part of that name, the same object until it changes."""
         environ, run = environment.raw(), mlflow_run.of_home()
         extensions = self._shell.extension_manager.loaded - NOT_FOLLOWED
-        seen = environ, run, self._options(), extensions, dict(self._watch.reloaded), self._watch.autoreload(), root_logging.of_home(), _has_wandb_run(), module_paths.entries(), code
+        seen = environ, run, self._options(), extensions, self._watch.reloaded.count, self._watch.autoreload(), root_logging.of_home(), _has_wandb_run(), module_paths.entries(), code
         if seen == self._seen:
             return self._text, []
         parts = {
             "env": {} if environ == self._untold and run is None else self._changes(run),
             "options": self._settings,
             "extensions": sorted(seen[3]),
-            "reloaded": seen[4],
+            "reloaded": self._watch.reloaded.entries,
             "autoreload": seen[5],
             "logging": seen[6],
             "path": self.paths.change(),
@@ -135,7 +135,7 @@ class Follower:
         self._options = {}
         self._extensions = set()
         self._paths = module_paths.Followed()
-        self._reloaded = {}
+        self._reloads = reloads.HomesReloads(reloads.imported)
         self._autoreload = None
         self._logging = root_logging.RootLogging()
         self._folder, self._code = folder, None  # the RankCode, once home has sent a listing
@@ -156,8 +156,7 @@ class Follower:
         self._take_options(said.get("options", {}))
         self._logging.take(said.get("logging"))
         self._take_extensions(set(said.get("extensions", ())))
-        before, self._reloaded = self._reloaded, said.get("reloaded", {})
-        reloads.imported.follow([name for name, times in self._reloaded.items() if before.get(name, 0) < times])
+        self._reloads.take(said.get("reloaded", []))
 
     def before_cell(self, cell=None):
         """cell: its number. Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the
@@ -169,6 +168,7 @@ class Follower:
         if self._shell is None:
             _say(lines)
             return
+        lines += self._reloads.try_again()
         if self._autoreload is not None:
             lines += reloads.imported.reload_changed(self._autoreload, self._shell)
         else:

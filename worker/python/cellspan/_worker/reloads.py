@@ -22,19 +22,38 @@ _reload = importlib.reload
 # ---- at home ---------------------------------------------------------------------------------------------------------
 
 
+class Log:
+    """The modules that home has loaded again, in home's order: one may import from another."""
+
+    LENGTH = 1000
+
+    def __init__(self):
+        self.count = 0  # of all reloads
+        self.entries = []  # (the count after it, name)
+
+    def add(self, name):
+        self.count += 1
+        if self.entries and self.entries[-1][1] == name:
+            self.entries.pop()
+        self.entries.append((self.count, name))
+        if len(self.entries) > self.LENGTH:
+            last = {module: count for count, module in self.entries}
+            del self.entries[next((at for at, (count, module) in enumerate(self.entries) if last[module] != count), 0)]
+
+
 class Watch:
     """Records which modules home has loaded again, and whether its `%autoreload` is on."""
 
     def __init__(self, shell):
         self._shell = shell
-        self.reloaded = reloaded = {}  # name of a module: how often
+        self.reloaded = reloaded = Log()
 
         @functools.wraps(_reload)
         def reload(module):
             __tracebackhide__ = True
             again = _reload(module)
             if sys._getframe(1).f_globals.get("__name__") != AUTORELOAD:  # ranks run %autoreload themselves
-                reloaded[again.__name__] = reloaded.get(again.__name__, 0) + 1
+                reloaded.add(again.__name__)
             return again
 
         importlib.reload = reload
@@ -107,18 +126,16 @@ class Imported:
         if spec is not None and isinstance(path, str) and path.endswith(".py") and not path.startswith(_not_the_users()):
             self._own[name] = spec, path, _time_of(path)
 
-    def follow(self, names):
-        """Loads these modules again if they are imported and the user's. Raises the exceptions of loading."""
+    def has(self, name):
+        """Is this module imported, and the user's?"""
         self.note()
-        for name in names:
-            if name in self._own:
-                _reload(sys.modules[name])
-        self.note()
+        return name in self._own
 
     def newer(self):
-        """Names of modules whose files have changed since they were imported."""
+        """Names of modules whose files have changed since they were imported, in the order in which `%autoreload` looks at them."""
         self.note()
-        return [name for name, (_, path, time) in self._own.items() if _time_of(path) not in (time, None)]
+        names = [name for name, (_, path, time) in self._own.items() if _time_of(path) not in (time, None)]
+        return names if len(names) < 2 else [name for name in list(sys.modules) if name in names]
 
     def reload_changed(self, how, shell):
         """Does what `%autoreload` does before a cell. Returns lines for the user about failures."""
@@ -161,6 +178,79 @@ class Imported:
                 shown, where = (home_path(path), " or %autoreload 2 at home") if at_home else (f"{path} on {platform.node()}", " in a cell on ranks")
                 lines.append(f"{shown} is newer than what ranks have imported: importlib.reload({name}){where} loads it again")
         return lines
+
+
+class HomesReloads:
+    """A rank's side of home's reloads. A module that can't be loaded again here is tried again before each cell."""
+
+    def __init__(self, imported):
+        self._imported = imported
+        self._count = 0  # home's, of the last reload that came
+        self._due = []  # names, in home's order
+        self._failed = {}  # name: the spec that the module has since it could not be loaded
+
+    def take(self, entries):
+        """entries: Log's. Loads those modules again that are imported and the user's. Raises the first exception, after all were tried."""
+        count = entries[-1][0] if entries else 0
+        known = self._count if count >= self._count else 0  # else home's process is a new one
+        self._count = count
+        new = [name for count, name in entries if count > known]
+        if not new:
+            return
+        self._due = [name for name in self._unfinished() if name not in new] + _first_and_last(new)
+        for name in new:
+            self._failed.pop(name, None)
+        errors = self._load()
+        for name in new:
+            if name in errors:
+                raise errors[name]
+
+    def try_again(self):
+        """Returns lines for the user about modules that still can't be loaded."""
+        self._due = self._unfinished()
+        return [f"ranks can't load {name} again, as home has: {in_words(error)}" for name, error in self._load().items()] if self._due else []
+
+    def _unfinished(self):
+        """Names that an interrupt has left, and those that failed."""
+        return [*self._due, *(name for name in self._failed if name not in self._due)]
+
+    def _load(self):
+        """Loads the modules that are due. Returns {name: exception} of those that failed last. An interrupt leaves the others due."""
+        errors = {}
+        while self._due:
+            name = self._due[0]
+            if self._is_wanted(name):
+                self._failed.pop(name, None)
+                errors.pop(name, None)
+                try:
+                    _reload(sys.modules[name])
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - from the user's module; those after it may not need it
+                    errors[name], self._failed[name] = error, _spec_of(name)
+            else:
+                self._failed.pop(name, None)
+            del self._due[0]
+        self._imported.note()
+        return errors
+
+    def _is_wanted(self, name):
+        """Not if the user has loaded it again since it failed."""
+        if name in self._failed:
+            return name in sys.modules and _spec_of(name) is self._failed[name]
+        return self._imported.has(name)
+
+
+def _first_and_last(names):
+    """Each name at most twice: with its first load others find it new, and with its last one it finds others new."""
+    first, last = {}, {name: at for at, name in enumerate(names)}
+    for at, name in enumerate(names):
+        first.setdefault(name, at)
+    return [name for at, name in enumerate(names) if at in (first[name], last[name])]
+
+
+def _spec_of(name):
+    return names_of(sys.modules.get(name)).get("__spec__")
 
 
 def _time_of(path):

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks load modules again in home's order, and try again what fails."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import pytest
+
+from cellspan._worker import reloads
+
+NAMES = ("rl_a_top", "rl_m", "rl_z_base")
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """write(name, text): a module's file, which is always newer than the one before it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        importlib.invalidate_caches()
+
+    yield write
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def log():
+    return reloads.Log()
+
+
+@pytest.fixture
+def rank():
+    imported = reloads.Imported()
+    imported.note()
+    return reloads.HomesReloads(imported)
+
+
+def load(*names):
+    return [importlib.import_module(name) for name in names]
+
+
+def test_ranks_load_again_in_homes_order(write, log, rank):
+    write("rl_z_base", "v = 1\n")
+    write("rl_a_top", "from rl_z_base import v\n")
+    top, base = load("rl_a_top", "rl_z_base")
+    write("rl_z_base", "v = 22\n")
+    for name in ("rl_z_base", "rl_a_top", "rl_z_base"):
+        log.add(name)
+    rank.take(log.entries)
+    assert (top.v, base.v) == (22, 22)
+    base.v = 5
+    rank.take(log.entries)
+    log.add("rl_a_top")
+    rank.take(log.entries)
+    assert (top.v, base.v) == (5, 5), "only what home has loaded since"
+
+
+def test_a_new_home_counts_from_its_own_start(write, log, rank):
+    write("rl_m", "v = 1\n")
+    (module,) = load("rl_m")
+    log.add("rl_z_base")
+    log.add("rl_m")
+    rank.take(log.entries)
+    write("rl_m", "v = 22\n")
+    rank.take([(1, "rl_m")])
+    assert module.v == 22
+
+
+def test_the_log_keeps_each_modules_last_reload(log):
+    log.add("rl_m")
+    for _ in range(log.LENGTH):
+        log.add("rl_a_top")
+        log.add("rl_z_base")
+    log.add("rl_z_base")
+    assert len(log.entries) == log.LENGTH and log.entries[0] == (1, "rl_m")
+    assert log.entries[-1] == (log.count, "rl_z_base") and log.entries[-2][1] == "rl_a_top"
+
+
+def test_what_fails_is_tried_again_and_the_others_are_loaded(write, log, rank):
+    for name in NAMES:
+        write(name, "v = 1\n")
+    first, fails, last = load(*NAMES)
+    for name in NAMES:
+        write(name, "v = 22\n")
+        log.add(name)
+    write("rl_m", "raise OSError('not here')\n")
+    with pytest.raises(OSError, match="not here"):
+        rank.take(log.entries)
+    assert (first.v, fails.v, last.v) == (22, 1, 22)
+    assert rank.try_again() == rank.try_again() == ["ranks can't load rl_m again, as home has: OSError: not here"]
+    write("rl_m", "v = 22\n")
+    assert rank.try_again() == [] and fails.v == 22
+    fails.v = 5
+    assert rank.try_again() == [] and fails.v == 5, "once it is loaded it keeps its state"
+
+
+def test_what_the_user_has_loaded_since_keeps_its_state(write, log, rank):
+    write("rl_m", "v = 1\n")
+    (module,) = load("rl_m")
+    write("rl_m", "raise OSError('not here')\n")
+    log.add("rl_m")
+    with pytest.raises(OSError, match="not here"):
+        rank.take(log.entries)
+    write("rl_m", "v = 22\n")
+    importlib.reload(module).v = 5
+    assert rank.try_again() == [] and module.v == 5
+
+
+def test_an_interrupt_leaves_the_others_for_the_next_cell(write, log, rank):
+    for name in NAMES:
+        write(name, "v = 1\n")
+    first, interrupted, last = load(*NAMES)
+    for name in NAMES:
+        write(name, "v = 22\n")
+        log.add(name)
+    write("rl_m", "raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        rank.take(log.entries)
+    write("rl_m", "v = 22\n")
+    assert rank.try_again() == []
+    assert (first.v, interrupted.v, last.v) == (22, 22, 22)
+
+
+def test_autoreload_has_the_order_of_sys_modules(write):
+    imported = reloads.Imported()
+    imported.note()
+    write("rl_m", "v = 1\n")
+    write("rl_z_base", "v = 1\n")
+    write("rl_a_top", "from rl_m import v\nfrom rl_z_base import v as w\n")
+    load("rl_a_top")
+    imported.note()
+    for name in NAMES:
+        os.utime(sys.modules[name].__file__, (5, 5))
+    assert imported.newer() == ["rl_m", "rl_z_base", "rl_a_top"]
+    importlib.reload(sys.modules["rl_m"])
+    imported.note()
+    os.utime(sys.modules["rl_m"].__file__, (6, 6))
+    assert imported.newer() == [name for name in sys.modules if name in NAMES]
