@@ -131,6 +131,16 @@ static bool says_why(const json_t *error)
     return strstr(text_field(error, "evalue"), "': the notebook has it, but ") != NULL;
 }
 
+/* What the user has said about the notebook's own modules. */
+static const char *own_modules(const struct cell *c)
+{
+    if (!c->nb->config.code)
+        return ". CELLSPAN_CODE=never keeps the notebook's own modules here";
+    if (c->plan.no_code)
+        return ". --no-code of this cell keeps the notebook's own modules here";
+    return ", and the notebook's own modules";
+}
+
 /* Home may have it: packages that are installed there are not on other machines. */
 static void hint_module(const struct cell *c, const struct member *m, json_t *traceback)
 {
@@ -140,11 +150,8 @@ static void hint_module(const struct cell *c, const struct member *m, json_t *tr
 
     if (!module.n || node == NODE_HERE || says_why(m->error))
         return;
-    if (buf_addf(
-            &line,
-            "%s has no %.*s: ranks there import what is installed there, and the notebook's own "
-            "modules, unless --no-code keeps them here",
-            notebook_node_name(c->nb, node), SLICE_ARG(module)) < 0)
+    if (buf_addf(&line, "%s has no %.*s: ranks there import what is installed there%s",
+                 notebook_node_name(c->nb, node), SLICE_ARG(module), own_modules(c)) < 0)
         buf_clear(&line);
     add_line(traceback, &line);
 }

@@ -365,7 +365,8 @@ def test_a_package_is_listed_with_what_was_left_out(nb):
 def test_no_code(nb):
     put("secret_o.py", "def f(x):\n    return x + 1\n")
     ok(nb, "1")
-    failed(nb, "import secret_o", "ModuleNotFoundError", "--no-code")
+    told = failed(nb, "import secret_o", "ModuleNotFoundError", "--no-code")
+    assert "has no secret_o: ranks there import what is installed there. --no-code of this cell keeps" in told.shown
     nb.ok("import cellspan, secret_o")
     assert nb.ok("cellspan.run(secret_o.f, 1, gather=True)", limit=LIMIT).value == "[2, 2, 2]"  # --no-code was for that cell
     ok(nb, "import secret_o")
