@@ -493,6 +493,18 @@ def test_files_and_folders_that_the_user_names(project, tmp_path_factory):
     assert project.tree(**{"with": "."})["roots"] == [str(project)]
 
 
+def test_two_files_of_with_that_would_be_one(project, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    write(outside, "one/c.csv", "two/c.csv")
+    names = [str(outside / "one/c.csv"), str(outside / "two/c.csv")]
+    assert len(project.part(bring=names)["with"]) == 2  # of the same bytes
+    (outside / "two/c.csv").write_text("another")
+    for _ in range(2):
+        with pytest.raises(Bad, match=f"--with {names[0]} and --with {names[1]}: both would be c.csv"):
+            project.part(bring=names)
+    assert len(project.part(bring=names[1:])["with"]) == 1
+
+
 def test_a_path_that_is_not_there(project):
     with pytest.raises(Bad, match="--with nothing: No such file"):
         project.part(bring=["nothing"])

@@ -421,7 +421,34 @@ def test_an_edited_file_is_replaced_by_another_run_too(code, make, home, data, t
     home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), digest="other")
     other.take(listing(home, **{"with": {"data": "other"}}))
     other.before_cell()
-    assert sorted(os.listdir("data")) == ["b.csv", "c.csv"]  # b.csv is of the first run
+    assert os.listdir("data") == ["c.csv"]
+
+
+def test_an_edit_of_a_file_of_with_may_be_taken_back(code, home, data):
+    home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), digest=home.files[ROOT + "/data/a.csv"])
+    for text in ("1,2\n", "new\n", "1,2\n"):
+        home.files[ROOT + "/data/a.csv"] = text
+        code.take(listing(home, **{"with": {"data": text}}))
+        code.before_cell()
+        with open("data/a.csv", encoding="utf-8") as file:
+            assert file.read() == text
+
+
+def test_what_home_removes_stays_if_it_was_there_before_or_was_edited_there(code, make, home, data):
+    home.files[ROOT + "/data/c.csv"] = "c"
+    os.mkdir("data")
+    with open("data/a.csv", "w", encoding="utf-8") as file:
+        file.write("1,2\n")
+    code.take(with_files(home))
+    code.before_cell()
+    with open("data/b.csv", "a", encoding="utf-8") as file:
+        file.write("4\n")
+    home.files = {ROOT + "/data/d.csv": "d"}
+    home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), digest="other")
+    other = make(2)
+    other.take({"names": {}, "digests": {}, "with": {"data": "other"}})
+    other.before_cell()
+    assert sorted(os.listdir("data")) == ["a.csv", "b.csv", "d.csv"]
 
 
 def test_a_file_of_somebody_else_is_not_replaced(code, home, data):

@@ -99,6 +99,7 @@ class CodeHome:
         if bring:
             self._name(bring)
             part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
+            self._check_targets(part["with"])
         if len(json.dumps(part)) > PART_MOST:  # ranks ask for what they import and do not have
             part.pop("at", None)
             part.pop("idle", None)
@@ -284,6 +285,17 @@ class CodeHome:
             manifest.roots = [here if inside else os.path.dirname(full)]
             self._brought[path] = self._known(manifest)
         return self._brought[path]
+
+    def _check_targets(self, paths):
+        """Two files can't be at one place of the ranks' folder."""
+        placed = {}
+        for path in paths if len(paths) > 1 else ():
+            manifest = self._brought[path]
+            for full, _, digest, _ in manifest.files:
+                target = os.path.relpath(full, manifest.roots[0])
+                other, there = placed.setdefault(target, (path, digest))
+                if there != digest:
+                    raise Bad(f"--with {other} and --with {path}: both would be {target} in the ranks' folder. Give one of them only, or rename it")
 
     def _known(self, manifest):
         for path, _, digest, _ in manifest.files:

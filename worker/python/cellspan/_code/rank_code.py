@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import json
 import os
 import platform
 import socket  # noqa: F401 - children.py needs it where nothing may be imported
@@ -35,6 +36,14 @@ def _target(path, entry):
     return os.path.join(os.getcwd(), os.path.relpath(path, entry["roots"][0]))
 
 
+def _state(target):
+    """Is another one when somebody has written the file; None: it is not there."""
+    with contextlib.suppress(OSError):
+        found = os.stat(target)
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
+
+
 class RankCode:
     """Make it when home sends the first listing."""
 
@@ -46,7 +55,8 @@ class RankCode:
         self._asked = children.known_or_asked(self._tree.entries, self._site.folder)
         self._project = finders.Project(self._tree.root, self._bring)
         self._with, self._versions = {}, {}
-        self._placed, self._targets, self._records = set(), {}, {}  # what was placed by this process
+        self._placed = {}  # {what a --with names: {file: (hash, state)}}, as this process has left them
+        self._notes = {}  # {path of a note: its text}, of this process
         self._idle = ()  # names that the cell does not mention
         self._in_vain = set()  # {(name, digest)} of what could not be brought
         self._lines = []
@@ -143,59 +153,81 @@ class RankCode:
         if entry is None:
             raise Refused(f"--with {path}: the notebook has no such file or folder")
         targets = {_target(row[0], entry): row for row in entry["files"]}
-        done = path, digest, os.getcwd()
-        if done in self._placed and all(map(os.path.exists, targets)):
+        key = path, os.getcwd(), entry["roots"][0]
+        if self._placed.get(key) == {target: (row[2], _state(target)) for target, row in targets.items()}:
             return
         try:
             with self._tree.locked():
-                for target in self._targets.get((path, os.getcwd()), set()) - targets.keys():  # home has it no more
-                    self._remove(target)
-                for folder in entry["empty"]:
-                    os.makedirs(_target(folder, entry), exist_ok=True)
-                for target, row in targets.items():
-                    self._copy(target, row, self._project.place(row[0], entry))
+                self._place_all(key, targets, entry)
+                self._placed[key] = {target: (row[2], _state(target)) for target, row in targets.items()}
         except OSError as error:
             raise Refused(f"--with {path}: {error.filename or os.getcwd()} on {self._host}: {error.strerror}") from None
-        self._placed.add(done)
-        self._targets[path, os.getcwd()] = set(targets)
+
+    def _place_all(self, key, targets, entry):
+        note = self._path_of_note("\0".join(key))
+        listed = self._listed(note)
+        for target in listed - targets.keys():  # home has it no more
+            self._remove(target)
+        own = listed & targets.keys()
+        try:
+            for folder in entry["empty"]:
+                os.makedirs(_target(folder, entry), exist_ok=True)
+            for target, row in targets.items():
+                if self._copy(target, row, self._project.place(row[0], entry)):
+                    own.add(target)
+        finally:
+            if own != listed:
+                self._note(note, json.dumps(sorted(own)))
+
+    def _listed(self, note):
+        """The files that a --with has brought, and that ranks have not had from elsewhere."""
+        try:
+            return set(json.loads(self._noted(note) or "[]"))
+        except (ValueError, TypeError):
+            return set()
 
     def _copy(self, target, row, source):
+        """Has it written the file?"""
         with contextlib.suppress(FileNotFoundError):
             now, before = hash_of(target), self._recorded(target)
             if row[2] in (now, before):  # what came before may have been changed here
                 if now == row[2] != before:
-                    self._record(target, now)
-                return
+                    self._note(self._path_of_note(target), now)
+                return False
             if now != before:
                 raise Refused(f"--with: {target} on {self._host} is another file, which is not replaced: rename it there, or name another folder "
                               "by --cwd")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(source, "rb") as file:
             write_file(target, file, 0o755 if row[3] & 0o100 else 0o644)
-        self._record(target, row[2])
+        self._note(self._path_of_note(target), row[2])
+        return True
 
     def _remove(self, target):
         with contextlib.suppress(OSError):
             if hash_of(target) == self._recorded(target):
                 os.unlink(target)
 
-    def _record_of(self, target):
-        """The file that says which content was placed there. It outlives this run, as the content does."""
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        return os.path.join(cache, "cellspan-placed", hashlib.sha256(os.fsencode(f"{self._host}:{target}")).hexdigest())
-
     def _recorded(self, target):
-        with contextlib.suppress(OSError):
-            with open(self._record_of(target), encoding="ascii") as file:
-                return file.read()
-        return self._records.get(target)
+        """The hash of what was placed there."""
+        return self._noted(self._path_of_note(target))
 
-    def _record(self, target, digest):
-        self._records[target] = digest
-        path = self._record_of(target)
-        with contextlib.suppress(OSError):  # without it, the next run does not replace the file
+    def _path_of_note(self, about):
+        """The file of a note. It outlives this run, as what was placed does."""
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return os.path.join(cache, "cellspan-placed", hashlib.sha256(os.fsencode(f"{self._host}:{about}")).hexdigest())
+
+    def _noted(self, path):
+        with contextlib.suppress(OSError):
+            with open(path, encoding="ascii") as file:
+                return file.read()
+        return self._notes.get(path)
+
+    def _note(self, path, text):
+        self._notes[path] = text
+        with contextlib.suppress(OSError):  # without it, the next run does not replace or remove the file
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            write_file(path, digest.encode(), 0o600)
+            write_file(path, text.encode(), 0o600)
 
     # ---- errors ------------------------------------------------------------------------------------------------------
 
