@@ -157,6 +157,14 @@ def test_a_script_that_meets_an_interrupt_with_exit(nb, tmp_path):
     assert "SystemExit" not in cell.shown, cell.shown
 
 
+@pytest.mark.parametrize("where", ["", "%%distribute -n 2\n"])
+def test_a_forked_process_ends_by_sigterm_even_before_it_has_begun(nb, where):
+    """As the processes of a Pool do, which is ended when its work is done."""
+    nb.ok(where + "import os, signal, time\ndef ended():\n    pid = os.fork()\n    if not pid:\n        time.sleep(300)\n        os._exit(0)\n"
+          "    os.kill(pid, signal.SIGTERM)\n    return os.waitpid(pid, 0)[1]\nassert {ended() for _ in range(40)} == {signal.SIGTERM}", 120)
+    nb.ok(where + "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    assert pool.map(abs, [-1, 2]) == [1, 2]", 120)
+
+
 def test_ranks_that_are_killed_for_not_heeding_it_are_told_as_an_interrupt(nb):
     cell = nb.start("%%distribute -n 2 --grace 1s\nimport time\nprint('in')\nwhile True:\n    try:\n        time.sleep(600)\n"
                     "    except KeyboardInterrupt:\n        pass")

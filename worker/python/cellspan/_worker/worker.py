@@ -105,6 +105,7 @@ class Worker:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if not self.ENDS_BY_SIGNAL:
             signal.signal(signal.SIGTERM, self._terminated)
+            self._watch_forks()
         self.streams.watch_forks()
         _link.start(fd, self.streams.tick)
 
@@ -115,10 +116,29 @@ class Worker:
     def _loop_born(self, loop):
         interrupts.cancelled_as_interrupt(self.shell)
 
+    def _watch_forks(self):
+        """SIGTERM ends a forked process at once, as it ends one that a plain Python forks: a handler of Python's would wait for a lock that the
+        process waits for, and one that comes before the process has begun would be forgotten."""
+        mine = threading.local()
+
+        def before():
+            mine.masked = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+        def after():
+            if not mine.masked:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+        def after_in_child():
+            if signal.getsignal(signal.SIGTERM) == self._terminated:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            after()
+
+        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after_in_child)
+
     def _terminated(self, signo, frame):
         """A signal ends the process: runs exit handlers, and then ends by the signal."""
         signal.signal(signo, signal.SIG_DFL)
-        if os.getpid() == self.pid:
+        if os.getpid() == self.pid:  # a handler of the user's may call this one in a forked process
             self.exit_functions()
         os.kill(os.getpid(), signo)
 
