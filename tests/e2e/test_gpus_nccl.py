@@ -139,13 +139,23 @@ def test_a_broadcast_that_hangs_can_be_interrupted(book):
     assert nb.ok("%%distribute\n1").value == "1"
 
 
+def listens_for_nccl(pid):
+    """Has this rank opened the double's socket for the next rank? The last rank has none."""
+    with open("/proc/net/unix", encoding="utf-8") as file:
+        inodes = {f"socket:[{line.split()[6]}]" for line in file if "@nccl-" in line}
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}") in inodes for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:  # a descriptor that was closed meanwhile
+        return False
+
+
 def test_a_rank_that_dies_in_a_broadcast_takes_nobody_along(book):
     needs("torch")
     nb = book(CELLSPAN_DOUBLE_NCCL="hang")
     nb.ok(BIG % 7)
     pids = nb.rank_pids(4)
     cell = nb.start("%%distribute\nlen(big)")
-    nb.wait(cell, 60, lambda: all(b"libnccl" in processes.read(p, "maps") for p in pids))
+    nb.wait(cell, 60, lambda: b"libnccl" in processes.read(pids[3], "maps") and all(map(listens_for_nccl, pids[:3])))
     os.kill(pids[1], signal.SIGKILL)
     nb.wait(cell)
     cell.assert_error("RankDied")
