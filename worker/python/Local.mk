@@ -214,6 +214,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/shell.py \
 	worker/python/cellspan/_worker/startup.py \
 	worker/python/cellspan/_worker/library_fixes.py \
+	worker/python/cellspan/_worker/sigterm.py \
 	worker/python/cellspan/_worker/spawned.py \
 	worker/python/cellspan/_worker/stacks.py \
 	worker/python/cellspan/_worker/store_waits.py \

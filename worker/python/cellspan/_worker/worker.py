@@ -19,7 +19,7 @@ import threading
 from .. import _link
 from .._base import shadows
 from .._base.errors import give_up, text_of
-from . import environment, interrupts, spawned, stacks
+from . import environment, interrupts, sigterm, spawned, stacks
 from .loops import Loop
 from .message import received
 from .publish import to_json
@@ -99,13 +99,11 @@ class Worker:
     def start(self, fd):
         """Takes ownership of the socket. From now on this process ends with its agent."""
         self.streams = Streams()
-        self.pid = os.getpid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupts.keep_from_debugger()
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if not self.ENDS_BY_SIGNAL:
-            signal.signal(signal.SIGTERM, self._terminated)
-            self._watch_forks()
+            sigterm.catch(self.exit_functions)
         self.streams.watch_forks()
         _link.start(fd, self.streams.tick)
 
@@ -115,32 +113,6 @@ class Worker:
 
     def _loop_born(self, loop):
         interrupts.cancelled_as_interrupt(self.shell)
-
-    def _watch_forks(self):
-        """SIGTERM ends a forked process at once, as it ends one that a plain Python forks: a handler of Python's would wait for a lock that the
-        process waits for, and one that comes before the process has begun would be forgotten."""
-        mine = threading.local()
-
-        def before():
-            mine.masked = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-
-        def after():
-            if not mine.masked:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-
-        def after_in_child():
-            if signal.getsignal(signal.SIGTERM) == self._terminated:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            after()
-
-        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after_in_child)
-
-    def _terminated(self, signo, frame):
-        """A signal ends the process: runs exit handlers, and then ends by the signal."""
-        signal.signal(signo, signal.SIG_DFL)
-        if os.getpid() == self.pid:  # a handler of the user's may call this one in a forked process
-            self.exit_functions()
-        os.kill(os.getpid(), signo)
 
     def leave(self, status=0):
         """Ends the process normally: runs atexit handlers and flushes text."""
