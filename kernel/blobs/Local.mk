@@ -8,7 +8,8 @@ kernel_blobs_libblobs_a_SOURCES = \
 	kernel/blobs/direct_links.h kernel/blobs/direct_links.c \
 	kernel/blobs/local_blobs.h kernel/blobs/local_blobs.c
 
-check_PROGRAMS += tests/unit/kernel/blobs/blob_schedule.t tests/unit/kernel/blobs/blob_table.t
+check_PROGRAMS += tests/unit/kernel/blobs/blob_schedule.t tests/unit/kernel/blobs/blob_table.t \
+	tests/unit/kernel/blobs/local_blobs.t
 tests_unit_kernel_blobs_blob_schedule_t_SOURCES = tests/unit/kernel/blobs/blob_schedule.c \
 	tests/unit/kernel/blobs/yard.h tests/unit/kernel/blobs/yard.c
 tests_unit_kernel_blobs_blob_schedule_t_LDADD = kernel/blobs/libblobs.a worker/agent/libagent.a worker/link/liblink.a \
@@ -16,3 +17,6 @@ tests_unit_kernel_blobs_blob_schedule_t_LDADD = kernel/blobs/libblobs.a worker/a
 tests_unit_kernel_blobs_blob_table_t_SOURCES = tests/unit/kernel/blobs/blob_table.c
 tests_unit_kernel_blobs_blob_table_t_LDADD = kernel/blobs/libblobs.a protocol/libprotocol.a base/libbase.a $(SODIUM_LIBS)
 tests_unit_kernel_blobs_blob_table_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_kernel_blobs_local_blobs_t_SOURCES = tests/unit/kernel/blobs/local_blobs.c
+tests_unit_kernel_blobs_local_blobs_t_LDADD = kernel/blobs/libblobs.a protocol/libprotocol.a base/libbase.a \
+	$(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
