@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "cli/kernels.h"
 #include "kernel/jupyter/channels.h"
+#include "tests/unit/jupyter/client.h"
 #include "tests/unit/tap.h"
 
 struct toy {
@@ -73,19 +74,15 @@ static pid_t toy_start(const char *file, bool answers)
 
 static void show(const char *dir, bool answers)
 {
-    struct connection to = { .ipc = true, .key_size = 6 };
+    struct connection to;
     struct running_kernel k = { 0 };
     struct err err = { "" };
-    char ip[128], file[128];
+    char file[128];
     int status, rc;
 
-    snprintf(ip, sizeof ip, "%s/ipc", dir);
+    connection_over_ipc(&to, dir, "ipc");
     snprintf(file, sizeof file, "%s/connection.json", dir);
-    to.ip = strdup(ip);
-    to.key = strdup("secret");
-    for (unsigned port = 0; port < PORTS; port++)
-        to.port[port] = port + 1;
-    if (!to.ip || !to.key || connection_write(&to, file, &err) < 0)
+    if (connection_write(&to, file, &err) < 0)
         abort();
     k.pid = toy_start(file, answers);
     k.file = file;

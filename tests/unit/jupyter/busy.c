@@ -105,19 +105,6 @@ static void hear(struct test_client *c, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* Fills a connection over ipc; release it. */
-static void fill(struct connection *c, const char *dir)
-{
-    char path[64];
-
-    *c = (struct connection){ .ipc = true, .key_size = 6 };
-    snprintf(path, sizeof path, "%s/busy", dir);
-    c->ip = strdup(path);
-    c->key = strdup("secret");
-    for (unsigned port = 0; port < PORTS; port++)
-        c->port[port] = port + 1;
-}
-
 static void after_an_idle(const char *dir, enum occupied by, const char *wanted, const char *name)
 {
     const struct clock clock = { set_now, wall_now, NULL };
@@ -128,7 +115,7 @@ static void after_an_idle(const char *dir, enum occupied by, const char *wanted,
     char file[128], heard[32];
 
     now_ns = NS_PER_S;
-    fill(&to, dir);
+    connection_over_ipc(&to, dir, "busy");
     snprintf(file, sizeof file, "%s/busy.json", dir);
     if (connection_write(&to, file, &err) < 0 || !(s.loop = loop_create(&clock, &err)) ||
         !(s.channels = channels_create(s.loop, file, ignore, NULL, &err)) ||

@@ -400,18 +400,19 @@ static unsigned another_port(const struct connection *c, unsigned filled)
     }
 }
 
+static void connection_over_tcp(struct connection *c)
+{
+    *c = (struct connection){ .ip = strdup("127.0.0.1"), .key = strdup("secret"), .key_size = 6 };
+    for (unsigned port = 0; port < PORTS; port++)
+        c->port[port] = another_port(c, port);
+}
+
 static void connection_fill(struct connection *c, const char *dir, const char *kind)
 {
-    char ip[128];
-
-    memset(c, 0, sizeof *c);
-    c->ipc = strcmp(kind, "tcp") != 0;
-    snprintf(ip, sizeof ip, "%s/%s", dir, kind);
-    c->ip = strdup(c->ipc ? ip : "127.0.0.1");
-    c->key = strdup("secret");
-    c->key_size = 6;
-    for (unsigned port = 0; port < PORTS; port++)
-        c->port[port] = c->ipc ? port + 1 : another_port(c, port);
+    if (strcmp(kind, "tcp") == 0)
+        connection_over_tcp(c);
+    else
+        connection_over_ipc(c, dir, kind);
     if (strcmp(kind, "curve") == 0) {
         c->curve = true;
         zmq_curve_keypair(c->public_key, c->secret_key);
@@ -467,7 +468,7 @@ static void the_welcome_comes_first(const char *dir)
     struct channels *f;
     bool heard = false;
 
-    connection_fill(&to, dir, "ipc");
+    connection_over_ipc(&to, dir, "ipc");
     snprintf(file, sizeof file, "%s/first.json", dir);
     if (!loop || connection_write(&to, file, &err) < 0 ||
         !(f = channels_create(loop, file, asked, NULL, &err)))

@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_JUPYTER_CLIENT_H
 #define TESTS_UNIT_JUPYTER_CLIENT_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -33,6 +34,21 @@ struct received {
 struct test_keys { /* NULL: not encrypted */
     const char *server, *public, *secret;
 };
+
+/* Fills a connection over unix sockets DIR/NAME-1 and so on; release it. */
+static inline void connection_over_ipc(struct connection *c, const char *dir, const char *name)
+{
+    char path[128];
+
+    *c = (struct connection){ .ipc = true, .key_size = 6 };
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    c->ip = strdup(path);
+    c->key = strdup("secret");
+    if (!c->ip || !c->key)
+        abort();
+    for (unsigned port = 0; port < PORTS; port++)
+        c->port[port] = port + 1;
+}
 
 /* Opens and connects one socket. A SUB holds one message: whoever does not read it is a slow
  * reader.
