@@ -52,5 +52,7 @@ MUST_USE int words_split(struct words *w, const char *text, struct err *err);
 /* Appends the word for a POSIX shell, in single quotes if needed. A newline becomes "$n", so that
  * the result is one line: the shell's variable n must hold a newline. -1: memory is out. */
 MUST_USE int words_quote(struct buf *out, const char *word);
+/* Replaces an owned text by a copy of another one. NULL: there is none, or no memory for it. */
+void text_replace(char **place, const char *text);
 
 #endif

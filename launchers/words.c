@@ -149,3 +149,11 @@ int words_quote(struct buf *out, const char *word)
         out->p[before] = '\0';
     return -1;
 }
+
+void text_replace(char **place, const char *text)
+{
+    char *copy = text ? strdup(text) : NULL;
+
+    free(*place);
+    *place = copy;
+}

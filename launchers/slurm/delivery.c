@@ -17,12 +17,6 @@
 
 static void deliver(struct delivery *d);
 
-static void keep(char **place, const char *text)
-{
-    free(*place);
-    *place = strdup(text);
-}
-
 void delivery_release(struct delivery *d)
 {
     for (unsigned i = 0; i < d->n; i++) {
@@ -194,7 +188,7 @@ static void sbcast_ended(void *arg, const char *line)
     struct err err = { "" };
 
     if (*line)
-        keep(&d->why, line);
+        text_replace(&d->why, line);
     /* without memory for it, all wait */
     d->patience = loop_timer(d->loop, LATE_S * NS_PER_S, 0, no_answer, d, &err);
     for (unsigned i = 0; i < d->n; i++)
@@ -274,7 +268,7 @@ static void lacks(struct delivery *d, struct delivery_task *t, const char *words
     t->known = true;
     if (sscanf(words, "%31s %31s", arch, libc) == 2 &&
         !(t->row = payload_for(&d->payload, arch, libc, &err)))
-        keep(&t->unsent, err.text);
+        text_replace(&t->unsent, err.text);
 }
 
 void delivery_line(struct delivery *d, unsigned task, const char *word)
@@ -286,20 +280,20 @@ void delivery_line(struct delivery *d, unsigned task, const char *word)
     if (d->patience)
         loop_timer_again(d->patience, (d->done ? FAILED_S : LATE_S) * NS_PER_S);
     if (t->late && text_begins(word, SCRIPT_MISSING))
-        keep(&t->unsent, "sbcast has not brought it, which its node has said too late");
+        text_replace(&t->unsent, "sbcast has not brought it, which its node has said too late");
     t->late = false;
     if (strcmp(word, SCRIPT_UNFIT) == 0) {
         d->unfit = true;
-        keep(&d->why, "a node has no folder in /tmp for it that is yours alone");
+        text_replace(&d->why, "a node has no folder in /tmp for it that is yours alone");
     } else if (text_begins(word, SCRIPT_MISSING) && !t->known)
         lacks(d, t, word + strlen(SCRIPT_MISSING));
     else if (strcmp(word, SCRIPT_HAS) == 0) {
         t->known = true;
         t->row = NULL;
     } else if (text_begins(word, SCRIPT_VERSION) && !t->known)
-        keep(&t->version, word + strlen(SCRIPT_VERSION));
+        text_replace(&t->version, word + strlen(SCRIPT_VERSION));
     else if (text_begins(word, SCRIPT_REFUSED))
-        keep(&t->unsent, word + strlen(SCRIPT_REFUSED));
+        text_replace(&t->unsent, word + strlen(SCRIPT_REFUSED));
     deliver(d);
 }
 

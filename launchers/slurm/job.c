@@ -26,14 +26,6 @@
 
 static void poll_queue(void *arg);
 
-static void replace(char **place, const char *text)
-{
-    char *copy = strdup(text);
-
-    free(*place);
-    *place = copy;
-}
-
 static void set_timer(struct job *j, struct watch **timer, uint64_t ns, loop_f f)
 {
     struct err err = { "" };
@@ -122,7 +114,7 @@ static void note_end(struct job *j, unsigned i, const char *how)
         return;
     delivery_without(&j->delivery, i);
     delivery_end(&j->delivery, i, how, j->program, j->prefix, text, sizeof text);
-    replace(&j->task[i].end, text);
+    text_replace(&j->task[i].end, text);
     set_timer(j, &j->flush, FLUSH_NS, flush);
 }
 
@@ -164,7 +156,7 @@ static void note_why(struct job *j, const char *line)
     for (size_t i = 0; i < sizeof whys / sizeof *whys && !found; i++)
         found = strstr(line, whys[i]);
     if (found && !(j->why && is_reason(j->why)))
-        replace(&j->why, line);
+        text_replace(&j->why, line);
     if (strstr(line, " CANCELLED AT ") && strncmp(line, "slurmstepd", 10) == 0)
         cut_short(j);
 }
@@ -193,7 +185,7 @@ static void note_words(struct job *j, unsigned i, const char *line)
         return;
     snprintf(text, sizeof text, "%s%s%s", j->program, host[n - 1] == ':' ? ":" : "", host + n);
     if (i < j->n)
-        replace(&j->task[i].words, text);
+        text_replace(&j->task[i].words, text);
     else if (!j->n)
         keep_early(j, i, line);
 }
@@ -308,7 +300,7 @@ static void task_up(struct job *j, const char *words)
     delivery_step(&j->delivery, id, step);
     watch_clear(&j->poll);
     j->task[i].up = true;
-    replace(&j->task[i].node, node);
+    text_replace(&j->task[i].node, node);
     report_node(i, node, 0);
     if (count_up(j) == j->n) {
         watch_clear(&j->late);
@@ -386,7 +378,7 @@ static void queue_answered(void *arg, const char *line)
     if (start && j->pid > 0 && !j->asked_to_end && !count_up(j)) {
         *start++ = '\0';
         if (!j->state || strcmp(j->state, copy) != 0) {
-            replace(&j->state, copy);
+            text_replace(&j->state, copy);
             *reason++ = '\0';
             say_queue(j, copy, reason, start);
             if (strcmp(copy, "PENDING") == 0 && slurm_reason_hopeless(reason)) {
@@ -447,14 +439,14 @@ static void conclude(struct job *j, const char *state)
                  strcmp(reason, "None") == 0 ? "" : ", ",
                  strcmp(reason, "None") == 0 ? "" : reason);
         for (unsigned i = 0; i < j->n; i++)
-            replace(&j->task[i].end, text);
+            text_replace(&j->task[i].end, text);
         if (!j->n)
             fprintf(stderr, "cellspan-launch-slurm: %s\n", text);
         j->failed = true;
     } else if (j->why && j->status != 0)
         for (unsigned i = 0; i < j->n; i++)
             if (!j->task[i].end)
-                replace(&j->task[i].end, "Slurm ended the step");
+                text_replace(&j->task[i].end, "Slurm ended the step");
     if (j->status != 0)
         j->failed = true;
     finish_job(j);

@@ -81,12 +81,6 @@ static void err_line(void *arg, const char *line)
         tail_clear(&c->errors);
 }
 
-static void keep(char **place, const char *text)
-{
-    free(*place);
-    *place = text ? strdup(text) : NULL;
-}
-
 /* Writes once. */
 static void write_some(struct ssh_child *c, int fd)
 {
@@ -146,7 +140,7 @@ static void agent_found(struct ssh_child *c, const char *path)
 {
     int rc;
 
-    keep(&c->found, path);
+    text_replace(&c->found, path);
     c->missing = false;
     if (c->sent) /* which takes its time: that of CELLSPAN_START_TIMEOUT begins again */
         report_node(c->agent, c->host->name, c->host->slots);
@@ -172,7 +166,7 @@ static void send_cellspan(struct ssh_child *c, const char *words)
     if (sscanf(words, "%31s %31s", arch, libc) == 2)
         row = payload_for(p, arch, libc, &err);
     if (!row || payload_make(p, row, &err) < 0) {
-        keep(&c->unsent, err.text);
+        text_replace(&c->unsent, err.text);
         close_in(c); /* so it ends */
         return;
     }
@@ -192,7 +186,7 @@ static void know_machine(struct ssh_child *c, const char *machine)
     char text[CAUSE_TEXT_SIZE];
     unsigned ranks = 0;
 
-    keep(&c->machine, machine);
+    text_replace(&c->machine, machine);
     if (!c->machine || c->asked_to_end || !(twin = c->plan->twin(c->plan->arg, c, &ranks)))
         return;
     snprintf(text, sizeof text,
@@ -218,11 +212,11 @@ static bool mark_line(struct ssh_child *c, const char *line)
         if (word[strlen(SCRIPT_MISSING)])
             send_cellspan(c, word + strlen(SCRIPT_MISSING));
         else
-            keep(&c->unsent, payload_why_not(c->plan->payload));
+            text_replace(&c->unsent, payload_why_not(c->plan->payload));
     } else if (text_begins(word, SCRIPT_REFUSED))
-        keep(&c->unsent, word + strlen(SCRIPT_REFUSED));
+        text_replace(&c->unsent, word + strlen(SCRIPT_REFUSED));
     else if (text_begins(word, SCRIPT_VERSION))
-        keep(&c->version, word + strlen(SCRIPT_VERSION));
+        text_replace(&c->version, word + strlen(SCRIPT_VERSION));
     else if (text_begins(word, SCRIPT_MACHINE))
         know_machine(c, word + strlen(SCRIPT_MACHINE));
     else if (text_begins(word, SCRIPT_FOUND))
@@ -241,7 +235,7 @@ static void out_line(void *arg, const char *line)
     if (c->state == SSH_UP)
         fprintf(stderr, "%s: %s\n", c->host->name, line);
     else if (*line)
-        keep(&c->heard, line);
+        text_replace(&c->heard, line);
 }
 
 static void out_ready(void *arg, int fd, unsigned events)
