@@ -78,6 +78,7 @@ check_PROGRAMS += \
 	tests/unit/agent/blobs.t \
 	tests/unit/agent/home.t \
 	tests/unit/agent/join.t \
+	tests/unit/agent/launched.t \
 	tests/unit/agent/lines.t \
 	tests/unit/agent/memory.t \
 	tests/unit/agent/net.t \
@@ -102,6 +103,10 @@ tests_unit_agent_join_t_SOURCES = tests/unit/agent/join.c tests/unit/agent/lan.h
 	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h tests/unit/agent/must.h
 tests_unit_agent_join_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_join_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_launched_t_SOURCES = tests/unit/agent/launched.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
+	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/must.h
+tests_unit_agent_launched_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_launched_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_net_t_SOURCES = tests/unit/agent/net.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
 	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h tests/unit/agent/must.h
 tests_unit_agent_net_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE

@@ -2,6 +2,7 @@
 /* cellspan-agent - one on each node: starts home and ranks, and passes messages between them and
  * the kernel. See README.md. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,7 +35,9 @@
 struct program {
     struct agent agent;
     struct join join;
-    pid_t parent; /* the agent ends when this process does */
+    const char *agent_from; /* variables that may have the agent's number; NULL: CELLSPAN_AGENT */
+    bool no_stdin;          /* stdin tells nothing */
+    pid_t parent;           /* the agent ends when this process does */
     /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
     char *folder;
     int lock; /* of the folder */
@@ -42,6 +45,7 @@ struct program {
 
 struct agent_line {
     struct agent_args args;
+    const char *agent_from, *in;
     bool help, version;
 };
 
@@ -52,6 +56,10 @@ static const struct cmdline_row rows[] = {
       offsetof(struct agent_line, args.node) },
     { "python", "PATH", "start home with it", offsetof(struct agent_line, args.python) },
     { "cwd", "DIR", "home's folder, and the ranks'", offsetof(struct agent_line, args.cwd) },
+    { "agent-from", "NAMES", "variables; the first that is set has the agent's number",
+      offsetof(struct agent_line, agent_from) },
+    { "stdin", "none", "do not read stdin, and do not wait for its end",
+      offsetof(struct agent_line, in) },
     { "help", NULL, "this text", offsetof(struct agent_line, help) },
     { "version", NULL, "print the version", offsetof(struct agent_line, version) },
     { NULL, NULL, NULL, 0 },
@@ -60,17 +68,18 @@ static const struct cmdline_row rows[] = {
 static void print_help(void)
 {
     puts(
-        "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n\n"
+        "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
+        "                      [--agent-from NAME[,NAME...]] [--stdin none]\n\n"
         "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
         "ends when its\n"
-        "stdin does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in its environment or as "
-        "the first\n"
-        "lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n");
+        "stdin or its parent process does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in "
+        "its environment\n"
+        "or as the first lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n");
     cmdline_help(rows, stdout);
 }
 
 /* -1: main returns *status. */
-static int read_args(int argc, char **argv, struct agent_args *args, int *status)
+static int read_args(int argc, char **argv, struct program *h, struct agent_args *args, int *status)
 {
     struct agent_line line = { .args = { .node = "" } };
     struct err err = { "" };
@@ -78,10 +87,14 @@ static int read_args(int argc, char **argv, struct agent_args *args, int *status
 
     *status = 0;
     *args = line.args;
+    h->agent_from = line.agent_from;
+    h->no_stdin = line.in;
     if (rc == 0 && line.help)
         print_help();
     else if (rc == 0 && line.version)
         puts("cellspan-agent " CELLSPAN_VERSION);
+    else if (rc == 0 && line.in && strcmp(line.in, "none") != 0)
+        rc = err_set(&err, "--stdin %.200s: write none, or leave the option out", line.in);
     else if (rc == 0 && args->connect)
         return 0;
     else if (rc == 0)
@@ -120,12 +133,12 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    if (fd_nonblock(STDIN_FILENO, true) < 0)
+    if (!h->no_stdin && fd_nonblock(STDIN_FILENO, true) < 0)
         return err_set(err, "stdin is closed; it tells when the kernel ends");
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (!loop_signal(loop, signals[i], told_to_end, &h->agent.kernel, err))
             return -1;
-    if (!loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent.kernel, err))
+    if (!h->no_stdin && !loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent.kernel, err))
         return -1;
     if (sent_folder_note(loop, "/proc/self/exe", err) < 0)
         return -1;
@@ -145,6 +158,21 @@ static void name_node(struct agent_args *args, char name[static NAME_SIZE])
     args->node = name;
 }
 
+/* What the environment does not have comes from stdin. */
+static int take_handed(const struct program *h, struct handed *handed, struct err *err)
+{
+    if (h->agent_from && secret_number_from(handed, h->agent_from, err) < 0)
+        return -1;
+    if (!h->no_stdin)
+        return secret_from_stdin(handed, STDIN_FILENO, HANDED_LIMIT_MS, err);
+    if (handed->has_secret && handed->has_index)
+        return 0;
+    return err_set(err,
+                   "%s is not set: without a stdin, the engine must hand it over in the agent's "
+                   "environment",
+                   handed->has_secret ? "CELLSPAN_AGENT" : "CELLSPAN_SECRET");
+}
+
 /* Derives the keys from what the engine hands over; nothing else of it is kept. */
 static int take_secret(struct program *h, const char *connect, struct err *err)
 {
@@ -153,10 +181,24 @@ static int take_secret(struct program *h, const char *connect, struct err *err)
 
     if (!join_is_remote(connect))
         rc = 0;
-    else if (rc == 0 && (rc = secret_from_stdin(&handed, STDIN_FILENO, HANDED_LIMIT_MS, err)) == 0)
+    else if (rc == 0 && (rc = take_handed(h, &handed, err)) == 0)
         join_keys(&h->join, &handed.secret, handed.index);
+    if (h->agent_from)
+        secret_leave_mpi();
     secret_wipe(&handed.secret);
     return rc;
+}
+
+/* No file that is opened later may get the number of stdin. */
+static int leave_stdin(struct err *err)
+{
+    const int null = open("/dev/null", O_RDONLY);
+
+    if (null < 0 || (null != STDIN_FILENO && dup2(null, STDIN_FILENO) < 0))
+        return err_set(err, "/dev/null: %s", strerror(errno));
+    if (null > STDERR_FILENO)
+        (void)close(null);
+    return 0;
 }
 
 /* Home is started before the kernel is dialed, because home takes longest to start. */
@@ -253,7 +295,7 @@ int main(int argc, char **argv)
     struct err err = { "" };
     int status;
 
-    if (read_args(argc, argv, &args, &status) < 0)
+    if (read_args(argc, argv, &h, &args, &status) < 0)
         return status;
     name_node(&args, name);
 #ifdef __GLIBC__
@@ -264,7 +306,8 @@ int main(int argc, char **argv)
 #endif
     settings_open_log("agent");
     h.join = (struct join){ .kernel = &h.agent.kernel, .connect = args.connect };
-    if (random_open(&err) < 0 || take_secret(&h, args.connect, &err) < 0)
+    if ((h.no_stdin && leave_stdin(&err) < 0) || random_open(&err) < 0 ||
+        take_secret(&h, args.connect, &err) < 0)
         goto failed;
     /* before the guard starts: it removes the folder if the agent can't */
     open_folder(&h, args.connect);

@@ -65,6 +65,10 @@ void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpo
                                  endpoints ? endpoints : ours,
                                  "--node",
                                  name,
+                                 how == LAN_NO_STDIN ? "--agent-from" : NULL,
+                                 "OMPI_COMM_WORLD_RANK,PMI_RANK",
+                                 "--stdin",
+                                 "none",
                                  NULL };
     struct err err = { "" };
 
@@ -72,17 +76,19 @@ void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpo
     snprintf(name, sizeof name, "n%u", node);
     snprintf(number, sizeof number, "%u", node);
     snprintf(m->errors, sizeof m->errors, "%s/%u", l->dir, node);
-    if (how == LAN_ENVIRONMENT) {
-        setenv("CELLSPAN_AGENT", number, 1);
+    if (how != LAN_STDIN) {
+        setenv(how == LAN_NO_STDIN ? "PMI_RANK" : "CELLSPAN_AGENT", number, 1);
         setenv("CELLSPAN_SECRET", secret, 1);
     }
     spec.argv = argv;
     must((spec.errs = open(m->errors, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) >= 0,
          "errors");
-    m->pid = process_start_piped(&spec, &m->in, &err);
+    m->pid = how == LAN_NO_STDIN ? process_start(&spec, &err)
+                                 : process_start_piped(&spec, &m->in, &err);
     must(m->pid > 0, err.text);
     close(spec.errs);
     unsetenv("CELLSPAN_AGENT");
+    unsetenv("PMI_RANK");
     unsetenv("CELLSPAN_SECRET");
     if (how == LAN_STDIN)
         hand_over(m, node, secret);

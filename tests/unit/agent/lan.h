@@ -41,7 +41,8 @@ struct lan {
     struct buf addresses; /* of the last HELLO */
 };
 
-enum lan_how { LAN_ENVIRONMENT, LAN_STDIN };
+/* NO_STDIN: as under an MPI, all in the environment. */
+enum lan_how { LAN_ENVIRONMENT, LAN_STDIN, LAN_NO_STDIN };
 
 void lan_open(struct lan *l);
 /* Starts node's agent with `secret` as it stands there; endpoints NULL: ours. */

@@ -2,6 +2,7 @@
 #include "worker/agent/net/secret.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -14,22 +15,30 @@
 #define AGENT      "CELLSPAN_AGENT"
 #define DIGITS_MAX 9u
 
-static int take_index(struct handed *h, struct slice text, struct err *err)
+extern char **environ;
+
+static int take_number(struct handed *h, const char *name, struct slice text, struct err *err)
 {
     uint32_t index = 0;
 
     for (size_t i = 0; i < text.n; i++) {
         if (text.n > DIGITS_MAX || text.p[i] < '0' || text.p[i] > '9')
-            return err_set(err, AGENT
-                           " is not a number: the engine must give each agent its own, from 0");
+            return err_set(err,
+                           "%s is not a number: the engine must give each agent its own, from 0",
+                           name);
         index = index * 10 + (uint32_t)(text.p[i] - '0');
     }
     if (text.n == 0)
-        return err_set(err,
-                       AGENT " is empty: the engine must give each agent its own number, from 0");
+        return err_set(err, "%s is empty: the engine must give each agent its own number, from 0",
+                       name);
     h->index = index;
     h->has_index = true;
     return 0;
+}
+
+static int take_index(struct handed *h, struct slice text, struct err *err)
+{
+    return take_number(h, AGENT, text, err);
 }
 
 static int take_secret(struct handed *h, struct slice text, struct err *err)
@@ -89,6 +98,73 @@ int secret_from_environment(struct handed *h, struct err *err)
     const int index = take_from_environment(h, AGENT, take_index, err);
 
     return secret < 0 || index < 0 ? -1 : 0;
+}
+
+int secret_number_from(struct handed *h, const char *names, struct err *err)
+{
+    for (const char *at = names;;) {
+        const size_t n = strcspn(at, ",");
+        char *name = strndup(at, n);
+        const char *value = name ? getenv(name) : NULL;
+        const int rc = value ? take_number(h, name, slice_text(value), err) : 0;
+
+        free(name);
+        if (!name)
+            return err_set(err, "out of memory");
+        if (value)
+            return rc;
+        if (!at[n])
+            break;
+        at += n + 1;
+    }
+    return err_set(err,
+                   "--agent-from %s: no such variable is set; the engine must set one of them, to "
+                   "each agent's own number",
+                   names);
+}
+
+/* ---- an MPI ---- */
+
+static bool is_of_mpi(const char *entry)
+{
+    /* Open MPI with PMIx and PRRTE; MPICH and Intel MPI with Hydra; what Slurm adds for both */
+    static const char *const begins[] = { "OMPI_",     "OPAL_",      "ORTE_",    "PRTE_",  "PMIX_",
+                                          "PMI_",      "PMI2_",      "HYDI_",    "HYDRA_", "MPIR_",
+                                          "MPI_LOCAL", "SLURM_PMIX", "SLURM_PMI" };
+
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(entry, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The process manager's socket. */
+static void keep_from_children(const char *name)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+    const long fd = text ? strtol(text, &end, 10) : -1;
+    int flags;
+
+    if (fd > STDERR_FILENO && fd < 65536 && end && !*end && (flags = fcntl((int)fd, F_GETFD)) >= 0)
+        (void)fcntl((int)fd, F_SETFD, flags | FD_CLOEXEC);
+}
+
+/* Goes backwards, because unsetenv moves the later variables. */
+void secret_leave_mpi(void)
+{
+    size_t n = 0;
+
+    keep_from_children("PMI_FD");
+    while (environ[n])
+        n++;
+    while (n-- > 0) {
+        char *name = is_of_mpi(environ[n]) ? strndup(environ[n], strcspn(environ[n], "=")) : NULL;
+
+        if (name)
+            (void)unsetenv(name);
+        free(name);
+    }
 }
 
 /* ---- stdin ---- */

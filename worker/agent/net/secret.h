@@ -22,6 +22,13 @@ struct handed {
 /* Takes both from the environment, overwrites and unsets them. Call it before anything copies or
  * changes the environment. -1: a value is wrong; the err does not show it. */
 MUST_USE int secret_from_environment(struct handed *h, struct err *err);
+/* Takes the agent's number from the first of these variables that is set; commas separate their
+ * names. -1: none is set, or it is no number. */
+MUST_USE int secret_number_from(struct handed *h, const char *names, struct err *err);
+/* Unsets what an MPI's launcher set for the one process that it started. Ranks are other processes:
+ * if each took this for its own, all would be the same rank of one MPI job, and wait for one
+ * another. A program that is executed from now on does not inherit the descriptor named there. */
+void secret_leave_mpi(void);
 /* Reads lines from fd until both are there. -1: the input ended, a line is wrong, or limit_ms are
  * over. */
 MUST_USE int secret_from_stdin(struct handed *h, int fd, int limit_ms, struct err *err);

@@ -14,8 +14,9 @@
 #include "base/clock.h"
 #include "base/process.h"
 
-#define NAME    "cellspan-guard"
-#define LEFT_NS (5 * NS_PER_S) /* how long ending the remaining processes may take */
+#define NAME         "cellspan-guard"
+#define LEFT_NS      (5 * NS_PER_S) /* how long ending the remaining processes may take */
+#define PARENT_ENDED (SIGRTMIN + 5) /* nobody else sends it */
 
 /* Gives the guard its own name: somebody who kills all agents shall not kill their guards. */
 static void rename_self(int argc, char **argv)
@@ -68,13 +69,22 @@ static void end_what_is_left(void)
     }
 }
 
-static int watch(pid_t agent, const sigset_t *wanted, const char *node)
+/* The system sends PARENT_ENDED when the thread that started us ends, though its process goes on:
+ * then another thread of it is our parent, whose end is told in the same way. */
+static void pass_on(pid_t agent, int signo, pid_t above)
+{
+    if (signo == PARENT_ENDED && getppid() == above)
+        return;
+    (void)kill(agent, signo == PARENT_ENDED ? SIGTERM : signo);
+}
+
+static int watch(pid_t agent, const sigset_t *wanted, pid_t above, const char *node)
 {
     int how = 0, signo;
 
     while (!reap(agent, &how))
         if (sigwait(wanted, &signo) == 0 && signo != SIGCHLD)
-            (void)kill(agent, signo);
+            pass_on(agent, signo, above);
     end_what_is_left();
     if (WIFEXITED(how))
         return WEXITSTATUS(how);
@@ -98,6 +108,7 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
     (void)sigaddset(&wanted, SIGTERM);
     (void)sigaddset(&wanted, SIGINT);
     (void)sigaddset(&wanted, SIGHUP);
+    (void)sigaddset(&wanted, PARENT_ENDED);
     (void)sigprocmask(SIG_BLOCK, &wanted, &before);
     if ((agent = fork()) < 0)
         return err_set(err, "can't start a process: %s", strerror(errno));
@@ -111,8 +122,8 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
     snprintf(name, sizeof name, "%s", node);
     rename_self(argc, argv);
     let_go_of_streams();
-    if (process_die_with_parent(SIGTERM, above) < 0 && errno == ESRCH)
+    if (process_die_with_parent(PARENT_ENDED, above) < 0 && errno == ESRCH)
         (void)kill(agent, SIGTERM);
-    *status = watch(agent, &wanted, name);
+    *status = watch(agent, &wanted, above, name);
     return 1;
 }
