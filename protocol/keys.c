@@ -8,12 +8,13 @@
 #include "base/random.h"
 
 #define VERSION  "2:"
+#define OWN      "2a:" /* of one agent */
 #define HEX_SIZE (2 * KEY_SIZE)
 
 _Static_assert(KEY_SIZE == crypto_box_PUBLICKEYBYTES && KEY_SIZE == crypto_box_SECRETKEYBYTES &&
                    KEY_SIZE == crypto_box_SEEDBYTES,
                "CURVE's keys are those of crypto_box");
-_Static_assert(SECRET_TEXT_SIZE > sizeof VERSION + 2 * HEX_SIZE + 1, "the text has room");
+_Static_assert(SECRET_TEXT_SIZE > sizeof OWN + 2 * HEX_SIZE + 1, "the text has room");
 
 void keys_create(struct keys *k)
 {
@@ -34,7 +35,10 @@ void keys_derive(struct keys *k, const struct secret *s, uint32_t index)
     unsigned char seed[KEY_SIZE], number[4];
 
     le_put(number, sizeof number, index);
-    (void)crypto_generichash(seed, sizeof seed, number, sizeof number, s->seed, sizeof s->seed);
+    if (s->own)
+        memcpy(seed, s->seed, sizeof seed);
+    else
+        (void)crypto_generichash(seed, sizeof seed, number, sizeof number, s->seed, sizeof s->seed);
     (void)crypto_box_seed_keypair(k->public, k->secret, seed);
     sodium_memzero(seed, sizeof seed);
 }
@@ -43,6 +47,7 @@ void secret_create(struct secret *s, const struct keys *kernel)
 {
     memcpy(s->kernel, kernel->public, KEY_SIZE);
     random_bytes(s->seed, sizeof s->seed);
+    s->own = false;
 }
 
 void secret_wipe(struct secret *s)
@@ -52,8 +57,10 @@ void secret_wipe(struct secret *s)
 
 void secret_format(const struct secret *s, char out[static SECRET_TEXT_SIZE])
 {
-    memcpy(out, VERSION, sizeof VERSION - 1);
-    out += sizeof VERSION - 1;
+    const char *const head = s->own ? OWN : VERSION;
+
+    memcpy(out, head, strlen(head));
+    out += strlen(head);
     (void)sodium_bin2hex(out, HEX_SIZE + 1, s->kernel, KEY_SIZE);
     out[HEX_SIZE] = ':';
     (void)sodium_bin2hex(out + HEX_SIZE + 1, HEX_SIZE + 1, s->seed, KEY_SIZE);
@@ -69,13 +76,15 @@ static int unhex(unsigned char key[KEY_SIZE], const char *text)
 
 int secret_parse(struct secret *s, struct slice text, struct err *err)
 {
-    const size_t head = sizeof VERSION - 1;
+    const bool own = text.n >= sizeof OWN - 1 && memcmp(text.p, OWN, sizeof OWN - 1) == 0;
+    const size_t head = own ? sizeof OWN - 1 : sizeof VERSION - 1;
 
+    s->own = own;
     if (text.n >= 2 && text.p[1] == ':' && text.p[0] != VERSION[0])
         return err_set(
             err,
             "CELLSPAN_SECRET is of another version of cellspan: install the same one on both sides");
-    if (text.n != head + 2 * HEX_SIZE + 1 || memcmp(text.p, VERSION, head) != 0 ||
+    if (text.n != head + 2 * HEX_SIZE + 1 || (!own && memcmp(text.p, VERSION, head) != 0) ||
         text.p[head + HEX_SIZE] != ':' || unhex(s->kernel, text.p + head) < 0 ||
         unhex(s->seed, text.p + head + HEX_SIZE + 1) < 0) {
         secret_wipe(s);

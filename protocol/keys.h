@@ -5,6 +5,7 @@
 #ifndef PROTOCOL_KEYS_H
 #define PROTOCOL_KEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -23,16 +24,17 @@ struct keys {
 struct secret {
     unsigned char kernel[KEY_SIZE]; /* the kernel's public key */
     unsigned char seed[KEY_SIZE];
+    bool own; /* the seed is that of one agent's key pair: an engine may give an agent no more */
 };
 
 void keys_create(struct keys *k); /* a new random pair */
 void keys_wipe(struct keys *k);
-/* The key pair of agent `index` of the run that has this seed. */
+/* The key pair of agent `index` of the run that has this seed; of the one agent whose own it is. */
 void keys_derive(struct keys *k, const struct secret *s, uint32_t index);
 
 void secret_create(struct secret *s, const struct keys *kernel);
 void secret_wipe(struct secret *s);
-/* "2:KERNEL:SEED", both in hexadecimal. */
+/* "2:KERNEL:SEED", both in hexadecimal; "2a:KERNEL:SEED": it is one agent's own. */
 void secret_format(const struct secret *s, char out[static SECRET_TEXT_SIZE]);
 /* -1: the text is not a secret. The text of *err never contains it. */
 MUST_USE int secret_parse(struct secret *s, struct slice text, struct err *err);

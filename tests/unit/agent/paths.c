@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -95,6 +96,33 @@ static void lists_begin_with_what_was_used(void)
     ok(address_list(NULL, &list) == 0 && (list.n == 0 || !strstr(list.p, "=127.0.0.1")),
        "and else not");
     buf_release(&list);
+}
+
+/* What an engine gives an agent that shall know nothing of the others. */
+static void an_agent_may_have_its_own_secret(void)
+{
+    static const unsigned char seven[4] = { 7 };
+    struct keys k, run, alone;
+    struct secret s, own = { .own = true }, again;
+    char text[SECRET_TEXT_SIZE];
+    struct err err = { "" };
+
+    keys_create(&k);
+    secret_create(&s, &k);
+    memcpy(own.kernel, s.kernel, KEY_SIZE);
+    (void)crypto_generichash(own.seed, KEY_SIZE, seven, sizeof seven, s.seed, KEY_SIZE);
+    secret_format(&own, text);
+    ok(strncmp(text, "2a:", 3) == 0 && secret_parse(&again, slice_text(text), &err) == 0 &&
+           memcmp(&again, &own, sizeof own) == 0,
+       "a secret of one agent is told from a run's");
+    keys_derive(&run, &s, 7);
+    keys_derive(&alone, &again, 7);
+    ok(memcmp(&run, &alone, sizeof run) == 0, "it makes the keys that the run's makes");
+    keys_derive(&run, &s, 8);
+    keys_derive(&alone, &again, 8);
+    ok(memcmp(&run, &alone, sizeof run) != 0, "and no other agent's");
+    text[1] = ':';
+    ok(secret_parse(&again, slice_text(text), &err) < 0, "neither is taken for the other");
 }
 
 static void secrets_are_lines(void)
@@ -288,6 +316,7 @@ int main(void)
     the_tree_knows_who_is_where();
     endpoints_are_taken_apart();
     lists_begin_with_what_was_used();
+    an_agent_may_have_its_own_secret();
     secrets_are_lines();
     secrets_are_waited_for();
     pythons_are_looked_for();

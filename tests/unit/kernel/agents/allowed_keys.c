@@ -9,7 +9,7 @@
 
 static struct secret secret_of(unsigned run)
 {
-    struct secret s = { { 0 }, { 0 } };
+    struct secret s = { .own = false };
 
     s.seed[0] = (unsigned char)run;
     return s;
