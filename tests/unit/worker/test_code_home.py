@@ -162,6 +162,10 @@ def test_a_list_that_is_too_long_is_left_out(project, monkeypatch):
     monkeypatch.setattr(code_home, "PART_MOST", 1000)
     part = project.part("import m1")
     assert part["more"] and part["names"] == part["digests"] == {} and project.names("m1") == ["m1.py"]
+    project.part("import m1")
+    assert project.part("import m1")["home"] == project.part()["home"]
+    write(project.folder, m1="x = 1")
+    assert project.part()["home"] != part["home"], "ranks ask again"
 
 
 def test_a_link_that_leads_to_another_version(project):

@@ -226,6 +226,37 @@ def test_a_changed_file_that_home_never_had_is_told_as_such(code, home, monkeypa
     ]
 
 
+def test_another_process_of_home_does_not_know_what_is_here(code, home):
+    home.files[ROOT + "/qlate.py"] = "a = 1\n"
+
+    def take(process, **digests):
+        home.asked.clear()
+        names = {"qhelper": [ROOT], "qpkg": [ROOT], "qlate": [ROOT]}
+        code.take({"names": names, "late": {}, "digests": digests, "home": process})
+        code.before_cell()
+
+    take("one")
+    assert importlib.import_module("qhelper").a == 1 and python("import qlate; print(qlate.a)") == "1" and len(home.asked) == 3
+    take("one")
+    assert python("import qhelper; print(qhelper.a)") == "1" and home.asked == []
+    for name in ("qhelper", "qlate"):
+        home.files[f"{ROOT}/{name}.py"] = "a = 22\n"
+    take("two")
+    assert importlib.reload(sys.modules["qhelper"]).a == 22 and len(home.asked) == 2
+    assert python("import qlate; print(qlate.a)") == "22", "nobody has imported it here"
+    take("two", qhelper=home.digest("qhelper"))
+    take("two")
+    assert home.asked == []
+
+    def late(what, question):
+        raise TimeoutError
+
+    for instead, said in ((late, 1), (late, 1), (None, 0)):
+        home.instead = instead
+        code.take({"names": {"qhelper": [ROOT]}, "late": {}, "digests": {}, "home": "three"})
+        assert len([line for line in code.before_cell() if "may be older" in line]) == said
+
+
 def test_a_deleted_file_is_gone(code, home):
     code.take(listing(home, "qhelper"))
     del home.files[ROOT + "/qhelper.py"]
@@ -340,7 +371,7 @@ def test_the_answer_to_a_child_may_be_an_error(code, home):
 def test_a_child_that_outlives_its_rank(code, home, tmp_path):
     code.take(listing(home))
     with pytest.raises(children.Unavailable, match="ended"):
-        children.ask(str(tmp_path), "qhelper", [ROOT], "")
+        children.ask(str(tmp_path), "qhelper", [ROOT], "", "")
 
 
 def test_processes_find_nothing_when_the_code_stays_at_home(code, home):

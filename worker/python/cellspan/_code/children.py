@@ -7,7 +7,7 @@ in PYTHONPATH; that runs the user's own sitecustomize afterwards. A rank's folde
 
     sitecustomize.py
     listing.json    the part "code" of FOLLOW, as the rank has it
-    ask             the socket: a question is {"name", "roots", "digest"} as JSON in a line, the answer {"entry"} or {"error"}
+    ask             the socket: a question is {"name", "roots", "digest", "home"} as JSON in a line, the answer {"entry"} or {"error"}
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 import os
 import sys
 
-from .entries import Entries, Unavailable, key_of, write_file
+from .entries import Entries, Unavailable, fits, key_of, write_file
 from .finders import Project, install
 
 WAIT_S = 60.0  # seconds for an answer; the rank waits for home at most 10
@@ -114,7 +114,7 @@ def serve(listening, bring):
             try:
                 one.settimeout(WAIT_S)
                 asked = json.loads(_line(one))
-                one.sendall(_packed({"entry": bring(asked["name"], asked["roots"], asked["digest"])}))
+                one.sendall(_packed({"entry": bring(asked["name"], asked["roots"], asked["digest"], asked["home"])}))
             except Exception as error:  # noqa: BLE001 - the next one needs an answer, too
                 try:
                     one.sendall(_packed({"error": str(error)}))
@@ -134,7 +134,7 @@ def _line(connection):
 # ---- in a child ------------------------------------------------------------------------------------------------------
 
 
-def ask(folder, name, roots, digest):
+def ask(folder, name, roots, digest, home):
     """As Tree.bring(), by the rank with this folder."""
     import socket
 
@@ -146,7 +146,7 @@ def ask(folder, name, roots, digest):
                 made.connect(f"/proc/self/fd/{fd}/ask")
             finally:
                 os.close(fd)
-            made.sendall(_packed({"name": name, "roots": list(roots), "digest": digest}))
+            made.sendall(_packed({"name": name, "roots": list(roots), "digest": digest, "home": home}))
             said = json.loads(_line(made) or "{}")
         except (OSError, ValueError):
             raise Unavailable("the rank that began this process has ended or does not answer") from None
@@ -158,11 +158,9 @@ def ask(folder, name, roots, digest):
 def known_or_asked(entries, folder):
     """A function as Tree.bring(), for a process that is not the rank."""
 
-    def bring(name, roots, digest):
+    def bring(name, roots, digest, home):
         entry = entries.get(key_of(name, roots))
-        if entry is not None and (not digest or entry["digest"] == digest):
-            return entry
-        return ask(folder, name, roots, digest)
+        return entry if fits(entry, digest, home) else ask(folder, name, roots, digest, home)
 
     return bring
 

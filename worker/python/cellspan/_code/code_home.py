@@ -54,6 +54,7 @@ class CodeHome:
         self._large = frozenset()  # of the names in the last part, those of large packages
         self._versioned = {}  # {name of a package: its version}
         self._turn = 0  # counts what makes the last part outdated
+        self._process = os.urandom(8).hex()  # ranks may have files of another process of home, of which this one knows nothing
         self._state, self._part, self._lines = None, None, []
         self._told = set()
         self._loaded = {}  # {name of a module at home: (its spec, its file's hash when it was seen)}
@@ -85,7 +86,7 @@ class CodeHome:
 
     def _composed(self, key, bring, mentioned):
         listing = self._listing(key)
-        part = {"names": dict(listing.names), "late": listing.late, "digests": self._digests(listing)}
+        part = {"names": dict(listing.names), "late": listing.late, "digests": self._digests(listing), "home": self._process}
         idle = self._idle(mentioned, key)
         if idle:
             part["idle"] = sorted(idle)
@@ -103,7 +104,7 @@ class CodeHome:
         if len(json.dumps(part)) > PART_MOST:  # ranks ask for what they import and do not have
             part.pop("at", None)
             part.pop("idle", None)
-            part.update(names={}, late={}, digests={}, more=True)
+            part.update(names={}, late={}, digests={}, more=True, home=f"{self._process} {self._turn}")
         return part
 
     def _digests(self, listing):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is on this node of the project's names: state.json, which all ranks of the node and their children read.
 
-An entry: {"digest": home's, "roots": folders of home, "here": are its files used at home's own paths?, "files": [[path, size, sha256,
-mode]], "left": [[path, size, why]], "empty": folders without files, of --with}. A name can have several entries, with other roots: a
+An entry: {"digest": home's, "home": the process of home that sent it, "roots": folders of home, "here": are its files used at home's own
+paths?, "files": [[path, size, sha256, mode]], "left": [[path, size, why]], "empty": folders without files, of --with}. A name can have several entries, with other roots: a
 script's folder may have another module of the same name.
 """
 
@@ -48,6 +48,12 @@ def unpacked(text):
 def key_of(name, roots):
     """An entry's key."""
     return "\n".join((name, *roots))
+
+
+def fits(entry, digest, home):
+    """Is this entry, or None, what home has? digest: home's, or "": home has not said it. Then any that this process of home has sent will do:
+    it tells with the next cell what has changed since. Another process of home does not know what is here. home: as in the listing."""
+    return entry is not None and (entry["digest"] == digest if digest else entry.get("home", "") == home)
 
 
 class Entries:

@@ -22,13 +22,14 @@ METADATA = (".dist-info/METADATA", ".egg-info/PKG-INFO")
 
 
 class Project:
-    """What home said about its project's names. bring(name, roots, digest): brings their files here; see tree.py."""
+    """What home said about its project's names. bring(name, roots, digest, home): brings their files here; see tree.py."""
 
     def __init__(self, root, bring):
         """root: the tree's folder."""
         self.root = root
         self.on = False
         self.names, self.late, self.digests, self.at, self.more = {}, {}, {}, {}, False
+        self.home = ""  # which process of home has said so
         self._bring = bring
         self.look = None  # called before a name is looked for: a process that a rank has started gets the rank's listing
         self.metadata = set()  # folders of this machine with what importlib.metadata knows of the names
@@ -41,7 +42,7 @@ class Project:
         self.on = listing is not None
         for name in ("names", "late", "digests", "at"):
             setattr(self, name, (listing or {}).get(name, {}))
-        self.more = bool((listing or {}).get("more"))
+        self.more, self.home = bool((listing or {}).get("more")), (listing or {}).get("home", "")
         self._absent.clear()
 
     def cell_begins(self):
@@ -60,7 +61,7 @@ class Project:
         """The entry of a top-level name, brought here if need be. None: there is none."""
         if name in self._absent:
             return None
-        found = self._bring(name, self.roots(name), self.digests.get(name, ""))
+        found = self._bring(name, self.roots(name), self.digests.get(name, ""), self.home)
         if found is None:
             self._absent.add(name)
         elif not found["here"]:

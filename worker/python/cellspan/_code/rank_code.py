@@ -58,6 +58,7 @@ class RankCode:
         self._placed = {}  # {what a --with names: {file: (hash, state)}}, as this process has left them
         self._notes = {}  # {path of a note: its text}, of this process
         self._idle = ()  # names that the cell does not mention
+        self._home = None  # home's process whose listing has been followed
         self._in_vain = set()  # {(name, digest)} of what could not be brought
         self._lines = []
         self._runs = False
@@ -84,8 +85,20 @@ class RankCode:
             self._tree.drop(before - self._project.keys())
         self._bring_listed()
 
+    def _to_follow(self):
+        """{name: digest} of what home has named, and of what this rank has imported before home's process was another one."""
+        names, project = dict(self._project.digests), self._project
+        if self._home != project.home:
+            for key, entry in self._tree.entries.all().items():
+                name, *roots = key.split("\n")
+                if name in sys.modules and name not in names and list(project.roots(name)) == roots and entry["home"] != project.home:
+                    names[name] = ""
+        return names
+
     def _bring_listed(self):
-        for name, digest in self._project.digests.items():
+        names, followed = self._to_follow(), self._project.home
+        self._home = None  # an interrupt leaves it so
+        for name, digest in names.items():
             if name not in sys.modules and ((name, digest) in self._in_vain or name in self._idle):  # its import tries it again
                 continue
             try:
@@ -95,9 +108,11 @@ class RankCode:
             except Unavailable as error:
                 if name in sys.modules:
                     self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
+                    followed = None  # it is asked for again
                 if isinstance(error, Late):
                     return  # the others would wait as long
                 self._in_vain.add((name, digest))
+        self._home = followed
 
     def _say_other(self, name, entry):
         """A line about a module that the rank has already from elsewhere, such as one of Python's own."""
@@ -131,10 +146,10 @@ class RankCode:
         top = name.partition(".")[0]
         return self._project.on and (self._project.more or bool(self._project.roots(top)))
 
-    def _bring(self, name, roots, digest):
+    def _bring(self, name, roots, digest, home):
         if os.getpid() != self._pid:
-            return self._asked(name, roots, digest)
-        entry = self._tree.bring(name, roots, digest)
+            return self._asked(name, roots, digest, home)
+        entry = self._tree.bring(name, roots, digest, home)
         if self._tree.entries.stamp != self._stamp:  # other ranks bring files, too
             self._stamp = self._tree.entries.stamp
             importlib.invalidate_caches()

@@ -28,7 +28,7 @@ import threading
 import time
 from importlib.machinery import PathFinder
 
-from .entries import BLOCK, Entries, Late, Unavailable, key_of, unpacked, write_file
+from .entries import BLOCK, Entries, Late, Unavailable, fits, key_of, unpacked, write_file
 
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
@@ -61,15 +61,15 @@ class Tree:
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
-    def bring(self, name, roots=(), digest=""):
-        """The entry of a top-level module, once its files are here as home's digest wants them ("": any that are here will do). None:
-        home has no such name. Raises Unavailable."""
+    def bring(self, name, roots=(), digest="", home=""):
+        """The entry of a top-level module, once its files are here as home wants them; see fits(). None: home has no such name. Raises
+        Unavailable."""
         question = {"name": name, "roots": list(roots)} if roots else {"name": name}
-        return self._bring(key_of(name, roots), question, digest)
+        return self._bring(key_of(name, roots), question, digest, home)
 
     def bring_with(self, path, digest):
         """The same for a file or folder of --with."""
-        return self._bring(key_of("", (path,)), {"with": path}, digest)
+        return self._bring(key_of("", (path,)), {"with": path}, digest, "")
 
     def drop(self, keys):
         """Removes what home no longer has."""
@@ -121,9 +121,9 @@ class Tree:
             pass
         return True
 
-    def _bring(self, key, question, digest):
+    def _bring(self, key, question, digest, home):
         entry = self.entries.get(key)
-        if entry is not None and (not digest or entry["digest"] == digest):
+        if fits(entry, digest, home):
             return entry
         if self._is_absent(key):
             return None
@@ -133,13 +133,13 @@ class Tree:
         try:
             with self.locked():
                 now = self.entries.get(key)
-                if now is not None and (not digest or now["digest"] == digest):  # another rank has done it
+                if fits(now, digest, home):  # another rank has done it
                     return now
                 if self._is_absent(key):
                     return None
                 if self._was_late(began):
                     raise Late(LATE)
-                return self._renew(key, question, now)
+                return self._renew(key, question, now, home)
         except OSError as error:
             why = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
             raise Unavailable(f"it can't be stored on {self._host}, in {self.folder}: {why}") from None
@@ -178,7 +178,7 @@ class Tree:
             os.utime(path)
         return False
 
-    def _renew(self, key, question, before):
+    def _renew(self, key, question, before, home):
         self._folders, self._written = set(), {}
         for _ in range(TRIES):
             said, _ = self._ask("tree", question)
@@ -191,6 +191,7 @@ class Tree:
                 if NO_PATH.search(part.path):
                     raise Unavailable(f"{part.path} is no absolute path")
             entry = {"digest": said["digest"], "roots": said["roots"], "left": said.get("left", []), "files": [list(part) for part in parts]}
+            entry["home"] = home
             entry["empty"] = [path for path in said.get("empty", ()) if not NO_PATH.search(path)]
             alike, others = self._alike(parts)
             entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
