@@ -13,6 +13,7 @@ import sys
 import pytest
 from cellspan._code import children, finders, package_versions, rank_code
 from cellspan._code.entries import Refused
+from cellspan._worker import reloads
 from notebook_files import Files
 
 ROOT = "/nowhere/project"
@@ -52,6 +53,11 @@ def listing(home, *digests, **more):
 def python(text, **env):
     done = subprocess.run([sys.executable, "-c", text], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
     return done.stdout.strip() or done.stderr
+
+
+def is_now(module):
+    found = os.stat(sys.modules[module].__file__)
+    return found.st_ino, found.st_mtime_ns
 
 
 def test_what_home_has_imported_is_there_before_the_cell(code, home):
@@ -206,8 +212,6 @@ def test_what_home_does_not_have_is_asked_for_once_by_node_and_cell(code, make, 
 
 
 def test_a_changed_file_that_home_never_had_is_told_as_such(code, home, monkeypatch, tmp_path):
-    from cellspan._worker import reloads
-
     monkeypatch.setattr(reloads, "autoreload_of", lambda shell: None)
     imported = reloads.Imported()
     imported.note()
@@ -219,11 +223,51 @@ def test_a_changed_file_that_home_never_had_is_told_as_such(code, home, monkeypa
     assert list(map(code.is_homes, theirs)) == [True, False]
     imported.note()
     for path in theirs:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("b = 2\n")
         os.utime(path, (5, 5))
     assert sorted(imported.unsaid(None, code.is_homes)) == [
         f"{ROOT}/qhelper.py is newer than what ranks have imported: importlib.reload(qhelper) or %autoreload 2 at home loads it again",
         f"{own} on {platform.node()} is newer than what ranks have imported: importlib.reload(qranks) in a cell on ranks loads it again",
     ]
+
+
+def test_what_comes_again_as_it_was_stays_as_it_is(code, home):
+    spaces = [ROOT + "/one", ROOT + "/two"]
+    home.files.update({spaces[0] + "/qspace/a.py": "", spaces[1] + "/qspace/b.py": ""})
+    imported = reloads.Imported()
+
+    def take(names, late=spaces[:1]):
+        listing = {"names": {name: [ROOT] for name in names}, "late": {"qspace": late}}
+        digests = {name: home.digest(name, *roots) for part in listing.values() for name, roots in part.items()}
+        asked = len(home.asked)
+        code.take({**listing, "digests": digests})
+        code.before_cell()
+        return [what for what, _ in home.asked[asked:]]
+
+    assert take(["qhelper"]) == ["tree", "files", "tree", "files"]
+    importlib.import_module("qhelper"), importlib.import_module("qspace.a")
+    assert imported.newer() == []
+    seen = is_now("qspace.a")
+    assert take(["qhelper"], spaces) == ["tree"] and is_now("qspace.a") == seen, "its package has one more folder"
+    assert take([], spaces) == [] and not os.path.exists(sys.modules["qhelper"].__file__), "home is in another folder"
+    take(["qhelper"], spaces)
+    assert os.path.exists(sys.modules["qhelper"].__file__) and imported.newer() == []
+    home.files[ROOT + "/qhelper.py"] = "a = 2\n"
+    take(["qhelper"], spaces)
+    assert imported.newer() == ["qhelper"]
+    home.files[ROOT + "/qhelper.py"] = "a = 1\n"
+    take(["qhelper"], spaces)
+    assert imported.newer() == []
+
+
+def test_a_module_that_with_names_too_stays_as_it_is(code, home):
+    code.take(listing(home, "qpkg"))
+    importlib.import_module("qpkg")
+    seen = is_now("qpkg")
+    code.take(listing(home, "qpkg", **{"with": {ROOT + "/qpkg": home.digest("qpkg")}}))
+    code.before_cell()
+    assert os.path.exists("qpkg/__init__.py") and is_now("qpkg") == seen
 
 
 def test_another_process_of_home_does_not_know_what_is_here(code, home):

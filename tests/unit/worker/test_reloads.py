@@ -127,6 +127,23 @@ def test_an_interrupt_leaves_the_others_for_the_next_cell(write, log, rank):
     assert (first.v, interrupted.v, last.v) == (22, 22, 22)
 
 
+def test_a_file_with_the_bytes_that_were_imported_is_not_newer(write, rank, tmp_path):
+    write("rl_m", "v = 1\n")
+    load("rl_m")
+    imported, at = rank._imported, [os.stat(tmp_path / "rl_m.py").st_mtime_ns]
+
+    def put(text):
+        write("rl_m", text)
+        at[0] += 10**9
+        os.utime(tmp_path / "rl_m.py", ns=(at[0], at[0]))
+        return imported.newer()
+
+    assert imported.newer() == [] and put("v = 1\n") == [] and put("v = 2\n") == ["rl_m"] == imported.newer()
+    assert put("v = 1\n") == [] and put("v = 2\n") == ["rl_m"]
+    os.unlink(tmp_path / "rl_m.py")
+    assert imported.newer() == []
+
+
 def test_autoreload_has_the_order_of_sys_modules(write):
     imported = reloads.Imported()
     imported.note()
@@ -135,10 +152,16 @@ def test_autoreload_has_the_order_of_sys_modules(write):
     write("rl_a_top", "from rl_m import v\nfrom rl_z_base import v as w\n")
     load("rl_a_top")
     imported.note()
+
+    def edit(name, time):
+        with open(sys.modules[name].__file__, "a", encoding="utf-8") as file:
+            file.write(f"time = {time}\n")
+        os.utime(sys.modules[name].__file__, (time, time))
+
     for name in NAMES:
-        os.utime(sys.modules[name].__file__, (5, 5))
+        edit(name, 5)
     assert imported.newer() == ["rl_m", "rl_z_base", "rl_a_top"]
     importlib.reload(sys.modules["rl_m"])
     imported.note()
-    os.utime(sys.modules["rl_m"].__file__, (6, 6))
+    edit("rl_m", 6)
     assert imported.newer() == [name for name in sys.modules if name in NAMES]

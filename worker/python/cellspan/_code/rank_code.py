@@ -81,9 +81,11 @@ class RankCode:
         if listing is None:
             return
         self._idle = listing.get("idle", ())
-        if not self._project.more:
-            self._tree.drop(before - self._project.keys())
-        self._bring_listed()
+        try:
+            self._bring_listed()
+        finally:  # after it: a file that a name has by other folders now stays where it is
+            if not self._project.more:
+                self._tree.drop(before - self._project.keys())
 
     def _to_follow(self):
         """{name: digest} of what home has named, and of what this rank has imported before home's process was another one."""

@@ -320,11 +320,24 @@ class Tree:
             with contextlib.suppress(OSError):
                 os.link(stored, target)
                 return
+        if self._is_placed(target, stored, part):  # for another name, or by a --with
+            return
         own, earlier = os.stat(stored), _time_of(target)
         if (own.st_mode & 0o777 == _mode(part.mode)) and int(own.st_mtime) > earlier and _link(stored, target):
             return
         with open(stored, "rb") as file:
             write_file(target, file, _mode(part.mode), max(int(time.time()), earlier + 1) if earlier >= 0 else None)
+
+    @staticmethod
+    def _is_placed(target, stored, part):
+        """Is this content there already?"""
+        try:
+            there = os.stat(target)
+            if there.st_mode & 0o777 != _mode(part.mode):
+                return False
+            return os.path.samestat(there, os.stat(stored)) or hash_of(target, part.size) == part.hash
+        except OSError:
+            return False
 
     def _remove(self, key, paths):
         """Removes files from the tree that no other name has."""

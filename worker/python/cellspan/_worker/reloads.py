@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The user's modules whose files change while ranks live. Ranks load them again if home did, or if `%autoreload` is on at home; for
-others they print a line. Modules in Python's own folders and in site-packages are not the user's.
+others they print a line. Modules in Python's own folders and in site-packages are not the user's. A file has changed if it has other
+bytes: one that was only copied or touched has another time, and a module that is loaded again loses its state.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import os
 import platform
@@ -17,6 +19,7 @@ from .._base.modules import names_of
 from . import environment
 
 AUTORELOAD = "IPython.extensions.autoreload"
+BLOCK = 1 << 20  # bytes of a file that are read at once
 _reload = importlib.reload
 
 # ---- at home ---------------------------------------------------------------------------------------------------------
@@ -85,19 +88,21 @@ def _checks(how, name):
 
 
 class Imported:
-    """The user's modules of this process, and the modification times of their files when they were imported."""
+    """The user's modules of this process, and what their files were when they were imported."""
 
     def __init__(self):
         self._seen = set()  # all names in sys.modules
-        self._own = {}  # name: (the spec by which it was loaded, its file, the file's time)
+        self._own = {}  # name: (the spec by which it was loaded, its file, the file's time, its hash)
+        self._changed = {}  # name: the time of its file, which has other bytes
         self._told = {}  # name: the file's time that was last reported
+        self.file_now = lambda path: path  # the file that would be imported now in place of this one
         self._old_objects = {}  # for IPython's superreload()
         self.autoreload = None  # as of autoreload_of(): what this process loads again by itself before its next cell
 
     def note(self):
         """Records the modules that were imported, or loaded again, since the last call."""
         self.note_new()
-        for name, (spec, _, _) in list(self._own.items()):
+        for name, (spec, *_) in list(self._own.items()):
             if names_of(sys.modules.get(name)).get("__spec__") is not spec:  # gone, or loaded again
                 del self._own[name]
                 self._take(name)
@@ -118,13 +123,26 @@ class Imported:
         if known is None or names_of(sys.modules.get(name)).get("__spec__") is not known[0]:
             self._take(name)
             return False
-        return _time_of(known[1]) not in (known[2], None)
+        return self._has_changed(name)
+
+    def _has_changed(self, name):
+        spec, path, time, digest = self._own[name]
+        file = self.file_now(path)
+        now = _time_of(file)
+        if now in (time, None):
+            return False
+        if self._changed.get(name) != now:
+            if digest and _hash_of(file) == digest:
+                self._own[name] = spec, path, now, digest
+                return False
+            self._changed[name] = now
+        return True
 
     def _take(self, name):
         names = names_of(sys.modules.get(name))
         spec, path = names.get("__spec__"), names.get("__file__")
         if spec is not None and isinstance(path, str) and path.endswith(".py") and not path.startswith(_not_the_users()):
-            self._own[name] = spec, path, _time_of(path)
+            self._own[name] = spec, path, *_state_of(path)
 
     def has(self, name):
         """Is this module imported, and the user's?"""
@@ -134,7 +152,7 @@ class Imported:
     def newer(self):
         """Names of modules whose files have changed since they were imported, in the order in which `%autoreload` looks at them."""
         self.note()
-        names = [name for name, (_, path, time) in self._own.items() if _time_of(path) not in (time, None)]
+        names = [name for name in list(self._own) if self._has_changed(name)]
         return names if len(names) < 2 else [name for name in list(sys.modules) if name in names]
 
     def reload_changed(self, how, shell):
@@ -143,8 +161,8 @@ class Imported:
         for name in self.newer():
             if not _checks(how, name):
                 continue
-            spec, path, _ = self._own[name]
-            self._own[name] = spec, path, _time_of(path)  # so that it is tried only once, even if it fails
+            spec, path, *_ = self._own[name]
+            self._own[name] = spec, path, *_state_of(self.file_now(path))  # so that it is tried only once, even if it fails
             try:
                 self._reload(sys.modules[name], shell if how["objects"] else None)
             except KeyboardInterrupt:
@@ -169,11 +187,10 @@ class Imported:
             if own is not None and _checks(own, name):
                 continue
             path = self._own[name][1]
-            time = _time_of(path)
-            if self._told.get(name) != time:
+            if self._told.get(name) != self._changed[name]:
                 from .._code.finders import home_path
 
-                self._told[name] = time
+                self._told[name] = self._changed[name]
                 at_home = is_homes(path)
                 shown, where = (home_path(path), " or %autoreload 2 at home") if at_home else (f"{path} on {platform.node()}", " in a cell on ranks")
                 lines.append(f"{shown} is newer than what ranks have imported: importlib.reload({name}){where} loads it again")
@@ -259,6 +276,24 @@ def _time_of(path):
         return os.stat(path).st_mtime_ns
     except OSError:
         return None
+
+
+def _hash_of(path):
+    """The hash of a file's bytes; "": it can't be read."""
+    made = hashlib.sha256()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            for block in iter(lambda: file.read(BLOCK), b""):
+                made.update(block)
+    except OSError:
+        return ""
+    return made.hexdigest()
+
+
+def _state_of(path):
+    """(a file's time, its hash); the hash is "" if the file changes meanwhile."""
+    time, digest = _time_of(path), _hash_of(path)
+    return time, digest if _time_of(path) == time else ""
 
 
 def _not_the_users():
