@@ -208,6 +208,21 @@ def test_the_first_tabs_wait_for_jedi_if_there_is_nothing_without(fresh):
         assert names(tab.reply) == ["isabs"]
 
 
+LATER = """
+class Later:
+    now = time.monotonic()
+    def __getattr__(self, name):
+        return (lambda: self.now) if name == 'monotonic' else getattr(time, name)
+later = sys.modules['cellspan._worker.home'].time = Later()
+"""
+
+
+def test_a_tab_waits_for_jedi_as_long_as_a_busy_machine_needs(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("1" + STUCK % (str(tmp_path / "begun"), "later.now += 40; globals().update(over=True)") + LATER)
+    assert names(complete(nb, "import posixpath; posixpath.isab", 120)) == ["isabs"]
+
+
 def test_a_cell_and_an_interrupt_end_the_wait_of_a_tab(fresh, tmp_path):
     nb = fresh()
     nb.ok("1" + STUCK % (str(tmp_path / "begun"), "jedi.cache.clear_time_caches(True)") + "sys.modules['cellspan._jupyter.prepare_jedi'].FIRST_TAB = 1000")

@@ -25,7 +25,7 @@ from . import requests
 PACKAGES = ("jedi", "parso")  # if a file of the notebook's folder has such a name, the user can import it, and Tab continues without jedi
 IDLE = 2.0  # seconds without a message, before it is prepared
 PATIENCE = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
-FIRST_TAB = 10.0  # seconds that a Tab waits for jedi at most
+FIRST_TAB = 60.0  # seconds that a Tab waits for jedi at most: a busy machine needs many, and an answer that is late is one
 PAUSE = 0.05  # seconds that the thread pauses for a request at most: it may hold the lock of a module that the request imports
 REST = 0.1  # seconds that the thread pauses after a request: more may come
 RESTS = 5.0  # seconds after the thread's begin from when it does so no more, as they may never end
