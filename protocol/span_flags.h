@@ -58,6 +58,7 @@
     X(DONE, flags, DONE_DISTRIBUTED, 1)                                                            \
     X(DONE, flags, DONE_UNBOUND, 2)                                                                \
     X(DONE, flags, DONE_ABORTED, 4)                                                                \
+    X(DONE, flags, DONE_OWN_ERROR, 8)                                                              \
     X(CALL, flags, CALL_SHOWN, 1)                                                                  \
     X(CALL, flags, CALL_VALUE, 2)                                                                  \
     X(CALL, flags, CALL_ASYNC, 4)                                                                  \

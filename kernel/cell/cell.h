@@ -27,6 +27,7 @@ struct member {
     uint32_t worker;
     enum member_state state;
     bool failed_by_itself;       /* it failed by itself, not because the kernel interrupted it */
+    bool told;                   /* the error that is shown names it */
     json_t *error;               /* owned: {"ename","evalue","traceback"} */
     json_t *result;              /* owned: {"data","metadata"}, or NULL */
     char *note;                  /* owned: why its value was not sent, or NULL */

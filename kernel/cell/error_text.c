@@ -316,19 +316,18 @@ static bool was_killed(const struct member *m)
     return m->state == MEMBER_DEAD && !m->failed_by_itself;
 }
 
-/* The ranks that failed like `cause`, as "ranks 0-2"; sets their `shown`. */
-static int same_ranks(const struct cell *c, const struct member *cause, bool *shown,
-                      struct buf *out)
+/* The ranks that failed like `cause`, as "ranks 0-2"; sets their `told`. */
+static int same_ranks(struct cell *c, const struct member *cause, struct buf *out)
 {
     struct ranks same = RANKS_INIT;
     int rc = 0;
 
     for (size_t k = 0; rc == 0 && k < c->n; k++) {
-        const struct member *m = &c->member[k];
+        struct member *m = &c->member[k];
 
-        if (shown[k] || !m->error || m->state != cause->state || !alike(m->error, cause->error))
+        if (m->told || !m->error || m->state != cause->state || !alike(m->error, cause->error))
             continue;
-        shown[k] = true;
+        m->told = true;
         rc = ranks_add(&same, m->rank);
     }
     if (rc == 0)
@@ -337,15 +336,15 @@ static int same_ranks(const struct cell *c, const struct member *cause, bool *sh
     return rc;
 }
 
-static void add_others(const struct cell *c, bool *shown, json_t *traceback)
+static void add_others(struct cell *c, json_t *traceback)
 {
     for (size_t k = 0; k < c->n; k++) {
         const struct member *m = &c->member[k];
         struct buf who = BUF_INIT, head = BUF_INIT;
 
-        if (shown[k] || !m->error || !(m->failed_by_itself || c->stop.interrupts))
+        if (m->told || !m->error || !(m->failed_by_itself || c->stop.interrupts))
             continue;
-        if (same_ranks(c, m, shown, &who) == 0 &&
+        if (same_ranks(c, m, &who) == 0 &&
             buf_addf(&head, "also on %s: %s%s", who.p,
                      was_killed(m) ? "KeyboardInterrupt" : text_field(m->error, "ename"),
                      was_killed(m) ? ": interrupted, and " : ": ") == 0)
@@ -370,7 +369,7 @@ static void add_traceback(json_t *traceback, const json_t *error, const json_t *
             json_array_append(traceback, line);
 }
 
-static json_t *compose(struct cell *c, const struct member *cause, bool *shown)
+static json_t *compose(struct cell *c, const struct member *cause)
 {
     const bool killed = was_killed(cause);
     const char *ename = killed ? "KeyboardInterrupt" : text_field(cause->error, "ename");
@@ -380,13 +379,13 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *shown)
     json_t *traceback = json_array(), *error = NULL;
     struct buf who = BUF_INIT;
 
-    if (traceback && same_ranks(c, cause, shown, &who) == 0) {
+    if (traceback && same_ranks(c, cause, &who) == 0) {
         if (c->world > 1 &&
             (cause->state != MEMBER_DEAD || strchr(who.p, '-') || strchr(who.p, ',')))
             json_array_append_new(traceback, json_sprintf("\033[0;31m%s\033[0m on %s of %u", ename,
                                                           who.p, c->world));
         add_traceback(traceback, cause->error, interrupted);
-        add_others(c, shown, traceback);
+        add_others(c, traceback);
         error_add_hints(c, cause, traceback);
         error = json_pack("{s:s, s:O*, s:O, s:O*, s:O*}", "ename", ename, "evalue",
                           killed ? interrupted : json_object_get(cause->error, "evalue"),
@@ -403,35 +402,34 @@ static json_t *compose(struct cell *c, const struct member *cause, bool *shown)
 json_t *error_of_cell(struct cell *c)
 {
     struct member *cause = first_cause(c);
-    bool *shown = calloc(c->n + 1, sizeof *shown);
-    json_t *error = NULL;
 
     if (c->fault.whole)
-        error = json_incref(c->fault.whole);
-    else if (cause && shown)
-        error = compose(c, cause, shown);
-    free(shown);
-    return error;
+        return json_incref(c->fault.whole);
+    return cause ? compose(c, cause) : NULL;
+}
+
+/* It failed by itself, but its error came after the cell's error was shown. If it was interrupted,
+ * its error may come from that, unless another rank failed alike. */
+static bool failed_late(const struct cell *c, const struct member *m)
+{
+    return !m->told && m->error &&
+           (m->state == MEMBER_FAILED ||
+            (m->state == MEMBER_INTERRUPTED && alike(m->error, c->fault.shown)));
 }
 
 void error_note_late(struct cell *c)
 {
-    const struct slice said = text_slice(c->fault.shown, "evalue");
-    struct ranks late = RANKS_INIT;
-    struct buf who = BUF_INIT;
-
     for (size_t k = 0; k < c->n && c->fault.shown && !c->stop.interrupts; k++) {
         const struct member *m = &c->member[k];
+        struct buf who = BUF_INIT;
 
-        if (m->state == MEMBER_INTERRUPTED && m->error && alike(m->error, c->fault.shown) &&
-            ranks_add(&late, m->rank) < 0)
-            break;
+        if (!failed_late(c, m))
+            continue;
+        if (same_ranks(c, m, &who) == 0)
+            output_note(c, "also on %s: %s: %.*s", who.p, text_field(m->error, "ename"),
+                        SLICE_ARG(shared_text(m->error)));
+        buf_release(&who);
     }
-    if (ranks_count(&late) && ranks_format_words(&late, &who) == 0)
-        output_note(c, "also on %s: %s: %.*s", who.p, text_field(c->fault.shown, "ename"),
-                    SLICE_ARG(said));
-    ranks_release(&late);
-    buf_release(&who);
 }
 
 void error_show(struct cell *c, json_t *error)

@@ -13,7 +13,7 @@ json_t *error_of_cell(struct cell *c);
 /* Adds lines to the end of this rank's error: what to do about a name that it lacks, and who had
  * returned when its collective failed. */
 void error_add_hints(const struct cell *c, const struct member *m, json_t *traceback);
-/* names ranks that failed with the same error after it was shown */
+/* names ranks that failed by themselves, but whose errors came after the cell's was shown */
 void error_note_late(struct cell *c);
 /* names running ranks, which are killed now, and where each hangs */
 void error_note_hangs(struct cell *c);

@@ -26,6 +26,8 @@ static enum member_state state_of(const struct cell *c, const struct span *m)
 {
     if (slice_is(m->v[F_DONE_STATUS].s, "ok"))
         return MEMBER_OK;
+    if (m->v[F_DONE_FLAGS].u64 & DONE_OWN_ERROR)
+        return MEMBER_FAILED;
     return c->stop.stopping ? MEMBER_INTERRUPTED : MEMBER_FAILED;
 }
 

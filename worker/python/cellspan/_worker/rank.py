@@ -243,6 +243,8 @@ class Rank(Worker):
             self._tell_held(cell)
             fields["status"] = "error"
             fields["content"] = to_json(cell.error)
+            if cell.own_error and cell.error["ename"] != "KeyboardInterrupt":
+                fields["flags"] |= _link.DONE_OWN_ERROR
             if gpus.lost_context(str(cell.error.get("evalue"))):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
         elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # other ranks' results are not shown

@@ -224,6 +224,7 @@ class ZMQInteractiveShell(InteractiveShell):
             if limit.noted and caller.f_code.co_name not in ("run_code", "run_ast_nodes", "run_cell_async"):
                 signal.raise_signal(signal.SIGINT)
             elif limit.noted and self.worker.cell is not None:
+                self.worker.cell.own_error = not self.worker.cell.interrupted
                 self.worker.cell.interrupted = True
         if asks:
             self.debugger(force=True)

@@ -62,6 +62,7 @@ class Cell:
         self.before = None  # a function that is called first; its exception is the cell's error
         self.instead = None  # a function that is called in place of the code; its exception is the cell's error
         self.interrupted = False
+        self.own_error = False  # an interrupt came only after the error
         self.task = None  # of a cell that awaits
         self.began = False  # has it made a step?
         self.debugged = False  # a debugger may be attached
@@ -546,7 +547,9 @@ class Worker:
                 self.show_error("KeyboardInterrupt", "", ["KeyboardInterrupt"])
 
     def _end_cell(self, cell, done):
-        cell.interrupted = self._end_interruptible(cell.number) or cell.interrupted
+        if self._end_interruptible(cell.number):
+            cell.own_error = cell.own_error or (cell.error is not None and not cell.interrupted)
+            cell.interrupted = True
         if cell.error is None and cell.result is not None and not cell.result.success:
             cell.error = self._error_of(cell.result)
         if cell.error is not None and cell.error["ename"] == "KeyboardInterrupt":
