@@ -328,7 +328,8 @@ if pid == 0:
     os._exit(7)
 os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])"""
     nb.breakpoints(code, 4)
-    assert nb.ok(code, 30).value == "7"
+    cell = nb.ok(code, 30)
+    assert cell.value == "7" and "WARNING" not in cell.shown, cell.shown
 
 
 def test_data_loaders_of_a_debugged_rank_work(nb):

@@ -81,10 +81,13 @@ def _leave_child():
         return
     from _pydevd_bundle.pydevd_constants import GlobalDebuggerHolder, get_global_debugger
 
+    from .pydevd import warn_of_settrace
+
     debugger = get_global_debugger()
     if debugger is not None:
         debugger.pydb_disposed = True
     GlobalDebuggerHolder.global_dbg = None
+    warn_of_settrace(False)
     sys.settrace(None)
     threading.settrace(None)
 

@@ -47,12 +47,20 @@ def _load():
 def take_breakpoints(attached):
     """While a client is attached, breakpoint() stops in its debugger; else it asks in the cell, as it does without a debugger."""
     global _before
+    warn_of_settrace(attached)
     if _breakpointhook is None:
         return
     if attached and sys.breakpointhook is not _breakpointhook:
         _before, sys.breakpointhook = sys.breakpointhook, _breakpointhook
     elif not attached and sys.breakpointhook is _breakpointhook:
         sys.breakpointhook = _before
+
+
+def warn_of_settrace(wanted):
+    """pydevd writes a warning when other code traces, as pdb does. Nobody needs it unless pydevd traces, too."""
+    tracing = sys.modules.get("pydevd_tracing")
+    if tracing is not None:
+        tracing.TracingFunctionHolder._warn = wanted
 
 
 class Pydevd:
