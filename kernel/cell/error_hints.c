@@ -55,6 +55,24 @@ static void hint_list(const struct cell *c, struct slice name, json_t *traceback
     add_line(traceback, &line);
 }
 
+/* Home has the name, but can't send its value: it may be a function that has asked for it. */
+static void hint_unsent(const struct cell *c, struct slice name, json_t *traceback)
+{
+    struct buf line = BUF_INIT;
+    size_t k;
+    json_t *row;
+
+    json_array_foreach (json_object_get(c->prep.captured, "unsent"), k, row) {
+        const struct slice why = text_of(json_array_get(row, 1));
+
+        if (slice_equal(text_of(json_array_get(row, 0)), name) &&
+            buf_addf(&line, "home's %.*s can't be sent (%.*s)", SLICE_ARG(name), SLICE_ARG(why)) <
+                0)
+            buf_clear(&line);
+    }
+    add_line(traceback, &line);
+}
+
 static int add_names(const struct cell *c, struct buf *out)
 {
     int rc = 0;
@@ -167,6 +185,8 @@ void error_add_hints(const struct cell *c, const struct member *m, json_t *trace
         return;
     if (c->plan.kind == PLAN_PULL)
         hint_others(c, name, traceback);
-    else
+    else {
         hint_list(c, name, traceback);
+        hint_unsent(c, name, traceback);
+    }
 }

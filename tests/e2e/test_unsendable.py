@@ -83,6 +83,9 @@ def test_what_ranks_never_had_is_not_sent_and_a_line_says_so(nb):
     nb.ok("import threading\nlock = [threading.Lock()]")
     ran = nb.ok("%%distribute -n 2\nprint('lock' in globals(), [None for _ in () if lock])")
     assert "False" in ran.stdout and "lock was not sent: lock[0]: cannot pickle" in ran.stderr
+    for code in ("%%distribute -n 2\nprint(lock)", "import cellspan\ncellspan.run(lambda: len(lock))", "list(cellspan.map(lambda i: lock, [1]))"):
+        ran = nb.run(code).assert_error("NameError")
+        assert ran.traceback.splitlines()[-1] == "home's lock can't be sent (lock[0]: cannot pickle '_thread.lock' object)", ran.shown
 
 
 def test_what_can_no_longer_be_sent_is_deleted_on_ranks_with_home(nb):
