@@ -509,3 +509,48 @@ def test_a_script_and_its_neighbours(nb):
     put("module_t/fails.py", "from . import part\n\nraise ValueError(part.value)\n")
     told = nb.run("%distribute -n 3 --on ssh:h1,h2 -m module_t.fails", limit=LIMIT).assert_error("ValueError").shown
     assert f"{PROJECT}/module_t/fails.py" in told and "raise ValueError(part.value)" in told, told
+
+
+def test_a_script_stands_beside_what_is_beside_it_at_home(nb):
+    """Its folder, the one around it and those that it adds to the search path are there, and what --with brings."""
+    put("core_u.py", "value = 'around it'\n")
+    put("task_u/lib/inner_u.py", "value = 'added'\n")
+    path = put("task_u/train.py", """
+        import os, sys
+        from pathlib import Path
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+        sys.path.append(str(Path(__file__).resolve().parent / "lib"))
+        import core_u, inner_u
+        print(core_u.value, inner_u.value, sys.argv[0] == __file__, sys.path[1] == str(Path(__file__).parent), sys.argv[1:])
+        def f():
+            return (Path(__file__).parent / "conf_u.yaml").read_text()
+        print(f())
+    """)
+    put("task_u/conf_u.yaml", "lr: 1")
+    run = "%distribute -n 3 --on ssh:h1,h2 {}task_u/train.py a"
+    told = nb.run(run.format(""), limit=LIMIT).assert_error("FileNotFoundError").shown
+    beside = PROJECT + "/task_u/conf_u.yaml"
+    assert f"{beside} is not on h1: --with {beside}" in told and f"{path}:10" in told and 'parent / "conf_u.yaml"' in told, told
+    for text in ("lr: 1", "lr: 2", "lr: 2"):
+        put("task_u/conf_u.yaml", text)
+        said = nb.ok(run.format("--with task_u/conf_u.yaml "), limit=LIMIT).stdout
+        assert by_rank(said) == {rank: ["around it added True True ['a']", text] for rank in range(3)}, said
+    put("core_u.py", "value = 'edited'\n")
+    assert "edited added" in nb.ok(run.format("--with task_u/conf_u.yaml "), limit=LIMIT).stdout
+
+
+def test_folders_that_ranks_add_to_the_search_path(nb):
+    put("adds_v.py", "import os, sys\nsys.path.insert(0, os.path.dirname(__file__) + '/lib_v')\nimport inner_v\nvalue = inner_v.value\n")
+    put("lib_v/inner_v.py", "value = 1\n")
+    put("lib_v/later_v.py", "value = 2\n")
+    put("abs_v/far_v.py", "value = 3\n")
+    put("rel_v/near_v/__init__.py", "from . import part\nvalue = part.value\n")
+    put("rel_v/near_v/part.py", "value = 4\n")
+    assert values(ok(nb, "import adds_v, later_v\nadds_v.value, later_v.value", "--gather")) == [(1, 2)] * 3
+    code = f"import sys\nsys.path += [{PROJECT + '/abs_v'!r}, 'rel_v']\nimport far_v, near_v\nfar_v.value, near_v.value"
+    assert values(ok(nb, code, "--gather")) == [(3, 4)] * 3
+    put("abs_v/far_v.py", "value = 33\n")
+    assert values(ok(nb, "import importlib\nimportlib.reload(far_v).value", "--gather")) == [33] * 3
+    child = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import sys; sys.path.append(\"%s\"); import child_v; print(child_v.value)'], capture_output=True, text=True).stdout"
+    put("abs_v/child_v.py", "value = 5\n")
+    assert values(ok(nb, child % (PROJECT + "/abs_v"), "--gather")) == ["5\n"] * 3

@@ -28,6 +28,8 @@ class Files:
             return self.instead(what, question)
         if what == "files":
             return self._bytes(question["hashes"])
+        if "folders" in question:
+            return json.dumps(self.first_there(question["folders"])), None
         if "with" in question:
             return json.dumps(self.manifest(posixpath.dirname(question["with"]), posixpath.basename(question["with"]))), None
         found = [self.manifest(root, question["name"]) for root in question.get("roots", ("/nowhere/project",))]
@@ -36,6 +38,13 @@ class Files:
             return "{}", None
         files = [row for one in found for row in one["files"]]
         return json.dumps({"roots": [one["roots"][0] for one in found], "files": files, "digest": sha(json.dumps(files).encode()), "left": self.left}), None
+
+    def first_there(self, folders):
+        for folder in folders:
+            names = {path[len(folder) + 1 :].partition("/")[0].partition(".")[0] for path in self.files if path.startswith(folder + "/")}
+            if names:
+                return {"folder": folder, "names": {name: [folder] for name in names}, "late": {}}
+        return {}
 
     def manifest(self, root, name):
         start = posixpath.join(root, name)

@@ -51,7 +51,7 @@ def test_a_rank_finds_the_version_of_the_users_package(project, tmp_path_factory
     for path, *_ in tree["files"]:
         os.makedirs(os.path.dirname(root + path), exist_ok=True)
         shutil.copyfile(path, root + path)
-    there = finders.Project(root, lambda name, roots, digest: {**tree, "here": False} if name == "pkg" else None)
+    there = finders.Project(root, lambda name, roots, digest, home: {**tree, "here": False} if name == "pkg" else None, lambda folders: {})
     there.take(part)
     monkeypatch.setattr(sys, "meta_path", [finders.First(there), *sys.meta_path])
     with pytest.raises(importlib.metadata.PackageNotFoundError):

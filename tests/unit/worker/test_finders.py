@@ -40,7 +40,7 @@ def project(home, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules = set(sys.modules)
     tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
-    made = Project(tree.root, tree.bring)
+    made = Project(tree.root, tree.bring, tree.look_in, sys.path)
     install(made)
     yield made
     finders.Loader.root = ""

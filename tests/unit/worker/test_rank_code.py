@@ -30,6 +30,7 @@ def make(home, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setattr(sys, "path_hooks", list(sys.path_hooks))
     monkeypatch.setenv("PYTHONPATH", "/theirs")
+    monkeypatch.setattr(sys, "path", [*sys.path, "/theirs"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
@@ -415,7 +416,7 @@ def test_the_answer_to_a_child_may_be_an_error(code, home):
 def test_a_child_that_outlives_its_rank(code, home, tmp_path):
     code.take(listing(home))
     with pytest.raises(children.Unavailable, match="ended"):
-        children.ask(str(tmp_path), "qhelper", [ROOT], "", "")
+        children.ask(str(tmp_path), {"name": "qhelper", "roots": [ROOT], "digest": "", "home": ""})
 
 
 def test_processes_find_nothing_when_the_code_stays_at_home(code, home):

@@ -7,7 +7,8 @@ in PYTHONPATH; that runs the user's own sitecustomize afterwards. A rank's folde
 
     sitecustomize.py
     listing.json    the part "code" of FOLLOW, as the rank has it
-    ask             the socket: a question is {"name", "roots", "digest", "home"} as JSON in a line, the answer {"entry"} or {"error"}
+    ask             the socket: a question is {"name", "roots", "digest", "home"} or {"folders"} as JSON in a line, the answer {"entry"} or
+                    {"error"}
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def begin():
     sys.dont_write_bytecode = True
     try:
         from cellspan._code.children import begin
-        begin({folder!r}, {code!r})
+        begin({folder!r}, {code!r}, {began!r})
     except Exception:
         pass
     finally:
@@ -68,7 +69,7 @@ class Site:
         self.folder, self._text = folder, None
         os.makedirs(folder, mode=0o700, exist_ok=True)
         own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        self._put("sitecustomize.py", SITE.format(own=own, folder=folder, code=code, version=tuple(sys.version_info[:2])))
+        self._put("sitecustomize.py", SITE.format(own=own, folder=folder, code=code, began=sys.path, version=tuple(sys.version_info[:2])))
 
     def _put(self, name, text):
         write_file(os.path.join(self.folder, name), text.encode("utf-8", "surrogateescape"))
@@ -103,8 +104,8 @@ class Site:
         return made
 
 
-def serve(listening, bring):
-    """Answers children; runs in a thread. bring: as Tree.bring()."""
+def serve(listening, bring, look_in):
+    """Answers children; runs in a thread. bring, look_in: as Tree's."""
     while True:
         try:
             one, _ = listening.accept()
@@ -114,7 +115,8 @@ def serve(listening, bring):
             try:
                 one.settimeout(WAIT_S)
                 asked = json.loads(_line(one))
-                one.sendall(_packed({"entry": bring(asked["name"], asked["roots"], asked["digest"], asked["home"])}))
+                entry = look_in(asked["folders"]) if "folders" in asked else bring(*(asked[part] for part in ("name", "roots", "digest", "home")))
+                one.sendall(_packed({"entry": entry}))
             except Exception as error:  # noqa: BLE001 - the next one needs an answer, too
                 try:
                     one.sendall(_packed({"error": str(error)}))
@@ -134,8 +136,8 @@ def _line(connection):
 # ---- in a child ------------------------------------------------------------------------------------------------------
 
 
-def ask(folder, name, roots, digest, home):
-    """As Tree.bring(), by the rank with this folder."""
+def ask(folder, question):
+    """The rank with this folder answers it."""
     import socket
 
     with socket.socket(socket.AF_UNIX) as made:
@@ -146,7 +148,7 @@ def ask(folder, name, roots, digest, home):
                 made.connect(f"/proc/self/fd/{fd}/ask")
             finally:
                 os.close(fd)
-            made.sendall(_packed({"name": name, "roots": list(roots), "digest": digest, "home": home}))
+            made.sendall(_packed(question))
             said = json.loads(_line(made) or "{}")
         except (OSError, ValueError):
             raise Unavailable("the rank that began this process has ended or does not answer") from None
@@ -160,9 +162,16 @@ def known_or_asked(entries, folder):
 
     def bring(name, roots, digest, home):
         entry = entries.get(key_of(name, roots))
-        return entry if fits(entry, digest, home) else ask(folder, name, roots, digest, home)
+        if fits(entry, digest, home):
+            return entry
+        return ask(folder, {"name": name, "roots": list(roots), "digest": digest, "home": home})
 
     return bring
+
+
+def folders_asked(folder):
+    """A function as Tree.look_in(), for a process that is not the rank."""
+    return lambda folders: ask(folder, {"folders": list(folders)}) or {}
 
 
 def follower(folder, project):
@@ -170,7 +179,7 @@ def follower(folder, project):
     path, seen = os.path.join(folder, "listing.json"), []
 
     def look():
-        project.cell_begins()  # the rank knows what home did not have
+        project.forget_absent()  # the rank knows what home did not have
         try:
             now = os.stat(path)
             stamp = [now.st_ino, now.st_mtime_ns]
@@ -187,9 +196,9 @@ def follower(folder, project):
     return look
 
 
-def begin(folder, code):
-    """In a new Python: it finds what the rank with this folder finds."""
-    project = Project(os.path.join(code, "tree"), known_or_asked(Entries(code), folder))
+def begin(folder, code, began):
+    """In a new Python: it finds what the rank with this folder finds. began: sys.path with which that rank has begun."""
+    project = Project(os.path.join(code, "tree"), known_or_asked(Entries(code), folder), folders_asked(folder), began)
     project.look = follower(folder, project)
     project.look()
     install(project)

@@ -7,6 +7,7 @@ answer nor take a lock of imports, or both would wait for each other: all that t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import itertools
@@ -49,6 +50,8 @@ class CodeHome:
         self._listings = {}  # {search path: Listing}
         self._manifests = {}  # {(name, roots): Manifest}
         self._named, self._brought = {}, {}  # {PATH of --with: where that is}, {PATH of --with: Manifest}
+        self._scripts = set()  # those of these paths that are scripts
+        self._added = {}  # {folder that ranks have added to their own sys.path: names of modules in it that they have asked for}
         self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
         self._needed = set()  # names that modules import which ranks need
         self._large = frozenset()  # of the names in the last part, those of large packages
@@ -73,10 +76,10 @@ class CodeHome:
             if not mentioned <= self._mentioned:
                 self._mentioned |= mentioned
                 self._turn += 1
-            state = key, len(self._modules()), tuple(bring)
+            state = key, len(self._modules()), tuple(bring), script
             if (self._turn, self._idle(mentioned, key), *state) != self._state:
                 self._use(key)
-                part = self._composed(key, bring, mentioned)
+                part = self._composed(key, bring, mentioned, script)
                 self._compare_loaded(reloads)
                 self._state = (self._turn, self._idle(mentioned, key), *state)
                 if part != self._part:
@@ -84,9 +87,10 @@ class CodeHome:
             lines, self._lines = self._lines, []
             return self._part, lines
 
-    def _composed(self, key, bring, mentioned):
+    def _composed(self, key, bring, mentioned, script):
         listing = self._listing(key)
         part = {"names": dict(listing.names), "late": listing.late, "digests": self._digests(listing), "home": self._process}
+        part.update(self._search_path(key))
         idle = self._idle(mentioned, key)
         if idle:
             part["idle"] = sorted(idle)
@@ -101,11 +105,39 @@ class CodeHome:
             self._name(bring)
             part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
             self._check_targets(part["with"])
+        if script:
+            part.update(self._script(script))
         if len(json.dumps(part)) > PART_MOST:  # ranks ask for what they import and do not have
             part.pop("at", None)
             part.pop("idle", None)
             part.update(names={}, late={}, digests={}, more=True, home=f"{self._process} {self._turn}")
         return part
+
+    def _search_path(self, key):
+        """What ranks must know to see which entries of their sys.path home does not have, and the modules in those that were asked for."""
+        entries, here, _ = key
+        folders = [os.path.join(here, entry) for entry in entries if isinstance(entry, str)]
+        found = {"here": here, "folders": [folder for folder in absolute(folders) if not is_foreign(folder)]}
+        added = []
+        for folder, names in self._added.items():
+            listing = self._of_folder(folder)
+            for name in names & listing.places.keys():
+                with contextlib.suppress(Unsendable):
+                    added.append([name, folder, self._manifest(name, listing).digest])
+        return {**found, "added": added} if added else found
+
+    def _script(self, path):
+        """Where the script is, and the folder that Python puts on the search path for it."""
+        full = os.path.abspath(os.path.expanduser(path))
+        if not os.path.isfile(full) or not is_text(full):
+            return {}
+        self._scripts.add(full)
+        self._name([full])
+        try:
+            digest = self._manifest_of_path(full).digest
+        except Bad:  # ranks have the text, if it is one
+            return {}
+        return {"script": {"path": full, "folder": os.path.dirname(os.path.realpath(full)), "digest": digest}}
 
     def _digests(self, listing):
         """{name: digest} of what ranks will need, or may have: they get it before the cell begins."""
@@ -326,13 +358,17 @@ class CodeHome:
             if "with" in content:  # a rank gets only what the user has named in a cell
                 path = content["with"]
                 return described(self._manifest_of_path(path)) if path in self._named else {}
-            name, roots = content["name"], content.get("roots")
-            for key in reversed(self._keys or [self._key()]):
-                listing = self._listing(key)
-                if name in listing.places and roots in (None, listing.roots(name)):
-                    break
-            else:
+            if "folders" in content:
+                return self._first_there(content["folders"])
+            name = content["name"]
+            roots = content.get("roots")
+            listing = self._listing_with(name, roots)
+            if listing is None:
                 return {}
+            names = self._added.get(roots[0]) if roots else None
+            if names is not None and name not in names:
+                names.add(name)
+                self._turn += 1
             if name in listing.unbuilt:
                 raise Unsendable(f"{name}: {listing.unbuilt[name]}")
             manifest = self._manifest(name, listing)
@@ -341,6 +377,32 @@ class CodeHome:
                 self._turn += 1
                 self._note_left(manifest)
             return described(manifest)
+
+    def _listing_with(self, name, roots):
+        """A Listing that has this name in these folders (None: in any), or None."""
+        for key in reversed(self._keys or [self._key()]):
+            listing = self._listing(key)
+            if name in listing.places and roots in (None, listing.roots(name)):
+                return listing
+        if roots is None or len(roots) != 1 or not _may_be_added(roots[0]):
+            return None
+        listing = self._of_folder(roots[0])
+        return listing if name in listing.places else None
+
+    def _of_folder(self, folder):
+        """The Listing of one folder, which a rank has on its sys.path."""
+        self._watch_folders([folder])
+        return self._lister.listing([folder])
+
+    def _first_there(self, folders):
+        """The first of these folders that home has, and which names are in it."""
+        for folder in folders:
+            if _may_be_added(folder):
+                listing = self._of_folder(folder)
+                if listing.places:
+                    self._added.setdefault(folder, set())
+                    return {"folder": folder, "names": listing.names, "late": listing.late}
+        return {}
 
     def _files(self, hashes):
         rows, parts, gone, at, modules = [], [], [], 0, 0
@@ -385,7 +447,7 @@ class CodeHome:
         """What went to other machines, and what did not, for people; "" if no rank has asked for anything."""
         with self._lock:
             manifests = [(name, manifest) for (name, _), manifest in sorted(self._manifests.items())]
-            manifests += [(f"--with {path}", manifest) for path, manifest in sorted(self._brought.items())]
+            manifests += [("script" if path in self._scripts else f"--with {path}", manifest) for path, manifest in sorted(self._brought.items())]
             rows = [_row(name, manifest, self._sent) for name, manifest in manifests if manifest.files]
             left = sorted({(path, size, why) for _, manifest in manifests for path, size, why in manifest.left})
         if not rows:
@@ -394,6 +456,11 @@ class CodeHome:
         if left:
             lines += ["", "not sent:", *(f"{path}{f' ({human(size)})' if size else ''}: {why}" for path, size, why in left)]
         return "\n".join(lines)
+
+
+def _may_be_added(folder):
+    """May ranks have modules of this folder because they have put it on their sys.path? Not what is installed or hidden."""
+    return os.path.isabs(folder) and is_text(folder) and not is_foreign(folder) and "/." not in folder
 
 
 def _content(path, digest):

@@ -18,16 +18,21 @@ from importlib import machinery
 
 from .entries import Unavailable, key_of
 
+UNKNOWN = "unknown"  # no entry has this digest
+PYTHONS = "python%d%d.zip" % sys.version_info[:2]  # is in each sys.path, and rarely there
+INSTALLED = frozenset(("site-packages", "dist-packages"))
 METADATA = (".dist-info/METADATA", ".egg-info/PKG-INFO")
 
 
 class Project:
-    """What home said about its project's names. bring(name, roots, digest, home): brings their files here; see tree.py."""
+    """What home said about its project's names. bring(name, roots, digest, home): brings their files here. look_in(folders): which names the
+    first of these folders has that home has. See tree.py."""
 
-    def __init__(self, root, bring):
-        """root: the tree's folder."""
+    def __init__(self, root, bring, look_in, began=()):
+        """root: the tree's folder. began: entries of sys.path that no code of the user's has added."""
         self.root = root
         self.on = False
+        self.added = AddedFolders(self, bring, look_in, began)
         self.names, self.late, self.digests, self.at, self.more = {}, {}, {}, {}, False
         self.home = ""  # which process of home has said so
         self._bring = bring
@@ -43,10 +48,15 @@ class Project:
         for name in ("names", "late", "digests", "at"):
             setattr(self, name, (listing or {}).get(name, {}))
         self.more, self.home = bool((listing or {}).get("more")), (listing or {}).get("home", "")
+        self.added.take(listing or {})
         self._absent.clear()
 
     def cell_begins(self):
-        """Names that home did not have may be there now."""
+        """Names and folders that home did not have may be there now."""
+        self.forget_absent()
+        self.added.forget()
+
+    def forget_absent(self):
         self._absent.clear()
 
     def roots(self, name):
@@ -55,7 +65,7 @@ class Project:
 
     def keys(self):
         """The keys of all listed names."""
-        return {key_of(name, roots) for part in (self.names, self.late) for name, roots in part.items()}
+        return {key_of(name, roots) for part in (self.names, self.late) for name, roots in part.items()} | self.added.keys()
 
     def entry(self, name):
         """The entry of a top-level name, brought here if need be. None: there is none."""
@@ -80,6 +90,9 @@ class Project:
             self.look()
         if name in self.at:
             return self._once(name, self._editable)
+        spec = self._once(name, self.added.find)
+        if spec is not None:
+            return self.joined(name, spec, []) if spec.loader is None else spec
         if name in self.names:
             return self._once(name, self._found)
         if name in self.late:
@@ -111,7 +124,7 @@ class Project:
         if entry is None:
             return None
         spec = machinery.PathFinder.find_spec(name, [self.place(root, entry) for root in entry["roots"]])
-        return self._joined(name, spec, []) if spec is not None and spec.loader is None else spec
+        return self.joined(name, spec, []) if spec is not None and spec.loader is None else spec
 
     def _beside(self, name):
         """A folder without __init__.py: all such folders are one package, those of this machine, too. A module or an ordinary package comes
@@ -120,9 +133,9 @@ class Project:
         if own is None or own.loader is not None:
             return None
         spec = self._found(name)
-        return own if spec is None else self._joined(name, spec, list(own.submodule_search_locations))
+        return own if spec is None else self.joined(name, spec, list(own.submodule_search_locations))
 
-    def _joined(self, name, spec, own):
+    def joined(self, name, spec, own):
         """Python's own list would be made again from sys.path."""
         folders, _ = self._parts.setdefault(name, ([], own))
         self._parts[name] = folders, own
@@ -138,7 +151,7 @@ class Project:
             entry = self.entry(name)
             spec = entry and machinery.PathFinder.find_spec(name, [self.place(root, entry) for root in entry["roots"]])
             if spec is not None and spec.loader is None:
-                self._joined(name, spec, own)
+                self.joined(name, spec, own)
 
     def _editable(self, name):
         """A module whose file has another name or place than its import, by an editable install."""
@@ -154,6 +167,97 @@ class Project:
             spec.submodule_search_locations = [path]
             return spec
         return importlib.util.spec_from_file_location(name, file, loader=_loader_for(name, file, self.root), submodule_search_locations=[path])
+
+
+class AddedFolders:
+    """Folders that this process has put on its sys.path, and home has not: `dirname(__file__) + "/lib"`, "../src"."""
+
+    def __init__(self, project, bring, look_in, began):
+        self._project, self._bring, self._look_in = project, bring, look_in
+        self._began = {entry for entry in sys.path if os.path.isdir(entry) or os.path.basename(entry) == PYTHONS}.union(began)
+        self._here, self._homes = "", frozenset()  # home's folder, and those of its own that it lists
+        self._digests = {}  # {(name, folder): digest} of modules that are here, or on another machine
+        self._known = {}  # {candidates: (the folder, names in it)}, in this cell
+
+    def take(self, listing):
+        self._here, self._homes = listing.get("here", ""), frozenset(listing.get("folders", ()))
+        self._digests = {(name, folder): digest for name, folder, digest in listing.get("added", ())}
+        self.forget()
+
+    def forget(self):
+        self._known.clear()
+
+    def digests(self):
+        """[(name, folder, digest), …]."""
+        return [(*key, digest) for key, digest in self._digests.items()]
+
+    def keys(self):
+        return {key_of(name, (folder,)) for name, folder in self._digests}
+
+    def find(self, name):
+        """The spec of a module that is in such a folder at home, or that this machine has before it on sys.path. None: there is none."""
+        path, first = list(sys.path), None
+        for at, entry in enumerate(path):
+            folder = self._with(name, entry)
+            if folder:
+                found = self._bring(name, (folder,), self._digests.get((name, folder), UNKNOWN), self._project.home)
+                if found is not None:
+                    path[at], first = self._project.place(folder, found), at if first is None else first
+                    _look_again(path[at])
+        if first is None or (name in self._project.names and self._homes_come_before(first)):
+            return None
+        return machinery.PathFinder.find_spec(name, path)
+
+    def _with(self, name, entry):
+        """The folder of home that this entry of sys.path means, if it has the name; ""."""
+        candidates = self._meant(entry) if isinstance(entry, str) else ()
+        if not candidates or candidates[0] in self._homes:
+            return ""
+        if candidates not in self._known:
+            self._known[candidates] = "", ()  # also if the question fails: each import would wait for it
+            try:
+                said = self._look_in(candidates)
+                self._known[candidates] = said.get("folder", ""), {*said.get("names", ()), *said.get("late", ())}
+            except Unavailable:
+                pass
+        folder, names = self._known[candidates]
+        return folder if name in names else ""
+
+    def _meant(self, entry):
+        """The folders of home that an entry of sys.path may mean; the first that home has counts."""
+        if entry.startswith(self._project.root + os.sep):
+            return (os.path.normpath(home_path(entry)),)
+        if not entry or entry in self._began or not INSTALLED.isdisjoint(entry.split(os.sep)):
+            return ()
+        if os.path.isabs(entry):
+            own, here = os.path.normpath(entry), os.path.join(_cwd(), "")
+            if own.startswith(here) and self._here and not os.path.isdir(own):
+                return tuple(dict.fromkeys((own, os.path.join(self._here, own[len(here) :]))))
+            return (own,)
+        return (os.path.normpath(os.path.join(self._here, entry)),) if self._here and not os.path.isdir(entry) else ()
+
+    def _homes_come_before(self, place):
+        """Does the notebook's or the script's own folder stand before this place of sys.path? What this machine has, too, comes after it."""
+        here = _cwd()
+        if not sys.path[place].startswith(self._project.root) and os.path.isdir(sys.path[place]):
+            return True
+        return any(not entry or entry == here or home_path(entry) in self._homes for entry in sys.path[:place] if isinstance(entry, str))
+
+
+def _cwd():
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return ""
+
+
+def _look_again(folder):
+    """Files have come into this folder, which Python may have looked at before."""
+    finder = sys.path_importer_cache.get(folder)
+    if hasattr(finder, "invalidate_caches"):
+        finder.invalidate_caches()
+    else:
+        sys.path_importer_cache.pop(folder, None)
 
 
 class First:
@@ -219,7 +323,7 @@ class Loader(machinery.SourceFileLoader):
 
     def path_stats(self, path):
         """Python calls this first when it loads the module."""
-        self._note_lines(path)
+        self.note_lines(path)
         return super().path_stats(self._here(path))
 
     def get_data(self, path):
@@ -236,7 +340,7 @@ class Loader(machinery.SourceFileLoader):
             return importlib.util.cache_from_source(self.path)
         return self.root + path if path.startswith(os.path.dirname(home_path(self.path)) + os.sep) else path
 
-    def _note_lines(self, path):
+    def note_lines(self, path):
         lines = sys.modules.get("linecache")
         if lines is None or path == self.path:
             return
@@ -246,6 +350,16 @@ class Loader(machinery.SourceFileLoader):
             lines.cache[path] = len(text), None, text.splitlines(True), path
         else:
             lines.lazycache(path, {"__name__": self.name, "__loader__": self})
+
+
+def for_main(path):
+    """(the loader of a script, the path that its code has)."""
+    shown = home_path(path)
+    if shown == path:
+        return machinery.SourceFileLoader("__main__", path), path
+    loader = Loader("__main__", path)
+    loader.note_lines(shown)
+    return loader, shown
 
 
 def home_path(path):

@@ -50,13 +50,15 @@ class RankCode:
     def __init__(self, folder, find=_find):
         """folder: the rank's own, in the agent's."""
         self._pid, self._host = os.getpid(), platform.node()
-        self._tree = Tree(os.path.join(os.path.dirname(folder), "code"), find, self._host)
+        self._tree = Tree(os.path.join(os.path.realpath(os.path.dirname(folder)), "code"), find, self._host)
         self._site = children.Site(os.path.join(folder, "code"), self._tree.folder)
         self._asked = children.known_or_asked(self._tree.entries, self._site.folder)
-        self._project = finders.Project(self._tree.root, self._bring)
+        self._asked_for_folders = children.folders_asked(self._site.folder)
+        self._project = finders.Project(self._tree.root, self._bring, self._look_in, sys.path)
         self._with, self._versions = {}, {}
         self._placed = {}  # {what a --with names: {file: (hash, state)}}, as this process has left them
         self._notes = {}  # {path of a note: its text}, of this process
+        self._script = None  # where home has the script that this rank runs
         self._idle = ()  # names that the cell does not mention
         self._home = None  # home's process whose listing has been followed
         self._in_vain = set()  # {(name, digest)} of what could not be brought
@@ -65,7 +67,7 @@ class RankCode:
         self._stamp = None
         os.register_at_fork(after_in_child=self._forked)
         finders.install(self._project)
-        threads.begin("code", children.serve, self._site.listen(), self._tree.bring)
+        threads.begin("code", children.serve, self._site.listen(), self._tree.bring, self._tree.look_in)
 
     def _forked(self):
         self._project.look = children.follower(self._site.folder, self._project)
@@ -78,6 +80,7 @@ class RankCode:
         self._tree.cell_begins(None)
         self._site.take(listing)
         self._with, self._versions = (listing or {}).get("with") or {}, (listing or {}).get("versions") or {}
+        self._script = (listing or {}).get("script")
         if listing is None:
             return
         self._idle = listing.get("idle", ())
@@ -114,7 +117,31 @@ class RankCode:
                 if isinstance(error, Late):
                     return  # the others would wait as long
                 self._in_vain.add((name, digest))
+        for name, folder, digest in self._project.added.digests():  # what ranks have asked for
+            if self._tree.entries.get(key_of(name, (folder,))) is not None:
+                with contextlib.suppress(Unavailable):  # an import tries it again
+                    self._bring(name, (folder,), digest, self._project.home)
         self._home = followed
+
+    def script(self, named):
+        """(the script's file on this machine, the folder for sys.path); None: home has none, or it can't come. named: as the user has named
+        it, which may be the same file here."""
+        if self._script is None or named == "-m":
+            return None
+        path, folder = self._script["path"], self._script["folder"]
+        try:
+            entry = self._tree.bring_with(path, self._script["digest"])
+        except Unavailable:
+            return None
+        if entry is None:
+            return None
+        came, own = self._project.place(path, entry), os.path.abspath(named)
+        if os.path.isfile(own):
+            if os.path.samefile(own, came):
+                came = named
+            elif hash_of(own) != entry["files"][0][2] and self._tree.first(f"other {own}"):
+                print(f"cellspan: {own} on {self._host} is not the notebook's file: the ranks there use the notebook's", file=sys.stderr)
+        return came, self._project.place(folder, entry)
 
     def _say_other(self, name, entry):
         """A line about a module that the rank has already from elsewhere, such as one of Python's own."""
@@ -158,6 +185,9 @@ class RankCode:
         for line in self._tree.lines() if self._runs else ():
             print(f"cellspan: {line}", file=sys.stderr)
         return entry
+
+    def _look_in(self, folders):
+        return self._tree.look_in(folders) if os.getpid() == self._pid else self._asked_for_folders(folders)
 
     # ---- --with ------------------------------------------------------------------------------------------------------
 

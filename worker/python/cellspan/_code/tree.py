@@ -71,6 +71,11 @@ class Tree:
         """The same for a file or folder of --with."""
         return self._bring(key_of("", (path,)), {"with": path}, digest, "")
 
+    def look_in(self, folders):
+        """Which names are in the first of these folders that home has: {"folder", "names", "late"}, or {}. Raises Unavailable."""
+        said, _ = self._ask("tree", {"folders": list(folders)})
+        return said
+
     def drop(self, keys):
         """Removes what home no longer has."""
         if any(key in self.entries.all() for key in keys):
@@ -303,13 +308,23 @@ class Tree:
 
     def _put(self, key, entry, before):
         """Makes the tree and the state what the entry says."""
-        self._remove(key, _placed(before).keys() - _placed(entry).keys())  # first: a file's name may be a folder's now
+        gone = _placed(before).keys() - _placed(entry).keys()
+        self._remove(key, gone | _led_from(key, before))  # first: a file's name may be a folder's now
         self._folders.clear()
         for part in _changed(entry, before):
             self._place(part)
+        for path in _led_from(key, entry):
+            self._lead(path)
         self.entries.write({**self.entries.all(), key: entry})
         self._clear_store(before)
         importlib.invalidate_caches()
+
+    def _lead(self, path):
+        """A link to a file of this machine. What is brought looks beside itself."""
+        target = self.root + path
+        if not os.path.lexists(target):
+            self._make_folder(target)
+            os.symlink(path, target)
 
     def _place(self, part):
         """A file that takes another one's place has a later time, of at least one second: Python, and what looks for changed modules, go by
@@ -375,8 +390,7 @@ class Tree:
         entry = every.get(key)
         if entry is None:
             return
-        if not entry["here"]:
-            self._remove(key, [row[0] for row in entry["files"]])
+        self._remove(key, _placed(entry).keys() | _led_from(key, entry))
         self.entries.write({name: one for name, one in every.items() if name != key})
         self._clear_store(entry)
         importlib.invalidate_caches()
@@ -385,6 +399,11 @@ class Tree:
 def _placed(entry):
     """{path: row} of the files that an entry has in the tree."""
     return {} if entry is None or entry["here"] else {row[0]: row for row in entry["files"]}
+
+
+def _led_from(key, entry):
+    """Paths of the files of --with that are used where they are, to which links of the tree lead."""
+    return {row[0] for row in entry["files"]} if entry and entry["here"] and key.startswith("\n") else set()
 
 
 def _changed(entry, before):

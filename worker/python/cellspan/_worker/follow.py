@@ -179,6 +179,10 @@ class Follower:
         """Lines below an error that has its cause in what this machine lacks."""
         return [] if self._code is None else self._code.hints(error)
 
+    def script(self, named):
+        """(the file on this machine of the script that home has, the folder for sys.path), or None. named: as the user has named it."""
+        return None if self._code is None else self._code.script(named)
+
     def _take_code(self, listing):
         """listing: what home has of the notebook's modules; None: they are not for this rank."""
         try:

@@ -81,15 +81,18 @@ class ScriptRank(PassingRank):
         sys.stdin = _stdin(self, cell)
 
     def _script(self, argv, text):
-        """Runs the script. text: the file's text, if there is no such file here."""
+        """Runs the script. text: the file's text, if neither the file came here nor is it here."""
         __tracebackhide__ = True
-        if text and argv[0] != "-m" and not os.path.exists(argv[0]):
+        came, folder = self._follower.script(argv[0]) or ("", "")
+        if came:
+            argv = [came, *argv[1:]]
+        elif text and argv[0] != "-m" and not os.path.exists(argv[0]):
             with tempfile.TemporaryDirectory(prefix="script-", dir=self._folder) as place:
                 path = os.path.join(place, os.path.basename(argv[0]))
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
                 return self._script([path, *argv[1:]], "")
-        find(argv)
+        find(argv, folder)
         try:
             run_file(argv)
         except SystemExit as end:
@@ -101,8 +104,8 @@ class ScriptRank(PassingRank):
             _run_exit_handlers()
 
 
-def find(argv):
-    """Puts the folder on the search path that Python would put there. Raises UsageError, one line, if there is no such script."""
+def find(argv, folder=""):
+    """Puts the folder on the search path that Python would put there, or this one. Raises UsageError, one line, if there is no such script."""
     __tracebackhide__ = True
     from IPython.core.error import UsageError
 
@@ -110,7 +113,7 @@ def find(argv):
     if not module and not os.path.exists(argv[0]):
         raise UsageError(f"{argv[0]}: no such file (the ranks are in {os.getcwd()})")
     if not getattr(sys.flags, "safe_path", False):
-        sys.path.insert(0, os.getcwd() if module else os.path.dirname(os.path.realpath(argv[0])))
+        sys.path.insert(0, folder or (os.getcwd() if module else os.path.dirname(os.path.realpath(argv[0]))))
         shadows.watch(sys.path[0])
     if not module:
         return
@@ -140,9 +143,10 @@ def run_file(argv):
         return
     main.__file__ = path
     main.__cached__ = None
-    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+    finders = sys.modules.get("cellspan._code.finders")  # which ranks on other machines have
+    main.__loader__, shown = finders.for_main(path) if finders else (importlib.machinery.SourceFileLoader("__main__", path), path)
     with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
+        code = compile(file.read(), shown, "exec", dont_inherit=True)
     exec(code, main.__dict__)
 
 
