@@ -23,25 +23,25 @@ static uint64_t ns_of(double seconds)
                       (double)NS_PER_S);
 }
 
+/* It is late only after a second look: a process that was stopped has not read yet what came
+ * meanwhile. */
 static int wait_found(struct finds *f, const struct find_wait *w, double seconds)
 {
     const uint64_t began = clock_now(&clock_system);
-    uint64_t now, until;
+    unsigned late = 0;
 
-    for (;;) {
-        bool done;
+    while (late < 2) {
+        enum find_news news;
 
-        until = began + ns_of(seconds);
-        Py_BEGIN_ALLOW_THREADS done = finds_wait(f, w, LOOK_NS, &until);
+        Py_BEGIN_ALLOW_THREADS news = finds_wait(f, w, LOOK_NS, began + ns_of(seconds));
         Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return -1;
-        if (done)
+        if (news == FIND_DONE)
             return 0;
-        if ((now = clock_now(&clock_system)) >= until) {
-            PyErr_Format(PyExc_TimeoutError, "home has not answered for %d s",
-                         (int)((now - began) / NS_PER_S));
-            return -1;
-        }
+        late = news == FIND_LATE ? late + 1 : 0;
     }
+    PyErr_Format(PyExc_TimeoutError, "home has not answered for %d s",
+                 (int)((clock_now(&clock_system) - began) / NS_PER_S));
+    return -1;
 }
 
 /* The bytes of a blob, which stay where they are. Takes no descriptor. */

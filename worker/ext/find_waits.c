@@ -94,10 +94,11 @@ void finds_end(struct finds *f, struct find_wait *w)
     pthread_mutex_unlock(&f->lock);
 }
 
-bool finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns, uint64_t *until)
+enum find_news finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns,
+                          uint64_t until_ns)
 {
+    enum find_news news = FIND_WAITS;
     struct timespec end;
-    bool done;
 
     clock_gettime(CLOCK_REALTIME, &end);
     ns += (uint64_t)end.tv_nsec;
@@ -106,11 +107,12 @@ bool finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns, uint64_
     pthread_mutex_lock(&f->lock);
     while (!w->done && pthread_cond_timedwait(&f->news, &f->lock, &end) == 0)
         ;
-    done = w->done;
-    if (w->until_ns > *until)
-        *until = w->until_ns;
+    if (w->done)
+        news = FIND_DONE;
+    else if (clock_now(&clock_system) >= (w->until_ns > until_ns ? w->until_ns : until_ns))
+        news = FIND_LATE;
     pthread_mutex_unlock(&f->lock);
-    return done;
+    return news;
 }
 
 void finds_forked(struct finds *f)

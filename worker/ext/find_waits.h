@@ -24,6 +24,8 @@ struct find_wait {
     struct packet found; /* the answer; empty if there was no memory for it */
 };
 
+enum find_news { FIND_WAITS, FIND_DONE, FIND_LATE };
+
 struct _object; /* Python's PyObject */
 
 struct finds {
@@ -40,9 +42,10 @@ MUST_USE int finds_came(struct finds *f, struct packet *p);
 /* Call finds_begin() before FIND is sent, and finds_end() always; then the caller has w->found. */
 void finds_begin(struct finds *f, struct find_wait *w);
 void finds_end(struct finds *f, struct find_wait *w);
-/* Waits at most so long. true: the answer is there. *until, when to give up, moves with what home
- * has said. */
-bool finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns, uint64_t *until);
+/* Waits at most so long. FIND_LATE: until_ns is over, and so is the limit that home's words have
+ * set. */
+enum find_news finds_wait(struct finds *f, const struct find_wait *w, uint64_t ns,
+                          uint64_t until_ns);
 /* For the child of a fork: none of the threads is there. */
 void finds_forked(struct finds *f);
 
