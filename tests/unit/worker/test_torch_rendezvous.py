@@ -12,6 +12,7 @@ from cellspan._worker import store_waits, torch_rendezvous
 
 torch = pytest.importorskip("torch")
 SECOND = timedelta(seconds=1)
+MINUTE = timedelta(seconds=60)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def rank_0(store):
     return part
 
 
-def rank_1(store, made=True, limit=SECOND):
+def rank_1(store, made=True, limit=MINUTE):
     """Rank 1's part. made: True, False (the call fails) or None (it has not ended)."""
     group = torch_rendezvous._Group()
     part, *others = torch_rendezvous._found(group, lambda: (store, 1, 2), limit)
@@ -77,13 +78,13 @@ def test_a_rank_waits_for_the_group_after_its_last_one():
     other = client(store)
     rank_1(other)
     with pytest.raises(RuntimeError, match="rank 0 has made no new process group at .* within 1 s"):
-        rank_1(other)
+        rank_1(other, limit=SECOND)
     assert meet(rank_0(store), rank_1(other))
     missed, last = rank_0(store), rank_0(store)
     assert meet(last, rank_1(other)) and not missed.add("met", 0)
     new = server()
     with pytest.raises(RuntimeError, match="within 1 s"):  # rank 0 has not come yet
-        rank_1(client(new))
+        rank_1(client(new), limit=SECOND)
     assert meet(rank_0(new), rank_1(client(new)))
 
 
@@ -107,7 +108,7 @@ def test_ranks_that_failed_together_meet_again():
     rank_1(other, made=False)
     group.ends(False)
     with pytest.raises(RuntimeError, match="within 1 s"):
-        rank_1(other)
+        rank_1(other, limit=SECOND)
     assert meet(rank_0(store), rank_1(other))
 
 
@@ -126,7 +127,7 @@ def test_a_store_without_an_address_is_asked_alone():
     rank_1(hidden)
     made = threading.Timer(0.2, lambda: rank_0(torch.distributed.PrefixStore("other", store)))
     made.start()
-    assert rank_1(hidden, limit=timedelta(seconds=60))
+    assert rank_1(hidden)
     made.join()
 
 
@@ -142,10 +143,10 @@ def test_a_connection_that_breaks_is_made_again_and_one_that_always_breaks_is_an
         return client(store), 1, 2
 
     group, last = torch_rendezvous._Group(), (7, 1, True)
-    assert torch_rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)[1:] == (1, 2) and group.number == 1
+    assert torch_rendezvous._wait_for_rank_0(group, last, None, connect, MINUTE)[1:] == (1, 2) and group.number == 1
     broken[0] = torch_rendezvous.BREAKS_MAX
     with pytest.raises(RuntimeError, match="Connection reset"):
-        torch_rendezvous._wait_for_rank_0(group, last, None, connect, SECOND * 60)
+        torch_rendezvous._wait_for_rank_0(group, last, None, connect, MINUTE)
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def test_a_rank_that_comes_later_takes_the_group_that_has_not_ended():
     torch_rendezvous._met.clear()
     torch_rendezvous._end()
     with pytest.raises(RuntimeError, match="within 1 s"):
-        rank_1(client(store))
+        rank_1(client(store), limit=SECOND)
 
 
 @pytest.mark.parametrize("given, ends", [((), True), (("the default",), True), ((None,), True), (("another",), False)])
@@ -231,6 +232,6 @@ def test_torch_says_which_parameter_of_a_store_is_wrong(wrong):
 def test_the_time_limit_of_a_store_may_be_seconds():
     here, kind = server(), torch.distributed.TCPStore
     store = kind.__new__(kind)
-    store_waits._interruptible(kind.__init__, False)(store, "127.0.0.1", here.port, None, False, timeout=9.0)
+    store_waits._interruptible(kind.__init__, False)(store, "127.0.0.1", here.port, None, False, timeout=90.0)
     here.set("key", "value")
-    assert store.get("key") == b"value" and store.timeout == 9 * SECOND
+    assert store.get("key") == b"value" and store.timeout == 90 * SECOND
