@@ -27,6 +27,10 @@
 #define DEPTH_MAX       64u
 #define PLACES          3u
 
+#ifndef CELLSPAN_PYTHONDIR
+#define CELLSPAN_PYTHONDIR ""
+#endif
+
 /* ---- the directory ---- */
 
 #define LOCK  "lock"
@@ -400,4 +404,16 @@ char *runtime_near(const char *path)
         found = realpath(near.p, NULL);
     buf_release(&near);
     return found;
+}
+
+char *runtime_package(void)
+{
+    const char *set = setting_text(SETTING_PYTHONPATH);
+
+    if (set)
+        return strdup(set);
+    if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
+        return strdup(CELLSPAN_PYTHONDIR);
+    /* the installation may have been copied or moved */
+    return runtime_near("../../lib/cellspan/python");
 }

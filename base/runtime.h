@@ -30,6 +30,10 @@ char *runtime_find(const char *program, struct err *err);
  * whose first line pip wrote, or python3 there. The caller must free() the path. NULL: neither is
  * there, or memory is out. */
 char *runtime_python(void);
+/* The folder with the Python package cellspan: $CELLSPAN_PYTHONPATH, the one that was compiled in,
+ * or ../../lib/cellspan/python from the running executable. The caller must free() the path. NULL:
+ * there is none, or memory is out. */
+char *runtime_package(void);
 /* A program on PATH; the caller must free() the path. NULL: it is not there, or memory is out. */
 char *runtime_on_path(const char *program);
 /* Resolves a path such as "../lib/x" relative to the folder of the running executable. The caller

@@ -165,18 +165,19 @@ static void op_cancel(void *arg, uint64_t blob)
 }
 
 static int op_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
-                           unsigned *engine, struct err *err)
+                           const json_t *changes, unsigned *engine, struct err *err)
 {
-    return engines_start(((struct kernel *)arg)->engines, name, spec, ranks, engine, err);
+    return engines_start(((struct kernel *)arg)->engines, name, spec, ranks, changes, engine, err);
 }
 
 static int op_engine_find(void *arg, const char *name, struct err *err)
 {
-    char *path = engine_find(name, err);
+    struct engine_program program;
+    const int rc = engine_find(name, &program, err);
 
     (void)arg;
-    free(path);
-    return path ? 0 : -1;
+    engine_program_release(&program);
+    return rc;
 }
 
 static void op_engine_stop(void *arg, unsigned engine)

@@ -20,7 +20,7 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/to_agents.h kernel/agents/to_agents.c
 
 agents_test_libs = kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a \
-	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 agents_stage = tests/unit/kernel/agents/words.h tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
 check_PROGRAMS += tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/fan.t \
 	tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/node_tree.t

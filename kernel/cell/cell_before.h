@@ -12,17 +12,26 @@ void expand_early(struct cell *c);
 /* Makes the plan of a cell whose option line home need not expand. */
 void expand_as_it_is(struct cell *c);
 
-/* ---- prepare.c ---- */
+/* ---- capture.c ---- */
+/* Asks home. early: before ranks of this machine end. -1: the cell has failed. */
+int capture_ask(struct cell *c, bool early);
+/* The same, unless home was asked, or the cell is a %ranks. */
+int capture_ask_once(struct cell *c);
 /* Home was asked about the cell's variables, and adds the cell to its history, or home knew them.
  */
-bool prepare_has_asked(const struct cell *c);
+bool capture_is_asked(const struct cell *c);
+/* What home has found out of the cell's variables, as in CAPTURED. */
+void capture_take(struct cell *c, struct slice names, struct slice warnings);
+void capture_note(struct cell *c); /* shows CAPTURED's warnings */
+/* text: "CaptureError: lock was not sent"; the part before the colon becomes the ename. */
+void capture_fail(struct cell *c, struct slice text);
+
+/* ---- prepare.c ---- */
 /* Adds the ranks of -r, in a world of n. -1: *err says which ranks there are, or would be started.
  */
 int prepare_parse_ranks(const struct cell *c, unsigned n, struct ranks *which, struct err *err);
 /* a CAPTURED, PACKED or PORT */
 void prepare_on_message(struct cell *c, unsigned node, const struct span *m);
-/* What home has found out of the cell's variables, as in CAPTURED. */
-void prepare_use_captured(struct cell *c, struct slice names, struct slice warnings);
 
 /* ---- start_ranks.c ---- */
 void start_begin(struct cell *c);

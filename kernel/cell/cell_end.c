@@ -184,7 +184,7 @@ static void cell_end_begin(struct cell *c)
     live_end(c);
     if (c->fault.whole)
         error_show(c, error_of_cell(c));
-    if (cell_is_stored(c) && !prepare_has_asked(c)) /* home has not added it to its history */
+    if (cell_is_stored(c) && !capture_is_asked(c)) /* home has not added it to its history */
         notebook_record(nb, c->id, c->from.count, slice_of(c->from.text, c->from.text_size));
     kill_script(c);
     take_out(c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_before.h"
 #include "kernel/cell/cell_nodes.h"
 #include "kernel/cell/cell_runs.h"
 
@@ -165,6 +166,19 @@ static int move_group(struct cell *c)
 
 /* ---- its start ---- */
 
+/* What home has changed in its environment since it started. %ranks asks home for nothing, so it
+ * starts an engine as the last time. */
+static const json_t *home_changes(struct cell *c)
+{
+    struct group *g = c->nb->group;
+
+    if (c->prep.captured) {
+        json_decref(g->changes);
+        g->changes = json_incref(json_object_get(c->prep.captured, "env"));
+    }
+    return g->changes;
+}
+
 static int start(struct cell *c, struct err *err)
 {
     struct notebook *nb = c->nb;
@@ -178,7 +192,8 @@ static int start(struct cell *c, struct err *err)
 
     if (!name)
         return err_set(err, "out of memory");
-    rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks, &g->engine, err);
+    rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks, home_changes(c),
+                              &g->engine, err);
     if (rc < 0)
         g->engine = 0;
     free(name);
@@ -204,7 +219,6 @@ static void engine_begin(struct cell *c)
 {
     struct notebook *nb = c->nb;
     struct group *g = nb->group;
-    struct err err = { "" };
 
     if (c->engine.here || (c->engine.moves && move_group(c) < 0))
         return;
@@ -215,8 +229,20 @@ static void engine_begin(struct cell *c)
     if (!g->on || g->engine)
         return;
     c->engine.wanted = true;
-    if (start(c, &err) < 0)
-        cell_fail(c, "EngineError", "%s", err.text);
+    (void)capture_ask_once(c);
+}
+
+/* The engine gets home's environment. false: home has not answered, or the cell has failed. */
+static bool start_when_told(struct cell *c)
+{
+    struct err err = { "" };
+
+    if (c->prep.wants_capture)
+        return false;
+    if (start(c, &err) == 0)
+        return true;
+    cell_fail(c, "EngineError", "%s", err.text);
+    return false;
 }
 
 /* 1: all nodes are up; 0: not yet; -1: the cell has failed. */
@@ -239,6 +265,8 @@ static int add_nodes(struct cell *c)
 
 static enum cell_outcome engine_poll(struct cell *c)
 {
+    if (c->engine.wanted && !c->nb->group->engine && !start_when_told(c))
+        return CELL_STAYS;
     if (c->engine.wanted) {
         if (c->engine.errors) {
             node_errors_poll(c);
@@ -313,7 +341,7 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     struct buf text = BUF_INIT;
 
     why = without_name(why, name, &text);
-    if (c && c->engine.wanted && info && info->engine == nb->group->engine)
+    if (c && c->engine.wanted && info && info->engine && info->engine == nb->group->engine)
         node_errors_add(c, node, name, why);
     else if (of_group)
         lose_node(nb, of_group, why);

@@ -136,7 +136,7 @@ static int take_function(struct cell *c, const struct span *m)
         return -1;
     c->from.load_size = load.n;
     if (m->v[F_CALL_NAMES].s.n)
-        prepare_use_captured(c, m->v[F_CALL_NAMES].s, m->v[F_CALL_WARNINGS].s);
+        capture_take(c, m->v[F_CALL_NAMES].s, m->v[F_CALL_WARNINGS].s);
     return 0;
 }
 

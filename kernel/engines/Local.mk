@@ -3,6 +3,7 @@
 noinst_LIBRARIES += kernel/engines/libengines.a
 kernel_engines_libengines_a_SOURCES = \
 	kernel/engines/private.h \
+	kernel/engines/engine_environment.c \
 	kernel/engines/engine_find.c \
 	kernel/engines/engine_nodes.c \
 	kernel/engines/engine_output.c \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_find.c - finds the program of an engine, and lists the engines (declared in engines.h). */
+/* engine_find.c - finds the program or module of an engine, and lists the engines (declared in
+ * engines.h). */
 #include "kernel/engines/engines.h"
 
 #include <ctype.h>
@@ -10,10 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/runtime.h"
 #include "base/suggest.h"
 
 #define PREFIX    "cellspan-launch-"
+#define MODULES   "/cellspan/_launch"
+#define SUFFIX    ".py"
 #define NAMES_MAX 64u
 
 /* Sorted. The strings are owned. */
@@ -84,6 +88,35 @@ static void names_of_path(struct names *s)
     }
 }
 
+/* The modules of the package, but the program that runs them, and what they share. */
+static bool is_module(const char *name)
+{
+    return is_name(name) && *name != '_' && strcmp(name, "launcher") != 0;
+}
+
+static void names_of_modules(struct names *s)
+{
+    struct buf path = BUF_INIT;
+    char *package = runtime_package();
+    DIR *d = package && buf_addf(&path, "%s" MODULES, package) == 0 ? opendir(path.p) : NULL;
+    struct dirent *entry;
+
+    while (d && (entry = readdir(d))) {
+        const size_t n = strlen(entry->d_name);
+        char name[64] = "";
+
+        if (n > strlen(SUFFIX) && n - strlen(SUFFIX) < sizeof name &&
+            strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX) == 0)
+            memcpy(name, entry->d_name, n - strlen(SUFFIX));
+        if (is_module(name))
+            names_add(s, name);
+    }
+    if (d)
+        closedir(d);
+    free(package);
+    buf_release(&path);
+}
+
 static void not_found(const char *name, struct err *err)
 {
     struct names s = { .n = 0 };
@@ -92,6 +125,7 @@ static void not_found(const char *name, struct err *err)
 
     names_of_ours(&s);
     names_of_path(&s);
+    names_of_modules(&s);
     for (unsigned i = 0; i < s.n; i++)
         if (buf_addf(&list, "%s%s", i ? ", " : "", s.name[i]) < 0)
             break;
@@ -112,17 +146,42 @@ static void not_found(const char *name, struct err *err)
         free(s.name[--s.n]);
 }
 
-char *engine_find(const char *name, struct err *err)
+/* The folder of the package, if the engine is a module of it; the caller frees it. */
+static char *package_with(const char *name)
 {
-    char program[sizeof PREFIX + 64];
-    struct err unused = { "" };
-    char *path = NULL;
+    struct buf path = BUF_INIT;
+    char *package = is_module(name) ? runtime_package() : NULL;
 
-    if (is_name(name)) {
-        snprintf(program, sizeof program, PREFIX "%s", name);
-        path = runtime_find(program, &unused);
+    if (package && (buf_addf(&path, "%s" MODULES "/%s" SUFFIX, package, name) < 0 ||
+                    access(path.p, R_OK) < 0)) {
+        free(package);
+        package = NULL;
     }
-    if (!path)
-        not_found(name, err);
-    return path;
+    buf_release(&path);
+    return package;
+}
+
+int engine_find(const char *name, struct engine_program *program, struct err *err)
+{
+    char file[sizeof PREFIX + 64];
+    struct err unused = { "" };
+
+    *program = (struct engine_program)ENGINE_PROGRAM_INIT;
+    if (is_name(name)) {
+        snprintf(file, sizeof file, PREFIX "%s", name);
+        program->path = runtime_find(file, &unused);
+    }
+    if (!program->path)
+        program->package = package_with(name);
+    if (program->path || program->package)
+        return 0;
+    not_found(name, err);
+    return -1;
+}
+
+void engine_program_release(struct engine_program *program)
+{
+    free(program->path);
+    free(program->package);
+    *program = (struct engine_program)ENGINE_PROGRAM_INIT;
 }

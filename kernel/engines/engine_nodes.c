@@ -83,6 +83,7 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
     case ENGINE_LINE_FAILED:
         on_failed(run, said);
         break;
+    case ENGINE_LINE_END: /* engine_process.c has taken it */
     case ENGINE_LINE_NONSENSE:
         break;
     }

@@ -74,6 +74,10 @@ struct engine_line engine_line_parse(struct slice line)
         if (!number(word(&line), ENGINE_NODES_MAX, &s.n))
             return nonsense;
         s.text = line;
+    } else if (slice_is(verb, "end")) {
+        s.kind = ENGINE_LINE_END;
+        if (!number(word(&line), ENGINE_END_MAX, &s.n) || s.n == 0 || line.n)
+            return nonsense;
     }
     return s;
 }

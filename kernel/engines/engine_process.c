@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +20,11 @@
 #define READ_SIZE      16384
 #define READS_PER_TURN 4
 #define READS_AT_END   64 /* a pipe holds less; processes that it left may go on writing */
-#define VARIABLE       "CELLSPAN_SECRET="
-#define PYTHON         "CELLSPAN_HOME_PYTHON="
-#define TERM_NS        (1500 * NS_PER_MS) /* from the end of its stdin to SIGTERM */
+#define STARTER        "/cellspan/_launch/__main__.py"
+/* from the end of its stdin to SIGTERM, unless it has asked for more */
+#define TERM_NS (1500 * NS_PER_MS)
 /* from there to SIGKILL: it may have to give back an allocation */
 #define KILL_NS (5 * NS_PER_S)
-
-extern char **environ;
 
 struct engine_process {
     char *name;
@@ -38,6 +35,7 @@ struct engine_process {
     struct tail errors;
     int status;
     bool ended, ending, termed;
+    uint64_t term_ns;
     void (*said)(void *arg, const struct engine_line *said);
     void *arg;
 };
@@ -53,13 +51,25 @@ static struct slice clean_line(struct slice line, struct buf *clean)
     return buf_slice(clean);
 }
 
+/* It wants that many seconds for its end, which may have begun. */
+static void end_within(struct engine_process *e, unsigned seconds)
+{
+    const uint64_t ns = seconds * NS_PER_S;
+
+    e->term_ns = ns > TERM_NS ? ns : TERM_NS;
+    if (e->ending && !e->termed && e->pid > 0)
+        loop_timer_again(e->patience, e->term_ns);
+}
+
 static void take_line(void *arg, const char *line)
 {
     struct engine_process *e = arg;
     struct buf clean = BUF_INIT;
     const struct engine_line said = engine_line_parse(clean_line(slice_text(line), &clean));
 
-    if (said.kind == ENGINE_LINE_NONSENSE)
+    if (said.kind == ENGINE_LINE_END)
+        end_within(e, said.n);
+    else if (said.kind == ENGINE_LINE_NONSENSE)
         log_warn("engine", "%s says what is no message of an engine: %.200s", e->name, line);
     else if (!e->ending)
         e->said(e->arg, &said);
@@ -109,56 +119,39 @@ static void errs_readable(void *arg, int fd, unsigned events)
 
 /* ---- its start ---- */
 
-/* The kernel's environment, the notebook's Python and the secret. Only the last two strings are
- * allocated, the secret last. */
-static char **environment(const char *python, const struct secret *secret, struct err *err)
+/* A program runs as it is. A module of the package is run by home's Python. -1: memory is out. */
+static int add_program(const char **argv, unsigned *n, char **starter,
+                       const struct engine_process_spec *s, const struct engine_program *program)
 {
-    size_t n = 0, kept = 0;
-    struct buf ours = BUF_INIT;
-    char **env, *variable = malloc(sizeof VARIABLE + SECRET_TEXT_SIZE);
+    struct buf path = BUF_INIT;
 
-    while (environ[n])
-        n++;
-    if (!variable || buf_addf(&ours, PYTHON "%s", python ? python : "") < 0 ||
-        !(env = calloc(n + 3, sizeof *env))) {
-        free(variable);
-        buf_release(&ours);
-        return err_null(err, "out of memory");
+    if (!program->package) {
+        argv[(*n)++] = program->path;
+        return 0;
     }
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], VARIABLE, sizeof VARIABLE - 1) != 0 &&
-            strncmp(environ[i], PYTHON, sizeof PYTHON - 1) != 0)
-            env[kept++] = environ[i];
-    env[kept++] = ours.p; /* now env's */
-    memcpy(variable, VARIABLE, sizeof VARIABLE);
-    secret_format(secret, variable + sizeof VARIABLE - 1);
-    env[kept] = variable;
-    return env;
-}
-
-static void environment_free(char **env)
-{
-    size_t last = 0;
-
-    while (env[last + 1])
-        last++;
-    sodium_memzero(env[last], strlen(env[last]));
-    free(env[last]);
-    free(env[last - 1]);
-    free(env);
+    if (buf_addf(&path, "%s" STARTER, program->package) < 0) {
+        buf_release(&path);
+        return -1;
+    }
+    *starter = path.p;
+    argv[(*n)++] = s->python;
+    argv[(*n)++] = *starter;
+    argv[(*n)++] = s->name;
+    return 0;
 }
 
 static int start_process(struct engine_process *e, const struct engine_process_spec *s,
-                         const char *launcher, const char *agent, struct err *err)
+                         const struct engine_program *program, const char *agent, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
-    char **env = environment(s->python, s->secret, err);
-    const char *argv[12];
-    char ranks[16];
+    struct engine_environment env;
+    const char *argv[14];
+    char ranks[16], *starter = NULL;
     unsigned n = 0;
 
+    if (add_program(argv, &n, &starter, s, program) < 0)
+        return err_set(err, "out of memory");
     snprintf(ranks, sizeof ranks, "%u", s->ranks);
-    argv[n++] = launcher;
     if (*s->spec) {
         argv[n++] = "--spec";
         argv[n++] = s->spec;
@@ -172,16 +165,17 @@ static int start_process(struct engine_process *e, const struct engine_process_s
     argv[n++] = "--connect";
     argv[n++] = s->endpoints;
     argv[n] = NULL;
-    if (!env)
-        return -1;
-    spec.argv = argv;
-    spec.env = (const char *const *)env;
-    spec.session = true;
-    e->pid = process_start_streams(&spec, &e->in, &e->out, &e->errs, err);
-    environment_free(env);
+    if (engine_environment_make(&env, s->python, s->secret, s->changes, err) == 0) {
+        spec.argv = argv;
+        spec.env = (const char *const *)env.v;
+        spec.session = true;
+        e->pid = process_start_streams(&spec, &e->in, &e->out, &e->errs, err);
+        engine_environment_release(&env);
+    }
+    free(starter);
     if (e->pid > 0)
-        log_info("child", "%s runs as process %ld", path_name(launcher), (long)e->pid);
-    return e->pid < 0 ? -1 : 0;
+        log_info("child", "cellspan-launch-%s runs as process %ld", e->name, (long)e->pid);
+    return e->pid <= 0 ? -1 : 0;
 }
 
 /* ---- its end ---- */
@@ -212,7 +206,12 @@ void engine_process_end(struct engine_process *e)
     e->ending = true;
     fd_close(&e->in);
     if (e->pid > 0)
-        loop_timer_again(e->patience, TERM_NS);
+        loop_timer_again(e->patience, e->term_ns);
+}
+
+bool engine_process_takes_long(const struct engine_process *e)
+{
+    return e->pid > 0 && e->term_ns > TERM_NS;
 }
 
 static void streams_close(struct engine_process *e)
@@ -273,6 +272,7 @@ engine_process_create(struct loop *loop, const struct engine_process_spec *spec,
     if (!e)
         return err_null(err, "out of memory");
     e->in = e->out = e->errs = -1;
+    e->term_ns = TERM_NS;
     e->lines = (struct child_lines)CHILD_LINES_MESSAGES;
     e->said = spec->said;
     e->arg = spec->arg;
@@ -287,16 +287,18 @@ struct engine_process *engine_process_start(struct loop *loop,
                                             const struct engine_process_spec *spec, struct err *err)
 {
     struct engine_process *e = engine_process_create(loop, spec, err);
-    char *launcher = e ? engine_find(spec->name, err) : NULL;
-    char *agent = launcher ? runtime_find("cellspan-agent", err) : NULL;
+    struct engine_program program = ENGINE_PROGRAM_INIT;
+    char *agent = NULL;
 
-    if (!agent || start_process(e, spec, launcher, agent, err) < 0 ||
+    if (e && engine_find(spec->name, &program, err) == 0)
+        agent = runtime_find("cellspan-agent", err);
+    if (!agent || start_process(e, spec, &program, agent, err) < 0 ||
         !(e->out_watch = loop_fd(loop, e->out, LOOP_READ, out_readable, e, err)) ||
         !(e->errs_watch = loop_fd(loop, e->errs, LOOP_READ, errs_readable, e, err))) {
         engine_process_free(e);
         e = NULL;
     }
-    free(launcher);
+    engine_program_release(&program);
     free(agent);
     return e;
 }
@@ -305,7 +307,7 @@ void engine_process_free(struct engine_process *e)
 {
     if (!e)
         return;
-    if (e->pid > 0) {
+    if (e->pid > 0 && !(e->ending && engine_process_takes_long(e))) {
         engine_process_signal(e, SIGKILL);
         (void)waitpid(e->pid, NULL, 0);
     }

@@ -67,11 +67,13 @@ static void run_forget(struct engines *e, struct engine_run *run)
 }
 
 int engines_start(struct engines *e, const char *name, const char *spec, unsigned ranks,
-                  unsigned *engine, struct err *err)
+                  const json_t *changes, unsigned *engine, struct err *err)
 {
-    struct engine_process_spec start = {
-        .name = name, .spec = spec ? spec : "", .ranks = ranks, .said = engine_nodes_said
-    };
+    struct engine_process_spec start = { .name = name,
+                                         .spec = spec ? spec : "",
+                                         .ranks = ranks,
+                                         .changes = changes,
+                                         .said = engine_nodes_said };
     struct engine_run *run = run_create(e, name);
 
     *engine = 0;
@@ -151,6 +153,8 @@ static size_t end_all(struct engines *e, int signo)
             continue;
         n++;
         run->stopped = true;
+        if (signo && engine_process_takes_long(run->process))
+            continue; /* it ends by itself, later than the kernel */
         if (signo)
             engine_process_signal(run->process, signo);
         else
@@ -169,8 +173,9 @@ int engines_restart_here(struct engines *e, struct err *err)
     return 0;
 }
 
-/* Every child of the kernel but engines and a new agent. */
-static void kill_orphans(const struct engines *e)
+/* Every child of the kernel but a new agent and engines; long_ones: only engines that take long for
+ * their end are spared. */
+static void kill_orphans(const struct engines *e, bool long_ones)
 {
     pid_t *spare = calloc(e->n + 1, sizeof *spare);
     size_t n = 0;
@@ -180,7 +185,8 @@ static void kill_orphans(const struct engines *e)
     if (e->local.pid > 0)
         spare[n++] = e->local.pid;
     for (size_t k = 0; k < e->n; k++)
-        if (e->run[k] && engine_process_pid(e->run[k]->process) > 0)
+        if (e->run[k] && engine_process_pid(e->run[k]->process) > 0 &&
+            (!long_ones || engine_process_takes_long(e->run[k]->process)))
             spare[n++] = engine_process_pid(e->run[k]->process);
     orphans_kill_but(spare, n);
     free(spare);
@@ -192,7 +198,7 @@ static void local_ended(struct engines *e, int status)
 
     agents_nodes_here_ended(e->config.agents);
     local_agent_ended(&e->local, status, why, sizeof why);
-    kill_orphans(e);
+    kill_orphans(e, false);
     e->sweeps = SWEEPS;
     loop_timer_again(e->sweep, SWEEP_NS);
     agents_nodes_here_lost(e->config.agents, why);
@@ -202,7 +208,7 @@ static void sweep(void *arg)
 {
     struct engines *e = arg;
 
-    kill_orphans(e);
+    kill_orphans(e, false);
     if (--e->sweeps > 0)
         loop_timer_again(e->sweep, SWEEP_NS);
 }
@@ -299,9 +305,9 @@ void engines_destroy(struct engines *e)
     agents_quit(e->config.agents);
     fd_close(&e->local.in); /* it ends when its stdin does */
     wait_for_ends(e);
+    kill_orphans(e, true);
     for (size_t k = 0; k < e->n; k++)
         engine_run_free(e->run[k]);
-    orphans_kill(0);
     free(e->run);
     free((char *)e->local.python);
     free(e);

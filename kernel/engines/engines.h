@@ -4,6 +4,8 @@
 #ifndef KERNEL_ENGINES_ENGINES_H
 #define KERNEL_ENGINES_ENGINES_H
 
+#include <jansson.h>
+
 #include "kernel/agents/agents.h"
 
 struct engines;
@@ -28,9 +30,10 @@ void engines_destroy(struct engines *e);
 /* Starts this machine's agent again after it was lost. */
 MUST_USE int engines_restart_here(struct engines *e, struct err *err);
 /* Runs `cellspan-launch-NAME --spec SPEC --ranks N`; *engine is its number. ranks 0: the user gave
- * no number. The events follow. */
+ * no number. changes: what home has changed in its environment since it started, {name: value},
+ * with null for a name that it has deleted; NULL: nothing. The events follow. */
 MUST_USE int engines_start(struct engines *e, const char *name, const char *spec, unsigned ranks,
-                           unsigned *engine, struct err *err);
+                           const json_t *changes, unsigned *engine, struct err *err);
 /* Ends its agents and itself; no event follows. */
 void engines_stop(struct engines *e, unsigned engine);
 /* Its nodes are first to first+n-1. n 0: it has not said yet, or there is no such engine. */
@@ -39,10 +42,19 @@ void engines_nodes(const struct engines *e, unsigned engine, unsigned *first, un
 void engines_node_changed(struct engines *e, unsigned node);
 
 /* ---- engine_find.c ---- */
-/* Finds an engine: the executable cellspan-launch-NAME, in cellspan's own folder or on PATH. */
+/* Finds an engine: the executable cellspan-launch-NAME, in cellspan's own folder or on PATH, or
+ * else the module cellspan._launch.NAME of the Python package. */
 
-/* The path of the executable, to be freed by the caller. NULL: *err lists the engines, and names
- * the one that was probably meant. */
-char *engine_find(const char *name, struct err *err);
+/* Both are owned; one is NULL. */
+struct engine_program {
+    char *path;    /* of the executable */
+    char *package; /* the folder with the package cellspan */
+};
+
+#define ENGINE_PROGRAM_INIT { NULL, NULL }
+
+/* -1: *err lists the engines, and names the one that was probably meant. */
+MUST_USE int engine_find(const char *name, struct engine_program *program, struct err *err);
+void engine_program_release(struct engine_program *program);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef KERNEL_ENGINES_PRIVATE_H
 #define KERNEL_ENGINES_PRIVATE_H
 
+#include <jansson.h>
 #include <sys/types.h>
 
 #include "base/child_lines.h"
@@ -14,18 +15,20 @@
  * lines of its stderr. Pure. */
 
 #define ENGINE_NODES_MAX 65535u
+#define ENGINE_END_MAX   600u /* seconds */
 
 enum engine_line_kind {
     ENGINE_LINE_NONSENSE,
     ENGINE_LINE_NODES,
     ENGINE_LINE_NODE,
     ENGINE_LINE_SAY,
-    ENGINE_LINE_FAILED
+    ENGINE_LINE_FAILED,
+    ENGINE_LINE_END
 };
 
 struct engine_line {
     enum engine_line_kind kind;
-    unsigned n;        /* NODES: how many; NODE, FAILED: which */
+    unsigned n;        /* NODES: how many; NODE, FAILED: which; END: seconds */
     unsigned slots;    /* NODE; 0: not said */
     struct slice text; /* NODE: its name; SAY, FAILED: the text. Borrowed from the line */
 };
@@ -35,6 +38,23 @@ struct engine_line engine_line_parse(struct slice line);
 /* Appends the last lines of stderr as UTF-8 without control characters, and without blank lines at
  * the end. -1: memory is out. */
 MUST_USE int engine_errors(const struct tail *errors, struct buf *out);
+
+/* ---- engine_environment.c ---- */
+/* The environment of an engine: the kernel's with what home has changed since, the notebook's
+ * Python and the secret. */
+
+struct engine_environment {
+    char **v;           /* NULL-terminated "NAME=value", as execve() takes it */
+    size_t n, borrowed; /* the first of them are environ's, the others are owned */
+};
+
+#define ENGINE_ENVIRONMENT_INIT { NULL, 0, 0 }
+
+/* changes: {name: value}, null for a name that home has deleted; NULL: none. */
+MUST_USE int engine_environment_make(struct engine_environment *e, const char *python,
+                                     const struct secret *secret, const json_t *changes,
+                                     struct err *err);
+void engine_environment_release(struct engine_environment *e);
 
 /* ---- engine_process.c ---- */
 /* An engine as a child process: its start, its output and its end. */
@@ -46,6 +66,7 @@ struct engine_process_spec {
     unsigned ranks;          /* 0: not said */
     const char *endpoints;   /* where its agents dial */
     const char *python;      /* home's */
+    const json_t *changes;   /* of home's environment; see engine_environment_make() */
     const struct secret *secret;
     void (*said)(void *arg, const struct engine_line *said);
     void *arg;
@@ -54,12 +75,15 @@ struct engine_process_spec {
 /* All of spec is borrowed for the call. */
 struct engine_process *
 engine_process_start(struct loop *loop, const struct engine_process_spec *spec, struct err *err);
-void engine_process_free(
-    struct engine_process *e); /* kills it first if it still runs; NULL is fine */
+/* Kills it first if it still runs, unless it ends and takes long for that. NULL is fine. */
+void engine_process_free(struct engine_process *e);
 
 pid_t engine_process_pid(const struct engine_process *e); /* 0: it has ended */
 /* Closes its stdin, at which it should end. If it does not, SIGTERM and SIGKILL follow. */
 void engine_process_end(struct engine_process *e);
+/* It runs, and has asked for more time for its end than the kernel has when it ends itself. Then
+ * the kernel leaves it alone. */
+bool engine_process_takes_long(const struct engine_process *e);
 /* Sends it a signal; SIGKILL to its whole process group. */
 void engine_process_signal(struct engine_process *e, int signo);
 /* It has been waited for. Reads what it wrote last. */

@@ -48,6 +48,7 @@ void group_destroy(struct group *g)
     free(g->on);
     free(g->absent);
     free(g->env);
+    json_decref(g->changes);
     json_decref(g->cells);
     json_decref(g->bound);
     free(g);

@@ -62,6 +62,8 @@ struct group {
     char *name;   /* owned */
     char *on;     /* owned: where its ranks live, as "ENGINE:SPEC"; NULL: on this machine */
     char *absent; /* owned: the last --on that failed; after that no place is chosen for the user */
+    /* owned: home's changes of its environment at the last start of an engine; NULL: none */
+    json_t *changes;
     unsigned engine;        /* the number of the engine's run; 0: none is started */
     struct place_want want; /* the wishes of the last start of ranks */
     unsigned gpus;          /* GPUs that each rank got */

@@ -25,6 +25,7 @@ shift
 case $spec in
 queue) echo "say job 7 waits in the queue"; cat >/dev/null; exit ;;
 bad) echo "there is no partition bad" >&2; exit 2 ;;
+env) echo "MODE=$MODE GIVEN=$GIVEN SPARE=${SPARE-not there}" >&2; exit 2 ;;
 esac
 slots=${spec#*x}
 spec=${spec%x*}
@@ -171,6 +172,14 @@ def test_an_engine_that_refuses_or_is_not_there_is_quoted(fresh):
     refused.assert_error("EngineError")
     assert "there is no partition bad" in refused.error["evalue"]
     nb.run("%%distribute --on nosuch\n1").assert_error("EngineError")
+
+
+def test_an_engine_gets_what_home_has_set_since_it_started(fresh):
+    nb = fresh(env={"GIVEN": "from outside", "SPARE": "too"})
+    nb.ok("import os\nos.environ.update(MODE='fast', ODD='\\udc80', CELLSPAN_SECRET='x', GIVEN='ours')\ndel os.environ['SPARE']")
+    assert nb.run("%%distribute --on pair:env\n1").assert_error("EngineError").error["evalue"] == "MODE=fast GIVEN=ours SPARE=not there"
+    call = "import cellspan\nos.environ['MODE'] = 'slow'\ncellspan.run(len, '', on='pair:env')"
+    assert "MODE=slow GIVEN=ours SPARE=not there" in nb.run(call).error["evalue"], "in the same cell, too"
 
 
 def test_what_did_not_come_up_is_not_replaced_by_this_machine_in_silence(fresh):

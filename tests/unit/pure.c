@@ -281,10 +281,9 @@ static void begin_there(struct sim *s, struct world *w, struct clock *clock)
 {
     home_open(w, clock);
     sim_open(s, w, clock, 1);
+    w->captures = CAPTURES_X;
     run(w, "%%distribute -n 2 --on ssh:h1\nprint(x)");
     all_up(w, 1);
-    sim_turn(s);
-    captured(w, CAPTURES_X);
     sim_turn(s);
 }
 

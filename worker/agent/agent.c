@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/runtime.h"
 #include "base/settings.h"
 #include "worker/agent/blobs/transfer_io.h"
 #include "worker/agent/gpu/gpu.h"
@@ -25,7 +26,7 @@ int agent_init(struct agent *a, const struct agent_args *args, struct loop *loop
     a->kernel.loop = loop;
     a->kernel.node = args->node;
     a->probes.loop = loop;
-    a->package = spawn_package();
+    a->package = runtime_package(); /* once: the file system may be slow */
     a->remote_python = setting_text(SETTING_REMOTE_PYTHON);
     a->path = getenv("PATH");
     oom_init(&a->oom);

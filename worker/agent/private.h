@@ -46,9 +46,6 @@ MUST_USE int spawn_watch(struct worker *w, struct err *err);
 /* Starts the process of home or a zygote; `env` as above, `ends` are borrowed. The pid, or -1. */
 pid_t spawn_process(const struct worker *w, const char *cwd, const struct worker_ends *ends,
                     struct slice env, struct err *err);
-/* The folder of the cellspan package; the caller frees it. NULL: not known, so Python must find it
- * by itself. Call it once: the file system may be slow. */
-char *spawn_package(void);
 
 /* ---- prestart.c ---- */
 /* WARM: starts the zygote before ranks are wanted. Finds Python on another machine. */

@@ -13,23 +13,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/env.h"
 
-#ifndef CELLSPAN_PYTHONDIR
-#define CELLSPAN_PYTHONDIR ""
-#endif
-
 extern char **environ;
-
-char *spawn_package(void)
-{
-    const char *set = setting_text(SETTING_PYTHONPATH);
-
-    if (set)
-        return strdup(set);
-    if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
-        return strdup(CELLSPAN_PYTHONDIR);
-    /* the installation may have been copied or moved */
-    return runtime_near("../../lib/cellspan/python");
-}
 
 /* As `python -m`, but the current folder is not on the path before: a user's cellspan.py there must
  * not be taken for the package. (The option -P is new in Python 3.11.) */

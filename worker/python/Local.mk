@@ -150,6 +150,12 @@ dist_cellspan_py_install_DATA = \
 	worker/python/cellspan/_install/payload.py \
 	worker/python/cellspan/_install/unpack.py
 
+cellspan_py_launchdir = $(cellspan_pydir)/_launch
+dist_cellspan_py_launch_DATA = \
+	worker/python/cellspan/_launch/__init__.py \
+	worker/python/cellspan/_launch/__main__.py \
+	worker/python/cellspan/_launch/launcher.py
+
 cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter
 dist_cellspan_py_jupyter_DATA = \
 	worker/python/cellspan/_jupyter/__init__.py \

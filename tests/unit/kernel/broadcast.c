@@ -34,9 +34,9 @@ static void open_far(struct world *w, struct clock *clock)
     ready(w, SPAN_WORKER_HOME);
     w->gpus[1] = "{\"gpus\":[{\"uuid\":\"GPU-1\"},{\"uuid\":\"GPU-2\"}]}";
     w->gpus[2] = "{\"gpus\":[{\"uuid\":\"GPU-3\"}]}";
+    w->captures = "{\"names\": [[\"x\", 1, 8, \"\"]]}";
     run(w, "%%distribute -n 3 --on ssh:h1,h2\nprint(x)");
     all_up(w, 2);
-    captured(w, "{\"names\": [[\"x\", 1, 8, \"\"]]}");
     port(w);
     for (uint32_t k = 2; k < 5; k++)
         ready(w, k);

@@ -163,13 +163,16 @@ static int out_send_nodes(void *arg, const unsigned *nodes, size_t n, const stru
 }
 
 static int out_engine_start(void *arg, const char *name, const char *spec, unsigned ranks,
-                            unsigned *number, struct err *err)
+                            const json_t *changes, unsigned *number, struct err *err)
 {
     struct world *w = arg;
+    char *text = json_dumps(changes, JSON_COMPACT | JSON_SORT_KEYS);
 
     own(w, true);
-    if (buf_addf(&w->log, "engine %s (%s) %u\n", name, spec, ranks) < 0)
+    if (buf_addf(&w->log, "engine %s (%s) %u%s%s\n", name, spec, ranks, text ? " " : "",
+                 text ? text : "") < 0)
         abort();
+    free(text);
     own(w, false);
     if (w->no_engine)
         return err_set(err, "there is no engine %s", name);
@@ -345,6 +348,16 @@ void settle(struct world *w)
     }
 }
 
+/* Home answers at once. */
+static void start_engine(struct world *w)
+{
+    const struct cell *c = w->nb->cells;
+    const char *names = w->captures ? w->captures : "{\"names\": []}";
+
+    if (c && c->engine.wanted && c->prep.wants_capture && *names)
+        captured(w, names);
+}
+
 void run(struct world *w, const char *code)
 {
     json_t *content;
@@ -357,6 +370,7 @@ void run(struct world *w, const char *code)
     ask(w, "execute_request", text);
     free(text);
     json_decref(content);
+    start_engine(w);
 }
 
 void say(struct world *w, uint32_t worker, struct span m)
@@ -364,6 +378,7 @@ void say(struct world *w, uint32_t worker, struct span m)
     m.worker = worker;
     dispatch_message(w->nb, NODE_HERE, worker, &m);
     settle(w);
+    start_engine(w);
 }
 
 bool logged(struct world *w, const char *text)

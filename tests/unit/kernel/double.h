@@ -29,8 +29,10 @@ struct world {
     unsigned engine, first, nodes; /* the last engine's number, and the nodes that come() told of */
     /* bytes of large variables on their way to every node, and those that are there */
     uint64_t expected, had;
-    unsigned has_all;     /* the node to which they have come already; WORLD_NODES: none */
-    bool no_engine;       /* engines can't be started */
+    unsigned has_all; /* the node to which they have come already; WORLD_NODES: none */
+    bool no_engine;   /* engines can't be started */
+    /* what home has captured when an engine is to start; NULL: nothing. "": it does not answer */
+    const char *captures;
     enum span_kind stuck; /* messages of this kind don't leave any more; 0: all do */
     unsigned leave;       /* but for so many first */
     const char *client;   /* who asks; NULL: always the same one */

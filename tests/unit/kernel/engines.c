@@ -214,6 +214,35 @@ static void refusals(void)
     world_close(&w);
 }
 
+/* What home has changed in its environment goes to the engine, which therefore starts after home's
+ * answer. */
+static void environments(void)
+{
+    struct clock clock;
+    struct world w;
+
+    home_open(&w, &clock);
+    w.captures = "";
+    run(&w, "%%distribute -n 1 --on ray\npass");
+    ok(times(&w, "send CAPTURE 1") == 1 && !times(&w, "engine "), "home is asked first");
+    captured(&w, "{\"names\": [], \"env\": {\"A\": \"1\", \"B\": null}}");
+    ok(logged(&w, "engine ray () 1 {\"A\":\"1\",\"B\":null}"),
+       "what it has set and deleted goes to the engine");
+    come(&w, 1);
+    up(&w, 1);
+    port(&w);
+    all_ready(&w, 2, 2);
+    ok(times(&w, "send CAPTURE") == 1 && times(&w, "send RUN") == 1, "home is asked once");
+    all_done(&w, 2, 2);
+    next(&w, "%ranks stop");
+    exited(&w, 2, 0, 0);
+    next(&w, "%%distribute -n 1 --on ray\npass");
+    captured(&w, "{\"error\": \"CaptureError: x was not sent\"}");
+    ok(is_over(&w, "CaptureError") && !times(&w, "engine "),
+       "no engine starts for a cell that can't run");
+    world_close(&w);
+}
+
 static void interrupts(void)
 {
     struct clock clock;
@@ -552,6 +581,7 @@ int main(void)
     meets();
     many_absences();
     refusals();
+    environments();
     interrupts();
     moves();
     scripts();

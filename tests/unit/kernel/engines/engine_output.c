@@ -30,6 +30,8 @@ static void lines_are_understood(void)
        "failed keeps its text");
     s = parse("failed 2");
     ok(s.kind == ENGINE_LINE_FAILED && s.text.n == 0, "failed without a reason is failed");
+    s = parse("end 30");
+    ok(s.kind == ENGINE_LINE_END && s.n == 30, "end 30");
     s = parse("  nodes\t4 ");
     ok(s.kind == ENGINE_LINE_NODES && s.n == 4, "blanks don't matter");
 }
@@ -51,6 +53,10 @@ static void all_else_is_nonsense(void)
         "node 1 h1 2 3",
         "failed",
         "failed x",
+        "end",
+        "end 0",
+        "end 601",
+        "end 1 2",
         "NODES 2",
         "hello world",
         "node 1 \xff",

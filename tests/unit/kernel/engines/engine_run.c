@@ -3,7 +3,10 @@
  * their agents. */
 #include <errno.h>
 #include <signal.h>
+#include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kernel/agents/to_agents.h"
@@ -52,13 +55,13 @@ static void unknown_ones(struct stage *s)
     struct err err = { "" };
     unsigned engine;
 
-    is_int(engines_start(s->engines, "fakr", "", 0, &engine, &err), -1,
+    is_int(engines_start(s->engines, "fakr", "", 0, NULL, &engine, &err), -1,
            "an engine that is not there");
     ok(strstr(err.text, "did you mean fake") && strstr(err.text, "local"), "%s", err.text);
     err.text[0] = '\0';
-    is_int(engines_start(s->engines, "../x", "", 0, &engine, &err), -1, "nor is a path: %s",
+    is_int(engines_start(s->engines, "../x", "", 0, NULL, &engine, &err), -1, "nor is a path: %s",
            err.text);
-    is_int(engines_start(s->engines, "", "", 0, &engine, &err), -1, "nor nothing");
+    is_int(engines_start(s->engines, "", "", 0, NULL, &engine, &err), -1, "nor nothing");
 }
 
 static void failures_have_words(struct stage *s)
@@ -174,6 +177,73 @@ static void they_end(struct stage *s)
     ok(kill(child, 0) < 0 && errno == ESRCH, "with the processes that it left");
 }
 
+static void some_take_long(struct stage *s, pid_t *pid)
+{
+    const unsigned engine = stage_engine(
+        s, "echo nodes 1; echo end 30; echo $$ >$CELLSPAN_LIBEXECDIR/pid; exec sleep 1000");
+    const struct engine_run *run = engines_run(s->engines, engine);
+    char text[32] = "";
+
+    for (unsigned k = 0; !engine_process_takes_long(run->process) && k < 12000; k++)
+        stage_pass(s, 5);
+    ok(engine_process_takes_long(run->process), "an engine asks for more time for its end");
+    for (unsigned k = 0; atoi(text) <= 0 && k < 12000; k++) {
+        stage_pass(s, 5);
+        read_file(s, "pid", text, sizeof text);
+    }
+    *pid = (pid_t)atoi(text);
+}
+
+static void the_kernel_leaves_it(pid_t pid)
+{
+    ok(pid > 0 && kill(pid, 0) == 0, "a kernel that ends leaves it to its end");
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* ---- its environment ---- */
+
+static const char *value_in(const struct engine_environment *e, const char *name, unsigned *n)
+{
+    const char *value = NULL;
+
+    *n = 0;
+    for (size_t k = 0; k < e->n; k++)
+        if (strncmp(e->v[k], name, strlen(name)) == 0 && e->v[k][strlen(name)] == '=') {
+            value = e->v[k] + strlen(name) + 1;
+            ++*n;
+        }
+    return value ? value : "(none)";
+}
+
+static void home_has_changed_its_environment(void)
+{
+    json_t *changes = json_pack("{s:s, s:n, s:s, s:s, s:s}", "ENGINE_TEST_SET", "new",
+                                "ENGINE_TEST_GONE", "ENGINE_TEST_MORE", "a=b", "CELLSPAN_SECRET",
+                                "x", "a=b", "c");
+    struct engine_environment e;
+    struct secret secret = { .own = false };
+    struct err err = { "" };
+    unsigned n;
+
+    setenv("ENGINE_TEST_SET", "old", 1);
+    setenv("ENGINE_TEST_GONE", "old", 1);
+    setenv("ENGINE_TEST_SETTLED", "old", 1);
+    ok(engine_environment_make(&e, "/usr/bin/python3", &secret, changes, &err) == 0 && !e.v[e.n],
+       "an engine's environment");
+    is_text(value_in(&e, "ENGINE_TEST_SET", &n), "new", "what home has set");
+    is_int(n, 1, "once");
+    is_text(value_in(&e, "ENGINE_TEST_MORE", &n), "a=b", "what is new at home");
+    is_text(value_in(&e, "ENGINE_TEST_GONE", &n), "(none)", "not what home has deleted");
+    is_text(value_in(&e, "ENGINE_TEST_SETTLED", &n), "old", "all else is the kernel's");
+    is_text(value_in(&e, "CELLSPAN_HOME_PYTHON", &n), "/usr/bin/python3", "and home's Python");
+    ok(strncmp(value_in(&e, "CELLSPAN_SECRET", &n), "2:0000", 6) == 0 && n == 1,
+       "home can't change the secret");
+    is_text(value_in(&e, "a", &n), "(none)", "nor set what is no name");
+    engine_environment_release(&e);
+    json_decref(changes);
+}
+
 /* ---- a tree ---- */
 
 #define MANY 34u
@@ -265,7 +335,7 @@ static void interfaces_are_chosen(void)
 
     stage_open(&s);
     setenv("CELLSPAN_INTERFACE", "nowhere7", 1);
-    ok(engines_start(s.engines, "fake", "", 0, &engine, &err) < 0 &&
+    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
            strstr(err.text, "CELLSPAN_INTERFACE=nowhere7") && strstr(err.text, "127.0.0.1"),
        "%s", err.text);
     setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1);
@@ -280,15 +350,19 @@ static void interfaces_are_chosen(void)
 int main(void)
 {
     struct stage s;
+    pid_t left = 0;
 
     stage_ready();
+    home_has_changed_its_environment();
     stage_open(&s);
     what_it_is_told(&s);
     unknown_ones(&s);
     failures_have_words(&s);
     they_end(&s);
     agents_of_agents(&s);
+    some_take_long(&s, &left);
     stage_close(&s);
+    the_kernel_leaves_it(left);
     setenv("CELLSPAN_START_TIMEOUT", "5", 1);
     stage_open(&s);
     nodes_that_never_come(&s);

@@ -36,6 +36,7 @@ class Lead:
         self._configs = []
         self._settings = {}
         self._text = ""
+        self.environ = {}  # as text() told last: what an engine that starts gets
         self._untold = environment.raw()
         self.paths = module_paths.Led()
 
@@ -61,6 +62,7 @@ class Lead:
         if len(text) > LARGEST:
             return self._text, [f"the changes of home's environment and options have over {LARGEST >> 20} MiB: ranks don't get them"]
         self._seen, self._text = seen, text
+        self.environ = {name: value for name, value in parts.get("env", {}).items() if _is_text(name) and _is_text(value)}
         return text, []
 
     def _changes(self, run):
@@ -89,6 +91,14 @@ class Lead:
         for section, traits in config.items():
             if isinstance(traits, dict) and not section.endswith(HOMES_OWN):
                 self._settings.setdefault(section, {}).update(_plain(traits))
+
+
+def _is_text(value):
+    """Can the kernel read it? Bytes that are no UTF-8 it can't."""
+    try:
+        return value is None or value.encode("utf-8") is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def _plain(traits):

@@ -405,6 +405,8 @@ class Home(Calls):
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
         found["newer"], found["lists"], found["unsent"] = captures.newer(), sorted(captures.lists), captures.unsent
         found["home"], warnings = self._lead.text(code)
+        if self._lead.environ:
+            found["env"] = self._lead.environ
         return warnings
 
     def _newer(self, message):

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cellspan._launch.launcher: what engines in Python share. Each test runs a made-up engine as the kernel would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import cellspan
+import pytest
+
+PACKAGE = os.path.dirname(os.path.dirname(cellspan.__file__))
+SEED = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+# BLAKE2b-256 of 3 as u32 with SEED as key: tests/unit/agent/paths.c says that the agent makes the same keys of it
+OF_3 = "974e426cb448da7d32c092970a551305b0fad2944f679cf9a9c08fb0048b4940"
+ENGINE = """
+import sys, types
+sys.path.append(%r)
+from cellspan._launch import launcher
+fake = types.ModuleType("cellspan._launch.fake")
+sys.modules[fake.__name__] = fake
+exec("import os, sys, time, threading\\nfrom cellspan._launch.launcher import Cannot, Failed\\n" + sys.argv[1], fake.__dict__)
+launcher.run("fake", sys.argv[2:])
+""" % PACKAGE
+
+
+def started(code, *words):
+    env = {**os.environ, "CELLSPAN_SECRET": "2:%s:%s" % ("f" * 64, SEED)}
+    return subprocess.Popen([sys.executable, "-c", ENGINE, code, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=env, text=True)
+
+
+def ran(body, *words):
+    """(exit status, stdout, stderr) of an engine whose main is this."""
+    process = started("def main(launch):\n    " + body.replace("\n", "\n    "), *(words or ("--", "agent")))
+    out, errors = process.stdout.read(), process.stderr.read()  # its stdin must not end before it does
+    process.stdin.close()
+    return process.wait(100), out, errors
+
+
+def test_an_engine_is_told_what_to_start_and_tells_about_its_nodes():
+    body = """
+print("a flood" * 1000)
+os.system("echo more >&2; echo and more")
+assert "CELLSPAN_SECRET" not in os.environ and launch.secret.startswith("2:ff")
+launch.say("%s %d %s" % (launch.spec, launch.ranks, launch.command))
+launch.end(30)
+launch.nodes(2)
+launch.node(0, "a host")
+launch.node(1, "h2", 4)
+launch.failed(1, "h2: no\\nroute")"""
+    said = "say -n 2 4 ['agent', '--connect', 'x', '--', '--spec']\nend 30\nnodes 2\nnode 0 a_host\nnode 1 h2 4\nfailed 1 h2: no route\n"
+    assert ran(body, "--spec", "-n 2", "--ranks", "4", "--", "agent", "--connect", "x", "--", "--spec") == (0, said, "")
+
+
+@pytest.mark.parametrize(("words", "error"), [
+    (["--spec"], "--spec: not that; write [--spec SPEC] [--ranks N] -- COMMAND [ARG...]"),
+    (["--nodes", "2", "--", "agent"], "--nodes: not that"),
+    (["--ranks", "two", "--", "agent"], "--ranks two: a number is wanted"),
+    (["--spec", "x", "--"], "there is no COMMAND after --spec x --"),
+])
+def test_other_arguments_are_refused(words, error):
+    status, out, errors = ran("pass", *words)
+    assert (status, out) == (2, "") and error in errors
+
+
+def test_an_error_is_shown_with_the_last_lines_that_the_library_printed():
+    body = "for k in range(1000):\n    print('line', k, flush=True)\nlaunch.warn('a hint')\nraise %s"
+    status, out, errors = ran(body % "Cannot('it can not')")
+    lines = errors.splitlines()
+    assert (status, out, lines[:3]) == (2, "", ["a hint", "it can not", "the last lines of fake:"])
+    assert len(lines) < 20 and all(line.startswith("line ") for line in lines[3:]), errors
+    assert ran("raise Failed('it is off')") == (1, "", "it is off\n")
+    status, _, errors = ran("raise KeyError('x')")
+    assert status == 1 and errors.startswith("KeyError: 'x'\nthe last lines of fake:\nTraceback") and "in main" in errors
+    assert ran("sys.exit(3)")[2].startswith("SystemExit: 3\n")
+
+
+@pytest.mark.parametrize("by", ["stdin", "SIGTERM"])
+def test_the_end_reaches_an_engine_that_is_in_a_call(by):
+    """What ends the call is done in another thread. An engine whose call does not end, ends all the same."""
+    code = """
+def main(launch):
+    going = threading.Lock()
+    going.acquire()
+    launch.at_end(lambda: (launch.say("ends"), going.release()))
+    launch.say("in a call")
+    going.acquire()
+    assert launch.wait(100) and launch.over.is_set()
+    if %r == "stdin":
+        launch.say("ended")
+        raise Failed("this is not shown")
+    threading.Lock().acquire() and time.sleep(1000)
+""" % by
+    process = started(code, "--", "agent")
+    assert process.stdout.readline() == "say in a call\n"
+    if by == "stdin":
+        process.stdin.close()
+    else:
+        process.send_signal(signal.SIGTERM)
+    assert process.stdout.readline() == "say ends\n"
+    assert process.stdout.read() == ("say ended\n" if by == "stdin" else "")
+    assert process.wait(100) == 1 and process.stderr.read() == ""
+    process.stdin.close()
+
+
+def test_an_agent_can_get_a_secret_of_its_own():
+    assert ran("launch.say(launch.secret_of(3))")[1] == "say 2a:%s:%s\n" % ("f" * 64, OF_3)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every engine in Python does: it is told what to start, tells the kernel about its nodes, and ends when the kernel does."""
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+
+CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
+TEXT_MAX = 2000  # characters of a line
+LOG_MAX = 64 << 10  # bytes that are kept of what the client's library prints
+LOG_LINES = 12  # of them are shown after an error
+MARK = b"\0cellspan\0"  # tail() writes it behind all that was printed
+SECRET, OF_RUN, OF_AGENT = "CELLSPAN_SECRET", "2", "2a"  # protocol/keys.c
+
+
+class Cannot(Exception):
+    """The engine can't do what SPEC asks. The text is for the user."""
+
+
+class Failed(Exception):
+    """It did not work. The text is for the user."""
+
+
+class Log:
+    """What the process and its children print from now on: a thread reads it, and keeps the end."""
+
+    def __init__(self):
+        self._kept, self._lock, self._read_all = b"", threading.Lock(), threading.Event()
+        out, into = os.pipe()
+        os.dup2(into, 1)
+        os.dup2(into, 2)
+        os.close(into)
+        threading.Thread(target=self._read, args=(out,), name="cellspan-log", daemon=True).start()
+
+    def _read(self, out):
+        while True:
+            data = os.read(out, 1 << 16)
+            if not data:
+                return
+            with self._lock:
+                self._kept += data
+                if MARK in self._kept:
+                    self._kept = self._kept.replace(MARK, b"")
+                    self._read_all.set()
+                self._kept = self._kept[-LOG_MAX:]
+
+    def tail(self, lines):
+        """The last lines, without those that are blank."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+        self._read_all.clear()
+        _write(1, MARK)
+        self._read_all.wait(1)
+        with self._lock:
+            text = self._kept.decode("utf-8", "replace")
+        return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+
+
+class Launch:
+    """What an engine was told, and how it tells the kernel. Every method may be called from any thread."""
+
+    def __init__(self, name, spec, ranks, command):
+        self.name, self.spec, self.ranks, self.command = name, spec, ranks, command
+        self.secret = os.environ.pop(SECRET, "")  # the processes that the engine starts here must not get it
+        self.over = threading.Event()  # the kernel is gone, or wants the end
+        self._out, self._errors = os.dup(1), os.dup(2)
+        self._lock, self._sent, self._end = threading.Lock(), None, 1.0
+        self._at_end, self._ending = [], []  # functions, and the threads that call them
+        self._log = Log()
+
+    # ---- what the kernel is told ----
+
+    def _line(self, line):
+        data = ("".join(c if c >= " " and c != "\x7f" else " " for c in line)[:TEXT_MAX] + "\n").encode("utf-8", "replace")
+        with self._lock:
+            _write(self._out, data)
+
+    def nodes(self, n):
+        """So many agents will come."""
+        self._line("nodes %d" % n)
+
+    def node(self, number, name, slots=0):
+        """Where an agent is, and how many ranks it takes (0: as many as come)."""
+        self._line("node %d %s%s" % (number, "_".join(name.split()) or "?", " %d" % slots if slots else ""))
+
+    def say(self, text):
+        """Shows the text in the cell. What follows may take long."""
+        self._line("say " + text)
+
+    def failed(self, number, text):
+        """This agent won't come, or has ended against its will."""
+        self._line("failed %d %s" % (number, text))
+
+    def end(self, seconds):
+        """Between the end of stdin and SIGTERM may be so many seconds."""
+        self._end = max(self._end, seconds)
+        self._line("end %d" % max(1, round(seconds)))
+
+    def warn(self, text):
+        """Adds to what the cell shows if the engine fails."""
+        _write(self._errors, (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
+
+    def log_tail(self, lines=LOG_LINES):
+        """The last lines that the client's library has printed."""
+        return self._log.tail(lines)
+
+    # ---- what goes to nodes ----
+
+    def sent(self):
+        """What installs cellspan on a node that lacks it: see cellspan/_install/node.py."""
+        from .._install.offer import made
+
+        if self._sent is None:
+            self._sent = made(self.command[0])
+        return self._sent
+
+    def secret_of(self, number):
+        """The secret of this agent alone: with it nobody can speak as another one. It takes the place of the run's."""
+        version, kernel, seed = self.secret.split(":")
+        if version != OF_RUN:
+            raise Failed("%s is of another version of cellspan: install the same one on both sides" % SECRET)
+        own = hashlib.blake2b(number.to_bytes(4, "little"), digest_size=32, key=bytes.fromhex(seed))  # keys_derive()
+        return ":".join([OF_AGENT, kernel, own.hexdigest()])
+
+    # ---- the end ----
+
+    def wait(self, seconds=None):
+        """Waits for the end. True: it is wanted."""
+        return self.over.wait(seconds)
+
+    def at_end(self, function):
+        """Calls the function in another thread when the end is wanted, so that it can end what main waits for."""
+        with self._lock:
+            self._at_end.append(function)
+            if self.over.is_set():
+                self._end_now([function])
+
+    def watch(self):
+        """Watches stdin and SIGTERM from now on. SIGTERM wakes the thread even while main is in a library's call."""
+        woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, lambda *_: os.write(wake, bytes([signal.SIGTERM])))  # a library may take the wakeup descriptor
+        threading.Thread(target=self._watch, args=(woken,), name="cellspan-stdin", daemon=True).start()
+
+    def _watch(self, woken):
+        while True:
+            ready = select.select([0, woken], [], [])[0]
+            if woken in ready and signal.SIGTERM in os.read(woken, 64):
+                break
+            if 0 in ready and not os.read(0, 4096):
+                break
+        threading.Timer(self._end, os._exit, [FAILED]).start()  # if main is still in a call
+        with self._lock:
+            functions = list(self._at_end)
+            self._end_now(functions)
+            self.over.set()
+
+    def _end_now(self, functions):
+        for function in functions:
+            thread = threading.Thread(target=self._quietly, args=(function,), name="cellspan-end", daemon=True)
+            self._ending.append(thread)
+            thread.start()
+
+    def finish(self):
+        """Waits for what at_end() has started."""
+        while self._ending:
+            self._ending.pop().join()
+
+    @staticmethod
+    def _quietly(function):
+        try:
+            function()
+        except Exception:
+            traceback.print_exc()  # goes to the log
+
+
+def _write(fd, data):
+    while data:
+        try:
+            data = data[os.write(fd, data):]
+        except OSError:  # the kernel is gone
+            return
+
+
+def arguments(words):
+    """(SPEC, N, COMMAND) of `[--spec SPEC] [--ranks N] -- COMMAND [ARG...]`. SPEC may begin with a dash."""
+    said, at = {"--spec": "", "--ranks": "0"}, 0
+    while at < len(words) and words[at] != "--":
+        if words[at] not in said or at + 1 == len(words):
+            raise Cannot("%s: not that; write [--spec SPEC] [--ranks N] -- COMMAND [ARG...]" % words[at])
+        said[words[at]] = words[at + 1]
+        at += 2
+    if not said["--ranks"].isdecimal():
+        raise Cannot("--ranks %s: a number is wanted" % said["--ranks"])
+    if not words[at + 1:]:
+        raise Cannot("there is no COMMAND after %s; write -- COMMAND [ARG...]" % (" ".join(words) or "the name"))
+    return said["--spec"], int(said["--ranks"]), words[at + 1:]
+
+
+def run(name, words):
+    """The whole life of an engine's process."""
+    status, text = 0, ""
+    try:
+        told = arguments(words)
+    except Cannot as error:
+        sys.stderr.write("cellspan-launch-%s: %s\n" % (name, error))
+        sys.exit(CANNOT)
+    launch = Launch(name, *told)
+    launch.watch()
+    try:
+        importlib.import_module("." + name, __package__).main(launch)
+    except (Cannot, Failed) as error:
+        status, text = CANNOT if isinstance(error, Cannot) else FAILED, str(error)
+    except BaseException as error:  # noqa: BLE001 - a library may call sys.exit()
+        traceback.print_exc()
+        status, text = FAILED, "%s: %s" % (type(error).__name__, error)
+    if status and not launch.over.is_set():
+        lines = launch.log_tail()
+        launch.warn("\n".join([text, *(["the last lines of %s:" % name, *lines] if lines else [])]))
+    launch.finish()
+    os._exit(status)  # threads of the library may not end
