@@ -99,10 +99,11 @@ def pytest_unconfigure(config):
 
 
 class Shared:
-    """A kernel that the tests of a module share; one that a test broke is replaced by a new one."""
+    """A kernel that the tests of a module share; one that a test broke is replaced by a new one. modules: what it imports beforehand
+    beside torch."""
 
-    def __init__(self, torch):
-        self.notebook, self.torch = None, torch
+    def __init__(self, torch, modules):
+        self.notebook, self.torch, self.modules = None, torch, modules
 
     def get(self):
         if self.notebook is not None and not self.notebook.fine():
@@ -110,7 +111,7 @@ class Shared:
             self.close()
         if self.notebook is None:
             with pytest.MonkeyPatch.context() as patch:
-                beforehand(patch, self.torch)
+                beforehand(patch, self.torch, self.modules)
                 self.notebook = Notebook()
         return self.notebook
 
@@ -136,7 +137,7 @@ def kernels_of_the_test(request, kernels_of_the_file):
 
 @pytest.fixture(scope="module")
 def shared_notebook(request):
-    shared = Shared(file_uses_torch(request))
+    shared = Shared(file_uses_torch(request), getattr(request.module, "BEFOREHAND", ""))
     yield shared
     shared.close()
 

@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from client import by_rank
 
+BEFOREHAND = "torch._dynamo"  # as torch_users.py says
+
 
 def each(nb, tmp_path, code, *wanted):
     """As a cell and as a script, on two ranks; all of them print the wanted lines. Tests share the ranks and what these have imported,

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+BEFOREHAND = "torch._dynamo"  # as torch_users.py says
 TRAIN = """\
 import torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -7,6 +7,7 @@ import pytest
 from client import by_rank, values
 from packages import needs
 
+BEFOREHAND = "torch._dynamo"  # as torch_users.py says
 ARTICLE = """
 import torch
 import torch.nn as nn

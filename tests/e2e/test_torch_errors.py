@@ -11,6 +11,7 @@ from packages import needs
 from processes import wait_until
 
 needs("torch")
+BEFOREHAND = "torch._dynamo"  # as torch_users.py says
 
 MAKE = (
     "import cellspan, torch\nimport torch.distributed as dist\ntorch.manual_seed(cellspan.rank())\n"
@@ -175,7 +176,7 @@ def test_a_rank_that_gloo_ends_says_why(nb, call):
 
 @pytest.mark.limit(400)
 def test_a_rank_that_validates_alone_through_ddp_fails_with_the_others():
-    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2"})
+    notebook = Notebook(env={"CELLSPAN_HANG_NOTICE": "2", "CELLSPAN_PRELOAD": BEFOREHAND})
     make = "net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2))\nddp = torch.nn.parallel.DistributedDataParallel(net)\n"
     alone = "if dist.get_rank() == 0:\n    with torch.no_grad():\n        ddp(torch.rand(5, 4))\ndist.barrier()"
     try:

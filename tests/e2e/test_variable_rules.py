@@ -7,6 +7,7 @@ import pytest
 from client import rank_values, values
 
 CONFLICT = "VariableConflict"
+BEFOREHAND = "torch._dynamo"  # as torch_users.py says
 
 
 @pytest.fixture(scope="module", autouse=True)

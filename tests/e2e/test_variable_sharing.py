@@ -7,6 +7,8 @@ import pytest
 from client import rank_values, values
 from test_variable_rules import CONFLICT, conflict
 
+BEFOREHAND = "torch._dynamo"  # as torch_users.py says
+
 
 @pytest.fixture(scope="module", autouse=True)
 def started(shared_notebook):

@@ -3,6 +3,9 @@
 
 Kernels import torch beforehand, where it is installed, and so does each of their machines: that takes a processor a second or two.
 Those of tests that never use it don't. Tests of what starts with every rank, with torch imported, have the word in their text.
+
+A rank's first optimizer or DistributedDataParallel imports torch._dynamo: that takes a processor more than a second, on each rank.
+The kernel that tests of a file share does that once where the file has BEFOREHAND = "torch._dynamo".
 """
 
 from __future__ import annotations
@@ -51,9 +54,9 @@ def uses_torch(request):
     return bool(WORD.search("%s %s" % (item.fixturenames, given))) or any(map(mentions, [item.function, *fixtures]))
 
 
-def beforehand(patch, torch):
-    """Whether kernels that are started from now on import torch."""
-    if torch:
+def beforehand(patch, torch, modules=""):
+    """What kernels that are started from now on import: torch or not, and these modules with it."""
+    if torch and not modules:
         patch.delenv("CELLSPAN_PRELOAD", raising=False)
     else:
-        patch.setenv("CELLSPAN_PRELOAD", "-torch")
+        patch.setenv("CELLSPAN_PRELOAD", modules if torch else "-torch")
