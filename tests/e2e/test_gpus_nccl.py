@@ -9,9 +9,41 @@ import signal
 
 import processes
 import pytest
-from client import by_rank, values
+from client import Notebook, by_rank, values
 from packages import needs
-from test_gpus import HOST, QUICK, SEEN, book, doubles, gpus  # noqa: F401  (fixtures)
+from test_gpus import HOST, QUICK, SEEN, Machine, book, doubles, gpus  # noqa: F401  (fixtures)
+
+
+def kernel_of_tests(tmp_path_factory, doubles, **env):
+    """A notebook on a machine with four GPUs, for tests that share it: each takes ranks of its own."""
+    needs("torch")
+    nb = Notebook(env=dict(Machine(tmp_path_factory.mktemp("machine"), doubles).environment, **env))
+    yield nb
+    nb.close()
+    assert not nb.left
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory, doubles):
+    yield from kernel_of_tests(tmp_path_factory, doubles)
+
+
+@pytest.fixture(scope="module")
+def kernel_that_hangs(tmp_path_factory, doubles):
+    yield from kernel_of_tests(tmp_path_factory, doubles, CELLSPAN_DOUBLE_NCCL="hang")
+
+
+@pytest.fixture
+def four(kernel):
+    kernel.ok("%ranks stop")
+    return kernel
+
+
+@pytest.fixture
+def hanging(kernel_that_hangs):
+    """Broadcasts end by themselves on none of its ranks."""
+    kernel_that_hangs.ok("%ranks stop")
+    return kernel_that_hangs
 
 
 def test_the_check_measures_with_nccl(book):
@@ -46,10 +78,9 @@ def test_ranks_on_one_gpu_use_nccl_where_it_accepts_them(book, gpus, env, option
     assert "NCCL can't be checked: ranks share GPUs" in nb.ok("%ranks check", limit=150).shown
 
 
-def test_the_first_cell_that_broadcasts_has_its_settings_in_place(book):
+def test_the_first_cell_that_broadcasts_has_its_settings_in_place(four):
     """NCCL reads its settings once: those of the cell are there before its variables come by NCCL."""
-    needs("torch")
-    nb = book()
+    nb = four
     nb.ok(BIG % 7)
     cell = nb.ok("%%distribute -n 2 --env NCCL_DEBUG=WARN --gather\nimport cellspan._worker.gpus\nlen(big), cellspan._worker.gpus._nccl_read.get('NCCL_DEBUG')")
     assert values(cell) == [(2_000_000, "WARN")] * 2 and "too late" not in cell.stderr
@@ -74,9 +105,8 @@ big = torch.arange(2_000_000.0, dtype=torch.float64)
 big[-1] = %d"""
 
 
-def test_big_variables_go_from_gpu_to_gpu(book):
-    nb = book()
-    needs("torch")
+def test_big_variables_go_from_gpu_to_gpu(four):
+    nb = four
     nb.ok(BIG % 7 + "\nsmall = 5")
     assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
     nb.ok(BIG % 8)
@@ -87,9 +117,8 @@ def test_big_variables_go_from_gpu_to_gpu(book):
     assert values(nb.ok("%%distribute --gather\nfloat(big[0])")) == [3.0] * 4
 
 
-def test_small_ones_and_those_of_ranks_without_gpus_go_as_ever(book):
-    nb = book()
-    needs("torch")
+def test_small_ones_and_those_of_ranks_without_gpus_go_as_ever(four):
+    nb = four
     nb.ok(BIG % 7 + "\nbig = torch.arange(10.0)")
     assert values(nb.ok(SEEN)) == [(False, 9.0, 10)] * 4
     nb.ok(BIG % 7)
@@ -126,9 +155,8 @@ def test_a_broadcast_that_fails_is_an_error_and_the_next_cell_works(book):
     assert values(nb.ok(SEEN)) == [(True, 7.0, 2_000_000)] * 4
 
 
-def test_a_broadcast_that_hangs_can_be_interrupted(book):
-    needs("torch")
-    nb = book(CELLSPAN_DOUBLE_NCCL="hang")
+def test_a_broadcast_that_hangs_can_be_interrupted(hanging):
+    nb = hanging
     nb.ok(BIG % 7)
     nb.ok("%%distribute -n 4\n1")
     cell = nb.start("%%distribute\nlen(big)")
@@ -149,9 +177,8 @@ def listens_for_nccl(pid):
         return False
 
 
-def test_a_rank_that_dies_in_a_broadcast_takes_nobody_along(book):
-    needs("torch")
-    nb = book(CELLSPAN_DOUBLE_NCCL="hang")
+def test_a_rank_that_dies_in_a_broadcast_takes_nobody_along(hanging):
+    nb = hanging
     nb.ok(BIG % 7)
     pids = nb.rank_pids(4)
     cell = nb.start("%%distribute\nlen(big)")
