@@ -13,7 +13,7 @@ from files import write
 
 @pytest.fixture
 def seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(changes, "_mounts", list)  # whatever the test's folder is on
+    monkeypatch.setattr(changes, "mounts", lambda: {"/": "ext4"})  # whatever the test's folder is on
     made = Changes()
     yield made
     made.close()
@@ -97,11 +97,11 @@ def clock(monkeypatch):
     return now
 
 
-@pytest.mark.parametrize("why", ["no inotify", "not there", "network", "too many"])
+@pytest.mark.parametrize("why", ["no inotify", "not there", "a kind that nobody knows", "too many"])
 def test_folders_that_it_does_not_see(tmp_path, monkeypatch, why):
     now, folder = clock(monkeypatch), str(tmp_path / ("nothing" if why == "not there" else ""))
-    mounts = [(os.path.realpath(tmp_path), "nfs4"), ("/", "ext4")] if why == "network" else []
-    monkeypatch.setattr(changes, "_mounts", lambda: mounts)
+    mounts = {os.path.realpath(tmp_path): "sharedfs"} if why == "a kind that nobody knows" else {}
+    monkeypatch.setattr(changes, "mounts", lambda: {**mounts, "/": "ext4"})
     if why == "too many":
         monkeypatch.setattr(changes, "most_watches", lambda: 0)
     seen = Changes(inotify=why != "no inotify")
@@ -115,6 +115,22 @@ def test_folders_that_it_does_not_see(tmp_path, monkeypatch, why):
     now[0] += changes.EVERY
     assert took(seen, ran=2) == {folder}
     seen.close()
+
+
+def test_a_file_that_is_written_by_another_of_its_names(tmp_path, monkeypatch, seen):
+    now, file = clock(monkeypatch), tmp_path / "a/helper.py"
+    write(tmp_path, "a/helper.py", "a/other.py", "b/x.py")
+    os.link(file, tmp_path / "b/helper.py")
+    seen.watch(str(file.parent))
+    states = {str(file): changes.state_of(file)}
+    seen.watch_linked(states)
+    assert took(seen, ran=1) == set()
+    (tmp_path / "b/helper.py").write_text("x = 1")
+    assert took(seen, ran=1) == set() and took(seen, ran=2) == {str(file.parent)} and took(seen, ran=3) == set()
+    seen.watch_linked({str(file): changes.state_of(file)})
+    (tmp_path / "b/helper.py").write_text("x = 20")
+    now[0] += changes.EVERY
+    assert took(seen) == {str(file.parent)}
 
 
 def test_how_many_folders_are_watched(tmp_path, monkeypatch):

@@ -230,6 +230,15 @@ def test_a_file_that_changes_in_a_way_that_nobody_sees(project):
     assert project.tree(name="helper")["files"][0][2] == hashlib.sha256(b"22").hexdigest()
 
 
+def test_a_file_that_has_another_name_elsewhere(project, tmp_path_factory):
+    write(project.folder, helper="x = 1")
+    other = tmp_path_factory.mktemp("other") / "helper.py"
+    os.link(project.folder / "helper.py", other)
+    first = project.digests("import helper", ran=1)
+    other.write_text("x = 22")
+    assert project.digests("import helper", ran=2) != first
+
+
 def test_data_of_a_large_package_is_followed(project):
     write(project.folder, "big/__init__.py", "big/z/conf.json", *(f"big/a{k}/{j}.txt" for k in range(6) for j in range(1000)))
     first = project.digests("import big")

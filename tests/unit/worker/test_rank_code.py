@@ -56,11 +56,6 @@ def python(text, **env):
     return done.stdout.strip() or done.stderr
 
 
-def is_now(module):
-    found = os.stat(sys.modules[module].__file__)
-    return found.st_ino, found.st_mtime_ns
-
-
 def test_what_home_has_imported_is_there_before_the_cell(code, home):
     code.take(listing(home, "qhelper"))
     asked = len(home.asked)
@@ -231,75 +226,6 @@ def test_a_changed_file_that_home_never_had_is_told_as_such(code, home, monkeypa
         f"{ROOT}/qhelper.py is newer than what ranks have imported: importlib.reload(qhelper) or %autoreload 2 at home loads it again",
         f"{own} on {platform.node()} is newer than what ranks have imported: importlib.reload(qranks) in a cell on ranks loads it again",
     ]
-
-
-def test_what_comes_again_as_it_was_stays_as_it_is(code, home):
-    spaces = [ROOT + "/one", ROOT + "/two"]
-    home.files.update({spaces[0] + "/qspace/a.py": "", spaces[1] + "/qspace/b.py": ""})
-    imported = reloads.Imported()
-
-    def take(names, late=spaces[:1]):
-        listing = {"names": {name: [ROOT] for name in names}, "late": {"qspace": late}}
-        digests = {name: home.digest(name, *roots) for part in listing.values() for name, roots in part.items()}
-        asked = len(home.asked)
-        code.take({**listing, "digests": digests})
-        code.before_cell()
-        return [what for what, _ in home.asked[asked:]]
-
-    assert take(["qhelper"]) == ["tree", "files", "tree", "files"]
-    importlib.import_module("qhelper"), importlib.import_module("qspace.a")
-    assert imported.newer() == []
-    seen = is_now("qspace.a")
-    assert take(["qhelper"], spaces) == ["tree"] and is_now("qspace.a") == seen, "its package has one more folder"
-    assert take([], spaces) == [] and not os.path.exists(sys.modules["qhelper"].__file__), "home is in another folder"
-    take(["qhelper"], spaces)
-    assert os.path.exists(sys.modules["qhelper"].__file__) and imported.newer() == []
-    home.files[ROOT + "/qhelper.py"] = "a = 2\n"
-    take(["qhelper"], spaces)
-    assert imported.newer() == ["qhelper"]
-    home.files[ROOT + "/qhelper.py"] = "a = 1\n"
-    take(["qhelper"], spaces)
-    assert imported.newer() == []
-
-
-def test_a_module_that_with_names_too_stays_as_it_is(code, home):
-    code.take(listing(home, "qpkg"))
-    importlib.import_module("qpkg")
-    seen = is_now("qpkg")
-    code.take(listing(home, "qpkg", **{"with": {ROOT + "/qpkg": home.digest("qpkg")}}))
-    code.before_cell()
-    assert os.path.exists("qpkg/__init__.py") and is_now("qpkg") == seen
-
-
-def test_another_process_of_home_does_not_know_what_is_here(code, home):
-    home.files[ROOT + "/qlate.py"] = "a = 1\n"
-
-    def take(process, **digests):
-        home.asked.clear()
-        names = {"qhelper": [ROOT], "qpkg": [ROOT], "qlate": [ROOT]}
-        code.take({"names": names, "late": {}, "digests": digests, "home": process})
-        code.before_cell()
-
-    take("one")
-    assert importlib.import_module("qhelper").a == 1 and python("import qlate; print(qlate.a)") == "1" and len(home.asked) == 3
-    take("one")
-    assert python("import qhelper; print(qhelper.a)") == "1" and home.asked == []
-    for name in ("qhelper", "qlate"):
-        home.files[f"{ROOT}/{name}.py"] = "a = 22\n"
-    take("two")
-    assert importlib.reload(sys.modules["qhelper"]).a == 22 and len(home.asked) == 2
-    assert python("import qlate; print(qlate.a)") == "22", "nobody has imported it here"
-    take("two", qhelper=home.digest("qhelper"))
-    take("two")
-    assert home.asked == []
-
-    def late(what, question):
-        raise TimeoutError
-
-    for instead, said in ((late, 1), (late, 1), (None, 0)):
-        home.instead = instead
-        code.take({"names": {"qhelper": [ROOT]}, "late": {}, "digests": {}, "home": "three"})
-        assert len([line for line in code.before_cell() if "may be older" in line]) == said
 
 
 def test_a_deleted_file_is_gone(code, home):

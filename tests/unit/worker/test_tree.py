@@ -163,6 +163,47 @@ def test_an_edit_that_this_machine_sees_later_is_sent_without_a_line(shared, tmp
     assert tree.bring("helper", (shared,), "")["digest"] == home.digest("helper", shared)
 
 
+def test_a_file_in_place_that_is_changed_on_this_machine_alone(shared, tmp_path):
+    home = Files({shared + "/helper.py": "a = 1\n"})
+    tree, other = (Tree(str(tmp_path / "code"), home.find, "gpu2") for _ in range(2))
+    entry = tree.bring("helper", (shared,))
+    asked = len(home.asked)
+    assert entry["here"] and list(tree.look_again("")) == [] and len(home.asked) == asked
+    with open(shared + "/helper.py", "w", encoding="utf-8") as file:
+        file.write("a = 999\n")
+    assert other.bring("helper", (shared,), entry["digest"], "", True)["here"] is False
+    assert text(tree, shared + "/helper.py") == "a = 1\n" and tree.bring("helper", (shared,), entry["digest"])["here"] is False
+    (line,) = other.lines()
+    assert line.startswith(f"{shared}/helper.py on gpu2 is not the notebook's file any more: imports there use the notebook's from now on")
+    tree._look_at = 0.0
+    asked = len(home.asked)
+    assert list(tree.look_again("")) == [] and len(home.asked) == asked, "it is in place no more"
+
+
+def test_files_in_place_are_looked_at_between_cells(shared, tmp_path, monkeypatch):
+    home, now = Files({shared + "/helper.py": "a = 1\n"}), [100.0]
+    monkeypatch.setattr("cellspan._code.tree.time.monotonic", lambda: now[0])
+    tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
+    tree.bring("helper", (shared,))
+    home.instead = lambda *_: (_ for _ in ()).throw(TimeoutError)
+    with open(shared + "/helper.py", "w", encoding="utf-8") as file:
+        file.write("a = 999\n")
+    for _ in range(2):
+        ((name, error),) = tree.look_again("")
+        assert name == "helper" and "busy" in str(error)
+    tree._look_at = now[0] + 1
+    assert list(tree.look_again("")) == []
+    now[0] += 1
+    home.instead = None
+    assert list(tree.look_again("")) == [] and not tree.bring("helper", (shared,))["here"]
+
+
+def test_what_others_write_too_is_left_to_home(shared, tmp_path, monkeypatch):
+    monkeypatch.setattr("cellspan._code.tree.mounts", lambda: {"/": "nfs4"})
+    tree = Tree(str(tmp_path / "code"), Files({shared + "/helper.py": "a = 1\n"}).find, "gpu2")
+    assert tree.bring("helper", (shared,))["seen"] == {}
+
+
 def test_another_file_at_that_path_loses_and_a_line_says_so_once(shared, tmp_path):
     home = Files({shared + "/helper.py": "a = 2\n", shared + "/pkg/__init__.py": ""})
     trees = [Tree(str(tmp_path / "code"), home.find, "gpu2") for _ in range(2)]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which of some folders have changed, by Linux's inotify: to ask costs one read. Folders that it does not see (network file systems
-that others write, or no inotify at all) count as changed whenever home has run a cell, and once a second.
+"""Which of some folders have changed, by Linux's inotify: to ask costs one read. Folders that it does not see (file systems that others
+write, too, or no inotify at all) count as changed whenever home has run a cell, and once a second. As often, files that have several names
+are looked at: inotify tells only of the name by which a file was written.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import struct
 import time
 
+from .filesystems import is_local, mounts, state_of
 from .ignores import IGNORE_FILES
 
 MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 2, 4, 8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
@@ -21,7 +23,6 @@ FEW, MANY = 1024, 262_144  # folders that are watched at most: by a small limit 
 SHARE = 8  # what part of the system's limit: other notebooks and programs of this user want some, too
 MOST_LINKS = 64  # links in their paths
 EVERY = 1.0  # seconds between two times that a folder which inotify does not see counts as changed
-REMOTE = ("nfs", "cifs", "smb", "fuse", "lustre", "gpfs", "beegfs", "ceph", "9p", "virtiofs", "afs", "orangefs", "pvfs", "panfs", "glusterfs")
 MODULES = (".py", ".so", ".pyc", ".pyi", ".zip", ".egg", *IGNORE_FILES)  # ends of names that matter where only modules do
 
 
@@ -37,6 +38,7 @@ class Changes:
         self._number = {}  # {folder: that number}
         self._seen = {}  # {folder: do only modules in it matter?}, those that inotify sees
         self._blind = set()  # the others
+        self._linked = {}  # {file with several names: its state}
         self._links = {}  # {link in the path of one of these: (where it leads, folders behind it)}
         self._pending = set()  # folders that have changed, until done()
         self._mounts = None
@@ -67,12 +69,16 @@ class Changes:
                 if not links:
                     self._plain.add(folder)
 
+    def watch_linked(self, states):
+        """From now on take() tells of the folders of these files, too, if the files change. states: {file: its state_of() before it was read}."""
+        self._linked.update(states)
+
     def _add(self, folder):
         if self._fd < 0 or len(self._seen) >= self._most or len(self._links) >= MOST_LINKS:
             return -1
         if os.path.dirname(folder) in self._plain and not os.path.islink(folder) and folder not in self._points():
             self._plain.add(folder)  # as the folder around it
-        elif self._is_remote(folder):
+        elif not is_local(folder, self._points()):
             return -1
         try:
             return self._libc.inotify_add_watch(self._fd, os.fsencode(folder), CHANGES | ONLY_FOLDERS)
@@ -87,13 +93,19 @@ class Changes:
             if _target(link) != target:  # a watch stays with the folder to which the link has led
                 self._forget(folders)
                 self._links.pop(link, None)
-        if self._blind:
+        if self._blind or self._linked:
             now = time.monotonic()
             if ran not in (None, self._ran) or now - self._last >= EVERY:
+                self._look_at_linked()
                 self._pending |= self._blind
                 self._blind = set()  # whoever reads them again watches them again: one that was missing may be there now
                 self._last, self._ran = now, ran if ran is not None else self._ran
         return set(self._pending) if self._pending else self._pending
+
+    def _look_at_linked(self):
+        for path in [path for path, state in self._linked.items() if state_of(path) != state]:
+            self._pending.add(os.path.dirname(path))
+            del self._linked[path]  # whoever reads it again watches it again
 
     def done(self):
         """What take() has returned is no longer taken for what it was. An interrupt may come before that."""
@@ -157,14 +169,8 @@ class Changes:
     def _points(self):
         """{mount point: file system's name}, the deepest first."""
         if self._mounts is None:
-            self._mounts = dict(_mounts())
+            self._mounts = mounts()
         return self._mounts
-
-    def _is_remote(self, folder):
-        """Is it on a file system that other machines write, too?"""
-        real = os.path.join(os.path.realpath(folder), "")
-        kind = next((kind for point, kind in self._points().items() if real.startswith(os.path.join(point, ""))), "")
-        return kind.startswith(REMOTE)
 
 
 def most_watches():
@@ -192,19 +198,3 @@ def _target(link):
         return os.readlink(link)
     except OSError:
         return None
-
-
-def _mounts():
-    """[(folder, file system's name), …], the deepest first."""
-    found = []
-    try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            lines = file.read().decode("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return found
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        words, kinds = left.split(" "), right.split(" ")
-        if len(words) > 4 and kinds:
-            found.append((words[4].replace("\\040", " "), kinds[0]))
-    return sorted(found, key=lambda row: len(row[0]), reverse=True)

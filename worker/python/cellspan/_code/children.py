@@ -19,7 +19,7 @@ import json
 import os
 import sys
 
-from .entries import Entries, Unavailable, fits, key_of, write_file
+from .entries import Entries, Unavailable, changed_in_place, fits, key_of, write_file
 from .finders import Project, install
 
 WAIT_S = 60.0  # seconds for an answer; the rank waits for home at most 10
@@ -115,7 +115,7 @@ def serve(listening, bring, look_in):
             try:
                 one.settimeout(WAIT_S)
                 asked = json.loads(_line(one))
-                entry = look_in(asked["folders"]) if "folders" in asked else bring(*(asked[part] for part in ("name", "roots", "digest", "home")))
+                entry = look_in(asked["folders"]) if "folders" in asked else bring(*(asked[part] for part in ("name", "roots", "digest", "home")), True)
                 one.sendall(_packed({"entry": entry}))
             except Exception as error:  # noqa: BLE001 - the next one needs an answer, too
                 try:
@@ -162,7 +162,7 @@ def known_or_asked(entries, folder):
 
     def bring(name, roots, digest, home):
         entry = entries.get(key_of(name, roots))
-        if fits(entry, digest, home):
+        if fits(entry, digest, home) and not changed_in_place(entry):
             return entry
         return ask(folder, {"name": name, "roots": list(roots), "digest": digest, "home": home})
 

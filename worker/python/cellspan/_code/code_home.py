@@ -331,6 +331,7 @@ class CodeHome:
                     raise Bad(f"--with {other} and --with {path}: both would be {target} in the ranks' folder. Give one of them only, or rename it")
 
     def _known(self, manifest):
+        self._changes.watch_linked(manifest.linked)
         for path, _, digest, _ in manifest.files:
             paths = self._paths.setdefault(digest, [])
             if path not in paths:

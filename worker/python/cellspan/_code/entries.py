@@ -2,7 +2,8 @@
 """What is on this node of the project's names: state.json, which all ranks of the node and their children read.
 
 An entry: {"digest": home's, "home": the process of home that sent it, "roots": folders of home, "here": are its files used at home's own
-paths?, "files": [[path, size, sha256, mode]], "left": [[path, size, why]], "empty": folders without files, of --with}. A name can have several entries, with other roots: a
+paths?, "files": [[path, size, sha256, mode]], "left": [[path, size, why]], "empty": folders without files, of --with, "seen": {path: the
+state_of() of a file that is used in place, if this machine sees all its changes}}. A name can have several entries, with other roots: a
 script's folder may have another module of the same name.
 """
 
@@ -14,6 +15,8 @@ import hashlib
 import json
 import os
 import zlib
+
+from .filesystems import state_of
 
 PACKED = 16 << 10  # characters from which on an answer is compressed: paths of one folder are alike
 BLOCK = 1 << 20  # bytes that are copied at once
@@ -54,6 +57,11 @@ def fits(entry, digest, home):
     """Is this entry, or None, what home has? digest: home's, or "": home has not said it. Then any that this process of home has sent will do:
     it tells with the next cell what has changed since. Another process of home does not know what is here. home: as in the listing."""
     return entry is not None and (entry["digest"] == digest if digest else entry.get("home", "") == home)
+
+
+def changed_in_place(entry):
+    """Was a file that is used at home's own path changed on this machine alone?"""
+    return any(state_of(path) != state for path, state in entry.get("seen", {}).items())
 
 
 class Entries:

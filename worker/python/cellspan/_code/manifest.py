@@ -15,6 +15,7 @@ import sys
 import time
 
 from . import ignores
+from .filesystems import state_of
 from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environment, is_text
 
 DATA_MOST = 100 << 20  # bytes of a package's data
@@ -41,11 +42,11 @@ class Unsendable(Exception):
 
 class Manifest:
     """files: [[path, size, hash, mode], …] in order. left: [[path, size, why], …]. folders: those that were read. empty: folders without
-    files, of what the user has named. needs: top-level names that the modules import."""
+    files, of what the user has named. needs: top-level names that the modules import. linked: {file that has other names, too: its state}."""
 
     def __init__(self, roots):
         self.roots, self.files, self.left = roots, [], []
-        self.folders, self.needs, self.empty = set(), set(), []
+        self.folders, self.needs, self.empty, self.linked = set(), set(), [], {}
         self.digest = ""
 
     def size(self):
@@ -271,6 +272,8 @@ class _Walk:
             if is_for_another_python(path):
                 self._leave(path, now.st_size, "it is compiled for another version of Python")
                 return
+            if now.st_nlink > 1:
+                self.manifest.linked[path] = state_of(path)
             digest, size, needs = self._hashes.of(path, now)
         except FileNotFoundError:
             if not missing:

@@ -65,6 +65,7 @@ class RankCode:
         self._lines = []
         self._runs = False
         self._stamp = None
+        self._files_now = None, {}  # what file_now() has found, and for which entries
         os.register_at_fork(after_in_child=self._forked)
         finders.install(self._project)
         threads.begin("code", children.serve, self._site.listen(), self._tree.bring, self._tree.look_in)
@@ -157,6 +158,9 @@ class RankCode:
         Refused."""
         self._project.cell_begins()
         self._tree.cell_begins(cell)
+        self._look_in_place()
+        if self._home is None and self._project.on and not self._lines:  # home sends a listing only when it has changed
+            self._bring_listed()
         for path, digest in self._with.items():
             self._place(path, digest)
         for module, version in self._versions.items():
@@ -166,9 +170,30 @@ class RankCode:
         self._runs = True
         return lines
 
+    def _look_in_place(self):
+        for name, error in self._tree.look_again(self._project.home) if self._project.on else ():
+            self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
+            if isinstance(error, Late):
+                break  # the others would wait as long
+
     def is_homes(self, path):
         """Has this file come from home, or is it used in place of home's?"""
         return finders.home_path(path) != path or any(row[0] == path for entry in self._tree.entries.all().values() if entry["here"] for row in entry["files"])
+
+    def file_now(self, path):
+        """The file that an import of this one would read now: a file that was used in place may come from home meanwhile, and the other way
+        round."""
+        stamp, known = self._files_now
+        if stamp != self._tree.entries.stamp:
+            stamp, known = self._files_now = self._tree.entries.stamp, {}
+        if path not in known:
+            known[path] = self._file_now(path)
+        return known[path]
+
+    def _file_now(self, path):
+        if path.startswith(self._tree.root + os.sep):
+            return path if os.path.exists(path) or not self.is_homes(finders.home_path(path)) else finders.home_path(path)
+        return finders.path_here(path)
 
     def may_have(self, name):
         """Does home list this module, or does its list not tell?"""
@@ -178,7 +203,7 @@ class RankCode:
     def _bring(self, name, roots, digest, home):
         if os.getpid() != self._pid:
             return self._asked(name, roots, digest, home)
-        entry = self._tree.bring(name, roots, digest, home)
+        entry = self._tree.bring(name, roots, digest, home, self._runs)
         if self._tree.entries.stamp != self._stamp:  # other ranks bring files, too
             self._stamp = self._tree.entries.stamp
             importlib.invalidate_caches()

@@ -28,13 +28,21 @@ import threading
 import time
 from importlib.machinery import PathFinder
 
-from .entries import BLOCK, Entries, Late, Unavailable, fits, key_of, unpacked, write_file
+from .entries import BLOCK, Entries, Late, Unavailable, changed_in_place, fits, key_of, unpacked, write_file
+from .filesystems import is_local, mounts, state_of
 
+LOOK_PART, LOOK_MOST = 20, 1.0  # to look at files in place again: not before so many times what it took, and after so many seconds
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
 LATE = "the notebook's process was busy for 10 s and did not answer"
 CLIP = 200  # characters of a reason
 NO_PATH = re.compile(r"\A(?!/)|//|/\.\.?(/|\Z)|.+/\Z")  # is in a path that is not absolute, or not in its shortest form
+
+_OTHER = ": the ranks there use the notebook's"
+_ANY_MORE = (
+    " any more: imports there use the notebook's from now on. What ranks have imported already finds the files beside it as they are on {0} now: "
+    "%ranks restart ends that"
+)
 
 Part = collections.namedtuple("Part", "path size hash mode")  # a file of a manifest
 
@@ -55,17 +63,18 @@ class Tree:
         self._busy = threading.local()
         self._lines = collections.deque()  # for the user
         self._folders, self._written = set(), {}  # that are there, and {hash: mode} of contents; while one entry is renewed
+        self._look_at = 0.0  # when look_again() may look again
         self._absent = None  # the file of absent names; None: no cell runs
         for path in (self.root, self._store):
             os.makedirs(path, mode=0o700, exist_ok=True)
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
-    def bring(self, name, roots=(), digest="", home=""):
-        """The entry of a top-level module, once its files are here as home wants them; see fits(). None: home has no such name. Raises
-        Unavailable."""
+    def bring(self, name, roots=(), digest="", home="", look=False):
+        """The entry of a top-level module, once its files are here as home wants them; see fits(). None: home has no such name. look: its
+        files that are used in place may have changed. Raises Unavailable."""
         question = {"name": name, "roots": list(roots)} if roots else {"name": name}
-        return self._bring(key_of(name, roots), question, digest, home)
+        return self._bring(key_of(name, roots), question, digest, home, look)
 
     def bring_with(self, path, digest):
         """The same for a file or folder of --with."""
@@ -75,6 +84,24 @@ class Tree:
         """Which names are in the first of these folders that home has: {"folder", "names", "late"}, or {}. Raises Unavailable."""
         said, _ = self._ask("tree", {"folders": list(folders)})
         return said
+
+    def look_again(self, home):
+        """Brings what is used in place, and was changed on this machine alone. Yields (name, Unavailable) of what could not come. home: as for
+        bring(). It takes a small part of the time between cells at most."""
+        if time.monotonic() < self._look_at:
+            return
+        entries = self.entries.all()  # read anew if another rank has brought something
+        began = time.monotonic()
+        changed = [(key, entry) for key, entry in entries.items() if changed_in_place(entry)]
+        now = time.monotonic()
+        self._look_at = now + min(LOOK_MOST, LOOK_PART * (now - began))
+        for key, entry in changed:
+            name, *roots = key.split("\n")
+            try:
+                self._bring(key, {"name": name, "roots": roots} if name else {"with": roots[0]}, entry["digest"], home, True)
+            except Unavailable as error:
+                self._look_at = 0.0
+                yield name or roots[0], error
 
     def drop(self, keys):
         """Removes what home no longer has."""
@@ -126,9 +153,9 @@ class Tree:
             pass
         return True
 
-    def _bring(self, key, question, digest, home):
+    def _bring(self, key, question, digest, home, look=False):
         entry = self.entries.get(key)
-        if fits(entry, digest, home):
+        if fits(entry, digest, home) and not (look and changed_in_place(entry)):
             return entry
         if self._is_absent(key):
             return None
@@ -138,7 +165,7 @@ class Tree:
         try:
             with self.locked():
                 now = self.entries.get(key)
-                if fits(now, digest, home):  # another rank has done it
+                if fits(now, digest, home) and not (look and changed_in_place(now)):  # another rank has done it
                     return now
                 if self._is_absent(key):
                     return None
@@ -200,7 +227,9 @@ class Tree:
             entry["empty"] = [path for path in said.get("empty", ()) if not NO_PATH.search(path)]
             alike, others = self._alike(parts)
             entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
-            if not entry["here"]:
+            if entry["here"]:
+                entry["seen"] = _seen_here(alike)
+            else:
                 if "name" in question:
                     self._say_other(others, before)
                 if not self._fetch(_changed(entry, before), alike):
@@ -216,9 +245,9 @@ class Tree:
 
     @staticmethod
     def _alike(parts):
-        """(the paths of those files that are at home's path here, too, with the same bytes; those with others). A file is opened before it
-        is looked at: then NFS asks its server."""
-        found, others, listed = set(), [], {}
+        """({path: state} of those files that are at home's path here, too, with the same bytes; paths of those with others). A file is opened
+        before it is looked at: then NFS asks its server."""
+        found, others, listed = {}, [], {}
         for part in parts:
             folder, base = os.path.split(part.path)
             try:
@@ -226,8 +255,9 @@ class Tree:
                     listed[folder] = set(os.listdir(folder))  # as Python's finders see it
                 if base not in listed[folder]:
                     continue
+                state = state_of(part.path)
                 if hash_of(part.path, part.size) == part.hash:
-                    found.add(part.path)
+                    found[part.path] = state
                 else:
                     others.append(part.path)
             except OSError:
@@ -248,13 +278,14 @@ class Tree:
     def _say_other(self, others, before):
         """A line about a file that is another one here. What was right until now is only late: a shared file system."""
         known = {row[0]: row[2] for row in (before or {}).get("files", ())} if others else {}
+        used = before is not None and before["here"]
         for path in others:
             try:
                 other = hash_of(path)
             except OSError:
                 continue
-            if other != known.get(path) and self.first("other " + path):
-                self._lines.append(f"{path} on {self._host} is not the notebook's file: the ranks there use the notebook's")
+            if other != known.get(path) and self.first(("changed " if used else "other ") + path):
+                self._lines.append(f"{path} on {self._host} is not the notebook's file{_ANY_MORE.format(self._host) if used else _OTHER}")
             return
 
     # ---- files -------------------------------------------------------------------------------------------------------
@@ -394,6 +425,13 @@ class Tree:
         self.entries.write({name: one for name, one in every.items() if name != key})
         self._clear_store(entry)
         importlib.invalidate_caches()
+
+
+def _seen_here(states):
+    """Those of these files whose changes this machine sees. On a file system that others write, too, home sees them."""
+    points = mounts()
+    local = {folder: is_local(folder, points) for folder in {os.path.dirname(path) for path in states}}
+    return {path: state for path, state in states.items() if local[os.path.dirname(path)]}
 
 
 def _placed(entry):

@@ -200,6 +200,7 @@ class Follower:
                 from .._code.rank_code import RankCode  # imported here because ranks of home's machine never need it
 
                 self._code = RankCode(self._folder)
+                reloads.imported.file_now = self._code.file_now
                 self._beforehand = [name for name in wanted_beforehand() if name not in sys.modules]
             if self._code is not None:
                 self._code.take(listing)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rank on another machine: what has changed since it imported a module, and what only seems to have."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from cellspan._worker import reloads
+from test_rank_code import ROOT, code, home, listing, make, python  # noqa: F401 - fixtures, too
+
+
+def is_now(module):
+    found = os.stat(sys.modules[module].__file__)
+    return found.st_ino, found.st_mtime_ns
+
+
+def test_what_comes_again_as_it_was_stays_as_it_is(code, home):  # noqa: F811
+    spaces = [ROOT + "/one", ROOT + "/two"]
+    home.files.update({spaces[0] + "/qspace/a.py": "", spaces[1] + "/qspace/b.py": ""})
+    imported = reloads.Imported()
+
+    def take(names, late=spaces[:1]):
+        listing = {"names": {name: [ROOT] for name in names}, "late": {"qspace": late}}
+        digests = {name: home.digest(name, *roots) for part in listing.values() for name, roots in part.items()}
+        asked = len(home.asked)
+        code.take({**listing, "digests": digests})
+        code.before_cell()
+        return [what for what, _ in home.asked[asked:]]
+
+    assert take(["qhelper"]) == ["tree", "files", "tree", "files"]
+    importlib.import_module("qhelper"), importlib.import_module("qspace.a")
+    assert imported.newer() == []
+    seen = is_now("qspace.a")
+    assert take(["qhelper"], spaces) == ["tree"] and is_now("qspace.a") == seen, "its package has one more folder"
+    assert take([], spaces) == [] and not os.path.exists(sys.modules["qhelper"].__file__), "home is in another folder"
+    take(["qhelper"], spaces)
+    assert os.path.exists(sys.modules["qhelper"].__file__) and imported.newer() == []
+    home.files[ROOT + "/qhelper.py"] = "a = 2\n"
+    take(["qhelper"], spaces)
+    assert imported.newer() == ["qhelper"]
+    home.files[ROOT + "/qhelper.py"] = "a = 1\n"
+    take(["qhelper"], spaces)
+    assert imported.newer() == []
+
+
+def test_a_module_that_with_names_too_stays_as_it_is(code, home):  # noqa: F811
+    code.take(listing(home, "qpkg"))
+    importlib.import_module("qpkg")
+    seen = is_now("qpkg")
+    code.take(listing(home, "qpkg", **{"with": {ROOT + "/qpkg": home.digest("qpkg")}}))
+    code.before_cell()
+    assert os.path.exists("qpkg/__init__.py") and is_now("qpkg") == seen
+
+
+def test_a_module_in_place_that_is_changed_on_this_machine_alone(code, home, tmp_path):  # noqa: F811
+    root = tmp_path / "clone"
+    for name in ("qsame.py", "qboth/__init__.py"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("a = 1\n")
+        home.files[f"{root}/{name}"] = "a = 1\n"
+    (root / "qboth/d.txt").write_text("one")
+    home.files[f"{root}/qboth/d.txt"] = "one"
+    imported = reloads.Imported()
+    imported.file_now = code.file_now
+
+    def take():
+        code._tree._look_at = 0.0
+        names = {"qsame": [str(root)], "qboth": [str(root)]}
+        code.take({"names": names, "late": {}, "digests": {name: home.digest(name, *roots) for name, roots in names.items()}})
+        return code.before_cell()
+
+    assert take() == [] and importlib.import_module("qsame").__file__ == f"{root}/qsame.py" and importlib.import_module("qboth")
+    assert imported.newer() == []
+    for name in ("qsame.py", "qboth/d.txt"):
+        (root / name).write_text("a = 999\n")
+    assert sorted(line.split(" on ")[0] for line in take() if "any more" in line) == [f"{root}/qboth/d.txt", f"{root}/qsame.py"]
+    assert imported.newer() == [] and python("import qsame; print(qsame.a)") == "1"
+    assert take() == [] and importlib.reload(sys.modules["qsame"]).a == 1 and sys.modules["qsame"].__file__ != f"{root}/qsame.py"
+    imported.note()
+    (root / "qsame.py").write_text("a = 22\n")
+    home.files[f"{root}/qsame.py"] = "a = 22\n"
+    take()
+    assert imported.newer() == ["qsame"] and importlib.reload(sys.modules["qsame"]).a == 22, "the tree's file is gone"
+
+
+def test_another_process_of_home_does_not_know_what_is_here(code, home):  # noqa: F811
+    home.files[ROOT + "/qlate.py"] = "a = 1\n"
+
+    def take(process, **digests):
+        home.asked.clear()
+        names = {"qhelper": [ROOT], "qpkg": [ROOT], "qlate": [ROOT]}
+        code.take({"names": names, "late": {}, "digests": digests, "home": process})
+        code.before_cell()
+
+    take("one")
+    assert importlib.import_module("qhelper").a == 1 and python("import qlate; print(qlate.a)") == "1" and len(home.asked) == 3
+    take("one")
+    assert python("import qhelper; print(qhelper.a)") == "1" and home.asked == []
+    for name in ("qhelper", "qlate"):
+        home.files[f"{ROOT}/{name}.py"] = "a = 22\n"
+    take("two")
+    assert importlib.reload(sys.modules["qhelper"]).a == 22 and len(home.asked) == 2
+    assert python("import qlate; print(qlate.a)") == "22", "nobody has imported it here"
+    take("two", qhelper=home.digest("qhelper"))
+    take("two")
+    assert home.asked == []
+
+    def late(what, question):
+        raise TimeoutError
+
+    for instead, said in ((late, 1), (late, 1), (None, 0)):
+        home.instead = instead
+        code.take({"names": {"qhelper": [ROOT]}, "late": {}, "digests": {}, "home": "three"})
+        assert len([line for line in code.before_cell() if "may be older" in line]) == said
+    home.files[ROOT + "/qhelper.py"] = "a = 3\n"
+    new, home.instead = listing(home, "qhelper"), late
+    code.take(new)
+    assert len(code.before_cell()) == 1
+    home.instead = None
+    assert code.before_cell() == [] and importlib.reload(sys.modules["qhelper"]).a == 3, "no new listing has come"
