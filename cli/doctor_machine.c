@@ -167,7 +167,8 @@ static void check_own(struct doctor *d)
 {
     static const char *const programs[] = { "cellspan-kernel",     "cellspan-agent",
                                             "cellspan-gpus",       "cellspan-launch-local",
-                                            "cellspan-launch-ssh", "cellspan-launch-slurm" };
+                                            "cellspan-launch-ssh", "cellspan-launch-slurm",
+                                            "cellspan-launch-mpi" };
     struct err why = { "" };
 
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-pkglibexec_PROGRAMS += cellspan-launch-local cellspan-launch-ssh cellspan-launch-slurm
+pkglibexec_PROGRAMS += cellspan-launch-local cellspan-launch-ssh cellspan-launch-slurm cellspan-launch-mpi
 cellspan_launch_local_SOURCES = launchers/local.c
 cellspan_launch_local_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 
@@ -15,7 +15,8 @@ launchers_liblaunch_a_SOURCES = \
 	launchers/ssh/cause.h launchers/ssh/cause.c \
 	launchers/slurm/srun_options.c \
 	launchers/slurm/step.h launchers/slurm/step.c \
-	launchers/slurm/srun_output.h launchers/slurm/srun_output.c
+	launchers/slurm/srun_output.h launchers/slurm/srun_output.c \
+	launchers/mpi/mpirun.h launchers/mpi/mpirun.c
 
 cellspan_launch_ssh_SOURCES = launchers/ssh/ssh_child.h launchers/ssh/ssh_child.c launchers/ssh/main.c
 cellspan_launch_ssh_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
@@ -26,10 +27,13 @@ cellspan_launch_slurm_SOURCES = \
 	launchers/slurm/job.h launchers/slurm/job.c \
 	launchers/slurm/main.c
 cellspan_launch_slurm_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
+cellspan_launch_mpi_SOURCES = launchers/mpi/main.c
+cellspan_launch_mpi_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 EXTRA_DIST += launchers/README.md
 
 check_PROGRAMS += \
 	tests/unit/launchers/words.t \
+	tests/unit/launchers/mpi.t \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
 	tests/unit/launchers/slurm.t
@@ -46,3 +50,6 @@ tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_payload_t_LDADD = launchers/liblaunch.a base/libbase.a
+tests_unit_launchers_mpi_t_SOURCES = tests/unit/launchers/mpi.c
+tests_unit_launchers_mpi_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_launchers_mpi_t_LDADD = launchers/liblaunch.a base/libbase.a

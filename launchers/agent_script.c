@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/path.h"
@@ -209,6 +210,27 @@ static int add_all(struct buf *out, const struct script_spec *spec)
             return -1;
     return buf_add_text(out, "; [ \"$g\" ] || exec \"$a\" \"$@\"; "
                              "\"$a\" \"$@\"; s=$?; rm -rf \"$g\"; exit $s\n");
+}
+
+size_t script_settings(struct script_setting set[static SCRIPT_SETTINGS])
+{
+    static const char *const name[SCRIPT_OTHERS] = {
+        "OMP_NUM_THREADS",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+        "TORCH_NCCL_ENABLE_MONITORING",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT",
+        "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC",
+        "TORCH_NCCL_RETHROW_CUDA_ERRORS",
+    };
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        if (setting_rows[i].hosts && (set[n].value = setting_text((enum setting)i)))
+            set[n++].name = setting_rows[i].name;
+    for (size_t i = 0; i < SCRIPT_OTHERS; i++)
+        if ((set[n].value = getenv(name[i])))
+            set[n++].name = name[i];
+    return n;
 }
 
 bool script_installs(const struct script_spec *spec)

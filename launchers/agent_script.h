@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/settings.h"
 #include "launchers/payload.h"
 
 /* The command for ssh. It is simple, because any kind of login shell must understand it. The rest
@@ -50,6 +51,12 @@
 struct script_setting {
     const char *name, *value;
 };
+
+/* The notebook's settings for its ranks on other machines. Settings that name a file or a device of
+ * one machine are left out. Returns how many are set. */
+#define SCRIPT_OTHERS   6u /* settings of other programs that are passed on as well */
+#define SCRIPT_SETTINGS (N_SETTINGS + SCRIPT_OTHERS)
+size_t script_settings(struct script_setting set[static SCRIPT_SETTINGS]);
 
 struct script_spec {
     char *const *command; /* NULL-terminated: the agent's command on this machine */

@@ -20,7 +20,6 @@
 #include "launchers/agent_script.h"
 
 #define CONNECTING_MAX 32u /* logins at once */
-#define OTHERS         6u  /* settings of other programs that are passed on as well */
 /* how long agents may take to end after their stdin; then ssh gets SIGTERM, then SIGKILL */
 #define POLITE_NS (8 * NS_PER_S)
 
@@ -181,38 +180,15 @@ static int compose_ssh(struct words *ssh, struct err *err)
     return words_add(ssh, interval) < 0 ? err_set(err, "out of memory") : 0;
 }
 
-/* The notebook's settings for its ranks on other machines. Settings that name a file or a device of
- * one machine are left out. */
-static size_t settings(struct script_setting *set)
-{
-    static const char *const name[OTHERS] = {
-        "OMP_NUM_THREADS",
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-        "TORCH_NCCL_ENABLE_MONITORING",
-        "TORCH_NCCL_DUMP_ON_TIMEOUT",
-        "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC",
-        "TORCH_NCCL_RETHROW_CUDA_ERRORS",
-    };
-    size_t n = 0;
-
-    for (size_t i = 0; i < N_SETTINGS; i++)
-        if (setting_rows[i].hosts && (set[n].value = setting_text((enum setting)i)))
-            set[n++].name = setting_rows[i].name;
-    for (size_t i = 0; i < OTHERS; i++)
-        if ((set[n].value = getenv(name[i])))
-            set[n++].name = name[i];
-    return n;
-}
-
 static int compose_line(struct fleet *f, struct err *err)
 {
     char *cwd = getcwd(NULL, 0);
-    struct script_setting set[N_SETTINGS + OTHERS];
+    struct script_setting set[SCRIPT_SETTINGS];
     const struct script_spec spec = { .command = f->command,
                                       .prefix = setting_text(SETTING_REMOTE_PREFIX),
                                       .cwd = cwd,
                                       .setting = set,
-                                      .settings = settings(set),
+                                      .settings = script_settings(set),
                                       .payload = payload_known(&f->payload) ? &f->payload : NULL };
     const int rc = script_line(&f->line, &spec, err);
 

@@ -109,6 +109,7 @@ NO_VALUE = {
     "home has not answered for 10 s": "the time is in the text",
     "no ranks ran that cell": "-r and its value stand before it",
     "there is no srun on PATH": "nothing was given",
+    "there is neither mpirun nor mpiexec on PATH": "nothing was given",
     "ssh needs hosts": "nothing was given",
     "there is no jupyter on PATH": "nothing was given",
     "Jupyter finds no kernel": "nothing was given",

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* main.c - the program cellspan-launch-mpi, the engine "mpi". One mpirun starts an agent on each
+ * node. docs/launchers.md says what every engine is told and must do. If this process is killed,
+ * mpirun gets a SIGTERM, at which it ends its processes. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/child_lines.h"
+#include "base/loop/loop.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "base/runtime.h"
+#include "base/settings.h"
+#include "launchers/launcher.h"
+#include "launchers/mpi/mpirun.h"
+#include "launchers/ssh/cause.h"
+
+/* How long agents may take to end after our stdin: the kernel has told them to, unless it was
+ * killed. Then mpirun gets SIGTERM, then SIGKILL. */
+#define POLITE_NS NS_PER_S
+#define STOP_NS   (3 * NS_PER_S)
+/* from ssh's last reason to the failure of those that are not up: Hydra waits for them for ever */
+#define REASONS_NS  (5 * NS_PER_S)
+#define REASONS_MAX 64u
+
+struct mpi_task {
+    char *node;    /* owned; NULL: it has not said */
+    char *machine; /* owned: identifies it; NULL: not known */
+    char *version; /* owned: of the agent there; NULL: not known */
+    char *words;   /* owned: the last line that its agent wrote to stderr; NULL: none */
+    bool missing;  /* there is no agent */
+    bool failed;   /* that was reported */
+};
+
+struct mpi_job {
+    struct loop *loop;
+    const char *program, *prefix; /* the agent's name; CELLSPAN_REMOTE_PREFIX or NULL. Borrowed */
+    char *mpirun;                 /* owned: its path */
+    enum mpi_kind kind;
+    pid_t pid;
+    struct mpi_stream {
+        int fd;
+        struct child_lines lines;
+        child_lines_f f;
+        struct watch *watch;
+    } stream[2]; /* its stdout and stderr */
+    int signo;   /* the last one that mpirun was sent */
+    bool asked_to_end, failed;
+    struct mpi_task *task;
+    unsigned n;           /* 0: not known yet */
+    struct words reasons; /* lines in which ssh says why a host can't be reached */
+    struct watch *in, *stop, *unreached;
+};
+
+/* ---- what its processes say ---- */
+
+static bool make_tasks(struct mpi_job *j, unsigned n)
+{
+    if (j->n || n < 1 || n > MPI_NOBODY)
+        return j->n != 0;
+    if (!(j->task = calloc(n, sizeof *j->task)))
+        return false;
+    j->n = n;
+    report_nodes(n);
+    return true;
+}
+
+/* "NUMBER HOW_MANY NODE" */
+static void task_up(struct mpi_job *j, const char *words)
+{
+    unsigned i, n;
+    char node[256];
+
+    if (sscanf(words, "%u %u %255s", &i, &n, node) < 3 || !make_tasks(j, n) || i >= j->n)
+        return;
+    text_replace(&j->task[i].node, node);
+    report_node(i, node, 0);
+}
+
+static void fail(struct mpi_job *j, unsigned i, const char *text)
+{
+    if (j->task[i].failed || j->asked_to_end)
+        return;
+    j->task[i].failed = j->failed = true;
+    report_failed(i, "%s", text);
+}
+
+static const char *name_of(const struct mpi_task *t)
+{
+    return t->node ? t->node : "a node";
+}
+
+/* Hydra goes round the list of hosts again if more agents were asked for. */
+static void machine_known(struct mpi_job *j, unsigned i, const char *machine)
+{
+    char text[CAUSE_TEXT_SIZE];
+
+    text_replace(&j->task[i].machine, machine);
+    for (unsigned k = 0; k < j->n; k++)
+        if (k != i && !j->task[k].failed && j->task[k].machine &&
+            strcmp(j->task[k].machine, machine) == 0) {
+            snprintf(
+                text, sizeof text,
+                "%s: it has an agent already, and one runs on each machine: ask for fewer than "
+                "%u with mpirun's -n, or name more hosts; the cell's -n is the number of ranks",
+                name_of(&j->task[i]), j->n);
+            fail(j, i, text);
+            return;
+        }
+}
+
+static void agent_ended(struct mpi_job *j, unsigned i, int status)
+{
+    const struct mpi_task *t = &j->task[i];
+    const struct cause cause = {
+        .host = name_of(t),
+        .program = j->program,
+        .prefix = j->prefix,
+        .version = t->version,
+        .said = t->words ? t->words : "",
+        .stage = CAUSE_RUNNING,
+        .missing = t->missing,
+        .status = status << 8, /* as wait() has it */
+    };
+    char text[CAUSE_TEXT_SIZE];
+
+    if (status == 0)
+        return;
+    cause_text(&cause, text);
+    fail(j, i, text);
+}
+
+static void marked(struct mpi_job *j, unsigned i, const char *line)
+{
+    if (text_begins(line, MPI_TASK)) {
+        task_up(j, line + strlen(MPI_TASK));
+        return;
+    }
+    if (i >= j->n)
+        return;
+    if (text_begins(line, SCRIPT_MACHINE))
+        machine_known(j, i, line + strlen(SCRIPT_MACHINE));
+    else if (text_begins(line, SCRIPT_VERSION))
+        text_replace(&j->task[i].version, line + strlen(SCRIPT_VERSION));
+    else if (strcmp(line, SCRIPT_MISSING) == 0)
+        j->task[i].missing = true;
+    else if (text_begins(line, MPI_ENDED))
+        agent_ended(j, i, (int)strtol(line + strlen(MPI_ENDED), NULL, 10) & 0xff);
+}
+
+/* Text of an agent, or of mpirun: shown in the cell if something fails. */
+static void told(struct mpi_job *j, unsigned i, const char *line)
+{
+    if (i < j->n)
+        text_replace(&j->task[i].words, line);
+    else if (mpi_is_reason(line) && j->reasons.n < REASONS_MAX &&
+             words_add(&j->reasons, line) == 0) {
+        loop_timer_again(j->unreached, REASONS_NS);
+        return; /* it will be explained */
+    }
+    if (j->asked_to_end) /* what mpirun says when it is told to end explains nothing */
+        return;
+    if (i < j->n && j->task[i].node)
+        fprintf(stderr, "%s: %s\n", j->task[i].node, line);
+    else
+        fprintf(stderr, "%s\n", line);
+}
+
+static void out_line(void *arg, const char *labelled)
+{
+    unsigned i;
+    const char *line = mpi_unlabel(labelled, &i);
+
+    if (text_begins(line, SCRIPT_MARK))
+        marked(arg, i, line + strlen(SCRIPT_MARK));
+    else
+        told(arg, i, line);
+}
+
+static void err_line(void *arg, const char *labelled)
+{
+    unsigned i;
+    const char *line = mpi_unlabel(labelled, &i);
+
+    told(arg, i, line);
+}
+
+static void stream_over(struct mpi_stream *s)
+{
+    watch_clear(&s->watch);
+    fd_close(&s->fd);
+}
+
+static void stream_ready(void *arg, int fd, unsigned events)
+{
+    struct mpi_job *j = arg;
+    struct mpi_stream *s = &j->stream[fd == j->stream[1].fd];
+
+    (void)events;
+    if (!child_lines_read(&s->lines, fd, s->f, j))
+        stream_over(s);
+}
+
+/* ---- the end ---- */
+
+static void stop(void *arg)
+{
+    struct mpi_job *j = arg;
+
+    j->signo = j->signo ? SIGKILL : SIGTERM;
+    if (j->pid > 0)
+        (void)kill(j->pid, j->signo);
+    loop_timer_again(j->stop, STOP_NS);
+}
+
+static void told_to_end(void *arg)
+{
+    struct mpi_job *j = arg;
+
+    j->asked_to_end = true;
+    if (!j->signo)
+        stop(j);
+}
+
+/* mpirun starts its daemons by ssh, whose words come among its own. */
+static void explain(const struct mpi_job *j, size_t reason, char text[static CAUSE_TEXT_SIZE])
+{
+    const char *const said = j->reasons.v[reason];
+    char host[256];
+    const struct cause cause = {
+        .host = mpi_host(said, host), .said = said, .stage = CAUSE_CONNECTING, .status = 255 << 8
+    };
+
+    cause_text(&cause, text);
+}
+
+/* Which task was to run on which host is not known: any that is not up fails. */
+static void unreached(void *arg)
+{
+    struct mpi_job *j = arg;
+    char text[CAUSE_TEXT_SIZE], host[256];
+    size_t reason = 0;
+
+    if (j->asked_to_end)
+        return;
+    for (unsigned i = 0; i < j->n && reason < j->reasons.n; i++)
+        if (!j->task[i].node && !j->task[i].failed) {
+            explain(j, reason, text);
+            report_node(i, mpi_host(j->reasons.v[reason++], host), 0);
+            fail(j, i, text);
+        }
+    if (j->n)
+        return;
+    for (; reason < j->reasons.n; reason++) {
+        explain(j, reason, text);
+        fprintf(stderr, "%s\n", text);
+    }
+    j->failed = true;
+    told_to_end(j);
+}
+
+static void mpirun_ended(struct mpi_job *j, int status)
+{
+    const char *const name = path_name(j->mpirun);
+
+    j->pid = 0;
+    for (struct mpi_stream *s = j->stream; s < j->stream + 2; s++) {
+        while (s->fd >= 0 && fd_waiting(s->fd))
+            stream_ready(j, s->fd, LOOP_READ);
+        child_lines_end(&s->lines, s->f, j);
+    }
+    if (!j->asked_to_end && status != 0) {
+        j->failed = true;
+        if (!j->n)
+            unreached(j);
+        if (WIFSIGNALED(status))
+            fprintf(stderr, "%s was killed by signal %d\n", name, WTERMSIG(status));
+        else
+            fprintf(stderr, "%s ended with status %d\n", name, WEXITSTATUS(status));
+    }
+    loop_stop(j->loop);
+}
+
+static void child_ended(void *arg)
+{
+    struct mpi_job *j = arg;
+    int status;
+
+    if (j->pid > 0 && waitpid(j->pid, &status, WNOHANG) == j->pid)
+        mpirun_ended(j, status);
+}
+
+static void stdin_ready(void *arg, int fd, unsigned events)
+{
+    struct mpi_job *j = arg;
+
+    (void)events;
+    if (!fd_is_over(fd))
+        return;
+    watch_clear(&j->in);
+    if (!j->n) /* no agent has heard of it */
+        told_to_end(j);
+    j->asked_to_end = true;
+    if (!j->signo)
+        loop_timer_again(j->stop, POLITE_NS);
+}
+
+/* ---- the beginning ---- */
+
+static int start(struct mpi_job *j, const struct words *argv, struct err *err)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    int in = -1;
+
+    spec.argv = (const char *const *)argv->v;
+    spec.session = true;
+    spec.die_with_parent = true;
+    spec.last_words = SIGTERM;
+    j->pid = process_start_streams(&spec, &in, &j->stream[0].fd, &j->stream[1].fd, err);
+    fd_close(&in);
+    if (j->pid < 0)
+        return -1;
+    for (struct mpi_stream *s = j->stream; s < j->stream + 2; s++)
+        if (!(s->watch = loop_fd(j->loop, s->fd, LOOP_READ, stream_ready, j, err)))
+            return -1;
+    return 0;
+}
+
+static int run(struct mpi_job *j, const struct words *argv, struct err *err)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (!(j->loop = loop_create(&clock_system, err)) ||
+        !loop_signal(j->loop, SIGCHLD, child_ended, j, err) ||
+        !(j->stop = loop_timer(j->loop, LOOP_OFF, 0, stop, j, err)) ||
+        !(j->unreached = loop_timer(j->loop, LOOP_OFF, 0, unreached, j, err)))
+        return -1;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!loop_signal(j->loop, signals[i], told_to_end, j, err))
+            return -1;
+    if (!(j->in = loop_fd(j->loop, STDIN_FILENO, LOOP_READ, stdin_ready, j, err)))
+        return -1;
+    return start(j, argv, err) < 0 ? -1 : loop_run(j->loop, err);
+}
+
+/* Finds mpirun, and which MPI it belongs to. Blocks, which is fine before the loop runs. */
+static int find_mpirun(struct mpi_job *j, struct err *err)
+{
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf text = BUF_INIT;
+    struct err unread = { "" };
+
+    if (!(j->mpirun = runtime_on_path("mpirun")) && !(j->mpirun = runtime_on_path("mpiexec")))
+        return err_set(
+            err,
+            "no MPI is here: there is neither mpirun nor mpiexec on PATH. Load its module before "
+            "Jupyter starts, or install it, as by `apt install openmpi-bin`");
+    spec.argv = (const char *const[]){ j->mpirun, "--version", NULL };
+    spec.die_with_parent = true;
+    (void)process_output(&spec, SIZE_MAX, &text, &unread);
+    j->kind = mpi_kind_of(text.n ? text.p : "");
+    if (j->kind == MPI_UNKNOWN)
+        (void)err_set(
+            err, "%s is of no MPI that is known here (Open MPI, MPICH, Intel MPI): it says: %.*s",
+            j->mpirun, text.n ? (int)strcspn(text.p, "\n") : 7, text.n ? text.p : "nothing");
+    buf_release(&text);
+    return j->kind == MPI_UNKNOWN ? -1 : 0;
+}
+
+/* Composes mpirun's command line. */
+static int prepare(struct mpi_job *j, struct words *argv, const struct launch_arguments *a,
+                   struct err *err)
+{
+    char *cwd = getcwd(NULL, 0);
+    struct words spec = WORDS_INIT, command = WORDS_INIT;
+    struct script_setting set[SCRIPT_SETTINGS];
+    struct script_spec script = { .prefix = setting_text(SETTING_REMOTE_PREFIX),
+                                  .cwd = cwd,
+                                  .setting = set,
+                                  .settings = script_settings(set) };
+    int rc = find_mpirun(j, err);
+
+    j->program = path_name(a->command[0]);
+    j->prefix = script.prefix;
+    for (char **word = a->command; rc == 0 && *word; word++)
+        rc = words_add(&command, *word);
+    if (rc == 0 &&
+        (words_add(&command, "--agent-from") < 0 || words_add(&command, MPI_NUMBER) < 0 ||
+         words_add(&command, "--stdin") < 0 || words_add(&command, "none") < 0))
+        rc = err_set(err, "out of memory");
+    script.command = command.v;
+    if (rc == 0 && (rc = words_split(&spec, a->spec, err)) == 0 &&
+        (rc = mpi_options_check(&spec, err)) == 0)
+        rc = mpi_compose(argv, j->kind, j->mpirun, &spec, &script, err);
+    words_release(&spec);
+    words_release(&command);
+    free(cwd);
+    return rc;
+}
+
+static void release(struct mpi_job *j)
+{
+    for (unsigned i = 0; i < j->n; i++) {
+        free(j->task[i].node);
+        free(j->task[i].machine);
+        free(j->task[i].version);
+        free(j->task[i].words);
+    }
+    free(j->task);
+    free(j->mpirun);
+    for (struct mpi_stream *s = j->stream; s < j->stream + 2; s++) {
+        stream_over(s);
+        child_lines_release(&s->lines);
+    }
+    words_release(&j->reasons);
+    loop_destroy(j->loop);
+}
+
+int main(int argc, char **argv)
+{
+    struct mpi_job j = { .stream = { { -1, CHILD_LINES_TEXT, out_line, NULL },
+                                     { -1, CHILD_LINES_TEXT, err_line, NULL } },
+                         .reasons = WORDS_INIT };
+    struct words mpirun = WORDS_INIT;
+    struct launch_arguments a;
+    struct err err = { "" };
+    int status = LAUNCH_CANNOT;
+    const int read = launch_arguments_read(
+        &a, argc, argv,
+        "Runs one cellspan agent on each of the hosts of an mpirun; SPEC holds options of "
+        "mpirun.",
+        &err);
+
+    if (read > 0)
+        return 0;
+    if (read == 0 && prepare(&j, &mpirun, &a, &err) == 0) {
+        status = LAUNCH_FAILED;
+        if (run(&j, &mpirun, &err) == 0 && !j.failed)
+            status = 0;
+    }
+    if (err.text[0])
+        fprintf(stderr, "cellspan-launch-mpi: %s\n", err.text);
+    release(&j);
+    words_release(&mpirun);
+    return status;
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cases that every engine must pass (tests/engines/conformance.py), for the engines that CELLSPAN_TEST_CONFORMANCE names. Those of
+ssh and Slurm that matter have more in test_hosts.py and test_slurm.py."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from client import by_rank
+from engines import missing
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "engines"
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
+
+import conformance  # noqa: E402
+
+session = conformance.fixture(os.environ.get("CELLSPAN_TEST_CONFORMANCE", "openmpi mpich").split())
+
+
+class TestConformance(conformance.Cases):
+    pass
+
+
+# -- in jobs of batch systems
+
+
+def stand_in(path, text):
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def test_the_scripts_for_batch_systems_name_the_nodes_of_their_job(tmp_path):
+    """What a batch system gives to a job, without the batch system."""
+    stand_in(tmp_path / "cellspan", 'for word; do echo "<$word>"; done\n')
+    stand_in(tmp_path / "flux", '[ "$*" = "hostlist --expand --delimiter=, instance" ] && echo h1,h2\n')
+    given = {"PBS_O_WORKDIR": str(tmp_path), "PBS_NODEFILE": "/a b/pbs", "LSB_DJOB_HOSTFILE": "/a b/lsf"}
+    env = dict(os.environ, PATH="%s:%s" % (tmp_path, os.environ["PATH"]), **given)
+    for script, on in (("pbs", "-hostfile '/a b/pbs'"), ("lsf", "-hostfile '/a b/lsf'"), ("flux", "-host 'h1,h2'")):
+        done = subprocess.run([str(SCRIPTS / (script + ".sh"))], env=env, capture_output=True, text=True, timeout=100)
+        assert done.stdout.split("\n") == ["<run>", "<-n>", "<8>", "<--on>", "<mpi:%s>" % on, "<train.py>", ""], done
+
+
+def test_a_script_runs_on_the_nodes_of_a_job(hosts, tmp_path):
+    if missing(("mpirun.openmpi",)):
+        pytest.skip("Open MPI is not installed")
+    stand_in(tmp_path / "mpirun", 'exec mpirun.openmpi "$@"\n')
+    (tmp_path / "nodes").write_text("h1\nh1\nh3\nh3\n")
+    (tmp_path / "train.py").write_text("import os\nprint(os.uname().nodename, os.environ['LOCAL_RANK'])\n")
+    env = dict(os.environ, PATH="%s:%s" % (tmp_path, os.environ["PATH"]), PBS_O_WORKDIR=str(tmp_path), PBS_NODEFILE=str(tmp_path / "nodes"),
+               OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm_rsh_args="-F %s" % hosts.ssh_config,
+               OMPI_MCA_oob_tcp_if_include="%s.0/24" % hosts.network)
+    done = subprocess.run([str(SCRIPTS / "pbs.sh")], env=env, capture_output=True, text=True, timeout=250)
+    wanted = {rank: ["h%d %d" % (1 if rank < 4 else 3, rank % 4)] for rank in range(8)}
+    assert done.returncode == 0 and by_rank(done.stdout) == wanted, done
+    assert hosts.left() == []

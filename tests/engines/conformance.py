@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One suite of cases for every engine: what docs/launchers.md promises, with real cells, on one cluster and in few sessions.
+
+An engine is a subclass of Engine in a file engine_NAME.py of this folder, which lists its classes in ENGINES. tests/e2e/test_engines.py
+runs the cases; `tests/engines/run NAME…` runs them for engines that CI does not have.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pathlib
+import re
+import signal
+import sys
+
+import processes
+import pytest
+from client import Notebook, values
+from engines import EngineError, missing
+from processes import wait_until
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIMIT = 300  # seconds for what takes a few; far off, to catch what hangs
+SECRET = re.compile(rb"\b2a?:[0-9a-f]{64}:[0-9a-f]{64}\b")
+WORLD = ("RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE")
+# An MPI's identity of one process: ranks, which are forks, must not have it.
+IDENTITY = ("OMPI_", "PMI_", "PMIX_", "HYDI_")
+
+
+class Engine:
+    """What the cases have to know of an engine, and how it is brought up. `on`, the text behind --on, may be a property; it must hold
+    no double quote."""
+
+    name = ""
+    on = ""
+    tools = ()  # programs without which it can't be here
+    agents, ranks = 2, 4  # that `on` gives; ranks are evenly on them
+    too_much = None  # (another `on`, words of the error): more than there is
+    queued = None  # (another `on`, words that are shown while it waits)
+    ended = None  # words of the error after end(); None: nothing but us ends it
+    without = ()  # names of cases that can't be, as "the_launcher_is_killed"
+
+    def missing(self):
+        """Why it can't be here: a sentence, or ""."""
+        return missing(self.tools)
+
+    def up(self):
+        """Brings the cluster up, for all cases."""
+
+    def down(self):
+        """Takes it down; also after up() failed."""
+
+    def variables(self):
+        """For the notebook's environment."""
+        return {}
+
+    def end(self):
+        """The engine, or who runs it, ends what was started."""
+
+    def left(self):
+        """What of ours is left there, described: processes, jobs. [] is good. It may say less at once than a moment later: the cases
+        ask again for a while."""
+        return []
+
+    def ready(self):
+        """May the next start come? A queue may take a moment after an end."""
+        return True
+
+    def logs(self):
+        """Files that the engine writes, in which the secret must not be."""
+        return []
+
+
+def engines():
+    """All of them, by name."""
+    sys.path.insert(0, str(HERE))
+    try:
+        modules = [importlib.import_module(path.stem) for path in sorted(HERE.glob("engine_*.py"))]
+    finally:
+        sys.path.remove(str(HERE))
+    return {made.name: made for module in modules for made in module.ENGINES}
+
+
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def children(pid):
+    """Of a process, those that live."""
+    found = (re.search(rb"^PPid:\s*(\d+)", processes.read(child, "status"), re.M) for child in pids())
+    return [child for child, parent in zip(pids(), found) if parent and int(parent[1]) == pid and processes.alive(child)]
+
+
+class Session:
+    """A notebook with ranks on an engine, made when it is wanted, and again after a case has ended it."""
+
+    def __init__(self, engine):
+        self.engine, self.notebook, self.endpoints = engine, None, set()
+
+    def nb(self):
+        if self.notebook is None:
+            self.notebook = Notebook(env=self.engine.variables())
+            self.notebook.ok("import os, socket, time")
+        return self.notebook
+
+    def cell(self, code, options="", on=None):
+        return '%%%%distribute -n %d --on "%s" %s\n%s' % (self.engine.ranks, on or self.engine.on, options, code)
+
+    def running(self):
+        """The notebook, whose ranks are there."""
+        nb = self.nb()
+        if not self.launchers():
+            assert wait_until(self.engine.ready, LIMIT), self.engine.left()
+        nb.ok(self.cell("import os, time"), limit=LIMIT)
+        return nb
+
+    def begun(self):
+        """(notebook, a cell that all ranks have begun, and that lasts)."""
+        nb = self.running()
+        cell = nb.start("%%distribute\nprint('begun', flush=True)\ntime.sleep(100000)")
+        return nb, nb.wait_ranks(cell, "begun", self.engine.ranks, LIMIT)
+
+    def launchers(self):
+        """Its processes that start agents on other machines: these are told where to connect."""
+        return [pid for pid in children(self.nb().pid) if "--connect tcp://" in processes.command(pid)]
+
+    def launcher(self):
+        (found,) = self.launchers()
+        self.endpoints.update(re.findall(r"--connect (\S+)", processes.command(found)))
+        return found
+
+    def started(self):
+        """Processes in whose command line one of its agents' addresses stands: agents, and what starts them."""
+        return [pid for pid in pids() if any(e in processes.command(pid) for e in self.endpoints) and processes.alive(pid)]
+
+    def agent_pids(self):
+        self.launcher()
+        return sorted(pid for pid in self.started() if processes.read(pid, "comm").strip() == b"cellspan-agent")
+
+    def left(self):
+        """Waits until nothing is left of what was started; gives what is, described."""
+        wait_until(lambda: not self.started() and not self.engine.left(), LIMIT)
+        return processes.described(self.started()) + self.engine.left()
+
+    def close(self):
+        """Ends the notebook; nothing may be left."""
+        if self.notebook is not None:
+            notebook, self.notebook = self.notebook, None
+            notebook.close()
+            assert notebook.left == []
+
+
+def fixture(names):
+    """The fixture of the cases, for the engines of these names."""
+    known = engines()
+
+    @pytest.fixture(scope="module", params=names)
+    def session(request):
+        assert request.param in known, "there is no engine %s; there are: %s" % (request.param, " ".join(sorted(known)))
+        engine = known[request.param]()
+        why = engine.missing()
+        if why and os.environ.get("CELLSPAN_TEST_ENGINES") == "must":
+            pytest.fail(why)
+        if why:
+            pytest.skip(why)
+        made = Session(engine)
+        try:
+            engine.up()
+            yield made
+            made.close()
+            assert made.left() == []
+        except EngineError as error:
+            pytest.fail("%s: %s" % (engine.name, error))
+        finally:
+            engine.down()
+
+    return session
+
+
+class Cases:
+    """In this order each leaves to the next what it can use."""
+
+    @pytest.fixture(autouse=True)
+    def case(self, request, session):
+        name = request.node.originalname.replace("test_", "", 1)
+        if name in session.engine.without:
+            pytest.skip("%s is nothing that can be with %s" % (name, session.engine.name))
+
+    def test_too_much_is_refused(self, session):
+        if not session.engine.too_much:
+            pytest.skip("%s can't be asked for too much" % session.engine.name)
+        on, words = session.engine.too_much
+        cell = session.nb().run(session.cell("1", on=on), limit=LIMIT)
+        assert cell.status == "error" and re.search(words, cell.error["evalue"]), cell.shown
+        assert session.left() == []
+
+    def test_a_wait_is_shown_and_an_interrupt_ends_it(self, session):
+        if not session.engine.queued:
+            pytest.skip("%s has no queue" % session.engine.name)
+        on, words = session.engine.queued
+        nb = session.nb()
+        cell = nb.start(session.cell("1", on=on))
+        nb.wait(cell, LIMIT, lambda: cell.ended or re.search(words, cell.shown))
+        nb.control("interrupt_request")
+        nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
+        assert re.search(words, cell.shown) and session.left() == []
+
+    def test_ranks_come_up_and_know_their_world(self, session):
+        engine, nb = session.engine, session.running()
+        tell = "[os.environ[n] for n in %r], sorted(n for n in os.environ if n.startswith(%r))" % (WORLD, IDENTITY)
+        there = values(nb.ok("%%distribute --gather\n" + tell))
+        each = engine.ranks // engine.agents
+        assert [world for world, _ in there] == [[str(n) for n in (rank, engine.ranks, rank // each, engine.agents)] for rank in range(engine.ranks)]
+        assert [names for _, names in there] == [[]] * engine.ranks
+
+    def test_a_warm_cell_reads_and_gives_back(self, session):
+        nb = session.running()
+        nb.ok("factor = 3")
+        wanted = [3 * rank for rank in range(session.engine.ranks)]
+        assert values(nb.ok("%%distribute --gather\nfactor * int(os.environ['RANK'])")) == wanted
+        nb.ok_folded("%%distribute\nprint('alike')", "[0-%d] alike\n" % (session.engine.ranks - 1))
+
+    @pytest.mark.clients
+    def test_a_model_is_trained(self, session, torch):
+        nb = session.running()
+        nb.ok("%%distribute --init gloo --into after\nimport torch\nimport torch.distributed as dist\n"
+              "from torch.nn.parallel import DistributedDataParallel\nrank = int(os.environ['RANK'])\nt = torch.ones(1)\ndist.all_reduce(t)\n"
+              "torch.manual_seed(0)\nmodel = DistributedDataParallel(torch.nn.Linear(4, 1))\n"
+              "model(torch.full((2, 4), float(rank))).sum().backward()\nint(t), model.module.weight.grad.tolist()", limit=LIMIT)
+        n = session.engine.ranks
+        assert nb.ok("after").value == "(%d, [%s])" % (n, [float(n - 1)] * 4)
+
+    def test_nobody_sees_the_secret(self, session):
+        session.running()
+        session.launcher()
+        ours = [pid for pid in pids() if re.match(rb"cellspan-(?!launch|kernel)", processes.read(pid, "comm"))
+                or b"cellspan._worker" in processes.read(pid, "cmdline")]
+        assert len(ours) > session.engine.agents
+        assert processes.described(pid for pid in ours if SECRET.search(processes.read(pid, "environ"))) == []
+        assert [pid for pid in pids() if SECRET.search(processes.read(pid, "cmdline"))] == []
+        assert [path for path in session.engine.logs() if SECRET.search(pathlib.Path(path).read_bytes())] == []
+
+    def test_an_agent_is_killed(self, session):
+        nb, cell = session.begun()
+        os.kill(session.agent_pids()[-1], signal.SIGKILL)
+        nb.wait(cell, LIMIT).assert_error("RankDied")
+        assert " is gone" in cell.error["evalue"], cell.shown
+        session.running()
+
+    def test_the_engine_ends_it(self, session):
+        if not session.engine.ended:
+            pytest.skip("nothing but cellspan ends what %s has started" % session.engine.name)
+        nb, cell = session.begun()
+        session.engine.end()
+        nb.wait(cell, LIMIT).assert_error("RankDied")
+        assert re.search(session.engine.ended, cell.error["evalue"]), cell.shown
+        assert session.left() == []
+
+    def test_the_launcher_is_killed(self, session):
+        nb, cell = session.begun()
+        os.kill(session.launcher(), signal.SIGKILL)
+        nb.wait(cell, LIMIT).assert_error("RankDied")
+        assert session.left() == []
+
+    def test_nothing_is_left_when_the_notebook_ends(self, session):
+        session.running()
+        session.launcher()
+        session.close()
+        assert session.left() == []
+
+    def test_nothing_is_left_when_the_kernel_is_killed(self, session):
+        nb = session.running()
+        session.launcher()
+        os.kill(nb.pid, signal.SIGKILL)
+        assert session.left() == []
+        session.close()

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Slurm cluster of three nodes."""
+
+from conformance import Engine
+from engines import SLURM_TOOLS, Slurm
+
+
+class SlurmEngine(Engine):
+    name = "slurm"
+    on = "slurm:--nodes=2"
+    tools = SLURM_TOOLS
+    too_much = ("slurm:--nodes=2 --gres=gpu:99", "srun: error: .*")
+    queued = ("slurm:--nodes=2 --begin=now+3600", "waits in the queue: BeginTime")
+    ended = r"Slurm ended job \d+"
+
+    def up(self):
+        self.cluster = Slurm(nodes=3)
+        self.cluster.up()
+
+    def down(self):
+        self.cluster.down()
+
+    def variables(self):
+        return self.cluster.variables()
+
+    def end(self):
+        self.cluster.run("scancel", "--user", "root")
+
+    def left(self):
+        return self.cluster.queue()
+
+    def ready(self):
+        return self.cluster.idle()
+
+    def logs(self):
+        return [self.cluster.conf]
+
+
+ENGINES = [SlurmEngine]

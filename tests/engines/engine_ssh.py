@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts with sshd."""
+
+from conformance import Engine
+from engines import HOST_TOOLS, Hosts
+
+
+class Ssh(Engine):
+    name = "ssh"
+    on = "ssh:h1,h2"
+    tools = HOST_TOOLS
+    too_much = ("ssh:h1*1,h2*1", "the hosts of this list take 2 ranks")
+
+    def up(self):
+        self.hosts = Hosts(2)
+        self.hosts.up()
+
+    def down(self):
+        self.hosts.down()
+
+    def variables(self):
+        return self.hosts.variables()
+
+    def left(self):
+        return ["%s: %s" % (host, text) for host in self.hosts.names for text in self.hosts.workers(host).values()]
+
+
+ENGINES = [Ssh]

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of launchers/mpi/mpirun.c. */
+#include "launchers/mpi/mpirun.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/chaos.h"
+#include "tests/unit/tap.h"
+
+static void mpis_are_told_apart(void)
+{
+    static const struct {
+        const char *version;
+        enum mpi_kind kind;
+    } cases[] = {
+        { "mpirun (Open MPI) 5.0.3\n", MPI_OPEN },
+        { "mpirun.openmpi (OpenRTE) 4.1.4\n", MPI_OPEN },
+        { "mpirun (IBM Spectrum MPI) 10.4.0.3\n", MPI_OPEN },
+        { "HYDRA build details:\n    Version:                                 4.0.2\n", MPI_HYDRA },
+        { "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005\n", MPI_INTEL },
+        { "usage: mpirun PROGRAM\n", MPI_UNKNOWN },
+        { "", MPI_UNKNOWN },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        is_int(mpi_kind_of(cases[i].version), cases[i].kind, "<%.20s>", cases[i].version);
+}
+
+static void options_that_place_tasks_are_refused(void)
+{
+    static const struct {
+        const char *spec, *says; /* NULL: it is allowed */
+    } cases[] = {
+        { "", NULL },
+        { "-n 2 --hostfile F", NULL },
+        { "-np 2 -host a,b --mca plm_rsh_args '-F my config' -x LD_LIBRARY_PATH", NULL },
+        { "-f hosts -iface eth0 -genv A B -launcher ssh", NULL },
+        { "-n 2 --map-by ppr:2:node", "--map-by can't be used here: cellspan itself starts one" },
+        { "-map-by slot", "-map-by" },
+        { "-ppn 2", "-ppn" },
+        { "-N 2", "-N" },
+        { "-npernode 1", "-npernode" },
+        { "--bind-to core", "--bind-to" },
+        { "--bind-to=core", "--bind-to=core" },
+        { "-prepend-rank", "input and output" },
+        { "--output-filename x", "input and output" },
+        { "--version", "starts nothing" },
+        { "-genvnone", "-genv NAME VALUE" },
+        { "-wdir /x", "notebook's folder" },
+        { "-n 1 : -n 1", "says which program" },
+        { "h1,h2", "'h1,h2' is no option of mpirun" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct words words = WORDS_INIT;
+        struct err err = { "" };
+        int rc = words_split(&words, cases[i].spec, &err);
+
+        if (rc == 0)
+            rc = mpi_options_check(&words, &err);
+        if (cases[i].says)
+            ok(rc < 0 && strstr(err.text, cases[i].says), "<%s>: %s", cases[i].spec, err.text);
+        else
+            ok(rc == 0, "<%s> is allowed: %s", cases[i].spec, err.text);
+        words_release(&words);
+    }
+}
+
+static bool has(const struct words *argv, const char *word)
+{
+    for (size_t i = 0; i < argv->n; i++)
+        if (strcmp(argv->v[i], word) == 0)
+            return true;
+    return false;
+}
+
+static int composed(struct words *argv, enum mpi_kind kind, struct err *err)
+{
+    static char *agent[] = { (char *)(uintptr_t)"/x/cellspan-agent", (char *)(uintptr_t)"--connect",
+                             NULL };
+    const struct script_spec script = { .command = agent };
+    struct words spec = WORDS_INIT;
+    int rc = words_split(&spec, "-n 2 -x A", err);
+
+    if (rc == 0)
+        rc = mpi_compose(argv, kind, "/y/mpirun", &spec, &script, err);
+    words_release(&spec);
+    return rc;
+}
+
+static void commands_are_composed(void)
+{
+    static const enum mpi_kind kinds[] = { MPI_OPEN, MPI_HYDRA, MPI_INTEL };
+    static const char *const words[] = { "ppr:1:node", "-ppn", "I_MPI_PIN" };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct words argv = WORDS_INIT;
+        struct err err = { "" };
+        const char *last;
+
+        ok(composed(&argv, kinds[i], &err) == 0 && argv.n > 6, "%s", err.text);
+        last = argv.n ? argv.v[argv.n - 1] : "";
+        ok(has(&argv, words[i]) && has(&argv, "CELLSPAN_SECRET") && has(&argv, "A"),
+           "%s, the secret by its name, and what the user wrote", words[i]);
+        ok(strcmp(argv.v[0], "/y/mpirun") == 0 && strcmp(argv.v[argv.n - 2], "-c") == 0 &&
+               strstr(last, "/x/cellspan-agent") && strstr(last, "ended"),
+           "each process runs the agent, and says how it ended");
+        words_release(&argv);
+    }
+}
+
+static void memory_may_be_out(void)
+{
+    long n = 0;
+    int rc;
+
+    do {
+        struct words argv = WORDS_INIT;
+        struct err err = { "" };
+
+        alloc_fail_at(n++);
+        rc = composed(&argv, MPI_OPEN, &err);
+        chaos_left = -1;
+        words_release(&argv);
+        if (rc < 0 && !strstr(err.text, "out of memory"))
+            ok(false, "allocation %ld: %s", n, err.text);
+    } while (rc < 0);
+    ok(true, "every allocation may fail");
+}
+
+static void labels_tell_who_wrote_a_line(void)
+{
+    static const struct {
+        const char *line, *text;
+        unsigned task;
+    } cases[] = {
+        { "[1,3]<stderr>:a text", "a text", 3 },
+        { "[1,0]<stdout>:", "", 0 },
+        { "[prterun-h1-1234@1,12]<stdout>: a text", "a text", 12 },
+        { "[3] a text", "a text", 3 },
+        { "[h1:01234] a text", "[h1:01234] a text", MPI_NOBODY },
+        { "[mpiexec@h1] a text", "[mpiexec@h1] a text", MPI_NOBODY },
+        { "[1,2] a text", "[1,2] a text", MPI_NOBODY },
+        { "[] a text", "[] a text", MPI_NOBODY },
+        { "[] 1] a text", "[] 1] a text", MPI_NOBODY },
+        { "[99999999999] a text", "[99999999999] a text", MPI_NOBODY },
+        { "[1,3]<stderr", "[1,3]<stderr", MPI_NOBODY },
+        { "a text", "a text", MPI_NOBODY },
+        { "", "", MPI_NOBODY },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned task;
+        const char *text = mpi_unlabel(cases[i].line, &task);
+
+        ok(strcmp(text, cases[i].text) == 0 && task == cases[i].task, "<%s>: %u", cases[i].line,
+           task);
+    }
+}
+
+static void reasons_name_their_host(void)
+{
+    static const struct {
+        const char *line, *host; /* NULL: it is no reason */
+    } cases[] = {
+        { "ssh: Could not resolve hostname no: Name or service not known", "no" },
+        { "ssh: connect to host gpu9 port 22: Connection refused", "gpu9" },
+        { "me@gpu9: Permission denied (publickey).", "gpu9" },
+        { "Host key verification failed.", "a host" },
+        { "ORTE was unable to reliably start one or more daemons.", NULL },
+        { "the agent of gpu9 timed out", NULL },
+    };
+    char host[256];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (cases[i].host)
+            ok(mpi_is_reason(cases[i].line) &&
+                   strcmp(mpi_host(cases[i].line, host), cases[i].host) == 0,
+               "<%s> is about %s", cases[i].line, cases[i].host);
+        else
+            ok(!mpi_is_reason(cases[i].line), "<%s> is no reason", cases[i].line);
+}
+
+int main(void)
+{
+    mpis_are_told_apart();
+    options_that_place_tasks_are_refused();
+    commands_are_composed();
+    memory_may_be_out();
+    labels_tell_who_wrote_a_line();
+    reasons_name_their_host();
+    return plan_done();
+}
