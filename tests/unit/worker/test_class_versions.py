@@ -85,6 +85,30 @@ def test_a_process_that_is_neither_home_nor_a_rank(module, be, capsys):
     assert "q: the class versioned_kl.C is not the same here and where it comes from (area, v): the notebook has imported an older" in told
 
 
+def test_a_class_that_was_renamed_since_is_told(module, be):
+    be(HOME, True)
+    data = packed({"q": module(OLD).C()})
+    be(RANKS)
+    module(NEW.replace("C", "Renamed"))
+    del sys.modules["versioned_kl"].C
+    with pytest.raises(vars_bundle.LoadError) as told:
+        vars_bundle.unpack_bytes(data)
+    assert str(told.value).endswith(". The notebook has imported an older versioned_kl. importlib.reload(versioned_kl) at home loads it again")
+
+
+def test_the_rank_that_has_the_older_file_is_named(module, be, capsys, monkeypatch):
+    sent = module(OLD).C()
+    for rank in (3, 4):
+        monkeypatch.setattr(class_versions, "rank", rank)
+        be(RANKS, True)
+        data = packed({"q": sent})
+        module(NEW)
+        be(HOME)
+        vars_bundle.unpack_bytes(data)
+        sent = module(OLD).C()
+    assert capsys.readouterr().err == LINE.format("versioned_kl", "area, v", "rank 3 has", "on ranks")
+
+
 MADE_AT_IMPORT = "import os\nclass C:\n    root = os.path.dirname(__file__)\n    pid = {0}\n    if {0}:\n        def f(self):\n            return {0}\n"
 
 

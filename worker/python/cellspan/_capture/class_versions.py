@@ -16,10 +16,12 @@ import functools
 import hashlib
 import itertools
 import os
+import re
 import sys
 import types
 import weakref
 
+from .._base.errors import text_of
 from .._base.modules import names_of
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -32,7 +34,10 @@ DEEP = 3  # levels of a value in which an instance is looked for
 LOOKED_AT = 10000  # objects in which instances are looked for, for one line
 OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
+MISSING = re.compile(r"attribute '[\w.]+' on <module '([\w.]+)'")  # an AttributeError of pickle's
+
 side = ""  # what this process is; "": another one, such as one that the notebook has started
+rank = None  # its number, if it is one
 _described = weakref.WeakKeyDictionary()  # {class: (the spec by which its module was loaded, {name: text})}
 _told = set()
 
@@ -46,8 +51,8 @@ def is_older(module):
 
 
 def described(classes):
-    """{"by": this side, "older": [names of modules whose files have changed], "of": {module: {qualified name: {name: text}}}} of those
-    classes, and of their bases, that are of the user's modules; None if none is."""
+    """{"by": this side, "rank": its number or None, "older": [names of modules whose files have changed], "of": {module: {qualified name:
+    {name: text}}}} of those classes, and of their bases, that are of the user's modules; None if none is."""
     found, count = {}, 0
     for cls in itertools.chain.from_iterable(_bases(cls) for cls in classes):
         if count < MOST and cls.__qualname__ not in found.get(cls.__module__, ()):
@@ -55,7 +60,7 @@ def described(classes):
             if parts:
                 found.setdefault(cls.__module__, {})[cls.__qualname__] = parts
                 count += 1
-    return {"by": side, "older": [module for module in found if is_older(module)], "of": found} if found else None
+    return {"by": side, "rank": rank, "older": [module for module in found if is_older(module)], "of": found} if found else None
 
 
 def _bases(cls):
@@ -183,6 +188,7 @@ def is_description(theirs):
     """Has it the form of described()?"""
     return (
         isinstance(theirs["by"], str)
+        and isinstance(theirs["rank"], (int, type(None)))
         and all(isinstance(module, str) for module in theirs["older"])
         and all(isinstance(parts, dict) for classes in theirs["of"].values() for parts in classes.values())
     )
@@ -192,14 +198,29 @@ def tell(theirs, value, label="", say=None):
     """Says once of each class of a value that it is another one here. theirs: the sender's described(). label: what the value is called,
     unless it is a dict of variables. say: takes the line; None: it is printed."""
     for module, classes in theirs["of"].items():
-        older = {name for name, is_old in ((side, is_older(module)), (theirs["by"], module in theirs["older"])) if is_old}
+        older = _older_sides(theirs, module)
         for qualname, parts in classes.items() if older and is_users(module) else ():
             with contextlib.suppress(Exception):  # of a class that does not let itself be read
                 cls = functools.reduce(lambda at, name: getattr(at, name, None), qualname.split("."), sys.modules[module])
-                line = _line(cls, _differing(parts, parts_of(cls)), theirs["by"], older)
-                if line and line not in _told:
-                    _told.add(line)
-                    (say or _print)(f"{_called(value, cls, label)}: {line}")
+                line = _line(cls, _differing(parts, parts_of(cls)), theirs["by"])
+                if line and (line, *older) not in _told:  # of several ranks, the first is named
+                    _told.add((line, *older))
+                    (say or _print)(f"{_called(value, cls, label)}: {line}: {_cause(module, theirs, older)}")
+
+
+def advice(theirs, error):
+    """A sentence about a class that its module does not have here; "": one that is older is not the reason. theirs: described(), or None."""
+    found = MISSING.search(text_of(error)) if theirs and isinstance(error, AttributeError) else None
+    older = _older_sides(theirs, found.group(1)) if found else ()
+    if not older:
+        return ""
+    cause = _cause(found.group(1), theirs, older)
+    return cause[0].upper() + cause[1:]
+
+
+def _older_sides(theirs, module):
+    """The sides that have imported an older file than the one that is there now."""
+    return tuple(dict.fromkeys(name for name, is_old in ((side, is_older(module)), (theirs["by"], module in theirs["older"])) if is_old))
 
 
 def _print(line):
@@ -213,17 +234,23 @@ def _differing(theirs, ours):
     return sorted(both + one) if ours else []
 
 
-def _line(cls, differ, sender, older):
-    """older: the sides that have imported an older file than the one that is there now."""
+def _line(cls, differ, sender):
     if not differ:
         return None
-    module, names = cls.__module__, ", ".join(differ[:SHOWN]) + (", …" if len(differ) > SHOWN else "")
+    names = ", ".join(differ[:SHOWN]) + (", …" if len(differ) > SHOWN else "")
     places = "at home and on ranks" if {side, sender} == {HOME, RANKS} else "here and where it comes from"
-    who = {HOME: "the notebook has", RANKS: "ranks have"}.get(next(iter(older)), "the process that began earlier has")
-    where = {HOME: " at home", RANKS: " on ranks"}.get(next(iter(older)), " there")
+    return f"the class {cls.__module__}.{cls.__qualname__} is not the same {places} ({names})"
+
+
+def _cause(module, theirs, older):
+    """Who has imported an older file, and what to do. older: of _older_sides()."""
+    who = {HOME: "the notebook has", RANKS: "ranks have"}.get(older[0], "the process that began earlier has")
+    where = {HOME: " at home", RANKS: " on ranks"}.get(older[0], " there")
     if len(older) > 1:
         who, where = "both have", " in both places"
-    return f"the class {module}.{cls.__qualname__} is not the same {places} ({names}): {who} imported an older {module}. importlib.reload({module}){where} loads it again"
+    elif older[0] == theirs["by"] == RANKS and theirs["rank"] is not None:
+        who = f"rank {theirs['rank']} has"  # a rank's own lines begin with its number
+    return f"{who} imported an older {module}. importlib.reload({module}){where} loads it again"
 
 
 def _called(value, cls, label):

@@ -60,15 +60,15 @@ class BundleTooLarge(BundleError):
 
 
 class LoadError(BundleError):
-    """A value can't be loaded here. labels: as of unloaded.labels_of(). original: the exception of its code."""
+    """A value can't be loaded here. labels: as of unloaded.labels_of(). original: the exception of its code. advice: a sentence, or ""."""
 
-    def __init__(self, labels, original):
-        self.labels, self.original = labels, original
+    def __init__(self, labels, original, advice=""):
+        self.labels, self.original, self.advice = labels, original, advice
         super().__init__(self.about("".join(labels) or "a value"))
 
     def about(self, what):
         """The text, if the part is called so."""
-        return f"{what} can't be loaded here: {in_words(self.original)}"
+        return f"{what} can't be loaded here: {in_words(self.original)}" + (f". {self.advice}" if self.advice else "")
 
 
 def human(size):
@@ -283,7 +283,8 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads, label, say):
         if same_python(meta):
             if loads is not None or isinstance(error, (ImportError, MemoryError)):
                 raise
-            raise _not_loaded(error, body, views[:count], rebuild.Loading(namespace, storages, placed)) from _without_our_frames(error)
+            advice = class_versions.advice(meta.get("classes"), error)
+            raise _not_loaded(error, body, views[:count], rebuild.Loading(namespace, storages, placed), advice) from _without_our_frames(error)
         theirs = ".".join(map(str, meta["python"]))
         ours = ".".join(map(str, sys.version_info[:2]))
         raise BundleError(f"pickled by Python {theirs}, loaded by Python {ours}: {reason(error)}") from error
@@ -293,14 +294,14 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads, label, say):
     return value
 
 
-def _not_loaded(error, body, buffers, context):
+def _not_loaded(error, body, buffers, context, advice):
     from . import unloaded
 
     def load(make):
         with rebuild.load_into(context):
             make(buffers)
 
-    return LoadError(unloaded.labels_of(body, load), error)
+    return LoadError(unloaded.labels_of(body, load), error, advice)
 
 
 def _without_our_frames(error):
