@@ -56,7 +56,8 @@ void agents_nodes_describe(struct agents *a, unsigned node, struct slice name, u
     struct node_link *link = node_table_get(&a->nodes, node);
 
     link->node.slots = slots;
-    link->named = node_link_set_name(link, name) == 0;
+    if (!slice_is(name, "-")) /* else its agent says its name */
+        link->named = node_link_set_name(link, name) == 0;
 }
 
 void agents_nodes_failed(struct agents *a, unsigned node, const char *why)

@@ -18,10 +18,12 @@ static bool begins(const char *entry, const char *start)
     return strncmp(entry, start, strlen(start)) == 0;
 }
 
-/* Our own variables are the kernel's, whatever home makes of them. */
+/* Our own variables are the kernel's, whatever home makes of them, but for the one that home adds.
+ */
 static bool may_change(const char *name)
 {
-    return *name && !strchr(name, '=') && !begins(name, PREFIX);
+    return *name && !strchr(name, '=') &&
+           (!begins(name, PREFIX) || strcmp(name, PREFIX "SPARK_SESSION") == 0);
 }
 
 static bool is_replaced(const char *entry, const json_t *changes)

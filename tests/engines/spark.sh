@@ -16,6 +16,7 @@
 #   SPARK_PORT        first port (default 17400: the master there, web pages on +1 and up)
 #   SPARK_CONNECT     1: also a Connect server, on SPARK_PORT + 20. pip's pyspark has it from 4.0 on; for 3.5 SPARK_CONNECT_JAR names
 #                     spark-connect_2.12-3.5.x.jar
+#   SPARK_HIDE        folders that are empty for workers and executors, which then run as root in a mount namespace of their own
 #   SPARK_CONF        lines of spark-defaults.conf, for every application that uses `env`
 #
 # After `up`:  eval "$(spark.sh env)"   sets SPARK_MASTER=spark://127.0.0.1:PORT, SPARK_REMOTE_URL if there is a Connect server, SPARK_HOME,
@@ -73,7 +74,7 @@ CONF
 # Starts a JVM of Spark: PIDFILE LOG CLASS ARGUMENT…
 daemon() {
   local pf=$1 log=$2; shift 2
-  SPARK_HOME=$h SPARK_CONF_DIR=$S/conf SPARK_LOCAL_IP=127.0.0.1 SPARK_DAEMON_MEMORY=256m PYSPARK_PYTHON=$at/bin/python \
+  XDG_CACHE_HOME=$S/cache SPARK_HOME=$h SPARK_CONF_DIR=$S/conf SPARK_LOCAL_IP=127.0.0.1 SPARK_DAEMON_MEMORY=256m PYSPARK_PYTHON=$at/bin/python \
     SPARK_DAEMON_JAVA_OPTS="-Dspark.ui.enabled=false -Dspark.worker.timeout=10 -XX:+UseSerialGC -XX:TieredStopAtLevel=1" \
     spawn "$pf" "$log" "$@"
 }
@@ -81,7 +82,9 @@ daemon() {
 up() {
   need java
   if pid_alive "$S/master.pid"; then echo "spark: already up; SPARK_MASTER=spark://127.0.0.1:$port"; return 0; fi
-  local h i res=()
+  local h i res=() apart=()
+  [ -n "${SPARK_HIDE:-}" ] &&
+    apart=(unshare -m sh -c 'for f in $SPARK_HIDE; do mount -t tmpfs hidden "$f" || exit 1; done; exec "$@"' sh)
   h=$(home 2>/dev/null) && [ -n "$h" ] || { echo "pyspark is not in $at: $0 install" >&2; return 4; }
   rm -rf "$S"; write_conf
   printf 'SPARK_VERSION=%q\nSPARK_VENV=%q\nSPARK_PORT=%q\nSPARK_WORKERS=%q\nSPARK_CONNECT=%q\n' "$version" "$at" "$port" "$workers" "$connect" >"$S/env"
@@ -95,7 +98,7 @@ up() {
   wait_for 240 grep -q 'New state: ALIVE' "$S/master.log" || { tail "$S/master.log" >&2; return 1; }
   for ((i = 1; i <= workers; i++)); do
     mkdir -p "$S/work$i"
-    SPARK_WORKER_DIR="$S/work$i" daemon "$S/w$i.pid" "$S/w$i.log" "$h/bin/spark-class" org.apache.spark.deploy.worker.Worker \
+    SPARK_WORKER_DIR="$S/work$i" daemon "$S/w$i.pid" "$S/w$i.log" "${apart[@]}" "$h/bin/spark-class" org.apache.spark.deploy.worker.Worker \
       --host 127.0.0.1 --cores "$cores" --memory 2g --webui-port $((port + 1 + i)) --work-dir "$S/work$i" "${res[@]}" "spark://127.0.0.1:$port"
   done
   wait_for 240 registered || { tail -n 20 "$S"/w*.log >&2; return 1; }

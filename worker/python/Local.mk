@@ -155,7 +155,10 @@ cellspan_py_launchdir = $(cellspan_pydir)/_launch
 dist_cellspan_py_launch_DATA = \
 	worker/python/cellspan/_launch/__init__.py \
 	worker/python/cellspan/_launch/__main__.py \
-	worker/python/cellspan/_launch/launcher.py
+	worker/python/cellspan/_launch/launcher.py \
+	worker/python/cellspan/_launch/spark.py \
+	worker/python/cellspan/_launch/spark_notebook.py \
+	worker/python/cellspan/_launch/spark_task.py
 
 cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter
 dist_cellspan_py_jupyter_DATA = \
@@ -222,6 +225,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/startup.py \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/sigterm.py \
+	worker/python/cellspan/_worker/spark_session.py \
 	worker/python/cellspan/_worker/spawned.py \
 	worker/python/cellspan/_worker/stacks.py \
 	worker/python/cellspan/_worker/store_waits.py \

@@ -131,8 +131,10 @@ static void nodes_that_never_come(struct stage *s)
 
 static void one_that_waits_in_a_queue(struct stage *s)
 {
-    const unsigned failed = s->failed, engine = stage_engine(s, "echo nodes 2; echo say queued"),
+    const unsigned failed = s->failed,
+                   engine = stage_engine(s, "echo nodes 2; echo node 0 - 1; echo say queued"),
                    first = stage_first(s, engine);
+    const struct node *node = agents_node(s->agents, first);
     struct peer peer;
 
     for (unsigned k = 0; strcmp(s->says, "queued") != 0 && k < 12000; k++)
@@ -143,6 +145,8 @@ static void one_that_waits_in_a_queue(struct stage *s)
     peer_open(s, &peer, 0, PEER_CURVE);
     peer_hello(&peer);
     ok(stage_until(s, &s->up[first], 1), "one of two nodes comes up");
+    ok(node->slots == 1 && strcmp(node->name, "-") != 0 && strncmp(node->name, "node ", 5) != 0,
+       "the agent has said its name, the engine its slots: %s", node->name);
     stage_skip(s, 4500);
     is_int(s->failed, failed, "from then on the other one has the usual time");
     stage_skip(s, 1000);

@@ -24,7 +24,11 @@ class Cannot(Exception):
 
 
 class Failed(Exception):
-    """It did not work. The text is for the user."""
+    """It did not work. The text is for the user. whole: it says all, so no lines of the log are shown."""
+
+    def __init__(self, text, whole=False):
+        super().__init__(text)
+        self.whole = whole
 
 
 class Log:
@@ -209,7 +213,7 @@ def arguments(words):
 
 def run(name, words):
     """The whole life of an engine's process."""
-    status, text = 0, ""
+    status, text, whole = 0, "", False
     try:
         told = arguments(words)
     except Cannot as error:
@@ -221,11 +225,12 @@ def run(name, words):
         importlib.import_module("." + name, __package__).main(launch)
     except (Cannot, Failed) as error:
         status, text = CANNOT if isinstance(error, Cannot) else FAILED, str(error)
+        whole = getattr(error, "whole", False)
     except BaseException as error:  # noqa: BLE001 - a library may call sys.exit()
         traceback.print_exc()
         status, text = FAILED, "%s: %s" % (type(error).__name__, error)
     if status and not launch.over.is_set():
-        lines = launch.log_tail()
+        lines = [] if whole else launch.log_tail()
         launch.warn("\n".join([text, *(["the last lines of %s:" % name, *lines] if lines else [])]))
     launch.finish()
     os._exit(status)  # threads of the library may not end

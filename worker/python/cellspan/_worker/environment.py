@@ -21,6 +21,11 @@ traits = []  # IPython's settings on the kernel's command line (--Class.trait=va
 _runtime = ""  # the agent's folder, which only this user may enter; "": there is none
 
 
+def runtime():
+    """The agent's folder, which only this user may enter; "": there is none."""
+    return _runtime
+
+
 def tidy():
     """Removes variables that are only for this process from the environment, and adds those that notebooks' processes expect.
 

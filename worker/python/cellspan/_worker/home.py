@@ -24,7 +24,7 @@ from .._jupyter import fake_ipykernel, fake_zmqshell, real_ipykernel, requests
 from .._jupyter.clients import Kernel
 from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
-from . import cpp_builds, environment, idle_questions, reloads, spawned
+from . import cpp_builds, environment, idle_questions, reloads, spark_session, spawned
 from .begin import begin_process, begin_within_limits
 from .follow import Lead
 from .home_calls import Calls, may_send_code
@@ -405,8 +405,9 @@ class Home(Calls):
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
         found["newer"], found["lists"], found["unsent"] = captures.newer(), sorted(captures.lists), captures.unsent
         found["home"], warnings = self._lead.text(code)
-        if self._lead.environ:
-            found["env"] = self._lead.environ
+        session = spark_session.note(environment.runtime())
+        if self._lead.environ or session:
+            found["env"] = {**self._lead.environ, "CELLSPAN_SPARK_SESSION": session} if session else self._lead.environ
         return warnings
 
     def _newer(self, message):

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The engine spark without Spark: its arguments, its failures in words, and its task, with doubles of pyspark and of the agent."""
+
+import json
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import threading
+import types
+
+import cloudpickle
+import pytest
+from cellspan._launch import spark, spark_notebook, spark_task
+from cellspan._launch.launcher import Cannot, Failed
+from cellspan._worker import spark_session
+
+HOSTS = ["a:40001", "b:40001"]
+
+
+# ---- SPEC ----
+
+def test_the_master_comes_first_and_options_are_spark_submits():
+    assert spark.read_spec("spark://h:7077") == ("spark://h:7077", [])
+    assert spark.read_spec("local-cluster[2,1,1024] --conf 'spark.app.name=a b' --executor-memory=2g -v") == (
+        "local-cluster[2,1,1024]", ["--conf", "spark.app.name=a b", "--executor-memory=2g", "-v"])
+    assert spark.read_spec("yarn --queue q --archives env.tar.gz#env")[1] == ["--queue", "q", "--archives", "env.tar.gz#env"]
+    assert spark.read_spec("k8s://https://h:6443")[0] == "k8s://https://h:6443"
+
+
+@pytest.mark.parametrize(("spec", "words"), [
+    ("", "the master is missing"),
+    ("--conf a=b", "the master is missing"),
+    ("local[4]", "runs nothing on other machines"),
+    ("local", "runs nothing on other machines"),
+    ("h:7077", "that is no master"),
+    ("local-cluster[2,1]", "that is no master"),
+    ("yarn 'x", "No closing quotation"),
+    ("yarn --master yarn", "--master can't be given"),
+    ("yarn --deploy-mode=cluster", "--deploy-mode can't be given"),
+    ("yarn --conf a=b extra", "extra is no option"),
+    ("yarn --queue", "--queue has no value"),
+    ("yarn --conf spark.dynamicAllocation.enabled=true", "can't be true"),
+    ("yarn --conf=spark.dynamicAllocation.enabled=True", "can't be true"),
+])
+def test_what_can_not_work_is_named(spec, words):
+    with pytest.raises(Cannot, match=words.replace("[", r"\[")):
+        spark.read_spec(spec)
+
+
+def test_the_slots_of_a_local_cluster_are_known():
+    assert spark.slots_of("local-cluster[3, 2,1024]") == 6
+    assert spark.slots_of("spark://h:1") is None
+
+
+# ---- failures ----
+
+@pytest.mark.parametrize(("said", "words"), [
+    ("…PythonException: …\nRuntimeError: cellspan: agent 1 on h2: there is no cellspan-agent\n\tat org…",
+     "h2: there is no cellspan-agent (Spark ends all agents of the job with it)"),
+    ("Could not recover … finished unsuccessfully.\nExecutorLostFailure (executor 0 exited caused by one of the running tasks) Reason: "
+     "Command exited with code 137\nDriver stacktrace:",
+     "Spark lost executor 0: Command exited with code 137, and ends all agents of the job with it"),
+    ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: (3, 9) than that in driver: 3.11, PySpark cannot",
+     "Python on the executors is 3.9, the notebook's is 3.11"),
+    ("[PYTHON_VERSION_MISMATCH] Python in worker has different version (3, 12) than that in driver 3.11, PySpark cannot",
+     "Python on the executors is 3.12, the notebook's is 3.11"),
+    ('java.io.IOException: Cannot run program "/no/python": error=2, No such file', "executors can't start /no/python: set PYSPARK_PYTHON"),
+    ("x\norg.apache.spark.SparkException: Job 0 cancelled because SparkContext was shut down\n\tat", "Spark ended the job: Job 0 cancelled because SparkContext"),
+    ("something else\nentirely", "Spark ended the job: something else entirely"),
+])
+def test_why_a_job_failed_is_one_line(said, words):
+    text, whole = spark.failure_of_job(said)
+    assert whole == ("Spark ended the job" not in text)
+    assert words in text and "\n" not in text
+
+
+def test_a_master_that_does_not_listen_is_named():
+    with pytest.raises(Failed, match=r"no Spark master answers \(127\.0\.0\.1:1: .*; host\.invalid:2: .*; c: "):
+        spark.check_master("spark://127.0.0.1:1,host.invalid:2,c", 5)
+    spark.check_master("yarn", 5)
+
+
+def test_why_there_is_no_context():
+    assert spark.failure_of_start(Exception("x"), "Exception in thread: java.lang.UnsupportedClassVersionError: …")[0].startswith("this Java is too old")
+    assert spark.failure_of_start(Exception("x"), "WARN\nError: Unrecognized option: --bogus\nUsage") == (
+        "spark-submit: Unrecognized option: --bogus", True)
+    assert spark.failure_of_start(Exception("the gateway\nexited"), "") == ("Spark's driver does not start: the gateway exited", False)
+
+
+def test_java_is_looked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Cannot, match="JAVA_HOME"):
+        spark.find_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Cannot, match="openjdk"):
+        spark.find_java()
+
+
+def test_a_python_without_pyspark_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(Cannot, match="pip install pyspark"):
+        spark.import_pyspark()
+
+
+@pytest.mark.parametrize(("version", "words"), [("3.3.4", "too old"), ("4.0.1", "pyspark-client")])
+def test_a_pyspark_that_can_not_is_named(monkeypatch, version, words):
+    module = types.ModuleType("pyspark")
+    module.__version__ = version
+    if words == "too old":
+        module.SparkContext = types.SimpleNamespace(cancelAllJobs=1)
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+    with pytest.raises(Cannot, match=words):
+        spark.import_pyspark()
+
+
+# ---- the task ----
+
+@pytest.fixture
+def sent(tmp_path):
+    """What the engine sends; its agent tells what it was started with, and ends as $STATUS says."""
+    agent = tmp_path / "agent"
+    agent.write_text("#!%s\nimport json, os, sys\n"
+                     "json.dump([sys.argv[1:], dict(os.environ), os.getcwd()], open(os.environ['TELLS'], 'w'))\n"
+                     "print('cellspan-agent on a can\\'t reach the kernel') or sys.exit(int(os.environ.get('STATUS', '0')))\n" % sys.executable)
+    agent.chmod(agent.stat().st_mode | stat.S_IXUSR)
+    return b"def agent(sent):\n    return %r\n\0" % str(agent)
+
+
+class Context:
+    """BarrierTaskContext."""
+
+    def __init__(self, hosts=HOSTS, attempt=0, gpus=None):
+        self.hosts, self.attempt, self.gpus = hosts, attempt, gpus
+
+    def getTaskInfos(self):
+        return [types.SimpleNamespace(address=address) for address in self.hosts]
+
+    def attemptNumber(self):
+        return self.attempt
+
+    def resources(self):
+        return {"gpu": types.SimpleNamespace(name="gpu", addresses=self.gpus)} if self.gpus else {}
+
+
+def run_task(sent, tmp_path, context, number=1, folder="/", **settings):
+    tells = str(tmp_path / "tells")
+    rows = [(number, "2a:secret")]
+    done = spark_task.run(iter(rows), context, sent, ["--connect", "tcp://h:1"], dict(settings, TELLS=tells), folder)
+    with open(tells, encoding="utf-8") as file:
+        return (done, *json.load(file))
+
+
+def test_a_task_is_one_agent(sent, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_SECRET", "spark's")
+    monkeypatch.setattr(spark_task.socket, "gethostname", lambda: "host")
+    done, words, env, folder = run_task(sent, tmp_path, Context(gpus=["2", "5"]), OMP_NUM_THREADS="3")
+    assert done == [(1, "host")]
+    assert words == ["--connect", "tcp://h:1", "--node", "host", "--stdin", "none"]
+    assert (env["CELLSPAN_AGENT"], env["CELLSPAN_SECRET"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "2a:secret", "2,5")
+    assert env["CELLSPAN_REMOTE_PYTHON"] == sys.executable and env["OMP_NUM_THREADS"] == "3" and folder == "/"
+    assert "PYTHON_WORKER_FACTORY_SECRET" not in env
+
+
+def test_tasks_of_one_host_have_names_of_their_own(sent, tmp_path, monkeypatch):
+    monkeypatch.setattr(spark_task.socket, "gethostname", lambda: "host")
+    monkeypatch.chdir(tmp_path)
+    done, words, env, folder = run_task(sent, tmp_path, Context(["a:1", "b:1", "a:2"]), number=2, folder="/no/such", CELLSPAN_REMOTE_PYTHON="/py")
+    assert words[2:4] == ["--node", "host:2"] and done == [(2, "host:2")]
+    assert env["CELLSPAN_REMOTE_PYTHON"] == "/py" and folder == str(tmp_path)  # the notebook's folder is not there
+
+
+def test_a_task_says_why_its_agent_ended(sent, tmp_path):
+    with pytest.raises(RuntimeError, match=r"^cellspan: agent 1 on .*: cellspan-agent ended with status 3: cellspan-agent on a can't reach"):
+        run_task(sent, tmp_path, Context(), STATUS="3")
+    with pytest.raises(RuntimeError, match=r"^cellspan: agent 1 on .*: there is no place for it$"):
+        run_task(b"def agent(sent):\n    raise RuntimeError('there is\\n no place for it')\n\0", tmp_path, Context())
+
+
+def test_a_task_that_spark_starts_again_ends_at_once(sent, tmp_path):
+    with pytest.raises(RuntimeError, match="again"):
+        run_task(sent, tmp_path, Context(attempt=1))
+    assert not os.path.exists(tmp_path / "tells")
+
+
+def test_an_executor_needs_no_cellspan(sent, tmp_path):
+    """The stage's function, unpickled by a Python that has nothing but a double of pyspark."""
+    (tmp_path / "pyspark.py").write_text(
+        "class Context:\n    def attemptNumber(self): return 0\n    def resources(self): return {}\n"
+        "    def getTaskInfos(self): return [type('I', (), {'address': 'a:1'})]\n"
+        "class BarrierTaskContext:\n    get = staticmethod(Context)\n")
+    task = spark.barrier_task(spark.task_source(), sent, [], {"TELLS": str(tmp_path / "tells")}, "/")
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
+    code = ("import pickle, sys; sys.path.insert(0, %r); sys.path.append(%r); sys.modules['cellspan'] = None\n"
+            "print(pickle.load(open('task', 'rb'))([(0, 's')]))" % (str(tmp_path), os.path.dirname(os.path.dirname(cloudpickle.__file__))))
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout.startswith("[(0, ") and json.load(open(tmp_path / "tells", encoding="utf-8"))[1]["CELLSPAN_SECRET"] == "s", done.stderr
+
+
+# ---- the whole of it, on a double of pyspark ----
+
+class Conf(dict):
+    def contains(self, name):
+        return name in self
+
+    def set(self, name, value):
+        self[name] = value
+
+    def setIfMissing(self, name, value):
+        self.setdefault(name, value)
+
+
+def double(monkeypatch, slots, fails="", **conf):
+    """Puts a pyspark in place whose SparkContext has so many slots at each look."""
+    module = types.ModuleType("pyspark")
+    module.__version__ = "4.0.1"
+    seen = types.SimpleNamespace(stopped=0, conf=None, rows=None, partitions=None)
+
+    class SparkContext:
+        _ensure_initialized = staticmethod(lambda: None)
+
+        def __init__(self, conf):
+            seen.conf = conf
+            scala = types.SimpleNamespace(
+                maxNumConcurrentTasks=lambda profile: slots.pop(0) if len(slots) > 1 else slots[0],
+                resourceProfileManager=lambda: types.SimpleNamespace(defaultResourceProfile=lambda: None))
+            self._jsc = types.SimpleNamespace(sc=lambda: scala)
+
+        def setLogLevel(self, level):
+            pass
+
+        def getConf(self):
+            return seen.conf
+
+        def parallelize(self, rows, partitions):
+            seen.rows, seen.partitions = rows, partitions
+            return self
+
+        def barrier(self):
+            return self
+
+        def mapPartitions(self, task):
+            pickle.loads(cloudpickle.dumps(task))
+            return self
+
+        def collect(self):
+            if fails:
+                raise RuntimeError(fails)
+
+        def cancelAllJobs(self):
+            pass
+
+        def stop(self):
+            seen.stopped += 1
+
+    module.SparkConf, module.SparkContext = lambda: Conf(dict({"spark.app.name": "pyspark-shell"}, **conf)), SparkContext
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+    monkeypatch.setattr(spark, "find_java", lambda: None)
+    monkeypatch.setattr(spark, "check_master", lambda master, limit: None)
+    return seen
+
+
+class Launch:
+    """What the helper of all engines in Python gives them."""
+
+    command = ["/agent", "--connect", "tcp://h:1"]
+
+    def __init__(self, spec, ranks):
+        self.spec, self.ranks, self.lines, self.over, self.ends = spec, ranks, [], threading.Event(), []
+        self.at_end = self.ends.append
+
+    def nodes(self, n):
+        self.lines.append("nodes %d" % n)
+
+    def node(self, number, name, slots=0):
+        self.lines.append("node %d %s %d" % (number, name, slots))
+
+    def say(self, text):
+        self.lines.append("say " + text)
+
+    def end(self, seconds):
+        self.lines.append("end %d" % seconds)
+
+    def wait(self, seconds=None):
+        return self.over.is_set()
+
+    def log_tail(self, lines=12):
+        return []
+
+    def sent(self):
+        return b"\0"
+
+    def secret_of(self, number):
+        return "2a:%d" % number
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON", "CELLSPAN_REMOTE_PYTHON"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+def test_each_rank_is_a_task_with_its_own_secret(monkeypatch, environment):
+    seen = double(monkeypatch, [0, 1, 2])
+    launch = Launch("spark://h:7077 --conf 'spark.x=a b'", 2)
+    spark.main(launch)
+    assert launch.lines[:3] == ["end 10", "nodes 2", "say Spark's driver starts, for spark://h:7077"]
+    assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
+    assert any(line.startswith("say who can read this cluster's network") for line in launch.lines)
+    assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.partitions == 2 and seen.stopped == 1
+    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--conf 'spark.x=a b' --master spark://h:7077 pyspark-shell"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert seen.conf["spark.app.name"] == "cellspan" and seen.conf["spark.cores.max"] == "2"
+    assert seen.conf["spark.dynamicAllocation.enabled"] == "false"
+
+
+def test_what_the_user_has_configured_stays(monkeypatch, environment):
+    protected = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+    seen = double(monkeypatch, [4], **{"spark.cores.max": "9", "spark.pyspark.python": "/py", "spark.task.cpus": "2"}, **protected)
+    launch = Launch("spark://h:7077", 3)
+    spark.main(launch)
+    assert seen.conf["spark.cores.max"] == "9" and os.environ["PYSPARK_PYTHON"] == "/py"
+    assert not any("network" in line for line in launch.lines)
+    seen = double(monkeypatch, [4])
+    spark.main(Launch("yarn", 3))
+    assert (seen.conf["spark.executor.instances"], seen.conf["spark.executor.cores"]) == ("3", "1")
+
+
+def test_too_few_slots_are_counted_before_the_job(monkeypatch, environment):
+    seen = double(monkeypatch, [1])
+    launch = Launch("spark://h:7077", 2)
+    with pytest.raises(Failed, match="has 1 slots for these tasks, and 2 are needed"):
+        spark.main(launch)
+    assert seen.rows is None and seen.stopped == 1 and "say Spark has given 1 of 2 slots so far" in launch.lines
+    with pytest.raises(Cannot, match="has 2 slots, and 3 are needed"):
+        spark.main(Launch("local-cluster[2,1,1024]", 3))
+    with pytest.raises(Cannot, match="how many ranks"):
+        spark.main(Launch("spark://h:7077", 0))
+
+
+def test_the_end_while_it_waits_for_slots_starts_no_job(monkeypatch, environment):
+    seen = double(monkeypatch, [0])
+    launch = Launch("spark://h:7077", 2)
+    launch.wait = lambda seconds=None: launch.over.set()
+    spark.main(launch)
+    assert seen.rows is None and seen.stopped == 1 and len(launch.ends) == 1
+
+
+def test_a_job_that_fails_is_told(monkeypatch, environment):
+    seen = double(monkeypatch, [2], fails="RuntimeError: cellspan: agent 0 on h1: it broke\n")
+    with pytest.raises(Failed, match="^h1: it broke"):
+        spark.main(Launch("spark://h:7077", 2))
+    assert seen.stopped == 1
+
+
+# ---- the notebook's own session ----
+
+@pytest.fixture
+def session(monkeypatch, tmp_path, environment):
+    """Writes what home tells of its session."""
+    def tell(**told):
+        path = spark_session.note(str(tmp_path)) if not told else str(tmp_path / "told")
+        if told:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(told, file)
+        monkeypatch.setenv(spark_notebook.VARIABLE, path)
+
+    return tell
+
+
+TOLD = {"master": "spark://h:7077", "port": 4711, "secret": "s", "python": "/py", "pin_thread": "true"}
+
+
+@pytest.mark.parametrize(("told", "words"), [
+    ({}, "the notebook has no Spark session"),
+    ({"remote": "sc://h:15002"}, r"one of Spark Connect \(sc://h:15002\)"),
+    ({**TOLD, "master": "local[4]"}, r"is local\[4\], which runs nothing on other machines"),
+])
+def test_a_session_that_can_not_is_named(session, told, words):
+    session(**told)
+    with pytest.raises(Cannot, match=words):
+        spark.main(Launch("", 2))
+
+
+def test_ranks_are_a_job_of_the_notebooks_session(monkeypatch, session):
+    seen = double(monkeypatch, [3])
+    session(**TOLD)
+    groups = []
+
+    def attach(pyspark, told):
+        assert told == TOLD
+        context = pyspark.SparkContext(pyspark.SparkConf())
+        context.setJobGroup = lambda *words: groups.append(words)
+        return context
+
+    monkeypatch.setattr(spark_notebook, "attach", attach)
+    launch = Launch("", 2)
+    spark.main(launch)
+    assert launch.lines[-3] == "say 2 of the session's 3 slots are the ranks' until %ranks stop"
+    assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"] and len(groups) == 1
+    assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.stopped == 0  # the session stays
+    seen.conf["spark.dynamicAllocation.enabled"] = "true"
+    session(**TOLD)
+    monkeypatch.setattr(spark_notebook, "attach", lambda pyspark, told: types.SimpleNamespace(getConf=lambda: seen.conf))
+    with pytest.raises(Cannot, match="dynamicAllocation.enabled is true in the notebook's session"):
+        spark.main(Launch("", 2))
+
+
+def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    assert spark_session.note(str(tmp_path)) == "" and spark_session.master() == ""
+    gateway = types.SimpleNamespace(gateway_parameters=types.SimpleNamespace(port=4711, auth_token="s"))
+    module = types.ModuleType("pyspark")
+    module.SparkContext = types.SimpleNamespace(_active_spark_context=types.SimpleNamespace(
+        master="spark://h:7077", _gateway=gateway, pythonExec="/py"))
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+    monkeypatch.delenv("PYSPARK_PIN_THREAD", raising=False)
+    path = spark_session.note(str(tmp_path))
+    with open(path, encoding="utf-8") as file:
+        assert json.load(file) == TOLD
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and spark_session.master() == "spark://h:7077"
+    assert spark_session.note(str(tmp_path / "gone")) == ""
+    module.SparkContext._active_spark_context = None  # it was stopped
+    assert spark_session.note(str(tmp_path)) == ""
