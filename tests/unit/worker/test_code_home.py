@@ -168,6 +168,13 @@ def test_a_list_that_is_too_long_is_left_out(project, monkeypatch):
     assert project.part()["home"] != part["home"], "ranks ask again"
 
 
+def test_names_that_are_too_many_are_listed_when_they_are_needed(project, monkeypatch):
+    monkeypatch.setattr(listing, "MOST_NAMES", 1)
+    write(project.folder, "a.py", "m2.py", m1="import m2")
+    part = project.part("import m1")
+    assert part["more"] and {"m1", "m2"} == part["digests"].keys() <= part["names"].keys()
+
+
 def test_a_link_that_leads_to_another_version(project):
     for version in ("1", "2"):
         write(project.folder, **{f"v{version}/app/__init__": version, f"v{version}/mine": version})

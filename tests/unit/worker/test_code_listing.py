@@ -109,6 +109,21 @@ def test_many_names_are_cut(tmp_path, monkeypatch):
     assert found.more and len(found.names) == 20 and len(found.places) == 30
 
 
+def test_of_many_names_those_stay_that_others_have_too(tmp_path, monkeypatch):
+    write(tmp_path, "lib/site-packages/zz_yaml.py", *(f"own/m{k}.py" for k in range(30)), "own/zz_yaml.py")
+    monkeypatch.setattr(listing, "MOST_NAMES", 20)
+    found = listed(tmp_path / "own", tmp_path / "lib/site-packages")
+    assert found.more and len(found.names) == 20 and "zz_yaml" in found.names
+
+
+def test_a_package_that_joins_its_folders(tmp_path):
+    joins = {"a/plug/__init__": "__path__ = __import__('pkgutil').extend_path(__path__, __name__)", "a/plain/__init__": ""}
+    write(tmp_path, "0/plug/zero.py", "b/plug/__init__.py", "c/plug/x.py", "d/plug.py", "b/plain/__init__.py", "lib/site-packages/plug/y.py", **joins)
+    found = listed(*(tmp_path / name for name in "0abcd"), tmp_path / "lib/site-packages")
+    assert found.names == {"plug": [str(tmp_path / name) for name in "a0bc"], "plain": [str(tmp_path / "a")]} and found.late == {}
+    assert {place.kind for place in found.places["plug"]} == {listing.PACKAGE}
+
+
 def test_links_to_packages(tmp_path):
     write(tmp_path, "elsewhere/__init__.py", "a/x.py")
     os.symlink(tmp_path / "elsewhere", tmp_path / "a/linked")

@@ -136,6 +136,16 @@ def test_a_package_over_two_folders_may_get_a_third(project, home):
     assert len(qspace.__path__) == 3
 
 
+def test_a_package_that_joins_its_folders(project, home):
+    text = "import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\n"
+    home.files.update({"/nowhere/a/qplug/__init__.py": text, "/nowhere/a/qplug/one.py": "", "/nowhere/b/qplug/two.py": "v = 2\n"})
+    project.take({"names": {"qplug": ["/nowhere/a", "/nowhere/b"]}})
+    import qplug.two
+
+    assert sorted(found.name for found in pkgutil.iter_modules(qplug.__path__)) == ["one", "two"] and qplug.two.v == 2
+    assert importlib.reload(qplug).two.v == 2 and len(qplug.__path__) == 2
+
+
 def test_an_edited_module_is_loaded_again(project, home):
     for value in (1, 2, 3):  # of the same size, within a second
         offer(project, home, {"qhelper.py": f"def f():\n    return {value}\n"}, ["qhelper"])

@@ -89,7 +89,9 @@ class CodeHome:
 
     def _composed(self, key, bring, mentioned, script):
         listing = self._listing(key)
-        part = {"names": dict(listing.names), "late": listing.late, "digests": self._digests(listing), "home": self._process}
+        part = {"names": dict(listing.names), "late": dict(listing.late), "digests": self._digests(listing), "home": self._process}
+        for name in part["digests"].keys() - listing.names.keys() - listing.late.keys():  # they were too many
+            part["late" if listing.is_late(name) else "names"][name] = listing.roots(name)
         part.update(self._search_path(key))
         idle = self._idle(mentioned, key)
         if idle:
@@ -154,7 +156,7 @@ class CodeHome:
                 large.add(name)
             self._needed |= manifest.needs
             self._note_left(manifest)
-            queue += [other for other in manifest.needs if other in listing.names]
+            queue += [other for other in manifest.needs if listing.places.get(other) and not listing.is_late(other)]
         self._large = frozenset(large)
         return found
 

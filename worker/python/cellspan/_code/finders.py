@@ -124,7 +124,17 @@ class Project:
         if entry is None:
             return None
         spec = machinery.PathFinder.find_spec(name, [self.place(root, entry) for root in entry["roots"]])
-        return self.joined(name, spec, []) if spec is not None and spec.loader is None else spec
+        if spec is None or spec.loader is not None:
+            return self._with_all_folders(name, spec, entry)
+        return self.joined(name, spec, [])
+
+    def _with_all_folders(self, name, spec, entry):
+        """A package that joins the folders of its name on sys.path, where this machine has none of home's."""
+        own = None if spec is None else spec.submodule_search_locations
+        if own is not None and len(entry["roots"]) > 1:
+            folders = [os.path.join(self.place(root, entry), name) for root in entry["roots"]]
+            own += [folder for folder in folders if folder not in own and os.path.isdir(folder)]
+        return spec
 
     def _beside(self, name):
         """A folder without __init__.py: all such folders are one package, those of this machine, too. A module or an ordinary package comes

@@ -27,6 +27,7 @@ ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of these is an 
 NOT_IMPORTED = frozenset(("__init__", "__main__", "__mp_main__", "sitecustomize", "usercustomize"))  # each process has its own
 MOST_NAMES = 20_000
 MOST_BYTES = 512 << 10  # of the names as JSON
+SCANNED = 64 << 10  # bytes at the beginning of an __init__.py that are looked through
 
 
 class Place(NamedTuple):
@@ -42,15 +43,16 @@ class Place(NamedTuple):
 class Listing:
     """places: {name: [Place, …]}; without any place, `unbuilt` says why. names, late, at, more: as in the part "code" of FOLLOW."""
 
-    def __init__(self, places, at, unbuilt):
+    def __init__(self, places, at, unbuilt, rivals=frozenset()):
+        """rivals: names that Python finds elsewhere, too."""
         self.places, self.unbuilt = places, unbuilt
         self._modules = -1  # how many of them add_imported() has seen
         self.metadata = {}  # {name: folders of what importlib.metadata reads}
-        kept = _cut(places)
+        kept = _cut(places, rivals)
         self.more = len(kept) < len(places)
         self.at = {name: path for name, path in at.items() if name.partition(".")[0] in kept}
-        self.names = {name: self.roots(name) for name in kept if not self._is_late(name)}
-        self.late = {name: self.roots(name) for name in kept if self._is_late(name)}
+        self.names = {name: self.roots(name) for name in kept if not self.is_late(name)}
+        self.late = {name: self.roots(name) for name in kept if self.is_late(name)}
 
     def add_imported(self, modules):
         """Adds what home has imported from a folder that is not on the search path any more. modules: sys.modules."""
@@ -67,7 +69,8 @@ class Listing:
     def roots(self, name):
         return list(dict.fromkeys(place.root for place in self.places[name]))
 
-    def _is_late(self, name):
+    def is_late(self, name):
+        """Does it come after all else of this name?"""
         return any(place.kind == NAMESPACE for place in self.places[name])
 
 
@@ -93,32 +96,37 @@ class Lister:
 
     def listing(self, entries, redirected=None):
         """The Listing for these entries of sys.path. redirected: an editables.Redirected."""
-        places, late, taken = {}, {}, set()
+        places, late, taken, folders, rivals = {}, {}, set(), {}, set()
         if redirected is not None:
             _put_first(redirected.first, places, taken)
         for entry in absolute(entries):
             found = self.names_in(entry)
             if is_foreign(entry):
                 taken.update(name for name, kind in found.items() if kind != NAMESPACE)
+                rivals.update(found)
                 continue
             for name, kind in found.items():
-                if name in taken or not is_sendable(name):
+                place = self._place(entry, name, kind) if is_sendable(name) else None
+                if place is not None and kind != MODULE:
+                    folders.setdefault(name, []).append(place)
+                if place is None or name in taken:
                     continue
-                place = self._place(entry, name, kind)
                 if kind == NAMESPACE:
                     late.setdefault(name, []).append(place)
                 else:
                     taken.add(name)
                     places[name] = [place]
+        for name in [name for name, own in folders.items() if len(own) > 1 and name in places and _joins_folders(places[name][0])]:
+            places[name] += [place._replace(kind=PACKAGE) for place in folders[name] if place.path != places[name][0].path]
         if redirected is not None:
             _put_first(redirected.last, places, taken)
             for name, found in redirected.parts.items():
                 late.setdefault(name, []).extend(place for place in found if place not in late.get(name, ()))
         places.update({name: found for name, found in late.items() if name not in taken})
         if redirected is None:
-            return Listing(places, {}, {})
+            return Listing(places, {}, {}, rivals)
         unbuilt = {name: why for name, why in redirected.unbuilt.items() if name not in places and is_sendable(name)}
-        return Listing({**places, **dict.fromkeys(unbuilt, ())}, redirected.at_of(places), unbuilt)
+        return Listing({**places, **dict.fromkeys(unbuilt, ())}, redirected.at_of(places), unbuilt, rivals)
 
     def folders(self, entries):
         """The user's own folders of these entries, and the folders in them that may become packages."""
@@ -285,10 +293,22 @@ def _put_first(wanted, places, taken):
             places[name] = [place]
 
 
-def _cut(places):
-    """The first of these names, as many as FOLLOW may have."""
+def _joins_folders(place):
+    """Is it a package that adds all folders of its name to its own? Python had this before it had folders without __init__.py."""
+    if place.kind != PACKAGE or place.zipped:
+        return False
+    try:
+        with open(os.path.join(place.path, "__init__.py"), "rb") as file:
+            text = file.read(SCANNED)
+    except OSError:
+        return False
+    return b"extend_path" in text or b"declare_namespace" in text
+
+
+def _cut(places, rivals):
+    """As many of these names as FOLLOW may have: first those that Python would find elsewhere without it."""
     size, kept = 0, []
-    for name, own in places.items():
+    for name, own in sorted(places.items(), key=lambda row: row[0] not in rivals):
         size += len(name) + sum(len(place.root) + 4 for place in own) + 8
         if len(kept) >= MOST_NAMES or size > MOST_BYTES:
             break
