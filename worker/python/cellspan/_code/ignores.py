@@ -13,8 +13,10 @@ import re
 IGNORE_FILES = (".gitignore", ".cellspanignore")
 SECRETS = (
     ".env* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials* secrets.* .netrc .pypirc "
-    ".npmrc .htpasswd .git-credentials"
+    ".npmrc .htpasswd .git-credentials .pgpass .my.cnf .mylogin.cnf .s3cfg .boto .dockercfg .dockerconfigjson .vault-token .renviron .*_history "
+    "kubeconfig* client_secret*.json *.kdbx *.ppk *.gpg *.tfstate* env.production env.prod env.staging env.local env.development env.dev"
 ).split()
+SECRET_FOLDERS = frozenset(("secrets", ".secrets", "credentials"))
 SECRET = re.compile("|".join(map(fnmatch.translate, SECRETS)), re.IGNORECASE)
 NOTEBOOK = re.compile(fnmatch.translate("*.ipynb"), re.IGNORECASE)
 UP = 32  # folders above one in which an ignore file is looked for

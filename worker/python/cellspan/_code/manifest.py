@@ -8,6 +8,7 @@ package in it. A file is read once, and again only when its size, time or inode 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import stat
@@ -22,6 +23,7 @@ DATA_MOST = 100 << 20  # bytes of a package's data
 FILES_MOST = 50_000  # files of one name
 FILE_MOST = 4 << 30  # bytes of one file: home needs as much memory while it sends it
 LEFT_MOST = 1_000  # files that are listed as left out
+SECRETS_LOOKED_AT = 100  # folders in one with secrets' name that are looked at for modules
 LOOKED_MOST = 50_000  # entries of folders after which folders without __init__.py are left out
 WATCHED_ALL = 1_000  # folders; after these, only those with files that go are watched
 ZIPPED = (".zip", ".egg")
@@ -204,7 +206,9 @@ class _Walk:
             if is_link and not self._is_followed(path, bases):
                 return
             package = has_init(path)
-            if self._looked > LOOKED_MOST and not package and not self._everything:
+            if name.lower() in ignores.SECRET_FOLDERS and not _has_code(path):
+                self._leave(path, 0, "folders of this name without modules are never sent")
+            elif self._looked > LOOKED_MOST and not package and not self._everything:
                 self._leave(path, 0, f"a folder without __init__.py, and over {LOOKED_MOST:,} files were looked at before")
             else:
                 self._folder(path, bases, above, data or package)
@@ -297,6 +301,14 @@ class _Walk:
 def is_code(name):
     """Is a file of this name one that Python imports or reads for its modules?"""
     return CODE.search(name) is not None
+
+
+def _has_code(folder):
+    """Is there a file that Python imports in the folder, or in one in it?"""
+    for at, _, names in itertools.islice(os.walk(folder), SECRETS_LOOKED_AT):
+        if any(is_code(name) for name in names):
+            return True
+    return False
 
 
 def leads_to_secret(link):
