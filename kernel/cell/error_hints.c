@@ -127,7 +127,7 @@ static void hint_returned(const struct cell *c, json_t *traceback)
     ranks_release(&ended);
 }
 
-/* The module in "No module named 'helper.part'"; "": it is another error. */
+/* The module in "No module named 'helper'"; "": it is another error. */
 static struct slice missing_module(const json_t *error)
 {
     static const char before[] = "No module named '";
@@ -140,6 +140,8 @@ static struct slice missing_module(const json_t *error)
     said = slice_of(said.p + sizeof before - 1, said.n - (sizeof before - 1));
     while (n < said.n && said.p[n] != '\'' && said.p[n] != '.')
         n++;
+    if (n < said.n && said.p[n] == '.') /* Python has found the package around it */
+        return slice_text("");
     return slice_of(said.p, n);
 }
 

@@ -81,6 +81,8 @@ def test_a_package_with_data_and_relative_imports(nb):
 
 def test_an_import_within_a_function_and_one_that_nobody_has(nb):
     put("late_c.py", "value = 5\n")
+    told = failed(nb, "from late_c import nothing", "ImportError").shown
+    assert f"cannot import name 'nothing' from 'late_c' ({PROJECT}/late_c.py)" in told and "/code/tree/" not in told, told
     nb.ok("def f():\n    try:\n        import turbo_that_nobody_has\n    except ImportError:\n        pass\n    import late_c\n    return late_c.value")
     assert values(ok(nb, "f()", "--gather")) == [5, 5, 5]
 
@@ -412,6 +414,9 @@ def test_files_of_with(nb):
     assert values(ok(nb, "open('rows_p.csv').read()", "--gather --with rows_p.csv")) == ["1,2"] * 3
     put("rows_p.csv", "3,4")
     assert values(ok(nb, "open('rows_p.csv').read()", "--gather --with rows_p.csv")) == ["3,4"] * 3
+    run = put("run_p.py", "print('it runs')\n")[len(PROJECT) + 1 :]
+    assert f"--with {run}" in failed(nb, f"%run {run}", "Exception").shown and f"--with {run}" in ok(nb, f"!python3 {run}").stderr
+    assert "it runs" in ok(nb, f"%run {run}", f"--with {run}").stdout
     path = put("beside_p.py", "import pathlib\ndef text():\n    return pathlib.Path(__file__).with_name('beside_p.txt').read_text()\n")[:-3] + ".txt"
     put("beside_p.txt", "x")
     told = failed(nb, "import beside_p\nbeside_p.text()", "FileNotFoundError").shown

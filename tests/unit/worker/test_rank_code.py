@@ -184,8 +184,20 @@ def test_another_module_that_is_loaded_already_is_told_once(code, home):
         importlib.import_module("qhelper")
         assert len(lines) <= 1
         told = lines[0] if lines else told
-    assert lines == [] and told.startswith(f"the notebook's colorsys is not imported on {platform.node()}: another module colorsys is loaded there already")
+    assert lines == [] and told.startswith("the notebook's colorsys is not imported on ranks: another module colorsys is loaded there already")
     assert colorsys.__file__ in told
+
+
+def test_several_such_modules_are_one_line_and_none_if_home_has_them_from_there_too(code, home):
+    own = {}
+    for name in ("colorsys", "calendar", "code"):
+        importlib.import_module(name)
+        home.files[f"{ROOT}/{name}.py"] = "mine = True\n"
+        own[name] = home.digest(name)
+    code.take({"names": dict.fromkeys(own, [ROOT]), "digests": own, "others": ["code"]})
+    line, = code.before_cell()
+    assert line.startswith("the notebook's colorsys, calendar are not imported on ranks: other modules of these names are loaded there already (")
+    assert "code.py" not in line
 
 
 def test_what_home_does_not_have_is_asked_for_once_by_node_and_cell(code, make, home):
@@ -522,6 +534,23 @@ def test_a_module_that_was_compiled_for_another_python(code, home):
     home.files[ROOT + "/qpkg/core.cpython-27-mips-linux-gnu.so"] = "x"
     code.take(listing(home, "qpkg"))
     assert hint(code, "import qpkg.core").startswith(f"{ROOT}/qpkg/core.cpython-27-mips-linux-gnu.so was compiled for another Python or machine: ")
+
+
+def test_a_package_without_the_module_is_named(code, home):
+    code.take(listing(home, "qpkg"))
+    assert hint(code, "import qpkg.none") == f"{ROOT}/qpkg has no none"
+    assert hint(code, "import json.none") == f"{os.path.dirname(importlib.import_module('json').__file__)} on {platform.node()} has no none"
+
+
+def test_a_script_of_a_magic_or_a_command_that_is_not_here(code, home):
+    code.take(listing(home))
+    line = f"jobs/run.py is not on {platform.node()}: --with jobs/run.py on the cell's first line brings the notebook's"
+    assert hint(code, "raise Exception(\"File `'jobs/run.py'` not found.\")") == line
+    for command in ("python jobs/run.py 1", "python3.11 -X dev jobs/run.py", "torchrun --nproc_per_node 2 jobs/run.py"):
+        assert code.command_hints(command) == [line]
+    assert [code.command_hints(command) for command in ("python -m jobs", "cat jobs/run.py", "python '")] == [[], [], []]
+    with open("own.py", "w", encoding="utf-8"):
+        assert code.command_hints("python own.py") == []
 
 
 # ---- versions --------------------------------------------------------------------------------------------------------

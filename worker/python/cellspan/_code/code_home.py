@@ -93,6 +93,9 @@ class CodeHome:
         for name in part["digests"].keys() - listing.names.keys() - listing.late.keys():  # they were too many
             part["late" if listing.is_late(name) else "names"][name] = listing.roots(name)
         part.update(self._search_path(key))
+        others = [name for name in part["digests"] if name in self._modules() and not self._is_from(name, listing)]
+        if others:
+            part["others"] = sorted(others)
         idle = self._idle(mentioned, key)
         if idle:
             part["idle"] = sorted(idle)

@@ -378,6 +378,11 @@ def home_path(path):
     return path[len(root) :] if root and path.startswith(root + os.sep) else path
 
 
+def with_home_paths(text):
+    """A text about files of the tree, for people."""
+    return text.replace(Loader.root + os.sep, os.sep) if Loader.root else text
+
+
 def path_here(path):
     """Where a file of home is on this machine: in the tree, if that has it."""
     own = Loader.root + path

@@ -9,6 +9,8 @@ import importlib
 import json
 import os
 import platform
+import re
+import shlex
 import socket  # noqa: F401 - children.py needs it where nothing may be imported
 import sys
 from importlib import machinery
@@ -21,6 +23,8 @@ from . import children, finders, package_versions
 from .entries import Late, Refused, Unavailable, key_of, write_file
 from .tree import Tree, hash_of
 
+NOT_FOUND = re.compile(r"File `'(.+)'` not found\.")  # what %run says
+RUNS_SCRIPTS = re.compile(r"python[\d.]*\Z|(ba)?sh\Z|torchrun\Z")  # programs
 OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/", "/tmp/")
 
 
@@ -62,6 +66,8 @@ class RankCode:
         self._idle = ()  # names that the cell does not mention
         self._home = None  # home's process whose listing has been followed
         self._in_vain = set()  # {(name, digest)} of what could not be brought
+        self._others = ()  # names that home, too, has imported from elsewhere
+        self._elsewhere = {}  # {name that this rank has imported from elsewhere: where that is}, to be told
         self._lines = []
         self._runs = False
         self._stamp = None
@@ -84,7 +90,7 @@ class RankCode:
         self._script = (listing or {}).get("script")
         if listing is None:
             return
-        self._idle = listing.get("idle", ())
+        self._idle, self._others = listing.get("idle", ()), listing.get("others", ())
         try:
             self._bring_listed()
         finally:  # after it: a file that a name has by other folders now stays where it is
@@ -145,13 +151,12 @@ class RankCode:
         return came, self._project.place(folder, entry)
 
     def _say_other(self, name, entry):
-        """A line about a module that the rank has already from elsewhere, such as one of Python's own."""
+        """Notes a module that the rank has already from elsewhere, such as one of Python's own. Home may have it from there, too."""
         path = names_of(sys.modules.get(name)).get("__file__")
         if entry is None or not isinstance(path, str) or finders.home_path(path).startswith(tuple(os.path.join(root, "") for root in entry["roots"])):
             return
-        if name not in self._project.at and self._tree.first(f"loaded {name} {path}"):
-            self._lines.append(f"the notebook's {name} is not imported on {self._host}: another module {name} is loaded there already ({path}). "
-                               "Rename the file, or, if that one is not wanted, %ranks restart")
+        if name not in self._project.at and name not in self._others and self._tree.first(f"loaded {name} {path}"):
+            self._elsewhere[name] = path
 
     def before_cell(self, cell=None):
         """In the ranks' folder, before a cell begins: places the files of --with, and returns lines for the user. cell: its number. Raises
@@ -166,7 +171,7 @@ class RankCode:
         for module, version in self._versions.items():
             if self._tree.first(f"version {module} {version}"):
                 self._lines += package_versions.compared({module: version}, self._host)
-        lines, self._lines = [*self._lines, *self._tree.lines()], []
+        lines, self._lines = [*self._lines, *self._about_others(), *self._tree.lines()], []
         self._runs = True
         return lines
 
@@ -175,6 +180,16 @@ class RankCode:
             self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
             if isinstance(error, Late):
                 break  # the others would wait as long
+
+    def _about_others(self):
+        """A line about the modules that the rank has from elsewhere. It names no machine, so that one line is left of those of many."""
+        found, self._elsewhere = self._elsewhere, {}
+        if not found:
+            return []
+        names, paths, many = ", ".join(found), ", ".join(found.values()), len(found) > 1
+        what = "are not imported on ranks: other modules of these names are" if many else f"is not imported on ranks: another module {names} is"
+        return [f"the notebook's {names} {what} loaded there already ({paths}). Rename the {'files' if many else 'file'}, or, if "
+                f"{'those are' if many else 'that one is'} not wanted, %ranks restart"]
 
     def is_homes(self, path):
         """Has this file come from home, or is it used in place of home's?"""
@@ -303,15 +318,31 @@ class RankCode:
 
     # ---- errors ------------------------------------------------------------------------------------------------------
 
+    told = staticmethod(finders.with_home_paths)
+
     def hints(self, error):
         """Lines below an error that has its cause in what this machine lacks."""
         if not self._project.on:
             return []
         if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
             return self._about_file(error.filename)
+        unfound = NOT_FOUND.match(text_of(error)) if type(error) is Exception else None
+        if unfound:
+            return self._about_file(unfound.group(1))
         if isinstance(error, ImportError) and isinstance(error.name, str):
             return self._about_module(error.name, text_of(error))
         return []
+
+    def command_hints(self, command):
+        """Lines below a shell command that has failed, perhaps because its script is not here."""
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            return []
+        if not self._project.on or not words or not RUNS_SCRIPTS.match(os.path.basename(words[0])):
+            return []
+        script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), "")
+        return self._about_file(script) if script and not os.path.exists(script) else []
 
     def _about_file(self, path):
         path = os.path.normpath(path)
@@ -328,6 +359,7 @@ class RankCode:
         return [line if not os.path.isabs(path) else f"{line} into the ranks' folder, as {os.path.basename(path)}"]
 
     def _about_module(self, name, text):
+        parent, _, child = name.rpartition(".")
         top = name.partition(".")[0]
         version = self._versions.get(top)
         if version and not package_versions.is_there(top):
@@ -339,4 +371,8 @@ class RankCode:
             if path.endswith(".so") and stem + "." in path and not path.endswith(fitting):
                 python = ".".join(map(str, sys.version_info[:2]))
                 return [f"{path} was compiled for another Python or machine: {self._host} has Python {python} on {platform.machine()}"]
-        return []
+        names = names_of(sys.modules.get(parent)) if child and text.startswith("No module named") else {}
+        path = names.get("__path__")
+        folders = [folder for folder in (getattr(path, "_path", path) or ()) if isinstance(folder, str)]
+        there = "".join(f" on {self._host}" for folder in folders[:1] if not self.is_homes(folder))
+        return [f"{' and '.join(map(finders.home_path, folders))}{there} has no {child}"] if folders else []

@@ -176,18 +176,26 @@ class Follower:
         self._import_beforehand()
         lines, self._failed = [*self._failed, *lines], []
         if self._shell is None:
-            _say(lines)
+            self._say(lines)
             return
         lines += self._reloads.try_again()
         if self._autoreload is not None:
             lines += reloads.imported.reload_changed(self._autoreload, self._shell)
         else:
             lines += reloads.imported.unsaid(self._shell, *(() if self._code is None else (self._code.is_homes,)))
-        _say(lines)
+        self._say(lines)
+
+    def told(self, text):
+        """A text that may name files which came from home, as home has them."""
+        return text if self._code is None else self._code.told(text)
 
     def hints(self, error):
         """Lines below an error that has its cause in what this machine lacks."""
         return [] if self._code is None else self._code.hints(error)
+
+    def command_hints(self, command):
+        """Lines below a shell command that has failed."""
+        return [] if self._code is None else self._code.command_hints(command)
 
     def script(self, named):
         """(the file on this machine of the script that home has, the folder for sys.path), or None. named: as the user has named it."""
@@ -272,7 +280,6 @@ class Follower:
         except BaseException as error:  # noqa: BLE001 - the cell may not need it; SystemExit must not end the rank
             self._failed.append(f"{what} on ranks: {in_words(error)}")
 
-
-def _say(lines):
-    for line in lines:
-        print(f"cellspan: {line}", file=sys.stderr)
+    def _say(self, lines):
+        for line in lines:
+            print(f"cellspan: {self.told(line)}", file=sys.stderr)

@@ -89,7 +89,7 @@ class Rank(Worker):
         self.rank = rank
         self.group = group
         self.quiet = False
-        class_versions.side, class_versions.is_older = class_versions.RANKS, reloads.imported.is_older
+        class_versions.side, class_versions.rank, class_versions.is_older = class_versions.RANKS, rank, reloads.imported.is_older
         self.start(fd)
         self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
         builtins.input = self._input
@@ -325,6 +325,9 @@ class Rank(Worker):
     def hints(self, error):
         return super().hints(error) or self._follower.hints(error)
 
+    def command_hints(self, command):
+        return self._follower.command_hints(command)
+
     # ---- output and input ----------------------------------------------------------------------------------------------
 
     def publish(self, kind, content, metadata=None, buffers=()):
@@ -352,6 +355,7 @@ class Rank(Worker):
         super().show_result(data, metadata)
 
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
+        evalue, traceback = self._follower.told(evalue), [self._follower.told(line) for line in traceback]
         content = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
         if self._captured("error", content):
             return

@@ -407,7 +407,10 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def system_piped(self, cmd):
         """`!cmd`. An interrupt reaches it and all its child processes."""
-        code = self.user_ns["_exit_code"] = run_command(self.var_expand(cmd, depth=1), self.worker.streams)
+        command = self.var_expand(cmd, depth=1)
+        code = self.user_ns["_exit_code"] = run_command(command, self.worker.streams)
+        for line in self.worker.command_hints(command) if code else ():
+            print(f"cellspan: {line}", file=sys.stderr)
         if code and getattr(self, "system_raise_on_error", False):
             raise subprocess.CalledProcessError(code, cmd)
 

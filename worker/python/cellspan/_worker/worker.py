@@ -345,6 +345,10 @@ class Worker:
         """Lines to show after an exception's traceback."""
         return spawned.hints(error) or shadows.hints(error)
 
+    def command_hints(self, command):
+        """Lines to show after a shell command that has failed."""
+        return []
+
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
         """Shows an exception that ended the cell or, if not `ends`, that the user's code shows. error: the exception."""
         if self.cell is not None and ends:
