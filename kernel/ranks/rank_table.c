@@ -148,16 +148,22 @@ static void show_table(struct cell *c)
     rows_free(&more);
 }
 
+static bool is_measured(const struct cell *c)
+{
+    return !(c->from.call_flags & CALL_UNMEASURED);
+}
+
 /* Asks the nodes for memory and GPUs; the table shows the answers that come in time. */
 void rank_table_begin(struct cell *c)
 {
     cell_limit_step(c, notebook_now(c->nb) + TABLE_WAIT_NS);
-    rank_usage_ask(c->nb);
+    if (is_measured(c))
+        rank_usage_ask(c->nb);
 }
 
 enum cell_outcome rank_table_poll(struct cell *c)
 {
-    if (rank_usage_wait(c->nb) && c->now.due_ns != NEVER)
+    if (is_measured(c) && rank_usage_wait(c->nb) && c->now.due_ns != NEVER)
         return CELL_STAYS;
     show_table(c);
     return CELL_DONE;

@@ -294,6 +294,30 @@ static void tables_while_ranks_run(void)
     world_close(&w); /* what waits is freed */
 }
 
+static void tables_that_ask_no_node(void)
+{
+    struct span m = { .kind = SPAN_CALL, .cell = 1 };
+    struct clock clock;
+    struct world w;
+
+    open_at_home(&w, &clock);
+    call(&w, 7, "%%distribute\nf()");
+    m.v[F_CALL_TEXT].s = slice_text("%ranks");
+    m.v[F_CALL_FLAGS].u64 = CALL_UNMEASURED;
+    m.v[F_CALL_CALL].u64 = 8;
+    say(&w, SPAN_WORKER_HOME, m);
+    ok(times(&w, "send RETURN 1") == 1 && sent(&w, "\"state\"") && !times(&w, "send GAUGES"),
+       "the table comes at once, and no node is asked, if the call wants no use of memory");
+    call(&w, 9, "%ranks");
+    m.v[F_CALL_CALL].u64 = 10;
+    say(&w, SPAN_WORKER_HOME, m);
+    ok(times(&w, "send RETURN 1") == 2 && times(&w, "send GAUGES") == 1 && w.nb->immediate.cells,
+       "it does not wait either for the answer that another table waits for");
+    both_return(&w);
+    pass(&w, 3 * NS_PER_S);
+    world_close(&w);
+}
+
 int main(void)
 {
     small_values_come_with_return();
@@ -305,5 +329,6 @@ int main(void)
     a_call_ends_that_comes_after_its_interrupt();
     home_ends();
     tables_while_ranks_run();
+    tables_that_ask_no_node();
     return plan_done();
 }

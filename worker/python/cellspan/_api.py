@@ -16,7 +16,7 @@ import types
 
 from . import _call_options
 from ._base.errors import text_of
-from ._link import CALL_FUNCTION, CALL_SHOWN, CALL_VALUE
+from ._link import CALL_FUNCTION, CALL_SHOWN, CALL_UNMEASURED, CALL_VALUE
 from ._option_errors import InPython
 from ._worker.remote import RemoteError  # noqa: F401 - for the modules of _dropin
 
@@ -248,23 +248,28 @@ class Group:
     @property
     def size(self):
         """The number of ranks now; 0 before the first distributed cell."""
-        return len(self.ranks())
+        return len(self._known()["ranks"])
 
     def ranks(self, beside=False):
         """The table of %ranks, as a list with a dict for each rank: rank, state, node, pid, ... gpu_use and gpu_others (how many other
         processes are on the rank's GPU) are -1 where the driver does not tell. beside: the ranks of the script, or of the function on
         fresh processes, that runs beside the group now."""
         __tracebackhide__ = True
-        return self._table()["beside" if beside else "ranks"]
+        return self._table(0)["beside" if beside else "ranks"]
 
     @property
     def on(self):
         """Where the ranks run, as in --on: "ssh:host1,host2"; None: on this machine."""
-        return self._table()["on"]
+        return self._known()["on"]
 
-    def _table(self):
+    def _known(self):
+        """The table without what ranks use: that takes their machines milliseconds for each rank."""
         __tracebackhide__ = True
-        content, _ = _split(self._home.call("%ranks", 0))
+        return self._table(CALL_UNMEASURED)
+
+    def _table(self, flags):
+        __tracebackhide__ = True
+        content, _ = _split(self._home.call("%ranks", flags))
         if content.get("ranks") is None:
             raise RuntimeError("the kernel sent no table of ranks")
         return content
@@ -283,7 +288,7 @@ class Group:
 
     def __repr__(self):
         try:
-            rows = self.ranks()
+            rows = self._known()["ranks"]
         except RuntimeError:
             return "<cellspan group>"
         states = {}

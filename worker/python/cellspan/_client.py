@@ -420,9 +420,9 @@ class FarGroup(_api.Group):
         __tracebackhide__ = True
         return self._there("restart", ranks)
 
-    def _table(self):
+    def _table(self, flags):
         __tracebackhide__ = True
-        return self._there("_table")
+        return self._there("_table", flags)
 
     def _there(self, method, /, *args, **kwargs):
         __tracebackhide__ = True
