@@ -26,7 +26,7 @@ DOUBLES = {
 WHERE = "%%%%distribute %s --gather\nimport os, sys\n[os.environ.get(n, '') for n in ('RANK', 'LOCAL_RANK', 'CUDA_VISIBLE_DEVICES')]"
 # What a user of torchrun writes: the own one is number LOCAL_RANK * K of those that are visible.
 OWN = "import os\ndef own(k=1):\n    at = int(os.environ['LOCAL_RANK']) * k\n    return [int(u) for u in os.environ['CUDA_VISIBLE_DEVICES'].split(',')[at:at + k]]\n"
-QUICK = {"CELLSPAN_DOUBLE_GPU_CLOCK": "20"}  # for a check that need not use all sizes
+QUICK = {"CELLSPAN_DOUBLE_GPU_CLOCK": "300"}  # for a check that need not use all sizes
 # A large variable in host memory; and whether ranks got it by NCCL, and what they see of it.
 HOST = "import numpy\nbig = numpy.arange(2_000_000.0)\nbig[-1] = %d"
 SEEN = """%%distribute -n 4 --gather
