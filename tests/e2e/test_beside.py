@@ -7,6 +7,7 @@ import pytest
 from client import by_rank, values
 from processes import wait_until
 
+BEFOREHAND = "torch._dynamo"  # as torch_users.py says
 LAUNCH = "import cellspan, os, time\nfrom cellspan._jobs import launch\n"
 KEPT = "%%distribute -n 2\nkept = 1\nimport os; mine = os.getpid(); os.environ['MINE'] = '1'"
 

@@ -148,9 +148,8 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_names_people_know_in_a_program(said, name):
-    code, printed, told = PROGRAMS[name]
+@pytest.mark.parametrize("code, printed, told", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_names_people_know_in_a_program(said, code, printed, told):
     out, err = said("import os\nimport cellspan\n" + code)
     assert [line for line in printed if line not in out] == [], out + [err]
     assert [line for line in told if line not in err] == [], err

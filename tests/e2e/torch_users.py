@@ -55,8 +55,9 @@ def uses_torch(request):
 
 
 def beforehand(patch, torch, modules=""):
-    """What kernels that are started from now on import: torch or not, and these modules with it."""
-    if torch and not modules:
-        patch.delenv("CELLSPAN_PRELOAD", raising=False)
+    """What kernels that are started from now on import: torch or not, and these modules."""
+    named = ",".join(filter(None, ["" if torch else "-torch", modules]))
+    if named:
+        patch.setenv("CELLSPAN_PRELOAD", named)
     else:
-        patch.setenv("CELLSPAN_PRELOAD", modules if torch else "-torch")
+        patch.delenv("CELLSPAN_PRELOAD", raising=False)
