@@ -346,6 +346,11 @@ static PyObject *hold(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *held(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(link_held(&state_of(module)->link));
+}
+
 static PyObject *release(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     link_release(&state_of(module)->link);
@@ -480,6 +485,8 @@ static PyMethodDef methods[] = {
     { "hold", hold, METH_VARARGS,
       "hold(yields=False): the main thread gets no SIGINT for an interrupt until release(), which then sends it. yields: a second interrupt, a "
       "second later, is sent at once." },
+    { "held", held, METH_NOARGS,
+      "held(): is an interrupt held here? Always in another thread than the main one, which gets none." },
     { "release", release, METH_NOARGS, "release(): see hold()." },
     { "end", end, METH_VARARGS, "end(cell) -> was an interrupt swallowed that came too late?" },
     { "sync", sync_, METH_NOARGS,

@@ -118,6 +118,8 @@ MUST_USE int link_begin(struct worker_link *l, uint64_t cell);
  * hang there. Calls don't nest: the last call counts. In other threads both do nothing. */
 void link_hold(struct worker_link *l, bool yields);
 void link_release(struct worker_link *l);
+/* true also for a thread that gets no SIGINT anyway. */
+bool link_held(struct worker_link *l);
 /* A limit for what the main thread does: from `until` on (clock_system) it gets a SIGINT, and again
  * every LINK_AGAIN_MS. It needs no thread and no signal of its own. until: 0 ends the limit.
  * Returns the limit before. In other threads it does nothing, and returns 0. */

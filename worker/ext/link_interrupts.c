@@ -146,6 +146,18 @@ void link_hold(struct worker_link *l, bool yields)
     set_held(l, true, yields);
 }
 
+bool link_held(struct worker_link *l)
+{
+    bool held = true;
+
+    if (l->fd < 0 || !pthread_equal(pthread_self(), l->main_thread))
+        return held;
+    pthread_mutex_lock(&l->lock);
+    held = l->held;
+    pthread_mutex_unlock(&l->lock);
+    return held;
+}
+
 void link_release(struct worker_link *l)
 {
     set_held(l, false, false);

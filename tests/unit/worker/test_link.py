@@ -213,6 +213,35 @@ def test_an_interrupt_that_comes_while_it_is_held_is_a_signal_when_it_is_let():
     )
 
 
+def test_an_interrupt_does_not_divide_an_import_of_ours(tmp_path):
+    """The module has the interrupt read while it is imported. If it were divided, it would run again in the next import."""
+    (tmp_path / "once.py").write_text("import __main__\n__main__.begun.append(1)\n__main__.interrupt()\n__main__.ran.append(1)\n")
+    assert run(
+        f"""
+        sys.path.insert(0, {str(tmp_path)!r})
+        from cellspan._base import imports
+        begun, ran = [], []
+        def interrupt():
+            tell("INTERRUPT", 1)
+            tell("PACK")
+            while _link.recv() is None: pass
+        try:
+            _link.begin(1)
+            imports.whole("once")
+        except KeyboardInterrupt:
+            print("interrupted")
+        print(_link.end(1), _link.held(), imports.whole("once") is sys.modules["once"], begun, ran)
+        _link.begin(2)
+        _link.hold()
+        imports.whole("once")
+        print(_link.held())  # what others hold stays so
+        _link.release()
+        print(_link.held())
+        _link.end(2)
+        """
+    ) == "interrupted\nFalse False True [1] [1]\nTrue\nFalse\n"
+
+
 def test_an_interrupt_ends_a_wait_that_begins_before_python_has_checked_for_it():
     """qsort() calls pause() as its comparison, twice or more: between these calls Python has no chance to handle the signal."""
     assert run("""

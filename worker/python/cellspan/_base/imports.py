@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Calls a function when a module is first imported by anybody. So our support for a module that is slow to import and seldom
-used costs nothing until it is used."""
+used costs nothing until it is used. And imports that no interrupt divides."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
+
+from .. import _link
 
 
 class _Watcher:
@@ -91,3 +94,15 @@ def before_import(name, call):
         _watcher.before[name] = call
         if _watcher not in sys.meta_path:
             sys.meta_path.insert(0, _watcher)
+
+
+def whole(name):
+    """The module, imported if need be. An interrupt waits until it is there: C code such as torch's can't begin again what was broken
+    off, and the process would crash later, in another cell."""
+    if name in sys.modules or _link.held():
+        return importlib.import_module(name)
+    _link.hold()
+    try:
+        return importlib.import_module(name)
+    finally:
+        _link.release()

@@ -19,6 +19,7 @@ and writable: arrays are writable, copy-on-write, and keep the mapping alive.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import io
@@ -30,6 +31,7 @@ import sys
 import tempfile
 
 from .. import _link
+from .._base import imports
 from .._base.errors import in_words, text_of
 from . import class_versions, mappings, rebuild, reducers
 
@@ -275,6 +277,9 @@ def _rebuilt(views, meta, body, user_ns, placed, land, loads, label, say):
         placed = land(views, meta)
     if meta["prefix"] == sys.prefix and same_python(meta):
         _extend_path(meta["path"])
+    if storages:
+        with contextlib.suppress(Exception):  # it is raised again where a value needs torch
+            imports.whole("torch")
     namespace, value = rebuild.main_namespace() if user_ns is None else user_ns, None
     try:
         with rebuild.load_into(rebuild.Loading(namespace, storages, placed)):

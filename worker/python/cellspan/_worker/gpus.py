@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
@@ -205,7 +204,7 @@ def device():
 def torch_device():
     """This rank's GPU as a torch.device; None: it has none, or torch has no CUDA. Imports torch."""
     try:
-        torch = importlib.import_module("torch")
+        torch = imports.whole("torch")
         return torch.device("cuda", device()) if torch.cuda.is_available() else None
     except (ImportError, GpuError):
         return None
