@@ -378,7 +378,7 @@ def test_an_interrupt_while_a_variable_is_on_its_way_over_a_slow_link(nb, net):
     try:
         cell = nb.start("%%distribute -r 2-3\nlen(vast)")
         nb.wait(cell, SOON, lambda: re.search(r"receiving \d+ % of 32 MiB", cell.shown))
-        assert re.search(r"sending data \([\d.]+ (KiB |MiB )?of 32 MiB, \d+:\d\d\)", cell.shown), cell.shown
+        assert re.search(r"sending data \([\d.]+ ((K|M)?i?B )?of 32 MiB, \d+:\d\d\)", cell.shown), cell.shown
         nb.control("interrupt_request")
         nb.wait(cell, SOON).assert_error("KeyboardInterrupt")
         assert "had not begun to run" in cell.shown
