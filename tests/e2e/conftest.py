@@ -25,7 +25,7 @@ GROUPS = {
 }
 # They take longest, so they begin first.
 LONGEST = ("test_faults", "test_slurm", "test_headless", "test_lab", "test_lightning", "test_frameworks", "test_gpus_nccl", "test_horovod",
-           "test_hosts", "test_torch_errors", "test_sent", "test_on", "test_debugger", "test_seeds", "test_px", "test_documents", "test_ranks",
+           "test_hosts", "test_engines", "test_torch_errors", "test_sent", "test_on", "test_debugger", "test_seeds", "test_px", "test_documents", "test_ranks",
            "test_gpus", "test_plain_python", "test_install", "test_real_gpus", "test_spawned_processes", "test_slow_clients",
            "test_follow", "test_code", "test_maggy", "test_torch_distributor", "test_page", "test_busy", "test_logins", "test_variable_rules",
            "test_failures", "test_traces", "test_output", "test_no_start", "test_odd_machines", "test_glance", "test_distribute",

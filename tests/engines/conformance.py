@@ -86,10 +86,15 @@ def pids():
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def parent(pid):
+    """0: it is gone."""
+    found = re.search(rb"^PPid:\s*(\d+)", processes.read(pid, "status"), re.M)
+    return int(found[1]) if found else 0
+
+
 def children(pid):
     """Of a process, those that live."""
-    found = (re.search(rb"^PPid:\s*(\d+)", processes.read(child, "status"), re.M) for child in pids())
-    return [child for child, parent in zip(pids(), found) if parent and int(parent[1]) == pid and processes.alive(child)]
+    return [child for child in pids() if parent(child) == pid and processes.alive(child)]
 
 
 class Session:
@@ -135,8 +140,10 @@ class Session:
         return [pid for pid in pids() if any(e in processes.command(pid) for e in self.endpoints) and processes.alive(pid)]
 
     def agent_pids(self):
+        """Without what an agent has forked just now, which looks like it until it executes another program."""
         self.launcher()
-        return sorted(pid for pid in self.started() if processes.read(pid, "comm").strip() == b"cellspan-agent")
+        found = {pid for pid in self.started() if processes.read(pid, "comm").strip() == b"cellspan-agent"}
+        return sorted(pid for pid in found if parent(pid) not in found)
 
     def left(self):
         """Waits until nothing is left of what was started; gives what is, described."""
@@ -232,11 +239,11 @@ class Cases:
         assert nb.ok("after").value == "(%d, [%s])" % (n, [float(n - 1)] * 4)
 
     def test_nobody_sees_the_secret(self, session):
-        session.running()
-        session.launcher()
-        ours = [pid for pid in pids() if re.match(rb"cellspan-(?!launch|kernel)", processes.read(pid, "comm"))
-                or b"cellspan._worker" in processes.read(pid, "cmdline")]
-        assert len(ours) > session.engine.agents
+        nb, agents = session.running(), session.agent_pids()
+        assert len(agents) == session.engine.agents
+        here = [pid for pid in children(nb.pid) if pid != session.launcher()]  # home's agent
+        ours = [*agents, *map(parent, agents), *here] + [child for agent in agents + here for child in children(agent)]
+        assert len(ours) > 3 * len(agents) + 1, processes.described(ours)
         assert processes.described(pid for pid in ours if SECRET.search(processes.read(pid, "environ"))) == []
         assert [pid for pid in pids() if SECRET.search(processes.read(pid, "cmdline"))] == []
         assert [path for path in session.engine.logs() if SECRET.search(pathlib.Path(path).read_bytes())] == []
