@@ -88,10 +88,11 @@ static void names_of_path(struct names *s)
     }
 }
 
-/* The modules of the package, but the program that runs them, and what they share. */
+/* The modules of the package, but the program that runs them, what they share, and those with a
+ * '_', which are parts of an engine. */
 static bool is_module(const char *name)
 {
-    return is_name(name) && *name != '_' && strcmp(name, "launcher") != 0;
+    return is_name(name) && !strchr(name, '_') && strcmp(name, "launcher") != 0;
 }
 
 static void names_of_modules(struct names *s)

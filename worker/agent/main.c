@@ -22,6 +22,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/processes/guard.h"
 #include "worker/agent/net/join.h"
+#include "worker/agent/net/sealed.h"
 #include "worker/agent/net/secret.h"
 #include "worker/agent/private.h"
 #include "worker/agent/sent_folder.h"
@@ -37,6 +38,7 @@ struct program {
     struct join join;
     const char *agent_from; /* variables that may have the agent's number; NULL: CELLSPAN_AGENT */
     bool no_stdin;          /* stdin tells nothing */
+    bool sealed;            /* the secret is sealed with a key of ours */
     pid_t parent;           /* the agent ends when this process does */
     /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
     char *folder;
@@ -45,8 +47,8 @@ struct program {
 
 struct agent_line {
     struct agent_args args;
-    const char *agent_from, *in;
-    bool help, version;
+    const char *agent_from, *in, *seal;
+    bool help, version, sealed;
 };
 
 static const struct cmdline_row rows[] = {
@@ -60,6 +62,11 @@ static const struct cmdline_row rows[] = {
       offsetof(struct agent_line, agent_from) },
     { "stdin", "none", "do not read stdin, and do not wait for its end",
       offsetof(struct agent_line, in) },
+    { "sealed", NULL,
+      "print a key, with which the engine seals the secret: CELLSPAN_SEALED on stdin",
+      offsetof(struct agent_line, sealed) },
+    { "seal", "KEY", "print CELLSPAN_SECRET, sealed for the agent that has printed KEY",
+      offsetof(struct agent_line, seal) },
     { "help", NULL, "this text", offsetof(struct agent_line, help) },
     { "version", NULL, "print the version", offsetof(struct agent_line, version) },
     { NULL, NULL, NULL, 0 },
@@ -69,13 +76,26 @@ static void print_help(void)
 {
     puts(
         "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
-        "                      [--agent-from NAME[,NAME...]] [--stdin none]\n\n"
+        "                      [--agent-from NAME[,NAME...]] [--stdin none] [--sealed]\n"
+        "       cellspan-agent --seal KEY\n\n"
         "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
         "ends when its\n"
         "stdin or its parent process does. To dial a tcp endpoint it needs CELLSPAN_AGENT and CELLSPAN_SECRET, in "
         "its environment\n"
         "or as the first lines of its stdin. Exit status 3: the kernel can't be reached, or does not let it in.\n");
     cmdline_help(rows, stdout);
+}
+
+/* For an engine on the kernel's machine. */
+static int seal(const char *key, struct err *err)
+{
+    const char *secret = getenv("CELLSPAN_SECRET");
+    char text[SEALED_TEXT_SIZE];
+
+    if (sealed_close(key, secret ? secret : "", text, err) < 0)
+        return -1;
+    puts(text);
+    return 0;
 }
 
 /* -1: main returns *status. */
@@ -89,12 +109,17 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
     *args = line.args;
     h->agent_from = line.agent_from;
     h->no_stdin = line.in;
+    h->sealed = line.sealed;
     if (rc == 0 && line.help)
         print_help();
     else if (rc == 0 && line.version)
         puts("cellspan-agent " CELLSPAN_VERSION);
     else if (rc == 0 && line.in && strcmp(line.in, "none") != 0)
         rc = err_set(&err, "--stdin %.200s: write none, or leave the option out", line.in);
+    else if (rc == 0 && line.seal)
+        rc = seal(line.seal, &err);
+    else if (rc == 0 && line.in && line.sealed)
+        rc = err_set(&err, "--sealed and --stdin %.20s: leave one of them out", line.in);
     else if (rc == 0 && args->connect)
         return 0;
     else if (rc == 0)
@@ -158,11 +183,26 @@ static void name_node(struct agent_args *args, char name[static NAME_SIZE])
     args->node = name;
 }
 
+static int take_sealed(struct handed *handed, struct err *err)
+{
+    struct keys keys;
+    int rc = sealed_ask(&keys, err);
+
+    handed->sealed_for = &keys;
+    if (rc == 0)
+        rc = secret_from_stdin(handed, STDIN_FILENO, HANDED_LIMIT_MS, err);
+    handed->sealed_for = NULL;
+    keys_wipe(&keys);
+    return rc;
+}
+
 /* What the environment does not have comes from stdin. */
 static int take_handed(const struct program *h, struct handed *handed, struct err *err)
 {
     if (h->agent_from && secret_number_from(handed, h->agent_from, err) < 0)
         return -1;
+    if (h->sealed)
+        return take_sealed(handed, err);
     if (!h->no_stdin)
         return secret_from_stdin(handed, STDIN_FILENO, HANDED_LIMIT_MS, err);
     if (handed->has_secret && handed->has_index)

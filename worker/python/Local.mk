@@ -156,6 +156,7 @@ dist_cellspan_py_launch_DATA = \
 	worker/python/cellspan/_launch/__init__.py \
 	worker/python/cellspan/_launch/__main__.py \
 	worker/python/cellspan/_launch/launcher.py \
+	worker/python/cellspan/_launch/ray.py \
 	worker/python/cellspan/_launch/spark.py \
 	worker/python/cellspan/_launch/spark_notebook.py \
 	worker/python/cellspan/_launch/spark_task.py

@@ -19,6 +19,7 @@
 #include "worker/agent/net/dial.h"
 #include "worker/agent/processes/path_probe.h"
 #include "worker/agent/processes/python_paths.h"
+#include "worker/agent/net/sealed.h"
 #include "worker/agent/net/secret.h"
 #include "worker/agent/net/peer.h"
 
@@ -123,6 +124,41 @@ static void an_agent_may_have_its_own_secret(void)
     ok(memcmp(&run, &alone, sizeof run) != 0, "and no other agent's");
     text[1] = ':';
     ok(secret_parse(&again, slice_text(text), &err) < 0, "neither is taken for the other");
+}
+
+static void secrets_are_sealed_for_one_agent(void)
+{
+    struct keys kernel, mine, other;
+    struct secret s;
+    struct handed h = { .index = 0 };
+    char text[SECRET_TEXT_SIZE], hex[2 * KEY_SIZE + 1], sealed[SEALED_TEXT_SIZE],
+        line[SEALED_TEXT_SIZE + 40];
+    struct err err = { "" }, none = { "" }, wrong = { "" }, half = { "" }, empty = { "" };
+
+    keys_create(&kernel);
+    keys_create(&mine);
+    keys_create(&other);
+    secret_create(&s, &kernel);
+    secret_format(&s, text);
+    (void)sodium_bin2hex(hex, sizeof hex, mine.public, KEY_SIZE);
+    ok(sealed_close(hex, text, sealed, &err) == 0 && !strstr(sealed, text + 70),
+       "a secret is sealed: %s", err.text);
+    snprintf(line, sizeof line, "CELLSPAN_SEALED=%s", sealed);
+    ok(secret_take_line(&h, slice_text(line), &none) < 0,
+       "an agent that was not told to takes no sealed one");
+    h.sealed_for = &other;
+    ok(secret_take_line(&h, slice_text(line), &wrong) < 0 && !h.has_secret &&
+           strstr(wrong.text, "not sealed for this agent"),
+       "another agent can't open it: %s", wrong.text);
+    h.sealed_for = &mine;
+    ok(secret_take_line(&h, slice_text(line), &err) == 0 && h.has_secret &&
+           memcmp(&h.secret, &s, sizeof s) == 0,
+       "the one for which it was sealed can: %s", err.text);
+    line[40] = line[40] == '0' ? '1' : '0';
+    ok(secret_take_line(&h, slice_text(line), &err) < 0, "unless something has changed it");
+    ok(sealed_close("00", text, sealed, &half) < 0 && strstr(half.text, "--seal 00"), "%s",
+       half.text);
+    ok(sealed_close(hex, "", sealed, &empty) < 0, "%s", empty.text);
 }
 
 static void secrets_are_lines(void)
@@ -317,6 +353,7 @@ int main(void)
     endpoints_are_taken_apart();
     lists_begin_with_what_was_used();
     an_agent_may_have_its_own_secret();
+    secrets_are_sealed_for_one_agent();
     secrets_are_lines();
     secrets_are_waited_for();
     pythons_are_looked_for();

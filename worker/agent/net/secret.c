@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "worker/agent/net/sealed.h"
 
 #define SECRET     "CELLSPAN_SECRET"
 #define AGENT      "CELLSPAN_AGENT"
+#define SEALED     "CELLSPAN_SEALED"
 #define DIGITS_MAX 9u
 
 extern char **environ;
@@ -69,6 +71,12 @@ int secret_take_line(struct handed *h, struct slice line, struct err *err)
         return take_secret(h, value, err);
     if (begins(line, AGENT, &value))
         return take_index(h, value, err);
+    if (h->sealed_for && begins(line, SEALED, &value)) {
+        if (sealed_open(h->sealed_for, value, &h->secret, err) < 0)
+            return -1;
+        h->has_secret = true;
+        return 0;
+    }
     return err_set(err, "stdin does not begin with the lines " AGENT "=… and " SECRET
                         "=…: the engine must write them there, "
                         "or set both in the agent's environment");

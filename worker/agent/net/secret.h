@@ -11,12 +11,15 @@
 #include "base/err.h"
 #include "protocol/keys.h"
 
-#define SECRET_LINE_MAX 256u
+#define SECRET_LINE_MAX 512u
 
 struct handed {
     struct secret secret; /* call secret_wipe() once the keys are made */
     uint32_t index;       /* CELLSPAN_AGENT */
     bool has_secret, has_index;
+    /* borrowed: with it the agent opens CELLSPAN_SEALED, which is then taken as the secret; NULL:
+     * it takes none */
+    const struct keys *sealed_for;
 };
 
 /* Takes both from the environment, overwrites and unsets them. Call it before anything copies or
@@ -32,7 +35,8 @@ void secret_leave_mpi(void);
 /* Reads lines from fd until both are there. -1: the input ended, a line is wrong, or limit_ms are
  * over. */
 MUST_USE int secret_from_stdin(struct handed *h, int fd, int limit_ms, struct err *err);
-/* One line, without its newline: `CELLSPAN_AGENT=…` or `CELLSPAN_SECRET=…`. Pure. */
+/* One line, without its newline: `CELLSPAN_AGENT=…`, `CELLSPAN_SECRET=…` or `CELLSPAN_SEALED=…`.
+ * Pure. */
 MUST_USE int secret_take_line(struct handed *h, struct slice line, struct err *err);
 
 #endif
