@@ -32,6 +32,7 @@ struct member {
     json_t *result;              /* owned: {"data","metadata"}, or NULL */
     char *note;                  /* owned: why its value was not sent, or NULL */
     char *stack;                 /* owned: its stack when an interrupt did not end it, or NULL */
+    char collective[32];         /* in which hang.c has seen it rest, for the status; "": none */
     struct stack_sample *sample; /* owned by hang.c, read only in kernel/ranks/; or NULL */
     char *value;                 /* owned: a small value, in place of a blob; or NULL */
     size_t value_size;

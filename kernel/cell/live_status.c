@@ -75,6 +75,15 @@ static bool is_receiving(const struct cell *c, const struct member *m, char *tex
     return true;
 }
 
+/* It has rested in a collective, in which it may wait for other ranks. */
+static bool is_in_collective(const struct member *m, char *text, size_t size)
+{
+    if (m->state != MEMBER_RUNNING || !m->collective[0])
+        return false;
+    snprintf(text, size, "in %s", m->collective);
+    return true;
+}
+
 static const char *state_text(const struct member *m)
 {
     static const char *const texts[] = {
@@ -104,13 +113,15 @@ static void fill(const struct cell *c, bool over, struct row_text *text, struct 
         const bool stopped = !over && m->state == MEMBER_RUNNING &&
                              debugger_is_stopped(c->nb, m->worker);
         const bool receiving = !over && is_receiving(c, m, text[k].state, sizeof text[k].state);
+        const bool rests = !over && !receiving &&
+                           is_in_collective(m, text[k].state, sizeof text[k].state);
 
         row[k] = (struct status_rank){
             .rank = m->rank,
-            .state = stopped     ? "at a breakpoint"
-                     : receiving ? text[k].state
-                     : over      ? last_text(m)
-                                 : state_text(m),
+            .state = stopped              ? "at a breakpoint"
+                     : receiving || rests ? text[k].state
+                     : over               ? last_text(m)
+                                          : state_text(m),
             .node = notebook_node_name(c->nb, r->node),
             .pid = r->pid,
             .in_cell_ns = m->state == MEMBER_RUNNING && !receiving

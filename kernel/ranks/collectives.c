@@ -3,7 +3,8 @@
  * that has launched the 17th of its process group waits for those that have launched 16. Each
  * rank's answer to STACKS has a line "launched GROUP N" for each of its groups. A line "alone" says
  * that there is one group, and nothing but collectives was launched in it. A line "call all_reduce
- * of float32 (4,)" has what the main thread calls. */
+ * of float32 (4,)" has what the main thread calls. If there are several groups, "called in GROUP"
+ * has the one of this call, and "sent" says that counts prove little. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #define LINE         "launched "
 #define CALL         "\ncall "
+#define CALLED_IN    "\ncalled in "
 #define COMPARED_MAX 64u /* process groups; others are left out */
 #define CALLS_MAX    8u  /* different calls that a notice names */
 
@@ -106,11 +108,12 @@ static struct slice lines_of(const char *stack)
     return lines;
 }
 
-/* A copy of what the main thread calls. NULL: it is in no collective. */
-static char *call_of(const char *stack)
+/* A copy of the rest of the line that begins so, with a line break before it. NULL: there is none.
+ */
+static char *rest_of_line(const char *stack, const char *begin)
 {
-    const char *line = strstr(error_main_thread(stack), CALL);
-    struct slice text = slice_text(line ? line + sizeof CALL - 1 : "");
+    const char *line = strstr(error_main_thread(stack), begin);
+    struct slice text = slice_text(line ? line + strlen(begin) : "");
 
     return line ? slice_copy(slice_line(&text)) : NULL;
 }
@@ -149,7 +152,10 @@ bool collectives_note(struct member *m, const char *stack, uint64_t now)
                        !strstr(error_main_thread(stack), "\nbackground\n");
     m->sample->counts = false;
     free(m->sample->call);
-    m->sample->call = call_of(stack);
+    m->sample->call = rest_of_line(stack, CALL);
+    free(m->sample->called_in);
+    m->sample->called_in = rest_of_line(stack, CALLED_IN);
+    m->sample->sent = strstr(error_main_thread(stack), "\nsent\n");
     if (lines.n) {
         free(m->sample->launched);
         m->sample->launched = slice_copy(lines);
@@ -378,6 +384,117 @@ static bool is_told(const struct cell *c, size_t k, struct slice group, uint64_t
     return false;
 }
 
+/* ---- several groups ---- */
+
+/* How many collectives it has launched in this group; false: nobody knows. */
+static bool launched_in(const struct member *m, struct slice group, uint64_t *n)
+{
+    struct slice text = slice_text(counts(m) && !m->sample->sent ? m->sample->launched : ""), own;
+
+    while (next_group(&text, &own, n))
+        if (slice_equal(own, group))
+            return true;
+    return false;
+}
+
+static bool calls_in_group(const struct member *m)
+{
+    return m->state == MEMBER_RUNNING && m->sample->answered && m->sample->call &&
+           m->sample->called_in;
+}
+
+/* Are these in the same collective, and have launched as many in its group? */
+static bool calls_as(const struct member *a, const struct member *b)
+{
+    uint64_t na = 0, nb = 0;
+
+    return calls_in_group(a) && calls_in_group(b) &&
+           strcmp(a->sample->call, b->sample->call) == 0 &&
+           strcmp(a->sample->called_in, b->sample->called_in) == 0 &&
+           launched_in(a, slice_text(a->sample->called_in), &na) ==
+               launched_in(b, slice_text(b->sample->called_in), &nb) &&
+           na == nb;
+}
+
+static bool is_first(const struct cell *c, size_t k)
+{
+    for (size_t j = 0; j < k; j++)
+        if (calls_as(&c->member[k], &c->member[j]))
+            return false;
+    return calls_in_group(&c->member[k]);
+}
+
+/* Adds ", which rank 1 has not called": who has launched fewer in that group. */
+static int add_missing(const struct cell *c, const struct member *m, struct buf *out)
+{
+    const struct slice group = slice_text(m->sample->called_in);
+    struct ranks missing = RANKS_INIT;
+    uint64_t own, n;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && launched_in(m, group, &own) && k < c->n; k++)
+        if (launched_in(&c->member[k], group, &n) && n < own)
+            rc = ranks_add(&missing, c->member[k].rank);
+    if (rc == 0 && ranks_count(&missing)) {
+        rc = buf_add_text(out, ", which ");
+        rc = rc < 0 ? rc : ranks_format_words(&missing, out);
+        rc = rc < 0 ? rc
+                    : buf_addf(out, " %s not called", ranks_count(&missing) > 1 ? "have" : "has");
+    }
+    ranks_release(&missing);
+    return rc;
+}
+
+/* Adds "rank 0 in all_reduce of float32 (2,) with ranks 0-1, which rank 1 has not called". */
+static int add_callers(const struct cell *c, size_t k, struct buf *out)
+{
+    const struct member *m = &c->member[k];
+    struct ranks alike = RANKS_INIT;
+    int rc = 0;
+
+    for (size_t j = k; rc == 0 && j < c->n; j++)
+        if (calls_as(m, &c->member[j]))
+            rc = ranks_add(&alike, c->member[j].rank);
+    rc = rc < 0 ? rc : ranks_format_words(&alike, out);
+    rc = rc < 0 ? rc : buf_addf(out, " in %s", m->sample->call);
+    ranks_release(&alike);
+    return rc < 0 ? rc : add_missing(c, m, out);
+}
+
+/* Adds what each rank calls, unless all call the same. */
+static int add_calls_of_groups(const struct cell *c, struct buf *out)
+{
+    size_t different = 0, calling = 0;
+
+    for (size_t k = 0; k < c->n; k++) {
+        calling += calls_in_group(&c->member[k]);
+        different += is_first(c, k);
+    }
+    if (different > CALLS_MAX || different < 1 + (calling == c->n))
+        return 0;
+    different = 0;
+    for (size_t k = 0; k < c->n; k++)
+        if (is_first(c, k) && (buf_add_text(out, different++ ? "; " : ". The calls: ") < 0 ||
+                               add_callers(c, k, out) < 0))
+            return -1;
+    return 0;
+}
+
+static bool has_several_groups(const struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (calls_in_group(&c->member[k]))
+            return true;
+    return false;
+}
+
+void collectives_rest(struct member *m, uint64_t rested_ns, uint64_t least_ns)
+{
+    const char *call = rested_ns >= least_ns && m->sample->call ? m->sample->call : "";
+
+    snprintf(m->collective, sizeof m->collective, "%.*s", (int)strcspn(call, " "), call);
+}
+
 int collectives_add_calls(const struct cell *c, const struct member *waiting, const char *before,
                           bool also_equal, struct buf *out)
 {
@@ -385,6 +502,8 @@ int collectives_add_calls(const struct cell *c, const struct member *waiting, co
     size_t different = 0;
     uint64_t n;
 
+    if (has_several_groups(c))
+        return add_calls_of_groups(c, out);
     if (!next_group(&text, &group, &n) || !n || !is_in(waiting, group, n))
         return 0;
     for (size_t k = 0; k < c->n; k++)

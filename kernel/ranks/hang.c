@@ -69,6 +69,7 @@ void hang_release(struct cell *c)
         free(c->hang->samples[k].place);
         free(c->hang->samples[k].launched);
         free(c->hang->samples[k].call);
+        free(c->hang->samples[k].called_in);
     }
     free(c->hang->samples);
     free(c->hang);
@@ -144,6 +145,7 @@ void hang_put_off(struct cell *c)
         free(c->member[k].sample->place);
         c->member[k].sample->place = NULL;
         c->member[k].sample->heard_ns = 0;
+        c->member[k].collective[0] = '\0';
     }
 }
 
@@ -217,6 +219,7 @@ static void note_stack(struct cell *c, struct member *m, const char *stack)
         m->sample->place = buf_take(&place);
         m->sample->place_ns = now_of(c);
     }
+    collectives_rest(m, now_of(c) - m->sample->place_ns, c->hang->limit_ns / SAMPLES);
     m->sample->waits = waits(stack);
     m->sample->stopped = strncmp(stack, SPAN_STACK_STOPPED, sizeof SPAN_STACK_STOPPED - 1) == 0;
     m->sample->reported = m->sample->reported && m->sample->stopped;

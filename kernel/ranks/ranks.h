@@ -51,8 +51,10 @@ struct stack_sample {
     unsigned operation;
     bool alone;     /* only its main thread launches collectives, all of them of one group */
     char *launched; /* owned: the lines about its process groups, or NULL */
-    char *call;  /* owned: the collective in which it is, "all_reduce of float32 (4,)", or NULL */
-    bool counts; /* the answer had these lines, and they can't change any more */
+    char *call; /* owned: the collective in which it is, "all_reduce of float32 (4,)", or NULL */
+    char *called_in; /* owned: the group of that collective, if there are several; else NULL */
+    bool sent;       /* it has sent to a rank or received from one, so its counts prove little */
+    bool counts;     /* the answer had these lines, and they can't change any more */
     enum sample_ahead ahead;    /* when all had answered */
     uint64_t cpu_ns, cpu_at_ns; /* its main thread's CPU time, and when it was so; 0: unknown */
 };
@@ -76,6 +78,8 @@ void silent_ranks_tell(struct cell *c, uint64_t now, uint64_t limit_ns);
 /* Keeps what a rank's answer to STACKS says of its process groups, and whether it is in a
  * collective. true: it has launched collectives since the last answer. */
 bool collectives_note(struct member *m, const char *stack, uint64_t now);
+/* Sets the rank's `collective`, for the status: it has rested at its place so long. */
+void collectives_rest(struct member *m, uint64_t rested_ns, uint64_t least_ns);
 void collectives_compare(struct cell *c); /* sets `ahead` of the ranks that run, for one sample */
 /* Does each rank that runs the cell certainly wait for one that is not in the cell? */
 bool collectives_need_absent(const struct cell *c);
@@ -83,7 +87,9 @@ bool collectives_need_absent(const struct cell *c);
 bool collectives_differ(const struct cell *c);
 /* Adds `before` and what the ranks call for the collective in which `waiting` is: "rank 0 in
  * all_reduce of float32 (2,), rank 1 in all_reduce of float32 (4,); rank 2 has left it". Nothing,
- * if nobody knows, or they call the same and `also_equal` is false. */
+ * if nobody knows, or they call the same and `also_equal` is false. If there are several process
+ * groups, the calls of all ranks in collectives, as "rank 0 in all_reduce of float32 (2,) with
+ * ranks 0-1, which rank 1 has not called". */
 int collectives_add_calls(const struct cell *c, const struct member *waiting, const char *before,
                           bool also_equal, struct buf *out);
 

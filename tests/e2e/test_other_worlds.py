@@ -32,6 +32,11 @@ def test_a_smaller_world_does_not_see_the_group_of_the_larger_one(nb):
     assert nb.ok("%%distribute -n 3 -r 0,1\ndist.all_reduce(t, group=half)\n(int(t), dist.get_world_size())", limit=60).value == "(5, 3)"
 
 
+def met(cell):
+    """What the ranks have printed, without the lines in which gloo of torch 2.7 and 2.8 counts its connections."""
+    return {line for line in cell.stdout.splitlines() if "[Gloo] " not in line}
+
+
 @pytest.mark.limit(400)
 def test_each_world_has_a_group_of_its_own(nb):
     port = "import os\nprint(os.environ['MASTER_PORT'], os.environ['TORCHELASTIC_RUN_ID'])\n"
@@ -42,7 +47,7 @@ def test_each_world_has_a_group_of_its_own(nb):
             cell = nb.ok("%%%%distribute -n %d --init gloo\n" % size + SUM, limit=120)
             assert cell.value == "(%d, %d)" % (size, size)
         again = nb.ok("%%distribute -n 2 --merge raw\n" + port + SUM, limit=60)
-        assert again.value == "(2, 2)" and set(again.stdout.splitlines()) == set(first.stdout.splitlines()), "it meets where it met"
+        assert again.value == "(2, 2)" and met(again) == met(first), "it meets where it met"
     assert nb.rank_pids(2) == pids
     nb.ok("%%distribute -n 3\ndist.destroy_process_group()\ndist.init_process_group('gloo')\n" + SUM, limit=60)
     for size in (3, 2, 4):

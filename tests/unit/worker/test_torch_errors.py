@@ -8,11 +8,13 @@ import json
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
 from cellspan._worker import groups, torch_errors
 from fake_agent import free_port
+from test_torchenv import own_lines
 
 # (row, from, text)
 COPIED = [
@@ -96,7 +98,7 @@ def test_the_rows_know_what_the_installed_torch_raises():
     pytest.importorskip("torch")
     ports = str(free_port()), str(free_port())
     ranks = [subprocess.Popen([sys.executable, "-c", RAISES, str(r), *ports], stdout=subprocess.PIPE, text=True) for r in range(2)]
-    told = [json.loads(p.communicate(timeout=200)[0]) for p in ranks]
+    told = [json.loads(own_lines(p.communicate(timeout=200)[0])[-1]) for p in ranks]
     for row, text, (about, line) in [one for rank in told for one in rank]:
         assert about == row and line, (row, text, about, line)
     lines = {row: line for row, _, (_, line) in told[0]}
@@ -129,11 +131,18 @@ def test_a_group_that_is_not_there_is_not_destroyed(tmp_path):
     assert torch_errors.explained("", torch_errors.CELL, error=AssertionError()) == ("", "")
 
 
+class Group(str):
+    """A process group as groups.py reads it."""
+
+    def _get_sequence_number_for_group(self):
+        return 7
+
+
 def asked_in(name, *args, folder):
     """What waiting() says while the main thread is in this function of torch's."""
     names, told = {"go": threading.Lock()}, []
     file = folder / "torch" / "distributed" / "distributed_c10d.py"
-    exec(compile(f"def {name}(tensor):\n    go.acquire()\n", str(file), "exec"), names)
+    exec(compile(f"def {name}(tensor, group=None):\n    go.acquire()\n", str(file), "exec"), names)
     names["go"].acquire()
 
     def ask():
@@ -163,6 +172,24 @@ def test_another_thread_says_which_collective_waits(tmp_path):
     assert asked_in("all_to_all_single", torch.ones(3), folder=tmp_path) == "call all_to_all_single\n", "shapes may differ"
     assert asked_in("all_reduce", torch.ones(2).as_subclass(Own), folder=tmp_path) == "call all_reduce\n"
     assert torch_errors.waiting() == ""
+
+
+def test_where_there_are_several_groups_the_collective_has_its_own(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    importlib.import_module("torch.distributed.distributed_c10d")
+    whole, low, other = "012"
+    ranks = {whole: dict.fromkeys(range(4)), low: dict.fromkeys([0, 1, 3])}
+    state = types.SimpleNamespace(pg_names={Group(whole): "0", Group(low): "1"}, pg_group_ranks={Group(k): v for k, v in ranks.items()},
+                                  default_pg=Group(whole), group_count=2)
+    monkeypatch.setattr(groups, "_c10d", lambda: types.SimpleNamespace(_world=state))
+    for group, words, name in ((Group(low), " with ranks 0-1,3", "1/3"), (None, "", "0/4"), (Group(whole), "", "0/4")):
+        call, line = asked_in("all_reduce", torch.ones(2), group, folder=tmp_path).splitlines()
+        assert call == "call all_reduce of float32 (2,)" + words and line.startswith("called in %s/" % name)
+        assert line.removeprefix("called in ") + " 7\n" in groups.launched(), "the kernel compares them"
+    for group in (Group(other), "default", [0, 1]):
+        assert asked_in("all_reduce", torch.ones(2), group, folder=tmp_path) == "call all_reduce of float32 (2,)\n"
+    state.pg_names = {Group(whole): "0"}
+    assert asked_in("barrier", None, None, folder=tmp_path) == "call barrier\n", "there is one group"
 
 
 def closed(begun, cause="cell 3 failed"):

@@ -71,6 +71,11 @@ def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
         torchenv.init_process_group("gloo")
 
 
+def own_lines(text):
+    """Without those in which gloo of torch 2.7 and 2.8 counts its connections."""
+    return [line for line in text.splitlines() if not line.startswith("[Gloo] ")]
+
+
 RANK = """
 import os, sys, json
 from cellspan._worker import torch_rendezvous, torchenv
@@ -94,9 +99,9 @@ def test_a_group_is_made_once_per_world_and_anew_for_another():
     pytest.importorskip("torch")
     worlds = json.dumps([[2, free_port()], [2, free_port()], [1, free_port()]])
     ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(r), worlds], stdout=subprocess.PIPE, text=True) for r in range(2)]
-    out = [p.communicate(timeout=200)[0].split("\n") for p in ranks]
+    out = [own_lines(p.communicate(timeout=200)[0]) for p in ranks]
     pair = ["gloo gloo 2 2 True"] * 2
-    assert out == [[*pair, "gloo gloo 1 1 True", "False", ""], [*pair, "False", ""]]
+    assert out == [[*pair, "gloo gloo 1 1 True", "False"], [*pair, "False"]]
 
 
 WORLDS = """
@@ -121,7 +126,7 @@ print(enter("4", "1"), groups.hidden, enter("3", "1"), make(), enter("3", "1"), 
 def test_torch_sees_the_groups_of_one_world_at_a_time():
     pytest.importorskip("torch")
     done = subprocess.run([sys.executable, "-c", WORLDS % str(free_port())], capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
+    assert own_lines(done.stdout) == [
         "False ('1', True)",
         "False 0 2 ('1', True) True True",
         "True False the process groups belong to worlds of 2 and 3 ranks, and this cell's world has 4: add --init ",
@@ -154,7 +159,7 @@ print(dist.group.WORLD.group_name, half.group_name, c10d._world.group_count)
 def test_groups_that_could_not_be_made_do_not_count():
     pytest.importorskip("torch")
     done = subprocess.run([sys.executable, "-c", FAILING], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["0", "True 1", "0", "True 1", "0 1 2"], done
+    assert own_lines(done.stdout) == ["0", "True 1", "0", "True 1", "0 1 2"], done
 
 
 def test_nccl_without_a_gpu_is_refused_in_words(monkeypatch):

@@ -18,6 +18,7 @@ import zlib
 
 from .._base.imports import when_imported
 from . import torch_rendezvous
+from .idle_questions import ranges
 
 # The tables of torch.distributed.distributed_c10d._world (since torch 2.0); those that an older torch lacks are skipped.
 TABLES = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag", "pg_coalesce_state", "comms")
@@ -146,13 +147,30 @@ def launched():
     lines = []
     for group, name in list(getattr(c10d._world, "pg_names", {}).items())[:GROUPS_MAX]:
         try:
-            ranks = sorted(c10d._world.pg_group_ranks[group])
-            number = group._get_sequence_number_for_group()
+            lines.append(f"launched {_label(c10d, group, name)} {group._get_sequence_number_for_group()}\n")
         except Exception:  # noqa: BLE001 - a backend that does not count, or a group that is being destroyed
             continue
-        lines.append("launched %s/%d/%08x %d\n" % ("_".join(str(name).split()), len(ranks), zlib.crc32(repr(ranks).encode()), number))
     alone = "alone\n" if len(lines) == 1 and len(c10d._world.pg_map) == 1 and not hidden and not _sent else ""
-    return "".join([*lines, alone, f"cpu {_cpu_ms()}\n"]) if lines else ""
+    return "".join([*lines, alone, "sent\n" if _sent else "", f"cpu {_cpu_ms()}\n"]) if lines else ""
+
+
+def _label(c10d, group, name):
+    ranks = sorted(c10d._world.pg_group_ranks[group])
+    return "%s/%d/%08x" % ("_".join(str(name).split()), len(ranks), zlib.crc32(repr(ranks).encode()))
+
+
+def called(group):
+    """For a collective of this group, None: torch's default one, if there are several groups: (" with ranks 0-1", a line "called in GROUP"
+    for the kernel). The first is "" for the default group."""
+    c10d = _c10d()
+    names = getattr(c10d._world, "pg_names", {}) if c10d is not None else {}
+    default = c10d._world.default_pg if c10d is not None else None
+    group = default if group is None else group
+    if len(names) < 2 or type(group) is str or group not in names:
+        return "", ""
+    members = c10d._world.pg_group_ranks[group]
+    words = "" if len(members) == len(c10d._world.pg_group_ranks.get(default, ())) else f" with ranks {ranges(members)}"
+    return words, f"called in {_label(c10d, group, names[group])}\n"
 
 
 def _cpu_ms():

@@ -281,15 +281,20 @@ def _is_collective(frame):
 
 
 def waiting():
-    """A line "call all_reduce of float32 (4,)" with the collective in which the main thread is; "" if it is in none. Another thread calls
-    it, so it runs no code of the user's. Ranks may call all_to_all() with different shapes."""
+    """A line "call all_reduce of float32 (4,)" with the collective in which the main thread is; "" if it is in none. If there are several
+    groups, it ends with the ranks of the collective's one, and a second line is the kernel's name for this. Another thread calls it, so
+    it runs no code of the user's. Ranks may call all_to_all() with different shapes."""
     if "torch.distributed.distributed_c10d" not in sys.modules:
         return ""
     frame = sys._current_frames().get(threading.main_thread().ident)
     if frame is None or not _is_collective(frame):
         return ""
-    name = frame.f_code.co_name
-    return f"call {name}{'' if name.startswith('all_to_all') else _tensors(frame.f_locals, _is_plain)}\n"
+    name, given = frame.f_code.co_name, frame.f_locals
+    try:
+        ranks, line = groups.called(given.get("group"))
+    except Exception:  # noqa: BLE001 - the group is being destroyed, or is none of torch's
+        ranks = line = ""
+    return f"call {name}{'' if name.startswith('all_to_all') else _tensors(given, _is_plain)}{ranks}\n{line}"
 
 
 def _is_plain(value):
