@@ -57,6 +57,23 @@ static void secrets_leave_no_trace(void)
     lan_close(&l);
 }
 
+/* An agent that does not get in ends with status 3 after the time that it may dial, and says so.
+ * Where this machine stood still for as long, it could not learn why: it gets more time. */
+static bool ends_within(struct lan *l, uint32_t node, const char *endpoints, const char *secret,
+                        const char *said)
+{
+    static const char *const limits[] = { "3", "40" };
+    bool told = false;
+
+    for (size_t i = 0; i < sizeof limits / sizeof *limits && !told; i++) {
+        setenv("CELLSPAN_DIAL_TIMEOUT", limits[i], 1);
+        lan_start(l, node, LAN_STDIN, endpoints, secret);
+        told = lan_wait(l, node) == 3 && lan_wrote(l, node, said);
+    }
+    unsetenv("CELLSPAN_DIAL_TIMEOUT");
+    return told;
+}
+
 static void wrong_secrets_are_refused(void)
 {
     static const char *const wrong[] = {
@@ -83,18 +100,15 @@ static void wrong_secrets_are_refused(void)
     keys_create(&other);
     memcpy(l.secret.kernel, other.public, KEY_SIZE);
     secret_format(&l.secret, text);
-    setenv("CELLSPAN_DIAL_TIMEOUT", "3", 1);
-    lan_start(&l, 1, LAN_STDIN, NULL, text);
-    is_int(lan_wait(&l, 1), 3, "another kernel's key is not talked to");
-    ok(lan_wrote(&l, 1, "another program listens there"), "it says so");
-    unsetenv("CELLSPAN_DIAL_TIMEOUT");
+    ok(ends_within(&l, 1, NULL, text, "another program listens there"),
+       "another kernel's key is not talked to, and it says so");
     lan_close(&l);
 }
 
 static void reachable_endpoints_are_found(void)
 {
     struct lan l;
-    char text[SECRET_TEXT_SIZE], list[256], closed[64];
+    char text[SECRET_TEXT_SIZE], list[256], said[256], closed[64];
 
     lan_open(&l);
     secret_format(&l.secret, text);
@@ -103,17 +117,13 @@ static void reachable_endpoints_are_found(void)
              l.port);
     lan_start(&l, 1, LAN_STDIN, list, text);
     ok(lan_until(&l, SPAN_HELLO, 0), "the one of several endpoints that answers is taken");
-    setenv("CELLSPAN_DIAL_TIMEOUT", "3", 1);
     snprintf(list, sizeof list, "%s,tcp://host.invalid:1", closed);
-    lan_start(&l, 2, LAN_STDIN, list, text);
-    is_int(lan_wait(&l, 2), 3, "if none does it ends");
     snprintf(
-        list, sizeof list,
+        said, sizeof said,
         "cellspan-agent on n2 can't reach the kernel: %s (connection refused), tcp://host.invalid:1 (no address",
         closed);
-    ok(lan_wrote(&l, 2, list) && lan_wrote(&l, 2, "CELLSPAN_INTERFACE"),
-       "and says where it tried, and why not");
-    unsetenv("CELLSPAN_DIAL_TIMEOUT");
+    ok(ends_within(&l, 2, list, text, said) && lan_wrote(&l, 2, "CELLSPAN_INTERFACE"),
+       "if none does it ends, and says where it tried, and why not");
     lan_close(&l);
 }
 
