@@ -229,7 +229,7 @@ def catches(pid, signo):
 @pytest.mark.parametrize("way", ["stdin", "SIGTERM"])
 def test_the_engine_of_the_docs(tmp_path, way):
     top = pathlib.Path(__file__).resolve().parents[3]
-    (script,) = re.findall(r"^```py\n(.*?)^```", (top / "docs" / "launchers.md").read_text(encoding="utf-8"), re.S | re.M)
+    (script,) = re.findall(r"^```py\n(#!.*?)^```", (top / "docs" / "launchers.md").read_text(encoding="utf-8"), re.S | re.M)
     (tmp_path / "lib" / "cellspan").mkdir(parents=True)
     os.symlink(os.path.dirname(os.path.dirname(payload.HERE)), tmp_path / "lib" / "cellspan" / "python")
     agent = program(tmp_path / INSIDE, VERSION)
