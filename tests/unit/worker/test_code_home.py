@@ -558,3 +558,20 @@ def test_the_report(project):
     assert lines[1].split() == ["pkg", "2", "5", "B", "5", "B", str(project.folder / "pkg")]
     assert lines[2].split() == ["--with", "data.csv", "1", "0", "B", "0", "B", str(project.folder / "data.csv")]
     assert lines[3:5] == ["", "not sent:"] and ".env" in lines[5] and len(lines) == 6
+
+
+def test_modules_of_folders_that_ranks_add(project):
+    write(project.folder, "nb/mine.py", **{"lib/qinner": "a = 1", "lib/qother": "", "lib/.ssh/qkey": ""})
+    project.path = [str(project.folder / "nb")]
+    lib = str(project.folder / "lib")
+    part = project.part()
+    assert part["folders"] == [str(project.folder / "nb")] and part["here"] == str(project) and "added" not in part
+    said = project.tree(folders=["/nowhere/lib", lib])
+    assert said["folder"] == lib and set(said["names"]) == {"qinner", "qother"}
+    assert project.tree(folders=["lib"]) == project.tree(folders=[lib + "/.ssh"]) == project.tree(folders=[os.path.dirname(os.__file__)]) == {}
+    digest = project.tree(name="qinner", roots=[lib])["digest"]
+    assert project.part()["added"] == [["qinner", lib, digest]]
+    write(project.folder, **{"lib/qinner": "a = 22"})
+    assert project.part()["added"][0][2] not in ("", digest)  # an edit follows
+    os.unlink(project.folder / "lib/qinner.py")
+    assert "added" not in project.part()

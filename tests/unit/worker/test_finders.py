@@ -305,3 +305,75 @@ def test_an_optional_dependency_costs_no_question(project, home):
     import qhelper
 
     assert qhelper.qturbo is None and [question.get("name") for what, question in home.asked if what == "tree"] == ["qhelper"]
+
+
+# ---- folders that this process adds to its search path ---------------------------------------------------------------
+
+
+def added_entries(project, tmp_path):
+    """{name of a module: an entry of sys.path that leads to its folder at home}, in a process that runs in /…/runs/one."""
+    return {
+        "qtree": project.root + ROOT + "/jobs/../qtree_lib",
+        "qabsolute": ROOT + "/qabsolute_lib",
+        "qrelative": "../qrelative_lib",
+        "qmapped": str(tmp_path / "runs" / "qmapped_lib"),  # os.path.abspath("../qmapped_lib")
+        "qaround": "..",
+    }
+
+
+def test_added_folders_lead_home(project, home, tmp_path, monkeypatch):
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "runs" / "one")
+    entries = added_entries(project, tmp_path)
+    home.files.update({f"{ROOT}/{name}_lib/{name}.py": f"a = '{name}'\n" for name in entries if name != "qaround"})
+    offer(project, home, {"qaround.py": "a = 'qaround'\n"}, here=ROOT + "/notebooks", folders=[ROOT + "/notebooks"])
+    for name, entry in entries.items():
+        sys.path.append(entry)
+        assert importlib.import_module(name).a == name
+        assert home_path(sys.modules[name].__file__).startswith(ROOT + "/") and sys.modules[name].__file__.startswith(project.root)
+    asked = len(home.asked)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("qnobodys")
+    assert len(home.asked) == asked  # what is in these folders is known
+
+
+def test_the_order_of_the_search_path_holds_for_added_folders(project, home, tmp_path):
+    home.files[ROOT + "/lib/qboth.py"] = "whose = 'added'"
+    offer(project, home, {"qboth.py": "whose = 'listed'"}, ["qboth"], here=ROOT, folders=[ROOT])
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "qboth.py").write_text("whose = 'installed'")
+    own, added = ["", str(tmp_path / "site-packages")], project.root + ROOT + "/lib"
+    for path, whose in (([added, *own], "added"), ([*own, added], "listed"), (["", added], "listed")):
+        sys.path[:] = path
+        sys.modules.pop("qboth", None)
+        assert importlib.import_module("qboth").whose == whose
+    project.take({"names": {}, "here": ROOT, "folders": [ROOT]})
+    sys.modules.pop("qboth")
+    sys.path[:] = [*own, added]
+    assert importlib.import_module("qboth").whose == "installed"
+
+
+def test_an_added_folder_of_nobody_is_asked_for_once(project, home):
+    offer(project, home, {}, here=ROOT, folders=[ROOT])
+    sys.path.append("/nobodys/lib")
+    for _ in range(3):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("qnobodys")
+    assert [question["folders"][0] for what, question in home.asked] == ["/nobodys/lib"]
+
+
+def test_what_finds_its_files_beside_a_frame_is_led_here(project, home, monkeypatch):
+    from cellspan._worker import library_fixes
+
+    fake = type(sys)("hydra._internal.utils")
+    fake.detect_calling_file_or_module_from_task_function = lambda task: (task.__code__.co_filename, None)
+    fake.detect_calling_file_or_module_from_stack_frame = lambda depth: (inspect.stack()[depth].filename, None)
+    monkeypatch.setitem(sys.modules, fake.__name__, fake)
+    library_fixes._lead_hydra()
+    text = "def task():\n    pass\ndef found(utils):\n    return utils.detect_calling_file_or_module_from_stack_frame(1)\n"
+    offer(project, home, {"qhydra.py": text}, ["qhydra"])
+    import qhydra
+
+    path = project.root + ROOT + "/qhydra.py"
+    assert qhydra.found(fake) == fake.detect_calling_file_or_module_from_task_function(qhydra.task) == (path, None)
+    assert fake.detect_calling_file_or_module_from_task_function(added_entries) == (__file__, None)

@@ -239,12 +239,12 @@ class AddedFolders:
             return (os.path.normpath(home_path(entry)),)
         if not entry or entry in self._began or not INSTALLED.isdisjoint(entry.split(os.sep)):
             return ()
-        if os.path.isabs(entry):
-            own, here = os.path.normpath(entry), os.path.join(_cwd(), "")
-            if own.startswith(here) and self._here and not os.path.isdir(own):
-                return tuple(dict.fromkeys((own, os.path.join(self._here, own[len(here) :]))))
+        if not os.path.isabs(entry):
+            return (os.path.normpath(os.path.join(self._here, entry)),) if self._here else ()
+        own, here = os.path.normpath(entry), _cwd()
+        if not here or not self._here or os.path.isdir(own):
             return (own,)
-        return (os.path.normpath(os.path.join(self._here, entry)),) if self._here and not os.path.isdir(entry) else ()
+        return tuple(dict.fromkeys((own, os.path.normpath(os.path.join(self._here, os.path.relpath(own, here))))))  # os.path.abspath("../src")
 
     def _homes_come_before(self, place):
         """Does the notebook's or the script's own folder stand before this place of sys.path? What this machine has, too, comes after it."""

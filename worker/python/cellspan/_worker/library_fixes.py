@@ -20,6 +20,7 @@ def meet():
     when_imported("jax._src.clusters.cluster", _join_jax)
     mpi.watch()
     when_imported("accelerate.launchers", _refuse_launcher)
+    when_imported("hydra._internal.utils", _lead_hydra)
     for package in ("lightning.pytorch", "pytorch_lightning"):
         module = package + ".trainer.trainer"
         when_imported(module, functools.partial(_watch_lightning, module, "Trainer", "fit"))
@@ -78,6 +79,28 @@ def _join_jax():
     if isinstance(known, list) and CellspanCluster in known:  # another version of JAX may keep them elsewhere
         known.remove(CellspanCluster)
         known.insert(0, CellspanCluster)
+
+
+def _lead_hydra():
+    """Hydra looks for its configuration beside the file that it finds in a frame, which has home's path also on another machine."""
+    module = sys.modules["hydra._internal.utils"]
+    for name, frames in (("detect_calling_file_or_module_from_task_function", 0), ("detect_calling_file_or_module_from_stack_frame", 1)):
+        detect = getattr(module, name, None)
+        if detect is not None:
+            setattr(module, name, _leading_here(detect, frames))
+
+
+def _leading_here(detect, frames):
+    """frames: how many that stand between the caller and `detect` this one must add to its argument, which counts frames."""
+
+    @functools.wraps(detect)
+    def detected(found_by):
+        from .._code.finders import path_here
+
+        file, *rest = found = detect(found_by + frames if frames else found_by)
+        return (path_here(file), *rest) if isinstance(file, str) else found
+
+    return detected
 
 
 def _refuse_launcher():
