@@ -164,7 +164,7 @@ class Lab:
             button = self.driver.find_element(By.CSS_SELECTOR, ".jp-DebuggerBugButton, [data-jp-item-name='debugger-icon'] jp-button")
             if button.get_attribute("aria-pressed") != "true":
                 button.click()
-            return wait_until(lambda: self.cell(n).find_elements(By.CSS_SELECTOR, ".cm-breakpoint-gutter"), 20)
+            return wait_until(lambda: self.cell(n).find_elements(By.CSS_SELECTOR, ".cm-breakpoint-gutter"), 60)
 
         assert wait_until(on, 60), "the debugger is not on"
         gutter = self.cell(n).find_element(By.CSS_SELECTOR, ".cm-breakpoint-gutter").rect
@@ -248,7 +248,7 @@ def test_the_interrupt_button_ends_a_distributed_cell_and_the_restart_button_giv
         """Whether the kernel is a new one; the old one may still look idle, and answer."""
         assert wait_until(lab.ready, 100)
         lab.run(1, "before_restart")
-        return wait_until(lambda: "NameError" in lab.output(1), 20)
+        return wait_until(lambda: "NameError" in lab.output(1), 60)
 
     assert wait_until(forgotten, 100), lab.output(1)
 

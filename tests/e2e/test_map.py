@@ -55,7 +55,7 @@ def test_classes_of_the_notebook_and_what_is_printed(two):
 
 
 def test_an_error_names_its_item(two):
-    cell = two.run("def inverse(x): return 1 / x\ncellspan.map(inverse, [4, 2, 0, 1])", limit=20).assert_error("ZeroDivisionError")
+    cell = two.run("def inverse(x): return 1 / x\ncellspan.map(inverse, [4, 2, 0, 1])").assert_error("ZeroDivisionError")
     assert "item 2, (0)" in cell.traceback and "in inverse" in cell.traceback, cell.traceback
     assert not any(name in cell.traceback for name in ("map_rank.py", "exchange.py")) and "_cellspan" not in cell.traceback
     assert values(two.ok("try: cellspan.map(inverse, [1] * 500 + [0] + [1] * 500)\n"
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_named(two):
     two.ok("import threading; lock = threading.Lock()\ndef inverse(x): return 1 / x\n"
            "def holds():\n    lock = threading.Lock()\n    return lambda x: lock")
     for call, ename, text in REFUSED:
-        cell = two.run("cellspan." + call, limit=20).assert_error(ename)
+        cell = two.run("cellspan." + call).assert_error(ename)
         assert text in cell.reply["evalue"], (call, cell.reply["evalue"])
     assert values(two.ok("cellspan.map(abs, [-1, -2])")) == [1, 2]
 
@@ -119,7 +119,7 @@ def test_an_interrupt_ends_it_and_ranks_keep_their_variables(two):
         two.wait_shown(cell, "begun")
         time.sleep(0.5)
         two.control("interrupt_request")
-        two.wait(cell, limit=20)
+        two.wait(cell)
         cell.assert_error("KeyboardInterrupt")
     assert values(two.ok("%%distribute --gather\nkept")) == [7, 7]
 

@@ -122,16 +122,16 @@ def test_the_keyboard_chooses(lab, gate):
     buttons(lab)[0].click()
     for key, want in ((Keys.ARROW_RIGHT, "0"), (Keys.ARROW_DOWN, "1"), (Keys.ARROW_RIGHT, "2"), (Keys.ARROW_LEFT, "1"), (Keys.ARROW_UP, "0"), (Keys.ARROW_LEFT, "All"), (Keys.ARROW_LEFT, "3")):
         lab.keys(key)
-        assert wait_until(lambda: chosen(lab) == [want], 10) and focused(lab) == want, (want, chosen(lab), focused(lab))
+        assert wait_until(lambda: chosen(lab) == [want], 60) and focused(lab) == want, (want, chosen(lab), focused(lab))
     wait_text(lab, "lines of 3")
     url = lab.driver.current_url
     for key in (Keys.ENTER, Keys.SPACE, "d", "d", "x", "m"):  # JupyterLab's own keys cut cells and make them text
         lab.keys(key)
     assert chosen(lab) == ["3"] and lab.driver.current_url == url
     lab.keys(Keys.TAB)
-    assert wait_until(lambda: focused(lab) is None, 10)
+    assert wait_until(lambda: focused(lab) is None, 60)
     lab.chord(Keys.SHIFT, Keys.TAB)
-    assert wait_until(lambda: focused(lab) == "3", 10), "back to the chosen one"
+    assert wait_until(lambda: focused(lab) == "3", 60), "back to the chosen one"
     gate.open()
 
 
@@ -142,7 +142,7 @@ def test_two_views_of_a_cell_have_a_choice_each(lab):
     assert wait_until(lambda: lab.all(".jp-LinkedOutputView " + BUTTONS) or lab.driver.find_elements(By.CSS_SELECTOR, ".jp-LinkedOutputView " + BUTTONS), 60)
     view = lab.driver.find_element(By.CSS_SELECTOR, ".jp-LinkedOutputView")
     view.find_elements(By.CSS_SELECTOR, BUTTONS)[2].click()
-    assert wait_until(lambda: [t.split("\n")[0] for t in texts(lab, within=view)] == ["rank 1 done"], 20), texts(lab, within=view)
+    assert wait_until(lambda: [t.split("\n")[0] for t in texts(lab, within=view)] == ["rank 1 done"], 60), texts(lab, within=view)
     picture(lab, "two-views")
     assert [t.split("\n")[0] for t in texts(lab)] == ["All ranks 0-3 done"], "the other view keeps its own"
     buttons(lab)[4].click()
@@ -162,11 +162,11 @@ def test_displays_belong_to_the_tab_of_their_rank(lab):
         shown = lab.output(0)
         return [n for n in range(4) if "own html of %d" % n in shown], "«image»" in shown, "the result" in shown
 
-    assert wait_until(lambda: seen() == ([0, 1, 2, 3], True, True), 20), lab.output(0)
+    assert wait_until(lambda: seen() == ([0, 1, 2, 3], True, True), 60), lab.output(0)
     picture(lab, "displays-all")
     for button, want in ((2, ([1], False, True)), (3, ([2], True, True)), (0, ([0, 1, 2, 3], True, True))):
         buttons(lab)[button].click()
-        assert wait_until(lambda: seen() == want, 20), (button, lab.output(0))
+        assert wait_until(lambda: seen() == want, 60), (button, lab.output(0))
         picture(lab, "displays-%d" % button)
     hidden = [e for e in lab.cell(0).find_elements(By.CSS_SELECTOR, ".jp-OutputArea-child") if not e.is_displayed()]
     assert not hidden, "in All, all are shown"
@@ -197,7 +197,7 @@ def test_64_ranks_a_failed_one_dark_and_narrow(lab):
     picture(lab, "64-dark")
     lab.driver.set_window_size(500, 900)
     area = lab.cell(0).find_element(By.CSS_SELECTOR, ".jp-OutputArea").rect
-    assert wait_until(lambda: all(e.rect["x"] + e.rect["width"] <= area["x"] + area["width"] + 1 for e in labels), 20), "tabs wrap in a narrow window"
+    assert wait_until(lambda: all(e.rect["x"] + e.rect["width"] <= area["x"] + area["width"] + 1 for e in labels), 60), "tabs wrap in a narrow window"
     assert chosen(lab) == ["17"]
     picture(lab, "64-narrow")
     theme(lab, "JupyterLab Light")
@@ -239,7 +239,7 @@ def test_a_page_that_nbconvert_makes_has_the_choice_too(lab, opened, tmp_path):
 
     body = look(False)
     lab.driver.find_elements(By.CSS_SELECTOR, BUTTONS)[2].click()
-    assert wait_until(lambda: [t.split("\n")[0] for t in texts(lab, within=body)] == ["rank 1 done"], 20)
+    assert wait_until(lambda: [t.split("\n")[0] for t in texts(lab, within=body)] == ["rank 1 done"], 60)
     body = look(True)
     assert [t.split("\n")[0] for t in texts(lab, within=body)] == ["All ranks 0-3 done"] + ["rank %d done" % r for r in range(4)]
     assert "<label" not in body.text and "checked" not in body.text

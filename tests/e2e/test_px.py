@@ -25,7 +25,7 @@ def test_px_runs_a_line_and_shows_every_ranks_value(four):
     assert by_rank(four.ok("%px print(a)").stdout) == {k: ["5"] for k in range(4)}
     four.ok("%px import cellspan")
     assert shown(four.ok("%px a + cellspan.rank()")) == {k: str(5 + k) for k in range(4)}
-    four.run("%px home_only", limit=20).assert_error("NameError")
+    four.run("%px home_only").assert_error("NameError")
 
 
 def test_ranks_see_their_own_variables_alone(four):
@@ -92,7 +92,7 @@ def test_an_interrupt_of_home_leaves_an_asynchronous_call(four):
 def test_stop_and_restart_interrupt_an_asynchronous_call(four, who, line):
     four.ok(f"%%px --noblock --targets {who} -o endless\nimport time\nwhile True: time.sleep(0.01)")
     four.run(line, limit=60).assert_ok()
-    four.run("endless.get()", limit=20).assert_error("KeyboardInterrupt")
+    four.run("endless.get()").assert_error("KeyboardInterrupt")
     assert four.ok("endless").value == "<AsyncResult(%px): failed>" and four.ok("endless.successful()").value == "False"
     four.ok("%px import cellspan")
     assert shown(four.ok("%px cellspan.rank()")) == {k: str(k) for k in range(4)}
@@ -202,7 +202,7 @@ REFUSED = [
 def test_a_traceback_has_the_users_lines_alone(four, call):
     four.ok("view = rc.load_balanced_view()\ndef fails(x):\n    return 1 // (x - 1)\ndef endless():\n    yield 1\n    raise ValueError('no more')")
     for code, name in [(f"{call}.get()", "ZeroDivisionError"), ("dv.map_async(abs, endless()).get()", "ValueError")]:
-        lines = "\n".join(four.run(code, limit=20).assert_error(name).error["traceback"])
+        lines = "\n".join(four.run(code).assert_error(name).error["traceback"])
         assert "cellspan" not in lines.replace("cellspan.map: item 0", "") and name in lines, lines
         assert name == "ValueError" or "hidden" not in lines, lines
 

@@ -336,7 +336,7 @@ class Walk:
         victim = self.random.randrange(n)
         pids = self.nb.rank_pids(n, "--no-capture")
         os.kill(pids[victim], signal.SIGKILL)
-        assert processes.wait_until(lambda: not processes.alive(pids[victim]), 20)
+        assert processes.wait_until(lambda: not processes.alive(pids[victim]), 60)
         self.cells.append("# kill -9 rank %d" % victim)
         self.ok("import cellspan\nwhile any(r['rank'] == %d and r['pid'] == %d for r in cellspan.group().ranks()):\n    pass" % (victim, pids[victim]))
         self.world.lose([victim])
