@@ -140,6 +140,17 @@ def test_a_process_knows_that_a_file_has_changed_since_its_import(module, be, tm
     assert not imported.is_older("versioned_kl") and not imported.is_older("nosuch") and not imported.is_older("json")
 
 
+def test_each_variable_with_a_member_of_another_enum_is_told(module, be, capsys):
+    be(RANKS)
+    made = module("import enum\nclass C(enum.Enum):\n    RED = 1\n    GREEN = 2\n").C
+    data = {name: packed({name: made.RED}) for name in ("q", "back")}
+    be(HOME, older=True)
+    module("import enum\nclass C(enum.Enum):\n    GREEN = 1\n    RED = 2\n")
+    for name in ("q", "q", "back"):
+        assert vars_bundle.unpack_bytes(data[name])[name].name == "GREEN"
+    assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["q", "back"]
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -195,17 +195,20 @@ def is_description(theirs):
 
 
 def tell(theirs, value, label="", say=None):
-    """Says once of each class of a value that it is another one here. theirs: the sender's described(). label: what the value is called,
-    unless it is a dict of variables. say: takes the line; None: it is printed."""
+    """Says once of each class of a value that it is another one here; of an Enum, whose members are found by number, once of each variable.
+    theirs: the sender's described(). label: what the value is called, unless it is a dict of variables. say: takes the line; None: it is
+    printed."""
     for module, classes in theirs["of"].items():
         older = _older_sides(theirs, module)
         for qualname, parts in classes.items() if older and is_users(module) else ():
             with contextlib.suppress(Exception):  # of a class that does not let itself be read
                 cls = functools.reduce(lambda at, name: getattr(at, name, None), qualname.split("."), sys.modules[module])
                 line = _line(cls, _differing(parts, parts_of(cls)), theirs["by"])
-                if line and (line, *older) not in _told:  # of several ranks, the first is named
-                    _told.add((line, *older))
-                    (say or _print)(f"{_called(value, cls, label)}: {line}: {_cause(module, theirs, older)}")
+                called = _called(value, cls, label) if line else ""
+                about = line, called if isinstance(cls, enum.EnumMeta) else "", *older
+                if line and about not in _told:  # of several ranks, the first is named
+                    _told.add(about)
+                    (say or _print)(f"{called}: {line}: {_cause(module, theirs, older)}")
 
 
 def advice(theirs, error):
