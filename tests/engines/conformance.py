@@ -39,6 +39,7 @@ class Engine:
     too_much = None  # (another `on`, words of the error): more than there is
     queued = None  # (another `on`, words that are shown while it waits)
     ended = None  # words of the error after end(); None: nothing but us ends it
+    first = "import os, socket, time"  # the notebook's first cell
     without = ()  # names of cases that can't be, as "the_launcher_is_killed"
 
     def missing(self):
@@ -106,7 +107,7 @@ class Session:
     def nb(self):
         if self.notebook is None:
             self.notebook = Notebook(env=self.engine.variables())
-            self.notebook.ok("import os, socket, time")
+            self.notebook.ok(self.engine.first, limit=LIMIT)
         return self.notebook
 
     def cell(self, code, options="", on=None):

@@ -102,7 +102,7 @@ up() {
       --host 127.0.0.1 --cores "$cores" --memory 2g --webui-port $((port + 1 + i)) --work-dir "$S/work$i" "${res[@]}" "spark://127.0.0.1:$port"
   done
   wait_for 240 registered || { tail -n 20 "$S"/w*.log >&2; return 1; }
-  [ "$connect" = 1 ] && { connect_up || return 1; }
+  [ "$connect" != 1 ] || connect_up || return 1
   echo "spark: $version, $workers workers; SPARK_MASTER=spark://127.0.0.1:$port"
 }
 
@@ -131,7 +131,7 @@ case "${1:-}" in
   env)
     printf 'export SPARK_MASTER=%q SPARK_HOME=%q SPARK_CONF_DIR=%q SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON=%q\n' \
       "spark://127.0.0.1:$port" "$(home)" "$S/conf" "$at/bin/python"
-    [ "$connect" = 1 ] && printf 'export SPARK_REMOTE_URL=%q\n' "sc://127.0.0.1:$((port + 20))" ;;
+    [ "$connect" != 1 ] || printf 'export SPARK_REMOTE_URL=%q\n' "sc://127.0.0.1:$((port + 20))" ;;
   *) sed -n '3,/^set -u/{/^#/p}' "$0"; exit 2 ;;
 esac
 

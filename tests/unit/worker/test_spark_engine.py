@@ -12,6 +12,7 @@ import types
 
 import cloudpickle
 import pytest
+from cellspan import _jobs
 from cellspan._launch import spark, spark_notebook, spark_task
 from cellspan._launch.launcher import Cannot, Failed
 from cellspan._worker import spark_session
@@ -403,6 +404,10 @@ def test_ranks_are_a_job_of_the_notebooks_session(monkeypatch, session):
     assert launch.lines[-3] == "say 2 of the session's 3 slots are the ranks' until %ranks stop"
     assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"] and len(groups) == 1
     assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.stopped == 0  # the session stays
+    session(**TOLD)
+    launch = Launch("", 0)
+    spark.main(launch)
+    assert "nodes 3" in launch.lines  # as many as there are slots
     seen.conf["spark.dynamicAllocation.enabled"] = "true"
     session(**TOLD)
     monkeypatch.setattr(spark_notebook, "attach", lambda pyspark, told: types.SimpleNamespace(getConf=lambda: seen.conf))
@@ -426,3 +431,31 @@ def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, tmp_path):
     assert spark_session.note(str(tmp_path / "gone")) == ""
     module.SparkContext._active_spark_context = None  # it was stopped
     assert spark_session.note(str(tmp_path)) == ""
+
+
+# ---- where the drop-in modules run ----
+
+@pytest.mark.parametrize(("master", "setting", "group", "on", "place", "line"), [
+    ("spark://h:7077", "", None, None, "spark", "on the notebook's Spark session, spark://h:7077 (on= or CELLSPAN_ON names another place)"),
+    ("local-cluster[2,1,1024]", "", "local", None, "spark", "local-cluster"),
+    ("local[*]", "", None, None, None, ""),
+    ("local", "", None, None, None, ""),
+    ("sc://h:15002", "", None, None, None, ""),
+    ("", "", None, None, None, ""),
+    ("spark://h:7077", "slurm:--nodes=2", None, None, "slurm:--nodes=2", "on slurm:--nodes=2, which CELLSPAN_ON names"),
+    ("spark://h:7077", "slurm:--nodes=2", None, "ssh:h1", "ssh:h1", ""),
+    ("spark://h:7077", "slurm:--nodes=2", "ssh:h1", None, None, ""),
+])
+def test_work_for_a_cluster_finds_its_place(monkeypatch, capsys, master, setting, group, on, place, line):
+    monkeypatch.setattr(_jobs, "_spark_master", lambda: master)
+    monkeypatch.setenv("CELLSPAN_ON", setting)
+    monkeypatch.setattr(_jobs._api, "group", lambda: types.SimpleNamespace(on=group, ranks=lambda: []))
+    assert _jobs.place_of(on, say=True) == place
+    said = capsys.readouterr().err
+    assert line in said and bool(line) == bool(said)
+
+
+def test_ranks_that_live_here_are_the_place(monkeypatch):
+    monkeypatch.setattr(_jobs, "_spark_master", lambda: "spark://h:7077")
+    monkeypatch.setattr(_jobs._api, "group", lambda: types.SimpleNamespace(on=None, ranks=lambda: [{"rank": 0}]))
+    assert _jobs.place_of(None) is None

@@ -24,6 +24,7 @@ _FROM = {
     "launch": "_jobs",
     "launch_script": "_jobs",
     "on_the_group": "_jobs",
+    "place_of": "_jobs",
     "is_of_ranks": "_worker.remote",
     # asynchronous calls, and map
     "Now": "_futures",

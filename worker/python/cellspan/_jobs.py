@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
-from . import _api
+from . import _api, _link
 
 LIST_LIMIT = 60  # seconds that the driver may take to list the GPUs
 
@@ -84,16 +85,50 @@ def gpus_here():
         return cuda.device_count() if cuda is not None else 0
 
 
-def on_the_group(on, use_gpu):
-    """For work that is to run where the notebook's ranks are: prints a line if that is this machine, and nothing else was asked for.
+def place_of(on, say=False):
+    """Where work runs that is to run on a cluster, as the option `on`: what is given; else where the notebook's ranks are (None); else
+    what CELLSPAN_ON names; else the notebook's Spark session, if it has executors; else this machine (None). say: prints a line about a
+    place that nobody has given here."""
+    named = _link.setting("CELLSPAN_ON") if on is None else None
+    master = "" if on is not None or named else _spark_master()
+    if not named and not _has_executors(master):
+        return on
+    group = _api.group()
+    if group.on not in (None, "local") or group.ranks():
+        return None
+    if say:
+        place = f"{named}, which CELLSPAN_ON names" if named else f"the notebook's Spark session, {master} (on= or CELLSPAN_ON names another place)"
+        print("cellspan: the ranks are on", place, file=sys.stderr)
+    return named or "spark"
 
-    Returns the option `gpus` that makes a rank without a GPU an error, or None where ranks have theirs already. RuntimeError: GPUs
-    are wanted, and this machine has none.
+
+def _spark_master():
+    """Of the notebook's session; "": it has none."""
+    home = _api.caller()
+    if _api.is_far(home):
+        return home.do("_jobs", "_spark_master")
+    from ._worker.spark_session import master
+
+    return master()
+
+
+def _has_executors(master):
+    """Can ranks run on executors of such a session? Those of Spark Connect take none, and local[4] has threads."""
+    return bool(master) and not re.match(r"local(\[|$)|sc:", master)
+
+
+def on_the_group(on, use_gpu):
+    """For work that is to run on a cluster: where it runs, as the option `on`, and the option `gpus`. Prints a line if nothing was asked
+    for: where that is.
+
+    `gpus` makes a rank without a GPU an error, or is None where ranks have theirs already. RuntimeError: GPUs are wanted, and this
+    machine has none.
     """
     __tracebackhide__ = True
-    if on is None and _api.group().on in (None, "local"):
+    place = place_of(on, say=True)
+    if place is None and _api.group().on in (None, "local"):
         print('cellspan: the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)', file=sys.stderr)
-    return gpus_of_the_group(on) if use_gpu else None
+    return place, gpus_of_the_group(place) if use_gpu else None
 
 
 def gpus_of_the_group(on, instead="use_gpu=False trains on processors"):

@@ -81,9 +81,9 @@ class MirroredStrategyRunner:
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
         if not self._local_mode:
-            gpus = on_the_group(self._on, self._use_gpu)
+            on, gpus = on_the_group(self._on, self._use_gpu)
             own = ("1,own" if gpus else "own") if self._use_gpu else None  # the strategy takes every GPU that a process sees
-            return {"n": self._num_slots, "on": self._on, "gpus": own}
+            return {"n": self._num_slots, "on": on, "gpus": own}
         if not self._use_gpu:
             if self._num_slots > 1:
                 raise ValueError("Cannot run with more than 1 CPU machine in local mode. Try setting num_slots to 1.")

@@ -52,11 +52,8 @@ def attach(pyspark, told):
 def main(launch):
     told = read_told()
     check(told)
-    if not launch.ranks:
-        raise Cannot(spark.HOW_MANY)
     pyspark = spark.import_pyspark()
     launch.end(10)
-    launch.nodes(launch.ranks)
     try:
         context = attach(pyspark, told)
     except Exception as error:
@@ -64,6 +61,11 @@ def main(launch):
     if context.getConf().get(spark.DYNAMIC, "false").lower() == "true":
         raise Cannot("--on spark: %s is true in the notebook's session, and Spark refuses barrier stages then: make a session without it; "
                      "%s" % (spark.DYNAMIC, ALONE))
+    launch.ranks = launch.ranks or spark.slots_now(context)
+    if not launch.ranks:
+        raise Failed("the notebook's Spark session, %s, has no executor yet: run a Spark job first, or say how many ranks, as in -n 2" % told["master"],
+                     whole=True)
+    launch.nodes(launch.ranks)
     group, ended = "cellspan-%d" % os.getpid(), threading.Event()
     context.setJobGroup(group, "cellspan: %d ranks of the notebook" % launch.ranks)
     launch.at_end(lambda: ended.wait(spark.GRACE) or context.cancelJobGroup(group))

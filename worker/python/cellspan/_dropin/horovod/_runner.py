@@ -58,8 +58,8 @@ class HorovodRunner:
         check_call(main, (), kwargs)
         np = self.num_processor
         on = "local" if np < 0 else self.on
-        if np > 0 and on is None:
-            on_the_group(None, False)  # says it if that is this machine
+        if np > 0:
+            on, _ = on_the_group(on, False)
         hides = np >= 0 and self.driver_log_verbosity == SELECTED
         folder = _new_folder() if hides else ""
         choice = setting("CELLSPAN_HOROVOD")

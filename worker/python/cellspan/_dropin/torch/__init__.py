@@ -28,6 +28,7 @@ from .._dropin_api import (
     launch,
     launch_script,
     on_the_group,
+    place_of,
 )
 from . import _dataframes
 from ._dataframes import SPARK_DATAFRAME_SCHEMA_FILE, SPARK_PARTITION_ARROW_DATA_FILE, _get_spark_partition_data_loader
@@ -62,7 +63,7 @@ class Distributor:
         if not self.use_gpu:
             return self.num_processes
         if not self.local_mode:
-            gpus_of_the_group(self.on)
+            gpus_of_the_group(place_of(self.on))
             return self.num_processes
         available = gpus_here()
         if not available:
@@ -135,8 +136,7 @@ class TorchDistributor(Distributor):
     def _place(self):
         """{option: value} for launch(): where, and on which processors."""
         __tracebackhide__ = True
-        on = "local" if self.local_mode else self.on
-        gpus = None if self.local_mode else on_the_group(self.on, self.use_gpu)
+        on, gpus = ("local", None) if self.local_mode else on_the_group(self.on, self.use_gpu)
         return {"n": self.num_processes, "on": on, "gpus": gpus, "no_gpu": not self.use_gpu, "reuse": self.reuse}
 
     def _run_function(self, fn, args, kwargs, parts=None):

@@ -7,7 +7,7 @@ import inspect
 import threading
 import time
 
-from ..._dropin_api import directory, launch
+from ..._dropin_api import directory, launch, place_of
 from .. import _rank
 from ..config import LagomConfig, TorchDistributedConfig
 
@@ -52,6 +52,7 @@ def _lagom(train_fn, config, where):
     job = {name: getattr(config, name) for name in ("module", "hparams", *_sets(wanted))}
     settings = {name: getattr(config, name) for name in _rank.SETTINGS}
     job.update(train_fn=train_fn, wanted=wanted, settings=settings)
+    where["on"] = place_of(where["on"], say=True)
     ranks = launch(_rank.lagom, (), job, gather=True, **where)
     values = [value for value, _ in ranks]
     result = {"test result": _mean(values), "results": values}

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Spark: a standalone cluster of two workers (spark.sh), as an application of its own and on the notebook's session.
+
+`tests/engines/spark.sh install` makes the virtual environment that it needs. SPARK_VERSION chooses another version of pyspark.
+"""
+
+import glob
+import os
+import signal
+
+import processes
+from conformance import Engine, pids
+
+import engines
+
+BUILT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".build"))
+VERSION = os.environ.get("SPARK_VERSION", "4.0.1")
+
+
+class Cluster(engines.Engine):
+    """spark.sh, with ports and a state of its own."""
+
+    script = "spark.sh"
+
+    def bring_up(self):
+        self.port = engines.free_ports(30)
+        self.environment.update(SPARK_VERSION=VERSION, SPARK_PORT=str(self.port))
+        self.call("up", limit=900)
+
+    def variables(self):
+        words = self.call("env").stdout.split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+class Spark(Engine):
+    name = "spark"
+    tools = ("java",)
+    ranks = 2  # an agent, which is a task, takes one
+    too_much = "spark:local-cluster[1,1,512]", r"has 1 slots, and 2 are needed"
+    ended = "Spark lost executor"
+    cluster = None
+
+    def missing(self):
+        there = os.path.exists(os.path.join(BUILT, "spark", VERSION, "made"))
+        return super().missing() or ("" if there else "pyspark %s is not there: tests/engines/spark.sh install" % VERSION)
+
+    def up(self):
+        self.cluster = Cluster().up()
+
+    def down(self):
+        if self.cluster:
+            self.cluster.down()
+
+    @property
+    def master(self):
+        return "spark://127.0.0.1:%d" % self.cluster.port
+
+    @property
+    def on(self):
+        return "spark:" + self.master
+
+    @property
+    def queued(self):
+        return self.on + " --executor-memory 64g", "Spark has given 0 of 2 slots so far"
+
+    def variables(self):
+        (packages,) = glob.glob(os.path.join(BUILT, "spark", VERSION, "lib", "python3.*", "site-packages"))
+        return {**self.cluster.variables(), "PYTHONPATH": packages}
+
+    def executors(self):
+        mark = "spark.driver.port"
+        return [pid for pid in pids() if "CoarseGrainedExecutorBackend" in processes.command(pid) and mark in processes.command(pid)
+                and self.cluster.folder in (os.readlink("/proc/%d/cwd" % pid) if os.path.exists("/proc/%d/cwd" % pid) else "")]
+
+    def end(self):
+        """Spark itself ends no application that is well: an executor is killed."""
+        os.kill(self.executors()[0], signal.SIGKILL)
+
+    def left(self):
+        return processes.described(self.executors())
+
+    def ready(self):
+        return not self.executors()
+
+    def logs(self):
+        return [path for path in glob.glob(self.cluster.folder + "/**/std*", recursive=True) if os.path.isfile(path)] + glob.glob(
+            self.cluster.folder + "/spark/*.log")
+
+
+class SparkSession(Spark):
+    """Its executors are the notebook's, and stay."""
+
+    name = "spark-session"
+    on = "spark"
+    too_much = queued = None
+
+    @property
+    def first(self):
+        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).getOrCreate()\n"
+                "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % self.master)
+
+    def left(self):
+        return []
+
+    def ready(self):
+        return True
+
+
+ENGINES = [Spark, SparkSession]
