@@ -44,7 +44,9 @@ class Ray(Engine):
         return {"PYTHONPATH": self.python, "CELLSPAN_REMOTE_PYTHON": sys.executable}
 
     def actors(self):
-        return [pid for pid in pids() if processes.read(pid, "cmdline").startswith(b"ray::CellspanAgent") and self.address in processes.command(parent(pid))]
+        """Of this cluster: Ray names another address of this machine, with the same port."""
+        port = re.compile(r"--gcs-address=\S+:%s " % self.address.rpartition(":")[2])
+        return [pid for pid in pids() if processes.read(pid, "cmdline").startswith(b"ray::CellspanAgent") and port.search(processes.command(parent(pid)) + " ")]
 
     def end(self):
         for pid in self.actors():
