@@ -7,6 +7,8 @@ import importlib
 import os
 import sys
 
+import pytest
+from cellspan._code import children
 from cellspan._worker import reloads
 from test_rank_code import ROOT, code, home, listing, make, python  # noqa: F401 - fixtures, too
 
@@ -120,3 +122,31 @@ def test_another_process_of_home_does_not_know_what_is_here(code, home):  # noqa
     assert len(code.before_cell()) == 1
     home.instead = None
     assert code.before_cell() == [] and importlib.reload(sys.modules["qhelper"]).a == 3, "no new listing has come"
+
+
+def test_a_fork_has_no_added_folder_either_when_the_code_stays_at_home(code, home):  # noqa: F811
+    home.files["/nowhere/lib/qsecret.py"] = "a = 1\n"
+    code.take(listing(home, here=ROOT))
+    code.take(None)
+    asked = len(home.asked)
+    sys.path.append("/nowhere/lib")
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            importlib.import_module("qsecret")
+        except ModuleNotFoundError:
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0 and len(home.asked) == asked
+
+
+@pytest.mark.parametrize("question", [{"folders": ["/nowhere/lib"]}, {"name": "qhelper", "roots": [ROOT], "digest": "", "home": ""}])
+def test_a_rank_whose_code_stays_at_home_answers_no_child(code, home, question, tmp_path):  # noqa: F811
+    code.take(listing(home))
+    code.take(None)
+    asked = len(home.asked)
+    with pytest.raises(children.Unavailable, match="at home"):
+        children.ask(str(tmp_path / "runtime" / "rank-1" / "code"), question)
+    assert len(home.asked) == asked

@@ -104,8 +104,8 @@ class Site:
         return made
 
 
-def serve(listening, bring, look_in):
-    """Answers children; runs in a thread. bring, look_in: as Tree's."""
+def serve(listening, bring, look_in, is_on):
+    """Answers children; runs in a thread. bring, look_in: as Tree's. is_on(): may this rank have home's modules now?"""
     while True:
         try:
             one, _ = listening.accept()
@@ -115,6 +115,8 @@ def serve(listening, bring, look_in):
             try:
                 one.settimeout(WAIT_S)
                 asked = json.loads(_line(one))
+                if not is_on():
+                    raise Unavailable("this cell leaves its modules at home")
                 entry = look_in(asked["folders"]) if "folders" in asked else bring(*(asked[part] for part in ("name", "roots", "digest", "home")), True)
                 one.sendall(_packed({"entry": entry}))
             except Exception as error:  # noqa: BLE001 - the next one needs an answer, too

@@ -206,6 +206,8 @@ class AddedFolders:
 
     def find(self, name):
         """The spec of a module that is in such a folder at home, or that this machine has before it on sys.path. None: there is none."""
+        if not self._project.on:  # also in a process that follows its rank, which looks in any case
+            return None
         path, first = list(sys.path), None
         for at, entry in enumerate(path):
             folder = self._with(name, entry)

@@ -74,7 +74,7 @@ class RankCode:
         self._files_now = None, {}  # what file_now() has found, and for which entries
         os.register_at_fork(after_in_child=self._forked)
         finders.install(self._project)
-        threads.begin("code", children.serve, self._site.listen(), self._tree.bring, self._tree.look_in)
+        threads.begin("code", children.serve, self._site.listen(), self._tree.bring, self._tree.look_in, lambda: self._project.on)
 
     def _forked(self):
         self._project.look = children.follower(self._site.folder, self._project)
