@@ -51,7 +51,7 @@ class Lead:
             "env": {} if environ == self._untold and run is None else self._changes(run),
             "options": self._settings,
             "extensions": sorted(seen[3]),
-            "reloaded": self._watch.reloaded.entries,
+            "reloaded": self._watch.reloaded.told(),
             "autoreload": seen[5],
             "logging": seen[6],
             "path": self.paths.change(),
@@ -166,7 +166,7 @@ class Follower:
         self._take_options(said.get("options", {}))
         self._logging.take(said.get("logging"))
         self._take_extensions(set(said.get("extensions", ())))
-        self._reloads.take(said.get("reloaded", []))
+        self._reloads.take(said.get("reloaded", {}))
 
     def before_cell(self, cell=None):
         """cell: its number. Loads modules again whose files have changed, or prints a line about them. Each rank prints it: any of them may be the

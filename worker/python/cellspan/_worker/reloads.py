@@ -31,6 +31,7 @@ class Log:
     LENGTH = 1000
 
     def __init__(self):
+        self.process = os.urandom(8).hex()  # another home's count begins anew
         self.count = 0  # of all reloads
         self.entries = []  # (the count after it, name)
 
@@ -42,6 +43,10 @@ class Log:
         if len(self.entries) > self.LENGTH:
             last = {module: count for count, module in self.entries}
             del self.entries[next((at for at, (count, module) in enumerate(self.entries) if last[module] != count), 0)]
+
+    def told(self):
+        """For ranks; {}: home has loaded nothing again."""
+        return {"process": self.process, "entries": self.entries} if self.entries else {}
 
 
 class Watch:
@@ -202,15 +207,15 @@ class HomesReloads:
 
     def __init__(self, imported):
         self._imported = imported
-        self._count = 0  # home's, of the last reload that came
+        self._process, self._count = "", 0  # home's, of the last reload that came
         self._due = []  # names, in home's order
         self._failed = {}  # name: the spec that the module has since it could not be loaded
 
-    def take(self, entries):
-        """entries: Log's. Loads those modules again that are imported and the user's. Raises the first exception, after all were tried."""
-        count = entries[-1][0] if entries else 0
-        known = self._count if count >= self._count else 0  # else home's process is a new one
-        self._count = count
+    def take(self, told):
+        """told: Log.told(). Loads those modules again that are imported and the user's. Raises the first exception, after all were tried."""
+        process, entries = told.get("process", ""), told.get("entries", ())
+        known = self._count if process == self._process else 0
+        self._process, self._count = process, entries[-1][0] if entries else 0
         new = [name for count, name in entries if count > known]
         if not new:
             return
