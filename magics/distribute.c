@@ -13,7 +13,7 @@ static const char *const gpu[] = { "gpu", NULL };
 static const char *const modes[] = { "fold", "prefix", "rank0", "panel", "raw", NULL };
 static const char *const backends[] = { "nccl", "gloo", NULL };
 /* more engines may be on PATH */
-static const char *const engines[] = { "local", "ssh", "slurm", "mpi", "spark", NULL };
+static const char *const engines[] = { "local", "ssh", "slurm", "mpi", "ray", "spark", NULL };
 
 static const struct option options[] = {
     OPTION("nproc", OPTION_COUNT, n, .letter = 'n', .also = "np", .value = "N|gpu", .words = gpu,

@@ -119,8 +119,8 @@ static void tab_offers_what_fits(void)
         "%ranks |",
         "[\"stop\",\"restart\",\"where\",\"check\",\"logs\",\"code\",\"debug\",\"free\",\"--ranks\",\"--continue\",\"--timeout\",\"--cell\",\"--help\"]",
         1);
-    check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\"]", 1);
-    check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\"]", 1);
+    check("%%distribute --on |\n1", "[\"local\",\"ssh\",\"slurm\",\"mpi\",\"ray\",\"spark\"]", 1);
+    check("%%distribute --on s|\n1", "[\"ssh\",\"slurm\",\"spark\"]", 1);
     check("%%distribute --on ssh:h|\n1", "[]", 1);
     check("%%distribute --gpus |\n1", "[\"own\"]", 1);
     check("%ranks re|", "[\"restart\"]", 1);
