@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import os
 import sys
 
@@ -169,3 +170,39 @@ def test_autoreload_has_the_order_of_sys_modules(write):
     imported.note()
     edit("rl_m", 6)
     assert imported.newer() == [name for name in sys.modules if name in NAMES]
+
+
+def test_an_edit_while_the_cell_runs_that_imports_is_seen(write, monkeypatch):
+    monkeypatch.setattr(importlib.machinery.SourceFileLoader, "path_stats", importlib.machinery.SourceFileLoader.path_stats)
+    reloads.watch_imports()
+    imported = reloads.Imported()
+    imported.note()
+    write("rl_m", "v = 1\n")
+    write("rl_z_base", "v = 1\n")
+    module, _ = load("rl_m", "rl_z_base")
+    write("rl_m", "v = 22\n")
+    os.utime(module.__file__, (5, 5))  # any other time
+    imported.note_new()
+    assert imported.newer() == ["rl_m"]
+    assert imported.is_older("rl_m")
+    assert not imported.is_older("rl_z_base")
+    importlib.reload(module)
+    assert module.v == 22
+    assert imported.newer() == []
+    write("rl_m", "v = 22\n")
+    os.utime(module.__file__, (9, 9))  # the same bytes
+    assert imported.newer() == []
+
+
+def test_a_module_that_takes_the_place_of_another_is_noted(write):
+    write("rl_m", "v = 1\n")
+    write("rl_z_base", "v = 1\n")
+    load("rl_m")
+    imported = reloads.Imported()
+    imported.note_new()
+    del sys.modules["rl_m"]
+    (module,) = load("rl_z_base")
+    imported.note_new()
+    write("rl_z_base", "v = 22\n")
+    os.utime(module.__file__, (5, 5))
+    assert imported.is_older("rl_z_base")

@@ -60,6 +60,7 @@ class Home(Calls):
         super().__init__()
         begin_process("home")
         class_versions.side, class_versions.is_older = class_versions.HOME, reloads.imported.is_older
+        reloads.watch_imports()
         cpp_builds.meet()
         versions.watch()
         when_imported("mpi4py.MPI", self._remove_mpi_names)

@@ -90,6 +90,7 @@ class Rank(Worker):
         self.group = group
         self.quiet = False
         class_versions.side, class_versions.rank, class_versions.is_older = class_versions.RANKS, rank, reloads.imported.is_older
+        reloads.watch_imports()
         self.start(fd)
         self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
         builtins.input = self._input

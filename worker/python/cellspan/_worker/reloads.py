@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import importlib.machinery
 import os
 import platform
 import sys
@@ -97,6 +98,7 @@ class Imported:
 
     def __init__(self):
         self._seen = set()  # all names in sys.modules
+        self._last = None  # the last of them
         self._own = {}  # name: (the spec by which it was loaded, its file, the file's time, its hash)
         self._changed = {}  # name: the time of its file, which has other bytes
         self._told = {}  # name: the file's time that was last reported
@@ -114,9 +116,10 @@ class Imported:
 
     def note_new(self):
         """Records the modules that were imported since the last call."""
-        if len(sys.modules) != len(self._seen):
+        last = next(reversed(sys.modules), None)
+        if len(sys.modules) != len(self._seen) or last != self._last:  # one may have taken the place of another
             now = set(sys.modules)
-            new, self._seen = now - self._seen, now
+            new, self._seen, self._last = now - self._seen, now, last
             for name in new:
                 self._take(name)
 
@@ -147,7 +150,7 @@ class Imported:
         names = names_of(sys.modules.get(name))
         spec, path = names.get("__spec__"), names.get("__file__")
         if spec is not None and isinstance(path, str) and path.endswith(".py") and not path.startswith(_not_the_users()):
-            self._own[name] = spec, path, *_state_of(path)
+            self._own[name] = spec, path, *(_at_import.pop(path, None) or _state_of(path))
 
     def has(self, name):
         """Is this module imported, and the user's?"""
@@ -299,6 +302,26 @@ def _state_of(path):
     """(a file's time, its hash); the hash is "" if the file changes meanwhile."""
     time, digest = _time_of(path), _hash_of(path)
     return time, digest if _time_of(path) == time else ""
+
+
+# ---- what files were as they were imported, since they may change before the cell ends -------------------------------
+
+_at_import = {}  # path: as of _state_of()
+_path_stats = importlib.machinery.SourceFileLoader.path_stats
+_installed = (os.path.join(os.path.dirname(os.__file__), ""), environment.PACKAGE)
+
+
+def watch_imports():
+    """Notes the state of each of the user's files as it is imported."""
+    importlib.machinery.SourceFileLoader.path_stats = _noted_stats
+
+
+@functools.wraps(_path_stats)
+def _noted_stats(loader, path):
+    """Python's loader calls it just before it reads the file."""
+    if not path.startswith(_installed) and "-packages" + os.sep not in path:  # _not_the_users() may itself import
+        _at_import[path] = _state_of(path)
+    return _path_stats(loader, path)
 
 
 def _not_the_users():
