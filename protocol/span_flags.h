@@ -32,6 +32,7 @@
     X(CAPTURE, flags, CAPTURE_PYTHON, 16)                                                          \
     X(CAPTURE, flags, CAPTURE_FAR, 32)                                                             \
     X(CAPTURE, flags, CAPTURE_NO_CODE, 64)                                                         \
+    X(CAPTURE, flags, CAPTURE_ENGINE, 128)                                                         \
     X(BIND, how, BIND_DICT, 0)                                                                     \
     X(BIND, how, BIND_VALUE, 1)                                                                    \
     X(BIND, how, BIND_MORE, 2)                                                                     \

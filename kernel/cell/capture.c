@@ -57,12 +57,14 @@ static int add_bring(const struct cell *c, struct buf *out)
     return c->plan.with ? text_json(out, list) : 0;
 }
 
-/* Does home's code go to these ranks? */
-static uint64_t code_flags(const struct cell *c)
+/* Does an engine start, and does home's code go to these ranks? */
+static uint64_t far_flags(const struct cell *c)
 {
+    const uint64_t starts = engine_is_known(c) ? 0 : CAPTURE_ENGINE;
+
     if (!c->nb->config.code || group_nodes_are_here(c))
-        return 0;
-    return CAPTURE_FAR | (c->plan.no_code ? CAPTURE_NO_CODE : 0);
+        return starts;
+    return starts | CAPTURE_FAR | (c->plan.no_code ? CAPTURE_NO_CODE : 0);
 }
 
 int capture_ask(struct cell *c, bool early)
@@ -85,7 +87,7 @@ int capture_ask(struct cell *c, bool early)
                                (cell_is_stored(c) ? CAPTURE_RECORD : 0) |
                                (script.n ? CAPTURE_SCRIPT : 0) |
                                (c->plan.kind == PLAN_PUSH ? CAPTURE_PUSH : 0) |
-                               (early ? CAPTURE_PYTHON : 0) | code_flags(c);
+                               (early ? CAPTURE_PYTHON : 0) | far_flags(c);
     m.v[F_CAPTURE_COUNT].u64 = c->from.count;
     m.v[F_CAPTURE_RAW].s = slice_of(c->from.text, c->from.text_size);
     m.v[F_CAPTURE_BRING].s = buf_slice(&bring);

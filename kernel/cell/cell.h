@@ -112,7 +112,7 @@ struct cell_fault {
 
 /* engine_of_cell.c */
 struct cell_engine {
-    bool wanted; /* the cell waits for the engine's nodes; before, for home's environment */
+    bool wanted; /* the cell waits for the engine's nodes */
     bool here;   /* --on local of a world of its own: on this machine, wherever the group is */
     bool moves;  /* when the old ranks have ended, the engine's run ends; new ranks use plan.on */
     char *said;  /* owned: the engine's last message, or NULL */

@@ -171,10 +171,11 @@ static int move_group(struct cell *c)
 static const json_t *home_changes(struct cell *c)
 {
     struct group *g = c->nb->group;
+    json_t *env = json_object_get(c->prep.captured, "env");
 
-    if (c->prep.captured) {
+    if (env) {
         json_decref(g->changes);
-        g->changes = json_incref(json_object_get(c->prep.captured, "env"));
+        g->changes = json_incref(env);
     }
     return g->changes;
 }
@@ -215,6 +216,11 @@ static void note_afresh(struct cell *c)
     buf_release(&names);
 }
 
+static bool must_start(const struct cell *c)
+{
+    return !c->engine.here && c->nb->group->on && !c->nb->group->engine;
+}
+
 static void engine_begin(struct cell *c)
 {
     struct notebook *nb = c->nb;
@@ -226,10 +232,8 @@ static void engine_begin(struct cell *c)
         note_afresh(c);
         leave(nb);
     }
-    if (!g->on || g->engine)
-        return;
-    c->engine.wanted = true;
-    (void)capture_ask_once(c);
+    if (must_start(c))
+        (void)capture_ask_once(c);
 }
 
 /* The engine gets home's environment. false: home has not answered, or the cell has failed. */
@@ -239,6 +243,7 @@ static bool start_when_told(struct cell *c)
 
     if (c->prep.wants_capture)
         return false;
+    c->engine.wanted = true;
     if (start(c, &err) == 0)
         return true;
     cell_fail(c, "EngineError", "%s", err.text);
@@ -265,7 +270,7 @@ static int add_nodes(struct cell *c)
 
 static enum cell_outcome engine_poll(struct cell *c)
 {
-    if (c->engine.wanted && !c->nb->group->engine && !start_when_told(c))
+    if (must_start(c) && !start_when_told(c))
         return CELL_STAYS;
     if (c->engine.wanted) {
         if (c->engine.errors) {

@@ -140,6 +140,16 @@ static int add_program(const char **argv, unsigned *n, char **starter,
     return 0;
 }
 
+/* The programs that come with cellspan, as the agent does, hand their environment on to the nodes.
+ * What home has set may be secret, and ranks get it from home, encrypted. */
+static bool is_beside(const char *path, const char *agent)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const size_t n = slash ? (size_t)(slash - path) : 0;
+
+    return slash && strncmp(path, agent, n + 1) == 0 && !strchr(agent + n + 1, '/');
+}
+
 static int start_process(struct engine_process *e, const struct engine_process_spec *s,
                          const struct engine_program *program, const char *agent, struct err *err)
 {
@@ -165,7 +175,8 @@ static int start_process(struct engine_process *e, const struct engine_process_s
     argv[n++] = "--connect";
     argv[n++] = s->endpoints;
     argv[n] = NULL;
-    if (engine_environment_make(&env, s->python, s->secret, s->changes, err) == 0) {
+    if (engine_environment_make(&env, s->python, s->secret,
+                                is_beside(program->path, agent) ? NULL : s->changes, err) == 0) {
         spec.argv = argv;
         spec.env = (const char *const *)env.v;
         spec.session = true;

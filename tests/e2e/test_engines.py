@@ -35,11 +35,15 @@ def test_the_scripts_for_batch_systems_name_the_nodes_of_their_job(tmp_path):
     """What a batch system gives to a job, without the batch system."""
     stand_in(tmp_path / "cellspan", 'for word; do echo "<$word>"; done\n')
     stand_in(tmp_path / "flux", '[ "$*" = "hostlist --expand --delimiter=, instance" ] && echo h1,h2\n')
-    given = {"PBS_O_WORKDIR": str(tmp_path), "PBS_NODEFILE": "/a b/pbs", "LSB_DJOB_HOSTFILE": "/a b/lsf"}
+    (tmp_path / "a b").write_text("h2\nh1\nh2\nh1\n")
+    given = {"PBS_O_WORKDIR": str(tmp_path), "PBS_NODEFILE": str(tmp_path / "a b"), "LSB_DJOB_HOSTFILE": "/a b/lsf"}
     env = dict(os.environ, PATH="%s:%s" % (tmp_path, os.environ["PATH"]), **given)
-    for script, on in (("pbs", "-hostfile '/a b/pbs'"), ("lsf", "-hostfile '/a b/lsf'"), ("flux", "-host 'h1,h2'")):
+    for script, on in (("lsf", "-hostfile '/a b/lsf'"), ("flux", "-host 'h1,h2'")):
         done = subprocess.run([str(SCRIPTS / (script + ".sh"))], env=env, capture_output=True, text=True, timeout=100)
         assert done.stdout.split("\n") == ["<run>", "<-n>", "<8>", "<--on>", "<mpi:%s>" % on, "<train.py>", ""], done
+    stand_in(tmp_path / "cellspan", 'echo "$1 $2 $3 $4 $6"; eval "set -- ${5#mpi:}"; echo "$1"; cat "$2"; rm "$2"\n')
+    done = subprocess.run([str(SCRIPTS / "pbs.sh")], env=env, capture_output=True, text=True, timeout=100)
+    assert done.stdout == "run -n 8 --on train.py\n-hostfile\nh2\nh1\n", done
 
 
 def test_a_script_runs_on_the_nodes_of_a_job(hosts, tmp_path):

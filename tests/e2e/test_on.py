@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -180,6 +181,24 @@ def test_an_engine_gets_what_home_has_set_since_it_started(fresh):
     assert nb.run("%%distribute --on pair:env\n1").assert_error("EngineError").error["evalue"] == "MODE=fast GIVEN=ours SPARE=not there"
     call = "import cellspan\nos.environ['MODE'] = 'slow'\ncellspan.run(len, '', on='pair:env')"
     assert "MODE=slow GIVEN=ours SPARE=not there" in nb.run(call).error["evalue"], "in the same cell, too"
+
+
+def test_engines_that_come_with_cellspan_do_not_get_what_home_has_set(fresh, tmp_path):
+    """ssh's, Slurm's and MPI's hand their environment on, not always encrypted."""
+    ours = pathlib.Path(shutil.which("cellspan")).resolve().parents[1] / "libexec" / "cellspan"
+    for file in ours.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    shutil.copy(shutil.which("cellspan-launch-pair"), tmp_path / "cellspan-launch-pair")
+    nb = fresh(env={"GIVEN": "from outside", "CELLSPAN_LIBEXECDIR": str(tmp_path)})
+    nb.ok("import os\nos.environ.update(MODE='fast', GIVEN='ours')")
+    assert nb.run("%%distribute --on pair:env\n1").assert_error("EngineError").error["evalue"] == "MODE= GIVEN=from outside SPARE=not there"
+
+
+def test_a_cell_that_fails_before_its_engine_starts_leaves_the_engine_to_the_next(fresh):
+    """Home is asked before an engine starts, and a cell may fail then."""
+    nb = fresh()
+    nb.run("%%distribute -n 2 --on pair:2 --capture nosuch\n1").assert_error("CaptureError")
+    assert nb.ok("%%distribute -n 2\nimport os\nos.environ['GROUP_WORLD_SIZE']").value == "'2'"
 
 
 def test_what_did_not_come_up_is_not_replaced_by_this_machine_in_silence(fresh):

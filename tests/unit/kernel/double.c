@@ -348,13 +348,14 @@ void settle(struct world *w)
     }
 }
 
-/* Home answers at once. */
+/* Home answers at once if an engine waits for that. */
 static void start_engine(struct world *w)
 {
     const struct cell *c = w->nb->cells;
+    const struct group *g = w->nb->group;
     const char *names = w->captures ? w->captures : "{\"names\": []}";
 
-    if (c && c->engine.wanted && c->prep.wants_capture && *names)
+    if (c && g->on && !g->engine && !c->engine.here && c->prep.wants_capture && *names)
         captured(w, names);
 }
 

@@ -378,7 +378,7 @@ TOLD = {"master": "spark://h:7077", "port": 4711, "secret": "s", "python": "/py"
 
 @pytest.mark.parametrize(("told", "words"), [
     ({}, "the notebook has no Spark session"),
-    ({"remote": "sc://h:15002"}, r"one of Spark Connect \(sc://h:15002\)"),
+    ({"connect": True}, "one of Spark Connect, on which no ranks can run"),
     ({**TOLD, "master": "local[4]"}, r"is local\[4\], which runs nothing on other machines"),
 ])
 def test_a_session_that_can_not_is_named(session, told, words):
@@ -428,9 +428,21 @@ def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, tmp_path):
     with open(path, encoding="utf-8") as file:
         assert json.load(file) == TOLD
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and spark_session.master() == "spark://h:7077"
+    os.unlink(path)
+    assert spark_session.note(str(tmp_path)) == path and os.path.exists(path)
     assert spark_session.note(str(tmp_path / "gone")) == ""
     module.SparkContext._active_spark_context = None  # it was stopped
     assert spark_session.note(str(tmp_path)) == ""
+
+
+def test_the_address_of_a_connect_server_may_have_a_token_and_is_not_told(monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    module = types.ModuleType("pyspark.sql.connect.session")
+    module.SparkSession = types.SimpleNamespace(_default_session=object())
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert spark_session.master() == ""
+    with open(spark_session.note(str(tmp_path)), encoding="utf-8") as file:
+        assert json.load(file) == {"connect": True}
 
 
 # ---- where the drop-in modules run ----
@@ -440,7 +452,6 @@ def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, tmp_path):
     ("local-cluster[2,1,1024]", "", "local", None, "spark", "local-cluster"),
     ("local[*]", "", None, None, None, ""),
     ("local", "", None, None, None, ""),
-    ("sc://h:15002", "", None, None, None, ""),
     ("", "", None, None, None, ""),
     ("spark://h:7077", "slurm:--nodes=2", None, None, "slurm:--nodes=2", "on slurm:--nodes=2, which CELLSPAN_ON names"),
     ("spark://h:7077", "slurm:--nodes=2", None, "ssh:h1", "ssh:h1", ""),

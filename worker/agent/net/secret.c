@@ -136,9 +136,9 @@ int secret_number_from(struct handed *h, const char *names, struct err *err)
 static bool is_of_mpi(const char *entry)
 {
     /* Open MPI with PMIx and PRRTE; MPICH and Intel MPI with Hydra; what Slurm adds for both */
-    static const char *const begins[] = { "OMPI_",     "OPAL_",      "ORTE_",    "PRTE_",  "PMIX_",
-                                          "PMI_",      "PMI2_",      "HYDI_",    "HYDRA_", "MPIR_",
-                                          "MPI_LOCAL", "SLURM_PMIX", "SLURM_PMI" };
+    static const char *const begins[] = { "OMPI_",     "OPAL_", "ORTE_",      "PRTE_",    "PMIX_",
+                                          "PMI_",      "PMI2_", "HYDI_",      "HYDRA_",   "MPIR_",
+                                          "MPI_LOCAL", "MV2_",  "SLURM_PMIX", "SLURM_PMI" };
 
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(entry, begins[i], strlen(begins[i])) == 0)

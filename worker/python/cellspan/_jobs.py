@@ -113,8 +113,8 @@ def _spark_master():
 
 
 def _has_executors(master):
-    """Can ranks run on executors of such a session? Those of Spark Connect take none, and local[4] has threads."""
-    return bool(master) and not re.match(r"local(\[|$)|sc:", master)
+    """Can ranks run on executors of such a session? local[4] has threads."""
+    return bool(master) and not re.match(r"local(\[|$)", master)
 
 
 def on_the_group(on, use_gpu):

@@ -29,8 +29,8 @@ def read_told():
 
 def check(told):
     """What can't work is named before anything waits."""
-    if told.get("remote"):
-        raise Cannot("--on spark: the notebook's session is one of Spark Connect (%s), on which no ranks can run: %s" % (told["remote"], ALONE))
+    if told.get("connect"):
+        raise Cannot("--on spark: the notebook's session is one of Spark Connect, on which no ranks can run: %s" % ALONE)
     if told["master"].startswith("local") and spark.slots_of(told["master"]) is None:
         raise Cannot("--on spark: the notebook's Spark session is %s, which runs nothing on other machines; leave --on out. %s" % (
             told["master"], ALONE))

@@ -397,18 +397,18 @@ class Home(Calls):
             code_part, lines = self.code_for_ranks(found.get("script") or code, script, bring)
         else:
             environment.refuse_lacking(bring)
-        return warnings + lines + self._add_state(found, code_part)
+        return warnings + lines + self._add_state(found, code_part, flags & _link.CAPTURE_ENGINE)
 
-    def _add_state(self, found, code=None):
-        """Adds to the content of CAPTURED what is not about the names that are read. code: as of code_for_ranks(). Returns warnings."""
+    def _add_state(self, found, code, starts):
+        """Adds to the content of CAPTURED what is not about the names that are read. code: as of code_for_ranks(). starts: an engine may.
+        Returns warnings."""
         captures = self.captures()
         found["assigned"] = captures.assigned()
         found["tied"], found["deleted"] = captures.tied(), captures.deleted()
         found["newer"], found["lists"], found["unsent"] = captures.newer(), sorted(captures.lists), captures.unsent
         found["home"], warnings = self._lead.text(code)
-        session = spark_session.note(environment.runtime())
-        if self._lead.environ or session:
-            found["env"] = {**self._lead.environ, "CELLSPAN_SPARK_SESSION": session} if session else self._lead.environ
+        if starts:
+            found["env"] = {**self._lead.environ, **spark_session.variables(environment.runtime())}
         return warnings
 
     def _newer(self, message):

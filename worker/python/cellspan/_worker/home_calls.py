@@ -191,7 +191,7 @@ class Calls(Worker):
             if load is None:
                 return None
             code, lines = self.code_for_ranks() if self.far or (on and may_send_code()) else (None, [])
-            warnings += lines + self._add_state(found, code)
+            warnings += lines + self._add_state(found, code, self.far or on)
         self.after_ranks = True
         fields = {"names": to_json(found), "warnings": "\n".join(warnings), "load": load}
         return fields if held is None else {**fields, "held": held}  # CALL has no such field: it lives as long as the caller has these

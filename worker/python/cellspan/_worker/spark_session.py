@@ -10,20 +10,24 @@ import os
 import sys
 
 NAME = "spark-session"  # in the kernel's runtime folder
+VARIABLE = "CELLSPAN_SPARK_SESSION"  # names the file
+_noted = None  # (path, what is told) of the last note()
 
 
 def master():
-    """The notebook's session: its master, or the address of its Spark Connect server; "": there is none."""
-    told = _found()
-    return told.get("master") or told.get("remote") or "" if told else ""
+    """The master of the notebook's session; "": there is none, or it is one of Spark Connect, whose executors take no ranks."""
+    return (_found() or {}).get("master", "")
 
 
 def note(folder):
-    """Writes the file, and gives its path; "": the notebook has no session, or there is no folder."""
+    """Writes the file if it is not there as it should be, and gives its path; "": the notebook has no session, or there is no folder."""
+    global _noted
     told = _found()
     if not told or not folder:
         return ""
     path = os.path.join(folder, NAME)
+    if _noted == (path, told) and os.path.exists(path):
+        return path
     new = "%s.%d" % (path, os.getpid())
     try:
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
@@ -31,7 +35,14 @@ def note(folder):
         os.replace(new, path)
     except OSError:
         return ""
+    _noted = path, told
     return path
+
+
+def variables(folder):
+    """What the engine's process gets in its environment."""
+    path = note(folder)
+    return {VARIABLE: path} if path else {}
 
 
 def _found():
@@ -49,9 +60,4 @@ def _found():
             return None
     connect = getattr(sys.modules.get("pyspark.sql.connect.session"), "SparkSession", None)
     session = getattr(connect, "_default_session", None)
-    if session is None:
-        return None
-    try:
-        return {"remote": session.client._builder.url.geturl()}
-    except AttributeError:  # a channel of the user's own
-        return {"remote": "sc://?"}
+    return None if session is None else {"connect": True}  # its address may have a token in it, so it is not told
