@@ -563,8 +563,7 @@ def test_a_debugger_that_is_busy_delays_one_cell_and_says_so(nb, tmp_path):
           f"        open({str(tmp_path / 'begun')!r}, 'w').close()\n        gate.wait()\n        return 'slow'\nslow = Slow()")
     nb.attach()
     nb.seq += 1
-    content = {"type": "request", "seq": nb.seq, "command": "richInspectVariables", "arguments": {"variableName": "slow"}}
-    asked = nb.send("debug_request", content, "control")
+    asked = nb.send("debug_request", {"type": "request", "seq": nb.seq, "command": "richInspectVariables", "arguments": {"variableName": "slow"}}, "control")
     assert wait_until((tmp_path / "begun").exists, 60)
     late = "the debugger is busy; cells may not stop at breakpoints until it is done"
     assert late in nb.ok("1 + 1").stderr

@@ -200,6 +200,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/gpus.py \
 	worker/python/cellspan/_worker/groups.py \
 	worker/python/cellspan/_worker/exchange.py \
+	worker/python/cellspan/_worker/execution.py \
 	worker/python/cellspan/_worker/home.py \
 	worker/python/cellspan/_worker/home_calls.py \
 	worker/python/cellspan/_worker/after_fork.py \

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from cellspan._worker import environment, tracebacks, worker
+from cellspan._worker import environment, execution, tracebacks, worker
 
 DEEP = 5000  # frames: more than Python's own limit of calls
 
@@ -103,7 +103,7 @@ def idle():
     """A worker that was never started, and the cell that it runs."""
     idle = worker.Worker()
     idle.shell = Shell()
-    idle.cell = worker.Cell(1, "", 1)
+    idle.cell = execution.Cell(1, "", 1)
     return idle
 
 

@@ -26,12 +26,13 @@ from .._jupyter.comms import Comms
 from .._jupyter.prepare_jedi import PATIENCE, Jedi
 from . import cpp_builds, environment, idle_questions, reloads, spark_session, spawned
 from .begin import begin_process, begin_within_limits
+from .execution import Cell
 from .follow import Lead
 from .home_calls import Calls, may_send_code
 from .publish import to_json
 from .shell import ZMQInteractiveShell
 from .startup import run_startup, shell_config
-from .worker import Cell, Waiting, _current, loads, parent_of
+from .worker import Waiting, _current, loads, parent_of
 
 _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
 _POOLS = ("cellspan.", "concurrent.futures.", "multiprocessing.")  # threads of these modules belong to no cell
@@ -60,7 +61,6 @@ class Home(Calls):
         super().__init__()
         begin_process("home")
         class_versions.side, class_versions.is_older = class_versions.HOME, reloads.imported.is_older
-        reloads.watch_imports()
         cpp_builds.meet()
         versions.watch()
         when_imported("mpi4py.MPI", self._remove_mpi_names)
@@ -282,26 +282,10 @@ class Home(Calls):
     # ---- cells -------------------------------------------------------------------------------------------------------
 
     def _execute(self, number, fields, content):
-        cell = self.cell_of(number, fields, content)
+        cell = Cell.of_request(number, fields, content)
         if self._capturer is not None:
             self._capturer.began(hidden=not cell.store_history)
         self.execute(cell, self._executed)
-
-    @staticmethod
-    def cell_of(number, fields, content):
-        """The Cell of an execute_request."""
-        flags = fields["flags"]
-        cell = Cell(
-            number,
-            content.get("code", ""),
-            fields["count"],
-            silent=bool(flags & _link.REQUEST_SILENT),
-            store_history=bool(flags & _link.REQUEST_STORE),
-            allow_stdin=bool(flags & _link.REQUEST_STDIN),
-            header=fields["header"],
-        )
-        cell.expressions = content.get("user_expressions")
-        return cell
 
     def _executed(self, cell):
         """The cell is over: sends its reply. Slow work that the user need not wait for comes after the reply."""

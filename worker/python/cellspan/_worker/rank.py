@@ -41,13 +41,14 @@ from . import (
     torch_rendezvous,
     torchenv,
 )
+from .execution import Cell
 from .follow import Follower
 from .publish import to_json
 from .remote import described
 from .shell import RankShell
 from .startup import shell_config
 from .tracebacks import failed_in_function
-from .worker import Cell, Worker, _current, loads
+from .worker import Worker, _current, loads
 from .world_env import RankWorld
 
 LOST_CONTEXT = (
@@ -90,7 +91,6 @@ class Rank(Worker):
         self.group = group
         self.quiet = False
         class_versions.side, class_versions.rank, class_versions.is_older = class_versions.RANKS, rank, reloads.imported.is_older
-        reloads.watch_imports()
         self.start(fd)
         self.shell = RankShell.instance(worker=self, config=shell_config("rank"))
         builtins.input = self._input

@@ -22,6 +22,7 @@ from .._base.errors import text_of
 from .._jupyter import requests
 from .._jupyter.magics import CELL
 from . import idle_questions, interrupts
+from .execution import Cell
 from .message import received
 from .publish import to_json
 from .subshell_state import here, share
@@ -225,7 +226,7 @@ class Subshell:
 
     def _execute(self, number, fields):
         home, shell = self._home, self._home.shell
-        cell = home.cell_of(number, fields, loads(fields["content"]))
+        cell = Cell.of_request(number, fields, loads(fields["content"]))
         cell.code = at_its_magic(cell.code)
         home.cell, home.code, home.count, home.header = cell, cell.code, cell.count, cell.header
         self._cell = cell

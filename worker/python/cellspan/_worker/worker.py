@@ -19,7 +19,7 @@ import threading
 from .. import _link
 from .._base import shadows
 from .._base.errors import give_up, text_of
-from . import environment, interrupts, sigterm, spawned, stacks
+from . import environment, interrupts, reloads, sigterm, spawned, stacks
 from .loops import Loop
 from .message import received
 from .publish import to_json
@@ -45,29 +45,6 @@ class Waiting:
         _link.wake()
 
 
-class Cell:
-    """One execution of a cell: the request, and the result."""
-
-    def __init__(self, number, code, count, silent=False, store_history=False, allow_stdin=False, header=""):
-        self.number = number
-        self.code = code
-        self.count = count
-        self.silent = silent
-        self.store_history = store_history and not silent
-        self.allow_stdin = allow_stdin
-        self.header = header  # the request's header, as JSON
-        self.result = None  # IPython's ExecutionResult
-        self.error = None  # {"ename", "evalue", "traceback"}
-        self.bundle = None  # the representation of the last expression: (data, metadata)
-        self.before = None  # a function that is called first; its exception is the cell's error
-        self.instead = None  # a function that is called in place of the code; its exception is the cell's error
-        self.interrupted = False
-        self.own_error = False  # an interrupt came only after the error
-        self.task = None  # of a cell that awaits
-        self.began = False  # has it made a step?
-        self.debugged = False  # a debugger may be attached
-
-
 class Worker:
     """The worker process. Subclasses define which messages they serve: HANDLERS maps a kind to a method's name."""
 
@@ -77,6 +54,7 @@ class Worker:
     DURING_CALL = ()  # kinds that are served while the main thread waits in the middle of a cell
 
     def __init__(self):
+        reloads.watch_imports()
         self.streams = None
         self.shell = None
         self.loop = stacks.loop = Loop(self._readable, self._loop_born)
