@@ -116,7 +116,7 @@ def serve(listening, bring, look_in, is_on):
                 one.settimeout(WAIT_S)
                 asked = json.loads(_line(one))
                 if not is_on():
-                    raise Unavailable("this cell leaves its modules at home")
+                    raise Unavailable("--no-code keeps the modules at home in this cell; leave it out to have them here")
                 entry = look_in(asked["folders"]) if "folders" in asked else bring(*(asked[part] for part in ("name", "roots", "digest", "home")), True)
                 one.sendall(_packed({"entry": entry}))
             except Exception as error:  # noqa: BLE001 - the next one needs an answer, too
