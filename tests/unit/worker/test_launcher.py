@@ -108,3 +108,20 @@ def main(launch):
 
 def test_an_agent_can_get_a_secret_of_its_own():
     assert ran("launch.say(launch.secret_of(3))")[1] == "say 2a:%s:%s\n" % ("f" * 64, OF_3)
+
+
+def test_a_library_that_waits_for_ever_has_a_limit():
+    """What the kernel is told counts as a sign of life. A line that says that the cluster's queue is what it waits for ends the limit."""
+    body = """
+waits, say = threading.Event(), launch.say
+os.environ["CELLSPAN_START_TIMEOUT"] = "%s"
+with launch.answer_of("the cluster at h:1", r"app_\\d+ is ACCEPTED"):
+    print("%s", flush=True)
+    launch.say = lambda text: (say(text), waits.set())
+    %s
+say("answered")"""
+    status, out, errors = ran(body % ("0.3", "retrying", "waits.wait()"))
+    assert (status, out) == (1, "")
+    assert errors == "the cluster at h:1 has not answered within 0.3 s (CELLSPAN_START_TIMEOUT)\nthe last lines of fake:\nretrying\n"
+    assert ran(body % ("", "app_7 is ACCEPTED", "waits.wait()")) == (0, "say app_7 is ACCEPTED\nsay answered\n", "")
+    assert ran(body % ("", "at once", "pass")) == (0, "say answered\n", "")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The engine spark without Spark: its arguments, its failures in words, and its task, with doubles of pyspark and of the agent."""
 
+import contextlib
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import types
+from unittest import mock
 
 import cloudpickle
 import pytest
@@ -218,14 +220,16 @@ def double(monkeypatch, slots, fails="", **conf):
     """Puts a pyspark in place whose SparkContext has so many slots at each look."""
     module = types.ModuleType("pyspark")
     module.__version__ = "4.0.1"
-    seen = types.SimpleNamespace(stopped=0, conf=None, rows=None, partitions=None)
+    seen = types.SimpleNamespace(stopped=0, is_stopped=False, conf=None, rows=None, partitions=None)
 
     class SparkContext:
         _ensure_initialized = staticmethod(lambda: None)
+        _jvm = mock.MagicMock()
 
         def __init__(self, conf):
             seen.conf = conf
             scala = types.SimpleNamespace(
+                isStopped=lambda: seen.is_stopped,
                 maxNumConcurrentTasks=lambda profile: slots.pop(0) if len(slots) > 1 else slots[0],
                 resourceProfileManager=lambda: types.SimpleNamespace(defaultResourceProfile=lambda: None))
             self._jsc = types.SimpleNamespace(sc=lambda: scala)
@@ -288,6 +292,10 @@ class Launch:
     def wait(self, seconds=None):
         return self.over.is_set()
 
+    def answer_of(self, who, queue=None):
+        self.asked = who
+        return contextlib.nullcontext()
+
     def log_tail(self, lines=12):
         return []
 
@@ -341,6 +349,16 @@ def test_too_few_slots_are_counted_before_the_job(monkeypatch, environment):
         spark.main(Launch("local-cluster[2,1,1024]", 3))
     with pytest.raises(Cannot, match="how many ranks"):
         spark.main(Launch("spark://h:7077", 0))
+
+
+def test_a_master_that_does_not_take_the_application_is_named(monkeypatch, environment):
+    """Spark gives up after a minute, and stops the application, whose slots are none from then on."""
+    seen = double(monkeypatch, [0])
+    seen.is_stopped = True
+    launch = Launch("spark://h:7077", 2)
+    with pytest.raises(Failed, match="Spark has stopped the application: is spark://h:7077 a master"):
+        spark.main(launch)
+    assert launch.asked == "Spark's master, spark://h:7077,"
 
 
 def test_the_end_while_it_waits_for_slots_starts_no_job(monkeypatch, environment):

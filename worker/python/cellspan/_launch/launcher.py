@@ -2,13 +2,16 @@
 """What every engine in Python does: it is told what to start, tells the kernel about its nodes, and ends when the kernel does."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import os
+import re
 import select
 import signal
 import sys
 import threading
+import time
 import traceback
 
 CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
@@ -17,6 +20,8 @@ LOG_MAX = 64 << 10  # bytes that are kept of what the client's library prints
 LOG_LINES = 12  # of them are shown after an error
 MARK = b"\0cellspan\0"  # tail() writes it behind all that was printed
 SECRET, OF_RUN, OF_AGENT = "CELLSPAN_SECRET", "2", "2a"  # protocol/keys.c
+START_TIMEOUT, START_S = "CELLSPAN_START_TIMEOUT", 120.0  # the kernel has checked its value
+LOOK_S = 0.5  # between two looks at the log
 
 
 class Cannot(Exception):
@@ -64,9 +69,11 @@ class Log:
         self._read_all.clear()
         _write(1, MARK)
         self._read_all.wait(1)
+        return [line.rstrip() for line in self.text().splitlines() if line.strip()][-lines:]
+
+    def text(self):
         with self._lock:
-            text = self._kept.decode("utf-8", "replace")
-        return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+            return self._kept.decode("utf-8", "replace")
 
 
 class Launch:
@@ -79,6 +86,7 @@ class Launch:
         self._out, self._errors = os.dup(1), os.dup(2)
         self._lock, self._sent, self._end = threading.Lock(), None, 1.0
         self._at_end, self._ending = [], []  # functions, and the threads that call them
+        self._told = time.monotonic()  # when the kernel was told something
         self._log = Log()
 
     # ---- what the kernel is told ----
@@ -86,6 +94,7 @@ class Launch:
     def _line(self, line):
         data = ("".join(c if c >= " " and c != "\x7f" else " " for c in line)[:TEXT_MAX] + "\n").encode("utf-8", "replace")
         with self._lock:
+            self._told = time.monotonic()
             _write(self._out, data)
 
     def nodes(self, n):
@@ -116,6 +125,34 @@ class Launch:
     def log_tail(self, lines=LOG_LINES):
         """The last lines that the client's library has printed."""
         return self._log.tail(lines)
+
+    @contextlib.contextmanager
+    def answer_of(self, who, queue=None):
+        """What is done within asks `who`, and its library may wait for ever. If it has not ended CELLSPAN_START_TIMEOUT after the kernel
+        was told something, the engine fails. queue: a pattern of lines of the log that say that it has answered, and waits in a queue."""
+        came = threading.Event()
+        self._told = time.monotonic()
+        threading.Thread(target=self._limit, args=(who, queue, came), name="cellspan-limit", daemon=True).start()
+        try:
+            yield
+        finally:
+            came.set()
+
+    def _limit(self, who, queue, came):
+        seconds = float(os.environ.get(START_TIMEOUT) or START_S)
+        while not came.wait(LOOK_S) and not self.over.is_set():
+            waits = queue and re.search(queue, self._log.text())
+            if waits:
+                self.say(waits[0])
+                return
+            if time.monotonic() - self._told >= seconds:
+                self.fail("%s has not answered within %g s (%s)" % (who, seconds, START_TIMEOUT))
+                os._exit(FAILED)
+
+    def fail(self, text, whole=False):
+        """What the cell shows of a failure, with the last lines of the log."""
+        lines = [] if whole else self.log_tail()
+        self.warn("\n".join([text, *(["the last lines of %s:" % self.name, *lines] if lines else [])]))
 
     # ---- what goes to nodes ----
 
@@ -230,7 +267,6 @@ def run(name, words):
         traceback.print_exc()
         status, text = FAILED, "%s: %s" % (type(error).__name__, error)
     if status and not launch.over.is_set():
-        lines = [] if whole else launch.log_tail()
-        launch.warn("\n".join([text, *(["the last lines of %s:" % name, *lines] if lines else [])]))
+        launch.fail(text, whole)
     launch.finish()
     os._exit(status)  # threads of the library may not end

@@ -187,14 +187,15 @@ def refuse_silence(address):
         raise Failed("no Ray cluster answers at %s: %s; see by `ray status --address %s` whether it is up" % (address, error, address)) from None
 
 
-def connect(ray, spec):
+def connect(launch, ray, spec):
     address = spec.address or os.environ.get("RAY_ADDRESS", "")
     if address.startswith("ray://"):
         raise Cannot("RAY_ADDRESS=%s is an address of Ray Client; write ray:HOST:PORT, or unset it" % address)
     if address and address != "auto":
         refuse_silence(address)
     try:
-        ray.init(address=address or "auto", runtime_env=spec.runtime_env, log_to_driver=False, logging_level="error")
+        with launch.answer_of("the Ray cluster " + ("at " + address if address else "on this machine")):
+            ray.init(address=address or "auto", runtime_env=spec.runtime_env, log_to_driver=False, logging_level="error")
     except Exception as error:
         raise Failed("Ray does not let this notebook in%s: %s; a notebook must be on a node of the cluster (`ray start --address=HOST:PORT`), with the cluster's "
                      "versions of Ray and Python" % (" at " + address if address else "", one_line(error))) from None
@@ -288,7 +289,7 @@ def main(launch):
     launch.say("connecting to Ray")
     ray = the_client()
     launch.end(END_S)
-    connect(ray, spec)
+    connect(launch, ray, spec)
     bundles = plan(spec, launch.ranks, [node["Resources"] for node in ray.nodes() if node["Alive"]])
     group = ray.util.placement_group([bundle for _, bundle in bundles], strategy="PACK" if spec.each else "STRICT_SPREAD")
     if wait_for(launch, ray, group, bundles):

@@ -37,6 +37,7 @@ DYNAMIC = "spark.dynamicAllocation.enabled"
 PASSED = ("CELLSPAN_REMOTE_PYTHON", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_LOG", "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT",
           "OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
           "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_RETHROW_CUDA_ERRORS")
+QUEUED = r"Application report for \S+ \(state: ACCEPTED\)"  # YARN's words for a queue
 LOOK = 0.5  # seconds between two looks at the slots
 GRACE = 3  # seconds for agents, which the kernel has told to end, before Spark ends their tasks
 SAY_AFTER = 10  # seconds without a new slot
@@ -157,10 +158,20 @@ def configured(pyspark, master, ranks):
     return conf
 
 
+def let_yarn_speak(pyspark):
+    """Where YARN is asked, and that an application waits in its queue, is told by these two alone."""
+    jvm = pyspark.SparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    for name in ("org.apache.spark.deploy.yarn.Client", "org.apache.hadoop.yarn.client"):
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.INFO)
+
+
 def start_context(launch, pyspark, master, options):
     """The driver, which is a JVM, and with it the application."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, [*options, "--master", master, "pyspark-shell"]))
     pyspark.SparkContext._ensure_initialized()
+    if master == "yarn":
+        let_yarn_speak(pyspark)
     conf = configured(pyspark, master, launch.ranks)
     python = conf.get("spark.pyspark.python") or os.environ.get("CELLSPAN_REMOTE_PYTHON") or sys.executable
     os.environ.setdefault("PYSPARK_PYTHON", python)
@@ -185,11 +196,19 @@ def slots_now(context):
     return scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
 
 
+def check_alive(context, master):
+    """Spark itself stops an application whose master does not take it, and then has no slots, for ever."""
+    if context._jsc.sc().isStopped():
+        raise Failed("Spark has stopped the application: is %s a master that runs, of pyspark's version?" % master)
+
+
 def wait_for_slots(launch, context, master):
     """A barrier stage needs all of them at once; Spark would wait for ten minutes and say nothing."""
     had, waited, shown = -1, 0.0, -1
     while not launch.over.is_set():
         have = slots_now(context)
+        if have == 0:
+            check_alive(context, master)
         if have >= launch.ranks:
             return
         waited = 0.0 if have > had else waited + LOOK
@@ -279,7 +298,8 @@ def main(launch):
     launch.say("Spark's driver starts, for %s" % master)
     check_master(master, 20)
     try:
-        context = start_context(launch, pyspark, master, options)
+        with launch.answer_of("Spark's master, %s," % master, QUEUED):
+            context = start_context(launch, pyspark, master, options)
     except Exception as error:
         raise Failed(*failure_of_start(error, "\n".join(launch.log_tail(200)))) from None
     ended = threading.Event()
