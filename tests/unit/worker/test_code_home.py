@@ -575,3 +575,20 @@ def test_modules_of_folders_that_ranks_add(project):
     assert project.part()["added"][0][2] not in ("", digest)  # an edit follows
     os.unlink(project.folder / "lib/qinner.py")
     assert "added" not in project.part()
+
+
+def test_what_ranks_have_of_folders_that_home_has_left_is_followed(project, monkeypatch):
+    write(project.folder, "nb/qmine.py")
+    project.path = [str(project.folder / "nb")]
+    project.part()
+    digest = project.tree(name="qmine", roots=project.path)["digest"]
+    assert "added" not in project.part()
+    own, project.path = project.path[0], []
+    assert "qmine" not in project.part()["names"]
+    assert project.tree(name="qmine", roots=[own])["digest"] == digest and project.part()["added"] == [["qmine", own, digest]]
+    monkeypatch.setattr("cellspan._code.manifest.hash_of", lambda path: (None, "", b""))
+    write(project.folder, **{"nb/qmine": "a = 22"})
+    assert project.part()["added"] == [["qmine", own, ""]], "it changes while it is read"
+    monkeypatch.undo()
+    write(project.folder, **{"nb/qmine": "a = 3"})
+    assert project.part()["added"][0][2] not in ("", digest)

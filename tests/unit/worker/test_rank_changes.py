@@ -23,11 +23,11 @@ def test_what_comes_again_as_it_was_stays_as_it_is(code, home):  # noqa: F811
     home.files.update({spaces[0] + "/qspace/a.py": "", spaces[1] + "/qspace/b.py": ""})
     imported = reloads.Imported()
 
-    def take(names, late=spaces[:1]):
+    def take(names, late=spaces[:1], here=ROOT):
         listing = {"names": {name: [ROOT] for name in names}, "late": {"qspace": late}}
         digests = {name: home.digest(name, *roots) for part in listing.values() for name, roots in part.items()}
         asked = len(home.asked)
-        code.take({**listing, "digests": digests})
+        code.take({**listing, "digests": digests, "here": here})
         code.before_cell()
         return [what for what, _ in home.asked[asked:]]
 
@@ -36,7 +36,11 @@ def test_what_comes_again_as_it_was_stays_as_it_is(code, home):  # noqa: F811
     assert imported.newer() == []
     seen = is_now("qspace.a")
     assert take(["qhelper"], spaces) == ["tree"] and is_now("qspace.a") == seen, "its package has one more folder"
-    assert take([], spaces) == [] and not os.path.exists(sys.modules["qhelper"].__file__), "home is in another folder"
+    assert take([], spaces, "/nowhere") == ["tree"] and is_now("qhelper") and imported.newer() == [], "home is in another folder"
+    assert take(["qhelper"], spaces) == []
+    kept = home.files.pop(ROOT + "/qhelper.py")
+    assert take([], spaces) == ["tree"] and not os.path.exists(sys.modules["qhelper"].__file__)
+    home.files[ROOT + "/qhelper.py"] = kept
     take(["qhelper"], spaces)
     assert os.path.exists(sys.modules["qhelper"].__file__) and imported.newer() == []
     home.files[ROOT + "/qhelper.py"] = "a = 2\n"
@@ -122,6 +126,51 @@ def test_another_process_of_home_does_not_know_what_is_here(code, home):  # noqa
     assert len(code.before_cell()) == 1
     home.instead = None
     assert code.before_cell() == [] and importlib.reload(sys.modules["qhelper"]).a == 3, "no new listing has come"
+
+
+def beside(module, name="d.txt"):
+    with open(os.path.join(os.path.dirname(sys.modules[module].__file__), name), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_files_of_an_added_folder_stay_and_are_followed_when_home_is_another_process(code, home):  # noqa: F811
+    lib = "/nowhere/lib"
+
+    def take(process, added=()):
+        code.take({**listing(home, here=ROOT, added=added), "home": process})
+
+    home.files.update({lib + "/qadded/__init__.py": "a = 1\n", lib + "/qadded/d.txt": "one"})
+    take("one")
+    sys.path.append(lib)
+    assert importlib.import_module("qadded").a == 1 and beside("qadded") == "one"
+    take("one", [["qadded", lib, home.digest("qadded", lib)]])
+    home.files[lib + "/qadded/__init__.py"] = "a = 22\n"
+    take("two")
+    assert importlib.reload(sys.modules["qadded"]).a == 22 and beside("qadded") == "one"
+    take("two", [["qadded", lib, ""]])  # it changes while home reads it
+    assert beside("qadded") == "one"
+    home.instead, instead = lambda *question: ("{}", None), home.instead  # a folder of which this home tells nothing
+    take("three")
+    assert beside("qadded") == "one"
+    home.instead = instead
+    take("three", [["qadded", lib, home.digest("qadded", lib)]])
+    for path in (lib + "/qadded/__init__.py", lib + "/qadded/d.txt"):
+        del home.files[path]
+    take("three")
+    assert not os.path.exists(sys.modules["qadded"].__file__), "home has removed it"
+
+
+def test_files_of_a_module_stay_when_home_goes_to_another_folder(code, home):  # noqa: F811
+    home.files[ROOT + "/qpkg/d.txt"] = "one"
+    code.take(listing(home, "qpkg", here=ROOT, folders=[ROOT]))
+    importlib.import_module("qpkg")
+    elsewhere = {"names": {}, "here": "/nowhere", "folders": ["/nowhere"]}
+    for _ in range(2):
+        code.take(elsewhere)
+        assert beside("qpkg") == "one"
+    home.files[ROOT + "/qpkg/d.txt"] = "two"
+    code.take({**elsewhere, "added": [["qpkg", ROOT, home.digest("qpkg")]]})
+    assert beside("qpkg") == "two", "home tells of what a rank has asked for"
 
 
 def test_a_fork_has_no_added_folder_either_when_the_code_stays_at_home(code, home):  # noqa: F811

@@ -127,8 +127,11 @@ class CodeHome:
         for folder, names in self._added.items():
             listing = self._of_folder(folder)
             for name in names & listing.places.keys():
-                with contextlib.suppress(Unsendable):
-                    added.append([name, folder, self._manifest(name, listing).digest])
+                try:
+                    digest = self._manifest(name, listing).digest
+                except Unsendable:  # it changes while it is read: what ranks have stays until it can be read
+                    digest = ""
+                added.append([name, folder, digest])
         return {**found, "added": added} if added else found
 
     def _script(self, path):
@@ -371,10 +374,10 @@ class CodeHome:
             listing = self._listing_with(name, roots)
             if listing is None:
                 return {}
-            names = self._added.get(roots[0]) if roots else None
-            if names is not None and name not in names:
+            if roots and len(roots) == 1 and (roots[0] in self._added or not self._lists(name, roots)):  # ranks hear of its changes from now on
+                names = self._added.setdefault(roots[0], set())
+                self._turn += name not in names
                 names.add(name)
-                self._turn += 1
             if name in listing.unbuilt:
                 raise Unsendable(f"{name}: {listing.unbuilt[name]}")
             manifest = self._manifest(name, listing)
@@ -394,6 +397,11 @@ class CodeHome:
             return None
         listing = self._of_folder(roots[0])
         return listing if name in listing.places else None
+
+    def _lists(self, name, roots):
+        """Is it in the latest part, in these folders?"""
+        listing = self._listing(self._keys[-1] if self._keys else self._key())
+        return name in listing.places and listing.roots(name) == roots
 
     def _of_folder(self, folder):
         """The Listing of one folder, which a rank has on its sys.path."""

@@ -67,6 +67,10 @@ class Project:
         """The keys of all listed names."""
         return {key_of(name, roots) for part in (self.names, self.late) for name, roots in part.items()} | self.added.keys()
 
+    def seen_from(self):
+        """What decides, beside the files, which names home lists: its process, its folder, and those of its search path."""
+        return (self.home, *self.added.homes())
+
     def entry(self, name):
         """The entry of a top-level name, brought here if need be. None: there is none."""
         if name in self._absent:
@@ -193,6 +197,9 @@ class AddedFolders:
         self._here, self._homes = listing.get("here", ""), frozenset(listing.get("folders", ()))
         self._digests = {(name, folder): digest for name, folder, digest in listing.get("added", ())}
         self.forget()
+
+    def homes(self):
+        return self._here, self._homes
 
     def forget(self):
         self._known.clear()

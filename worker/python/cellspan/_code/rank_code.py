@@ -83,6 +83,7 @@ class RankCode:
         """listing: the part "code" of FOLLOW; None: home's code stays at home. Brings what the cell is likely to import."""
         self._runs = False
         before = self._project.keys() if self._project.on and not self._project.more else set()
+        seen_from = self._project.seen_from()
         self._project.take(listing)
         self._tree.cell_begins(None)
         self._site.take(listing)
@@ -91,32 +92,61 @@ class RankCode:
         if listing is None:
             return
         self._idle, self._others = listing.get("idle", ()), listing.get("others", ())
-        try:
-            self._bring_listed()
-        finally:  # after it: a file that a name has by other folders now stays where it is
-            if not self._project.more:
-                self._tree.drop(before - self._project.keys())
+        self._bring_listed()
+        if not self._project.more:  # after it: a file that a name has by other folders now stays where it is
+            self._ask_about(before - self._project.keys(), self._project.seen_from() == seen_from)
 
     def _to_follow(self):
-        """{name: digest} of what home has named, and of what this rank has imported before home's process was another one."""
-        names, project = dict(self._project.digests), self._project
+        """[(name, its folders or (), digest)] of what home has named, and of what this rank has imported before home's process was another one.
+        Without folders: it is what home lists by this name."""
+        project, entries = self._project, self._tree.entries.all()
+        found = {name: ((), digest) for name, digest in project.digests.items()}
+        new = [(name, (folder,), digest) for name, folder, digest in project.added.digests() if key_of(name, (folder,)) in entries]
         if self._home != project.home:
-            for key, entry in self._tree.entries.all().items():
+            listed = project.keys()
+            for key, entry in entries.items():
                 name, *roots = key.split("\n")
-                if name in sys.modules and name not in names and list(project.roots(name)) == roots and entry["home"] != project.home:
-                    names[name] = ""
-        return names
+                if name not in sys.modules or entry["home"] == project.home:
+                    continue
+                if list(project.roots(name)) == roots:
+                    found.setdefault(name, ((), ""))
+                elif key not in listed and len(roots) == 1:
+                    new.append((name, tuple(roots), ""))
+        return [(name, *row) for name, row in found.items()] + new
+
+    def _follow(self, name, roots, digest):
+        project = self._project
+        if roots:
+            self._tree.bring(name, roots, digest, project.home, keep=key_of(name, roots) not in project.keys())
+        else:
+            entry = project.entry(name)
+            project.renew(name)
+            self._say_other(name, entry)
+
+    def _ask_about(self, keys, same):
+        """Names that home no longer lists. What home still has stays here: modules that ranks have imported look for files beside
+        themselves. From then on home tells of its changes. same: does home look from where it did? Another process of home, and one that has
+        gone to another folder, does not list all that it has."""
+        for key in keys:
+            name, *roots = key.split("\n")
+            if same and self._project.roots(name):
+                self._tree.drop([key])
+            elif self._tree.entries.get(key) is not None and (same or (len(roots) == 1 and name in sys.modules)):
+                try:
+                    self._tree.bring(name, roots, finders.UNKNOWN, self._project.home, keep=not same)
+                except Late:  # the others would wait as long
+                    return
+                except Unavailable:
+                    continue
 
     def _bring_listed(self):
-        names, followed = self._to_follow(), self._project.home
-        self._home = None  # an interrupt leaves it so
-        for name, digest in names.items():
+        followed = self._project.home
+        self._home, to_follow = None, self._to_follow()  # an interrupt leaves it so
+        for name, roots, digest in to_follow:
             if name not in sys.modules and ((name, digest) in self._in_vain or name in self._idle):  # its import tries it again
                 continue
             try:
-                entry = self._project.entry(name)
-                self._project.renew(name)
-                self._say_other(name, entry)
+                self._follow(name, roots, digest)
             except Unavailable as error:
                 if name in sys.modules:
                     self._lines.append(f"{name} on {self._host} may be older than the notebook's: {error}")
@@ -124,10 +154,6 @@ class RankCode:
                 if isinstance(error, Late):
                     return  # the others would wait as long
                 self._in_vain.add((name, digest))
-        for name, folder, digest in self._project.added.digests():  # what ranks have asked for
-            if self._tree.entries.get(key_of(name, (folder,))) is not None:
-                with contextlib.suppress(Unavailable):  # an import tries it again
-                    self._bring(name, (folder,), digest, self._project.home)
         self._home = followed
 
     def script(self, named):

@@ -70,11 +70,11 @@ class Tree:
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
-    def bring(self, name, roots=(), digest="", home="", look=False):
-        """The entry of a top-level module, once its files are here as home wants them; see fits(). None: home has no such name. look: its
-        files that are used in place may have changed. Raises Unavailable."""
+    def bring(self, name, roots=(), digest="", home="", look=False, keep=False):
+        """The entry of a top-level module, once its files are here as home wants them; see fits(). None: home has no such name, and its files
+        are removed unless `keep`. look: its files that are used in place may have changed. Raises Unavailable."""
         question = {"name": name, "roots": list(roots)} if roots else {"name": name}
-        return self._bring(key_of(name, roots), question, digest, home, look)
+        return self._bring(key_of(name, roots), question, digest, home, look, keep)
 
     def bring_with(self, path, digest):
         """The same for a file or folder of --with."""
@@ -153,7 +153,7 @@ class Tree:
             pass
         return True
 
-    def _bring(self, key, question, digest, home, look=False):
+    def _bring(self, key, question, digest, home, look=False, keep=False):
         entry = self.entries.get(key)
         if fits(entry, digest, home) and not (look and changed_in_place(entry)):
             return entry
@@ -171,7 +171,7 @@ class Tree:
                     return None
                 if self._was_late(began):
                     raise Late(LATE)
-                return self._renew(key, question, now, home)
+                return self._renew(key, question, now, home, keep)
         except OSError as error:
             why = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
             raise Unavailable(f"it can't be stored on {self._host}, in {self.folder}: {why}") from None
@@ -210,12 +210,13 @@ class Tree:
             os.utime(path)
         return False
 
-    def _renew(self, key, question, before, home):
+    def _renew(self, key, question, before, home, keep):
         self._folders, self._written = set(), {}
         for _ in range(TRIES):
             said, _ = self._ask("tree", question)
             if not said:
-                self._forget(key)
+                if not keep:
+                    self._forget(key)
                 self._note_absent(key)
                 return None
             parts = [Part(*row) for row in said["files"]]
