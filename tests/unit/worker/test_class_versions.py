@@ -151,6 +151,30 @@ def test_each_variable_with_a_member_of_another_enum_is_told(module, be, capsys)
     assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["q", "back"]
 
 
+class Late:
+    """A proxy of something that is not there yet; or of a module that each access to an attribute imports."""
+
+    def __getattribute__(self, name):
+        loaded.append(name)
+        raise RuntimeError("nothing is there")
+
+
+class Gone:
+    @property
+    def __dict__(self):
+        raise RuntimeError("nothing is there")
+
+
+loaded = []
+
+
+@pytest.mark.parametrize("first", [Late, Gone])
+def test_what_a_line_says_loads_nothing(module, be, first):
+    kind = module(NEW).C
+    del loaded[:]
+    assert class_versions._called({"lazy": first(), "q": kind()}, kind, "") == "q" and loaded == []
+
+
 @pytest.mark.parametrize(
     "other",
     [

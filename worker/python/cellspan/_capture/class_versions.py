@@ -270,9 +270,9 @@ def _called(value, cls, label):
 
 def _holds(value, has, deep, left):
     left[0] -= 1
-    if has(value if isinstance(value, type) else type(value)):
+    if has(value if issubclass(type(value), type) else type(value)):  # isinstance() may ask the value itself
         return True
     if not deep or left[0] <= 0:
         return False
-    inner = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else getattr(value, "__dict__", {}).values()
+    inner = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else names_of(value).values()
     return any(_holds(one, has, deep - 1, left) for one in itertools.islice(inner, max(0, min(left[0], MOST_PLAIN))))
