@@ -140,7 +140,7 @@ class Imported:
         if now in (time, None):
             return False
         if self._changed.get(name) != now:
-            if digest and _hash_of(file) == digest:
+            if digest and _state_of(file)[1] == digest:
                 self._own[name] = spec, path, now, digest
                 return False
             self._changed[name] = now
@@ -286,22 +286,18 @@ def _time_of(path):
         return None
 
 
-def _hash_of(path):
-    """The hash of a file's bytes; "": it can't be read."""
-    made = hashlib.sha256()
+def _state_of(path):
+    """(a file's time, its hash). The hash is "" if the file can't be read, or changes meanwhile. The file is opened first: NFS may tell an
+    earlier time of one that is not open."""
+    made, time = hashlib.sha256(), None
     try:
         with open(path, "rb", buffering=0) as file:
+            time = os.fstat(file.fileno()).st_mtime_ns
             for block in iter(lambda: file.read(BLOCK), b""):
                 made.update(block)
+            return time, made.hexdigest() if os.fstat(file.fileno()).st_mtime_ns == time else ""
     except OSError:
-        return ""
-    return made.hexdigest()
-
-
-def _state_of(path):
-    """(a file's time, its hash); the hash is "" if the file changes meanwhile."""
-    time, digest = _time_of(path), _hash_of(path)
-    return time, digest if _time_of(path) == time else ""
+        return _time_of(path) if time is None else time, ""
 
 
 # ---- what files were as they were imported, since they may change before the cell ends -------------------------------
