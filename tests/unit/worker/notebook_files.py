@@ -43,8 +43,12 @@ class Files:
         for folder in folders:
             names = {path[len(folder) + 1 :].partition("/")[0].partition(".")[0] for path in self.files if path.startswith(folder + "/")}
             if names:
-                return {"folder": folder, "names": {name: [folder] for name in names}, "late": {}}
-        return {}
+                return {"folder": folder, "names": {name: [folder] for name in names}, "late": {}, "states": self.looked(*folders)}
+        return {"states": self.looked(*folders)}
+
+    def looked(self, *folders):
+        """{folder: what a listing says of it until its modules change}."""
+        return {folder: str(sorted(path for path in self.files if path.startswith(folder + "/"))) for folder in folders}
 
     def manifest(self, root, name):
         start = posixpath.join(root, name)

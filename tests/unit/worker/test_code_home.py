@@ -568,13 +568,32 @@ def test_modules_of_folders_that_ranks_add(project):
     assert part["folders"] == [str(project.folder / "nb")] and part["here"] == str(project) and "added" not in part
     said = project.tree(folders=["/nowhere/lib", lib])
     assert said["folder"] == lib and set(said["names"]) == {"qinner", "qother"}
-    assert project.tree(folders=["lib"]) == project.tree(folders=[lib + "/.ssh"]) == project.tree(folders=[os.path.dirname(os.__file__)]) == {}
+    for folder in ("lib", lib + "/.ssh", os.path.dirname(os.__file__)):
+        assert project.tree(folders=[folder]) == {"states": {}}
     digest = project.tree(name="qinner", roots=[lib])["digest"]
     assert project.part()["added"] == [["qinner", lib, digest]]
     write(project.folder, **{"lib/qinner": "a = 22"})
     assert project.part()["added"][0][2] not in ("", digest)  # an edit follows
     os.unlink(project.folder / "lib/qinner.py")
     assert "added" not in project.part()
+
+
+def test_what_is_in_folders_that_ranks_have_asked_about_is_told(project, monkeypatch):
+    write(project.folder, "nb/mine.py", **{"lib/qinner": "a = 1"})
+    project.path = [str(project.folder / "nb")]
+    there, missing = str(project.folder / "lib"), str(project.folder / "later/lib")
+    assert "looked" not in project.part()
+    states = [project.tree(folders=[folder])["states"][folder] for folder in (there, missing)]
+    assert project.part()["looked"] == dict(zip((there, missing), states))
+    write(project.folder, **{"lib/qinner": "a = 22"})
+    assert list(project.part()["looked"].values()) == states, "the names are the same"
+    write(project.folder, **{"lib/qother": ""})
+    assert project.part()["looked"][there] != states[0]
+    write(project.folder, **{"later/lib/qlate": ""})
+    assert project.part()["looked"][missing] != states[1]
+    monkeypatch.setattr(code_home, "LOOKED", 2)
+    os.mkdir(project.folder / "third")
+    assert project.tree(folders=[str(project.folder / "third")]) == {}
 
 
 def test_what_ranks_have_of_folders_that_home_has_left_is_followed(project, monkeypatch):

@@ -362,6 +362,49 @@ def test_an_added_folder_of_nobody_is_asked_for_once(project, home):
     assert [question["folders"][0] for what, question in home.asked] == ["/nobodys/lib"]
 
 
+def test_pythons_own_modules_are_asked_for_only_if_the_folder_comes_before_them(project, home):
+    home.files[ROOT + "/lib/colorsys.py"] = "mine = True\n"
+    offer(project, home, {}, here=ROOT, folders=[ROOT])
+    own = sys.modules.pop("colorsys", None)
+    sys.path.append(ROOT + "/lib")
+    assert not hasattr(importlib.import_module("colorsys"), "mine")
+    assert home.asked == [] or not hasattr(sys, "stdlib_module_names")
+    sys.path.insert(0, sys.path.pop())
+    del sys.modules["colorsys"]
+    assert importlib.import_module("colorsys").mine
+    del sys.modules["colorsys"]
+    if own is not None:
+        sys.modules["colorsys"] = own
+
+
+def test_what_is_in_an_added_folder_is_asked_for_again_only_when_home_says_that_it_has_changed(project, home):
+    lib = ROOT + "/lib"
+
+    def cell(*names):
+        home.asked.clear()
+        listing = {"here": ROOT, "folders": [ROOT]}
+        project.take({**listing, "looked": home.looked(lib, "/nobodys")} if home.first_there([lib]) else listing)
+        project.cell_begins()
+        for name in names:
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError:
+                pass
+        return [question["folders"] for what, question in home.asked if "folders" in question]
+
+    offer(project, home, {})
+    sys.path += [lib, "/nobodys"]
+    home.files[lib + "/qone.py"] = ""
+    assert cell("qone", "qnone", "qother") == [[lib], ["/nobodys"]]
+    assert cell("qnone", "qother") == []
+    home.files[lib + "/qtwo.py"] = ""
+    assert cell("qtwo", "qother") == [[lib]] and "qtwo" in sys.modules
+    home.files["/nobodys/qthree.py"] = ""
+    assert cell("qthree") == [["/nobodys"]] and "qthree" in sys.modules
+    project.take({"here": ROOT, "folders": [ROOT], "home": "another process, which has not been asked"})
+    assert project.added._known == {}
+
+
 def test_what_finds_its_files_beside_a_frame_is_led_here(project, home, monkeypatch):
     from cellspan._worker import library_fixes
 

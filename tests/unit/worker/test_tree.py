@@ -12,7 +12,7 @@ import sys
 import threading
 
 import pytest
-from cellspan._code.entries import Entries, Unavailable, key_of, packed, write_file
+from cellspan._code.entries import UNKNOWN, Entries, Unavailable, key_of, packed, write_file
 from cellspan._code.tree import PORTION, Part, Tree, portions
 from notebook_files import Files
 
@@ -178,6 +178,20 @@ def test_a_file_in_place_that_is_changed_on_this_machine_alone(shared, tmp_path)
     tree._look_at = 0.0
     asked = len(home.asked)
     assert list(tree.look_again("")) == [] and len(home.asked) == asked, "it is in place no more"
+
+
+def test_a_name_without_a_digest_comes_once_in_a_cell(tmp_path):
+    home = Files({"/nowhere/lib/helper.py": "a = 1\n"})
+    trees = [Tree(str(tmp_path / "code"), home.find, "gpu2") for _ in range(2)]
+
+    def bring(cell, process="one"):
+        home.asked.clear()
+        for tree in trees:
+            tree.cell_begins(cell)
+            assert tree.bring("helper", ("/nowhere/lib",), UNKNOWN, process)
+        return len([what for what, _ in home.asked if what == "tree"])
+
+    assert bring(1) == 1 and bring(1) == 0 and bring(2) == 1 and bring(2, "two") == 1 and bring(None, "two") == 2
 
 
 def test_files_in_place_are_looked_at_between_cells(shared, tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_
 from .manifest import Hashes, Unsendable, hash_of, imports_in, is_code, of_path, of_places
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
+LOOKED = 64  # folders that ranks have asked about, whose changes are told
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
 TOLD = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
 MOST_TOLD = 3
@@ -52,6 +53,7 @@ class CodeHome:
         self._named, self._brought = {}, {}  # {PATH of --with: where that is}, {PATH of --with: Manifest}
         self._scripts = set()  # those of these paths that are scripts
         self._added = {}  # {folder that ranks have added to their own sys.path: names of modules in it that they have asked for}
+        self._looked = []  # folders that ranks have asked about
         self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
         self._needed = set()  # names that modules import which ranks need
         self._large = frozenset()  # of the names in the last part, those of large packages
@@ -123,6 +125,8 @@ class CodeHome:
         entries, here, _ = key
         folders = [os.path.join(here, entry) for entry in entries if isinstance(entry, str)]
         found = {"here": here, "folders": [folder for folder in absolute(folders) if not is_foreign(folder)]}
+        if self._looked:
+            found["looked"] = {folder: _state(self._of_folder(folder)) for folder in self._looked}
         added = []
         for folder, names in self._added.items():
             listing = self._of_folder(folder)
@@ -405,18 +409,27 @@ class CodeHome:
 
     def _of_folder(self, folder):
         """The Listing of one folder, which a rank has on its sys.path."""
-        self._watch_folders([folder])
+        if os.path.isdir(folder) or archive_of(folder):
+            self._watch_folders([folder])
+        else:  # it may be made later
+            self._watch(_nearest(folder), True)
         return self._lister.listing([folder])
 
     def _first_there(self, folders):
-        """The first of these folders that home has, and which names are in it."""
-        for folder in folders:
-            if _may_be_added(folder):
-                listing = self._of_folder(folder)
-                if listing.places:
-                    self._added.setdefault(folder, set())
-                    return {"folder": folder, "names": listing.names, "late": listing.late}
-        return {}
+        """The first of these folders that home has, and which names are in it. states: as in Tree.look_in(); without it, ranks ask again in
+        each cell."""
+        found, states = {}, {}
+        for folder in filter(_may_be_added, folders):
+            if folder not in self._looked and len(self._looked) < LOOKED:
+                self._looked.append(folder)
+                self._turn += 1
+            listing = self._of_folder(folder)
+            states[folder] = _state(listing)
+            if listing.places:
+                self._added.setdefault(folder, set())
+                found = {"folder": folder, "names": listing.names, "late": listing.late}
+                break
+        return {**found, "states": states} if states.keys() <= set(self._looked) else found
 
     def _files(self, hashes):
         rows, parts, gone, at, modules = [], [], [], 0, 0
@@ -475,6 +488,18 @@ class CodeHome:
 def _may_be_added(folder):
     """May ranks have modules of this folder because they have put it on their sys.path? Not what is installed or hidden."""
     return os.path.isabs(folder) and is_text(folder) and not is_foreign(folder) and "/." not in folder
+
+
+def _state(listing):
+    """Is another one when the names in this Listing are others."""
+    return hashlib.sha256(json.dumps([sorted(listing.names), sorted(listing.late)]).encode()).hexdigest()[:16]
+
+
+def _nearest(folder):
+    """The nearest folder around this one that exists."""
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _content(path, digest):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is on this node of the project's names: state.json, which all ranks of the node and their children read.
 
-An entry: {"digest": home's, "home": the process of home that sent it, "roots": folders of home, "here": are its files used at home's own
+An entry: {"digest": home's, "home": the process of home that sent it, "cell": the number of the cell that ran then, or null, "roots": folders of home, "here": are its files used at home's own
 paths?, "files": [[path, size, sha256, mode]], "left": [[path, size, why]], "empty": folders without files, of --with, "seen": {path: the
 state_of() of a file that is used in place, if this machine sees all its changes}}. A name can have several entries, with other roots: a
 script's folder may have another module of the same name.
@@ -18,6 +18,7 @@ import zlib
 
 from .filesystems import state_of
 
+UNKNOWN = "unknown"  # instead of a digest: home has not said one of this name
 PACKED = 16 << 10  # characters from which on an answer is compressed: paths of one folder are alike
 BLOCK = 1 << 20  # bytes that are copied at once
 
@@ -53,10 +54,15 @@ def key_of(name, roots):
     return "\n".join((name, *roots))
 
 
-def fits(entry, digest, home):
+def fits(entry, digest, home, cell=None):
     """Is this entry, or None, what home has? digest: home's, or "": home has not said it. Then any that this process of home has sent will do:
-    it tells with the next cell what has changed since. Another process of home does not know what is here. home: as in the listing."""
-    return entry is not None and (entry["digest"] == digest if digest else entry.get("home", "") == home)
+    it tells with the next cell what has changed since. Another process of home does not know what is here. UNKNOWN: this process of home must
+    have sent it in this cell. home: as in the listing."""
+    if entry is None:
+        return False
+    if digest == UNKNOWN:
+        return cell is not None and entry.get("cell") == cell and entry.get("home", "") == home
+    return entry["digest"] == digest if digest else entry.get("home", "") == home
 
 
 def changed_in_place(entry):

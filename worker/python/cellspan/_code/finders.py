@@ -16,10 +16,11 @@ import sys
 import threading
 from importlib import machinery
 
-from .entries import Unavailable, key_of
+from .entries import UNKNOWN, Unavailable, key_of
 
-UNKNOWN = "unknown"  # no entry has this digest
 PYTHONS = "python%d%d.zip" % sys.version_info[:2]  # is in each sys.path, and rarely there
+LIBRARY = os.path.dirname(os.__file__)  # Python's own modules
+OWN = getattr(sys, "stdlib_module_names", frozenset())  # their names, from Python 3.10 on
 INSTALLED = frozenset(("site-packages", "dist-packages"))
 METADATA = (".dist-info/METADATA", ".egg-info/PKG-INFO")
 
@@ -191,18 +192,22 @@ class AddedFolders:
         self._began = {entry for entry in sys.path if os.path.isdir(entry) or os.path.basename(entry) == PYTHONS}.union(began)
         self._here, self._homes = "", frozenset()  # home's folder, and those of its own that it lists
         self._digests = {}  # {(name, folder): digest} of modules that are here, or on another machine
-        self._known = {}  # {candidates: (the folder, names in it)}, in this cell
+        self._known = {}  # {candidates: (the folder, names in it, its states)}; see Tree.look_in()
 
     def take(self, listing):
         self._here, self._homes = listing.get("here", ""), frozenset(listing.get("folders", ()))
         self._digests = {(name, folder): digest for name, folder, digest in listing.get("added", ())}
-        self.forget()
+        looked = listing.get("looked", {})
+        for candidates, (_, _, states) in list(self._known.items()):
+            if states is None or any(looked.get(folder) != state for folder, state in states.items()):
+                del self._known[candidates]
 
     def homes(self):
         return self._here, self._homes
 
     def forget(self):
-        self._known.clear()
+        """A cell begins: what home tells no changes of may be another one now."""
+        self._known = {candidates: row for candidates, row in self._known.items() if row[2] is not None}
 
     def digests(self):
         """[(name, folder, digest), …]."""
@@ -216,7 +221,8 @@ class AddedFolders:
         if not self._project.on:  # also in a process that follows its rank, which looks in any case
             return None
         path, first = list(sys.path), None
-        for at, entry in enumerate(path):
+        before = path.index(LIBRARY) if name in OWN and LIBRARY in path else len(path)
+        for at, entry in enumerate(path[:before]):  # what comes later can't have it
             folder = self._with(name, entry)
             if folder:
                 found = self._bring(name, (folder,), self._digests.get((name, folder), UNKNOWN), self._project.home)
@@ -233,13 +239,13 @@ class AddedFolders:
         if not candidates or candidates[0] in self._homes:
             return ""
         if candidates not in self._known:
-            self._known[candidates] = "", ()  # also if the question fails: each import would wait for it
+            self._known[candidates] = "", (), None  # also if the question fails: each import would wait for it
             try:
                 said = self._look_in(candidates)
-                self._known[candidates] = said.get("folder", ""), {*said.get("names", ()), *said.get("late", ())}
+                self._known[candidates] = said.get("folder", ""), {*said.get("names", ()), *said.get("late", ())}, said.get("states")
             except Unavailable:
                 pass
-        folder, names = self._known[candidates]
+        folder, names, _ = self._known[candidates]
         return folder if name in names else ""
 
     def _meant(self, entry):

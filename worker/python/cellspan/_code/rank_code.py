@@ -20,7 +20,7 @@ from .._base import threads
 from .._base.errors import text_of
 from .._base.modules import names_of
 from . import children, finders, package_versions
-from .entries import Late, Refused, Unavailable, key_of, write_file
+from .entries import UNKNOWN, Late, Refused, Unavailable, key_of, write_file
 from .tree import Tree, hash_of
 
 NOT_FOUND = re.compile(r"File `'(.+)'` not found\.")  # what %run says
@@ -133,7 +133,7 @@ class RankCode:
                 self._tree.drop([key])
             elif self._tree.entries.get(key) is not None and (same or (len(roots) == 1 and name in sys.modules)):
                 try:
-                    self._tree.bring(name, roots, finders.UNKNOWN, self._project.home, keep=not same)
+                    self._tree.bring(name, roots, UNKNOWN, self._project.home, keep=not same)
                 except Late:  # the others would wait as long
                     return
                 except Unavailable:

@@ -64,6 +64,7 @@ class Tree:
         self._lines = collections.deque()  # for the user
         self._folders, self._written = set(), {}  # that are there, and {hash: mode} of contents; while one entry is renewed
         self._look_at = 0.0  # when look_again() may look again
+        self._cell = None  # the number of the cell that runs
         self._absent = None  # the file of absent names; None: no cell runs
         for path in (self.root, self._store):
             os.makedirs(path, mode=0o700, exist_ok=True)
@@ -81,7 +82,8 @@ class Tree:
         return self._bring(key_of("", (path,)), {"with": path}, digest, "")
 
     def look_in(self, folders):
-        """Which names are in the first of these folders that home has: {"folder", "names", "late"}, or {}. Raises Unavailable."""
+        """Which names are in the first of these folders that home has: {"folder", "names", "late", "states"}; the first three are missing if
+        there is none. states: {folder: what the listing says of it as long as nothing there changes}. Raises Unavailable."""
         said, _ = self._ask("tree", {"folders": list(folders)})
         return said
 
@@ -113,6 +115,7 @@ class Tree:
     def cell_begins(self, cell):
         """cell: its number. What home did not have while another cell ran may be there now. None: no cell is known."""
         folder, self._absent = os.path.join(self.folder, "absent"), None
+        self._cell = cell
         if cell is None:
             return
         with contextlib.suppress(OSError):  # no room: each process asks by itself
@@ -155,7 +158,7 @@ class Tree:
 
     def _bring(self, key, question, digest, home, look=False, keep=False):
         entry = self.entries.get(key)
-        if fits(entry, digest, home) and not (look and changed_in_place(entry)):
+        if fits(entry, digest, home, self._cell) and not (look and changed_in_place(entry)):
             return entry
         if self._is_absent(key):
             return None
@@ -165,7 +168,7 @@ class Tree:
         try:
             with self.locked():
                 now = self.entries.get(key)
-                if fits(now, digest, home) and not (look and changed_in_place(now)):  # another rank has done it
+                if fits(now, digest, home, self._cell) and not (look and changed_in_place(now)):  # another rank has done it
                     return now
                 if self._is_absent(key):
                     return None
@@ -224,7 +227,7 @@ class Tree:
                 if NO_PATH.search(part.path):
                     raise Unavailable(f"{part.path} is no absolute path")
             entry = {"digest": said["digest"], "roots": said["roots"], "left": said.get("left", []), "files": [list(part) for part in parts]}
-            entry["home"] = home
+            entry["home"], entry["cell"] = home, self._cell
             entry["empty"] = [path for path in said.get("empty", ()) if not NO_PATH.search(path)]
             alike, others = self._alike(parts)
             entry["here"] = bool(parts) and len(alike) == len(parts) and self._is_found(question, entry)
