@@ -8,7 +8,7 @@ import os
 import sys
 
 import pytest
-from cellspan._capture import class_versions, vars_bundle
+from cellspan._capture import class_versions, origins, reducers, vars_bundle
 
 OLD = "class C:\n    count = 0\n    v = 1\n    def __init__(self):\n        C.count += 1\n    def area(self):\n        return 1\n"
 NEW = "# a new line\nclass C:\n    count = 0\n    v = 2\n    def __init__(self):\n        C.count += 1\n    def area(self):\n        return 2\n"
@@ -282,3 +282,53 @@ def test_a_description_is_the_same_in_each_process(module, tmp_path):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(os.path.dirname(vars_bundle.__file__)))])}
     made = {subprocess.run([sys.executable, "-c", code], env={**env, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout for seed in "123"}
     assert len(made) == 1 and '"f": "f' in made.pop()
+
+
+# ---- what a rank has changed -----------------------------------------------------------------------------------------
+
+BEFORE = """
+import enum, functools
+class C(enum.Enum):
+    RED = 1
+    GREEN = 2
+class M:
+    def __init__(self):
+        self.n = 1
+class Outer:
+    class Inner:
+        pass
+def f():
+    return 1
+def called(fn):
+    @functools.wraps(fn)
+    def call():
+        return fn()
+    return call
+@called
+def wrapped():
+    return 1
+"""
+
+
+def test_a_module_that_is_loaded_again_changes_no_value(module):
+    found = module(BEFORE)
+    ns = {"c": found.C.RED, "m": found.M(), "q": {"f": found.f, "C": found.C, "m": [found.M()]}, "inner": found.Outer.Inner(), "f": found.f}
+    of = origins.Origins(ns)
+    fd, size = vars_bundle.pack(dict(ns), ns)
+    of.came(list(ns), fd, size)
+    os.close(fd)
+    assert of.changed(list(ns)) == dict.fromkeys(ns, "same")
+    module(BEFORE.replace("RED = 1", "GREEN = 1").replace("GREEN = 2", "RED = 2").replace("self.n = 1", "self.n = 5"))
+    assert of.changed(list(ns)) == dict.fromkeys(ns, "same")
+    packed(dict(ns))  # the classes go by value now
+    assert of.changed(list(ns)) == dict.fromkeys(ns, "same")
+    ns["m"].n = 7
+    ns["q"]["m"].append(1)
+    ns["c"] = found.C.RED
+    assert of.changed(list(ns)) == {"c": "changed", "m": "changed", "q": "changed", "inner": "same", "f": "same"}
+
+
+def test_what_a_decorator_has_made_is_no_later_version(module):
+    found = module(BEFORE)
+    assert reducers.name_in_module(found.wrapped) == "versioned_kl.wrapped" and reducers.name_in_module(found.wrapped.__wrapped__) == ""
+    assert reducers.name_in_module(found.C.RED) == reducers.name_in_module(found.called(found.f).__wrapped__.__code__) == ""

@@ -18,13 +18,17 @@ BY_ID, ID_OF = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID, cloudpickle._DYNAMIC_CL
 
 
 class Comparing(reducers.GradPickler):
-    """Pickles a class of the notebook, other than `whole`, as its id alone. classes: those that it met."""
+    """Pickles a class of the notebook, other than `whole`, as its id alone. classes: those that it met. A class or function of a module is its
+    name alone, also one of before the module was loaded again: that changes no value which has it."""
 
     def __init__(self, *args, whole=None):
         super().__init__(*args)
         self.classes, self._whole = [], whole
 
     def reducer_override(self, obj):
+        name = "" if obj is self._whole else reducers.name_in_module(obj)
+        if name:
+            return str, (name,)
         if not isinstance(obj, type) or obj is self._whole:
             return super().reducer_override(obj)
         if obj not in ID_OF:

@@ -234,6 +234,11 @@ pickled_here = weakref.WeakSet()  # classes
 _received = weakref.WeakSet()  # classes that came from another process
 
 
+def is_received(cls):
+    """Did this class come from another process by value?"""
+    return cls in _received
+
+
 def set_class(cls, state):
     """Fills a class that was sent by value. A class that was defined here, and only comes back, is not changed."""
     setter, inner, name = state

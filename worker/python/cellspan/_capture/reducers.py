@@ -414,6 +414,26 @@ def ref_by_name(value):
     return weakref.ref(value) if is_by_name(value) else None
 
 
+def name_in_module(obj):
+    """By which name another process finds a class or function in a module, or found it before the module was loaded again; "": it does not.
+    What a decorator has made of it has the name, but is no later version of it."""
+    is_class = isinstance(obj, type)
+    if not is_class and type(obj) is not types.FunctionType:
+        return ""
+    module = sys.modules.get(getattr(obj, "__module__", None) or "")
+    if module is None or module.__name__ in ("__main__", "builtins") or not is_importable(module):
+        return ""
+    try:
+        now = functools.reduce(getattr, obj.__qualname__.split("."), module)
+        if is_class:
+            same = now is obj or (isinstance(now, type) and not issubclass(now, obj) and not rebuild.is_received(obj))
+        else:
+            same = now is obj or (type(now) is types.FunctionType and not hasattr(now, "__wrapped__") and obj.__globals__ is module.__dict__)
+    except Exception:  # noqa: BLE001 - in place of a module, sys.modules may have anything
+        return ""
+    return f"{module.__name__}.{obj.__qualname__}" if same else ""
+
+
 def _found_by_name(obj):
     """Can another process find obj by its module and qualified name?"""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
