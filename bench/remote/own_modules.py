@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measures what it takes to bring the notebook's own modules to hosts that do not have its folder.
 
-    python bench/remote/own_modules.py [--hosts N] [--modules M] [--mib S] [--repeat R] [--samples W] [--rate 1gbit] [--prefix DIR]
+    python bench/remote/own_modules.py [--hosts N] [--modules M] [--mib S] [--repeat R] [--samples W] [--rate 1gbit] [--in-place] [--prefix DIR]
 
 Brings up N hosts (tests/engines/hosts.sh: root, network namespaces) on which the project's folder is empty, and limits their links:
 
@@ -12,6 +12,8 @@ Brings up N hosts (tests/engines/hosts.sh: root, network namespaces) on which th
     again   the same cell in a group without the modules' bytes to send: only what Python itself takes to import them there
     edit    one module is written anew; how long the next cell takes, in which all ranks use it
     warm    a cell that uses the modules, with --no-code and without it, in turns, in one group
+
+With --in-place the hosts have the project's folder, as on a shared file system, and use its files there: nothing is sent.
 
 The processors of all hosts are this machine's.
 """
@@ -84,7 +86,7 @@ def timed(kernel, code):
     return time.perf_counter() - begin, cell
 
 
-def measure(hosts, folder, size, modules, samples):
+def measure(hosts, folder, modules, samples, in_place):
     """{name: seconds, or bytes}."""
     found = {}
     on = "%%distribute -n {} --on ssh:{}".format(len(hosts.names), ",".join(hosts.names))
@@ -96,6 +98,9 @@ def measure(hosts, folder, size, modules, samples):
         before = sent_by_notebook(hosts)
         found["first"], _ = timed(kernel, "%%distribute" + use)
         found["bytes"] = sent_by_notebook(hosts) - before
+        where = kernel.must("%%distribute --gather --into places\nbulk.__file__", 300) and kernel.must("print(*places)").output.split()
+        if (where[0] == os.path.join(folder, "bulk", "__init__.py")) != in_place:
+            sys.exit("ranks have imported " + where[0])
         kernel.must("%%distribute --gather --into counts\nlen(asked)", 300)
         counts = kernel.must("print(max(counts), sum(counts), len(came))").output
         found["trips"], found["asked"], found["came"] = map(int, counts.split())
@@ -127,6 +132,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--rate", default="1gbit", help="as tc writes it")
+    parser.add_argument("--in-place", action="store_true", help="the hosts have the folder, too")
     parser.add_argument("--prefix", help="where `cellspan install --prefix DIR` wrote the kernel to")
     args = parser.parse_args()
     why = engines.missing(engines.HOST_TOOLS)
@@ -137,13 +143,13 @@ def main():
     size = write_package(folder, args.modules, args.mib << 20)
     runs = []
     try:
-        with engines.Hosts(args.hosts, private=[folder]) as hosts:
+        with engines.Hosts(args.hosts, private=[] if args.in_place else [folder]) as hosts:
             os.environ.update(hosts.variables())
             for host in hosts.names:
                 hosts.rate(host, args.rate)
                 hosts.rate_to(host, args.rate)
             for _ in range(args.repeat):
-                runs.append(measure(hosts, folder, size, args.modules, args.samples))
+                runs.append(measure(hosts, folder, args.modules, args.samples, args.in_place))
                 print({name: round(value, 4) for name, value in runs[-1].items()}, flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -41,6 +41,7 @@ dist_cellspan_py_code_DATA = \
 	worker/python/cellspan/_code/entries.py \
 	worker/python/cellspan/_code/filesystems.py \
 	worker/python/cellspan/_code/finders.py \
+	worker/python/cellspan/_code/in_place.py \
 	worker/python/cellspan/_code/ignores.py \
 	worker/python/cellspan/_code/listing.py \
 	worker/python/cellspan/_code/manifest.py \

@@ -117,20 +117,56 @@ def test_folders_that_it_does_not_see(tmp_path, monkeypatch, why):
     seen.close()
 
 
-def test_a_file_that_is_written_by_another_of_its_names(tmp_path, monkeypatch, seen):
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_file_that_is_written_by_another_of_its_names(tmp_path, monkeypatch, seen, watched):
     now, file = clock(monkeypatch), tmp_path / "a/helper.py"
     write(tmp_path, "a/helper.py", "a/other.py", "b/x.py")
     os.link(file, tmp_path / "b/helper.py")
     seen.watch(str(file.parent))
+    monkeypatch.setattr(seen, "_most", 2 if watched else 1)
     states = {str(file): changes.state_of(file)}
     seen.watch_linked(states)
     assert took(seen, ran=1) == set()
     (tmp_path / "b/helper.py").write_text("x = 1")
-    assert took(seen, ran=1) == set() and took(seen, ran=2) == {str(file.parent)} and took(seen, ran=3) == set()
+    assert took(seen, ran=1) == ({str(file.parent)} if watched else set())
+    assert took(seen, ran=2) == (set() if watched else {str(file.parent)}) and took(seen, ran=3) == set()
     seen.watch_linked({str(file): changes.state_of(file)})
     (tmp_path / "b/helper.py").write_text("x = 20")
     now[0] += changes.EVERY
     assert took(seen) == {str(file.parent)}
+
+
+def test_a_watched_file_whose_name_another_one_gets(tmp_path, seen):
+    write(tmp_path, "a/helper.py", "a/twin.py", "b/x.py")
+    file, folder = tmp_path / "a/helper.py", str(tmp_path / "a")
+    for name in ("b/helper.py", "b/twin.py"):
+        os.link(tmp_path / "a" / os.path.basename(name), tmp_path / name)
+    seen.watch(folder)
+    seen.watch_linked({str(path): changes.state_of(path) for path in (file, tmp_path / "a/twin.py")})
+    assert took(seen) == set() and len(seen._files) == 2
+    write(tmp_path, "new.py")
+    os.rename(tmp_path / "new.py", file)
+    assert took(seen) == {folder} and list(seen._files) == [str(tmp_path / "a/twin.py")], "it is that file no more"
+    (tmp_path / "b/helper.py").write_text("x = 2")
+    assert took(seen) == set()
+    stale = changes.state_of(tmp_path / "b/twin.py")
+    (tmp_path / "b/twin.py").write_text("x = 1")
+    took(seen)
+    seen.watch_linked({str(tmp_path / "a/twin.py"): stale})
+    assert took(seen) == {folder}, "it has changed before it was watched"
+
+
+def test_linked_files_without_a_watch_are_looked_at_in_turns(tmp_path, monkeypatch):
+    clock(monkeypatch)
+    monkeypatch.setattr(changes, "LOOKED_AT", 2)
+    write(tmp_path, *(f"{name}/x.py" for name in "abcde"))
+    files, looked = [str(tmp_path / name / "x.py") for name in "abcde"], []
+    seen = Changes(inotify=False)
+    seen.watch_linked({path: changes.state_of(path) for path in files})
+    write(tmp_path, **{"e/x": "x = 1"})
+    monkeypatch.setattr(changes, "state_of", lambda path, own=changes.state_of: looked.append(path) or own(path))
+    assert [took(seen, ran=ran) for ran in range(1, 5)] == [set(), set(), {str(tmp_path / "e")}, set()]
+    assert looked == [*files, *files[:3]]
 
 
 def test_how_many_folders_are_watched(tmp_path, monkeypatch):

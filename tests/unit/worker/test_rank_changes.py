@@ -72,7 +72,6 @@ def test_a_module_in_place_that_is_changed_on_this_machine_alone(code, home, tmp
     imported.file_now = code.file_now
 
     def take():
-        code._tree._look_at = 0.0
         names = {"qsame": [str(root)], "qboth": [str(root)]}
         code.take({"names": names, "late": {}, "digests": {name: home.digest(name, *roots) for name, roots in names.items()}})
         return code.before_cell()

@@ -12,7 +12,9 @@ import sys
 import threading
 
 import pytest
+from cellspan._code import changes, entries, in_place
 from cellspan._code.entries import UNKNOWN, Entries, Unavailable, key_of, packed, write_file
+from cellspan._code.filesystems import state_of
 from cellspan._code.tree import PORTION, Part, Tree, portions
 from notebook_files import Files
 
@@ -175,7 +177,6 @@ def test_a_file_in_place_that_is_changed_on_this_machine_alone(shared, tmp_path)
     assert text(tree, shared + "/helper.py") == "a = 1\n" and tree.bring("helper", (shared,), entry["digest"])["here"] is False
     (line,) = other.lines()
     assert line.startswith(f"{shared}/helper.py on gpu2 is not the notebook's file any more: imports there use the notebook's from now on")
-    tree._look_at = 0.0
     asked = len(home.asked)
     assert list(tree.look_again("")) == [] and len(home.asked) == asked, "it is in place no more"
 
@@ -194,22 +195,41 @@ def test_a_name_without_a_digest_comes_once_in_a_cell(tmp_path):
     assert bring(1) == 1 and bring(1) == 0 and bring(2) == 1 and bring(2, "two") == 1 and bring(None, "two") == 2
 
 
-def test_files_in_place_are_looked_at_between_cells(shared, tmp_path, monkeypatch):
-    home, now = Files({shared + "/helper.py": "a = 1\n"}), [100.0]
-    monkeypatch.setattr("cellspan._code.tree.time.monotonic", lambda: now[0])
+@pytest.mark.parametrize("inotify", [True, False])
+@pytest.mark.parametrize("name", ["helper.py", "another name"])
+def test_files_in_place_are_looked_at_when_they_have_changed(shared, tmp_path, monkeypatch, inotify, name):
+    home, now, looked = Files({shared + "/helper.py": "a = 1\n"}), [100.0], []
+    os.link(shared + "/helper.py", shared + "/../another name")
+    monkeypatch.setattr(changes.time, "monotonic", lambda: now[0])
+    for module in (changes, in_place, entries):
+        monkeypatch.setattr(module, "state_of", lambda path: looked.append(path) or state_of(path))
+    monkeypatch.setattr(in_place, "WATCHERS", 1 if inotify else 0)
     tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
     tree.bring("helper", (shared,))
+    assert list(tree.look_again("")) == [] and looked
+    looked.clear()
+    for _ in range(2):
+        assert list(tree.look_again("")) == [] and looked == []
+        now[0] += changes.EVERY if inotify else 0
     home.instead = lambda *_: (_ for _ in ()).throw(TimeoutError)
-    with open(shared + "/helper.py", "w", encoding="utf-8") as file:
+    with open(os.path.join(shared, "" if name.endswith(".py") else "..", name), "w", encoding="utf-8") as file:
         file.write("a = 999\n")
+    now[0] += changes.EVERY
     for _ in range(2):
         ((name, error),) = tree.look_again("")
         assert name == "helper" and "busy" in str(error)
-    tree._look_at = now[0] + 1
-    assert list(tree.look_again("")) == []
-    now[0] += 1
     home.instead = None
     assert list(tree.look_again("")) == [] and not tree.bring("helper", (shared,))["here"]
+
+
+def test_few_ranks_of_a_node_use_inotify(tmp_path, monkeypatch):
+    monkeypatch.setattr(in_place, "WATCHERS", 2)
+    ranks = [in_place.InPlace(str(tmp_path)) for _ in range(3)]
+    assert [rank._has_slot() for rank in ranks] == [True, True, False]
+    os.close(ranks[0]._slot)  # it has ended
+    assert ranks[2]._has_slot()
+    for rank in ranks[1:]:
+        os.close(rank._slot)
 
 
 def test_what_others_write_too_is_left_to_home(shared, tmp_path, monkeypatch):

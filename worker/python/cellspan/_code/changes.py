@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which of some folders have changed, by Linux's inotify: to ask costs one read. Folders that it does not see (file systems that others
-write, too, or no inotify at all) count as changed whenever home has run a cell, and once a second. As often, files that have several names
-are looked at: inotify tells only of the name by which a file was written.
+write, too, or no inotify at all) count as changed whenever home has run a cell, and once a second. Of a folder, inotify tells only what was
+done by the names in it: a file that has other names is watched by itself, or, if too much is watched already, looked at as often.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import struct
 import time
@@ -17,11 +18,13 @@ from .ignores import IGNORE_FILES
 MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 2, 4, 8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 UNMOUNT, OVERFLOW, IGNORED, ONLY_FOLDERS, IS_FOLDER = 0x2000, 0x4000, 0x8000, 0x0100_0000, 0x4000_0000
 CHANGES = MODIFY | ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
+WRITTEN = MODIFY | ATTRIB | CLOSE_WRITE | DELETE_SELF
 EVENT = struct.Struct("iIII")
 LIMIT = "/proc/sys/fs/inotify/max_user_watches"
 FEW, MANY = 1024, 262_144  # folders that are watched at most: by a small limit of the system, and by a large one
 SHARE = 8  # what part of the system's limit: other notebooks and programs of this user want some, too
 MOST_LINKS = 64  # links in their paths
+LOOKED_AT = 256  # files with several names that are looked at each time; each in its turn
 EVERY = 1.0  # seconds between two times that a folder which inotify does not see counts as changed
 MODULES = (".py", ".so", ".pyc", ".pyi", ".zip", ".egg", *IGNORE_FILES)  # ends of names that matter where only modules do
 
@@ -38,7 +41,9 @@ class Changes:
         self._number = {}  # {folder: that number}
         self._seen = {}  # {folder: do only modules in it matter?}, those that inotify sees
         self._blind = set()  # the others
-        self._linked = {}  # {file with several names: its state}
+        self._files = {}  # {file with several names: (the number of its watch, its inode)}
+        self._of_file = {}  # {number of such a watch: files}
+        self._linked = {}  # {such a file that is not watched: its state}
         self._links = {}  # {link in the path of one of these: (where it leads, folders behind it)}
         self._pending = set()  # folders that have changed, until done()
         self._mounts = None
@@ -70,8 +75,41 @@ class Changes:
                     self._plain.add(folder)
 
     def watch_linked(self, states):
-        """From now on take() tells of the folders of these files, too, if the files change. states: {file: its state_of() before it was read}."""
-        self._linked.update(states)
+        """From now on take() tells of the folders of these files, too, if the files change. states: {file: its state_of() before it was read}.
+        Watch the folders first."""
+        for path, state in states.items():
+            self._end_file(path)
+            number = self._add_file(path)
+            if number < 0:
+                self._linked[path] = state
+                continue
+            self._linked.pop(path, None)
+            self._files[path] = number, state and state[1]
+            self._of_file.setdefault(number, set()).add(path)
+            if state_of(path) != state:  # it has changed before it was watched
+                self._pending.add(os.path.dirname(path))
+
+    def _add_file(self, path):
+        folder = os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path)
+        if self._fd < 0 or folder not in self._seen or len(self._seen) + len(self._files) >= self._most:
+            return -1
+        return self._libc.inotify_add_watch(self._fd, os.fsencode(path), WRITTEN)
+
+    def _end_file(self, path):
+        number, _ = self._files.pop(path, (-1, None))
+        paths = self._of_file.get(number, set())
+        paths.discard(path)
+        if number >= 0 and not paths:
+            del self._of_file[number]
+            if self._fd >= 0:
+                self._libc.inotify_rm_watch(self._fd, number)
+
+    def _note_file(self, number, mask):
+        for path in list(self._of_file[number]):
+            self._pending.add(os.path.dirname(path))
+            now = state_of(path)
+            if mask & (IGNORED | UNMOUNT) or now is None or now[1] != self._files[path][1]:  # another file has the name
+                self._end_file(path)
 
     def _add(self, folder):
         if self._fd < 0 or len(self._seen) >= self._most or len(self._links) >= MOST_LINKS:
@@ -87,7 +125,7 @@ class Changes:
 
     def take(self, ran=None):
         """The folders that have changed since the last done(). ran: a number that is another one when home has run a cell, or None."""
-        if self._seen:
+        if self._seen or self._files:
             self._read_events()
         for link, (target, folders) in list(self._links.items()):
             if _target(link) != target:  # a watch stays with the folder to which the link has led
@@ -103,9 +141,12 @@ class Changes:
         return set(self._pending) if self._pending else self._pending
 
     def _look_at_linked(self):
-        for path in [path for path, state in self._linked.items() if state_of(path) != state]:
-            self._pending.add(os.path.dirname(path))
-            del self._linked[path]  # whoever reads it again watches it again
+        for path, state in list(itertools.islice(self._linked.items(), LOOKED_AT)):
+            del self._linked[path]
+            if state_of(path) == state:
+                self._linked[path] = state  # after all others
+            else:  # whoever reads it again watches it again
+                self._pending.add(os.path.dirname(path))
 
     def done(self):
         """What take() has returned is no longer taken for what it was. An interrupt may come before that."""
@@ -124,7 +165,8 @@ class Changes:
                 return
             except OSError:  # it was closed by code that closes all descriptors
                 self._fd = -1
-                self._forget(list(self._seen))
+                self._forget({*self._seen, *map(os.path.dirname, self._files)})
+                self._files, self._of_file = {}, {}
                 return
             at = 0
             while at < len(data):
@@ -135,7 +177,10 @@ class Changes:
 
     def _note(self, number, mask, name):
         if mask & OVERFLOW:
-            self._pending.update(self._seen)
+            self._pending.update(self._seen, map(os.path.dirname, self._files))
+            return
+        if number in self._of_file:
+            self._note_file(number, mask)
             return
         folders = self._numbers.get(number, ())
         if mask & (IGNORED | MOVE_SELF | UNMOUNT):

@@ -30,8 +30,8 @@ from importlib.machinery import PathFinder
 
 from .entries import BLOCK, Entries, Late, Unavailable, changed_in_place, fits, key_of, unpacked, write_file
 from .filesystems import is_local, mounts, state_of
+from .in_place import InPlace
 
-LOOK_PART, LOOK_MOST = 20, 1.0  # to look at files in place again: not before so many times what it took, and after so many seconds
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
 LATE = "the notebook's process was busy for 10 s and did not answer"
@@ -63,7 +63,7 @@ class Tree:
         self._busy = threading.local()
         self._lines = collections.deque()  # for the user
         self._folders, self._written = set(), {}  # that are there, and {hash: mode} of contents; while one entry is renewed
-        self._look_at = 0.0  # when look_again() may look again
+        self._in_place = InPlace(folder)
         self._cell = None  # the number of the cell that runs
         self._absent = None  # the file of absent names; None: no cell runs
         for path in (self.root, self._store):
@@ -89,21 +89,17 @@ class Tree:
 
     def look_again(self, home):
         """Brings what is used in place, and was changed on this machine alone. Yields (name, Unavailable) of what could not come. home: as for
-        bring(). It takes a small part of the time between cells at most."""
-        if time.monotonic() < self._look_at:
-            return
-        entries = self.entries.all()  # read anew if another rank has brought something
-        began = time.monotonic()
-        changed = [(key, entry) for key, entry in entries.items() if changed_in_place(entry)]
-        now = time.monotonic()
-        self._look_at = now + min(LOOK_MOST, LOOK_PART * (now - began))
-        for key, entry in changed:
+        bring()."""
+        entries, failed = self.entries.all(), False  # read anew if another rank has brought something
+        for key in self._in_place.changed(entries):
             name, *roots = key.split("\n")
             try:
-                self._bring(key, {"name": name, "roots": roots} if name else {"with": roots[0]}, entry["digest"], home, True)
+                self._bring(key, {"name": name, "roots": roots} if name else {"with": roots[0]}, entries[key]["digest"], home, True)
             except Unavailable as error:
-                self._look_at = 0.0
+                failed = True
                 yield name or roots[0], error
+        if not failed:  # else they are brought with the next cell
+            self._in_place.done()
 
     def drop(self, keys):
         """Removes what home no longer has."""

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""On a rank of another machine: which files that are used at home's own paths were changed there, on that machine alone. inotify tells, so
+that a cell before which nothing has happened costs one read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from .entries import changed_in_place
+from .filesystems import state_of
+
+WATCHERS = 16  # ranks of a node that use inotify; others look at the files. The system allows a user only so many (128) of its descriptors
+
+
+class InPlace:
+    """folder: the code folder of the agent."""
+
+    def __init__(self, folder):
+        self._folder = os.path.join(folder, "watchers")
+        self._slot = -1
+        self._changes = None
+        self._entries = None  # as changed() has had them
+        self._known = {}  # {key: its "seen"}, of entries whose files are watched
+        self._new = []  # keys of those that are not watched yet
+        self._rows = {}  # {folder: [(key, path, its state)]}
+
+    def changed(self, entries):
+        """Keys of the entries with such files; they are returned again until done()."""
+        if entries is not self._entries:
+            self._take(entries)
+        if not self._rows:
+            return []
+        changes = self._changes = self._changes or self._begin()
+        found = []
+        for key in self._new:
+            self._watch(changes, entries[key]["seen"])
+            if changed_in_place(entries[key]):
+                found.append(key)
+        for folder in changes.take():
+            rows = self._rows.get(folder, ())
+            self._watch(changes, {path: state for _, path, state in rows})
+            found += [key for key, path, state in rows if state_of(path) != state]
+        return list(dict.fromkeys(found))
+
+    def done(self):
+        """Those that changed() has returned are renewed."""
+        if self._changes is not None:
+            self._changes.done()
+        self._known.update((key, self._entries[key]["seen"]) for key in self._new)
+        self._new = []
+
+    def _take(self, entries):
+        seen = {key: entry["seen"] for key, entry in entries.items() if entry.get("seen")}
+        self._known = {key: files for key, files in self._known.items() if seen.get(key) == files}
+        self._new = [key for key in seen if key not in self._known]
+        self._rows, self._entries = {}, entries
+        for key, files in seen.items():
+            for path, state in files.items():
+                self._rows.setdefault(os.path.dirname(path), []).append((key, path, state))
+
+    def _watch(self, changes, files):
+        """Call it before the files are looked at."""
+        for folder in {os.path.dirname(path) for path in files}:
+            changes.watch(folder)
+        changes.watch_linked({path: state for path, state in files.items() if _has_names(path)})
+
+    def _begin(self):
+        from .changes import Changes  # slow to import, and rarely needed
+
+        return Changes(inotify=self._has_slot())
+
+    def _has_slot(self):
+        """Is this one of the ranks that may use inotify? It is while it lives."""
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            for number in range(WATCHERS):
+                fd = os.open(os.path.join(self._folder, str(number)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(fd)
+                    continue
+                self._slot = fd
+                return True
+        except OSError:  # no room
+            pass
+        return False
+
+
+def _has_names(path):
+    """Has the file several names?"""
+    try:
+        return os.stat(path).st_nlink > 1
+    except OSError:
+        return False
