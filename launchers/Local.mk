@@ -36,17 +36,20 @@ check_PROGRAMS += \
 	tests/unit/launchers/mpi.t \
 	tests/unit/launchers/ssh.t \
 	tests/unit/launchers/payload.t \
-	tests/unit/launchers/slurm.t
+	tests/unit/launchers/slurm.t \
+	tests/unit/launchers/delivery.t
 tests_unit_launchers_words_t_SOURCES = tests/unit/launchers/words.c
 tests_unit_launchers_words_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_words_t_LDADD = launchers/liblaunch.a base/libbase.a
 tests_unit_launchers_ssh_t_SOURCES = tests/unit/launchers/ssh.c
 tests_unit_launchers_ssh_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_ssh_t_LDADD = launchers/liblaunch.a base/libbase.a
-tests_unit_launchers_slurm_t_SOURCES = tests/unit/launchers/slurm.c \
-	launchers/slurm/delivery.c launchers/slurm/sbcast.c launchers/slurm/slurm_command.c
+tests_unit_launchers_slurm_t_SOURCES = tests/unit/launchers/slurm.c
 tests_unit_launchers_slurm_t_LDFLAGS = $(CHAOS_LINK)
-tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
+tests_unit_launchers_slurm_t_LDADD = launchers/liblaunch.a base/libbase.a
+tests_unit_launchers_delivery_t_SOURCES = tests/unit/launchers/delivery.c \
+	launchers/slurm/delivery.c launchers/slurm/sbcast.c launchers/slurm/slurm_command.c
+tests_unit_launchers_delivery_t_LDADD = launchers/liblaunch.a base/libbase.a $(ZMQ_LIBS)
 tests_unit_launchers_payload_t_SOURCES = tests/unit/launchers/payload.c
 tests_unit_launchers_payload_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_launchers_payload_t_LDADD = launchers/liblaunch.a base/libbase.a

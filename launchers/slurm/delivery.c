@@ -10,12 +10,13 @@
 #include "launchers/agent_script.h"
 #include "launchers/launcher.h"
 
-/* So long after the last answer to what sbcast has brought, the tasks that have it begin without
- * the others, and so long after that these have failed. */
+/* So long after the last answer of a task, the others begin without those that have not answered,
+ * and so long after that these have failed. */
 #define LATE_S   20u
 #define FAILED_S 40u
 
 static void deliver(struct delivery *d);
+static void no_answer(void *arg);
 
 void delivery_release(struct delivery *d)
 {
@@ -145,21 +146,59 @@ static int add_file(struct delivery *d, const struct payload_row *row, size_t al
     return 0;
 }
 
+/* Waits anew for those that have not answered. */
+static void wait_on(struct delivery *d)
+{
+    const uint64_t ns = (d->done ? FAILED_S : LATE_S) * NS_PER_S;
+    struct err err = { "" };
+
+    if (d->patience)
+        loop_timer_again(d->patience, ns);
+    else /* without memory for it, all wait */
+        d->patience = loop_timer(d->loop, ns, 0, no_answer, d, &err);
+}
+
 /* What is stuck on one node, such as its home folder, must not hold back the others. */
 static void begin_without(struct delivery *d)
 {
-    unsigned late = 0;
+    unsigned silent = 0, late = 0;
 
     for (unsigned i = 0; i < d->n; i++)
         if (!d->task[i].known) {
             d->task[i].known = d->task[i].late = true;
             d->task[i].row = NULL;
+            silent += !d->task[i].answered;
             late++;
         }
-    report_say("it is not installed on %u of %u nodes %u s after the last answer: the others begin",
-               late, d->n, LATE_S);
-    loop_timer_again(d->patience, FAILED_S * NS_PER_S);
+    if (!late) /* all wait for sbcast */
+        return;
+    if (silent)
+        report_say(
+            "%u of %u nodes have not said whether they lack it, %u s after the last answer: the others begin",
+            silent, d->n, LATE_S);
+    else
+        report_say(
+            "it is not installed on %u of %u nodes %u s after the last answer: the others begin",
+            late, d->n, LATE_S);
     deliver(d);
+    wait_on(d);
+}
+
+/* How a late task has failed. */
+static void late_text(const struct delivery_task *t, char *text, size_t size)
+{
+    if (t->answered)
+        snprintf(
+            text, size,
+            "it has not installed cellspan %u s after the last answer of a node: does its home folder, "
+            "or another place for it (~/.cache, XDG_RUNTIME_DIR, /dev/shm), not answer?",
+            LATE_S + FAILED_S);
+    else
+        snprintf(
+            text, size,
+            "it has not said whether it has cellspan %u s after the last answer of a node: does its home "
+            "folder, or the notebook's folder there, not answer?",
+            LATE_S + FAILED_S);
 }
 
 static void no_answer(void *arg)
@@ -171,26 +210,21 @@ static void no_answer(void *arg)
         begin_without(d);
         return;
     }
-    snprintf(
-        text, sizeof text,
-        "it has not installed cellspan %u s after the last answer of a node: does its home folder, "
-        "or another place for it (~/.cache, XDG_RUNTIME_DIR, /dev/shm), not answer?",
-        LATE_S + FAILED_S);
     for (unsigned i = 0; i < d->n; i++)
-        if (d->task[i].late)
+        if (d->task[i].late) {
+            late_text(&d->task[i], text, sizeof text);
             d->failed(d->arg, i, text);
+        }
 }
 
 /* The file may be on all nodes, on some or on none: each task looks, and answers again. */
 static void sbcast_ended(void *arg, const char *line)
 {
     struct delivery *d = arg;
-    struct err err = { "" };
 
     if (*line)
         text_replace(&d->why, line);
-    /* without memory for it, all wait */
-    d->patience = loop_timer(d->loop, LATE_S * NS_PER_S, 0, no_answer, d, &err);
+    wait_on(d);
     for (unsigned i = 0; i < d->n; i++)
         d->task[i].known = !d->task[i].row;
     write_on(d);
@@ -271,6 +305,27 @@ static void lacks(struct delivery *d, struct delivery_task *t, const char *words
         text_replace(&t->unsent, err.text);
 }
 
+/* A task's word on what it lacks, or has now. */
+static void answers(struct delivery *d, struct delivery_task *t, const char *word)
+{
+    const bool late = t->late;
+
+    t->late = false;
+    if (!text_begins(word, SCRIPT_MISSING)) {
+        free(t->unsent);
+        t->unsent = NULL;
+        t->known = true;
+        t->row = NULL;
+    } else if (late)
+        text_replace(&t->unsent,
+                     t->answered
+                         ? "sbcast has not brought it, which its node has said too late"
+                         : "its node has said too late that it lacks it; run the cell again");
+    else if (!t->known)
+        lacks(d, t, word + strlen(SCRIPT_MISSING));
+    t->answered = true;
+}
+
 void delivery_line(struct delivery *d, unsigned task, const char *word)
 {
     struct delivery_task *t = task < d->n ? &d->task[task] : NULL;
@@ -278,23 +333,39 @@ void delivery_line(struct delivery *d, unsigned task, const char *word)
     if (!t)
         return;
     if (d->patience)
-        loop_timer_again(d->patience, (d->done ? FAILED_S : LATE_S) * NS_PER_S);
-    if (t->late && text_begins(word, SCRIPT_MISSING))
-        text_replace(&t->unsent, "sbcast has not brought it, which its node has said too late");
-    t->late = false;
+        wait_on(d);
     if (strcmp(word, SCRIPT_UNFIT) == 0) {
         d->unfit = true;
         text_replace(&d->why, "a node has no folder in /tmp for it that is yours alone");
-    } else if (text_begins(word, SCRIPT_MISSING) && !t->known)
-        lacks(d, t, word + strlen(SCRIPT_MISSING));
-    else if (strcmp(word, SCRIPT_HAS) == 0) {
-        t->known = true;
-        t->row = NULL;
-    } else if (text_begins(word, SCRIPT_VERSION) && !t->known)
+    } else if (text_begins(word, SCRIPT_MISSING) || strcmp(word, SCRIPT_HAS) == 0 ||
+               text_begins(word, SCRIPT_FOUND))
+        answers(d, t, word);
+    else if (text_begins(word, SCRIPT_VERSION) && (!t->known || t->late))
         text_replace(&t->version, word + strlen(SCRIPT_VERSION));
-    else if (text_begins(word, SCRIPT_REFUSED))
+    else if (text_begins(word, SCRIPT_REFUSED)) {
+        t->late = false;
         text_replace(&t->unsent, word + strlen(SCRIPT_REFUSED));
+    }
     deliver(d);
+}
+
+/* From when all tasks run, nobody waits without end for what they say. Before that, those that do
+ * not run yet have a limit of their own. */
+static void wait_if_all_up(struct delivery *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (!d->task[i].up && !d->task[i].known)
+            return;
+    if (!d->done && !d->patience && d->in >= 0)
+        wait_on(d);
+}
+
+void delivery_up(struct delivery *d, unsigned task)
+{
+    if (task >= d->n)
+        return;
+    d->task[task].up = true;
+    wait_if_all_up(d);
 }
 
 void delivery_without(struct delivery *d, unsigned task)
@@ -305,6 +376,7 @@ void delivery_without(struct delivery *d, unsigned task)
     d->task[task].late = false;
     d->task[task].row = NULL;
     deliver(d);
+    wait_if_all_up(d);
 }
 
 void delivery_end(const struct delivery *d, unsigned task, const char *how, const char *program,

@@ -14,7 +14,9 @@
 
 struct delivery_task {
     bool known;    /* what it lacks is known, or it has ended, or it is late */
-    bool late;     /* the others have begun without its answer to what sbcast has brought */
+    bool up;       /* it runs */
+    bool answered; /* it has said whether it lacks anything */
+    bool late; /* the others have begun without its answer: its first, or that to sbcast's file */
     char *version; /* owned: what another agent there says of itself; NULL: none is there */
     char *unsent;  /* owned: why cellspan can't be installed there; NULL: it can */
     struct payload_row *row; /* what it is sent; NULL: nothing */
@@ -45,11 +47,12 @@ struct delivery {
 #define DELIVERY_INIT { .payload = PAYLOAD_INIT, .in = -1, .sbcast = SBCAST_INIT }
 
 void delivery_release(struct delivery *d);
-/* The number of tasks is known. in: srun's stdin. failed is called for each that never answers
- * after sbcast. -1: memory is out. */
+/* The number of tasks is known. in: srun's stdin. failed is called for each that never
+ * answers. -1: memory is out. */
 MUST_USE int delivery_tasks(struct delivery *d, unsigned n, struct loop *loop, int in,
                             delivery_failed_f failed, void *arg);
 void delivery_step(struct delivery *d, unsigned long job, unsigned long step);
+void delivery_up(struct delivery *d, unsigned task);
 /* Takes a line of a task's script, without its mark. */
 void delivery_line(struct delivery *d, unsigned task, const char *word);
 /* A task has ended, or has not come up: nobody waits for it. */

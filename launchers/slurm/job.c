@@ -302,6 +302,7 @@ static void task_up(struct job *j, const char *words)
     j->task[i].up = true;
     text_replace(&j->task[i].node, node);
     report_node(i, node, 0);
+    delivery_up(&j->delivery, i);
     if (count_up(j) == j->n) {
         watch_clear(&j->late);
     } else if (count_up(j) == 1)
