@@ -159,7 +159,9 @@ dist_cellspan_py_launch_DATA = \
 	worker/python/cellspan/_launch/launcher.py \
 	worker/python/cellspan/_launch/ray.py \
 	worker/python/cellspan/_launch/spark.py \
+	worker/python/cellspan/_launch/spark_cancel.py \
 	worker/python/cellspan/_launch/spark_notebook.py \
+	worker/python/cellspan/_launch/spark_slots.py \
 	worker/python/cellspan/_launch/spark_task.py
 
 cellspan_py_jupyterdir = $(cellspan_pydir)/_jupyter

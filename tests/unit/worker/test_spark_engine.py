@@ -15,7 +15,7 @@ from unittest import mock
 import cloudpickle
 import pytest
 from cellspan import _jobs
-from cellspan._launch import spark, spark_notebook, spark_task
+from cellspan._launch import spark, spark_notebook, spark_slots, spark_task
 from cellspan._launch.launcher import Cannot, Failed
 from cellspan._worker import spark_session
 
@@ -216,11 +216,18 @@ class Conf(dict):
         self.setdefault(name, value)
 
 
+def scala_map(values):
+    """What py4j gives of a map's values."""
+    left = list(values)
+    iterator = types.SimpleNamespace(hasNext=lambda: bool(left), next=lambda: left.pop())
+    return types.SimpleNamespace(valuesIterator=lambda: iterator)
+
+
 def double(monkeypatch, slots, fails="", **conf):
-    """Puts a pyspark in place whose SparkContext has so many slots at each look."""
+    """Puts a pyspark in place whose SparkContext has so many slots at each look, and runs seen.busy tasks on executors."""
     module = types.ModuleType("pyspark")
     module.__version__ = "4.0.1"
-    seen = types.SimpleNamespace(stopped=0, is_stopped=False, conf=None, rows=None, partitions=None)
+    seen = types.SimpleNamespace(stopped=0, is_stopped=False, busy=[0], conf=None, rows=None, partitions=None)
 
     class SparkContext:
         _ensure_initialized = staticmethod(lambda: None)
@@ -230,6 +237,8 @@ def double(monkeypatch, slots, fails="", **conf):
             seen.conf = conf
             scala = types.SimpleNamespace(
                 isStopped=lambda: seen.is_stopped,
+                taskScheduler=lambda: types.SimpleNamespace(runningTasksByExecutors=lambda: scala_map(seen.busy)),
+                conf=lambda: types.SimpleNamespace(getTimeAsSeconds=lambda name, default: int(seen.conf.get(name, default).rstrip("s"))),
                 maxNumConcurrentTasks=lambda profile: slots.pop(0) if len(slots) > 1 else slots[0],
                 resourceProfileManager=lambda: types.SimpleNamespace(defaultResourceProfile=lambda: None))
             self._jsc = types.SimpleNamespace(sc=lambda: scala)
@@ -274,7 +283,7 @@ class Launch:
     command = ["/agent", "--connect", "tcp://h:1"]
 
     def __init__(self, spec, ranks):
-        self.spec, self.ranks, self.lines, self.over, self.ends = spec, ranks, [], threading.Event(), []
+        self.spec, self.ranks, self.lines, self.over, self.ends, self.waits = spec, ranks, [], threading.Event(), [], []
         self.at_end = self.ends.append
 
     def nodes(self, n):
@@ -290,6 +299,7 @@ class Launch:
         self.lines.append("end %d" % seconds)
 
     def wait(self, seconds=None):
+        self.waits.append(seconds)
         return self.over.is_set()
 
     def answer_of(self, who, queue=None):
@@ -319,7 +329,6 @@ def test_each_rank_is_a_task_with_its_own_secret(monkeypatch, environment):
     spark.main(launch)
     assert launch.lines[:3] == ["end 10", "nodes 2", "say Spark's driver starts, for spark://h:7077"]
     assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
-    assert any(line.startswith("say who can read this cluster's network") for line in launch.lines)
     assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.partitions == 2 and seen.stopped == 1
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--conf 'spark.x=a b' --master spark://h:7077 pyspark-shell"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
@@ -328,15 +337,32 @@ def test_each_rank_is_a_task_with_its_own_secret(monkeypatch, environment):
 
 
 def test_what_the_user_has_configured_stays(monkeypatch, environment):
-    protected = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
-    seen = double(monkeypatch, [4], **{"spark.cores.max": "9", "spark.pyspark.python": "/py", "spark.task.cpus": "2"}, **protected)
+    seen = double(monkeypatch, [4], **{"spark.cores.max": "9", "spark.pyspark.python": "/py", "spark.task.cpus": "2"})
     launch = Launch("spark://h:7077", 3)
     spark.main(launch)
     assert seen.conf["spark.cores.max"] == "9" and os.environ["PYSPARK_PYTHON"] == "/py"
-    assert not any("network" in line for line in launch.lines)
     seen = double(monkeypatch, [4])
     spark.main(Launch("yarn", 3))
     assert (seen.conf["spark.executor.instances"], seen.conf["spark.executor.cores"]) == ("3", "1")
+
+
+NETWORK = "who can read this cluster's network can take an agent's place"
+FILE = "the agents' keys are for a moment in a file of Spark's"
+
+
+@pytest.mark.parametrize(("on", "words"), [
+    ("", (NETWORK, FILE)),
+    ("authenticate network.crypto.enabled", (FILE,)),
+    ("authenticate ssl.rpc.enabled io.encryption.enabled", ()),
+    ("ssl.rpc.enabled io.encryption.enabled", (NETWORK,)),  # anybody may pretend to be an executor
+    ("network.crypto.enabled", (NETWORK, FILE)),
+])
+def test_who_can_read_the_keys_is_said(monkeypatch, environment, on, words):
+    double(monkeypatch, [2], **{"spark." + name: "true" for name in on.split()})
+    launch = Launch("spark://h:7077", 2)
+    spark.main(launch)
+    said = [line for line in launch.lines if NETWORK in line or FILE in line]
+    assert len(said) == bool(words) and all((one in "".join(said)) == (one in words) for one in (NETWORK, FILE))
 
 
 def test_too_few_slots_are_counted_before_the_job(monkeypatch, environment):
@@ -345,6 +371,13 @@ def test_too_few_slots_are_counted_before_the_job(monkeypatch, environment):
     with pytest.raises(Failed, match="has 1 slots for these tasks, and 2 are needed"):
         spark.main(launch)
     assert seen.rows is None and seen.stopped == 1 and "say Spark has given 1 of 2 slots so far" in launch.lines
+    assert len(launch.waits) * spark_slots.LOOK == 600  # as long as Spark itself looks
+    double(monkeypatch, [1], **{"spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "3s",
+                                "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "10"})
+    launch = Launch("spark://h:7077", 2)
+    with pytest.raises(Failed):
+        spark.main(launch)
+    assert len(launch.waits) * spark_slots.LOOK == 30
     with pytest.raises(Cannot, match="has 2 slots, and 3 are needed"):
         spark.main(Launch("local-cluster[2,1,1024]", 3))
     with pytest.raises(Cannot, match="how many ranks"):
@@ -419,7 +452,7 @@ def test_ranks_are_a_job_of_the_notebooks_session(monkeypatch, session):
     monkeypatch.setattr(spark_notebook, "attach", attach)
     launch = Launch("", 2)
     spark.main(launch)
-    assert launch.lines[-3] == "say 2 of the session's 3 slots are the ranks' until %ranks stop"
+    assert launch.lines[-3] == "say 2 of the session's 3 slots are the ranks' until %ranks stop: the notebook's own Spark jobs have 1 until then"
     assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"] and len(groups) == 1
     assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.stopped == 0  # the session stays
     session(**TOLD)
@@ -431,6 +464,85 @@ def test_ranks_are_a_job_of_the_notebooks_session(monkeypatch, session):
     monkeypatch.setattr(spark_notebook, "attach", lambda pyspark, told: types.SimpleNamespace(getConf=lambda: seen.conf))
     with pytest.raises(Cannot, match="dynamicAllocation.enabled is true in the notebook's session"):
         spark.main(Launch("", 2))
+
+
+def test_slots_on_which_the_users_own_tasks_run_are_waited_for(monkeypatch, session):
+    seen = double(monkeypatch, [3])
+    session(**TOLD)
+    context = sys.modules["pyspark"].SparkContext(Conf())
+    context.setJobGroup = lambda *words: None
+    monkeypatch.setattr(spark_notebook, "attach", lambda pyspark, told: context)
+    seen.busy = [1, 1]
+    launch = Launch("", 2)
+    launch.wait = lambda seconds: seen.busy.pop()
+    spark.main(launch)
+    line = "say the ranks wait, for up to 10 min, until 2 of the 3 slots of the session are free at once: its own Spark tasks run on 2"
+    assert launch.lines.count(line) == 1 and seen.rows
+    session(**TOLD)
+    seen.busy, seen.rows = [2], None
+    with pytest.raises(Failed, match="^2 slots are needed at once.* own Spark tasks have left fewer of its 3 free for 10 min: wait"):
+        spark.main(Launch("", 2))
+    session(**TOLD)
+    double(monkeypatch, [0]).is_stopped = True  # meanwhile
+    context = sys.modules["pyspark"].SparkContext(Conf())
+    context.setJobGroup = lambda *words: None
+    with pytest.raises(Failed, match="Spark session that these ranks were to run on has ended: make one"):
+        spark.main(Launch("", 2))
+
+
+GATEWAY = """
+import os
+calls = open(%r, "a")
+class Context:
+    def cancelJobGroup(self, group):
+        print("cancels", group, os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"], file=calls, flush=True)
+class Active:
+    def __init__(self, context): self.get = lambda: context
+    def isDefined(self): return self.get() is not None
+class Spark:
+    getActive = staticmethod(lambda: Active(%s))
+class Names:
+    def __getattr__(self, name):
+        assert name != "getOrCreate", "it would make a session"
+        return Spark if name == "MODULE$" else self
+class Gateway:
+    jvm = Names()
+launch_gateway = Gateway
+"""
+
+
+def test_no_session_is_made_where_one_was(monkeypatch, session, tmp_path):
+    """%ranks restart goes to the session of the last start."""
+    gateway = types.ModuleType("pyspark.java_gateway")
+    exec(GATEWAY % (str(tmp_path / "calls"), "None"), gateway.__dict__)
+    double(monkeypatch, [3])
+    monkeypatch.setitem(sys.modules, "pyspark.java_gateway", gateway)
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_PIN_THREAD"):
+        monkeypatch.setenv(name, "")  # it is set as before, later
+    session(**TOLD)
+    with pytest.raises(Failed, match="has ended: make one, if there is none, and run a cell with `%%distribute --on spark`"):
+        spark.main(Launch("", 2))
+    gateway.launch_gateway = lambda: 1 / 0  # nobody is at that port
+    session(**TOLD)
+    with pytest.raises(Failed, match=r"has ended: .*\(division by zero\)"):
+        spark.main(Launch("", 2))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_job_of_an_engine_that_is_killed_is_cancelled(monkeypatch, tmp_path, killed):
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").write_text("")
+    (tmp_path / "pyspark" / "java_gateway.py").write_text(GATEWAY % (str(tmp_path / "calls"), "Context()"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    canceller = spark_notebook.Canceller(TOLD, "cellspan-7")
+    if killed:
+        canceller._process.stdin.close()
+        canceller._process.wait()
+    else:
+        canceller.end()
+    calls = tmp_path / "calls"
+    assert (calls.read_text() if calls.exists() else "") == ("cancels cellspan-7 4711 s\n" if killed else "")
+    assert canceller._process.returncode == 0
 
 
 def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, tmp_path):
@@ -466,7 +578,7 @@ def test_the_address_of_a_connect_server_may_have_a_token_and_is_not_told(monkey
 # ---- where the drop-in modules run ----
 
 @pytest.mark.parametrize(("master", "setting", "group", "on", "place", "line"), [
-    ("spark://h:7077", "", None, None, "spark", "on the notebook's Spark session, spark://h:7077 (on= or CELLSPAN_ON names another place)"),
+    ("spark://h:7077", "", None, None, "spark", "on the notebook's Spark session, spark://h:7077 (on= or"),
     ("local-cluster[2,1,1024]", "", "local", None, "spark", "local-cluster"),
     ("local[*]", "", None, None, None, ""),
     ("local", "", None, None, None, ""),

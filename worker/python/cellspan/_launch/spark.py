@@ -15,6 +15,7 @@ import sys
 import threading
 
 from .launcher import Cannot, Failed
+from .spark_slots import wait_for_slots
 
 MASTERS = "spark://HOST:PORT, yarn, k8s://URL or local-cluster[EXECUTORS,CORES,MEMORY]"
 # of spark-submit: what cellspan decides by itself, and what runs something else or nothing
@@ -38,10 +39,7 @@ PASSED = ("CELLSPAN_REMOTE_PYTHON", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_LOG", "CE
           "OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
           "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_RETHROW_CUDA_ERRORS")
 QUEUED = r"Application report for \S+ \(state: ACCEPTED\)"  # YARN's words for a queue
-LOOK = 0.5  # seconds between two looks at the slots
 GRACE = 3  # seconds for agents, which the kernel has told to end, before Spark ends their tasks
-SAY_AFTER = 10  # seconds without a new slot
-SLOTS_LIMIT = 60  # seconds in which the next slot must come, once there is one
 
 
 # ---- SPEC ----
@@ -190,51 +188,17 @@ def failure_of_start(error, log):
     return "Spark's driver does not start: %s" % " ".join(str(error).split())[:400], False
 
 
-def slots_now(context):
-    """How many tasks could run at once on the executors that are there."""
-    scala = context._jsc.sc()
-    return scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
-
-
-def check_alive(context, master):
-    """Spark itself stops an application whose master does not take it, and then has no slots, for ever."""
-    if context._jsc.sc().isStopped():
-        raise Failed("Spark has stopped the application: is %s a master that runs, of pyspark's version?" % master)
-
-
-def wait_for_slots(launch, context, master):
-    """A barrier stage needs all of them at once; Spark would wait for ten minutes and say nothing."""
-    had, waited, shown = -1, 0.0, -1
-    while not launch.over.is_set():
-        have = slots_now(context)
-        if have == 0:
-            check_alive(context, master)
-        if have >= launch.ranks:
-            return
-        waited = 0.0 if have > had else waited + LOOK
-        had = max(have, had)
-        if have > 0 and waited >= SLOTS_LIMIT:
-            raise Failed(too_few(launch, context, have), whole=True)
-        if waited >= SAY_AFTER and shown != have:
-            shown = have
-            launch.say("Spark has given %d of %d slots so far%s" % (have, launch.ranks, "" if have else (
-                ": is %s busy, or are its workers smaller than an executor (spark.executor.memory is %s)?" % (
-                    master, context.getConf().get("spark.executor.memory", "1g")))))
-        launch.wait(LOOK)
-
-
-def too_few(launch, context, have):
-    conf = context.getConf()
-    return ("Spark has %d slots for these tasks, and %d are needed, one a rank: ask for fewer ranks, or for more or larger executors "
-            "(spark.task.cpus is %s, spark.executor.cores is %s)" % (
-                have, launch.ranks, conf.get("spark.task.cpus", "1"), conf.get("spark.executor.cores", "not set")))
-
-
-def is_protected(conf):
-    """Can nobody on the network read what is sent to tasks?"""
+def exposed(conf):
+    """Who can read the agents' keys on their way to tasks: a line for the cell; "": nobody else."""
     def on(name):
-        return conf.get(name, "false").lower() == "true"
-    return on("spark.authenticate") and on("spark.network.crypto.enabled") or on("spark.ssl.rpc.enabled")
+        return conf.get("spark." + name, "false").lower() == "true"
+    said = []
+    if not (on("authenticate") and (on("network.crypto.enabled") or on("ssl.rpc.enabled"))):
+        said.append("who can read this cluster's network can take an agent's place until it is up: spark.authenticate and "
+                    "spark.network.crypto.enabled are not both true")
+    if not on("io.encryption.enabled"):
+        said.append("the agents' keys are for a moment in a file of Spark's that only you can read: spark.io.encryption.enabled is not true")
+    return "; ".join(said)
 
 
 def barrier_task(source, *arguments):
@@ -305,18 +269,19 @@ def main(launch):
     ended = threading.Event()
     launch.at_end(lambda: ended.wait(GRACE) or stop(context))
     try:
-        run_agents(launch, context, master)
+        run_agents(launch, context, master, Failed("Spark has stopped the application: is %s a master that runs, of pyspark's version?" % master))
     finally:
         ended.set()
         stop(context)
 
 
-def run_agents(launch, context, master, ready=None):
-    """From the first slot to the end of the last agent. ready: called when all slots are there."""
-    if not is_protected(context.getConf()) and not master.startswith("local-cluster"):
-        launch.say("who can read this cluster's network can take an agent's place until it is up: spark.authenticate and "
-                   "spark.network.crypto.enabled are not both true")
-    wait_for_slots(launch, context, master)
+def run_agents(launch, context, master, stopped, ready=None):
+    """From the first slot to the end of the last agent. stopped: the error if the application has ended. ready: called when all slots
+    are there."""
+    line = "" if master.startswith("local-cluster") else exposed(context.getConf())
+    if line:
+        launch.say(line)
+    wait_for_slots(launch, context, master, stopped)
     if launch.over.is_set():
         return
     if ready:

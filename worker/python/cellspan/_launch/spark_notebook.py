@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 
-from . import spark
+from . import spark, spark_cancel, spark_slots
 from .launcher import Cannot, Failed
 
 VARIABLE = "CELLSPAN_SPARK_SESSION"  # names the file in which home tells it
 ALONE = "spark:MASTER starts an application of its own"
+HERE = '--on local, or on="local" in a call, runs on this machine'
+STOPPED = ("the notebook's Spark session that these ranks were to run on has ended: make one, if there is none, and run a cell with "
+           "`%%distribute --on spark`, which takes the session of that time")
 
 
 def read_told():
@@ -38,15 +43,44 @@ def check(told):
 
 def attach(pyspark, told):
     """A context for the session's JVM, which stays the notebook's."""
-    os.environ.update(PYSPARK_GATEWAY_PORT=str(told["port"]), PYSPARK_GATEWAY_SECRET=told["secret"], PYSPARK_PYTHON=told["python"],
-                      PYSPARK_PIN_THREAD=told["pin_thread"])
+    os.environ.update(reached(told), PYSPARK_PYTHON=told["python"], PYSPARK_PIN_THREAD=told["pin_thread"])
     from pyspark.java_gateway import launch_gateway
     gateway = launch_gateway()
-    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+    for name in reached(told):
         del os.environ[name]
     jvm = gateway.jvm
-    jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
+    context = spark_cancel.active(jvm)
+    if not context.isDefined():
+        raise Failed(STOPPED, whole=True)
+    jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context.get())
     return pyspark.SparkContext(gateway=gateway, jsc=jsc, conf=pyspark.SparkConf(_jconf=jsc.getConf()))
+
+
+def reached(told):
+    """The variables by which pyspark finds a JVM that runs."""
+    return {"PYSPARK_GATEWAY_PORT": str(told["port"]), "PYSPARK_GATEWAY_SECRET": told["secret"]}
+
+
+class Canceller:
+    """A process that cancels the job if this one is killed."""
+
+    def __init__(self, told, group):
+        # the kernel kills the process group of an engine that has ended
+        self._process = subprocess.Popen([sys.executable, spark_cancel.__file__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                         start_new_session=True)
+        self._tell({"environment": reached(told), "group": group})
+
+    def _tell(self, what):
+        self._process.stdin.write((json.dumps(what) + "\n").encode())
+        self._process.stdin.flush()
+
+    def end(self):
+        try:
+            self._tell("nothing is to be done")
+            self._process.stdin.close()
+        except OSError:  # somebody has ended it
+            pass
+        self._process.wait()
 
 
 def main(launch):
@@ -55,13 +89,16 @@ def main(launch):
     pyspark = spark.import_pyspark()
     launch.end(10)
     try:
-        context = attach(pyspark, told)
+        with launch.answer_of("the notebook's Spark session"):
+            context = attach(pyspark, told)
+    except Failed:
+        raise
     except Exception as error:
-        raise Failed("the notebook's Spark session does not answer: %s" % " ".join(str(error).split())[:400]) from None
+        raise Failed("%s (%s)" % (STOPPED, " ".join(str(error).split())[:400])) from None
     if context.getConf().get(spark.DYNAMIC, "false").lower() == "true":
-        raise Cannot("--on spark: %s is true in the notebook's session, and Spark refuses barrier stages then: make a session without it; "
-                     "%s" % (spark.DYNAMIC, ALONE))
-    launch.ranks = launch.ranks or spark.slots_now(context)
+        raise Cannot("--on spark: %s is true in the notebook's session, and Spark refuses barrier stages then: make a session without it. "
+                     "%s; %s" % (spark.DYNAMIC, ALONE, HERE))
+    launch.ranks = launch.ranks or spark_slots.slots_now(context)
     if not launch.ranks:
         raise Failed("the notebook's Spark session, %s, has no executor yet: run a Spark job first, or say how many ranks, as in -n 2" % told["master"],
                      whole=True)
@@ -69,14 +106,10 @@ def main(launch):
     group, ended = "cellspan-%d" % os.getpid(), threading.Event()
     context.setJobGroup(group, "cellspan: %d ranks of the notebook" % launch.ranks)
     launch.at_end(lambda: ended.wait(spark.GRACE) or context.cancelJobGroup(group))
+    canceller = Canceller(told, group)
     try:
-        spark.run_agents(launch, context, told["master"], lambda: say_what_it_takes(launch, context))
+        spark.run_agents(launch, context, told["master"], Failed(STOPPED, whole=True), lambda: launch.say(
+            spark_slots.what_it_takes(launch.ranks, spark_slots.slots_now(context))))
     finally:
         ended.set()
-
-
-def say_what_it_takes(launch, context):
-    """The user's own jobs have fewer slots while ranks are there."""
-    slots = spark.slots_now(context)
-    launch.say("%d of the session's %d slots are the ranks' until %%ranks stop%s" % (
-        launch.ranks, slots, "" if slots > launch.ranks else ": the notebook's own Spark jobs wait until then"))
+        canceller.end()
