@@ -89,17 +89,26 @@ def place_of(on, say=False):
     """Where work runs that is to run on a cluster, as the option `on`: what is given; else where the notebook's ranks are (None); else
     what CELLSPAN_ON names; else the notebook's Spark session, if it has executors; else this machine (None). say: prints a line about a
     place that nobody has given here."""
-    named = _link.setting("CELLSPAN_ON") if on is None else None
-    master = "" if on is not None or named else _spark_master()
-    if not named and not _has_executors(master):
+    cluster = _cluster() if on is None else None
+    if cluster is None:
         return on
     group = _api.group()
     if group.on not in (None, "local") or group.ranks():
         return None
     if say:
-        place = f"{named}, which CELLSPAN_ON names" if named else f"the notebook's Spark session, {master} (on= or CELLSPAN_ON names another place)"
-        print("cellspan: the ranks are on", place, file=sys.stderr)
-    return named or "spark"
+        print(f"cellspan: the ranks are on {cluster[1]}", file=sys.stderr)
+    return cluster[0]
+
+
+def _cluster():
+    """(the option `on`, how a line calls it) of the place where work for a cluster goes if nothing says another one; None: there is none."""
+    named = _link.setting("CELLSPAN_ON")
+    if named:
+        return named, f"{named}, which CELLSPAN_ON names"
+    master = _spark_master()
+    if _has_executors(master):
+        return "spark", f'the notebook\'s Spark session, {master} (on="local" is this machine, and CELLSPAN_ON names any other place)'
+    return None
 
 
 def _spark_master():
@@ -127,7 +136,11 @@ def on_the_group(on, use_gpu):
     __tracebackhide__ = True
     place = place_of(on, say=True)
     if place is None and _api.group().on in (None, "local"):
-        print('cellspan: the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)', file=sys.stderr)
+        cluster = _cluster() if on is None else None
+        if cluster:
+            print(f"cellspan: the ranks are on this machine, where the notebook's are; after `%ranks stop` they are on {cluster[1]}", file=sys.stderr)
+        else:
+            print('cellspan: the notebook has no other machines, so the ranks are on this one (on="ssh:host1,host2" names some)', file=sys.stderr)
     return place, gpus_of_the_group(place) if use_gpu else None
 
 
