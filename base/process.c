@@ -213,7 +213,10 @@ pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *
     if (fd_pipe(ends) < 0)
         return err_set(err, "can't start %s: pipe: %s", spec->argv[0], strerror(errno));
     piped.in = ends[0];
-    pid = process_start(&piped, err);
+    if (fd_write(ends[1], spec->first) < 0)
+        pid = err_set(err, "can't start %s: pipe: %s", spec->argv[0], strerror(errno));
+    else
+        pid = process_start(&piped, err);
     fd_close(&ends[0]);
     if (pid < 0)
         fd_close(&ends[1]);

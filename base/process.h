@@ -53,6 +53,9 @@ struct process_spec {
     bool die_with_parent;
     /* the signal of die_with_parent, if the child must clean up first; 0: SIGKILL */
     int last_words;
+    /* where stdin is a new pipe: what it begins with, at most PIPE_BUF bytes, there before the
+     * child is */
+    struct slice first;
 };
 
 #define PROCESS_SPEC_INIT { .in = -1, .out = -1, .errs = -1 }

@@ -81,11 +81,12 @@ int engine_environment_make(struct engine_environment *e, const char *python,
         if (!is_replaced(environ[i], changes))
             e->v[e->n++] = environ[i];
     e->borrowed = e->n;
-    secret_format(secret, text);
-    rc = add(e, VARIABLE, text);
-    sodium_memzero(text, sizeof text);
-    if (rc == 0)
-        rc = add(e, PYTHON, python ? python : "");
+    rc = add(e, PYTHON, python ? python : "");
+    if (rc == 0 && secret) {
+        secret_format(secret, text);
+        rc = add(e, VARIABLE, text);
+        sodium_memzero(text, sizeof text);
+    }
     json_object_foreach ((json_t *)changes, name, value)
         if (rc == 0)
             rc = add_change(e, name, value);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #define READ_SIZE      16384
 #define READS_PER_TURN 4
 #define READS_AT_END   64 /* a pipe holds less; processes that it left may go on writing */
+#define FIRST_SIZE     (SECRET_TEXT_SIZE + 32)
 #define STARTER        "/cellspan/_launch/__main__.py"
 /* from the end of its stdin to SIGTERM, unless it has asked for more */
 #define TERM_NS (1500 * NS_PER_MS)
@@ -150,13 +152,25 @@ static bool is_beside(const char *path, const char *agent)
     return slash && strncmp(path, agent, n + 1) == 0 && !strchr(agent + n + 1, '/');
 }
 
+/* What an engine that home's Python runs gets first: what a process has had in its environment can
+ * be read in /proc as long as it lives, whatever it does. */
+static struct slice first_line(const struct secret *secret, char line[FIRST_SIZE])
+{
+    char text[SECRET_TEXT_SIZE];
+
+    secret_format(secret, text);
+    snprintf(line, FIRST_SIZE, "CELLSPAN_SECRET=%s\n", text);
+    sodium_memzero(text, sizeof text);
+    return slice_text(line);
+}
+
 static int start_process(struct engine_process *e, const struct engine_process_spec *s,
                          const struct engine_program *program, const char *agent, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct engine_environment env;
     const char *argv[14];
-    char ranks[16], *starter = NULL;
+    char ranks[16], line[FIRST_SIZE] = "", *starter = NULL;
     unsigned n = 0;
 
     if (add_program(argv, &n, &starter, s, program) < 0)
@@ -175,13 +189,16 @@ static int start_process(struct engine_process *e, const struct engine_process_s
     argv[n++] = "--connect";
     argv[n++] = s->endpoints;
     argv[n] = NULL;
-    if (engine_environment_make(&env, s->python, s->secret,
+    if (engine_environment_make(&env, s->python, program->package ? NULL : s->secret,
                                 is_beside(program->path, agent) ? NULL : s->changes, err) == 0) {
         spec.argv = argv;
         spec.env = (const char *const *)env.v;
         spec.session = true;
+        if (program->package)
+            spec.first = first_line(s->secret, line);
         e->pid = process_start_streams(&spec, &e->in, &e->out, &e->errs, err);
         engine_environment_release(&env);
+        sodium_memzero(line, sizeof line);
     }
     free(starter);
     if (e->pid > 0)

@@ -50,7 +50,8 @@ struct engine_environment {
 
 #define ENGINE_ENVIRONMENT_INIT { NULL, 0, 0 }
 
-/* changes: {name: value}, null for a name that home has deleted; NULL: none. */
+/* secret: NULL to leave it out. changes: {name: value}, null for a name that home has deleted;
+ * NULL: none. */
 MUST_USE int engine_environment_make(struct engine_environment *e, const char *python,
                                      const struct secret *secret, const json_t *changes,
                                      struct err *err);

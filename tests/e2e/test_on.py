@@ -194,6 +194,20 @@ def test_engines_that_come_with_cellspan_do_not_get_what_home_has_set(fresh, tmp
     assert nb.run("%%distribute --on pair:env\n1").assert_error("EngineError").error["evalue"] == "MODE= GIVEN=from outside SPARE=not there"
 
 
+def test_what_a_launcher_in_python_must_not_show_is_not_in_its_environment(fresh, tmp_path):
+    """As long as it runs, all processes of the user can read what it was started with."""
+    (tmp_path / "ray.py").write_text("import threading\n__version__ = '2.60.0'\ndef init(**given):\n    threading.Event().wait()\n")
+    nb = fresh()
+    nb.ok("import os\nos.environ['PYTHONPATH'] = %r" % str(tmp_path))
+    cell = nb.start("%%distribute --on ray\n1")
+    nb.wait_shown(cell, "connecting to Ray")
+    (launcher,) = processes.named(nb.marker, "/_launch/__main__.py ray")
+    environment = processes.read(launcher, "environ")
+    nb.control("interrupt_request")
+    nb.wait(cell).assert_error("KeyboardInterrupt")
+    assert b"PYTHONPATH=%s" % str(tmp_path).encode() in environment and b"CELLSPAN_SECRET" not in environment
+
+
 def test_a_cell_that_fails_before_its_engine_starts_leaves_the_engine_to_the_next(fresh):
     """Home is asked before an engine starts, and a cell may fail then."""
     nb = fresh()

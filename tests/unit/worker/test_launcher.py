@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -27,9 +28,10 @@ launcher.run("fake", sys.argv[2:])
 
 
 def started(code, *words):
-    env = {**os.environ, "CELLSPAN_SECRET": "2:%s:%s" % ("f" * 64, SEED)}
-    return subprocess.Popen([sys.executable, "-c", ENGINE, code, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            env=env, text=True)
+    process = subprocess.Popen([sys.executable, "-c", ENGINE, code, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with contextlib.suppress(BrokenPipeError):  # one that is told nonsense ends before
+        os.write(process.stdin.fileno(), ("CELLSPAN_SECRET=2:%s:%s\n" % ("f" * 64, SEED)).encode())
+    return process
 
 
 def ran(body, *words):
@@ -44,7 +46,7 @@ def test_an_engine_is_told_what_to_start_and_tells_about_its_nodes():
     body = """
 print("a flood" * 1000)
 os.system("echo more >&2; echo and more")
-assert "CELLSPAN_SECRET" not in os.environ and launch.secret.startswith("2:ff")
+assert launch.secret.startswith("2:ff") and b"2:ff" not in open("/proc/self/environ", "rb").read()
 launch.say("%s %d %s" % (launch.spec, launch.ranks, launch.command))
 launch.end(30)
 launch.nodes(2)
@@ -104,6 +106,12 @@ def main(launch):
     assert process.stdout.read() == ("say ended\n" if by == "stdin" else "")
     assert process.wait(100) == 1 and process.stderr.read() == ""
     process.stdin.close()
+
+
+def test_an_engine_without_a_kernel_ends():
+    process = subprocess.Popen([sys.executable, "-c", ENGINE, "def main(launch): launch.say('x')", "--", "agent"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, text=True)
+    assert process.communicate() == ("", None) and process.returncode == 1
 
 
 def test_an_agent_can_get_a_secret_of_its_own():

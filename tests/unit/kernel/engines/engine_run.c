@@ -245,6 +245,9 @@ static void home_has_changed_its_environment(void)
        "home can't change the secret");
     is_text(value_in(&e, "a", &n), "(none)", "nor set what is no name");
     engine_environment_release(&e);
+    ok(engine_environment_make(&e, NULL, NULL, changes, &err) == 0, "one without the secret");
+    is_text(value_in(&e, "CELLSPAN_SECRET", &n), "(none)", "which home can't set either");
+    engine_environment_release(&e);
     json_decref(changes);
 }
 

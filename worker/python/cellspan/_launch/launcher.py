@@ -76,12 +76,23 @@ class Log:
             return self._kept.decode("utf-8", "replace")
 
 
+def secret():
+    """The run's. It is the first line of stdin: all of the user's processes can read what stands in an environment."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            raise SystemExit(FAILED)  # the kernel is gone
+        line += byte
+    return line.decode().strip().partition(SECRET + "=")[2]
+
+
 class Launch:
     """What an engine was told, and how it tells the kernel. Every method may be called from any thread."""
 
     def __init__(self, name, spec, ranks, command):
         self.name, self.spec, self.ranks, self.command = name, spec, ranks, command
-        self.secret = os.environ.pop(SECRET, "")  # the processes that the engine starts here must not get it
+        self.secret = secret()
         self.over = threading.Event()  # the kernel is gone, or wants the end
         self._out, self._errors = os.dup(1), os.dup(2)
         self._lock, self._sent, self._end = threading.Lock(), None, 1.0
