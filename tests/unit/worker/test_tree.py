@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -10,6 +11,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 from cellspan._code import changes, entries, in_place
@@ -343,13 +346,59 @@ def test_bytes_that_are_not_those_of_the_manifest(tree, home):
 
 
 def test_no_room(tree, monkeypatch):
-    import errno
-
     def full(*args, **kw):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("cellspan._code.tree.write_file", full)
     assert fails(tree) == f"it can't be stored on gpu2, in {tree.folder}: no room"
+
+
+@pytest.fixture
+def disk(tree, monkeypatch):
+    """A disk on which nothing can be written, and its free bytes."""
+    free, why = [0], [errno.ENOSPC]
+
+    def full(*args, **kw):
+        raise OSError(why[0], os.strerror(why[0]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cellspan._code.tree.write_file", full)
+        patch.setattr("os.statvfs", lambda folder: SimpleNamespace(f_bavail=free[0], f_frsize=1))
+        yield SimpleNamespace(free=free, why=why, mend=lambda: patch.undo())
+
+
+def asked(home):
+    found = [what for what, _ in home.asked]
+    home.asked.clear()
+    return found
+
+
+def test_what_has_no_room_is_not_sent_in_vain(tree, home, disk):
+    ranks = [tree, Tree(tree.folder, home.find, "gpu2")]
+    own = home.digest("pkg")
+    for rank in [*ranks, *ranks, *ranks]:
+        with pytest.raises(Unavailable, match="no room"):
+            rank.bring("pkg", (ROOT,), own)
+    assert asked(home) == ["tree", "files"]
+    assert "no room" in fails(tree) and asked(home) == ["tree", "files"]  # another name
+    home.files[ROOT + "/pkg/data.json"] = "[]"
+    with pytest.raises(Unavailable, match="no room"):  # which may be smaller
+        tree.bring("pkg", (ROOT,), home.digest("pkg"))
+    assert asked(home) == ["tree", "files"]
+    disk.free[0] = 1 << 30
+    disk.mend()
+    assert ranks[1].bring("pkg", (ROOT,), home.digest("pkg")) and asked(home) == ["tree", "files"]
+
+
+def test_a_full_quota_is_looked_at_again_after_a_minute(tree, home, disk, monkeypatch):
+    disk.why[0], disk.free[0] = errno.EDQUOT, 1 << 30
+    for _ in range(3):
+        assert "no room in your disk quota, which is tried again after a minute" in fails(tree)
+    assert asked(home) == ["tree", "files"]
+    disk.mend()
+    assert "no room in your disk quota" in fails(tree) and asked(home) == []
+    monkeypatch.setattr("cellspan._code.room.time.time", lambda now=time.time() + 61: now)
+    assert tree.bring("helper", (ROOT,)) and asked(home) == ["tree", "files"]
 
 
 def test_a_disk_that_is_full_half_way(home, tmp_path):

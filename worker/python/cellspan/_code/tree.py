@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import errno
 import fcntl
 import hashlib
 import importlib.metadata  # importlib.invalidate_caches() needs it
@@ -31,6 +30,7 @@ from importlib.machinery import PathFinder
 from .entries import BLOCK, Entries, Late, Unavailable, changed_in_place, fits, key_of, unpacked, write_file
 from .filesystems import is_local, mounts, state_of
 from .in_place import InPlace
+from .room import Room
 
 TRIES = 3  # for files that change at home while they are read
 PORTION, PORTION_BYTES = 4096, 128 << 20  # files and bytes of one question
@@ -60,7 +60,7 @@ class Tree:
         self.entries = Entries(folder)
         self._store = os.path.join(folder, "store")
         self._find, self._host = find, host
-        self._busy = threading.local()
+        self._busy, self._room = threading.local(), Room(folder)
         self._lines = collections.deque()  # for the user
         self._folders, self._written = set(), {}  # that are there, and {hash: mode} of contents; while one entry is renewed
         self._in_place = InPlace(folder)
@@ -170,12 +170,14 @@ class Tree:
                     return None
                 if self._was_late(began):
                     raise Late(LATE)
-                return self._renew(key, question, now, home, keep)
+                why = self._room.why_not(key, digest)
+                if not why:
+                    return self._renew(key, question, now, home, keep)
         except OSError as error:
-            why = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
-            raise Unavailable(f"it can't be stored on {self._host}, in {self.folder}: {why}") from None
+            why = self._room.failed(key, digest, error)
         finally:
             self._busy.on = False
+        raise Unavailable(f"it can't be stored on {self._host}, in {self.folder}: {why}")
 
     @contextlib.contextmanager
     def locked(self):
@@ -211,6 +213,7 @@ class Tree:
 
     def _renew(self, key, question, before, home, keep):
         self._folders, self._written = set(), {}
+        self._room.needs(())
         for _ in range(TRIES):
             said, _ = self._ask("tree", question)
             if not said:
@@ -306,6 +309,7 @@ class Tree:
             if part.path in alike and self._keep_own(part):
                 continue
             lacking[part.hash] = part
+        self._room.needs(part.size for part in lacking.values())
         for portion in portions(list(lacking.values())):
             said, blob = self._ask("files", {"hashes": [part.hash for part in portion]})
             if said.get("gone"):
