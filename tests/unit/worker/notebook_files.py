@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import posixpath
 
 
@@ -18,6 +19,7 @@ class Files:
     def __init__(self, files=None):
         self.files = dict(files or {})
         self.modes, self.left = {}, []
+        self.shared = {}  # {folder of home: the same folder as ranks name it}
         self.asked = []  # (what, question)
         self.instead = None  # called in place of an answer
 
@@ -28,6 +30,8 @@ class Files:
             return self.instead(what, question)
         if what == "files":
             return self._bytes(question["hashes"])
+        if "seen" in question:
+            return json.dumps({"seen": [os.path.lexists(os.path.join(self.shared.get(folder, "/nowhere"), name)) for folder, name in question["seen"]]}), None
         if "folders" in question:
             return json.dumps(self.first_there(question["folders"])), None
         if "with" in question:

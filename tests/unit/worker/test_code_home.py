@@ -16,6 +16,7 @@ import pytest
 
 from cellspan._code import code_home, listing, manifest, package_versions
 from cellspan._code.code_home import Bad, CodeHome
+from cellspan._code.entries import new_name
 from files import write
 
 
@@ -356,6 +357,16 @@ def test_only_what_was_named_before_can_be_had(project):
     wanted = hashlib.sha256(b"key").hexdigest()
     answer, parts = project.home.answer("files", {"hashes": [wanted]})
     assert answer == {"files": [], "gone": [wanted], "modules": 0} and list(parts) == []
+
+
+def test_home_sees_what_ranks_write_into_its_folder(project):
+    name = new_name()
+    other = new_name()
+    write(project.folder, name, "data/x.csv", "data/.other")
+    asked = [[str(project), name], [str(project), other], [str(project.folder / "data"), name], [str(project.folder / "data"), "x.csv"], [str(project.folder / "data"), ".other"]]
+    assert project.tree(seen=asked) == {"seen": [True, False, False, False, False]}
+    project.part(bring=["."])
+    assert [os.path.relpath(row[0], project.folder) for row in project.tree(**{"with": "."})["files"]] == ["data/.other", "data/x.csv"]
 
 
 def test_a_file_that_was_changed_after_it_was_named_is_gone(project):

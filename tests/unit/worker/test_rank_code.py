@@ -476,6 +476,30 @@ def test_a_file_of_somebody_else_is_not_replaced(code, home, data):
         assert file.read() == "mine"
 
 
+def test_homes_own_files_are_left_alone(code, make, home, data):
+    """The ranks' folder is home's, and this machine sees late what home has changed there."""
+    home.shared = {ROOT + "/data": os.path.abspath("data")}
+    os.mkdir("data")
+    for name, text in (("a.csv", "1,2\n"), ("b.csv", "3\n")):
+        with open("data/" + name, "w", encoding="utf-8") as file:
+            file.write(text)
+    code.take(with_files(home))
+    assert code.before_cell() == []
+    home.files = {ROOT + "/data/a.csv": "new\n", ROOT + "/data/c.csv": "c"}
+    home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), digest=str(home.files))
+    for rank in (code, make(2)):
+        rank.take(listing(home, **{"with": {"data": str(home.files)}}))
+        assert rank.before_cell() == [] and sorted(os.listdir("data")) == ["a.csv", "b.csv"]
+        with open("data/a.csv", encoding="utf-8") as file:
+            assert file.read() == "1,2\n"
+    home.shared = {}  # as on a machine with a disk of its own
+    home.files[ROOT + "/data/a.csv"] = "newer\n"
+    code.take(listing(home, **{"with": {"data": str(home.files)}}))
+    assert code.before_cell() == [] and sorted(os.listdir("data")) == ["a.csv", "b.csv", "c.csv"]
+    with open("data/a.csv", encoding="utf-8") as file:
+        assert file.read() == "newer\n"
+
+
 def test_what_home_does_not_have(code, home):
     home.manifest = lambda root, name: {}
     code.take(with_files(home))

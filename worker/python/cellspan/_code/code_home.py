@@ -23,6 +23,7 @@ from .._capture.vars_bundle import human
 from . import distributions, package_versions
 from .changes import Changes
 from .editables import redirected
+from .entries import NEW
 from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_text
 from .manifest import Hashes, Unsendable, hash_of, imports_in, is_code, of_path, of_places
 
@@ -366,6 +367,8 @@ class CodeHome:
             return {"error": f"{error.filename or ''}: {error.strerror}"}, None
 
     def _tree(self, content):
+        if "seen" in content:  # a rank asks whether its folder is home's
+            return {"seen": [NEW.match(name) is not None and os.path.lexists(os.path.join(folder, name)) for folder, name in content["seen"]]}
         with self._lock:
             self._see_changes()
             if "with" in content:  # a rank gets only what the user has named in a cell

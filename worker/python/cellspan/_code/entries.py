@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import zlib
 
 from .filesystems import state_of
@@ -21,6 +22,7 @@ from .filesystems import state_of
 UNKNOWN = "unknown"  # instead of a digest: home has not said one of this name
 PACKED = 16 << 10  # characters from which on an answer is compressed: paths of one folder are alike
 BLOCK = 1 << 20  # bytes that are copied at once
+NEW = re.compile(r"\.cellspan-\d+-[0-9a-f]{12}\Z")  # what new_name() returns
 
 
 class Unavailable(Exception):
@@ -112,7 +114,7 @@ def write_file(path, data, mode=0o600, at=None, digest="", unseen=False):
     fd = _opened(path, mode) if unseen else None
     made = path
     if fd is None:
-        made = os.path.join(os.path.dirname(path), f".cellspan-{os.getpid()}-{os.urandom(6).hex()}")  # other machines may see this folder
+        made = os.path.join(os.path.dirname(path), new_name())
         fd = _opened(made, 0o600)
     try:
         hashed = hashlib.sha256()
@@ -136,6 +138,11 @@ def write_file(path, data, mode=0o600, at=None, digest="", unseen=False):
             os.unlink(made)
         raise
     return True
+
+
+def new_name():
+    """A name that no file has, also if several machines write to the folder."""
+    return f".cellspan-{os.getpid()}-{os.urandom(6).hex()}"
 
 
 def _opened(path, mode):

@@ -16,6 +16,7 @@ import sys
 import time
 
 from . import ignores
+from .entries import NEW
 from .filesystems import state_of
 from .listing import MODULE, NAMESPACE, SKIPPED, SUFFIXES, has_init, is_environment, is_text
 
@@ -191,6 +192,8 @@ class _Walk:
 
     def _entry(self, entry, bases, above, data):
         name, path = entry.name, entry.path
+        if NEW.match(name):  # a rank writes it at the moment
+            return
         try:
             path.encode()
         except UnicodeEncodeError:

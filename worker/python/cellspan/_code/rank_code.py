@@ -20,7 +20,7 @@ from .._base import threads
 from .._base.errors import text_of
 from .._base.modules import names_of
 from . import children, finders, package_versions
-from .entries import UNKNOWN, Late, Refused, Unavailable, key_of, write_file
+from .entries import UNKNOWN, Late, Refused, Unavailable, key_of, new_name, write_file
 from .tree import Tree, hash_of
 
 NOT_FOUND = re.compile(r"File `'(.+)'` not found\.")  # what %run says
@@ -38,6 +38,19 @@ def _find(what, content):
 def _target(path, entry):
     """Where a file of home belongs in the ranks' folder."""
     return os.path.join(os.getcwd(), os.path.relpath(path, entry["roots"][0]))
+
+
+def _at_home(target, entry):
+    """Where home has, or had, a file of the ranks' folder."""
+    return os.path.join(entry["roots"][0], os.path.relpath(target))
+
+
+def _hash_here(path):
+    """A file's hash; None: there is none."""
+    try:
+        return hash_of(path)
+    except FileNotFoundError:
+        return None
 
 
 def _state(target):
@@ -273,24 +286,55 @@ class RankCode:
             with self._tree.locked():
                 self._place_all(key, targets, entry)
                 self._placed[key] = {target: (row[2], _state(target)) for target, row in targets.items()}
+        except Unavailable as error:
+            raise Refused(f"--with {path}: {error}") from None
         except OSError as error:
             raise Refused(f"--with {path}: {error.filename or os.getcwd()} on {self._host}: {error.strerror}") from None
 
     def _place_all(self, key, targets, entry):
         note = self._path_of_note("\0".join(key))
-        listed = self._listed(note)
-        for target in listed - targets.keys():  # home has it no more
-            self._remove(target)
-        own = listed & targets.keys()
+        listed, here = self._listed(note), {target: _hash_here(target) for target in targets}
+        others = {target: row for target, row in targets.items() if here[target] != row[2]}
+        gone = listed - targets.keys()  # home has them no more
+        homes = self._homes_own({os.path.dirname(target): os.path.dirname(row[0]) for target, row in others.items()},
+                                {os.path.dirname(target): os.path.dirname(_at_home(target, entry)) for target in gone})
+        for target in gone:
+            if os.path.dirname(target) not in homes:
+                self._remove(target)
+        own = {target for target in listed & targets.keys() if os.path.dirname(target) not in homes}
         try:
             for folder in entry["empty"]:
                 os.makedirs(_target(folder, entry), exist_ok=True)
             for target, row in targets.items():
-                if self._copy(target, row, self._project.place(row[0], entry)):
+                if os.path.dirname(target) not in homes and self._copy(target, row, here[target], self._project.place(row[0], entry)):
                     own.add(target)
         finally:
             if own != listed:
                 self._note(note, json.dumps(sorted(own)))
+
+    def _homes_own(self, written, cleared):
+        """Those of these folders, {folder here: home's}, that are home's own, as on a shared file system, under the same path or another
+        one: a new file in it is seen at home, too. This machine may see home's files in it as they were before. Nothing of home's own may
+        be written or removed. cleared: folders in which files are only removed."""
+        made, homes = {}, set()
+        try:
+            for folder, at_home in {**cleared, **written}.items():
+                path = os.path.join(folder, new_name())
+                try:
+                    if folder in written:
+                        os.makedirs(folder, exist_ok=True)
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+                    made[path] = at_home
+                except OSError:
+                    if folder in written:
+                        raise
+                    homes.add(folder)  # nothing can be removed there
+            seen = self._tree.seen_at_home([(at_home, os.path.basename(path)) for path, at_home in made.items()]) if made else ()
+            return homes | {os.path.dirname(path) for path, is_seen in zip(made, seen) if is_seen}
+        finally:
+            for path in made:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
     def _listed(self, note):
         """The files that a --with has brought, and that ranks have not had from elsewhere."""
@@ -299,10 +343,10 @@ class RankCode:
         except (ValueError, TypeError):
             return set()
 
-    def _copy(self, target, row, source):
-        """Has it written the file?"""
-        with contextlib.suppress(FileNotFoundError):
-            now, before = hash_of(target), self._recorded(target)
+    def _copy(self, target, row, now, source):
+        """Has it written the file? now: the hash of what is there, or None."""
+        if now is not None:
+            before = self._recorded(target)
             if row[2] in (now, before):  # what came before may have been changed here
                 if now == row[2] != before:
                     self._note(self._path_of_note(target), now)

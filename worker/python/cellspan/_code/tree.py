@@ -87,6 +87,11 @@ class Tree:
         said, _ = self._ask("tree", {"folders": list(folders)})
         return said
 
+    def seen_at_home(self, names):
+        """For each (folder of home, name): is there such a file? Names are new_name()s. Raises Unavailable."""
+        said, _ = self._ask("tree", {"seen": [list(one) for one in names]})
+        return said["seen"]
+
     def look_again(self, home):
         """Brings what is used in place, and was changed on this machine alone. Yields (name, Unavailable) of what could not come. home: as for
         bring()."""
