@@ -121,7 +121,14 @@ def test_a_package_that_joins_its_folders(tmp_path):
     write(tmp_path, "0/plug/zero.py", "b/plug/__init__.py", "c/plug/x.py", "d/plug.py", "b/plain/__init__.py", "lib/site-packages/plug/y.py", **joins)
     found = listed(*(tmp_path / name for name in "0abcd"), tmp_path / "lib/site-packages")
     assert found.names == {"plug": [str(tmp_path / name) for name in "a0bc"], "plain": [str(tmp_path / "a")]} and found.late == {}
-    assert {place.kind for place in found.places["plug"]} == {listing.PACKAGE}
+    package, namespace = listing.PACKAGE, listing.NAMESPACE
+    assert [place.kind for place in found.places["plug"]] == [package, namespace, package, namespace]  # data goes with packages alone
+
+
+@pytest.mark.parametrize("text", ["# as pkgutil.extend_path(__path__, __name__) did", "from pkgutil import extend_path", "name = 'declare_namespace'"])
+def test_a_package_that_only_speaks_of_joining(tmp_path, text):
+    write(tmp_path, "b/plug/x.py", **{"a/plug/__init__": text})
+    assert listed(tmp_path / "a", tmp_path / "b").names == {"plug": [str(tmp_path / "a")]}
 
 
 def test_links_to_packages(tmp_path):

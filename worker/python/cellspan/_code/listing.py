@@ -10,6 +10,7 @@ from __future__ import annotations
 import _imp
 import importlib.machinery
 import os
+import re
 import sys
 import sysconfig
 import zipfile
@@ -28,6 +29,7 @@ NOT_IMPORTED = frozenset(("__init__", "__main__", "__mp_main__", "sitecustomize"
 MOST_NAMES = 20_000
 MOST_BYTES = 512 << 10  # of the names as JSON
 SCANNED = 64 << 10  # bytes at the beginning of an __init__.py that are looked through
+JOINS = re.compile(rb"^[^#\n]*\b(extend_path|declare_namespace)[ \t]*\(", re.MULTILINE)
 
 
 class Place(NamedTuple):
@@ -71,7 +73,7 @@ class Listing:
 
     def is_late(self, name):
         """Does it come after all else of this name?"""
-        return any(place.kind == NAMESPACE for place in self.places[name])
+        return any(place.kind == NAMESPACE for place in self.places[name][:1])  # a package may have joined others to itself
 
 
 def _place_of(name, file):
@@ -117,7 +119,7 @@ class Lister:
                     taken.add(name)
                     places[name] = [place]
         for name in [name for name, own in folders.items() if len(own) > 1 and name in places and _joins_folders(places[name][0])]:
-            places[name] += [place._replace(kind=PACKAGE) for place in folders[name] if place.path != places[name][0].path]
+            places[name] += [place for place in folders[name] if place.path != places[name][0].path]
         if redirected is not None:
             _put_first(redirected.last, places, taken)
             for name, found in redirected.parts.items():
@@ -302,7 +304,7 @@ def _joins_folders(place):
             text = file.read(SCANNED)
     except OSError:
         return False
-    return b"extend_path" in text or b"declare_namespace" in text
+    return JOINS.search(text) is not None
 
 
 def _cut(places, rivals):
