@@ -47,13 +47,15 @@ def test_the_digest_stands_for_names_contents_and_modes(tmp_path):
 def test_what_never_goes(tmp_path):
     names = ".env .env.local prod.env id_rsa id_ed25519.pub server.pem tls.KEY store.p12 credentials credentials.json secrets.toml".split()
     names += ".netrc .pypirc .git-credentials a.ipynb .pgpass .Renviron .bash_history kubeconfig client_secret_1.json my.kdbx terraform.tfstate.backup env.production x.gpg".split()
+    names += "prod.tfvars dev.auto.tfvars.json .terraformrc service-account.json service_account-prod.json AuthKey_1.p8 backup.asc token.json".split()
     folders = ".git/config .hg/x node_modules/x.js env/pyvenv.cfg env/lib/a.py .ipynb_checkpoints/a.py __pycache__/a.pyc .hidden/x".split()
     write(tmp_path, "pkg/__init__.py", *(f"pkg/{name}" for name in names + folders))
-    write(tmp_path, "pkg/id_to_label.json")
+    write(tmp_path, "pkg/id_to_label.json", "pkg/tokenizer.json", "pkg/token.json.md")
     os.symlink("id_rsa", tmp_path / "pkg/keyfile.py")
     write(tmp_path, "pkg/secrets/db.json", "pkg/sub/Credentials/aws", "pkg/in/secrets/deep/vault.py", "pkg/in/secrets/deep/a.json")
     names += ["keyfile.py", "secrets", "sub/Credentials"]
-    assert files(tmp_path, "pkg") == ["pkg/__init__.py", "pkg/id_to_label.json", "pkg/in/secrets/deep/a.json", "pkg/in/secrets/deep/vault.py"]
+    assert files(tmp_path, "pkg") == ["pkg/__init__.py", "pkg/id_to_label.json", "pkg/in/secrets/deep/a.json", "pkg/in/secrets/deep/vault.py",
+                                      "pkg/token.json.md", "pkg/tokenizer.json"]
     assert sorted(left(tmp_path, "pkg")) == sorted(f"pkg/{name}" for name in names)
 
 

@@ -14,7 +14,8 @@ IGNORE_FILES = (".gitignore", ".cellspanignore")
 SECRETS = (
     ".env* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials* secrets.* .netrc .pypirc "
     ".npmrc .htpasswd .git-credentials .pgpass .my.cnf .mylogin.cnf .s3cfg .boto .dockercfg .dockerconfigjson .vault-token .renviron .*_history "
-    "kubeconfig* client_secret*.json *.kdbx *.ppk *.gpg *.tfstate* env.production env.prod env.staging env.local env.development env.dev"
+    "kubeconfig* client_secret*.json *.kdbx *.ppk *.gpg *.tfstate* env.production env.prod env.staging env.local env.development env.dev "
+    "*.tfvars *.tfvars.json .terraformrc terraform.rc service-account*.json service_account*.json serviceaccount*.json token.json *.p8 *.asc"
 ).split()
 SECRET_FOLDERS = frozenset(("secrets", ".secrets", "credentials"))
 SECRET = re.compile("|".join(map(fnmatch.translate, SECRETS)), re.IGNORECASE)
