@@ -107,6 +107,17 @@ def test_what_does_not_pickle_is_left_out_with_one_line(nb):
     assert warnings == ["lock was not sent: cannot pickle '_thread.lock' object"]
 
 
+def test_what_functions_import_that_the_cell_may_call_is_known(nb):
+    nb.run("def a():\n    import one.more\n    def inner(): from two import x\ndef b(): return a()\nclass C:\n    def m(self):\n        import three\nobj = {'x': [C()]}")
+    nb.run("def other(): import four")
+    nb.capture.names("b()")
+    assert nb.capture.imports == {"one", "two"}
+    nb.capture.names("obj")
+    assert nb.capture.imports == {"three"}
+    nb.capture.function((nb.ns["b"], (), {}), 1 << 20)
+    assert nb.capture.imports == {"one", "two"}
+
+
 def test_a_lock_within_a_function_is_named_by_the_name_that_was_read(nb):
     nb.run("import threading\ndef make():\n    lock = threading.Lock()\n    return lambda: lock\nf = make()")
     assert nb.capture.names("f()")[1] == ["f was not sent: lock in f: cannot pickle '_thread.lock' object"]

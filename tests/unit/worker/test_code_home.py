@@ -79,6 +79,12 @@ def test_a_large_package_goes_with_cells_that_need_it(project):
     assert "idle" not in project.part()
 
 
+def test_a_large_package_goes_with_cells_whose_functions_import_it(project):
+    write(project.folder, fat="x = %r" % ("x" * (2 << 20)))
+    assert list(project.digests(imports={"fat"})) == ["fat"] and "idle" not in project.part(imports={"fat"})
+    assert project.part("x = 1")["idle"] == ["fat"]
+
+
 def test_what_home_has_imported_goes_before_it_is_asked_for(project):
     write(project.folder, "helper.py", "other.py")
     project.imported("helper")

@@ -74,6 +74,7 @@ class Capture:
         self._deleted = {}  # names (in order) that were captured and that home has deleted
         self._pushing = False
         self.lists = set()  # names that the last cell reads and that are lists of all ranks' values
+        self.imports = set()  # top-level modules that functions import which the last cell or call needs
         self.unsent = []  # rows of names that the last cell reads and whose new value can't be sent: CAPTURED in protocol/README.md
         self.refused = {}  # {name of a call's arguments: why they can't be sent}, until the call reports it
         self.cells = 0  # number of home's cells that have begun
@@ -168,7 +169,7 @@ class Capture:
         self._unseen.read(transform)
         self._forget()
         self._pushing = push
-        self._assigned, self._writes, self.lists, self.unsent = [], {}, set(), []
+        self._assigned, self._writes, self.lists, self.imports, self.unsent = [], {}, set(), set(), []
 
     def _tie(self, seen):
         """Notes which of these names share memory. Returns rows for others that share it with them."""
@@ -392,7 +393,9 @@ class Capture:
     def _pickled(self, value, name=None):
         """(the pickled value, None), or (None, why it can't be sent). name: of the variable with this value."""
         try:
-            return reducers.Pickled(value, self.user_ns, self.limit, self._submodules), None
+            pickled = reducers.Pickled(value, self.user_ns, self.limit, self._submodules)
+            self.imports |= pickled.imports
+            return pickled, None
         except reducers.Overflow as error:
             return None, f"it has more than {vars_bundle.human(error.args[0])}, and CELLSPAN_CAPTURE_LIMIT is {vars_bundle.human(self.limit)}"
         except KeyboardInterrupt:

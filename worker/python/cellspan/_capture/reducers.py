@@ -104,20 +104,24 @@ class Pieces:
 
 @functools.lru_cache(maxsize=4096)
 def code_globals(code):
-    """({name: None}, {name: None}): the globals that a code object and those nested in it read, and assign, in order."""
-    reads, writes = {}, {}
+    """({name: None}, {name: None}, {name}): the globals that a code object and those nested in it read, and assign, in order, and the
+    top-level modules that they import."""
+    reads, writes, imports = {}, {}, set()
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
             reads[step.argval] = None
         elif step.opname == "STORE_GLOBAL":
             writes[step.argval] = None
+        elif step.opname == "IMPORT_NAME":
+            imports.add(step.argval.partition(".")[0])
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            inner_reads, inner_writes = code_globals(const)
+            inner_reads, inner_writes, inner_imports = code_globals(const)
             reads.update(inner_reads)
             writes.update(inner_writes)
+            imports |= inner_imports
     reads.update(by_name.names_of(code, reads))
-    return reads, writes
+    return reads, writes, imports
 
 
 def code_attributes(code):
@@ -186,15 +190,17 @@ class Found:
     def __init__(self):
         self.pieces, self.storages = Pieces(), tensors.Storages()
         self.reads, self.writes, self.arrays, self.grads, self.named = {}, {}, set(), [], []
+        self.imports = set()
 
 
 class Pickler(cloudpickle.Pickler, Found):
-    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .named, .arrays, .grads.
+    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .imports, .named, .arrays, .grads.
 
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
     reads: {global name: qualified name of the function that reads it}, for functions of the namespace, which may lack the name.
-    writes: the global names that these functions assign. named: the classes of which only the names are in the pickle. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty
-    (see GradPickler).
+    writes: the global names that these functions assign. imports: the top-level modules that they import. named: the classes of which only
+    the names are in the pickle. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty (see
+    GradPickler).
     """
 
     SUBMODULES = True
@@ -302,8 +308,9 @@ class Pickler(cloudpickle.Pickler, Found):
 
     def _note_reads(self, function):
         imports, mentioned = [], None
-        reads, writes = code_globals(function.__code__)
+        reads, writes, names = code_globals(function.__code__)
         self.writes.update(writes)
+        self.imports |= names
         for name in reads:
             self.reads.setdefault(name, function.__qualname__)
             if name not in self._user_ns:
@@ -466,7 +473,7 @@ for _name in ("ParamSpec", "TypeVarTuple"):
 
 
 class Pickled:
-    """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, arrays, grads, named: as in Pickler.
+    """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, imports, arrays, grads, named: as in Pickler.
 
     make: the class of the pickler.
     """
@@ -483,7 +490,7 @@ class Pickled:
         self.pieces = pickler.pieces.items
         self.storages = pickler.storages.items
         self.reads = pickler.reads
-        self.writes = pickler.writes
+        self.writes, self.imports = pickler.writes, pickler.imports
         self.arrays = pickler.arrays
         self.named = pickler.named
         self.keep = pickler.pieces.copies

@@ -69,13 +69,13 @@ class CodeHome:
 
     # ---- FOLLOW --------------------------------------------------------------------------------------------------------
 
-    def part(self, text="", script="", bring=(), ran=None, reloads=False):
-        """(the part "code", the same object until it changes; lines for the user). text: the cell's or script's. script: the script's
-        path. bring: the paths of --with. ran: a number that is another one when home has run a cell. reloads: home loads changed modules
-        again by itself (%autoreload). Raises Bad."""
+    def part(self, text="", imports=(), script="", bring=(), ran=None, reloads=False):
+        """(the part "code", the same object until it changes; lines for the user). text: the cell's or script's. imports: top-level modules
+        that functions import which it may call. script: the script's path. bring: the paths of --with. ran: a number that is another one
+        when home has run a cell. reloads: home loads changed modules again by itself (%autoreload). Raises Bad."""
         with self._lock:
             self._see_changes(ran)
-            key, mentioned = self._key(script), imports_in(text.encode("utf-8", "replace"))
+            key, mentioned = self._key(script), imports_in(text.encode("utf-8", "replace")).union(imports)
             if not mentioned <= self._mentioned:
                 self._mentioned |= mentioned
                 self._turn += 1

@@ -206,14 +206,16 @@ class Calls(Worker):
             self.send("FOUND", message.cell, {"what": message.fields["what"], "question": message.fields["question"], "content": "{}"})
 
     def code_for_ranks(self, text="", script="", bring=()):
-        """What ranks on other machines must know of the user's own modules, and lines for the user. text: of the cell or the script."""
+        """What ranks on other machines must know of the user's own modules, and lines for the user. text: of the cell or the script. What it
+        reads has been captured."""
         from .._code import code_home
         from . import code_answers, reloads
 
         code_answers.begin()
         try:
             by_itself = reloads.autoreload_of(self.shell) is not None
-            return code_home.part(text, script=script, bring=bring, ran=self.captures().cells, reloads=by_itself)
+            captures = self.captures()
+            return code_home.part(text, captures.imports, script=script, bring=bring, ran=captures.cells, reloads=by_itself)
         except code_home.Bad as error:
             from IPython.core.error import UsageError
 
