@@ -507,6 +507,10 @@ def test_a_script_and_its_neighbours(nb):
     put("train_t/neighbour_t.py", "value = 'beside'\n")
     cell = nb.ok("%distribute -n 3 --on ssh:h1,h2 train_t/train.py", limit=LIMIT)
     assert by_rank(cell.stdout) == {rank: [f"beside {rank}"] for rank in range(3)}, cell.stdout
+    put("train_t/__main__.py", "import neighbour_t, sys\nprint(neighbour_t.value, sys.argv[1:])\nif sys.argv[1:]:\n    raise ValueError(neighbour_t)\n")
+    assert by_rank(nb.ok("%distribute -n 3 --on ssh:h1,h2 train_t", limit=LIMIT).stdout) == {rank: ["beside []"] for rank in range(3)}
+    told = nb.run("%distribute -n 3 --on ssh:h1,h2 train_t/ fail", limit=LIMIT).assert_error("ValueError").shown
+    assert f"{PROJECT}/train_t/__main__.py" in told and "raise ValueError(neighbour_t)" in told, told
     put("module_t/__init__.py", "")
     put("module_t/main.py", "from . import part\nprint(part.value)\n")
     put("module_t/part.py", "value = 'of the package'\n")

@@ -23,9 +23,9 @@ from .._capture.vars_bundle import human
 from . import distributions, package_versions
 from .changes import Changes
 from .editables import redirected
-from .entries import NEW
+from .entries import MAIN, NEW
 from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_text
-from .manifest import Hashes, Unsendable, hash_of, imports_in, is_code, of_path, of_places
+from .manifest import SCANNED, Hashes, Unsendable, hash_of, imports_in, is_code, of_path, of_places
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
 LOOKED = 64  # folders that ranks have asked about, whose changes are told
@@ -75,7 +75,8 @@ class CodeHome:
         when home has run a cell. reloads: home loads changed modules again by itself (%autoreload). Raises Bad."""
         with self._lock:
             self._see_changes(ran)
-            key, mentioned = self._key(script), imports_in(text.encode("utf-8", "replace")).union(imports)
+            script = _file_of(script)
+            key, mentioned = self._key(script), imports_in(text.encode("utf-8", "replace") if text else _head(script)).union(imports)
             if not mentioned <= self._mentioned:
                 self._mentioned |= mentioned
                 self._turn += 1
@@ -141,7 +142,7 @@ class CodeHome:
 
     def _script(self, path):
         """Where the script is, and the folder that Python puts on the search path for it."""
-        full = os.path.abspath(os.path.expanduser(path))
+        full = os.path.abspath(path)
         if not os.path.isfile(full) or not is_text(full):
             return {}
         self._scripts.add(full)
@@ -264,7 +265,7 @@ class CodeHome:
             here = ""
         entries = tuple(self._entries())
         if script:
-            entries = (os.path.dirname(os.path.realpath(os.path.expanduser(script))), *(entry for entry in entries if entry))
+            entries = (os.path.dirname(os.path.realpath(script)), *(entry for entry in entries if entry))
         return entries, here, tuple(self._finders())
 
     def _use(self, key):
@@ -486,6 +487,23 @@ class CodeHome:
         if left:
             lines += ["", "not sent:", *(f"{path}{f' ({human(size)})' if size else ''}: {why}" for path, size, why in left)]
         return "\n".join(lines)
+
+
+def _file_of(script):
+    """The file of a script, which may be a folder with a __main__.py. "" for none."""
+    path = os.path.expanduser(script)
+    return os.path.join(path, MAIN) if os.path.isdir(path) else path
+
+
+def _head(script):
+    """The beginning of a script that is a folder, whose text does not go with the cell."""
+    if os.path.basename(script) != MAIN:
+        return b""
+    try:
+        with open(script, "rb") as file:
+            return file.read(SCANNED)
+    except OSError:
+        return b""
 
 
 def _may_be_added(folder):

@@ -22,6 +22,7 @@ from .filesystems import state_of
 UNKNOWN = "unknown"  # instead of a digest: home has not said one of this name
 PACKED = 16 << 10  # characters from which on an answer is compressed: paths of one folder are alike
 BLOCK = 1 << 20  # bytes that are copied at once
+MAIN = "__main__.py"  # the file of a script that is a folder
 NEW = re.compile(r"\.cellspan-\d+-[0-9a-f]{12}\Z")  # what new_name() returns
 
 

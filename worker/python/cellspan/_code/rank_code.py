@@ -20,7 +20,7 @@ from .._base import threads
 from .._base.errors import text_of
 from .._base.modules import names_of
 from . import children, finders, package_versions
-from .entries import UNKNOWN, Late, Refused, Unavailable, key_of, new_name, write_file
+from .entries import MAIN, UNKNOWN, Late, Refused, Unavailable, key_of, new_name, write_file
 from .tree import Tree, hash_of
 
 NOT_FOUND = re.compile(r"File `'(.+)'` not found\.")  # what %run says
@@ -170,8 +170,8 @@ class RankCode:
         self._home = followed
 
     def script(self, named):
-        """(the script's file on this machine, the folder for sys.path); None: home has none, or it can't come. named: as the user has named
-        it, which may be the same file here."""
+        """(the script's file on this machine, or its folder, if that is the script; the folder for sys.path); None: home has none, or it can't
+        come. named: as the user has named it, which may be the same file here."""
         if self._script is None or named == "-m":
             return None
         path, folder = self._script["path"], self._script["folder"]
@@ -182,12 +182,15 @@ class RankCode:
         if entry is None:
             return None
         came, own = self._project.place(path, entry), os.path.abspath(named)
+        is_folder = os.path.basename(path) == MAIN != os.path.basename(own)
+        own = os.path.join(own, MAIN) if is_folder else own
+        came_as = os.path.dirname(came) if is_folder else came
         if os.path.isfile(own):
             if os.path.samefile(own, came):
-                came = named
+                came_as = named
             elif hash_of(own) != entry["files"][0][2] and self._tree.first(f"other {own}"):
                 print(f"cellspan: {own} on {self._host} is not the notebook's file: the ranks there use the notebook's", file=sys.stderr)
-        return came, self._project.place(folder, entry)
+        return came_as, self._project.place(folder, entry)
 
     def _say_other(self, name, entry):
         """Notes a module that the rank has already from elsewhere, such as one of Python's own. Home may have it from there, too."""
