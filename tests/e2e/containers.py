@@ -59,18 +59,24 @@ class Containers:
             "linux": {"resources": {}, "cgroupsPath": "/" + self.prefix + name, "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]},
         }
 
-    def start(self, name, bundle):
-        os.makedirs(bundle)
-        with open(bundle + "/config.json", "w", encoding="utf-8") as file:
-            json.dump(self.config(name), file)
+    def prepare(self):
+        """Makes a bundle for each of them, in `folder`, and the root that they share."""
+        os.makedirs(self.folder + "/root")
+        for name in self.hosts:
+            os.makedirs("%s/%s" % (self.folder, name))
+            with open("%s/%s/config.json" % (self.folder, name), "w", encoding="utf-8") as file:
+                json.dump(self.config(name), file)
+
+    def start(self, name):
+        bundle = "%s/%s" % (self.folder, name)
         log = pathlib.Path(bundle, "log")
         with log.open("w") as file:  # not a pipe: the container would hold it open
             return subprocess.Popen([*self.command, "run", "--detach", "--bundle", bundle, "%s-%s" % (self.prefix, name)],
                                     stdin=subprocess.DEVNULL, stdout=file, stderr=file), log
 
     def __enter__(self):
-        os.makedirs(self.folder + "/root")
-        starts = [self.start(name, "%s/%s" % (self.folder, name)) for name in self.hosts]
+        self.prepare()
+        starts = [self.start(name) for name in self.hosts]
         for start, log in starts:
             assert start.wait() == 0, log.read_text()
         with open(self.folder + "/ssh", "w", encoding="utf-8") as file:

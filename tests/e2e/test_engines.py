@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The cases that every engine must pass (tests/engines/conformance.py), for the engines that CELLSPAN_TEST_CONFORMANCE names. Those of
-ssh and Slurm that matter have more in test_hosts.py and test_slurm.py."""
+ssh and Slurm have more in test_hosts.py and test_slurm.py. test_engines_slurm.py has the cases for Slurm."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 
 import conformance  # noqa: E402
 
-session = conformance.fixture(os.environ.get("CELLSPAN_TEST_CONFORMANCE", "openmpi mpich").split())
+session = conformance.fixture(os.environ.get("CELLSPAN_TEST_CONFORMANCE", "local ssh openmpi mpich runc").split())
 
 
 class TestConformance(conformance.Cases):

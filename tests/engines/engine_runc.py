@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An engine of one's own, as docs/launchers.md says: cellspan-launch-runc, with a container for each machine."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import containers
+from conformance import HERE, Engine
+
+
+class Runc(Engine):
+    name = "runc"
+    on = "runc:box1,box2"
+    tools = containers.TOOLS
+    too_much = ("runc:box1,box2,box3", "there is no bundle box3")
+    queued = ("runc:box1,box4", "box4 is taken")
+    ended = "its container ended with status 137"
+
+    def up(self):
+        prefix = pathlib.Path(os.path.realpath(shutil.which("cellspan"))).parents[1]
+        self.boxes = containers.Containers(dict.fromkeys(("box1", "box2", "box4"), ({}, {})), also=[str(prefix)])
+        self.boxes.prepare()
+        pathlib.Path(self.boxes.folder, "box4", "taken").touch()
+
+    def down(self):
+        self.boxes.down()
+
+    def variables(self):
+        return {"PATH": "%s:%s" % (HERE, os.environ["PATH"]), "RUNC_BUNDLES": self.boxes.folder}
+
+    def left(self):
+        """A launcher that is killed leaves the records of its containers, which have ended."""
+        found = subprocess.check_output([*self.boxes.command, "list", "--format", "json"], text=True)
+        return [box["id"] for box in json.loads(found) or () if box["status"] != "stopped"]
+
+    def end(self):
+        for name in self.left():
+            subprocess.check_call([*self.boxes.command, "kill", name, "KILL"])
+
+
+ENGINES = [Runc]
