@@ -268,6 +268,11 @@ static void on_engine(void *arg, unsigned engine, enum engine_event event, const
     dispatch_engine(((struct kernel *)arg)->notebook, engine, event, text);
 }
 
+static void on_replaced(void *arg, unsigned node, unsigned by)
+{
+    dispatch_replaced(((struct kernel *)arg)->notebook, node, by);
+}
+
 static void on_tick(void *arg)
 {
     dispatch_tick(((struct kernel *)arg)->notebook);
@@ -397,7 +402,9 @@ static int start_agents(struct kernel *k, const struct arguments *o, struct err 
     const struct agents_handler handler = {
         .message = on_message, .up = on_up, .lost = on_lost, .arg = k
     };
-    struct engines_config engines = { .python = o->python, .event = on_engine, .arg = k };
+    struct engines_config engines = {
+        .python = o->python, .event = on_engine, .replaced = on_replaced, .arg = k
+    };
 
     if (!(k->agents = agents_create(k->loop, k->folder, &handler, err)))
         return -1;

@@ -30,15 +30,17 @@ void keys_wipe(struct keys *k)
     sodium_memzero(k, sizeof *k);
 }
 
-void keys_derive(struct keys *k, const struct secret *s, uint32_t index)
+void keys_derive(struct keys *k, const struct secret *s, uint32_t index, uint32_t turn)
 {
-    unsigned char seed[KEY_SIZE], number[4];
+    unsigned char seed[KEY_SIZE], number[8];
+    const size_t size = turn ? 8 : 4;
 
-    le_put(number, sizeof number, index);
+    le_put(number, 4, index);
+    le_put(number + 4, 4, turn);
     if (s->own)
         memcpy(seed, s->seed, sizeof seed);
     else
-        (void)crypto_generichash(seed, sizeof seed, number, sizeof number, s->seed, sizeof s->seed);
+        (void)crypto_generichash(seed, sizeof seed, number, size, s->seed, sizeof s->seed);
     (void)crypto_box_seed_keypair(k->public, k->secret, seed);
     sodium_memzero(seed, sizeof seed);
 }

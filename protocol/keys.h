@@ -29,8 +29,9 @@ struct secret {
 
 void keys_create(struct keys *k); /* a new random pair */
 void keys_wipe(struct keys *k);
-/* The key pair of agent `index` of the run that has this seed; of the one agent whose own it is. */
-void keys_derive(struct keys *k, const struct secret *s, uint32_t index);
+/* The key pair of agent `index` of the run that has this seed; of the one agent whose own it is.
+ * turn: how many agents had this index before, whose keys are used up; 0: it is the first. */
+void keys_derive(struct keys *k, const struct secret *s, uint32_t index, uint32_t turn);
 
 void secret_create(struct secret *s, const struct keys *kernel);
 void secret_wipe(struct secret *s);

@@ -33,11 +33,6 @@ int agents_send_nodes(struct agents *a, const unsigned *nodes, size_t n, const s
     return to_agents_nodes(&a->out, nodes, n, m, err);
 }
 
-void agents_quit(struct agents *a)
-{
-    agents_nodes_quit(a, 0, (unsigned)a->nodes.n);
-}
-
 /* ---- blobs ---- */
 
 uint64_t agents_expected(const struct agents *a, unsigned node, uint64_t *had, uint64_t *whole)

@@ -80,17 +80,22 @@ const char *agents_nodes_expect(struct agents *a, struct secret *secret, struct 
  */
 MUST_USE int agents_nodes_add(struct agents *a, unsigned engine, unsigned n,
                               const struct secret *secret, unsigned *first, struct err *err);
+/* Another machine comes in place of this node, which is lost now if it is not yet; `why` is for the
+ * user then. The new node has the old one's index and a key of its own; the old key stays dead. Its
+ * number is *number. turn: how many nodes had this index before. */
+MUST_USE int agents_nodes_replace(struct agents *a, unsigned node, unsigned turn, const char *why,
+                                  const struct secret *secret, unsigned *number, struct err *err);
 /* What the engine has reported about one of them. slots: see struct node. */
 void agents_nodes_describe(struct agents *a, unsigned node, struct slice name, unsigned slots);
 void agents_nodes_failed(struct agents *a, unsigned node, const char *why);
 /* Asks the agents that are up to end their workers and themselves. */
-void agents_nodes_quit(struct agents *a, unsigned first, unsigned n);
+void agents_nodes_quit(struct agents *a, unsigned engine);
 /* The engine ended while all its nodes were up, so they will be lost soon. why: the reason, which
  * must stay valid until then; or NULL. */
-void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const char *why);
+void agents_nodes_orphaned(struct agents *a, unsigned engine, const char *why);
 /* The engine is stopped: its nodes are lost (the handler is not called), and its agents may no
- * longer connect. n 0: it has not said how many there are. */
-void agents_nodes_remove(struct agents *a, unsigned engine, unsigned first, unsigned n);
+ * longer connect. known: it has said how many there are. */
+void agents_nodes_remove(struct agents *a, unsigned engine, bool known);
 
 /* ---- this machine's agent ---- */
 

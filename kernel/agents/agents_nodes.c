@@ -26,6 +26,22 @@ const char *agents_nodes_expect(struct agents *a, struct secret *secret, struct 
     return a->listen.endpoints.p;
 }
 
+/* Allows the node's key, in its turn; names the node until a name is known. */
+static void admit(struct agents *a, struct node_link *link, unsigned turn,
+                  const struct secret *secret)
+{
+    struct keys keys;
+    char name[32];
+
+    keys_derive(&keys, secret, link->node.index, turn);
+    memcpy(link->key, keys.public, KEY_SIZE);
+    keys_wipe(&keys);
+    allowed_keys_add(&a->listen.allowed, link->key, link->node.engine, link->node.number);
+    snprintf(name, sizeof name, "node %u", link->node.index);
+    if (node_link_set_name(link, slice_text(name)) < 0) /* it stays without */
+        log_warn("agents", "out of memory for the name of %s", name);
+}
+
 int agents_nodes_add(struct agents *a, unsigned engine, unsigned n, const struct secret *secret,
                      unsigned *first, struct err *err)
 {
@@ -35,19 +51,28 @@ int agents_nodes_add(struct agents *a, unsigned engine, unsigned n, const struct
     if (node_table_add(&a->nodes, n, engine, err) < 0)
         return -1;
     a->listen.allowed.pending--;
-    for (unsigned k = 0; k < n; k++) {
-        struct node_link *link = node_table_get(&a->nodes, *first + k);
-        struct keys keys;
-        char name[32];
+    for (unsigned k = 0; k < n; k++)
+        admit(a, node_table_get(&a->nodes, *first + k), 0, secret);
+    return 0;
+}
 
-        keys_derive(&keys, secret, k);
-        memcpy(link->key, keys.public, KEY_SIZE);
-        keys_wipe(&keys);
-        allowed_keys_add(&a->listen.allowed, link->key, engine, link->node.number);
-        snprintf(name, sizeof name, "node %u", k);
-        if (node_link_set_name(link, slice_text(name)) < 0) /* it stays without */
-            log_warn("agents", "out of memory for the name of %s", name);
-    }
+/* The new node keeps its own connection: the tree of the engine's agents is by number. */
+int agents_nodes_replace(struct agents *a, unsigned node, unsigned turn, const char *why,
+                         const struct secret *secret, unsigned *number, struct err *err)
+{
+    struct node_link *old = node_table_get(&a->nodes, node), *link;
+
+    if (allowed_keys_reserve(&a->listen.allowed, 1) < 0)
+        return err_set(err, "out of memory for a node's key");
+    if (node_table_add(&a->nodes, 1, old->node.engine, err) < 0)
+        return -1;
+    *number = (unsigned)a->nodes.n - 1;
+    link = node_table_get(&a->nodes, *number);
+    link->node.index = old->node.index;
+    link->node.slots = old->node.slots;
+    link->siblings = 0;
+    node_failures_lose(a, old, why);
+    admit(a, link, turn, secret);
     return 0;
 }
 
@@ -65,38 +90,52 @@ void agents_nodes_failed(struct agents *a, unsigned node, const char *why)
     node_failures_lose(a, node_table_get(&a->nodes, node), why);
 }
 
-void agents_nodes_quit(struct agents *a, unsigned first, unsigned n)
+/* Asks the agents of an engine, or of all, that are up to end. */
+static void quit(struct agents *a, unsigned engine, bool all)
 {
     const struct span quit = { .kind = SPAN_QUIT };
     unsigned *list = to_agents_list(&a->out);
     struct err err = { "" };
     size_t up = 0;
 
-    for (unsigned k = first; list && k < first + n; k++)
-        if (a->nodes.link[k]->node.state == NODE_UP)
+    for (unsigned k = 0; list && k < a->nodes.n; k++)
+        if (a->nodes.link[k]->node.state == NODE_UP &&
+            (all || a->nodes.link[k]->node.engine == engine))
             list[up++] = k;
     if (up && to_agents_nodes(&a->out, list, up, &quit, &err) < 0)
         log_info("agents", "%s", err.text);
 }
 
-void agents_nodes_orphaned(struct agents *a, unsigned first, unsigned n, const char *why)
+void agents_nodes_quit(struct agents *a, unsigned engine)
 {
-    for (unsigned k = first; k < first + n; k++) {
-        a->nodes.link[k]->engine_ended = true;
-        a->nodes.link[k]->engine_report = why;
-        node_failures_expect(a, a->nodes.link[k]);
-    }
+    quit(a, engine, false);
 }
 
-void agents_nodes_remove(struct agents *a, unsigned engine, unsigned first, unsigned n)
+void agents_quit(struct agents *a)
 {
-    if (n == 0)
+    quit(a, 0, true);
+}
+
+void agents_nodes_orphaned(struct agents *a, unsigned engine, const char *why)
+{
+    for (unsigned k = 0; k < a->nodes.n; k++)
+        if (a->nodes.link[k]->node.engine == engine) {
+            a->nodes.link[k]->engine_ended = true;
+            a->nodes.link[k]->engine_report = why;
+            node_failures_expect(a, a->nodes.link[k]);
+        }
+}
+
+void agents_nodes_remove(struct agents *a, unsigned engine, bool known)
+{
+    if (!known)
         a->listen.allowed.pending--;
     allowed_keys_end(&a->listen.allowed, engine);
-    for (unsigned k = first; k < first + n; k++) {
-        a->nodes.link[k]->removed = true;
-        node_failures_lose_quietly(a, a->nodes.link[k]);
-    }
+    for (unsigned k = 0; k < a->nodes.n; k++)
+        if (a->nodes.link[k]->node.engine == engine) {
+            a->nodes.link[k]->removed = true;
+            node_failures_lose_quietly(a, a->nodes.link[k]);
+        }
 }
 
 /* ---- this machine's agent ---- */

@@ -41,9 +41,11 @@ struct fan_part {
 };
 
 struct node_link {
-    struct node node;  /* its texts are owned by the link */
-    bool named;        /* by its engine: the user knows that name */
-    unsigned siblings; /* the nodes of its engine, with this one */
+    struct node node; /* its texts are owned by the link */
+    bool named;       /* by its engine: the user knows that name */
+    /* the nodes of its engine, with this one; 0: it came in place of one, and is not in their tree
+     */
+    unsigned siblings;
     /* the connection */
     struct router *router; /* the socket on which its HELLO came; NULL: nothing came yet */
     unsigned char identity[IDENTITY_MAX];

@@ -32,6 +32,7 @@ bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */
 /* the nodes for the cell's ranks are known, and need not be started first */
 bool engine_is_known(const struct cell *c);
 void engine_lost(struct notebook *nb, unsigned node, const char *why);
+void engine_replaced(struct notebook *nb, unsigned node, unsigned by);
 void engine_event(struct notebook *nb, unsigned engine, enum engine_event event, const char *text);
 
 /* ---- node_errors.c ---- */

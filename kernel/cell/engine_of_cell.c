@@ -236,6 +236,43 @@ static void engine_begin(struct cell *c)
         (void)capture_ask_once(c);
 }
 
+static void on_message(struct notebook *nb, const char *text)
+{
+    struct cell *c = nb->cells;
+
+    if (!c || !output_is_open(c)) {
+        log_info("engine", "%s", text);
+        return;
+    }
+    if (c->engine.said && strcmp(c->engine.said, text) == 0)
+        return;
+    free(c->engine.said);
+    c->engine.said = strdup(text);
+    output_note(c, "%s", text);
+}
+
+/* A machine comes in place of a lost one, and is not up yet. */
+static bool is_one_coming(const struct notebook *nb)
+{
+    GROUP_NODES_EACH (node, group_nodes_of(nb)) {
+        const struct node *info = node->lost ? NULL : nb->ops.node(nb->ops.arg, node->number);
+
+        if (info && info->state == NODE_ASKED)
+            return true;
+    }
+    return false;
+}
+
+/* Ranks of a lost machine start on the one that comes in its place. */
+static bool waits_for_another(struct cell *c)
+{
+    if (c->engine.wanted || c->engine.here || c->from.overlaps || !c->nb->group->on ||
+        !is_one_coming(c->nb))
+        return false;
+    on_message(c->nb, "another machine comes in place of a lost one: the cell waits for it");
+    return true;
+}
+
 /* The engine gets home's environment. false: home has not answered, or the cell has failed. */
 static bool start_when_told(struct cell *c)
 {
@@ -272,6 +309,8 @@ static enum cell_outcome engine_poll(struct cell *c)
 {
     if (must_start(c) && !start_when_told(c))
         return CELL_STAYS;
+    if (waits_for_another(c))
+        return CELL_STAYS;
     if (c->engine.wanted) {
         if (c->engine.errors) {
             node_errors_poll(c);
@@ -294,21 +333,6 @@ static void engine_fail(struct cell *c)
 }
 
 /* ---- events of the engine ---- */
-
-static void on_message(struct notebook *nb, const char *text)
-{
-    struct cell *c = nb->cells;
-
-    if (!c || !output_is_open(c)) {
-        log_info("engine", "%s", text);
-        return;
-    }
-    if (c->engine.said && strcmp(c->engine.said, text) == 0)
-        return;
-    free(c->engine.said);
-    c->engine.said = strdup(text);
-    output_note(c, "%s", text);
-}
 
 /* Removes the host's name from the texts of engines ("HOST: …") and agents ("cellspan-agent on
  * HOST"), since the error names the host already. Borrowed from why or out. If memory is out: why
@@ -351,6 +375,21 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     else if (of_group)
         lose_node(nb, of_group, why);
     buf_release(&text);
+}
+
+/* The new machine takes the old one's place in the group, and the ranks of that one start on it. */
+void engine_replaced(struct notebook *nb, unsigned node, unsigned by)
+{
+    struct group_node *at = group_node_of(nb, node);
+    struct group *g = nb->group;
+
+    if (!at || !at->lost)
+        return;
+    log_info("engine", "node %u comes in place of node %u", by, node);
+    *at = (struct group_node){ .number = by };
+    for (unsigned k = 0; k < g->size; k++)
+        if (!rank_alive(&g->rank[k]) && g->rank[k].node == node)
+            g->rank[k].node = by;
 }
 
 /* The engine has failed, and all its nodes are lost for this reason. A cell that runs on none of

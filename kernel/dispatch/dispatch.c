@@ -391,6 +391,14 @@ void dispatch_engine(struct notebook *nb, unsigned engine, enum engine_event eve
     take_next(nb);
 }
 
+void dispatch_replaced(struct notebook *nb, unsigned node, unsigned by)
+{
+    if (nb->shutdown_asked)
+        return;
+    engine_replaced(nb, node, by);
+    take_next(nb);
+}
+
 void dispatch_up(struct notebook *nb, unsigned node)
 {
     (void)node;

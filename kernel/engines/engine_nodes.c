@@ -21,17 +21,32 @@ static void on_nodes(struct engine_run *run, unsigned n)
     }
 }
 
-/* The node with that index; NULL: there is none, or it is lost. */
-static const struct node *node_at(const struct engine_run *run, unsigned index)
+/* The last node with that index. NULL: there is none. *turn: how many were there before. */
+static const struct node *last_at(const struct engine_run *run, unsigned index, unsigned *turn)
 {
-    const struct node *node;
+    const struct node *node, *last;
 
+    *turn = 0;
     if (index >= run->n) {
         log_warn("agents", "%s speaks of node %u: it has %u", run->name, index, run->n);
         return NULL;
     }
-    node = agents_node(run->agents, run->first + index);
-    return node->state == NODE_LOST ? NULL : node;
+    last = agents_node(run->agents, run->first + index);
+    for (unsigned k = run->first + run->n; (node = agents_node(run->agents, k)); k++)
+        if (node->engine == run->number && node->index == index) {
+            last = node;
+            ++*turn;
+        }
+    return last;
+}
+
+/* The same; NULL also if it is lost. */
+static const struct node *node_at(const struct engine_run *run, unsigned index)
+{
+    unsigned turn;
+    const struct node *node = last_at(run, index, &turn);
+
+    return node && node->state != NODE_LOST ? node : NULL;
 }
 
 static void on_node(struct engine_run *run, const struct engine_line *said)
@@ -42,6 +57,31 @@ static void on_node(struct engine_run *run, const struct engine_line *said)
         return;
     agents_nodes_describe(run->agents, node->number, said->text, said->slots);
     engine_run_restart_clock(run);
+}
+
+/* Before all are up, the engine need not say so: the key of a node that has not come is still good.
+ */
+static void on_again(struct engine_run *run, unsigned index)
+{
+    unsigned turn, by;
+    const struct node *node = last_at(run, index, &turn);
+    struct err err = { "" };
+
+    if (!node)
+        return;
+    if (!run->was_up || node->state == NODE_ASKED) {
+        log_warn("agents", "%s brings node %u again, which has not come yet: ignored", run->name,
+                 index);
+        return;
+    }
+    if (agents_nodes_replace(run->agents, node->number, turn + 1,
+                             "its engine brings another machine in its place", &run->secret, &by,
+                             &err) < 0) {
+        log_warn("agents", "%s: node %u does not come again: %s", run->name, index, err.text);
+        return;
+    }
+    engine_run_restart_clock(run);
+    run->replaced(run->arg, node->number, by);
 }
 
 static void on_failed(struct engine_run *run, const struct engine_line *said)
@@ -76,6 +116,9 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
         break;
     case ENGINE_LINE_NODE:
         on_node(run, said);
+        break;
+    case ENGINE_LINE_AGAIN:
+        on_again(run, said->n);
         break;
     case ENGINE_LINE_SAY:
         on_say(run, said->text);

@@ -69,6 +69,8 @@ struct engine_line engine_line_parse(struct slice line)
             return nonsense;
         if (line.n && (!number(word(&line), ENGINE_NODES_MAX, &s.slots) || line.n))
             return nonsense;
+        if (slice_is(s.text, "again") && !s.slots)
+            s.kind = ENGINE_LINE_AGAIN;
     } else if (slice_is(verb, "failed")) {
         s.kind = ENGINE_LINE_FAILED;
         if (!number(word(&line), ENGINE_NODES_MAX, &s.n))

@@ -52,6 +52,7 @@ static struct engine_run *run_create(struct engines *e, const char *name)
     }
     run->agents = e->config.agents;
     run->event = e->config.event;
+    run->replaced = e->config.replaced;
     run->arg = e->config.arg;
     run->clock = loop_clock(e->loop);
     run->start_ns = e->start_ns;
@@ -88,7 +89,7 @@ int engines_start(struct engines *e, const char *name, const char *spec, unsigne
         return -1;
     }
     if (!(run->process = engine_process_start(e->loop, &start, err))) {
-        agents_nodes_remove(run->agents, run->number, 0, 0);
+        agents_nodes_remove(run->agents, run->number, false);
         run_forget(e, run);
         return -1;
     }

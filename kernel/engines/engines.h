@@ -13,10 +13,14 @@ struct engines;
 typedef void (*engine_event_f)(void *arg, unsigned engine, enum engine_event event,
                                const char *text);
 
+/* Another machine comes in place of a node, which is lost: the node `by`, which is not up yet. */
+typedef void (*engine_replaced_f)(void *arg, unsigned node, unsigned by);
+
 struct engines_config {
     struct agents *agents; /* borrowed */
     const char *python;    /* home's interpreter; copied */
     engine_event_f event;
+    engine_replaced_f replaced;
     void *arg;
 };
 
@@ -36,7 +40,8 @@ MUST_USE int engines_start(struct engines *e, const char *name, const char *spec
                            const json_t *changes, unsigned *engine, struct err *err);
 /* Ends its agents and itself; no event follows. */
 void engines_stop(struct engines *e, unsigned engine);
-/* Its nodes are first to first+n-1. n 0: it has not said yet, or there is no such engine. */
+/* Its nodes are first to first+n-1, without those that came in place of others. n 0: it has not
+ * said yet, or there is no such engine. */
 void engines_nodes(const struct engines *e, unsigned engine, unsigned *first, unsigned *n);
 /* A node is up, or lost, as the agents' handler was told. */
 void engines_node_changed(struct engines *e, unsigned node);

@@ -21,6 +21,7 @@ enum engine_line_kind {
     ENGINE_LINE_NONSENSE,
     ENGINE_LINE_NODES,
     ENGINE_LINE_NODE,
+    ENGINE_LINE_AGAIN,
     ENGINE_LINE_SAY,
     ENGINE_LINE_FAILED,
     ENGINE_LINE_END
@@ -28,7 +29,7 @@ enum engine_line_kind {
 
 struct engine_line {
     enum engine_line_kind kind;
-    unsigned n;        /* NODES: how many; NODE, FAILED: which; END: seconds */
+    unsigned n;        /* NODES: how many; NODE, AGAIN, FAILED: which; END: seconds */
     unsigned slots;    /* NODE; 0: not said */
     struct slice text; /* NODE: its name; SAY, FAILED: the text. Borrowed from the line */
 };
@@ -102,11 +103,13 @@ struct engine_run {
     struct agents *agents; /* borrowed */
     const char *endpoints; /* where its agents dial; borrowed from agents */
     engine_event_f event;
+    engine_replaced_f replaced;
     void *arg;
     const struct clock *clock; /* borrowed */
     struct engine_process *process;
     struct secret secret;
-    unsigned first, n; /* its nodes; n 0: not said yet */
+    unsigned first, n; /* its first nodes; n 0: not said yet */
+    bool was_up;       /* all of them were up once, at the same time */
     uint64_t start_ns; /* how long its nodes may take to come up */
     /* Until then they must be up. UINT64_MAX: they are, or the engine waits in a queue. */
     uint64_t deadline_ns;

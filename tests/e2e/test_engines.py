@@ -8,9 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from client import by_rank
+from client import by_rank, values
 from engines import missing
 
+LIMIT = 250
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "engines"
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
 
@@ -21,6 +22,41 @@ session = conformance.fixture(os.environ.get("CELLSPAN_TEST_CONFORMANCE", "local
 
 class TestConformance(conformance.Cases):
     pass
+
+
+# -- a machine that is lost, and another one in its place
+
+
+@pytest.fixture
+def spare():
+    """A session whose engine replaces box2."""
+    engine = conformance.engines()["runc"]()
+    if engine.missing():
+        pytest.skip(engine.missing())
+    made = conformance.Session(engine)
+    try:
+        engine.up()
+        pathlib.Path(engine.boxes.folder, "box2", "spare").touch()
+        yield made
+        made.close()
+        assert made.left() == []
+    finally:
+        engine.down()
+
+
+def test_another_machine_has_new_ranks_in_the_old_place(spare):
+    nb = spare.running()
+    nb.ok("%%distribute\nkept = 1")
+    for turn in (1, 2):
+        nb, cell = spare.begun()
+        killed = [box for box in spare.engine.left() if box.startswith("box2-")]
+        spare.engine.kill(*killed)
+        nb.wait(cell, LIMIT).assert_error("RankDied")
+        assert "its engine brings another machine in its place" in cell.error["evalue"], cell.shown
+        cell = nb.ok("%%distribute --gather\nimport os, time\n'kept' in globals(), os.uname().nodename, os.environ['GROUP_RANK']", limit=LIMIT)
+        assert values(cell) == [(True, "box1", "0")] * 2 + [(False, "box2", "1")] * 2, cell.shown
+        assert not set(killed) & set(spare.engine.left())
+    spare.launcher()
 
 
 # -- in jobs of batch systems

@@ -37,7 +37,10 @@ class Runc(Engine):
         return [box["id"] for box in json.loads(found) or () if box["status"] != "stopped"]
 
     def end(self):
-        for name in self.left():
+        self.kill(*self.left())
+
+    def kill(self, *names):
+        for name in names:
             subprocess.check_call([*self.boxes.command, "kill", name, "KILL"])
 
 

@@ -249,7 +249,7 @@ int agent_open(struct agent *a, struct loop *loop, unsigned index, const struct 
     a->loop = loop;
     a->index = index;
     c.handler = (struct uplink_handler){ .message = on_message, .lost = on_lost, .arg = a };
-    keys_derive(&keys, to->secret, index);
+    keys_derive(&keys, to->secret, index, 0);
     a->uplink = uplink_open(loop, &c, err);
     keys_wipe(&keys);
     if (!a->uplink)

@@ -222,7 +222,7 @@ static int take_secret(struct program *h, const char *connect, struct err *err)
     if (!join_is_remote(connect))
         rc = 0;
     else if (rc == 0 && (rc = take_handed(h, &handed, err)) == 0)
-        join_keys(&h->join, &handed.secret, handed.index);
+        join_keys(&h->join, &handed.secret, handed.index, handed.turn);
     if (h->agent_from)
         secret_leave_mpi();
     secret_wipe(&handed.secret);

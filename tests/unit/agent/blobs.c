@@ -195,7 +195,7 @@ static void link_of(struct lan *l, uint32_t sender, uint32_t receiver)
     char endpoint[64];
     unsigned port;
 
-    keys_derive(&k, &l->secret, receiver);
+    keys_derive(&k, &l->secret, receiver, 0);
     m.v[F_OPEN_KEY].s = slice_of(k.public, KEY_SIZE);
     lan_tell(l, sender, sender, &m);
     (void)lan_until(l, SPAN_OPENED, sender);
@@ -203,7 +203,7 @@ static void link_of(struct lan *l, uint32_t sender, uint32_t receiver)
     m = (struct span){ .kind = SPAN_DIAL,
                        .v[F_DIAL_NODE].u64 = sender,
                        .v[F_DIAL_ROLE].u64 = DIAL_BLOBS };
-    keys_derive(&k, &l->secret, sender);
+    keys_derive(&k, &l->secret, sender, 0);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", port);
     m.v[F_DIAL_ENDPOINTS].s = slice_text(endpoint);
     m.v[F_DIAL_KEY].s = slice_of(k.public, KEY_SIZE);

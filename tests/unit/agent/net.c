@@ -208,7 +208,7 @@ static void key_of(const struct lan *l, uint32_t node, unsigned char out[KEY_SIZ
 {
     struct keys k;
 
-    keys_derive(&k, &l->secret, node);
+    keys_derive(&k, &l->secret, node, 0);
     memcpy(out, k.public, KEY_SIZE);
 }
 
@@ -400,9 +400,9 @@ static void strangers_stay_outside(struct lan *l, unsigned port)
     ok(!hears(l->context, NULL, NULL, port, &m, 400), "without CURVE nobody gets in");
     keys_create(&k);
     ok(!hears(l->context, &k, server, port, &m, 400), "nor with a key that is not expected");
-    keys_derive(&k, &l->secret, 2);
+    keys_derive(&k, &l->secret, 2, 0);
     ok(!hears(l->context, &k, server, port, &m, 400), "nor with one that was used");
-    keys_derive(&k, &l->secret, 5);
+    keys_derive(&k, &l->secret, 5, 0);
     ok(port == open_for(l, 1, 1, 5), "one more is expected");
     m.v[F_DIAL_NODE].u64 = 2;
     ok(!hears(l->context, &k, server, port, &m, 400), "it can't say that it is another");
@@ -411,7 +411,7 @@ static void strangers_stay_outside(struct lan *l, unsigned port)
     ok(!hears(l->context, &k, server, port, &m, 400), "once");
     ok(port == open_for(l, 1, 1, 7), "another is expected");
     take_back(l, 1, 1, 7);
-    keys_derive(&k, &l->secret, 7);
+    keys_derive(&k, &l->secret, 7, 0);
     m.v[F_DIAL_NODE].u64 = 7;
     ok(answers_by(l, 1, 1) && !hears(l->context, &k, server, port, &m, 400),
        "and is not any more, once that is taken back");

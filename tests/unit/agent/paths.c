@@ -116,12 +116,14 @@ static void an_agent_may_have_its_own_secret(void)
     ok(strncmp(text, "2a:", 3) == 0 && secret_parse(&again, slice_text(text), &err) == 0 &&
            memcmp(&again, &own, sizeof own) == 0,
        "a secret of one agent is told from a run's");
-    keys_derive(&run, &s, 7);
-    keys_derive(&alone, &again, 7);
+    keys_derive(&run, &s, 7, 0);
+    keys_derive(&alone, &again, 7, 0);
     ok(memcmp(&run, &alone, sizeof run) == 0, "it makes the keys that the run's makes");
-    keys_derive(&run, &s, 8);
-    keys_derive(&alone, &again, 8);
+    keys_derive(&run, &s, 8, 0);
+    keys_derive(&alone, &again, 8, 0);
     ok(memcmp(&run, &alone, sizeof run) != 0, "and no other agent's");
+    keys_derive(&run, &s, 7, 1);
+    ok(memcmp(&run, &alone, sizeof run) != 0, "nor those of the one that comes in its place");
     text[1] = ':';
     ok(secret_parse(&again, slice_text(text), &err) < 0, "neither is taken for the other");
 }
@@ -177,11 +179,17 @@ static void secrets_are_lines(void)
            memcmp(&h.secret, &s, sizeof s) == 0,
        "a secret, even from Windows");
     ok(secret_take_line(&h, slice_text("CELLSPAN_AGENT=41"), &err) == 0 && h.has_index &&
-           h.index == 41,
+           h.index == 41 && h.turn == 0,
        "a number");
+    ok(secret_take_line(&h, slice_text("CELLSPAN_AGENT=41.2"), &err) == 0 && h.index == 41 &&
+           h.turn == 2,
+       "a number, and how many had it before");
     static const char *const wrong[] = { "CELLSPAN_AGENT=",
                                          "CELLSPAN_AGENT=-1",
                                          "CELLSPAN_AGENT=1x",
+                                         "CELLSPAN_AGENT=1.",
+                                         "CELLSPAN_AGENT=.1",
+                                         "CELLSPAN_AGENT=1.1.1",
                                          "CELLSPAN_AGENT=12345678901",
                                          "",
                                          "Welcome to host h1",

@@ -262,8 +262,11 @@ static const struct node *in_node(void *arg, unsigned node)
 {
     struct world *w = arg;
 
-    return node < WORLD_NODES && (node == NODE_HERE || node < w->first + w->nodes) ? &w->node[node]
-                                                                                   : NULL;
+    /* nodes that come in place of others have an engine, too */
+    return node < WORLD_NODES &&
+                   (node == NODE_HERE || node < w->first + w->nodes || w->node[node].engine)
+               ? &w->node[node]
+               : NULL;
 }
 
 static uint64_t in_expected(void *arg, unsigned node, uint64_t *had, uint64_t *whole)

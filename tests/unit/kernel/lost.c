@@ -36,6 +36,46 @@ static void lost_while_running(void)
     world_close(&w);
 }
 
+/* Another machine comes in place of a lost one. */
+static void replaced(void)
+{
+    struct clock clock;
+    struct world w;
+
+    for (unsigned comes = 0; comes < 2; comes++) {
+        open_two(&w, &clock);
+        run(&w, "%%distribute\npass");
+        provide(&w);
+        lost(&w, 2, "its container ended");
+        w.node[3] = (struct node){ .number = 3,
+                                   .state = NODE_ASKED,
+                                   .engine = w.engine,
+                                   .index = 1,
+                                   .name = "h3",
+                                   .address = "10.0.0.3",
+                                   .addresses = "eth0=10.0.0.3" };
+        dispatch_replaced(w.nb, 2, 3);
+        done(&w, 2, "error", INTERRUPTED, "");
+        done(&w, 3, "error", INTERRUPTED, "");
+        ok(is_over(&w, "RankDied"), "a cell that runs on the old one ends");
+        next(&w, "%%distribute\npass");
+        pass(&w, NS_PER_S);
+        ok(!times(&w, "START") && times(&w, "the cell waits for it") == 1,
+           "the next cell waits for the new one, and says so once");
+        if (!comes) {
+            lost(&w, 3, "it did not come up");
+            ok(logged(&w, "place 6 on 1") && logged(&w, "place 7 on 1"),
+               "if it does not come, ranks start on the machine that is left");
+        } else {
+            up(&w, 3);
+            ok(logged(&w, "place 6 on 3") && logged(&w, "place 7 on 3") && !times(&w, "engine "),
+               "the lost ranks start on it");
+        }
+        ok(times(&w, "START") == 1, "and no others");
+        world_close(&w);
+    }
+}
+
 /* Whoever tells of it names the machine; the user reads that once. */
 static void named_once(void)
 {
@@ -321,6 +361,7 @@ int main(void)
     if (random_open(&err) < 0)
         abort();
     lost_while_running();
+    replaced();
     named_once();
     lost_without_room();
     lost_while_starting();

@@ -28,9 +28,9 @@ bool join_is_remote(const char *connect)
     return strncmp(connect, ROUTE_UNIX, strlen(ROUTE_UNIX)) != 0;
 }
 
-void join_keys(struct join *j, const struct secret *s, uint32_t index)
+void join_keys(struct join *j, const struct secret *s, uint32_t index, uint32_t turn)
 {
-    keys_derive(&j->keys, s, index);
+    keys_derive(&j->keys, s, index, turn);
     memcpy(j->kernel_key, s->kernel, KEY_SIZE);
     j->has_keys = true;
 }

@@ -32,8 +32,8 @@ struct join {
 
 /* Is the kernel of this --connect on another machine? Then a secret is needed. */
 bool join_is_remote(const char *connect);
-/* Derives the keys of agent `index`. The secret is the caller's to wipe. */
-void join_keys(struct join *j, const struct secret *s, uint32_t index);
+/* Derives the keys of agent `index` in its turn. The secret is the caller's to wipe. */
+void join_keys(struct join *j, const struct secret *s, uint32_t index, uint32_t turn);
 /* Begins. What fails later ends the agent: its status is set, and a line on stderr says why. */
 MUST_USE int join_start(struct join *j, const struct uplink_handler *handler, struct err *err);
 void join_release(struct join *j); /* after kernel_link_release */

@@ -38,8 +38,20 @@ static int take_number(struct handed *h, const char *name, struct slice text, st
     return 0;
 }
 
+/* "3", or "3.1": the first one that takes the place of another. */
 static int take_index(struct handed *h, struct slice text, struct err *err)
 {
+    const char *const dot = text.n ? memchr(text.p, '.', text.n) : NULL;
+    struct handed of_turn = { .index = 0 };
+
+    if (dot) {
+        const size_t n = (size_t)(dot - text.p);
+
+        if (take_number(&of_turn, AGENT, slice_of(dot + 1, text.n - n - 1), err) < 0)
+            return -1;
+        text.n = n;
+    }
+    h->turn = of_turn.index;
     return take_number(h, AGENT, text, err);
 }
 
@@ -110,6 +122,7 @@ int secret_from_environment(struct handed *h, struct err *err)
 
 int secret_number_from(struct handed *h, const char *names, struct err *err)
 {
+    h->turn = 0;
     for (const char *at = names;;) {
         const size_t n = strcspn(at, ",");
         char *name = strndup(at, n);

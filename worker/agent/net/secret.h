@@ -15,7 +15,7 @@
 
 struct handed {
     struct secret secret; /* call secret_wipe() once the keys are made */
-    uint32_t index;       /* CELLSPAN_AGENT */
+    uint32_t index, turn; /* CELLSPAN_AGENT, "INDEX" or "INDEX.TURN": see keys_derive() */
     bool has_secret, has_index;
     /* borrowed: with it the agent opens CELLSPAN_SEALED, which is then taken as the secret; NULL:
      * it takes none */

@@ -325,6 +325,81 @@ static void other_versions_are_told(struct stage *s)
     peer_close(&peer);
 }
 
+/* The fake engine goes on. */
+static void go(const struct stage *s)
+{
+    char path[128];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/go", s->folder);
+    if ((fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) < 0)
+        abort();
+    close(fd);
+}
+
+static void machines_are_replaced(struct stage *s)
+{
+    struct peer peer[2], by, old;
+    const unsigned
+        engine = stage_engine(s, "echo nodes 2; echo node 0 again; echo node 1 h2 4\n"
+                                 "while [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; do sleep 0.02; done\n"
+                                 "echo node 1 again; echo node 7 again"),
+        first = stage_first(s, engine), before = s->failed;
+    unsigned count;
+
+    for (unsigned k = 0; k < 2; k++) {
+        peer_open(s, &peer[k], k, PEER_CURVE);
+        peer_hello(&peer[k]);
+        ok(stage_until(s, &s->up[first + k], 1), "agent %u is up", k);
+    }
+    is_int(s->by, 0, "a machine that has not come yet is not replaced");
+    go(s);
+    ok(stage_until(s, &s->by, 1) && s->replaced == first + 1 && s->by == first + 2,
+       "one that was up is: it has a new number");
+    ok(s->lost[first + 1] == 1 && strstr(s->why[first + 1], "another machine in its place"),
+       "the old one is lost, even if its connection is there: %s", s->why[first + 1]);
+    ok(agents_node(s->agents, s->by)->index == 1 && agents_node(s->agents, s->by)->slots == 4,
+       "the new one has its place among the engine's");
+    count = refusals();
+    peer_open(s, &old, 1, PEER_CURVE);
+    peer_hello(&old);
+    ok(refused_since(s, count), "the old key stays dead");
+    peer_open_turn(s, &by, 1, 1, PEER_CURVE);
+    peer_hello(&by);
+    ok(stage_until(s, &s->up[s->by], 1) && peer_gets(s, &by, SPAN_WELCOME) &&
+           by.last.v[F_WELCOME_NUMBER].u64 == s->by,
+       "the key of the next turn is admitted");
+    peer_say(&peer[1], first + 1, 0, &ready);
+    stage_pass(s, 50);
+    ok(s->lost[first] == 0 && s->failed == before, "nothing else is lost");
+    engines_stop(s->engines, engine);
+    ok(peer_gets(s, &by, SPAN_QUIT), "it ends with its engine");
+    peer_close(&old);
+    peer_close(&by);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+}
+
+static void a_replacement_may_not_come(struct stage *s)
+{
+    struct peer peer[2];
+    const unsigned engine =
+                       stage_engine(s, "echo nodes 2\nwhile [ ! -e \"$CELLSPAN_LIBEXECDIR/go\" ]; "
+                                       "do sleep 0.02; done\necho node 0 again"),
+                   first = stage_first(s, engine);
+
+    ok(peers_up(s, peer, 2, first), "two are up");
+    go(s);
+    ok(stage_until(s, &s->by, 1), "one is replaced");
+    ok(stage_until(s, &s->lost[first + 2], 1) &&
+           strstr(s->why[first + 2], "CELLSPAN_START_TIMEOUT"),
+       "it has the time of a start: %s", s->why[first + 2]);
+    ok(s->lost[first + 1] == 0 && s->failed == 0, "the others go on without it");
+    engines_stop(s->engines, engine);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+}
+
 static void silence_is_noticed(struct stage *s)
 {
     struct peer peer[2];
@@ -372,6 +447,14 @@ int main(void)
     far_too_early_is_refused(&s);
     other_versions_are_told(&s);
     stage_close(&s);
+    stage_open(&s);
+    machines_are_replaced(&s);
+    stage_close(&s);
+    setenv("CELLSPAN_START_TIMEOUT", "2", 1);
+    stage_open(&s);
+    a_replacement_may_not_come(&s);
+    stage_close(&s);
+    unsetenv("CELLSPAN_START_TIMEOUT");
     setenv("CELLSPAN_HEARTBEAT_TIMEOUT", "5", 1);
     stage_open(&s);
     silence_is_noticed(&s);

@@ -20,7 +20,7 @@ static struct keys keys_of(unsigned run, unsigned index)
     const struct secret s = secret_of(run);
     struct keys k;
 
-    keys_derive(&k, &s, index);
+    keys_derive(&k, &s, index, 0);
     return k;
 }
 

@@ -62,6 +62,14 @@ static void on_engine(void *arg, unsigned engine, enum engine_event event, const
     }
 }
 
+static void on_replaced(void *arg, unsigned node, unsigned by)
+{
+    struct stage *s = arg;
+
+    s->replaced = node;
+    s->by = by;
+}
+
 /* ---- the stage ---- */
 
 static uint64_t now_ns(void *arg)
@@ -99,7 +107,9 @@ void stage_open(struct stage *s)
     const struct agents_handler handler = {
         .message = on_message, .up = on_up, .lost = on_lost, .arg = s
     };
-    struct engines_config engines = { .python = "python", .event = on_engine, .arg = s };
+    struct engines_config engines = {
+        .python = "python", .event = on_engine, .replaced = on_replaced, .arg = s
+    };
     struct err err = { "" };
 
     *s = (struct stage){ .folder = "/tmp/cellspan-stage-XXXXXX",
@@ -247,13 +257,19 @@ static void set_keys(void *socket, const struct keys *own, const unsigned char *
 
 void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key key)
 {
+    peer_open_turn(s, p, index, 0, key);
+}
+
+void peer_open_turn(struct stage *s, struct peer *p, unsigned index, unsigned turn,
+                    enum peer_key key)
+{
     const int none = 0, quick = 10;
     struct keys keys;
 
     *p = (struct peer){ .socket = zmq_socket(s->zmq, ZMQ_DEALER) };
     zmq_setsockopt(p->socket, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt(p->socket, ZMQ_RECONNECT_IVL, &quick, sizeof quick);
-    keys_derive(&keys, &s->secret, index);
+    keys_derive(&keys, &s->secret, index, turn);
     if (key == PEER_WRONG)
         keys_create(&keys);
     if (key != PEER_NULL)

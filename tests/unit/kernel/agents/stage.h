@@ -22,6 +22,7 @@ struct stage {
     unsigned lost[STAGE_NODES], order[STAGE_NODES], n_lost;
     char why[STAGE_NODES][1024];
     unsigned engine_nodes_said, failed;
+    unsigned replaced, by; /* the last node in whose place another comes, and that one */
     char says[4096], failure[32768];
     unsigned messages, from_node, from_worker;
     enum span_kind kind;
@@ -63,6 +64,9 @@ unsigned stage_engine(struct stage *s, const char *shell);
 unsigned stage_first(struct stage *s, unsigned engine);
 
 void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key key);
+/* Comes in place of `turn` others. */
+void peer_open_turn(struct stage *s, struct peer *p, unsigned index, unsigned turn,
+                    enum peer_key key);
 void peer_close(struct peer *p);
 void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span *m);
 void peer_hello(struct peer *p);

@@ -22,6 +22,10 @@ static void lines_are_understood(void)
     s = parse("node 0 gpu-1.example.org 8");
     ok(s.kind == ENGINE_LINE_NODE && slice_is(s.text, "gpu-1.example.org") && s.slots == 8,
        "a node with slots");
+    s = parse("node 3 again");
+    ok(s.kind == ENGINE_LINE_AGAIN && s.n == 3, "node 3 again");
+    s = parse("node 3 again 8");
+    ok(s.kind == ENGINE_LINE_NODE && s.slots == 8, "with slots it is a name");
     s = parse("say job 17 waits: Resources \r");
     ok(s.kind == ENGINE_LINE_SAY && slice_is(s.text, "job 17 waits: Resources"),
        "say keeps the text, without blanks around it");

@@ -266,12 +266,12 @@ static void move(struct stage *s, struct peer *parent, struct peer *child, unsig
     struct err err = { "" };
     const unsigned at = first + tree_parent(index);
 
-    keys_derive(&keys, &s->secret, index);
+    keys_derive(&keys, &s->secret, index, 0);
     ok(peer_gets(s, parent, SPAN_OPEN) && parent->last.v[F_OPEN_NODE].u64 == first + index &&
            slice_equal(parent->last.v[F_OPEN_KEY].s, slice_of(keys.public, KEY_SIZE)),
        "the parent is told to open for node %u", first + index);
     peer_say(parent, at, 0, &opened);
-    keys_derive(&keys, &s->secret, tree_parent(index));
+    keys_derive(&keys, &s->secret, tree_parent(index), 0);
     ok(peer_gets(s, child, SPAN_DIAL) && child->last.v[F_DIAL_NODE].u64 == at &&
            slice_is(child->last.v[F_DIAL_ENDPOINTS].s,
                     "tcp://127.0.0.1:4711,tcp://[fd00::1]:4711") &&
