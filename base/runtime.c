@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -233,6 +234,42 @@ static void sweep_place(const char *path)
             sweep(dirfd(d), entry->d_name);
     if (d)
         (void)closedir(d);
+}
+
+static void each_in(const char *path, void (*f)(void *arg, const char *dir), void *arg)
+{
+    DIR *d = path && path[0] == '/' ? opendir(path) : NULL;
+    const struct dirent *entry;
+    char dir[SOCKET_PATH_MAX + 1];
+
+    while (d && (entry = readdir(d))) {
+        int fd = is_runtime_dir(entry->d_name) ? open_dir(dirfd(d), entry->d_name) : -1;
+        const int n = snprintf(dir, sizeof dir, "%s/%s", path, entry->d_name);
+
+        if (fd >= 0 && is_mine(fd) && n > 0 && (size_t)n < sizeof dir)
+            f(arg, dir);
+        fd_close(&fd);
+    }
+    if (d)
+        (void)closedir(d);
+}
+
+void runtime_each(void (*f)(void *arg, const char *dir), void *arg)
+{
+    const char *place[PLACES + 1];
+    char usual[40];
+
+    places(place);
+    snprintf(usual, sizeof usual, "/run/user/%lu", (unsigned long)geteuid());
+    place[PLACES] = usual;
+    for (unsigned i = 0; i <= PLACES; i++) {
+        bool again = false;
+
+        for (unsigned k = 0; k < i; k++)
+            again = again || (place[i] && place[k] && strcmp(place[i], place[k]) == 0);
+        if (!again)
+            each_in(place[i], f, arg);
+    }
 }
 
 void runtime_sweep(void)

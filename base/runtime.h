@@ -17,6 +17,12 @@ int runtime_dir_hold(const char *dir);
 /* Removes folders that killed processes of this user have left: those that nobody has locked.
  * (Their pids can't tell, since they may belong to another container.) */
 void runtime_sweep(void);
+/* The socket in an agent's folder at which `cellspan notice` tells it that its machine will be
+ * gone: a datagram "SECONDS TEXT". */
+#define RUNTIME_NOTICE "notice"
+/* Calls f with the path of each such folder of this user: also in /run/user/UID, for a program that
+ * has not the user's environment. */
+void runtime_each(void (*f)(void *arg, const char *dir), void *arg);
 /* Removes the directory and all in it; symbolic links are removed, not followed. NULL is fine. */
 MUST_USE int runtime_dir_remove(const char *dir, struct err *err);
 /* "DIR/NAME", to be freed by the caller. NULL: memory is out, or too long for a unix socket. */

@@ -17,6 +17,8 @@ static const struct subcommand subcommands[] = {
       false },
     { "logs", command_logs, "print what the ranks of a notebook have printed", logs_rows, false },
     { "stop", command_stop, "end a kernel of this user, with all its ranks", stop_rows, true },
+    { "notice", command_notice, "tell ranks on this machine that it will be gone soon", notice_rows,
+      false },
     { "doctor", command_doctor, "say what is wrong with this machine's set-up, and the fix",
       doctor_rows, false },
 };

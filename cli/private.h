@@ -50,6 +50,12 @@ int command_ps(int argc, char **argv);
 int command_logs(int argc, char **argv);
 int command_stop(int argc, char **argv);
 
+/* ---- announce.c: `cellspan notice` ---- */
+extern const struct cmdline_row notice_rows[];
+/* argv[0] is the subcommand's name. Returns the exit status: 1 no agent was told, 2 the options are
+ * wrong. */
+int command_notice(int argc, char **argv);
+
 /* ---- doctor.c: `cellspan doctor` ---- */
 extern const struct cmdline_row doctor_rows[];
 

@@ -8,7 +8,7 @@ dist_man_MANS += \
 	docs/man/cellspan-logs.1 \
 	docs/man/cellspan-ps.1 \
 	docs/man/cellspan-run.1 \
-	docs/man/cellspan-stop.1 \
+	docs/man/cellspan-notice.1 docs/man/cellspan-stop.1 \
 	docs/man/cellspan-uninstall.1
 # kernel/ and worker/ have several folders; these files describe them.
 EXTRA_DIST += kernel/README.md worker/README.md

@@ -57,6 +57,7 @@ enum span_kind {
     SPAN_GPUS,
     SPAN_GAUGES,
     SPAN_LOGS,
+    SPAN_NOTICE,
     /* to a worker; the agent passes them on unread */
     SPAN_REQUEST = 32,
     SPAN_CAPTURE,
@@ -79,6 +80,8 @@ enum span_kind {
     SPAN_DEBUG,
     SPAN_SUBSHELL,
     SPAN_FOUND,
+    SPAN_COUNT,
+    SPAN_MEET,
     /* from a worker */
     SPAN_READY = 64,
     SPAN_REPLY,
@@ -96,6 +99,7 @@ enum span_kind {
     SPAN_HAND,
     SPAN_DEBUGGED,
     SPAN_FIND,
+    SPAN_MET,
 };
 
 /* README.md's column "way": who sends a message to whom. A kind may have several. */

@@ -72,7 +72,17 @@
     X(HAND, flags, HAND_LAST, 4)                                                                   \
     X(HAND, flags, HAND_DROP, 8)                                                                   \
     X(HAND, flags, HAND_FINISHED, 16)                                                              \
-    X(HAND, flags, HAND_STOP, 32)
+    X(HAND, flags, HAND_STOP, 32)                                                                  \
+    X(MEET, how, MEET_AT, 0)                                                                       \
+    X(MEET, how, MEET_RUN, 1)                                                                      \
+    X(MEET, how, MEET_NOW, 2)                                                                      \
+    X(MEET, how, MEET_OFF, 3)                                                                      \
+    X(MET, what, MET_HAS, 0)                                                                       \
+    X(MET, what, MET_LACKS, 1)                                                                     \
+    X(MET, what, MET_COUNT, 2)                                                                     \
+    X(MET, what, MET_THERE, 3)                                                                     \
+    X(MET, what, MET_RAN, 4)                                                                       \
+    X(MET, what, MET_FAILED, 5)
 
 #define SPAN_FLAG(kind, field, name, value) name = (value),
 enum { SPAN_FLAGS(SPAN_FLAG) };

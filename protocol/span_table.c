@@ -65,6 +65,7 @@ static const struct span_info table[] = {
     KIND(GAUGES, K_TO_A | A_TO_K, NONE, STR("gauges", 1 * MIB)),
     KIND(LOGS, K_TO_A | A_TO_K, NONE, U64("of"), BYTES("ranks", 8 * KIB), U64("at"), U64("flags"),
          BYTES("data", 1 * MIB), U64("end")),
+    KIND(NOTICE, A_TO_K, NONE, U64("seconds"), STR("text", 4 * KIB)),
     KIND(REQUEST, K_TO_W, MAIN, STR("type", 256), STR("content", 64 * MIB), STR("header", 64 * KIB),
          STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB), U64("count"), U64("flags")),
     KIND(CAPTURE, K_TO_W, CALLING, STR("code", 16 * MIB), STR("names", 1 * MIB), U64("flags"),
@@ -98,6 +99,8 @@ static const struct span_info table[] = {
          U64("count"), U64("flags"), STR("id", 64)),
     KIND(FOUND, K_TO_W | W_TO_K, FINDING, STR("what", 256), STR("question", 16 * MIB),
          STR("content", 16 * MIB), U64("more"), U64("modules"), U64("files")),
+    BARE(COUNT, K_TO_W, READING),
+    KIND(MEET, K_TO_W, ASKING, U64("how"), U64("step")),
     KIND(READY, W_TO_K, NONE, U64("pid"), STR("python", 64), STR("info", 64 * KIB)),
     KIND(REPLY, W_TO_K, NONE, STR("status", 64), STR("content", 64 * MIB),
          STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB)),
@@ -120,6 +123,7 @@ static const struct span_info table[] = {
          U64("items"), U64("failed"), U64("again")),
     KIND(DEBUGGED, W_TO_K, NONE, STR("message", 64 * MIB)),
     KIND(FIND, W_TO_K | K_TO_W, FINDING, STR("what", 256), STR("question", 16 * MIB)),
+    KIND(MET, W_TO_K, NONE, U64("what"), U64("step"), STR("text", 64 * KIB)),
 };
 
 #define ROWS (sizeof table / sizeof table[0])

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Texts of errors: one traceback for several ranks, the death of a process, where a rank hangs. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/path.h"
 #include "kernel/cell/error_text.h"
+#include "kernel/cell/notices.h"
 
 /* kernel/notebook/debugger.c names cells so while a debugger is attached */
 #define DEBUGGED "\"/tmp/cellspan_"
@@ -257,6 +259,24 @@ json_t *error_of_exit(const char *ename, const char *who, const char *where, con
     return error;
 }
 
+/* The machine was to leave, and this may be how: the process was ended from outside, or the machine
+ * is gone. */
+static bool was_to_leave(const struct notebook *nb, const struct rank *r, const struct span *m)
+{
+    const uint64_t code = m->v[F_EXITED_CODE].u64, signal = m->v[F_EXITED_STATUS].u64;
+    const bool ended = code == EXITED_SIGNAL && (signal == SIGTERM || signal == SIGKILL);
+
+    return (code == EXITED_UNKNOWN || ended) && notices_leaves(nb, r->node);
+}
+
+static void add_notice(json_t *error, const char *text)
+{
+    json_t *traceback = json_object_get(error, "traceback");
+
+    json_array_append_new(traceback, json_string(text));
+    json_object_set_new(error, "evalue", json_sprintf("%s: %s", text_field(error, "evalue"), text));
+}
+
 json_t *error_of_death(const struct notebook *nb, const struct rank *r, const struct span *m)
 {
     const struct slice gpu = m->v[F_EXITED_GPU].s;
@@ -264,13 +284,19 @@ json_t *error_of_death(const struct notebook *nb, const struct rank *r, const st
     const long pid = (long)m->v[F_EXITED_PID].u64; /* 0: it was not started */
     const bool here = r->node == NODE_HERE;        /* else `who` names the host */
     char who[320], number[32] = "", where[1600];
+    struct buf leaves = BUF_INIT;
+    json_t *error;
 
     if (pid)
         snprintf(number, sizeof number, "pid %ld", pid);
     snprintf(who, sizeof who, here ? "rank %u" : "rank %u on %.255s", r->number, host);
     snprintf(where, sizeof where, "%s%.255s%s%s%s%.*s", here ? "host " : "", here ? host : "",
              here && pid ? ", " : "", number, gpu.n && (here || pid) ? ", " : "", SLICE_ARG(gpu));
-    return error_of_exit("RankDied", who, where, m);
+    error = error_of_exit(was_to_leave(nb, r, m) ? "MachineLeaves" : "RankDied", who, where, m);
+    if (error && was_to_leave(nb, r, m) && notices_words(nb, r->node, &leaves) == 0)
+        add_notice(error, leaves.p);
+    buf_release(&leaves);
+    return error;
 }
 
 /* ---- errors of ranks ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/notices.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
 
@@ -24,6 +25,7 @@ static void set_timer(struct notebook *nb)
                              comm_routes_due(nb),
                              comm_callback_due(nb),
                              debugger_due(nb),
+                             notices_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER,
                              awaited_due(nb) };
     uint64_t first = NEVER;
@@ -117,6 +119,7 @@ static void take_next(struct notebook *nb)
 
     if (nb->queue.aborting)
         return;
+    notices_look(nb); /* before a cell ends in which ranks meet */
     go_on(nb);
     subshells_go_on(nb);
     while (may_begin(nb) && (r = queue_take(&nb->queue))) {
@@ -374,6 +377,8 @@ void dispatch_message(struct notebook *nb, unsigned node, uint32_t worker, const
         take_usage(nb, node, m);
     else if (m->kind == SPAN_GPUS)
         node_gpus_on_gpus(nb, node, m);
+    else if (m->kind == SPAN_NOTICE)
+        notices_take(nb, node, m);
     else if ((c = cell_find(nb, m->cell)))
         message_for_cell(c, node, m);
     else if (m->kind == SPAN_LOGS)
@@ -456,6 +461,7 @@ void dispatch_tick(struct notebook *nb)
     prompts_tick(nb);
     comm_output_tick(nb);
     comm_callback_tick(nb);
+    notices_tick(nb);
     stop_put_off(nb, debugger_tick(nb));
     take_next(nb);
 }
@@ -572,6 +578,7 @@ void dispatch_destroy(struct notebook *nb)
     comm_routes_release(nb);
     prompts_release(nb);
     debugger_release(nb);
+    notices_release(nb);
     omit_destroy(nb->home.omit);
     output_limit_destroy(nb->output_limit);
     pace_destroy(nb->home.pace);

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "kernel/cell/cell_panel.h"
+#include "kernel/cell/notices.h"
 #include "kernel/dispatch/private.h"
 #include "kernel/notebook/debugger.h"
 
@@ -224,6 +225,9 @@ void from_ranks(struct notebook *nb, uint32_t worker, const struct span *m)
         break;
     case SPAN_HAND:
         take_hand(nb, r, m);
+        break;
+    case SPAN_MET:
+        notices_met(nb, r, m);
         break;
     case SPAN_PROBED:
         take_probed(nb, r, m);

@@ -214,6 +214,7 @@ void rank_start(struct rank *r, uint32_t worker, unsigned node)
     rank_forget(r);
     r->worker = worker;
     r->node = node;
+    r->notice[0] = '\0';
     r->state = RANK_STARTING;
     r->since_ns = 0;
     r->is_new = true;

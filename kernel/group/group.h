@@ -28,6 +28,7 @@ struct rank {
     unsigned lives;    /* number of processes that this rank has had */
     uint64_t starter;  /* the cell that started its process */
     unsigned env;      /* the number of the env that its last RUN had; 0: none yet */
+    char notice[64];   /* the name of what cellspan.on_notice() has there; "": nothing */
     /* owned: name -> the last version of home's that its own value replaces: the one that home
      * sent to it, or the one that home had when its cell bound the name (ledger.c) */
     json_t *known;

@@ -225,6 +225,7 @@ struct notebook {
     struct question *question; /* owned: what home asks idle ranks; NULL: nothing */
     struct comm_list comms;
     struct debugger *debugger; /* owned; NULL until a client asks for it */
+    struct notices *notices;   /* owned, of kernel/cell/notices.c; NULL: there was none */
     struct immediate_list immediate;
     bool broadcasts_fail; /* one failed: no more of them until a cell with --fresh */
     bool shutdown_asked;  /* a client has asked for shutdown */

@@ -22,8 +22,8 @@ SHORT_LINES = 60
 RUNS = 4  # of at least RUN_LINES lines that stand in two places of the product and its C tests
 RUN_LINES = 6
 FIELDS = 37  # of a struct; tables of function pointers may have more
-OWN_FIELDS = {"cell": 23, "notebook": 24}
-ALL_FIELDS = {"cell": 68, "notebook": 67}  # with those of the structs of the same header that stand in it by value
+OWN_FIELDS = {"cell": 23, "notebook": 25}
+ALL_FIELDS = {"cell": 68, "notebook": 68}  # with those of the structs of the same header that stand in it by value
 REACHED_FIELDS = 114  # of struct cell and all structs of kernel/cell/*.h that it has, by value or by a pointer
 # The structs whose fields, also those of structs in them, are each written by one file
 OWNED = {"kernel/cell/cell.h": "cell", "kernel/notebook/notebook.h": "notebook"}

@@ -24,6 +24,7 @@
 #include "worker/agent/net/join.h"
 #include "worker/agent/net/sealed.h"
 #include "worker/agent/net/secret.h"
+#include "worker/agent/notice.h"
 #include "worker/agent/private.h"
 #include "worker/agent/sent_folder.h"
 #include "protocol/route.h"
@@ -43,6 +44,7 @@ struct program {
     /* owned: the kernel's runtime folder, or on another machine the agent's own; NULL: none */
     char *folder;
     int lock; /* of the folder */
+    struct notice notice;
 };
 
 struct agent_line {
@@ -317,8 +319,10 @@ static int run(struct program *h, const struct agent_args *args, struct err *err
     if (!loop)
         return -1;
     if (agent_init(&h->agent, args, loop, err) == 0 && watch_for_the_end(h, loop, err) == 0 &&
+        notice_listen(&h->notice, loop, &h->agent.kernel, h->folder, err) == 0 &&
         start(h, err) == 0)
         rc = loop_run(loop, err);
+    notice_release(&h->notice);
     reap_everybody(&h->agent);
     agent_release(&h->agent);
     close_folder(h);
@@ -329,7 +333,7 @@ static int run(struct program *h, const struct agent_args *args, struct err *err
 
 int main(int argc, char **argv)
 {
-    struct program h = { .parent = getppid(), .lock = -1 };
+    struct program h = { .parent = getppid(), .lock = -1, .notice = NOTICE_INIT };
     struct agent_args args;
     char name[NAME_SIZE] = "";
     struct err err = { "" };

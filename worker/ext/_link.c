@@ -451,6 +451,7 @@ static PyObject *after_fork_child(PyObject *module, PyObject *Py_UNUSED(none))
     side_queue_forked(&s->subshell_queue);
     finds_forked(&s->finds);
     live_stacks_forked();
+    steps_forked();
     flusher_forked(&s->flusher);
     Py_RETURN_NONE;
 }
@@ -511,9 +512,9 @@ static PyMethodDef methods[] = {
 static int exec_module(PyObject *module)
 {
     PyMethodDef *const all[] = { convert_methods,     cut_methods,     find_methods,
-                                 live_stacks_methods, magics_methods,  memory_methods,
-                                 names_methods,       process_methods, shared_methods,
-                                 unshared_methods };
+                                 live_stacks_methods, steps_methods,   magics_methods,
+                                 memory_methods,      names_methods,   process_methods,
+                                 shared_methods,      unshared_methods };
     struct state *s = state_of(module);
     struct err err = { "" };
 

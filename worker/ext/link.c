@@ -75,6 +75,8 @@ static void note_coming(struct worker_link *l, const struct packet *p, const str
 {
     if (!is_cell(p, head))
         return;
+    if (head->kind == SPAN_RUN)
+        steps_begin();
     pthread_mutex_lock(&l->lock);
     l->coming = head->cell;
     pthread_mutex_unlock(&l->lock);
@@ -181,6 +183,9 @@ static void handle(struct worker_link *l, const struct packet *p, const struct s
         break;
     case SPAN_STACKS:
         stacks(l, p);
+        break;
+    case SPAN_COUNT:
+        steps_tell(l->fd, head->cell);
         break;
     default:
         break;

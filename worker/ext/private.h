@@ -104,6 +104,16 @@ MUST_USE int own_send(PyObject *module, const struct buf *b, int blob_fd);
  * limit_held(), which names the system's. -1 with a Python exception. */
 MUST_USE int limits_add(PyObject *module);
 
+/* ---- step_count.c ---- */
+/* The steps of a rank's cell, which cellspan.step() counts. The kernel asks for their number
+ * (COUNT) also while Python is busy; the step after that waits for its MEET. */
+
+void steps_begin(void);                 /* a RUN has come: it counts anew */
+void steps_tell(int fd, uint64_t cell); /* a COUNT has come: answers with MET */
+void steps_forked(void);                /* for the child of a fork, which has no kernel */
+/* step(), steps_asked() and steps_over() of cellspan._link. */
+extern PyMethodDef steps_methods[];
+
 /* ---- pause.c ---- */
 /* For C code that waits: releases the interpreter's lock, and handles Python's signals from time to
  * time, as Python code would. */

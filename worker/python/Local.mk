@@ -13,6 +13,7 @@ dist_cellspan_py_DATA = \
 	worker/python/cellspan/_map.py \
 	worker/python/cellspan/_option_errors.py \
 	worker/python/cellspan/_scatter.py \
+	worker/python/cellspan/_steps.py \
 	worker/python/cellspan/_world.py \
 	worker/python/cellspan/py.typed
 
@@ -216,6 +217,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/mlflow_run.py \
 	worker/python/cellspan/_worker/module_paths.py \
 	worker/python/cellspan/_worker/mpi.py \
+	worker/python/cellspan/_worker/step_meeting.py \
 	worker/python/cellspan/_worker/pmi_server.py \
 	worker/python/cellspan/_worker/publish.py \
 	worker/python/cellspan/_worker/pydevd.py \
@@ -254,6 +256,7 @@ dist_cellspan_stubs_DATA = \
 	worker/python/cellspan-stubs/_api.pyi \
 	worker/python/cellspan-stubs/_distributed.pyi \
 	worker/python/cellspan-stubs/_map.pyi \
+	worker/python/cellspan-stubs/_steps.pyi \
 	worker/python/cellspan-stubs/_world.pyi \
 	worker/python/cellspan-stubs/py.typed
 

@@ -122,6 +122,32 @@ static void what_is_not_handed_over_is_named(void)
     lan_close(&l);
 }
 
+/* ---- the machine will be gone soon ---- */
+
+static bool tells(struct lan *l, uint64_t seconds, const char *text)
+{
+    return lan_until(l, SPAN_NOTICE, 1) && l->last.v[F_NOTICE_SECONDS].u64 == seconds &&
+           slice_is(l->last.v[F_NOTICE_TEXT].s, text);
+}
+
+static void signals_are_notices(void)
+{
+    const struct span quit = { .kind = SPAN_QUIT };
+    struct lan l;
+
+    lan_open(&l);
+    setenv("CELLSPAN_NOTICE", "90", 1);
+    lan_join(&l, 1, LAN_NO_STDIN);
+    unsetenv("CELLSPAN_NOTICE");
+    must(kill(l.member[1].pid, SIGUSR1) == 0, "kill");
+    ok(tells(&l, 90, "SIGUSR1 has come"), "SIGUSR1 to the guard becomes a NOTICE");
+    must(kill(l.member[1].pid, SIGUSR2) == 0, "kill");
+    ok(tells(&l, 90, "SIGUSR2 has come"), "and so does SIGUSR2; both live on");
+    lan_tell(&l, 1, 1, &quit);
+    is_int(lan_wait(&l, 1), 0, "until QUIT");
+    lan_close(&l);
+}
+
 /* ---- its parent ---- */
 
 static void *join_from_a_thread(void *lan)
@@ -204,6 +230,7 @@ int main(int argc, char **argv)
     the_number_is_that_of_the_first_variable_that_is_set();
     ranks_are_no_processes_of_the_mpi();
     what_is_not_handed_over_is_named();
+    signals_are_notices();
     the_end_of_a_thread_is_not_the_end_of_its_process();
     the_end_of_its_parent_is_the_agents();
     return plan_done();

@@ -108,6 +108,8 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
     (void)sigaddset(&wanted, SIGTERM);
     (void)sigaddset(&wanted, SIGINT);
     (void)sigaddset(&wanted, SIGHUP);
+    (void)sigaddset(&wanted, SIGUSR1); /* two notices */
+    (void)sigaddset(&wanted, SIGUSR2);
     (void)sigaddset(&wanted, PARENT_ENDED);
     (void)sigprocmask(SIG_BLOCK, &wanted, &before);
     if ((agent = fork()) < 0)

@@ -12,6 +12,8 @@ from ._api import group as group
 from ._api import run as run
 from ._distributed import distributed as distributed
 from ._map import map as map
+from ._steps import on_notice as on_notice
+from ._steps import step as step
 from ._worker.remote import RemoteError as RemoteError
 from ._world import local_rank as local_rank
 from ._world import rank as rank
@@ -19,7 +21,8 @@ from ._world import world_size as world_size
 
 __version__: str
 __all__ = [
-    "Group", "Handle", "RemoteError", "call", "distributed", "group", "local_rank", "map", "rank", "run", "world_size",
+    "Group", "Handle", "RemoteError", "call", "distributed", "group", "local_rank", "map", "on_notice", "rank", "run", "step",
+    "world_size",
 ]
 
 def load_ipython_extension(ipython: object) -> None: ...

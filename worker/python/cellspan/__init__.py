@@ -22,8 +22,10 @@ _FROM = {
     "group": "_api",
     "local_rank": "_world",
     "map": "_map",
+    "on_notice": "_notice",
     "rank": "_world",
     "run": "_api",
+    "step": "_steps",
     "world_size": "_world",
 }
 __all__ = sorted(_FROM)

@@ -43,6 +43,7 @@ from . import (
 )
 from .execution import Cell
 from .follow import Follower
+from .step_meeting import StepMeeting
 from .publish import to_json
 from .remote import described
 from .shell import RankShell
@@ -79,6 +80,7 @@ class Rank(Worker):
         "BIND": "_bind",
         "PROBE": "_probe",
         "COMM": "_comm",
+        "MEET": "_meet",
         "EXIT": "_exit",
     }
 
@@ -104,6 +106,7 @@ class Rank(Worker):
         self.widgets = Widgets(self)
         self.serves = 0  # the number of the comm message that is being served
         self.shown_before = None  # what the last expression of the last cell showed
+        self.notices = StepMeeting(self)
         self.exchange = None  # the Exchange of the cell that runs, if it has one
         self.failed_cell = None  # the last cell if it failed: what its frames hold stays for %debug until the next one begins
         self._world = RankWorld(rank, os.path.join(self._folder, "error.json"))
@@ -152,6 +155,8 @@ class Rank(Worker):
         self.execute(cell, self._done)
 
     def _answer(self, message):
+        if message.kind == "MEET":
+            return self.notices.take(message)
         if message.kind != "HANDED":
             return super()._answer(message)
         if self.exchange is not None:
@@ -565,6 +570,10 @@ class Rank(Worker):
             self._bind_error, self._unbound = error, _link.DONE_UNBOUND
         if kind in ("RUN", "FETCH"):
             self.send("DONE", number, {"status": "error", "content": to_json(told(error))})
+
+    def _meet(self, message):
+        """MEET, between cells."""
+        self.notices.now(message.cell)
 
     def _exit(self, message):
         self.leave()

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernel/cell/notices.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "kernel/cell/meeting.h"
+
+#define SECONDS_MAX UINT64_C(604800)  /* a notice that is longer before is none */
+#define SHOW_NS     (200 * NS_PER_MS) /* machines of which one hears within this share a line */
+#define KEEP_NS     (120 * NS_PER_S)  /* so long after its time a machine may still go */
+#define NAMES       6u                /* of machines in a line */
+
+struct leaving {
+    unsigned node;
+    uint64_t until_ns;
+    bool shown;
+    char *text; /* owned */
+};
+
+struct notices {
+    struct leaving *of; /* owned, n of them */
+    size_t n;
+    uint64_t show_ns;            /* when those that are new are shown; NEVER: there is none */
+    struct step_meeting meeting; /* of these notices: the function runs once for all of them */
+    uint64_t cell;               /* in which ranks meet; 0: between cells */
+    uint64_t limit_ns;           /* until then they must */
+    char fn[64];                 /* its name: as that of a rank */
+};
+
+/* Forgets machines that have not gone, although their time is long over. */
+static void forget_old(struct notices *s, uint64_t now)
+{
+    size_t kept = 0;
+
+    for (size_t k = 0; k < s->n; k++)
+        if (now < s->of[k].until_ns + KEEP_NS)
+            s->of[kept++] = s->of[k];
+        else
+            free(s->of[k].text);
+    s->n = kept;
+    if (s->n == 0)
+        meeting_release(&s->meeting);
+}
+
+static struct leaving *leaving_of(const struct notices *s, unsigned node)
+{
+    for (size_t k = 0; s && k < s->n; k++)
+        if (s->of[k].node == node)
+            return &s->of[k];
+    return NULL;
+}
+
+/* NULL: memory is out. */
+static struct leaving *leaving_add(struct notices *s, unsigned node)
+{
+    struct leaving *more = realloc(s->of, (s->n + 1) * sizeof *more);
+
+    if (!more)
+        return NULL;
+    s->of = more;
+    more[s->n] = (struct leaving){ .node = node, .text = strdup("") };
+    return more[s->n].text ? &more[s->n++] : NULL;
+}
+
+/* ---- lines ---- */
+
+/* In the cell that runs, else under the last one. */
+static void show(struct notebook *nb, const char *text)
+{
+    const struct request *parent = nb->home.executing ? nb->home.parent : nb->rank_parent;
+    struct buf line = BUF_INIT;
+
+    CELLS_EACH (c, nb)
+        if (output_is_open(c)) {
+            output_note(c, "%s", text);
+            return;
+        }
+    if (buf_addf(&line, "cellspan: %s\n", text) == 0)
+        publish_stream(nb, parent ? parent : nb->home.parent, 2, buf_slice(&line));
+    buf_release(&line);
+}
+
+static int add_name(const struct notebook *nb, unsigned node, struct buf *out)
+{
+    const char *name = notebook_node_name(nb, node);
+
+    return node == NODE_HERE ? buf_addf(out, "this machine (%s)", name) : buf_add_text(out, name);
+}
+
+static bool is_like(const struct leaving *a, const struct leaving *b)
+{
+    return !a->shown && strcmp(a->text, b->text) == 0;
+}
+
+/* One line for all new machines of which the same is said. */
+static int show_like(struct notebook *nb, const struct leaving *first, uint64_t now)
+{
+    struct notices *s = nb->notices;
+    const struct leaving like = *first;
+    const uint64_t left = like.until_ns > now ? (like.until_ns - now + NS_PER_S - 1) / NS_PER_S : 0;
+    struct buf line = BUF_INIT;
+    unsigned n = 0;
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < s->n; k++) {
+        if (!is_like(&s->of[k], &like))
+            continue;
+        if (n++ < NAMES && (n == 1 || buf_add_text(&line, ", ") == 0))
+            rc = add_name(nb, s->of[k].node, &line);
+        s->of[k].shown = true;
+    }
+    if (rc == 0 && n > NAMES)
+        rc = buf_addf(&line, " and %u more", n - NAMES);
+    if (rc == 0 && buf_addf(&line, " will be gone in %u s%s%s", (unsigned)left,
+                            like.text[0] ? ": " : "", like.text) == 0)
+        show(nb, line.p);
+    buf_release(&line);
+    return rc;
+}
+
+static void show_new(struct notebook *nb, uint64_t now)
+{
+    struct notices *s = nb->notices;
+
+    s->show_ns = NEVER;
+    for (size_t k = 0; k < s->n; k++)
+        if (!s->of[k].shown && show_like(nb, &s->of[k], now) < 0)
+            log_warn("cell", "out of memory: a notice is not shown");
+}
+
+static void show_outcome(struct notebook *nb)
+{
+    struct notices *s = nb->notices;
+    struct buf words = BUF_INIT;
+
+    if (s->show_ns != NEVER)
+        show_new(nb, notebook_now(nb));
+    if (meeting_words(&s->meeting, s->fn, &words) == 0)
+        show(nb, words.p);
+    buf_release(&words);
+}
+
+/* ---- ranks meet ---- */
+
+static struct rank *guest_rank(const struct notebook *nb, const struct step_guest *g)
+{
+    return notebook_rank(nb, g->worker, NULL);
+}
+
+static void tell(struct notebook *nb, const struct step_guest *g, enum span_kind kind, uint64_t how)
+{
+    struct span m = { .kind = kind, .worker = g->worker, .cell = nb->notices->cell };
+
+    if (kind == SPAN_MEET) {
+        m.v[F_MEET_HOW].u64 = how;
+        m.v[F_MEET_STEP].u64 = nb->notices->meeting.step;
+    }
+    if (guest_rank(nb, g))
+        notebook_send(nb, g->worker, &m);
+}
+
+static void tell_all(struct notebook *nb, enum span_kind kind, uint64_t how)
+{
+    const struct step_meeting *m = &nb->notices->meeting;
+
+    for (size_t k = 0; k < m->n; k++)
+        if (kind == SPAN_COUNT || how != MEET_AT || m->guest[k].state == GUEST_RUNS)
+            tell(nb, &m->guest[k], kind, how);
+}
+
+/* What the meeting's new state wants. */
+static void act(struct notebook *nb)
+{
+    const struct step_meeting *m = &nb->notices->meeting;
+
+    if (m->state == MEETING_GOES)
+        tell_all(nb, SPAN_MEET, MEET_AT);
+    else if (m->state == MEETING_RUNS)
+        tell_all(nb, SPAN_MEET, m->between ? MEET_NOW : MEET_RUN);
+    else if (m->state == MEETING_OFF)
+        tell_all(nb, SPAN_MEET, MEET_OFF);
+    if (m->state == MEETING_OFF || m->state == MEETING_OVER)
+        show_outcome(nb);
+}
+
+static void go_on(struct notebook *nb)
+{
+    while (meeting_next(&nb->notices->meeting))
+        act(nb);
+}
+
+static bool waits(const struct notices *s)
+{
+    return s->meeting.state == MEETING_COUNTS || s->meeting.state == MEETING_GOES;
+}
+
+/* Has the rank ended its part in the cell? */
+static void look_at(struct notebook *nb, const struct cell *c, const struct step_guest *g)
+{
+    struct notices *s = nb->notices;
+    const struct member *member = c ? cell_worker(c, g->worker) : NULL;
+
+    if (!guest_rank(nb, g) || (waits(s) && (!member || c->bad || c->stop.stopping)))
+        meeting_ended(&s->meeting, g->worker, false);
+    else if (member && member->state != MEMBER_RUNNING)
+        meeting_ended(&s->meeting, g->worker, member->state == MEMBER_OK);
+}
+
+void notices_look(struct notebook *nb)
+{
+    struct notices *s = nb->notices;
+
+    if (!s || (!waits(s) && s->meeting.state != MEETING_RUNS))
+        return;
+    for (size_t k = 0; k < s->meeting.n; k++)
+        look_at(nb, s->cell ? cell_find(nb, s->cell) : NULL, &s->meeting.guest[k]);
+    go_on(nb);
+}
+
+/* Is it of interest to these ranks? Without this machine, no rank can go on. */
+static bool concerns(const struct rank *r, unsigned node)
+{
+    return r->worker && r->notice[0] && (node == NODE_HERE || r->node == node);
+}
+
+static int add_guest(struct notices *s, const struct rank *r)
+{
+    snprintf(s->fn, sizeof s->fn, "%s", r->notice);
+    return meeting_add(&s->meeting, r->worker, r->number);
+}
+
+/* The ranks of the cell that have a function, if one of them is concerned. */
+static int invite_cell(struct notices *s, const struct cell *c, unsigned node)
+{
+    bool any = false;
+    int rc = 0;
+
+    for (size_t k = 0; k < c->n; k++)
+        any = any || concerns(&c->group->rank[c->member[k].rank], node);
+    for (size_t k = 0; any && rc == 0 && k < c->n; k++) {
+        const struct rank *r = &c->group->rank[c->member[k].rank];
+
+        if (r->worker == c->member[k].worker && r->notice[0])
+            rc = add_guest(s, r);
+    }
+    return rc;
+}
+
+/* No cell runs: the ranks of the last world. */
+static int invite_idle(struct notices *s, const struct group *g, unsigned node)
+{
+    bool any = false;
+    int rc = 0;
+
+    for (unsigned k = 0; k < g->size && k < g->world; k++)
+        any = any || concerns(&g->rank[k], node);
+    for (unsigned k = 0; any && rc == 0 && k < g->size && k < g->world; k++)
+        if (g->rank[k].worker && g->rank[k].notice[0])
+            rc = add_guest(s, &g->rank[k]);
+    return rc;
+}
+
+static void meet(struct notebook *nb, unsigned node, uint64_t now, uint64_t seconds)
+{
+    struct notices *s = nb->notices;
+    bool runs = false;
+    int rc = 0;
+
+    s->cell = 0;
+    CELLS_EACH (c, nb) {
+        if (!cell_runs(c) || s->meeting.n)
+            continue;
+        runs = true;
+        rc = invite_cell(s, c, node);
+        s->cell = c->id;
+    }
+    if (!runs)
+        rc = invite_idle(s, nb->group, node);
+    if (rc < 0)
+        log_warn("cell", "out of memory: cellspan.on_notice()'s function does not run");
+    if (rc < 0 || !s->meeting.n) {
+        meeting_release(&s->meeting);
+        return;
+    }
+    s->limit_ns = now + seconds * NS_PER_S / 2;
+    meeting_begin(&s->meeting, !runs);
+    if (runs)
+        tell_all(nb, SPAN_COUNT, 0);
+    else
+        act(nb);
+}
+
+/* ---- messages ---- */
+
+/* -1: memory is out. */
+static int take_text(struct leaving *l, struct slice text)
+{
+    char *said;
+
+    while (text.n && strchr(" \t\r\n", text.p[text.n - 1]))
+        text.n--;
+    if (!(said = slice_copy(text)))
+        return -1;
+    for (char *at = said; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127)
+            *at = ' ';
+    l->shown = l->shown && strcmp(said, l->text) == 0;
+    free(l->text);
+    l->text = said;
+    return 0;
+}
+
+static struct notices *notices_of(struct notebook *nb)
+{
+    struct notices *s = nb->notices;
+
+    if (s || !(s = calloc(1, sizeof *s)))
+        return s;
+    s->show_ns = NEVER;
+    return nb->notices = s;
+}
+
+void notices_take(struct notebook *nb, unsigned node, const struct span *m)
+{
+    struct notices *s = notices_of(nb);
+    const uint64_t now = notebook_now(nb), said = m->v[F_NOTICE_SECONDS].u64;
+    const uint64_t seconds = said < SECONDS_MAX ? said : SECONDS_MAX;
+    struct leaving *l;
+
+    if (s)
+        forget_old(s, now);
+    if (!s || (!(l = leaving_of(s, node)) && !(l = leaving_add(s, node))) ||
+        take_text(l, m->v[F_NOTICE_TEXT].s) < 0) {
+        log_warn("cell", "out of memory: a notice is lost");
+        return;
+    }
+    l->until_ns = now + seconds * NS_PER_S;
+    if (!l->shown && s->show_ns == NEVER)
+        s->show_ns = now + SHOW_NS;
+    if (s->meeting.state == MEETING_NONE)
+        meet(nb, node, now, seconds);
+}
+
+void notices_met(struct notebook *nb, struct rank *r, const struct span *m)
+{
+    struct notices *s = nb->notices;
+    const struct slice text = m->v[F_MET_TEXT].s;
+
+    switch (m->v[F_MET_WHAT].u64) {
+    case MET_HAS:
+        snprintf(r->notice, sizeof r->notice, "%.*s",
+                 SLICE_ARG(text.n < sizeof r->notice ? text : slice_text("fn")));
+        return;
+    case MET_LACKS:
+        r->notice[0] = '\0';
+        return;
+    case MET_COUNT:
+        if (s && s->cell == m->cell)
+            meeting_counted(&s->meeting, r->worker, m->v[F_MET_STEP].u64);
+        break;
+    case MET_THERE:
+        if (s && s->cell == m->cell)
+            meeting_there(&s->meeting, r->worker);
+        break;
+    case MET_RAN:
+        if (s)
+            meeting_ran(&s->meeting, r->worker);
+        break;
+    default:
+        if (s)
+            meeting_failed(&s->meeting, r->worker, text);
+    }
+    if (s)
+        go_on(nb);
+}
+
+/* ---- time ---- */
+
+uint64_t notices_due(const struct notebook *nb)
+{
+    const struct notices *s = nb->notices;
+
+    if (!s)
+        return NEVER;
+    return clock_earlier(s->show_ns, waits(s) ? s->limit_ns : NEVER);
+}
+
+void notices_tick(struct notebook *nb)
+{
+    struct notices *s = nb->notices;
+    const uint64_t now = notebook_now(nb);
+
+    if (!s)
+        return;
+    if (now >= s->show_ns)
+        show_new(nb, now);
+    if (waits(s) && now >= s->limit_ns) {
+        meeting_late(&s->meeting);
+        act(nb);
+    }
+}
+
+/* ---- machines that are gone ---- */
+
+bool notices_leaves(const struct notebook *nb, unsigned node)
+{
+    const struct leaving *l = leaving_of(nb->notices, node);
+
+    return l && notebook_now(nb) < l->until_ns + KEEP_NS;
+}
+
+int notices_words(const struct notebook *nb, unsigned node, struct buf *out)
+{
+    const struct notices *s = nb->notices;
+    const struct leaving *l = leaving_of(s, node);
+    int rc = add_name(nb, node, out);
+
+    if (rc == 0)
+        rc = buf_addf(out, " was to leave%s%s%s", l->text[0] ? " (" : "", l->text,
+                      l->text[0] ? ")" : "");
+    if (rc == 0 && s->meeting.state != MEETING_NONE && buf_add_text(out, "; ") == 0)
+        rc = meeting_words(&s->meeting, s->fn, out);
+    return rc;
+}
+
+void notices_release(struct notebook *nb)
+{
+    if (!nb->notices)
+        return;
+    meeting_release(&nb->notices->meeting);
+    for (size_t k = 0; k < nb->notices->n; k++)
+        free(nb->notices->of[k].text);
+    free(nb->notices->of);
+    free(nb->notices);
+    nb->notices = NULL;
+}

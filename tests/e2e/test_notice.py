@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The machine will be gone soon: `cellspan notice`, cellspan.on_notice() and cellspan.step()."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from client import values
+
+TRAIN = """%%distribute -n 3 --gather
+import cellspan, itertools, os, signal, time
+def save():
+    print("saved")
+    saved.append(n)
+saved = []
+cellspan.on_notice(save)
+print("begun")
+for n in itertools.count(1):
+    time.sleep(0.001 * cellspan.rank())
+    cellspan.step()
+    if saved:
+        break
+saved"""
+
+
+def notice(nb, *options):
+    done = subprocess.run(["cellspan", "notice", *options, str(nb.pid)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1 agent was told\n"), done
+
+
+def told(nb, text):
+    """Waits for a line that is shown under an earlier cell."""
+    assert nb.until(lambda: any(text in cell.stderr for cell in nb.cells.values())), text
+
+
+def test_ranks_meet_in_one_step(fresh):
+    nb = fresh()
+    cell = nb.start(TRAIN)
+    nb.wait_ranks(cell, "begun", 3)
+    notice(nb, "--seconds", "600", "--text", "spot")
+    nb.wait(cell).assert_ok()
+    steps = {step for step, in values(cell)}
+    assert len(steps) == 1, "each has saved once, and all in one step: %s" % cell.value
+    assert re.search(r"will be gone in \d+ s: spot\n", cell.stderr)
+    assert "cellspan: the checkpoint is whole: save() has run on all 3 ranks, in step %d" % steps.pop() in cell.stderr
+    notice(nb, "--seconds", "500", "--text", "again")
+    told(nb, "s: again")
+    assert values(nb.ok("%%distribute --gather\ncellspan.step()\nlen(saved)")) == [1, 1, 1], "another notice does not repeat it"
+    cell = nb.run("%%distribute --grace 60s\nif cellspan.rank() == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)")
+    cell.assert_error("MachineLeaves")
+    assert "was to leave (again); the checkpoint is whole" in cell.reply["evalue"]
+
+
+def test_between_cells_it_runs_at_once(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 2\nimport cellspan\n@cellspan.on_notice\ndef save():\n    print('here')\n    if cellspan.rank() == 1:\n"
+          "        raise OSError('full')")
+    notice(nb)
+    told(nb, "the checkpoint is not whole: save() failed on rank 1: OSError: full")
+    assert nb.until(lambda: any("[0] here" in cell.stdout for cell in nb.cells.values()))
+    assert nb.ok("%%distribute\ncellspan.step()\n1").value == "1"
+
+
+def test_an_interrupt_ends_the_wait(fresh):
+    nb = fresh()
+    nb.ok("import cellspan\ncellspan.on_notice(print)\ncellspan.step()")  # at home they do nothing
+    cell = nb.start("%%distribute -n 2 --grace 60s\nimport cellspan, time\ncellspan.on_notice(lambda: print('saved'))\nprint('begun')\n"
+                    "while cellspan.rank() == 0:\n    cellspan.step()\ntime.sleep(600)")
+    nb.wait_ranks(cell, "begun", 2)
+    notice(nb, "--seconds", "600")
+    nb.wait_shown(cell, "will be gone in ")
+    nb.control("interrupt_request")
+    nb.wait(cell).assert_error("KeyboardInterrupt")
+    assert "did not run: the cell failed" in cell.stderr and "saved" not in cell.stdout
+    assert nb.ok("%%distribute\nfor _ in range(9):\n    cellspan.step()\n1").value == "1", "no step waits any more"
+
+
+def test_nobody_is_told():
+    done = subprocess.run(["cellspan", "notice", "1"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "cellspan notice: nothing of cellspan's runs here as this user with the pid 1\n")
+    done = subprocess.run(["cellspan", "notice", "--seconds", "soon"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "cellspan notice: --seconds soon: a number is wanted, from 0 to 86400\n")
