@@ -52,9 +52,11 @@ static unsigned operation_of(const char *stack, bool rested)
     } frames[] = {
         { "/torch/autograd/graph.py", "_engine_run_backward",
           OF_DDP }, /* DDP's hooks; it must be the first */
+        { "/torch/nn/parallel/distributed.py", "_pre_forward", BROADCAST }, /* of its buckets */
+        { "/torch/nn/parallel/distributed.py", "_distributed_broadcast_coalesced", BROADCAST },
         { "/torch/nn/parallel/distributed.py", NULL, OF_DDP },
         { "/cellspan/_dropin/horovod/_works.py", "wait", UNKNOWN },
-        { "/torch/distributed/utils.py", "_sync_params_and_buffers", OF_DDP },
+        { "/torch/distributed/utils.py", "_sync_params_and_buffers", BROADCAST },
         { C10D, "all_gather", ALL_GATHER },
         { C10D, "all_gather_coalesced", ALL_GATHER },
         { C10D, "all_gather_into_tensor", ALL_GATHER },
