@@ -68,6 +68,8 @@ t, few = torch.ones(4), timedelta(seconds=2)
 raises("uninitialised", lambda: dist.all_reduce(t))
 raises("destroy", dist.destroy_process_group)
 raises("environment", init)
+raises("parameter", lambda: init(init_method="tcp://127.0.0.1:1"))
+raises("parameter", lambda: init(init_method="file:///tmp/no", rank=0))
 os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
 if rank == 0:
     with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as taken:
@@ -114,7 +116,7 @@ def test_texts_of_other_versions_and_libraries_are_known(row, source, text):
 
 
 def test_each_row_is_tried():
-    raised = {"twice", "uninitialised", "destroy", "environment", "store cut"}
+    raised = {"twice", "uninitialised", "destroy", "environment", "parameter", "store cut"}
     assert {row.about for row in torch_errors.ROWS} == raised | {row for row, _, _ in COPIED}
 
 
@@ -246,7 +248,9 @@ class Told(ValueError):
 
 def test_home_says_that_it_is_no_rank():
     text = "Default process group has not been initialized, please make sure to call init_process_group."
-    assert "put %%distribute --init on top" in torch_errors.at_home(ValueError(text))[0]
+    missing = "Error initializing torch.distributed using tcp:// rendezvous: rank parameter missing"
+    for each in (text, missing):
+        assert "put %%distribute --init on top" in torch_errors.at_home(ValueError(each))[0]
     assert torch_errors.at_home(Told(text)) == [] and torch_errors.at_home(ValueError("no")) == []
 
 

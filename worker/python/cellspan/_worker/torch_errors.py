@@ -90,6 +90,14 @@ def _no_rank(facts):
     return ON_TOP if facts.begun == HOME else f"the code has removed {name} from os.environ: the next cell has it again"
 
 
+def _no_parameter(facts):
+    """init_method="tcp://..." or "file://..." without what the environment would have said."""
+    if facts.begun == HOME:
+        return ON_TOP
+    given = f"rank={os.environ.get('RANK')} and world_size={os.environ.get('WORLD_SIZE')}"
+    return f"leave init_method out: the ranks know where they meet. With it, rank {os.environ.get('RANK')} needs {given}"
+
+
 def _twice(facts):
     return "the process group is there already: use it, or end it first by torch.distributed.destroy_process_group()"
 
@@ -138,7 +146,7 @@ def _port(facts):
     if facts.begun == HOME:
         return f"another process uses that port. {ON_TOP[0].upper()}{ON_TOP[1:]}, which finds a free one"
     return (
-        f"another process uses that port: set no MASTER_PORT and no init_method, the ranks have a free port; {INIT[facts.begun]}. If "
+        f"another process uses that port: set no MASTER_PORT, no init_method and no rank, the ranks have a free port; {INIT[facts.begun]}. If "
         f"processes that the cell has started want it, {torch_rendezvous.ALREADY}: call the function itself"
     )
 
@@ -175,6 +183,7 @@ ROWS = [
         ("uninitialised", r"Default process group has not been initialized", _uninitialised),
         ("destroy", r"Process group cannot be None", _none_to_destroy),
         ("environment", r"environment variable (\w+) expected, but not set", _no_rank),
+        ("parameter", r"rendezvous: (?:rank|world size) parameter missing", _no_parameter),
         ("key", r"wait timeout after \d+ms, keys: /((?!.*(?:default_pg|store_based_barrier|rpc_|cellspan/)).+)$", _no_key),
         (
             "store",
