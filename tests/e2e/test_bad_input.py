@@ -71,6 +71,7 @@ CALLS = [
     ("cellspan.run(print, n='x')", "ValueError", "n='x': not a number"),
     ("cellspan.run(print, n=True)", "ValueError", "n=True: N|gpu is wanted"),
     ("cellspan.run(print, timeout=True)", "ValueError", "timeout=True: "),
+    ("cellspan.run(print, n='gpu')", "ValueError", "n='gpu': there is no GPU on "),
     ("cellspan.call(one, n=0)", "ValueError", "n=0: a world needs at least one rank"),
     ("cellspan.run(one, merge='foo')", "ValueError", "merge='foo': unknown mode"),
     ("cellspan.run(one, timeout='soon')", "ValueError", "timeout='soon': not a duration"),

@@ -125,6 +125,7 @@ def test_wrong_arguments(two, code, ename, words):
     cell = two.run(code)
     cell.assert_error(ename)
     assert words in cell.error["evalue"], cell.error["evalue"]
+    assert "_runner.py" not in cell.traceback, cell.traceback
 
 
 @pytest.mark.parametrize("reuse", [False, True])

@@ -13,6 +13,8 @@ _ROWS = {row.name: row for row in _call_options.ALL}
 _WORDS = "|".join(sorted({word for row in _call_options.ALL for word in row.words}, key=lambda word: (-len(word), word)))
 _HEAD = re.compile(r"--([a-z][a-z-]*)(?:[ =].*?)?: ")  # "--nproc x: "
 _MISSING = re.compile(r"needs a value \(\S+ (.*)\)")  # True was given
+_SIZE = re.compile(r"-n (?:gpu|\d+): ")  # "-n gpu: there is no GPU", however it was written
+_NUMBER = re.compile(r"(?<![\w-])-n (\d+)")  # "give a number, as in -n 4"
 _RANK = re.compile(r"rank \S+: ")  # "rank 9: there are 2 ranks, 0 to 1"
 _WORD = re.compile(rf"--([a-z][a-z-]*)(?: ({_WORDS})\b(?![:,]))?")
 
@@ -44,6 +46,9 @@ def in_python(error, options):
     if head and options.get(head.group(1)) is not None:
         missing = _MISSING.match(text, head.end())
         return _given(head.group(1), options) + ": " + (f"{missing.group(1)} is wanted" if missing else _words(text[head.end():]))
+    size = _SIZE.match(text)
+    if size and options.get("nproc") is not None:
+        return _given("nproc", options) + ": " + _words(text[size.end():])
     rank = _RANK.match(text)
     if rank and options.get("ranks") is not None:
         return _given("ranks", options) + ": " + _words(text[rank.end():])
@@ -60,7 +65,7 @@ def _argument(name):
 
 
 def _words(text):
-    """The text with each option as an argument: "--on local" is on='local', "--fresh" is fresh=True."""
+    """The text with each option as an argument: "--on local" is on='local', "--fresh" is fresh=True, "-n 4" is n=4."""
 
     def one(found):
         name, word = found.groups()
@@ -68,4 +73,4 @@ def _words(text):
             return f"{_argument(name)}={word!r}"
         return _argument(name) + ("=True" if name in _ROWS and _ROWS[name].is_flag else "=")
 
-    return _WORD.sub(one, text)
+    return _NUMBER.sub(r"n=\1", _WORD.sub(one, text))

@@ -32,6 +32,7 @@ class HorovodRunner:
     """
 
     def __init__(self, *, np, driver_log_verbosity=SELECTED, on=None, reuse=False):
+        __tracebackhide__ = True
         if isinstance(np, bool) or not hasattr(np, "__index__"):
             raise TypeError(f"np={np!r}: the number of processes is a whole number, such as np=2, or np=-2 for this machine")
         if driver_log_verbosity not in (ALL, SELECTED):
