@@ -36,8 +36,8 @@ class Engine:
     on = ""
     tools = ()  # programs without which it can't be here
     agents, ranks = 2, 4  # that `on` gives; ranks are evenly on them
-    too_much = None  # (another `on`, words of the error): more than there is
-    queued = None  # (another `on`, words that are shown while it waits)
+    too_much = None  # (another `on`, words of the error): more than there is. A third one is the number of ranks
+    queued = None  # (another `on`, words that are shown while it waits), and the same
     ended = None  # words of the error after end(); None: nothing but us ends it
     first = "import os, socket, time"  # the notebook's first cell
     without = ()  # names of cases that can't be, as "the_launcher_is_killed"
@@ -71,6 +71,8 @@ class Engine:
     def logs(self):
         """Files that the engine writes, in which the secret must not be."""
         return []
+
+    hidden = None  # bytes that nothing but the notebook's own Python may know
 
 
 def engines():
@@ -110,8 +112,8 @@ class Session:
             self.notebook.ok(self.engine.first, limit=LIMIT)
         return self.notebook
 
-    def cell(self, code, options="", on=None):
-        return '%%%%distribute -n %d --on "%s" %s\n%s' % (self.engine.ranks, on or self.engine.on, options, code)
+    def cell(self, code, options="", on=None, n=None):
+        return '%%%%distribute -n %d --on "%s" %s\n%s' % (n or self.engine.ranks, on or self.engine.on, options, code)
 
     def running(self):
         """The notebook, whose ranks are there."""
@@ -198,17 +200,17 @@ class Cases:
     def test_too_much_is_refused(self, session):
         if not session.engine.too_much:
             pytest.skip("%s can't be asked for too much" % session.engine.name)
-        on, words = session.engine.too_much
-        cell = session.nb().run(session.cell("1", on=on), limit=LIMIT)
+        on, words, *n = session.engine.too_much
+        cell = session.nb().run(session.cell("1", "", on, *n), limit=LIMIT)
         assert cell.status == "error" and re.search(words, cell.error["evalue"]), cell.shown
         assert session.left() == []
 
     def test_a_wait_is_shown_and_an_interrupt_ends_it(self, session):
         if not session.engine.queued:
             pytest.skip("%s has no queue" % session.engine.name)
-        on, words = session.engine.queued
+        on, words, *n = session.engine.queued
         nb = session.nb()
-        cell = nb.start(session.cell("1", on=on))
+        cell = nb.start(session.cell("1", "", on, *n))
         nb.wait(cell, LIMIT, lambda: cell.ended or re.search(words, cell.shown))
         nb.control("interrupt_request")
         nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
@@ -248,6 +250,16 @@ class Cases:
         assert processes.described(pid for pid in ours if SECRET.search(processes.read(pid, "environ"))) == []
         assert [pid for pid in pids() if SECRET.search(processes.read(pid, "cmdline"))] == []
         assert [path for path in session.engine.logs() if SECRET.search(pathlib.Path(path).read_bytes())] == []
+        if session.engine.hidden:
+            self.nobody_knows(session.engine.hidden, session)
+
+    def nobody_knows(self, hidden, session):
+        """No process but the notebook's Python has it in its environment or command line, and no file of the kernel's or the engine's."""
+        own = [pid for pid in pids() if hidden in processes.read(pid, "environ") + processes.read(pid, "cmdline")]
+        assert processes.described(own) == []
+        folder = pathlib.Path(session.nb().ok("from cellspan._worker import environment\nprint(environment.runtime())").stdout.strip())
+        files = [str(path) for path in folder.rglob("*")] + session.engine.logs()
+        assert len(files) > 2 and [path for path in files if os.path.isfile(path) and hidden in pathlib.Path(path).read_bytes()] == []
 
     def test_an_agent_is_killed(self, session):
         nb, cell = session.begun()

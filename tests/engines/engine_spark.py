@@ -22,14 +22,21 @@ class Cluster(engines.Engine):
 
     script = "spark.sh"
 
+    def __init__(self, **settings):
+        super().__init__()
+        self.settings = settings
+
     def bring_up(self):
         self.port = engines.free_ports(30)
-        self.environment.update(SPARK_VERSION=VERSION, SPARK_PORT=str(self.port))
+        self.environment.update(SPARK_VERSION=VERSION, SPARK_PORT=str(self.port), **self.settings)
         self.call("up", limit=900)
 
     def variables(self):
         words = self.call("env").stdout.split()
         return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+PATIENCE = "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures"  # looks at the slots, one in 15 s
 
 
 class Spark(Engine):
@@ -92,12 +99,13 @@ class SparkSession(Spark):
 
     name = "spark-session"
     on = "spark"
-    too_much = queued = None
+    too_much = "spark", "Spark has [34] slots for these tasks, and 9 are needed", 9
+    queued = "spark", "Spark has .*[34] of 9 slots so far", 9
 
     @property
     def first(self):
-        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).getOrCreate()\n"
-                "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % self.master)
+        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).config('%s', 2).getOrCreate()\n"
+                "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % (self.master, PATIENCE))
 
     def left(self):
         return []
@@ -106,4 +114,26 @@ class SparkSession(Spark):
         return True
 
 
-ENGINES = [Spark, SparkSession]
+class SparkConnect(SparkSession):
+    """The session is one of a Spark Connect server, and its address has a token, which nobody but the notebook may know."""
+
+    name = "spark-connect"
+    hidden = b"cellspan-test-token"
+
+    def missing(self):
+        return super().missing() or ("" if VERSION >= "4" or os.environ.get("SPARK_CONNECT_JAR") else
+                                     "pip's pyspark %s has no Connect server: SPARK_CONNECT_JAR names its jar" % VERSION)
+
+    def up(self):
+        self.cluster = Cluster(SPARK_CONNECT="1", SPARK_CONF=PATIENCE + " 2").up()
+
+    def variables(self):
+        return {name: value for name, value in super().variables().items() if name != "SPARK_REMOTE_URL"}
+
+    @property
+    def first(self):
+        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.remote('sc://localhost:%d/;token=%s').getOrCreate()\n"
+                "import os, socket, time" % (self.cluster.port + 20, self.hidden.decode()))
+
+
+ENGINES = [Spark, SparkSession, SparkConnect]

@@ -74,7 +74,7 @@ CONF
 # Starts a JVM of Spark: PIDFILE LOG CLASS ARGUMENT…
 daemon() {
   local pf=$1 log=$2; shift 2
-  XDG_CACHE_HOME=$S/cache SPARK_HOME=$h SPARK_CONF_DIR=$S/conf SPARK_LOCAL_IP=127.0.0.1 SPARK_DAEMON_MEMORY=256m PYSPARK_PYTHON=$at/bin/python \
+  XDG_CACHE_HOME=$S/cache SPARK_HOME=$h SPARK_CONF_DIR=$S/conf SPARK_LOCAL_IP=127.0.0.1 SPARK_DAEMON_MEMORY=${memory:-256m} PYSPARK_PYTHON=$at/bin/python \
     SPARK_DAEMON_JAVA_OPTS="-Dspark.ui.enabled=false -Dspark.worker.timeout=10 -XX:+UseSerialGC -XX:TieredStopAtLevel=1" \
     spawn "$pf" "$log" "$@"
 }
@@ -106,11 +106,13 @@ up() {
   echo "spark: $version, $workers workers; SPARK_MASTER=spark://127.0.0.1:$port"
 }
 
+connect_said() { grep -q 'Spark Connect server started at' "$S/connect.log" || ! pid_alive "$S/connect.pid"; }
+
 connect_up() {
-  daemon "$S/connect.pid" "$S/connect.log" "$h/bin/spark-submit" --master "spark://127.0.0.1:$port" --name connect \
+  memory=600m daemon "$S/connect.pid" "$S/connect.log" "$h/bin/spark-submit" --master "spark://127.0.0.1:$port" --name connect \
     --conf "spark.connect.grpc.binding.port=$((port + 20))" ${SPARK_CONNECT_JAR:+--jars "$SPARK_CONNECT_JAR"} \
     --class org.apache.spark.sql.connect.service.SparkConnectServer
-  wait_for 240 grep -q 'Spark Connect server started at' "$S/connect.log" || { tail -n 20 "$S/connect.log" >&2; return 1; }
+  wait_for 240 connect_said && pid_alive "$S/connect.pid" || { tail -n 20 "$S/connect.log" >&2; return 1; }
 }
 
 down() {

@@ -429,7 +429,6 @@ TOLD = {"master": "spark://h:7077", "port": 4711, "secret": "s", "python": "/py"
 
 @pytest.mark.parametrize(("told", "words"), [
     ({}, "the notebook has no Spark session"),
-    ({"connect": True}, "one of Spark Connect, on which no ranks can run"),
     ({**TOLD, "master": "local[4]"}, r"is local\[4\], which runs nothing on other machines"),
 ])
 def test_a_session_that_can_not_is_named(session, told, words):
@@ -563,16 +562,6 @@ def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, tmp_path):
     assert spark_session.note(str(tmp_path / "gone")) == ""
     module.SparkContext._active_spark_context = None  # it was stopped
     assert spark_session.note(str(tmp_path)) == ""
-
-
-def test_the_address_of_a_connect_server_may_have_a_token_and_is_not_told(monkeypatch, tmp_path):
-    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
-    module = types.ModuleType("pyspark.sql.connect.session")
-    module.SparkSession = types.SimpleNamespace(_default_session=object())
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert spark_session.master() == ""
-    with open(spark_session.note(str(tmp_path)), encoding="utf-8") as file:
-        assert json.load(file) == {"connect": True}
 
 
 # ---- where the drop-in modules run ----

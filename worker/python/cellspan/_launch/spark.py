@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The engine spark: an application of its own on a Spark cluster, in which each task of one barrier stage is an agent with one rank.
 
-SPEC is the master and options of spark-submit: spark://host:7077 --conf spark.executor.memory=4g. Without it, spark_notebook.py has the
-notebook's own session run the stage.
+SPEC is the master and options of spark-submit: spark://host:7077 --conf spark.executor.memory=4g. Without a master, spark_notebook.py has
+the notebook's own session run the stage.
 """
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ REFUSED = {
 ALONE = ("--verbose", "-v")  # options without a value
 HOW_MANY = "--on spark: say how many ranks, as in -n 2: Spark starts one task for each"
 DYNAMIC = "spark.dynamicAllocation.enabled"
+PROTECTS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 # Variables that go to agents, as to hosts of ssh; Spark passes on nothing.
 PASSED = ("CELLSPAN_REMOTE_PYTHON", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_LOG", "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT",
           "OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
@@ -44,12 +45,16 @@ GRACE = 3  # seconds for agents, which the kernel has told to end, before Spark 
 
 # ---- SPEC ----
 
-def read_spec(spec):
-    """The master, and the options for spark-submit."""
+def words_of(spec):
     try:
-        words = shlex.split(spec)
+        return shlex.split(spec)
     except ValueError as error:
         raise Cannot("--on spark: %s: %s" % (spec, error)) from None
+
+
+def read_spec(spec):
+    """The master, and the options for spark-submit."""
+    words = words_of(spec)
     if not words or words[0].startswith("-"):
         raise Cannot("--on spark: the master is missing; spark:MASTER, where MASTER is %s" % MASTERS)
     master, options = words[0], words[1:]
@@ -245,7 +250,7 @@ def stop(context):
 
 
 def main(launch):
-    if not launch.spec.strip():
+    if not launch.spec.strip() or launch.spec.lstrip().startswith("-"):
         from . import spark_notebook
         spark_notebook.main(launch)
         return

@@ -2,6 +2,7 @@
 """The engine spark on the notebook's own session: its ranks are a job of it, beside the user's.
 
 Home tells how the session's JVM is reached (_worker/spark_session.py). This process talks to the same JVM, over a connection of its own.
+A session of Spark Connect has no JVM here: spark_connect.py.
 """
 from __future__ import annotations
 
@@ -32,10 +33,11 @@ def read_told():
                      "master: %s" % ALONE) from None
 
 
-def check(told):
+def check(told, options):
     """What can't work is named before anything waits."""
-    if told.get("connect"):
-        raise Cannot("--on spark: the notebook's session is one of Spark Connect, on which no ranks can run: %s" % ALONE)
+    if options:
+        raise Cannot("--on spark: the notebook's session decides what a task takes (spark.task.cpus and the like), so %s can't be given; %s" % (
+            options[0], ALONE))
     if told["master"].startswith("local") and spark.slots_of(told["master"]) is None:
         raise Cannot("--on spark: the notebook's Spark session is %s, which runs nothing on other machines; leave --on out. %s" % (
             told["master"], ALONE))
@@ -84,8 +86,12 @@ class Canceller:
 
 
 def main(launch):
-    told = read_told()
-    check(told)
+    told, options = read_told(), spark.words_of(launch.spec)
+    if "connect" in told:
+        from . import spark_connect
+        spark_connect.main(launch, told["connect"], options)
+        return
+    check(told, options)
     pyspark = spark.import_pyspark()
     launch.end(10)
     try:

@@ -392,7 +392,7 @@ class Home(Calls):
         found["newer"], found["lists"], found["unsent"] = captures.newer(), sorted(captures.lists), captures.unsent
         found["home"], warnings = self._lead.text(code)
         if starts:
-            found["env"] = {**self._lead.environ, **spark_session.variables(environment.runtime())}
+            found["env"] = spark_session.variables(self._lead.environ, environment.runtime())
         return warnings
 
     def _newer(self, message):

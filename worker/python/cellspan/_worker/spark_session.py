@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Home's side of the engine spark: how its process reaches the notebook's Spark session.
 
-It is told in a file that only the user can read, because who reaches the session's JVM can run programs in it.
+It is told in a file that only the user can read, because who reaches the session's JVM can run programs in it. Of a session of Spark
+Connect no more is told than the socket behind which home asks it.
 """
 from __future__ import annotations
 
@@ -11,18 +12,31 @@ import sys
 
 NAME = "spark-session"  # in the kernel's runtime folder
 VARIABLE = "CELLSPAN_SPARK_SESSION"  # names the file
+KEPT = ("SPARK_REMOTE", "SPARK_CONNECT_AUTHENTICATE_TOKEN")  # of the environment: a Connect server's address and token, for home alone
 _noted = None  # (path, what is told) of the last note()
 
 
 def master():
-    """The master of the notebook's session; "": there is none, or it is one of Spark Connect, whose executors take no ranks."""
-    return (_found() or {}).get("master", "")
+    """The master of the notebook's session; "": there is none, or its server does not say it."""
+    told = _found()
+    if told:
+        return told["master"]
+    session = _connect_session()
+    try:
+        return session.conf.get("spark.master", "") if session is not None else ""
+    except Exception:  # it is stopped, or the server keeps that to itself
+        return ""
 
 
 def note(folder):
     """Writes the file if it is not there as it should be, and gives its path; "": the notebook has no session, or there is no folder."""
     global _noted
     told = _found()
+    session = None if told or not folder else _connect_session()
+    if session is not None:
+        from .spark_connect_jobs import address
+
+        told = {"connect": address(folder, session)}
     if not told or not folder:
         return ""
     path = os.path.join(folder, NAME)
@@ -39,10 +53,11 @@ def note(folder):
     return path
 
 
-def variables(folder):
-    """What the engine's process gets in its environment."""
+def variables(environ, folder):
+    """What an engine's process gets in its environment. environ: what home has changed in its own."""
     path = note(folder)
-    return {VARIABLE: path} if path else {}
+    told = {name: value for name, value in environ.items() if name not in KEPT}
+    return {**told, VARIABLE: path} if path else told
 
 
 def _found():
@@ -58,6 +73,11 @@ def _found():
             }
         except Exception:  # it is being stopped
             return None
+    return None
+
+
+def _connect_session():
+    """The thread's session of Spark Connect, or the notebook's only one; None: there is none."""
     connect = getattr(sys.modules.get("pyspark.sql.connect.session"), "SparkSession", None)
-    session = getattr(connect, "_default_session", None)
-    return None if session is None else {"connect": True}  # its address may have a token in it, so it is not told
+    session = getattr(getattr(connect, "_active_session", None), "session", None) or getattr(connect, "_default_session", None)
+    return None if session is None or getattr(session.client, "is_closed", False) else session

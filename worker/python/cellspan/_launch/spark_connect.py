@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The engine spark on the notebook's session of Spark Connect: home runs the stage (_worker/spark_connect_jobs.py), and this process tells
+it what to run, over a socket of home's. It never sees the session.
+"""
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import re
+import socket
+import threading
+
+from . import spark, spark_slots
+from .launcher import Cannot, Failed
+
+BARRIER, PROFILE = (3, 5), (4, 0)  # the first versions whose mapInArrow() has these
+CORES, PARALLEL = "spark.task.cpus", ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
+PATIENCE, INTERVAL = spark_slots.CHECK + "maxFailures", spark_slots.CHECK + "interval"
+ASKED = (CORES, PATIENCE, INTERVAL, "spark.master", spark.DYNAMIC, *PARALLEL, *spark.PROTECTS)
+AMOUNT = re.compile(r"spark\.task\.(cpus|resource\.([\w-]+)\.amount)=(\d+(?:\.\d+)?)$")
+
+
+class Home:
+    """The socket to home, for questions and answers."""
+
+    def __init__(self, path):
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self._link = socket.socket(socket.AF_UNIX)
+            self._link.connect("/proc/self/fd/%d/%s" % (folder, os.path.basename(path)))
+        finally:
+            os.close(folder)
+        self._lines = self._link.makefile("rb")
+
+    def ask(self, question):
+        """The answer. OSError: home is gone."""
+        self.tell(question)
+        line = self._lines.readline()
+        if not line:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        return json.loads(line)
+
+    def tell(self, said):
+        self._link.sendall(json.dumps(said).encode() + b"\n")
+
+    def close(self):
+        """Also from another thread: ask() ends."""
+        try:
+            self._link.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def read_needs(options):
+    """{"cpus": 2, "gpu": 1.0}: what each task takes, of `--conf spark.task.cpus=2 --conf spark.task.resource.gpu.amount=1`."""
+    needs, left = {}, iter(options)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name not in ("--conf", "-c"):
+            raise Cannot("--on spark: %s is for an application of its own (%s); on the notebook's session of Spark Connect, --conf sets "
+                         "spark.task.cpus and spark.task.resource.NAME.amount" % (word, "spark:MASTER " + word))
+        value = value if equals else next(left, "")
+        found = AMOUNT.match(value)
+        if not found:
+            raise Cannot("--on spark: --conf %s: a session is there already, so only spark.task.cpus=N and spark.task.resource.NAME.amount=N "
+                         "can be given" % value)
+        if found[2] is None and not found[3].isdecimal():
+            raise Cannot("--on spark: --conf %s: a task takes whole processors" % value)
+        needs[found[2] or "cpus"] = float(found[3]) if found[2] else int(found[3])
+    return needs
+
+
+def check(seen, needs):
+    """What can't work is named before anything waits."""
+    version = tuple(int(part) for part in re.findall(r"\d+", seen["version"])[:2])
+    if version < BARRIER:
+        raise Cannot("--on spark: the notebook's session is one of Spark Connect %s, and ranks need 3.5 or later there; spark:MASTER starts an "
+                     "application of its own" % seen["version"])
+    if needs and version < PROFILE:
+        raise Cannot("--on spark: --conf needs Spark 4.0 or later on a session of Spark Connect, and this one is %s: leave --conf out" % seen["version"])
+    if seen["conf"].get(spark.DYNAMIC, "false").lower() == "true":
+        raise Cannot("--on spark: %s is true in the notebook's session, and Spark refuses barrier stages then: the server must be started "
+                     "without it; spark:MASTER starts an application of its own" % spark.DYNAMIC)
+
+
+def slots_of(seen, needs):
+    """How many tasks run at once; None: the configuration hides how many cores there are."""
+    if any(name in seen["conf"] for name in PARALLEL) or not seen["cores"]:
+        return None
+    return seen["cores"] // int(needs.get("cpus") or seen["conf"].get(CORES, "1"))
+
+
+def main(launch, path, options):
+    needs = read_needs(options)
+    launch.end(10)
+    try:
+        home = Home(path)
+    except OSError as error:
+        raise Failed("the notebook's Spark session can't be reached: %s" % error) from None
+    ended = threading.Event()
+    launch.at_end(lambda: (ended.wait(spark.GRACE), home.close()))
+    try:
+        run_stage(launch, home, needs)
+    except OSError as error:
+        raise Failed("the notebook's Python is gone, and with it the session (%s): make a session, then run the cell again" % error) from None
+    finally:
+        ended.set()
+
+
+def look(launch, home):
+    """What home knows of its session."""
+    with launch.answer_of("the notebook's Spark session"):
+        seen = home.ask({"look": ASKED})
+    if "failed" in seen:
+        raise Failed("the notebook's Spark session does not answer: %s" % " ".join(seen["failed"].split())[:400], whole=True)
+    return seen
+
+
+def run_stage(launch, home, needs):
+    """From the first question to the end of the last agent."""
+    seen = look(launch, home)
+    check(seen, needs)
+    slots = slots_of(seen, needs)
+    launch.ranks = launch.ranks or slots or 0
+    if not launch.ranks:
+        raise Cannot(spark.HOW_MANY)
+    launch.nodes(launch.ranks)
+    line = spark.exposed({**seen["conf"], "spark.io.encryption.enabled": "true"})  # a local table goes to tasks without a file
+    if line:
+        launch.say(line)
+    if not seen["encrypted"]:
+        launch.say("who can read the network between here and the Spark Connect server can take an agent's place until it is up: the "
+                   "session's address has neither use_ssl=true nor a token")
+    slots = wait_for_slots(launch, home, needs, slots, patience(seen["conf"]))
+    if launch.over.is_set():
+        return
+    if slots is not None:
+        launch.say(spark_slots.what_it_takes(launch.ranks, slots))
+    for number in range(launch.ranks):
+        launch.node(number, "-", 1)
+    settings = {name: os.environ[name] for name in spark.PASSED if name in os.environ}
+    answer = home.ask({"run": {
+        "secrets": [launch.secret_of(number) for number in range(launch.ranks)], "task": spark.task_source(),
+        "sent": base64.b64encode(launch.sent()).decode(), "arguments": launch.command[1:], "settings": settings, "folder": os.getcwd(),
+        "needs": needs, "spread": slots is None,
+    }})
+    if "failed" in answer:
+        raise Failed(*spark.failure_of_job(answer["failed"]))
+
+
+def patience(conf):
+    """For how many seconds Spark itself would look for enough slots."""
+    found = re.match(r"(\d+)\s*(ms|s|m|min|h)?$", conf.get(INTERVAL, "15s"))
+    seconds = int(found[1]) * {"ms": 0.001, "m": 60, "min": 60, "h": 3600}.get(found[2], 1) if found else 15
+    return seconds * int(conf.get(PATIENCE, "40"))
+
+
+def wait_for_slots(launch, home, needs, slots, limit):
+    """Waits while executors come; gives how many slots there are, or None if nobody knows."""
+    waited, had, said = 0.0, slots, None
+    while slots is not None and slots < launch.ranks and not launch.over.is_set():
+        if waited >= limit:
+            raise Failed("Spark has %d slots for these tasks, and %d are needed, one a rank: ask for fewer ranks, or have the server started "
+                         "with more or larger executors" % (slots, launch.ranks), whole=True)
+        if waited >= spark_slots.SAY_AFTER and said != slots:
+            said = slots
+            launch.say("Spark has %d of %d slots so far" % (slots, launch.ranks))
+        launch.wait(spark_slots.LOOK)
+        slots = slots_of(look(launch, home), needs)
+        waited, had = (0.0 if (slots or 0) > had else waited + spark_slots.LOOK), slots or 0
+    return slots
