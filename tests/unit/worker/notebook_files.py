@@ -47,7 +47,7 @@ class Files:
         for folder in folders:
             names = {path[len(folder) + 1 :].partition("/")[0].partition(".")[0] for path in self.files if path.startswith(folder + "/")}
             if names:
-                return {"folder": folder, "names": {name: [folder] for name in names}, "late": {}, "states": self.looked(*folders)}
+                return {"folder": folder, "names": {name: [folder] for name in names}, "namespaces": {}, "states": self.looked(*folders)}
         return {"states": self.looked(*folders)}
 
     def looked(self, *folders):

@@ -59,7 +59,7 @@ def project(tmp_path, monkeypatch):
 def test_the_part_is_the_same_object_until_something_changes(project):
     write(project.folder, "helper.py", "pkg/__init__.py", "data/x.csv")
     part = project.part("import helper")
-    assert part["names"] == {"helper": [str(project)], "pkg": [str(project)]} and part["late"] == {"data": [str(project)]}
+    assert part["names"] == {"helper": [str(project)], "pkg": [str(project)]} and part["namespaces"] == {"data": [str(project)]}
     assert list(part["digests"]) == ["helper"]
     assert project.part("import helper") is part and project.part("x = 1") is part
     write(project.folder, helper="x = 1")
@@ -68,15 +68,15 @@ def test_the_part_is_the_same_object_until_something_changes(project):
 
 def test_a_large_package_goes_with_cells_that_need_it(project):
     write(project.folder, "small.py", helper="import fat", fat="x = %r" % ("x" * (2 << 20)))
-    assert "idle" not in project.part("import helper, small")
+    assert "unneeded" not in project.part("import helper, small")
     part = project.part("x = 1")
-    assert part["idle"] == ["fat"] and sorted(part["digests"]) == ["fat", "helper", "small"]
+    assert part["unneeded"] == ["fat"] and sorted(part["digests"]) == ["fat", "helper", "small"]
     assert project.part("import small") is part and project.part() is part
-    assert "idle" not in project.part("import fat")
+    assert "unneeded" not in project.part("import fat")
     project.tree(name="fat", roots=[str(project)])  # a rank has asked, perhaps before a cell that was interrupted
-    assert project.part()["idle"] == ["fat"]
+    assert project.part()["unneeded"] == ["fat"]
     project.imported("helper")
-    assert "idle" not in project.part()
+    assert "unneeded" not in project.part()
 
 
 def test_a_large_package_goes_with_cells_whose_functions_import_it(project):
@@ -168,7 +168,7 @@ def test_a_list_that_is_too_long_is_left_out(project, monkeypatch):
     write(project.folder, *(f"m{k}.py" for k in range(50)))
     monkeypatch.setattr(code_home, "PART_MOST", 1000)
     part = project.part("import m1")
-    assert part["more"] and part["names"] == part["digests"] == {} and project.names("m1") == ["m1.py"]
+    assert part["incomplete"] and part["names"] == part["digests"] == {} and project.names("m1") == ["m1.py"]
     project.part("import m1")
     assert project.part("import m1")["home"] == project.part()["home"]
     write(project.folder, m1="x = 1")
@@ -179,7 +179,7 @@ def test_names_that_are_too_many_are_listed_when_they_are_needed(project, monkey
     monkeypatch.setattr(listing, "MOST_NAMES", 1)
     write(project.folder, "a.py", "m2.py", m1="import m2")
     part = project.part("import m1")
-    assert part["more"] and {"m1", "m2"} == part["digests"].keys() <= part["names"].keys()
+    assert part["incomplete"] and {"m1", "m2"} == part["digests"].keys() <= part["names"].keys()
 
 
 def test_a_link_that_leads_to_another_version(project):
@@ -416,7 +416,7 @@ def test_a_name_in_no_listing_is_found(project, monkeypatch):
     write(project.folder, "a.py", "b.py")
     monkeypatch.setattr(listing, "MOST_NAMES", 1)
     part = project.part()
-    assert part["more"] and len(part["names"]) == 1
+    assert part["incomplete"] and len(part["names"]) == 1
     assert project.names("a") == ["a.py"] and project.names("b") == ["b.py"]
 
 

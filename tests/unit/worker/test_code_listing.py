@@ -28,7 +28,7 @@ def test_modules_packages_and_folders_are_told_apart(tmp_path):
     write(tmp_path, f"fast{EXTENSION}", *names.split())
     found = listed(tmp_path)
     assert sorted(found.names) == ["01-load", "fast", "helper", "old", "pkg"] and found.names["pkg"] == [str(tmp_path)]
-    assert found.late == {"data": [str(tmp_path)]} and not found.more
+    assert found.namespaces == {"data": [str(tmp_path)]} and not found.incomplete
 
 
 def test_what_python_has_frozen_or_built_in_is_not_the_projects(tmp_path, monkeypatch):
@@ -60,10 +60,10 @@ def test_an_empty_folder_of_an_installed_name_is_not_listed(tmp_path):
 
 def test_a_namespace_package_over_two_folders_has_two_roots(tmp_path):
     write(tmp_path, "a/space/x.py", "b/space/y.py")
-    assert listed(tmp_path / "a", tmp_path / "b").late == {"space": [str(tmp_path / "a"), str(tmp_path / "b")]}
+    assert listed(tmp_path / "a", tmp_path / "b").namespaces == {"space": [str(tmp_path / "a"), str(tmp_path / "b")]}
     write(tmp_path, "b/space/__init__.py")
     found = listed(tmp_path / "a", tmp_path / "b")
-    assert found.names == {"space": [str(tmp_path / "b")]} and not found.late
+    assert found.names == {"space": [str(tmp_path / "b")]} and not found.namespaces
 
 
 def test_names_that_python_or_cellspan_need_are_left_to_them(tmp_path):
@@ -80,10 +80,10 @@ def test_pythons_own_folders_and_environments_are_not_the_users(tmp_path):
 def test_a_folder_that_becomes_a_package(tmp_path):
     write(tmp_path, "pkg/a.py")
     lister = Lister()
-    assert lister.listing([str(tmp_path)]).late
+    assert lister.listing([str(tmp_path)]).namespaces
     write(tmp_path, "pkg/__init__.py")
     found = lister.listing([str(tmp_path)])
-    assert found.names and not found.late
+    assert found.names and not found.namespaces
 
 
 def test_zip_files_and_folders_in_them(tmp_path):
@@ -93,7 +93,7 @@ def test_zip_files_and_folders_in_them(tmp_path):
     whole, inner = str(tmp_path / "lib.zip"), str(tmp_path / "lib.zip/inner")
     found = listed(whole, inner)
     assert found.names == {"helper": [whole], "pkg": [whole], "deep": [inner]}
-    assert found.late == {"inner": [whole], "space": [inner]}
+    assert found.namespaces == {"inner": [whole], "space": [inner]}
     assert {place.path for places in found.places.values() for place in places} == {whole}
 
 
@@ -106,21 +106,21 @@ def test_many_names_are_cut(tmp_path, monkeypatch):
     write(tmp_path, *(f"m{k}.py" for k in range(30)))
     monkeypatch.setattr(listing, "MOST_NAMES", 20)
     found = listed(tmp_path)
-    assert found.more and len(found.names) == 20 and len(found.places) == 30
+    assert found.incomplete and len(found.names) == 20 and len(found.places) == 30
 
 
 def test_of_many_names_those_stay_that_others_have_too(tmp_path, monkeypatch):
     write(tmp_path, "lib/site-packages/zz_yaml.py", *(f"own/m{k}.py" for k in range(30)), "own/zz_yaml.py")
     monkeypatch.setattr(listing, "MOST_NAMES", 20)
     found = listed(tmp_path / "own", tmp_path / "lib/site-packages")
-    assert found.more and len(found.names) == 20 and "zz_yaml" in found.names
+    assert found.incomplete and len(found.names) == 20 and "zz_yaml" in found.names
 
 
 def test_a_package_that_joins_its_folders(tmp_path):
     joins = {"a/plug/__init__": "__path__ = __import__('pkgutil').extend_path(__path__, __name__)", "a/plain/__init__": ""}
     write(tmp_path, "0/plug/zero.py", "b/plug/__init__.py", "c/plug/x.py", "d/plug.py", "b/plain/__init__.py", "lib/site-packages/plug/y.py", **joins)
     found = listed(*(tmp_path / name for name in "0abcd"), tmp_path / "lib/site-packages")
-    assert found.names == {"plug": [str(tmp_path / name) for name in "a0bc"], "plain": [str(tmp_path / "a")]} and found.late == {}
+    assert found.names == {"plug": [str(tmp_path / name) for name in "a0bc"], "plain": [str(tmp_path / "a")]} and found.namespaces == {}
     package, namespace = listing.PACKAGE, listing.NAMESPACE
     assert [place.kind for place in found.places["plug"]] == [package, namespace, package, namespace]  # data goes with packages alone
 
@@ -165,7 +165,7 @@ def test_the_finder_of_setuptools(tmp_path, module):
     spaces = {"space": [str(tmp_path / "parts/space")]}
     found = listed(finders=[module("__editable___pkg_1_finder", MAPPING=mapping, NAMESPACES=spaces)])
     assert found.names == {"pkg": [str(src)], "single": [str(src)], "renamed": [str(tmp_path)]}
-    assert found.at == {"renamed": str(tmp_path / "code")} and found.late == {"space": [str(tmp_path / "parts")]}
+    assert found.redirects == {"renamed": str(tmp_path / "code")} and found.namespaces == {"space": [str(tmp_path / "parts")]}
 
 
 def test_a_part_of_a_package_that_stands_elsewhere(tmp_path, module):
@@ -173,7 +173,7 @@ def test_a_part_of_a_package_that_stands_elsewhere(tmp_path, module):
     src = tmp_path / "src"
     mapping = {"pkg": str(src / "pkg"), "pkg.sub": str(src / "pkg/sub"), "pkg.extra": str(tmp_path / "more/extra")}
     found = listed(finders=[module("__editable___pkg_1_finder", MAPPING=mapping, NAMESPACES={})])
-    assert found.at == {"pkg.extra": str(tmp_path / "more/extra.py")}
+    assert found.redirects == {"pkg.extra": str(tmp_path / "more/extra.py")}
 
 
 def test_a_finder_behind_the_path_does_not_win_over_it(tmp_path, module):
@@ -189,7 +189,7 @@ def test_the_finder_of_editables(tmp_path):
     src = tmp_path / "src"
     kind = type("RedirectingFinder", (), {"_redirections": {"pkg": str(src / "pkg/__init__.py"), "single": str(src / "single.py")}})
     found = listed(finders=[kind])
-    assert found.names == {"pkg": [str(src)], "single": [str(src)]} and not found.at
+    assert found.names == {"pkg": [str(src)], "single": [str(src)]} and not found.redirects
 
 
 def test_the_finder_of_scikit_build(tmp_path, module):
@@ -199,7 +199,7 @@ def test_the_finder_of_scikit_build(tmp_path, module):
     made.known_source_files = {"pkg": str(tmp_path / "src/pkg/__init__.py")}
     made.known_wheel_files = {"pkg._fast": f"pkg/_fast{EXTENSION}"}
     found = listed(finders=[made])
-    assert found.names == {"pkg": [str(tmp_path / "src")]} and found.at == {"pkg._fast": str(tmp_path / f"site/pkg/_fast{EXTENSION}")}
+    assert found.names == {"pkg": [str(tmp_path / "src")]} and found.redirects == {"pkg._fast": str(tmp_path / f"site/pkg/_fast{EXTENSION}")}
 
 
 def test_the_finder_of_meson_is_asked_only_when_it_has_built(tmp_path):
@@ -223,7 +223,7 @@ def test_the_finder_of_meson_is_asked_only_when_it_has_built(tmp_path):
     assert found.names == {"pkg": []} and "meson-python" in found.unbuilt["pkg"] and not built
     made._rebuild()
     found = listed(finders=[made])
-    assert found.names == {"pkg": [str(tmp_path / "src")]} and found.at == {"pkg._fast": str(tmp_path / f"build/_fast{EXTENSION}")}
+    assert found.names == {"pkg": [str(tmp_path / "src")]} and found.redirects == {"pkg._fast": str(tmp_path / f"build/_fast{EXTENSION}")}
 
 
 def test_a_finder_that_nobody_knows_is_passed_over(tmp_path):

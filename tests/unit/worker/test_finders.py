@@ -49,9 +49,9 @@ def project(home, tmp_path, monkeypatch):
     importlib.invalidate_caches()
 
 
-def offer(project, home, files, names=(), late=(), **more):
+def offer(project, home, files, names=(), namespaces=(), **others):
     home.files.update({ROOT + "/" + name: text for name, text in files.items()})
-    listing = {"names": {name: [ROOT] for name in names}, "late": {name: [ROOT] for name in late}, **more}
+    listing = {"names": {name: [ROOT] for name in names}, "namespaces": {name: [ROOT] for name in namespaces}, **others}
     project.take(listing)
     return listing
 
@@ -90,7 +90,7 @@ def test_names_that_home_does_not_list_are_not_asked_for(project, home):
 
 
 def test_a_listing_that_was_cut_is_asked_about_once_in_a_cell(project, home):
-    offer(project, home, {"qlate.py": "a = 1"}, [], more=True)
+    offer(project, home, {"qlate.py": "a = 1"}, [], incomplete=True)
     for _ in range(3):
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("qabsent")
@@ -106,7 +106,7 @@ def test_a_folder_without_init_is_used_if_nothing_else_has_the_name(project, hom
     (tmp_path / "qspace").mkdir()
     (tmp_path / "qspace" / "own.py").write_text("a = 'here'")
     sys.path.insert(0, str(tmp_path))
-    offer(project, home, {"qspace/one.py": "a = 'home'", "qmodule/one.py": "", "qalone/deep/one.py": "a = 'home'"}, late=["qspace", "qmodule", "qalone"])
+    offer(project, home, {"qspace/one.py": "a = 'home'", "qmodule/one.py": "", "qalone/deep/one.py": "a = 'home'"}, namespaces=["qspace", "qmodule", "qalone"])
     import qalone.deep.one
     import qmodule
     import qspace.one
@@ -117,7 +117,7 @@ def test_a_folder_without_init_is_used_if_nothing_else_has_the_name(project, hom
 
 def test_a_folder_without_modules_is_a_package(project, home):
     home.manifest = lambda root, name: {"roots": [root], "files": [], "digest": "d", "left": []}
-    project.take({"late": {"qfolder": [ROOT]}})
+    project.take({"namespaces": {"qfolder": [ROOT]}})
     import qfolder
 
     assert list(qfolder.__path__) == [project.root + ROOT + "/qfolder"]
@@ -125,11 +125,11 @@ def test_a_folder_without_modules_is_a_package(project, home):
 
 def test_a_package_over_two_folders_may_get_a_third(project, home):
     home.files.update({"/nowhere/a/qspace/one.py": "", "/nowhere/b/qspace/two.py": "", "/nowhere/c/qspace/three.py": ""})
-    project.take({"late": {"qspace": ["/nowhere/a", "/nowhere/b"]}})
+    project.take({"namespaces": {"qspace": ["/nowhere/a", "/nowhere/b"]}})
     import qspace.one
     import qspace.two
 
-    project.take({"late": {"qspace": ["/nowhere/a", "/nowhere/b", "/nowhere/c"]}})
+    project.take({"namespaces": {"qspace": ["/nowhere/a", "/nowhere/b", "/nowhere/c"]}})
     project.renew("qspace")
     importlib.invalidate_caches()
     importlib.import_module("qspace.three")
@@ -272,7 +272,7 @@ def test_an_editable_install_whose_files_have_other_names(project, home):
     for path in home.files:
         entry["files"].append([path, len(home.files[path]), __import__("notebook_files").sha(home.files[path].encode()), 0o644])
     home.manifest = lambda root, name: entry
-    project.take({"names": {"qedit": ["/nowhere/lib"]}, "at": {"qedit": "/nowhere/lib/source/qedit", "qedit.core": "/nowhere/lib/built/core.py"}})
+    project.take({"names": {"qedit": ["/nowhere/lib"]}, "redirects": {"qedit": "/nowhere/lib/source/qedit", "qedit.core": "/nowhere/lib/built/core.py"}})
     import qedit.core
 
     assert (qedit.a, qedit.core.b) == (1, 2) and qedit.core.__spec__.origin == project.root + "/nowhere/lib/built/core.py"
@@ -292,7 +292,7 @@ def test_a_file_of_home_that_is_a_zip(project, home, tmp_path):
 
 
 def test_nothing_is_found_when_the_code_stays_at_home(project, home):
-    offer(project, home, {"qhelper.py": "", "qlate/one.py": ""}, ["qhelper"], ["qlate"], more=True)
+    offer(project, home, {"qhelper.py": "", "qlate/one.py": ""}, ["qhelper"], ["qlate"], incomplete=True)
     project.take(None)
     for name in ("qhelper", "qlate", "qother"):
         with pytest.raises(ModuleNotFoundError):

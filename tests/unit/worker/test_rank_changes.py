@@ -23,8 +23,8 @@ def test_what_comes_again_as_it_was_stays_as_it_is(code, home):  # noqa: F811
     home.files.update({spaces[0] + "/qspace/a.py": "", spaces[1] + "/qspace/b.py": ""})
     imported = reloads.Imported()
 
-    def take(names, late=spaces[:1], here=ROOT):
-        listing = {"names": {name: [ROOT] for name in names}, "late": {"qspace": late}}
+    def take(names, folders=spaces[:1], here=ROOT):
+        listing = {"names": {name: [ROOT] for name in names}, "namespaces": {"qspace": folders}}
         digests = {name: home.digest(name, *roots) for part in listing.values() for name, roots in part.items()}
         asked = len(home.asked)
         code.take({**listing, "digests": digests, "here": here})
@@ -73,7 +73,7 @@ def test_a_module_in_place_that_is_changed_on_this_machine_alone(code, home, tmp
 
     def take():
         names = {"qsame": [str(root)], "qboth": [str(root)]}
-        code.take({"names": names, "late": {}, "digests": {name: home.digest(name, *roots) for name, roots in names.items()}})
+        code.take({"names": names, "namespaces": {}, "digests": {name: home.digest(name, *roots) for name, roots in names.items()}})
         return code.before_cell()
 
     assert take() == [] and importlib.import_module("qsame").__file__ == f"{root}/qsame.py" and importlib.import_module("qboth")
@@ -96,7 +96,7 @@ def test_another_process_of_home_does_not_know_what_is_here(code, home):  # noqa
     def take(process, **digests):
         home.asked.clear()
         names = {"qhelper": [ROOT], "qpkg": [ROOT], "qlate": [ROOT]}
-        code.take({"names": names, "late": {}, "digests": digests, "home": process})
+        code.take({"names": names, "namespaces": {}, "digests": digests, "home": process})
         code.before_cell()
 
     take("one")
@@ -117,7 +117,7 @@ def test_another_process_of_home_does_not_know_what_is_here(code, home):  # noqa
 
     for instead, said in ((late, 1), (late, 1), (None, 0)):
         home.instead = instead
-        code.take({"names": {"qhelper": [ROOT]}, "late": {}, "digests": {}, "home": "three"})
+        code.take({"names": {"qhelper": [ROOT]}, "namespaces": {}, "digests": {}, "home": "three"})
         assert len([line for line in code.before_cell() if "may be older" in line]) == said
     home.files[ROOT + "/qhelper.py"] = "a = 3\n"
     new, home.instead = listing(home, "qhelper"), late

@@ -63,11 +63,11 @@ def test_what_home_has_imported_is_there_before_the_cell(code, home):
 
 
 def test_a_large_package_that_the_cell_does_not_mention_waits_for_its_import(code, home):
-    code.take(listing(home, "qhelper", idle=["qhelper"]))
+    code.take(listing(home, "qhelper", unneeded=["qhelper"]))
     code.before_cell()
     assert home.asked == [] and importlib.import_module("qhelper").a == 1
     home.files[ROOT + "/qhelper.py"] = "a = 2\n"
-    code.take(listing(home, "qhelper", idle=["qhelper"]))
+    code.take(listing(home, "qhelper", unneeded=["qhelper"]))
     asked = len(home.asked)
     assert importlib.reload(sys.modules["qhelper"]).a == 2 and len(home.asked) == asked, "what is imported is followed"
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_stored_is_not_sent_again_and_again(code, home, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr("cellspan._code.tree.write_file", full)
         for _ in range(3):
-            code.take(listing(home, "qhelper", **{"more": False, "versions": {}}))
+            code.take(listing(home, "qhelper", **{"incomplete": False, "versions": {}}))
         assert [what for what, _ in home.asked] == ["tree", "files"]
         with pytest.raises(ModuleNotFoundError, match="no room"):
             importlib.import_module("qhelper")
@@ -203,7 +203,7 @@ def test_several_such_modules_are_one_line_and_none_if_home_has_them_from_there_
 def test_what_home_does_not_have_is_asked_for_once_by_node_and_cell(code, make, home):
     other = make(2)
     for one in (code, other):
-        one.take(listing(home, more=True))
+        one.take(listing(home, incomplete=True))
     for cell in (1, 2):
         home.asked.clear()
         for one in (code, other):

@@ -81,11 +81,11 @@ class CodeHome:
                 self._mentioned |= mentioned
                 self._turn += 1
             state = key, len(self._modules()), tuple(bring), script
-            if (self._turn, self._idle(mentioned, key), *state) != self._state:
+            if (self._turn, self._unneeded(mentioned, key), *state) != self._state:
                 self._use(key)
                 part = self._composed(key, bring, mentioned, script)
                 self._compare_loaded(reloads)
-                self._state = (self._turn, self._idle(mentioned, key), *state)
+                self._state = (self._turn, self._unneeded(mentioned, key), *state)
                 if part != self._part:
                     self._part = part
             lines, self._lines = self._lines, []
@@ -93,20 +93,20 @@ class CodeHome:
 
     def _composed(self, key, bring, mentioned, script):
         listing = self._listing(key)
-        part = {"names": dict(listing.names), "late": dict(listing.late), "digests": self._digests(listing), "home": self._process}
-        for name in part["digests"].keys() - listing.names.keys() - listing.late.keys():  # they were too many
-            part["late" if listing.is_late(name) else "names"][name] = listing.roots(name)
+        part = {"names": dict(listing.names), "namespaces": dict(listing.namespaces), "digests": self._digests(listing), "home": self._process}
+        for name in part["digests"].keys() - listing.names.keys() - listing.namespaces.keys():  # they were too many
+            part["namespaces" if listing.is_namespace(name) else "names"][name] = listing.roots(name)
         part.update(self._search_path(key))
         others = [name for name in part["digests"] if name in self._modules() and not self._is_from(name, listing)]
         if others:
             part["others"] = sorted(others)
-        idle = self._idle(mentioned, key)
-        if idle:
-            part["idle"] = sorted(idle)
-        if listing.at:
-            part["at"] = listing.at
-        if listing.more:
-            part["more"] = True
+        unneeded = self._unneeded(mentioned, key)
+        if unneeded:
+            part["unneeded"] = sorted(unneeded)
+        if listing.redirects:
+            part["redirects"] = listing.redirects
+        if listing.incomplete:
+            part["incomplete"] = True
         versions = self._versions()
         if versions:
             part["versions"] = versions
@@ -117,9 +117,9 @@ class CodeHome:
         if script:
             part.update(self._script(script))
         if len(json.dumps(part)) > PART_MOST:  # ranks ask for what they import and do not have
-            part.pop("at", None)
-            part.pop("idle", None)
-            part.update(names={}, late={}, digests={}, more=True, home=f"{self._process} {self._turn}")
+            part.pop("redirects", None)
+            part.pop("unneeded", None)
+            part.update(names={}, namespaces={}, digests={}, incomplete=True, home=f"{self._process} {self._turn}")
         return part
 
     def _search_path(self, key):
@@ -168,11 +168,11 @@ class CodeHome:
                 large.add(name)
             self._needed |= manifest.needs
             self._note_left(manifest)
-            queue += [other for other in manifest.needs if listing.places.get(other) and not listing.is_late(other)]
+            queue += [other for other in manifest.needs if listing.places.get(other) and not listing.is_namespace(other)]
         self._large = frozenset(large)
         return found
 
-    def _idle(self, mentioned, key):
+    def _unneeded(self, mentioned, key):
         """The large packages that a cell which mentions these names does not need, and that home has not imported. All cells would wait for
         such a one otherwise, also after a cell that was interrupted while it went."""
         if not self._large:
@@ -304,7 +304,7 @@ class CodeHome:
     def _manifest(self, name, listing):
         key = name, tuple(listing.roots(name))
         if key not in self._manifests:
-            more = [path for dotted, path in listing.at.items() if dotted.startswith(name + ".")]
+            more = [path for dotted, path in listing.redirects.items() if dotted.startswith(name + ".")]
             more += distributions.files_of(listing.metadata.get(name, ()))
             self._manifests[key] = self._known(of_places(listing.roots(name), listing.places[name], self._hashes, more, self._watch))
         return self._manifests[key]
@@ -431,7 +431,7 @@ class CodeHome:
             states[folder] = _state(listing)
             if listing.places:
                 self._added.setdefault(folder, set())
-                found = {"folder": folder, "names": listing.names, "late": listing.late}
+                found = {"folder": folder, "names": listing.names, "namespaces": listing.namespaces}
                 break
         return {**found, "states": states} if states.keys() <= set(self._looked) else found
 
@@ -513,7 +513,7 @@ def _may_be_added(folder):
 
 def _state(listing):
     """Is another one when the names in this Listing are others."""
-    return hashlib.sha256(json.dumps([sorted(listing.names), sorted(listing.late)]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([sorted(listing.names), sorted(listing.namespaces)]).encode()).hexdigest()[:16]
 
 
 def _nearest(folder):

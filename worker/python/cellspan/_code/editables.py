@@ -14,16 +14,16 @@ from .listing import MODULE, NAMESPACE, PACKAGE, Place, has_init, module_name
 
 class Redirected:
     """first, last: {name: Place} of finders before and behind that of sys.path. parts: {name: [Place, …]} of namespace packages.
-    at: {dotted name: path} of what has another name, or stands elsewhere, than its package says. unbuilt: {name: why it is not known}."""
+    redirects: {dotted name: path} of what has another name, or stands elsewhere, than its package says. unbuilt: {name: why it is not known}."""
 
     def __init__(self):
-        self.first, self.last, self.parts, self.at, self.unbuilt = {}, {}, {}, {}, {}
+        self.first, self.last, self.parts, self.redirects, self.unbuilt = {}, {}, {}, {}, {}
 
-    def at_of(self, places):
-        """`at` of the packages and modules that are there because of a finder."""
+    def redirects_of(self, places):
+        """`redirects` of the packages and modules that are there because of a finder."""
         mine = {**self.last, **self.first}
         tops = {name for name, place in mine.items() if list(places.get(name, ())) == [place]}
-        return {name: path for name, path in self.at.items() if name.partition(".")[0] in tops}
+        return {name: path for name, path in self.redirects.items() if name.partition(".")[0] in tops}
 
 
 def redirected(finders):
@@ -57,9 +57,9 @@ def _add(found, into, paths):
         if not parent:
             into[name] = place
             if os.path.basename(place.path) != name:
-                found.at[name] = _path(place)
+                found.redirects[name] = _path(place)
         elif folders.get(parent, "") != os.path.dirname(place.path) or os.path.basename(place.path) != last:
-            found.at[name] = _path(place)
+            found.redirects[name] = _path(place)
 
 
 def _place(path):

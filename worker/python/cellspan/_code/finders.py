@@ -26,15 +26,17 @@ METADATA = (".dist-info/METADATA", ".egg-info/PKG-INFO")
 
 
 class Project:
-    """What home said about its project's names. bring(name, roots, digest, home): brings their files here. look_in(folders): which names the
-    first of these folders has that home has. See tree.py."""
+    """What home said about its project's names; protocol/README.md says what the attributes mean (FOLLOW, `code`). See tree.py.
+
+    bring(name, roots, digest, home): brings their files here. look_in(folders): which names the first of these folders has that home has.
+    """
 
     def __init__(self, root, bring, look_in, began=()):
         """root: the tree's folder. began: entries of sys.path that no code of the user's has added."""
         self.root = root
         self.on = False
         self.added = AddedFolders(self, bring, look_in, began)
-        self.names, self.late, self.digests, self.at, self.more = {}, {}, {}, {}, False
+        self.names, self.namespaces, self.digests, self.redirects, self.incomplete = {}, {}, {}, {}, False
         self.home = ""  # which process of home has said so
         self._bring = bring
         self.look = None  # called before a name is looked for: a process that a rank has started gets the rank's listing
@@ -46,9 +48,9 @@ class Project:
     def take(self, listing):
         """listing: the part "code" of FOLLOW; None: no finder finds anything from now on."""
         self.on = listing is not None
-        for name in ("names", "late", "digests", "at"):
+        for name in ("names", "namespaces", "digests", "redirects"):
             setattr(self, name, (listing or {}).get(name, {}))
-        self.more, self.home = bool((listing or {}).get("more")), (listing or {}).get("home", "")
+        self.incomplete, self.home = bool((listing or {}).get("incomplete")), (listing or {}).get("home", "")
         self.added.take(listing or {})
         self._absent.clear()
 
@@ -62,11 +64,11 @@ class Project:
 
     def roots(self, name):
         """The folders of home that have this name; () if it is not listed."""
-        return self.names.get(name) or self.late.get(name) or ()
+        return self.names.get(name) or self.namespaces.get(name) or ()
 
     def keys(self):
         """The keys of all listed names."""
-        return {key_of(name, roots) for part in (self.names, self.late) for name, roots in part.items()} | self.added.keys()
+        return {key_of(name, roots) for part in (self.names, self.namespaces) for name, roots in part.items()} | self.added.keys()
 
     def seen_from(self):
         """What decides, beside the files, which names home lists: its process, its folder, and those of its search path."""
@@ -93,20 +95,20 @@ class Project:
         __tracebackhide__ = True
         if self.look is not None:
             self.look()
-        if name in self.at:
+        if name in self.redirects:
             return self._once(name, self._editable)
         spec = self._once(name, self.added.find)
         if spec is not None:
             return self.joined(name, spec, []) if spec.loader is None else spec
         if name in self.names:
             return self._once(name, self._found)
-        if name in self.late:
+        if name in self.namespaces:
             return self._once(name, self._beside)
         return None
 
     def last(self, name):
         __tracebackhide__ = True
-        if "." in name or name in self.names or not (self.more or name in self.late):
+        if "." in name or name in self.names or not (self.incomplete or name in self.namespaces):
             return None
         return self._once(name, self._found)
 
@@ -173,7 +175,7 @@ class Project:
         entry = self.entry(name.partition(".")[0])
         if entry is None:
             return None
-        path = self.place(self.at[name], entry)
+        path = self.place(self.redirects[name], entry)
         if not os.path.isdir(path):
             return importlib.util.spec_from_file_location(name, path, loader=_loader_for(name, path, self.root))
         file = os.path.join(path, "__init__.py")
@@ -242,7 +244,7 @@ class AddedFolders:
             self._known[candidates] = "", (), None  # also if the question fails: each import would wait for it
             try:
                 said = self._look_in(candidates)
-                self._known[candidates] = said.get("folder", ""), {*said.get("names", ()), *said.get("late", ())}, said.get("states")
+                self._known[candidates] = said.get("folder", ""), {*said.get("names", ()), *said.get("namespaces", ())}, said.get("states")
             except Unavailable:
                 pass
         folder, names, _ = self._known[candidates]
@@ -294,7 +296,7 @@ class First:
     def find_spec(self, name, path=None, target=None):
         __tracebackhide__ = True
         project = self._project
-        return project.first(name) if (project.on or project.look) and (path is None or name in project.at) else None
+        return project.first(name) if (project.on or project.look) and (path is None or name in project.redirects) else None
 
     def find_distributions(self, context=None):
         from importlib.metadata import DistributionFinder, MetadataPathFinder  # slow to import, and rarely needed

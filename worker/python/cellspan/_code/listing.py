@@ -43,18 +43,18 @@ class Place(NamedTuple):
 
 
 class Listing:
-    """places: {name: [Place, …]}; without any place, `unbuilt` says why. names, late, at, more: as in the part "code" of FOLLOW."""
+    """places: {name: [Place, …]}; without any place, `unbuilt` says why. names, namespaces, redirects, incomplete: as in the part "code" of FOLLOW."""
 
-    def __init__(self, places, at, unbuilt, rivals=frozenset()):
+    def __init__(self, places, redirects, unbuilt, rivals=frozenset()):
         """rivals: names that Python finds elsewhere, too."""
         self.places, self.unbuilt = places, unbuilt
         self._modules = -1  # how many of them add_imported() has seen
         self.metadata = {}  # {name: folders of what importlib.metadata reads}
         kept = _cut(places, rivals)
-        self.more = len(kept) < len(places)
-        self.at = {name: path for name, path in at.items() if name.partition(".")[0] in kept}
-        self.names = {name: self.roots(name) for name in kept if not self.is_late(name)}
-        self.late = {name: self.roots(name) for name in kept if self.is_late(name)}
+        self.incomplete = len(kept) < len(places)
+        self.redirects = {name: path for name, path in redirects.items() if name.partition(".")[0] in kept}
+        self.names = {name: self.roots(name) for name in kept if not self.is_namespace(name)}
+        self.namespaces = {name: self.roots(name) for name in kept if self.is_namespace(name)}
 
     def add_imported(self, modules):
         """Adds what home has imported from a folder that is not on the search path any more. modules: sys.modules."""
@@ -71,8 +71,8 @@ class Listing:
     def roots(self, name):
         return list(dict.fromkeys(place.root for place in self.places[name]))
 
-    def is_late(self, name):
-        """Does it come after all else of this name?"""
+    def is_namespace(self, name):
+        """Is it a package without __init__.py? Such a one comes after all else of its name."""
         return any(place.kind == NAMESPACE for place in self.places[name][:1])  # a package may have joined others to itself
 
 
@@ -98,7 +98,7 @@ class Lister:
 
     def listing(self, entries, redirected=None):
         """The Listing for these entries of sys.path. redirected: an editables.Redirected."""
-        places, late, taken, folders, rivals = {}, {}, set(), {}, set()
+        places, namespaces, taken, folders, rivals = {}, {}, set(), {}, set()
         if redirected is not None:
             _put_first(redirected.first, places, taken)
         for entry in absolute(entries):
@@ -114,7 +114,7 @@ class Lister:
                 if place is None or name in taken:
                     continue
                 if kind == NAMESPACE:
-                    late.setdefault(name, []).append(place)
+                    namespaces.setdefault(name, []).append(place)
                 else:
                     taken.add(name)
                     places[name] = [place]
@@ -123,12 +123,12 @@ class Lister:
         if redirected is not None:
             _put_first(redirected.last, places, taken)
             for name, found in redirected.parts.items():
-                late.setdefault(name, []).extend(place for place in found if place not in late.get(name, ()))
-        places.update({name: found for name, found in late.items() if name not in taken})
+                namespaces.setdefault(name, []).extend(place for place in found if place not in namespaces.get(name, ()))
+        places.update({name: found for name, found in namespaces.items() if name not in taken})
         if redirected is None:
             return Listing(places, {}, {}, rivals)
         unbuilt = {name: why for name, why in redirected.unbuilt.items() if name not in places and is_sendable(name)}
-        return Listing({**places, **dict.fromkeys(unbuilt, ())}, redirected.at_of(places), unbuilt, rivals)
+        return Listing({**places, **dict.fromkeys(unbuilt, ())}, redirected.redirects_of(places), unbuilt, rivals)
 
     def folders(self, entries):
         """The user's own folders of these entries, and the folders in them that may become packages."""

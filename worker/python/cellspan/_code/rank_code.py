@@ -76,7 +76,7 @@ class RankCode:
         self._placed = {}  # {what a --with names: {file: (hash, state)}}, as this process has left them
         self._notes = {}  # {path of a note: its text}, of this process
         self._script = None  # where home has the script that this rank runs
-        self._idle = ()  # names that the cell does not mention
+        self._unneeded = ()  # names that the cell does not mention
         self._home = None  # home's process whose listing has been followed
         self._in_vain = set()  # {(name, digest)} of what could not be brought
         self._others = ()  # names that home, too, has imported from elsewhere
@@ -95,7 +95,7 @@ class RankCode:
     def take(self, listing):
         """listing: the part "code" of FOLLOW; None: home's code stays at home. Brings what the cell is likely to import."""
         self._runs = False
-        before = self._project.keys() if self._project.on and not self._project.more else set()
+        before = self._project.keys() if self._project.on and not self._project.incomplete else set()
         seen_from = self._project.seen_from()
         self._project.take(listing)
         self._tree.cell_begins(None)
@@ -104,9 +104,9 @@ class RankCode:
         self._script = (listing or {}).get("script")
         if listing is None:
             return
-        self._idle, self._others = listing.get("idle", ()), listing.get("others", ())
+        self._unneeded, self._others = listing.get("unneeded", ()), listing.get("others", ())
         self._bring_listed()
-        if not self._project.more:  # after it: a file that a name has by other folders now stays where it is
+        if not self._project.incomplete:  # after it: a file that a name has by other folders now stays where it is
             self._ask_about(before - self._project.keys(), self._project.seen_from() == seen_from)
 
     def _to_follow(self):
@@ -156,7 +156,7 @@ class RankCode:
         followed = self._project.home
         self._home, to_follow = None, self._to_follow()  # an interrupt leaves it so
         for name, roots, digest in to_follow:
-            if name not in sys.modules and ((name, digest) in self._in_vain or name in self._idle):  # its import tries it again
+            if name not in sys.modules and ((name, digest) in self._in_vain or name in self._unneeded):  # its import tries it again
                 continue
             try:
                 self._follow(name, roots, digest)
@@ -197,7 +197,7 @@ class RankCode:
         path = names_of(sys.modules.get(name)).get("__file__")
         if entry is None or not isinstance(path, str) or finders.home_path(path).startswith(tuple(os.path.join(root, "") for root in entry["roots"])):
             return
-        if name not in self._project.at and name not in self._others and self._tree.first(f"loaded {name} {path}"):
+        if name not in self._project.redirects and name not in self._others and self._tree.first(f"loaded {name} {path}"):
             self._elsewhere[name] = path
 
     def before_cell(self, cell=None):
@@ -255,7 +255,7 @@ class RankCode:
     def may_have(self, name):
         """Does home list this module, or does its list not tell?"""
         top = name.partition(".")[0]
-        return self._project.on and (self._project.more or bool(self._project.roots(top)))
+        return self._project.on and (self._project.incomplete or bool(self._project.roots(top)))
 
     def _bring(self, name, roots, digest, home):
         if os.getpid() != self._pid:

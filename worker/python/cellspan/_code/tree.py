@@ -82,7 +82,7 @@ class Tree:
         return self._bring(key_of("", (path,)), {"with": path}, digest, "")
 
     def look_in(self, folders):
-        """Which names are in the first of these folders that home has: {"folder", "names", "late", "states"}; the first three are missing if
+        """Which names are in the first of these folders that home has: {"folder", "names", "namespaces", "states"}; the first three are missing if
         there is none. states: {folder: what the listing says of it as long as nothing there changes}. Raises Unavailable."""
         said, _ = self._ask("tree", {"folders": list(folders)})
         return said
