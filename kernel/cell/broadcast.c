@@ -226,7 +226,7 @@ bool broadcast_on_probed(struct cell *c, struct rank *r, const struct span *m)
     return true;
 }
 
-void broadcast_late(struct cell *c)
+void broadcast_timed_out(struct cell *c)
 {
     fall_back(c, "NCCL did not answer");
     go_on(c);

@@ -66,8 +66,8 @@ struct cell_step {
     void (*begin)(struct cell *c); /* starts its work */
     /* called after every event: whether and how it has ended; NULL: it is the last step */
     enum cell_outcome (*poll)(struct cell *c);
-    void (*fail)(struct cell *c); /* cleans up if the cell fails in this step */
-    void (*late)(struct cell *c); /* cell_limit_step()'s time has come */
+    void (*fail)(struct cell *c);      /* cleans up if the cell fails in this step */
+    void (*timed_out)(struct cell *c); /* cell_limit_step()'s time has come */
     /* home has answered what cell_ask_home() asked */
     void (*reply)(struct cell *c, const struct span *m, const json_t *content);
     /* a rank has answered a PROBE; false: of another step, or of another cell */
@@ -243,8 +243,8 @@ bool cell_is_of_thread(const struct cell *c);
 bool cell_is_redrawn(const struct cell *c);
 bool cell_is_piped(const struct cell *c); /* the client's lines are rank 0's standard input */
 bool cell_is_over(const struct cell *c);  /* its last step has begun */
-/* The time limit of the step that the cell is in: then cell_steps.c calls the step's late(). NEVER:
- * there is none, as when a step begins. */
+/* The time limit of the step that the cell is in: then cell_steps.c calls the step's timed_out().
+ * NEVER: there is none, as when a step begins. */
 void cell_limit_step(struct cell *c, uint64_t due_ns);
 bool cell_runs(const struct cell *c); /* ranks run it, and must be stopped if it fails */
 /* For messages whose answer the cell needs. -1: the message was not sent; the cell has failed. */

@@ -45,7 +45,7 @@ void start_on_port(struct cell *c, unsigned node, const struct span *m); /* a PO
 /* A rank has sent READY. If its Python does not match home's, the cell fails. The others get the
  * whole time limit again. */
 void start_on_ready(struct cell *c, const struct rank *r, const struct span *m);
-void start_late(struct cell *c); /* no rank has become ready for too long */
+void start_timed_out(struct cell *c); /* no rank has become ready for too long */
 
 /* ---- gpu_memory.c ---- */
 int gpu_memory_begin(struct cell *c); /* -1: the cell has failed */
@@ -71,7 +71,7 @@ void broadcast_packed(struct cell *c, const struct span *packed);
 bool broadcast_on_probed(struct cell *c, struct rank *r, const struct span *m);
 /* a rank's DONE says that it lacks the names that were sent */
 void broadcast_failed(struct cell *c, const struct span *done);
-void broadcast_late(struct cell *c); /* no rank has sent the id in time */
+void broadcast_timed_out(struct cell *c); /* no rank has sent the id in time */
 void broadcast_cancel(struct cell *c);
 void broadcast_release(struct cell *c);
 

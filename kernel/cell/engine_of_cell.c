@@ -422,4 +422,4 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
 }
 
 const struct cell_step cell_engine = { CELL_BEFORE, .begin = engine_begin, .poll = engine_poll,
-                                       .fail = engine_fail, .late = node_errors_fail };
+                                       .fail = engine_fail, .timed_out = node_errors_fail };

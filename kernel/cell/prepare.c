@@ -193,13 +193,15 @@ const struct cell_step cell_choosing = { CELL_BEFORE, .begin = prepare_choose_be
                                          .poll = prepare_choose_poll };
 
 const struct cell_step cell_asking = { CELL_BEFORE, .begin = prepare_ask_begin,
-                                       .poll = prepare_ask_poll, .late = start_late };
+                                       .poll = prepare_ask_poll, .timed_out = start_timed_out };
 
-const struct cell_step cell_starting = {
-    CELL_BEFORE,        .begin = prepare_begin,         .poll = prepare_poll,
-    .late = start_late, .probed = gpu_memory_on_probed, .ready = start_on_ready
-};
+const struct cell_step cell_starting = { CELL_BEFORE,
+                                         .begin = prepare_begin,
+                                         .poll = prepare_poll,
+                                         .timed_out = start_timed_out,
+                                         .probed = gpu_memory_on_probed,
+                                         .ready = start_on_ready };
 
 const struct cell_step cell_sending = { CELL_BEFORE, .begin = prepare_send_begin,
-                                        .poll = prepare_send_poll, .late = broadcast_late,
+                                        .poll = prepare_send_poll, .timed_out = broadcast_timed_out,
                                         .probed = broadcast_on_probed };

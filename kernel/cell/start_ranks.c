@@ -414,7 +414,7 @@ void start_on_ready(struct cell *c, const struct rank *r, const struct span *m)
     progress(c);
 }
 
-void start_late(struct cell *c)
+void start_timed_out(struct cell *c)
 {
     struct ranks late = RANKS_INIT;
     struct buf text = BUF_INIT;

@@ -185,8 +185,8 @@ static void step_tick(struct cell *c, uint64_t now)
     if (now < c->now.due_ns)
         return;
     cell_limit_step(c, NEVER);
-    if (c->now.step->late)
-        c->now.step->late(c);
+    if (c->now.step->timed_out)
+        c->now.step->timed_out(c);
 }
 
 /* What a cell does at a certain time: due() says when, tick() is called at any time and does what

@@ -87,13 +87,13 @@ static bool is_over(struct cell *c)
     return is_answered(c) || poll(c) == CELL_DONE;
 }
 
-static void step_late(struct cell *c)
+static void step_timed_out(struct cell *c)
 {
     cell_limit_step(c, NEVER);
     if (c->plan.ranks_do == PLAN_RANKS_LOGS)
-        rank_logs_late(c);
+        rank_logs_timed_out(c);
     else if (c->plan.ranks_do == PLAN_RANKS_CODE)
-        rank_code_late(c);
+        rank_code_timed_out(c);
 }
 
 void immediate_tick(struct notebook *nb)
@@ -105,7 +105,7 @@ void immediate_tick(struct notebook *nb)
 
         output_tick(c, now);
         if (!c->bad && now >= c->now.due_ns)
-            step_late(c);
+            step_timed_out(c);
         if (!is_over(c)) {
             at = &c->from.next;
             continue;

@@ -25,7 +25,7 @@ enum cell_outcome rank_code_poll(struct cell *c)
     return c->now.due_ns == NEVER ? CELL_DONE : CELL_STAYS;
 }
 
-void rank_code_late(struct cell *c)
+void rank_code_timed_out(struct cell *c)
 {
     cell_fail(
         c, "TimeoutError",
@@ -54,4 +54,4 @@ void rank_code_on_found(struct cell *c, const struct span *found)
 }
 
 const struct cell_step cell_code = { CELL_BEFORE, .begin = rank_code_begin, .poll = rank_code_poll,
-                                     .late = rank_code_late };
+                                     .timed_out = rank_code_timed_out };

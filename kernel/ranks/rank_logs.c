@@ -241,7 +241,7 @@ void rank_logs_lost(struct cell *c, unsigned node)
         skip_node(c);
 }
 
-void rank_logs_late(struct cell *c)
+void rank_logs_timed_out(struct cell *c)
 {
     if (c->magic.logs->waiting)
         skip_node(c);
@@ -260,4 +260,4 @@ void rank_logs_free(struct rank_logs *l)
 }
 
 const struct cell_step cell_logs = { CELL_BEFORE, .begin = rank_logs_begin, .poll = rank_logs_poll,
-                                     .late = rank_logs_late };
+                                     .timed_out = rank_logs_timed_out };

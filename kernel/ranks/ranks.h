@@ -97,7 +97,7 @@ int collectives_add_calls(const struct cell *c, const struct member *waiting, co
 /* The step of %ranks code; also for a cell that is no step, as rank_logs.c. */
 void rank_code_begin(struct cell *c);
 enum cell_outcome rank_code_poll(struct cell *c); /* CELL_DONE: home has answered */
-void rank_code_late(struct cell *c);
+void rank_code_timed_out(struct cell *c);
 void rank_code_on_found(struct cell *c, const struct span *found); /* home's FOUND */
 
 /* ---- rank_logs.c ---- */
@@ -105,7 +105,7 @@ struct rank_logs;
 /* The step of %ranks logs; also for a cell that is no step, see kernel/dispatch/immediate.c. */
 void rank_logs_begin(struct cell *c);
 enum cell_outcome rank_logs_poll(struct cell *c); /* CELL_DONE: all is shown */
-void rank_logs_late(struct cell *c);              /* the time of cell_limit_step() has come */
+void rank_logs_timed_out(struct cell *c);         /* the time of cell_limit_step() has come */
 void rank_logs_on_logs(struct cell *c, unsigned node, const struct span *m);
 void rank_logs_lost(struct cell *c, unsigned node);
 void rank_logs_free(struct rank_logs *l);
