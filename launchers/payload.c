@@ -63,9 +63,9 @@ static const char **without_secret(void)
 /* The path of payload.py, which belongs to the agent; NULL: it is not there. */
 static char *find_program(const char *agent)
 {
-    const char *told = setting_text(SETTING_PYTHONPATH), *slash = strrchr(agent, '/');
+    const char *folder = setting_text(SETTING_PYTHONPATH), *slash = strrchr(agent, '/');
     struct buf path = BUF_INIT;
-    int rc = told     ? buf_addf(&path, "%s/cellspan/_install/payload.py", told)
+    int rc = folder   ? buf_addf(&path, "%s/cellspan/_install/payload.py", folder)
              : !slash ? -1
                       : buf_addf(&path, "%.*s" PROGRAM, (int)(slash - agent), agent);
 

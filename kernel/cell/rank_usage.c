@@ -194,9 +194,9 @@ void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank
         const char *name = json_string_value(uuid) ? json_string_value(uuid) : "";
         const json_t *gpu = gpu_of(g->said, name);
         const json_t *list = json_object_get(gpu, "others");
-        const int others = json_is_false(json_object_get(gpu, "told")) ? -1
-                           : json_is_array(list)                       ? (int)json_array_size(list)
-                                                                       : number(gpu, "others");
+        const int others = json_is_false(json_object_get(gpu, "processes_known")) ? -1
+                           : json_is_array(list) ? (int)json_array_size(list)
+                                                 : number(gpu, "others");
 
         name_gpu(gpu, name, text->gpu, sizeof text->gpu);
         find_other(list, text, row);

@@ -153,7 +153,7 @@ static void marked(struct mpi_job *j, unsigned i, const char *line)
 }
 
 /* Text of an agent, or of mpirun: shown in the cell if something fails. */
-static void told(struct mpi_job *j, unsigned i, const char *line)
+static void take_text(struct mpi_job *j, unsigned i, const char *line)
 {
     if (i < j->n)
         text_replace(&j->task[i].words, line);
@@ -178,7 +178,7 @@ static void out_line(void *arg, const char *labelled)
     if (text_begins(line, SCRIPT_MARK))
         marked(arg, i, line + strlen(SCRIPT_MARK));
     else
-        told(arg, i, line);
+        take_text(arg, i, line);
 }
 
 static void err_line(void *arg, const char *labelled)
@@ -186,7 +186,7 @@ static void err_line(void *arg, const char *labelled)
     unsigned i;
     const char *line = mpi_unlabel(labelled, &i);
 
-    told(arg, i, line);
+    take_text(arg, i, line);
 }
 
 static void stream_over(struct mpi_stream *s)

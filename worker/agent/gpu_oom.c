@@ -62,7 +62,7 @@ static void send_with(struct held_done *h, const char *line)
     span_release(&m);
 }
 
-static void told(void *arg, const char *text)
+static void send_report(void *arg, const char *text)
 {
     struct held_done *h = arg;
 
@@ -93,7 +93,7 @@ bool gpu_oom_takes(struct worker *w, struct slice msg)
         return false;
     if (node_workers_init(&all, w->all->agent, 0) < 0)
         log_error("agent", "out of memory: who fills the GPU is not told");
-    gpu_full(w->all->agent->gpus, w->id, all.v, all.n, told, h);
+    gpu_full(w->all->agent->gpus, w->id, all.v, all.n, send_report, h);
     node_workers_release(&all);
     return true;
 }

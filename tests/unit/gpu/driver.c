@@ -203,21 +203,22 @@ static void readings_are_taken(const struct stage *s)
 }
 
 /* Is the list of processes that the doubles show taken for all of them? */
-static bool told(const char *facts, const struct stage *s)
+static bool knows_processes(const char *facts, const struct stage *s)
 {
     fresh(s, facts);
     find(NULL);
-    return strstr(ask("{\"ask\": \"read\", \"workers\": []}"), "\"told\":true") != NULL;
+    return strstr(ask("{\"ask\": \"read\", \"workers\": []}"), "\"processes_known\":true") != NULL;
 }
 
 static void an_empty_list_of_a_used_gpu_tells_nothing(const struct stage *s)
 {
-    ok(told("count 1\nmemory 0 600\nprocess 0 999999 500\n", s), "a list with a process is true");
-    ok(told("count 1\nmemory 0 4\n", s), "so is an empty one of a GPU that nobody uses");
-    ok(!told("count 1\nmemory 0 600\n", s),
+    ok(knows_processes("count 1\nmemory 0 600\nprocess 0 999999 500\n", s),
+       "a list with a process is true");
+    ok(knows_processes("count 1\nmemory 0 4\n", s), "so is an empty one of a GPU that nobody uses");
+    ok(!knows_processes("count 1\nmemory 0 600\n", s),
        "an empty one of a GPU with as much in use as one process needs is not: who is there is "
        "unknown");
-    ok(!told("count 1\nmemory 0 4\nfail nvmlDeviceGetComputeRunningProcesses_v3 4\n", s),
+    ok(!knows_processes("count 1\nmemory 0 4\nfail nvmlDeviceGetComputeRunningProcesses_v3 4\n", s),
        "nor is one that the driver refuses");
 }
 

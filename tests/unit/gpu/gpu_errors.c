@@ -58,7 +58,7 @@ static void full_memory_has_names(void)
         "pid 12, 1 MiB by rank 3 (pid 99)",
         "who holds memory");
     says(
-        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 4294967, \"total\": 85899345920, \"told\": true, "
+        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 4294967, \"total\": 85899345920, \"processes_known\": true, "
         "\"others\": [], \"ours\": []}]}",
         true,
         "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 4 MiB of 80.0 GiB, no other process is on it",
@@ -69,7 +69,7 @@ static void full_memory_has_names(void)
         "GPU 1 (GPU-8f2c…, A100): its memory ran out; which processes are on it the driver does not tell here",
         "a driver that does not tell");
     says(
-        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 629145600, \"total\": 85899345920, \"told\": false, "
+        "{\"gpus\": [{\"uuid\": \"GPU-8f2c1234\", \"used\": 629145600, \"total\": 85899345920, \"processes_known\": false, "
         "\"others\": [], \"ours\": []}]}",
         true,
         "GPU 1 (GPU-8f2c…, A100): its memory ran out; now in use: 600 MiB of 80.0 GiB; which processes are on it the "

@@ -81,8 +81,8 @@ def test_a_large_package_goes_with_cells_that_need_it(project):
 
 def test_a_large_package_goes_with_cells_whose_functions_import_it(project):
     write(project.folder, fat="x = %r" % ("x" * (2 << 20)))
-    assert list(project.digests(imports={"fat"})) == ["fat"] and "idle" not in project.part(imports={"fat"})
-    assert project.part("x = 1")["idle"] == ["fat"]
+    assert list(project.digests(imports={"fat"})) == ["fat"] and "unneeded" not in project.part(imports={"fat"})
+    assert project.part("x = 1")["unneeded"] == ["fat"]
 
 
 def test_what_home_has_imported_goes_before_it_is_asked_for(project):

@@ -101,11 +101,11 @@ static int numa_of_sysfs(const char *pci)
 static int numa_of(const struct nvml *n, struct nvml_device *device, const char *pci)
 {
     unsigned long nodes[NODE_WORDS] = { 0 };
-    const int told = numa_of_sysfs(pci);
+    const int of_sysfs = numa_of_sysfs(pci);
 
-    if (told >= 0 || !n->memory_affinity ||
+    if (of_sysfs >= 0 || !n->memory_affinity ||
         n->memory_affinity(device, NODE_WORDS, nodes, NVML_SCOPE_NODE) != NVML_OK)
-        return told;
+        return of_sysfs;
     for (unsigned i = 0; i < NODE_WORDS * BITS; i++)
         if (nodes[i / BITS] >> i % BITS & 1)
             return (int)i;

@@ -175,7 +175,7 @@ static int add_oom(struct facts *f, const json_t *o)
     }
     if (n)
         return 0;
-    if (!json_is_true(json_object_get(o, "told")))
+    if (!json_is_true(json_object_get(o, "processes_known")))
         return buf_add_text(f->out, "; which processes are on it the driver does not tell here");
     return buf_add_text(f->out, ", no other process is on it");
 }

@@ -114,16 +114,16 @@ static json_t *other_to_json(const struct nvml_process *p)
                      gpu_processes_who((long)p->pid, who));
 }
 
-/* *told: does the driver tell? If not, both lists stay empty. */
+/* *known: does the driver list them? If not, both lists stay empty. */
 static int read_processes(const struct nvml *n, struct nvml_device *device, const json_t *workers,
                           const struct gpu_processes *processes, json_t *ours, json_t *others,
-                          bool *told)
+                          bool *known)
 {
     struct nvml_process *p = NULL;
     const long count = ask_processes(n, device, &p);
     int rc = 0;
 
-    *told = count >= 0;
+    *known = count >= 0;
     for (long i = 0; rc == 0 && i < count; i++) {
         const struct gpu_process *m = gpu_processes_find(processes, (long)p[i].pid);
 
@@ -177,14 +177,14 @@ static json_t *read_one(const struct gpu_driver *d, const struct gpu *gpu, const
 {
     const struct found *f = driver_device(d, gpu->uuid);
     json_t *one = read_numbers(d, gpu, f), *ours = json_array(), *others = json_array();
-    bool good = one && ours && others, told = false;
+    bool good = one && ours && others, known = false;
 
     if (good && f && f->device)
-        good = read_processes(&d->nvml, f->device, workers, processes, ours, others, &told) == 0;
-    told = told && is_list_true(one, json_array_size(ours) + json_array_size(others));
+        good = read_processes(&d->nvml, f->device, workers, processes, ours, others, &known) == 0;
+    known = known && is_list_true(one, json_array_size(ours) + json_array_size(others));
     good = good && json_object_set(one, "ours", ours) == 0 &&
            json_object_set(one, "others", others) == 0 &&
-           json_object_set_new(one, "told", json_boolean(told)) == 0;
+           json_object_set_new(one, "processes_known", json_boolean(known)) == 0;
     json_decref(ours);
     json_decref(others);
     if (good)

@@ -52,8 +52,8 @@ def in_python(error, options):
     rank = _RANK.match(text)
     if rank and options.get("ranks") is not None:
         return _given("ranks", options) + ": " + _words(text[rank.end():])
-    told = _words(text)
-    return told if told != text else None
+    changed = _words(text)
+    return changed if changed != text else None
 
 
 def _given(name, options):
