@@ -198,6 +198,26 @@ def test_a_name_without_a_digest_comes_once_in_a_cell(tmp_path):
     assert bring(1) == 1 and bring(1) == 0 and bring(2) == 1 and bring(2, "two") == 1 and bring(None, "two") == 2
 
 
+def test_a_file_that_changes_after_it_was_listed_comes_once_in_the_cell_and_is_told(tmp_path, home):
+    trees = [Tree(str(tmp_path / "code"), home.find, "gpu2") for _ in range(2)]
+    listed = home.digest("helper")
+    home.files[ROOT + "/helper.py"] = "a = 22\n"
+
+    def bring(cell, digest):
+        home.asked.clear()
+        for tree in trees:
+            tree.cell_begins(cell)
+            assert tree.bring("helper", (ROOT,), digest)
+        return len([what for what, _ in home.asked if what == "tree"]), [line for tree in trees for line in tree.lines()]
+
+    assert bring(None, listed) == (2, []), "the cell has not begun"
+    asked, (line,) = bring(1, listed)
+    assert asked == 1 and line.startswith("helper has changed at home since the cell began: ranks on gpu2 that import it now have the newer version")
+    assert bring(1, listed) == (0, []) and bring(2, home.digest("helper")) == (0, [])
+    home.files[ROOT + "/helper.py"] = "a = 1\n"
+    assert bring(3, listed) == (1, []) and text(trees[0], ROOT + "/helper.py") == "a = 1\n", "home has what it had before"
+
+
 @pytest.mark.parametrize("inotify", [True, False])
 @pytest.mark.parametrize("name", ["helper.py", "another name"])
 def test_files_in_place_are_looked_at_when_they_have_changed(shared, tmp_path, monkeypatch, inotify, name):

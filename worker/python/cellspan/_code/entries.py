@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is on this node of the project's names: state.json, which all ranks of the node and their children read.
 
-An entry: {"digest": home's, "home": the process of home that sent it, "cell": the number of the cell that ran then, or null, "roots": folders of home, "here": are its files used at home's own
+An entry: {"digest": home's, "home": the process of home that sent it, "cell": the number of the cell that ran then, or null, "listed": the
+digest that home had listed for that cell, if its files were others by the time they came, "roots": folders of home, "here": are its files used at home's own
 paths?, "files": [[path, size, sha256, mode]], "left": [[path, size, why]], "empty": folders without files, of --with, "seen": {path: the
 state_of() of a file that is used in place, if this machine sees all its changes}}. A name can have several entries, with other roots: a
 script's folder may have another module of the same name.
@@ -60,12 +61,14 @@ def key_of(name, roots):
 def fits(entry, digest, home, cell=None):
     """Is this entry, or None, what home has? digest: home's, or "": home has not said it. Then any that this process of home has sent will do:
     it tells with the next cell what has changed since. Another process of home does not know what is here. UNKNOWN: this process of home must
-    have sent it in this cell. home: as in the listing."""
+    have sent it in this cell. What was listed for this cell may have changed at home before it came. home: as in the listing."""
     if entry is None:
         return False
     if digest == UNKNOWN:
         return cell is not None and entry.get("cell") == cell and entry.get("home", "") == home
-    return entry["digest"] == digest if digest else entry.get("home", "") == home
+    if not digest:
+        return entry.get("home", "") == home
+    return entry["digest"] == digest or (entry.get("listed") == digest and cell is not None and entry.get("cell") == cell)
 
 
 def changed_in_place(entry):

@@ -27,7 +27,7 @@ import threading
 import time
 from importlib.machinery import PathFinder
 
-from .entries import BLOCK, Entries, Late, Unavailable, changed_in_place, fits, key_of, unpacked, write_file
+from .entries import BLOCK, UNKNOWN, Entries, Late, Unavailable, changed_in_place, fits, key_of, unpacked, write_file
 from .filesystems import is_local, mounts, state_of
 from .in_place import InPlace
 from .room import Room
@@ -177,7 +177,7 @@ class Tree:
                     raise Late(LATE)
                 why = self._room.why_not(key, digest)
                 if not why:
-                    return self._renew(key, question, now, home, keep)
+                    return self._renew(key, question, now, home, keep, digest)
         except OSError as error:
             why = self._room.failed(key, digest, error)
         finally:
@@ -216,7 +216,7 @@ class Tree:
             os.utime(path)
         return False
 
-    def _renew(self, key, question, before, home, keep):
+    def _renew(self, key, question, before, home, keep, listed):
         self._folders, self._written = set(), {}
         self._room.needs(())
         for _ in range(TRIES):
@@ -242,6 +242,8 @@ class Tree:
                     self._say_other(others, before)
                 if not self._fetch(_changed(entry, before), alike):
                     continue
+            if listed not in ("", UNKNOWN, entry["digest"]):
+                self._say_newer(key, entry, listed)
             self._put(key, entry, before)
             if not parts:  # a folder without modules is a package, too
                 for root in entry["roots"]:
@@ -295,6 +297,14 @@ class Tree:
             if other != known.get(path) and self.first(("changed " if used else "other ") + path):
                 self._lines.append(f"{path} on {self._host} is not the notebook's file{_ANY_MORE.format(self._host) if used else _OTHER}")
             return
+
+    def _say_newer(self, key, entry, listed):
+        """Home has listed another version for this cell, which other machines may have brought. It lists this one for the next cell."""
+        entry["listed"] = listed
+        name = key.partition("\n")[0]
+        if name and self._cell is not None and self.first(f"newer {name} {self._cell}"):
+            self._lines.append(f"{name} has changed at home since the cell began: ranks on {self._host} that import it now have the newer version, others "
+                               "may have the earlier one until the next cell")
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
