@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "kernel/agents/private.h"
+#include "protocol/span_fields.h"
 
 /* ---- the nodes of an engine ---- */
 
@@ -83,6 +84,20 @@ void agents_nodes_describe(struct agents *a, unsigned node, struct slice name, u
     link->node.slots = slots;
     if (!slice_is(name, "-")) /* else its agent says its name */
         link->named = node_link_set_name(link, name) == 0;
+}
+
+void agents_nodes_notice(struct agents *a, unsigned node, uint64_t seconds, struct slice text)
+{
+    struct span m = { .kind = SPAN_NOTICE, .v[F_NOTICE_SECONDS].u64 = seconds };
+
+    m.v[F_NOTICE_TEXT].s = text;
+    a->handler.message(a->handler.arg, node, SPAN_WORKER_NONE, &m);
+}
+
+void agents_nodes_end_at(struct agents *a, unsigned first, unsigned n, uint64_t ns)
+{
+    for (unsigned k = 0; k < n; k++)
+        node_table_get(&a->nodes, first + k)->node.ends_ns = ns;
 }
 
 void agents_nodes_failed(struct agents *a, unsigned node, const char *why)

@@ -19,6 +19,7 @@ struct node {
     const char *addresses; /* all of them, that one first: "IFNAME=IP,…"; NULL: not known */
     unsigned slots;        /* ranks that the engine wants there; 0: it does not say */
     long pid, cores;       /* pid: of the agent; 0: not known yet */
+    uint64_t ends_ns;      /* when the time of its engine's job is over; 0: not known */
     bool silent;           /* lost, and perhaps nobody there could close its connections */
 };
 

@@ -14,6 +14,7 @@
 #define AFTER_NS  (2 * NS_PER_S) /* shorter cells show no status */
 #define EVERY_NS  (1 * NS_PER_S)
 #define GAUGES_NS (2 * NS_PER_S)
+#define ENDS_NS   (600 * NS_PER_S)
 
 /* the names of its displays: while it waits for its turn, and later */
 #define WAITS  "status-waits"
@@ -292,6 +293,23 @@ static void describe_sending(const struct cell *c, char *text, size_t size, stru
     }
 }
 
+/* Until the job ends of those machines on which its ranks run: from the cell's tenth minute on, and
+ * in the job's last ten. */
+static uint64_t time_left(const struct cell *c, uint64_t elapsed_ns)
+{
+    const uint64_t now = notebook_now(c->nb);
+    uint64_t left = NEVER;
+
+    for (size_t k = 0; k < c->n; k++) {
+        const struct node *node = c->nb->ops.node(c->nb->ops.arg,
+                                                  c->group->rank[c->member[k].rank].node);
+
+        if (node && node->ends_ns > now && node->ends_ns - now < left)
+            left = node->ends_ns - now;
+    }
+    return left != NEVER && (left <= ENDS_NS || elapsed_ns >= ENDS_NS) ? left : 0;
+}
+
 static void show(struct cell *c, bool over)
 {
     struct row_text *text = calloc(c->n + 1, sizeof *text);
@@ -306,6 +324,7 @@ static void show(struct cell *c, bool over)
                              .over = over };
 
     local_time(c->nb->ops.clock, clock);
+    s.left_ns = time_left(c, s.elapsed_ns);
     s.counts = exchange_counts(c, &s.count);
     if (!over && c->now.step->phase == CELL_BEFORE)
         describe_preparation(c, doing, sizeof doing, &s);

@@ -95,6 +95,14 @@ static void on_failed(struct engine_run *run, const struct engine_line *said)
     agents_nodes_failed(run->agents, node->number, *why ? why : "its engine says that it failed");
 }
 
+static void on_notice(struct engine_run *run, const struct engine_line *said)
+{
+    const struct node *node = node_at(run, said->n);
+
+    if (node && node->state == NODE_UP)
+        agents_nodes_notice(run->agents, node->number, said->seconds, said->text);
+}
+
 static void on_say(struct engine_run *run, struct slice text)
 {
     char words[CHILD_LINE_MAX + 1];
@@ -125,6 +133,13 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
         break;
     case ENGINE_LINE_FAILED:
         on_failed(run, said);
+        break;
+    case ENGINE_LINE_NOTICE:
+        on_notice(run, said);
+        break;
+    case ENGINE_LINE_ENDS:
+        agents_nodes_end_at(run->agents, run->first, run->n,
+                            clock_now(run->clock) + said->seconds * NS_PER_S);
         break;
     case ENGINE_LINE_END: /* engine_process.c has taken it */
     case ENGINE_LINE_NONSENSE:

@@ -80,6 +80,16 @@ struct engine_line engine_line_parse(struct slice line)
         s.kind = ENGINE_LINE_END;
         if (!number(word(&line), ENGINE_END_MAX, &s.n) || s.n == 0 || line.n)
             return nonsense;
+    } else if (slice_is(verb, "notice")) {
+        s.kind = ENGINE_LINE_NOTICE;
+        if (!number(word(&line), ENGINE_NODES_MAX, &s.n) ||
+            !number(word(&line), ENGINE_LEFT_MAX, &s.seconds))
+            return nonsense;
+        s.text = line;
+    } else if (slice_is(verb, "ends")) {
+        s.kind = ENGINE_LINE_ENDS;
+        if (!number(word(&line), ENGINE_LEFT_MAX, &s.seconds) || line.n)
+            return nonsense;
     }
     return s;
 }

@@ -15,7 +15,8 @@
  * lines of its stderr. Pure. */
 
 #define ENGINE_NODES_MAX 65535u
-#define ENGINE_END_MAX   600u /* seconds */
+#define ENGINE_END_MAX   600u       /* seconds */
+#define ENGINE_LEFT_MAX  999999999u /* the same */
 
 enum engine_line_kind {
     ENGINE_LINE_NONSENSE,
@@ -24,14 +25,17 @@ enum engine_line_kind {
     ENGINE_LINE_AGAIN,
     ENGINE_LINE_SAY,
     ENGINE_LINE_FAILED,
-    ENGINE_LINE_END
+    ENGINE_LINE_END,
+    ENGINE_LINE_NOTICE,
+    ENGINE_LINE_ENDS
 };
 
 struct engine_line {
     enum engine_line_kind kind;
-    unsigned n;        /* NODES: how many; NODE, AGAIN, FAILED: which; END: seconds */
+    unsigned n;        /* NODES: how many; NODE, AGAIN, FAILED, NOTICE: which; END: seconds */
     unsigned slots;    /* NODE; 0: not said */
-    struct slice text; /* NODE: its name; SAY, FAILED: the text. Borrowed from the line */
+    unsigned seconds;  /* NOTICE, ENDS */
+    struct slice text; /* NODE: its name; SAY, FAILED, NOTICE: the text. Borrowed from the line */
 };
 
 struct engine_line engine_line_parse(struct slice line);

@@ -47,6 +47,7 @@ struct status_cell {
     size_t n;
     uint64_t elapsed_ns; /* since it began */
     const char *as_of;   /* the local time, as text; NULL: unknown */
+    uint64_t left_ns;    /* until the job of their machines ends; 0: not to be shown */
     bool over;           /* nothing runs any more: write only one line */
     /* what is done before ranks run it, in place of the ranks; NULL: they run it */
     const char *doing;

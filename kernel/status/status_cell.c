@@ -215,10 +215,17 @@ static int add_line(const struct status_cell *s, size_t first, const struct rank
     return add_nodes(s, first, out);
 }
 
-/* ", as of 2026-11-21 14:03:07". A closed page keeps the last state, which must stay true. */
+/* ", as of 2026-11-21 14:03:07, ends in 0:14:10". A closed page keeps the last state, which must
+ * stay true. */
 static int add_time(const struct status_cell *s, struct buf *out)
 {
-    return s->as_of && s->as_of[0] ? buf_addf(out, ", as of %s", s->as_of) : 0;
+    const unsigned left = (unsigned)(s->left_ns / NS_PER_S);
+
+    if (s->as_of && s->as_of[0] && buf_addf(out, ", as of %s", s->as_of) < 0)
+        return -1;
+    return s->left_ns
+               ? buf_addf(out, ", ends in %u:%02u:%02u", left / 3600, left / 60 % 60, left % 60)
+               : 0;
 }
 
 /* A line for each state and time. */

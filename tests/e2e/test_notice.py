@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 
@@ -17,7 +18,7 @@ saved = []
 cellspan.on_notice(save)
 print("begun")
 for n in itertools.count(1):
-    time.sleep(0.001 * cellspan.rank())
+    time.sleep(0.01 + 0.001 * cellspan.rank())
     cellspan.step()
     if saved:
         break
@@ -74,6 +75,36 @@ def test_an_interrupt_ends_the_wait(fresh):
     nb.wait(cell).assert_error("KeyboardInterrupt")
     assert "did not run: the cell failed" in cell.stderr and "saved" not in cell.stdout
     assert nb.ok("%%distribute\nfor _ in range(9):\n    cellspan.step()\n1").value == "1", "no step waits any more"
+
+
+ENGINE = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done; shift
+echo "nodes 1"
+echo "node 0 spare"
+exec 3<&0
+CELLSPAN_AGENT=0 "$@" <&3 >&2 & agent=$!
+trap 'kill $agent' TERM
+cat %s
+wait || wait
+"""
+
+
+def test_an_engine_tells_of_it(fresh, tmp_path):
+    lines, engine = tmp_path / "lines", tmp_path / "cellspan-launch-spare"
+    os.mkfifo(lines)
+    engine.write_text(ENGINE % lines)
+    engine.chmod(0o755)
+    nb = fresh(env={"PATH": "%s:%s" % (tmp_path, os.environ["PATH"])})
+    cell = nb.start(TRAIN.replace("-n 3", "-n 2 --on spare"))
+    nb.wait_ranks(cell, "begun", 2)
+    with open(lines, "w", encoding="utf-8") as file:
+        file.write("ends 300\n")
+        file.flush()
+        nb.wait_shown(cell, ", ends in 0:0")
+        file.write("notice 0 600 the price rose\n")
+    nb.wait(cell).assert_ok()
+    assert re.search(r"cellspan: spare will be gone in \d+ s: the price rose\n", cell.stderr)
+    assert len({step for step, in values(cell)}) == 1 and "the checkpoint is whole" in cell.stderr
 
 
 def test_nobody_is_told():

@@ -445,6 +445,23 @@ static void a_server_that_runs_cells_gets_no_update(void)
     world_close(&w);
 }
 
+static void the_end_of_the_job(void)
+{
+    struct clock clock;
+    struct world w;
+
+    world_open(&w, &clock);
+    begin_two(&w);
+    w.node[0].ends_ns = w.now + 700 * NS_PER_S;
+    pass(&w, 3 * NS_PER_S);
+    ok(strstr(w.log.p, "display_data") && !strstr(w.log.p, "ends in"),
+       "the end of the job is not shown while it is far");
+    buf_clear(&w.log);
+    pass(&w, 98 * NS_PER_S);
+    ok(logged(&w, "ends in 0:09:59"), "its last ten minutes are");
+    world_close(&w);
+}
+
 int main(void)
 {
     others_on_a_gpu_are_named();
@@ -463,5 +480,6 @@ int main(void)
     a_failure_stays_in_the_status();
     what_switches_it_off();
     a_server_that_runs_cells_gets_no_update();
+    the_end_of_the_job();
     return plan_done();
 }

@@ -222,6 +222,13 @@ static void ranks_with_gpus_have_a_table(void)
     ok(status_cell_html(&s, &html) == 0 &&
            strstr(html.p, "<td style=\"text-align:left\">running 0:12</td>"),
        "and as HTML");
+    s.left_ns = 850 * NS_PER_S;
+    check_cell(&s,
+               "2 ranks, 0:12: 1 running, 1 done, as of 2026-11-21 14:03:07, ends in 0:14:10\n"
+               "rank  state         node  gpu         gpu memory  gpu use\n"
+               "   0  running 0:12  h1    0    1.0 GiB of 80 GiB      5 %\n"
+               "   1  done          h2\n",
+               "with the end of their job");
     s.over = true;
     check_cell(&s, "rank 0 running, rank 1 done in 0:12", "and one line at the end");
     buf_clear(&html);

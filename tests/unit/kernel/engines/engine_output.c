@@ -36,6 +36,14 @@ static void lines_are_understood(void)
     ok(s.kind == ENGINE_LINE_FAILED && s.text.n == 0, "failed without a reason is failed");
     s = parse("end 30");
     ok(s.kind == ENGINE_LINE_END && s.n == 30, "end 30");
+    s = parse("notice 2 120 spot: the price rose");
+    ok(s.kind == ENGINE_LINE_NOTICE && s.n == 2 && s.seconds == 120 &&
+           slice_is(s.text, "spot: the price rose"),
+       "notice keeps its text");
+    s = parse("notice 0 30");
+    ok(s.kind == ENGINE_LINE_NOTICE && s.seconds == 30 && s.text.n == 0, "or has none");
+    s = parse("ends 850");
+    ok(s.kind == ENGINE_LINE_ENDS && s.seconds == 850, "ends 850");
     s = parse("  nodes\t4 ");
     ok(s.kind == ENGINE_LINE_NODES && s.n == 4, "blanks don't matter");
 }
@@ -61,6 +69,12 @@ static void all_else_is_nonsense(void)
         "end 0",
         "end 601",
         "end 1 2",
+        "notice",
+        "notice 1",
+        "notice 1 soon",
+        "ends",
+        "ends soon",
+        "ends 1 2",
         "NODES 2",
         "hello world",
         "node 1 \xff",
