@@ -452,7 +452,7 @@ def test_an_editable_install_that_is_not_built_says_so(project):
 
 def test_a_file_that_never_rests_is_named(project, monkeypatch):
     write(project.folder, "helper.py")
-    monkeypatch.setattr(manifest, "hash_of", lambda path: (None, "", b""))
+    monkeypatch.setattr(manifest, "look_through", lambda path: (None, "", b""))
     assert project.digests("import helper") == {}
     assert "helper.py changes while it is read" in project.tree(name="helper")["error"]
 
@@ -622,7 +622,7 @@ def test_what_ranks_have_of_folders_that_home_has_left_is_followed(project, monk
     own, project.path = project.path[0], []
     assert "qmine" not in project.part()["names"]
     assert project.tree(name="qmine", roots=[own])["digest"] == digest and project.part()["added"] == [["qmine", own, digest]]
-    monkeypatch.setattr("cellspan._code.manifest.hash_of", lambda path: (None, "", b""))
+    monkeypatch.setattr("cellspan._code.manifest.look_through", lambda path: (None, "", b""))
     write(project.folder, **{"nb/qmine": "a = 22"})
     assert project.part()["added"] == [["qmine", own, ""]], "it changes while it is read"
     monkeypatch.undo()

@@ -25,7 +25,7 @@ from .changes import Changes
 from .editables import redirected
 from .entries import MAIN, NEW
 from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_text
-from .manifest import SCANNED, Hashes, Unsendable, hash_of, imports_in, is_code, of_path, of_places
+from .manifest import SCANNED, Hashes, Unsendable, imports_in, is_code, look_through, of_path, of_places
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
 LOOKED = 64  # folders that ranks have asked about, whose changes are told
@@ -529,7 +529,7 @@ def _content(path, digest):
     try:
         size = os.stat(path).st_size
         if size > AT_ONCE:
-            return (size, _pieces(path, digest, size)) if hash_of(path)[1] == digest else None
+            return (size, _pieces(path, digest, size)) if look_through(path)[1] == digest else None
         with open(path, "rb") as file:
             data = file.read()
     except OSError:

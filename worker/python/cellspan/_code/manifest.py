@@ -84,7 +84,7 @@ class Hashes:
     @staticmethod
     def _read(path):
         for _ in range(TRIES):
-            own, digest, head = hash_of(path)
+            own, digest, head = look_through(path)
             if own is not None:
                 young = time.time_ns() - own[1] < YOUNG
                 needs = imports_in(head) if path.endswith(".py") else frozenset()
@@ -92,7 +92,7 @@ class Hashes:
         raise Unsendable(f"{path} changes while it is read: save it, then run the cell again")
 
 
-def hash_of(path):
+def look_through(path):
     """(identity, hash, the first bytes) of a file; identity None: it has changed meanwhile."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

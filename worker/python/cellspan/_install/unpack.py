@@ -28,11 +28,11 @@ LEFT = 86400  # and what an installation that was killed has left
 YOUNG = 60  # a folder in memory may not be locked yet
 
 
-class Refused(Exception):
+class NotInstalled(Exception):
     """Why no other place would do either."""
 
 
-class Damaged(Refused):
+class Damaged(NotInstalled):
     """It is not what was sent."""
 
 
@@ -55,7 +55,7 @@ def received(size, digest):
     files, at = [], end + 1
     for path, mode, n in json.loads(whole[:end].decode()):
         if path.startswith("/") or ".." in path.split("/"):
-            raise Refused("%r is no path for it" % path)
+            raise NotInstalled("%r is no path for it" % path)
         files.append((path, mode, whole[at:at + n]))
         at += n
     return files
@@ -91,11 +91,11 @@ def check_runs(folder, version):
     except PermissionError:
         raise OSError("no program may run there (is it mounted noexec?)")
     except OSError as error:
-        raise Refused("its programs don't run on this machine: %s" % error.strerror)
+        raise NotInstalled("its programs don't run on this machine: %s" % error.strerror)
     said = done.stdout.decode("utf-8", "replace").strip()
     if said != "cellspan-agent " + version:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [said or "exit status %d" % done.returncode]
-        raise Refused("its programs don't run on this machine: %s" % lines[-1])
+        raise NotInstalled("its programs don't run on this machine: %s" % lines[-1])
 
 
 def is_mine(path):
@@ -218,7 +218,7 @@ def install(files, version, name):
             return attempt()
         except OSError as error:
             reasons.append("%s: %s" % (place, error.strerror or error))
-    raise Refused("no place takes it: " + "; ".join(reasons))
+    raise NotInstalled("no place takes it: " + "; ".join(reasons))
 
 
 def say(line):
@@ -239,7 +239,7 @@ def main(size, digest, version, name):
         files = received(int(size), digest)
         folder = install(files, version, name)
         say(os.fsencode(folder))
-    except Refused as why:
+    except NotInstalled as why:
         refuse(str(why), 2 if isinstance(why, Damaged) else 1)
     except Exception as error:  # noqa: BLE001 - only what it prints is told to the user
         refuse("%s: %s" % (type(error).__name__, error), 1)
