@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+import types
 
 import cellspan
 import pytest
@@ -125,6 +127,28 @@ def test_an_actor_starts_the_agent_and_hands_over_what_only_it_can_read(tmp_path
     assert (tmp_path / "agent.said").read_text() == "CELLSPAN_AGENT=7 CELLSPAN_SEALED=abc 3,5 y %s\n" % sys.executable
     assert engine.actor()().start(sent, ["--fails"], {}, []) == ("cellspan-agent on n1: it is old", "")
     assert engine.actor()().start(b"def agent(sent):\n    raise RuntimeError('there is no place')\n\0", [], {}, []) == ("there is no place", "")
+
+
+def test_a_node_that_is_drained_is_told_once():
+    told, draining = [], {"a": (time.time() + 100) * 1000, "b": 0, "c": 0}
+    state = types.SimpleNamespace(get_draining_nodes=lambda: draining)
+    ray = types.SimpleNamespace(_private=types.SimpleNamespace(state=types.SimpleNamespace(state=state)))
+    drains = engine.Drains(types.SimpleNamespace(notice=lambda *words: told.append(words)), ray)
+    for number, node in enumerate("aabd"):
+        drains.add(number, node)
+    for _ in range(2):
+        drains._due = 0
+        drains.look()
+    assert [number for number, _, _ in told] == [0, 1, 2] and {text for _, _, text in told} == {"Ray drains the node"}
+    assert 0 < told[0][1] <= 100 and told[2][1] == engine.DRAIN_S
+    state.get_draining_nodes = lambda: {"d"}  # of older versions: without a time
+    drains._due = 0
+    drains.look()
+    assert told[3][:2] == (3, engine.DRAIN_S)
+    del state.get_draining_nodes
+    drains._due = 0
+    drains.look()
+    assert len(told) == 4
 
 
 def test_a_secret_is_sealed_by_the_agent_program(tmp_path):

@@ -124,6 +124,10 @@ class Launch:
         """This agent won't come, or has ended against its will."""
         self._line("failed %d %s" % (number, text))
 
+    def notice(self, number, seconds, text):
+        """This agent's machine will be gone in so many seconds."""
+        self._line("notice %d %d %s" % (number, max(0, round(seconds)), text))
+
     def end(self, seconds):
         """Between the end of stdin and SIGTERM may be so many seconds."""
         self._end = max(self._end, seconds)

@@ -13,15 +13,18 @@ import shlex
 import socket
 import subprocess
 import sys
+import time
 
 from .launcher import Cannot, Failed
 
 LEAST = (2, 10)  # get_accelerator_ids() and the errors that are read here
 INSTALL = 'pip install "ray[default]"'
 CONNECT_S, LOOK_S, END_S = 5, 2, 10
+DRAIN_S = 30  # of a node without a deadline
 # What an agent takes from the notebook's environment, as from ssh's launcher: docs/limits.md lists it.
 PASSED = (
-    "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT", "CELLSPAN_LOG", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_REMOTE_PYTHON",
+    "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT", "CELLSPAN_LOG", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_NOTICE",
+    "CELLSPAN_REMOTE_PYTHON",
     "OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
     "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_RETHROW_CUDA_ERRORS",
 )
@@ -125,7 +128,8 @@ def actor():
 
             import ray
 
-            return socket.gethostname(), ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+            here = ray.get_runtime_context()
+            return socket.gethostname(), here.get_accelerator_ids().get("GPU", []), here.get_node_id()
 
         def start(self, sent, arguments, passed, gpus):
             """Starts the agent. ("", the key that it has made), or why there is none."""
@@ -236,7 +240,36 @@ def seal(launch, number, key):
     return done.stdout.strip()
 
 
-def start_agents(launch, ray, actors, bundles):
+class Drains:
+    """Nodes that Ray drains, as before a preemption. The kernel is told of each once."""
+
+    def __init__(self, launch, ray):
+        self.launch, self.ray = launch, ray
+        self.agents = {}  # the node's id: the numbers of its agents
+        self._told, self._due = set(), 0.0
+
+    def add(self, number, node):
+        self.agents.setdefault(node, []).append(number)
+
+    def look(self):
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + LOOK_S
+        for node, deadline in self._draining().items():
+            for number in self.agents.get(node, ()) if node not in self._told else ():
+                self.launch.notice(number, deadline / 1000 - time.time() if deadline else DRAIN_S, "Ray drains the node")
+            self._told.add(node)
+
+    def _draining(self):
+        """{id: when it ends, in ms; 0: Ray does not say}. Ray has no public name for it, and old versions have none."""
+        try:
+            nodes = self.ray._private.state.state.get_draining_nodes()
+        except Exception:
+            return {}
+        return nodes if isinstance(nodes, dict) else dict.fromkeys(nodes, 0)
+
+
+def start_agents(launch, ray, actors, bundles, drains):
     """Starts the agent of each actor; {reference of its end: (number, name)} of those that came up."""
     sent, passed = ray.put(launch.sent()), {name: os.environ[name] for name in PASSED if os.environ.get(name)}
     running, names = {}, {}
@@ -253,7 +286,8 @@ def start_agents(launch, ray, actors, bundles):
                     launch.failed(number, "%s: Ray: %s" % (names.get(number, "node %d" % number), one_line(error)))
 
     def located(number, answer):
-        names[number], gpus = answer
+        names[number], gpus, node = answer
+        drains.add(number, node)
         launch.node(number, names[number], bundles[number][0])
         keys[actors[number].start.remote(sent, launch.command[1:], passed, [str(gpu) for gpu in gpus])] = number
 
@@ -270,9 +304,10 @@ def start_agents(launch, ray, actors, bundles):
     return running
 
 
-def watch_agents(launch, ray, running):
+def watch_agents(launch, ray, running, drains):
     """Until all agents have ended, or the kernel wants the end."""
     while running and not launch.over.is_set():
+        drains.look()
         for ref in ray.wait(list(running), num_returns=1, timeout=0.5)[0]:
             number, name = running.pop(ref)
             try:
@@ -300,6 +335,7 @@ def main(launch):
         actors = [kind.options(num_cpus=bundle["CPU"], num_gpus=bundle.get("GPU", 0), max_concurrency=4, max_restarts=0,
                                scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number)).remote()
                   for number, (_, bundle) in enumerate(bundles)]
-        watch_agents(launch, ray, start_agents(launch, ray, actors, bundles))
+        drains = Drains(launch, ray)
+        watch_agents(launch, ray, start_agents(launch, ray, actors, bundles, drains), drains)
         ray.wait([one.end.remote() for one in actors], num_returns=len(actors), timeout=2)
     ray.shutdown()
