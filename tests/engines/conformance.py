@@ -7,6 +7,7 @@ runs the cases; `tests/engines/run NAME…` runs them for engines that CI does n
 
 from __future__ import annotations
 
+import glob
 import importlib
 import os
 import pathlib
@@ -23,6 +24,7 @@ from processes import wait_until
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT = 300  # seconds for what takes a few; far off, to catch what hangs
 SECRET = re.compile(rb"\b2a?:[0-9a-f]{64}:[0-9a-f]{64}\b")
+MPI4PY = os.environ.get("CELLSPAN_TEST_MPI4PY", "")  # a prefix with mpi4py and MPICH; "": there is none
 WORLD = ("RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE")
 # An MPI's identity of one process: ranks, which are forks, must not have it.
 IDENTITY = ("OMPI_", "PMI_", "PMIX_", "HYDI_")
@@ -240,6 +242,21 @@ class Cases:
               "model(torch.full((2, 4), float(rank))).sum().backward()\nint(t), model.module.weight.grad.tolist()", limit=LIMIT)
         n = session.engine.ranks
         assert nb.ok("after").value == "(%d, [%s])" % (n, [float(n - 1)] * 4)
+
+    @pytest.mark.parametrize("library", ["mpich", "openmpi"])
+    def test_each_mpi_on_two_ranks_of_an_agent(self, session, library):
+        """MPICH's COMM_WORLD is the world's. With Open MPI's each rank is alone, and a line says so."""
+        if not MPI4PY:
+            pytest.skip("tests/engines/run has mpi4py")
+        nb, n = session.running(), session.engine.ranks
+        begin = ("%%%%distribute --fresh --gather\nimport ctypes, os, sys\nsys.path += %r\nos.environ['MPI4PY_MPIABI'] = %r\n"
+                 % (glob.glob(MPI4PY + "/lib/python3.*/site-packages"), library))
+        if library == "mpich":
+            begin += "loaded = ctypes.CDLL(%r)\n" % (MPI4PY + "/lib/libmpi.so.12")
+        cell = nb.ok(begin + "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\ncomm.rank, comm.size, comm.allreduce(1)", limit=LIMIT)
+        alone = library == "openmpi"
+        assert values(cell) == [(0, 1, 1) if alone else (rank, n, n) for rank in range(n)], cell.shown
+        assert ("with MPICH they would be one world" in cell.shown) == alone, cell.shown
 
     def test_nobody_sees_the_secret(self, session):
         nb, agents = session.running(), session.agent_pids()

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import containers
-from conformance import HERE, Engine
+from conformance import HERE, MPI4PY, Engine
 
 
 class Runc(Engine):
@@ -21,7 +21,8 @@ class Runc(Engine):
 
     def up(self):
         prefix = pathlib.Path(os.path.realpath(shutil.which("cellspan"))).parents[1]
-        self.boxes = containers.Containers(dict.fromkeys(("box1", "box2", "box4"), ({}, {})), also=[str(prefix)])
+        box = {}, {"/dev/shm": "nosuid,nodev,mode=1777"}
+        self.boxes = containers.Containers(dict.fromkeys(("box1", "box2", "box4"), box), also=[str(prefix), "/sys", *filter(None, [MPI4PY])])
         self.boxes.prepare()
         pathlib.Path(self.boxes.folder, "box4", "taken").touch()
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 from cellspan._worker import mpi, pmi_server
@@ -232,3 +233,16 @@ def test_names_of_shared_memory_are_removed(tmp_path):
         with mmap.mmap(file.fileno(), 4096):
             mpi.remove_names()
     assert not os.path.exists(path)
+
+
+def test_no_library_takes_a_rank_for_a_task_of_slurms_step(monkeypatch):
+    """Open MPI would: it ends a process that has these variables and no PMI of Slurm's."""
+    env = {"SLURM_STEPID": "0", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "12"}
+    for name, value in {**env, "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(mpi, "_process", os.getpid())
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", types.SimpleNamespace(Is_initialized=lambda: False))
+    mpi._importing()
+    assert [name for name in env if name in os.environ] == ["SLURM_JOB_ID"]
+    mpi._imported()
+    assert {name: os.environ[name] for name in env} == env

@@ -22,11 +22,13 @@ WAIT_S = 30  # for the other ranks
 PAUSE_S = 0.02  # between two tries to connect
 HELLO_S = 1  # a server of another kind may listen at the port, and say nothing
 PMI = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
+STEP = ("SLURM_STEPID", "SLURM_STEP_ID")  # with them Open MPI takes a rank for srun's task, and ends it
 NO = ("0", "n", "no", "f", "false", "off")  # for mpi4py's own variables
 
 _world = None  # the _World of this process
 _process = None  # that of the rank; a process that it forks is no part of the world
 _binds = False  # variables from home are bound: this process does not know the world of its next cell
+_hidden = {}  # variables that are away while MPI is initialised
 _later = []  # (function, arguments) of what is bound when the cell begins, since it imports mpi4py
 
 
@@ -71,6 +73,7 @@ def _importing():
         return
     if _binds:
         raise _Later
+    _hidden.update((name, os.environ.pop(name)) for name in STEP if name in os.environ)
     _join()
 
 
@@ -98,6 +101,8 @@ def _join():
 def _imported():
     """MPI is initialised, unless the user does not want it yet."""
     mpi = sys.modules["mpi4py.MPI"]
+    os.environ.update(_hidden)
+    _hidden.clear()
     for name in PMI:  # not for the processes that this rank starts
         os.environ.pop(name, None)
     if not mpi.Is_initialized() or os.getpid() != _process:
