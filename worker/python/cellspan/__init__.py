@@ -22,7 +22,7 @@ _FROM = {
     "group": "_api",
     "local_rank": "_world",
     "map": "_map",
-    "on_notice": "_notice",
+    "on_notice": "_steps",
     "rank": "_world",
     "run": "_api",
     "step": "_steps",
