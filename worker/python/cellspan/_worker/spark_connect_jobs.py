@@ -13,6 +13,8 @@ import re
 import socket
 import threading
 
+from .._base import threads
+
 NAME = "spark-connect"  # the socket, in the kernel's folder
 AGAIN = 1.0  # seconds between two tries to interrupt a job
 _server = None  # the Server of this process
@@ -45,12 +47,12 @@ class Server:
             self._listens.listen()
         finally:
             os.close(at)
-        threading.Thread(target=self._accept, name="cellspan-spark", daemon=True).start()
+        threads.begin("spark", self._accept)
 
     def _accept(self):
         while True:
             link = self._listens.accept()[0]
-            threading.Thread(target=_serve, args=(link, self.session), name="cellspan-spark", daemon=True).start()
+            threads.begin("spark", _serve, link, self.session)
 
 
 def _serve(link, session):
@@ -117,8 +119,7 @@ class Job:
     def __init__(self, session, asked, tell):
         self.session, self.asked, self.tell = session, asked, tell
         self.tag = "cellspan-%d-%s" % (os.getpid(), os.urandom(6).hex())
-        self.thread = threading.Thread(target=self._run, name="cellspan-spark-job", daemon=True)
-        self.thread.start()
+        self.thread = threads.begin("spark-job", self._run)
 
     def _run(self):
         try:
