@@ -10,8 +10,10 @@
 #include "kernel/cell/notices.h"
 
 /* kernel/notebook/debugger.c names cells so while a debugger is attached */
-#define DEBUGGED "\"/tmp/cellspan_"
-#define C_FRAMES 10u
+#define DEBUGGED   "\"/tmp/cellspan_"
+#define C_FRAMES   10u
+#define PERIOD_MAX 4u /* functions that call each other in turn */
+#define FOLDED_MIN 6u /* frames; fewer are shown */
 
 bool error_in_cell(struct slice frame)
 {
@@ -126,15 +128,18 @@ static struct slice cut_thread(struct slice *text)
     return slice_of(from.p, from.n - text->n);
 }
 
-static bool waits_for_aborts(struct slice thread)
+/* Is it a thread that cellspan has started, by the frame above that of threading.Thread.run()? */
+static bool is_own_thread(struct slice thread)
 {
-    struct slice line;
-    char frame[512];
+    struct slice line, above = slice_of(thread.p, 0);
 
-    slice_line(&thread);
-    line = slice_line(&thread);
-    snprintf(frame, sizeof frame, "%.*s", SLICE_ARG(line));
-    return strstr(frame, "/cellspan/_worker/aborts.py\"") != NULL;
+    for (slice_line(&thread); thread.n; above = line) {
+        line = slice_line(&thread);
+        if (slice_holds(line, "/threading.py\"") && slice_holds(line, " in run"))
+            return slice_holds(above, "/cellspan/_worker/") ||
+                   slice_holds(above, "/cellspan/_jupyter/");
+    }
+    return false;
 }
 
 /* Of the C stack, the innermost frames: the others are the interpreter's. */
@@ -162,10 +167,49 @@ static bool has_frames(struct slice thread)
     return !slice_begins(thread, "  <no Python frame>");
 }
 
+static bool same_lines(const json_t *a, const json_t *b)
+{
+    return a && b && strcmp(json_string_value(a), json_string_value(b)) == 0;
+}
+
+/* How many lines after the `period` ones from k on repeat these, if they are frames; else 0. */
+static size_t repeated(const json_t *lines, size_t k, size_t period)
+{
+    size_t n = 0;
+
+    for (size_t i = k; i < k + period; i++)
+        if (!json_array_get(lines, i) ||
+            !slice_begins(slice_text(json_string_value(json_array_get(lines, i))), "    File \""))
+            return 0;
+    while (same_lines(json_array_get(lines, k + period + n), json_array_get(lines, k + n)))
+        n++;
+    return n;
+}
+
+/* Leaves out frames that repeat those above them, as a recursion has many. */
+static void fold_frames(json_t *lines, size_t from)
+{
+    for (size_t k = from; k < json_array_size(lines); k++) {
+        size_t period = 1, n;
+
+        while (period <= PERIOD_MAX && (n = repeated(lines, k, period)) < FOLDED_MIN)
+            period++;
+        if (period > PERIOD_MAX)
+            continue;
+        k += period;
+        json_array_set_new(lines, k,
+                           json_sprintf("    [... %zu more frames like %s above]", n,
+                                        period > 1 ? "these" : "this one"));
+        for (; n > 1; n--)
+            json_array_remove(lines, k + 1);
+    }
+}
+
 /* faulthandler lists the threads from the youngest to the main one. The one that crashed comes
- * first here; the thread that every worker has for aborts is left out. */
+ * first here; cellspan's own threads are left out. */
 static void add_stack(json_t *to, struct slice text)
 {
+    const size_t from = json_array_size(to);
     struct slice head = text, all, rest;
 
     while (text.n && !thread_begins(text))
@@ -182,9 +226,10 @@ static void add_stack(json_t *to, struct slice text)
     while (thread_begins(all)) {
         const struct slice thread = cut_thread(&all);
 
-        if (!slice_begins(thread, "Current") && !waits_for_aborts(thread) && has_frames(thread))
+        if (!slice_begins(thread, "Current") && !is_own_thread(thread) && has_frames(thread))
             add_lines(to, thread);
     }
+    fold_frames(to, from);
     add_c_stack(to, rest);
 }
 

@@ -63,6 +63,10 @@ static void the_thread_that_crashed_comes_first(void)
             "Thread 0x3 (most recent call first):\n"
             "  File \"/lib/cellspan/_worker/aborts.py\", line 33 in _wait\n"
             "  File \"/lib/threading.py\", line 9 in run\n\n"
+            "Thread 0x4 (most recent call first):\n"
+            "  File \"/lib/cellspan/_jupyter/history.py\", line 78 in _save\n"
+            "  File \"/lib/threading.py\", line 982 in run\n"
+            "  File \"/lib/threading.py\", line 1045 in _bootstrap_inner\n\n"
             "Thread 0x2 (most recent call first):\n  File \"/data/load.py\", line 5 in load\n\n"
             "Current thread 0x1 (most recent call first):\n"
             "  File \"<ipython-input-1-a>\", line 1 in <module>\n"
@@ -73,7 +77,8 @@ static void the_thread_that_crashed_comes_first(void)
     ok(in_order(&w, "Current thread 0x1", "load.py"),
        "the thread that crashed comes before the user's other threads");
     ok(in_order(&w, "load.py", "libc.so.6"), "the C stack comes last");
-    ok(!logged(&w, "aborts.py") && !logged(&w, "threading.py") && !logged(&w, "home.py"),
+    ok(!logged(&w, "aborts.py") && !logged(&w, "history.py") && !logged(&w, "threading.py") &&
+           !logged(&w, "home.py"),
        "frames of cellspan's own files are left out");
     world_close(&w);
 }
@@ -142,6 +147,32 @@ static void of_a_c_stack_the_innermost_frames_are_shown(void)
        "ten frames");
     ok(logged(&w, "2 more; %ranks logs"), "and where the others are");
     ok(!logged(&w, "no Python frame"), "a thread that runs no Python is left out");
+    world_close(&w);
+    buf_release(&text);
+}
+
+static void frames_that_repeat_are_left_out(void)
+{
+    struct clock clock;
+    struct world w;
+    struct buf text = BUF_INIT;
+    int rc = buf_add_text(&text, "Fatal Python error: Segmentation fault\n\n"
+                                 "Current thread 0x1 (most recent call first):\n");
+
+    for (unsigned i = 0; i < 40 && rc == 0; i++)
+        rc = buf_addf(&text, "  File \"<ipython-input-1-a>\", line 2 in walk\n"
+                             "  File \"<ipython-input-1-a>\", line 4 in step\n");
+    if (rc == 0)
+        rc = buf_add_text(&text, "  File \"<ipython-input-1-a>\", line 6 in <module>\n");
+    world_open(&w, &clock);
+    ready(&w, SPAN_WORKER_HOME);
+    run(&w, "crash()");
+    if (rc == 0)
+        crashed(&w, SPAN_WORKER_HOME, text.p);
+    ok(in_order(&w, "in walk", "in step") &&
+           in_order(&w, "in step", "[... 78 more frames like these above]"),
+       "of frames that repeat, the first ones are shown");
+    ok(in_order(&w, "78 more frames", "line 6 in <module>"), "and the number of the others");
     world_close(&w);
     buf_release(&text);
 }
@@ -328,6 +359,7 @@ int main(void)
     the_thread_that_crashed_comes_first();
     of_a_call_the_frames_below_the_users_function_are_left_out();
     of_a_c_stack_the_innermost_frames_are_shown();
+    frames_that_repeat_are_left_out();
     a_cell_on_ranks();
     usage_errors();
     failures();
