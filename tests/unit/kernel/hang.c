@@ -267,10 +267,8 @@ static void what_may_end_does_not_fail(void)
 #define ALONE(n)          ALONE_IN("2", n)
 #define ALONE_IN(size, n) "launched 0/" size "/0000aaaa " n "\nalone\ncpu 5000\n"
 #define IN(function)      MAIN FRAME("distributed/distributed_c10d.py", function) CELL
-#define IN_DDP            OF_DDP("_pre_forward")
-#define OF_DDP(function)                                                                           \
-    MAIN FRAME("nn/parallel/distributed.py", function)                                             \
-    CELL
+#define DDP               "nn/parallel/distributed.py"
+#define IN_DDP            MAIN FRAME(DDP, "_pre_forward") CELL
 
 static void fails_of(const char *two, const char *three, const char *name)
 {
@@ -299,9 +297,9 @@ static void ranks_in_different_collectives_fail(void)
     fails_of(IN("all_reduce") ALONE("8"), IN("broadcast") ALONE("8"), "two operations");
     fails_of(IN_DDP ALONE("9"), IN("barrier") ALONE("8"), "DDP, which launches several");
     fails_of(IN_DDP ALONE("8"), IN("all_gather") ALONE("8"), "forward() and another collective");
-    fails_of(OF_DDP("_distributed_broadcast_coalesced") ALONE("8"), IN("all_reduce") ALONE("8"),
-             "buffers of forward() and another collective");
-    goes_on(false, OF_DDP("__init__") ALONE("8"), IN("all_reduce") ALONE("8"),
+    fails_of(MAIN FRAME(DDP, "_distributed_broadcast_coalesced") CELL ALONE("8"),
+             IN("all_reduce") ALONE("8"), "buffers of forward() and another collective");
+    goes_on(false, MAIN FRAME(DDP, "__init__") CELL ALONE("8"), IN("all_reduce") ALONE("8"),
             "the cell goes on if it may be the same operation");
     goes_on(false, IN_DDP ALONE("8"), IN("broadcast") ALONE("8"), "and so it does in forward()");
     goes_on(false, IN("barrier") ALONE("8"), IN("barrier") ALONE("8"), "and if it is the same");
