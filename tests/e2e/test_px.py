@@ -299,12 +299,12 @@ def test_the_error_of_a_rank_is_the_maps_though_home_computes(four):
 
 def test_an_interrupt_of_homes_cell_loses_nothing_of_a_map(four):
     for _ in range(4):
-        cell = four.start("m = dv.map_async(abs, range(200000), chunksize=40)\nprint('go', flush=True)\nwhile True: m.ready()")
+        cell = four.start("m = dv.map_async(abs, range(100000), chunksize=40)\nprint('go', flush=True)\nwhile True: m.ready()")
         four.wait_shown(cell, "go")
         four.control("interrupt_request")
         lines = "\n".join(four.wait(cell).assert_error("KeyboardInterrupt").error["traceback"])
         assert "home_calls.py" not in lines and "_async_call.py" not in lines, lines
-        assert four.ok("m.get() == list(range(200000))", limit=60).value == "True"
+        assert four.ok("m.get() == list(range(100000))", limit=60).value == "True"
 
 
 def test_an_interrupt_between_tasks_loses_none(four):
@@ -330,8 +330,8 @@ def test_an_interrupt_before_the_ranks_begin_leaves_them_free(four, tmp_path, ca
 
 
 def test_a_map_has_the_items_that_a_list_had(four):
-    cell = four.ok("xs = list(range(20000)); m = dv.map_async(abs, xs, chunksize=1); xs.clear(); len(m.get())", limit=60)
-    assert cell.value == "20000"
+    cell = four.ok("xs = list(range(4000)); m = dv.map_async(abs, xs, chunksize=1); xs.clear(); len(m.get())", limit=60)
+    assert cell.value == "4000"
 
 
 def test_a_change_of_a_large_variable_reaches_the_next_task(four):
@@ -392,7 +392,7 @@ def test_an_error_that_takes_no_notes_keeps_its_class(four):
 
 
 def test_a_thread_may_ask_an_asynchronous_call(four):
-    four.ok("import threading\nm = dv.map_async(abs, range(20000), chunksize=1)\n"
+    four.ok("import threading\nm = dv.map_async(abs, range(4000), chunksize=1)\n"
             "def asks():\n    while not m.ready(): pass\nthread = threading.Thread(target=asks); thread.start()")
     four.ok("while not m.ready(): pass\nthread.join()", limit=60)
     cell = four.start("print('go', flush=True)\nwhile True: pass")
