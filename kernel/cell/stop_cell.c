@@ -21,8 +21,9 @@
 /* a second interrupt kills the ranks; an earlier one is a double click and is ignored */
 #define IMPATIENT_NS (1 * NS_PER_S)
 #define STACKS_NS    (1500 * NS_PER_MS) /* time limit for stacks to arrive */
+#define GRACE_NS     (10 * NS_PER_S)    /* the default of --grace */
 /* added to the grace time for ranks that are formatting a traceback */
-#define TELL_NS (10 * NS_PER_S)
+#define TRACEBACK_NS (10 * NS_PER_S)
 /* from the signal to SIGKILL, for a script; torchrun waits as long */
 #define SIGNAL_GRACE_MS 30000
 
@@ -149,7 +150,7 @@ static bool be_patient(struct cell *c)
         free(c->member[k].stack);
         c->member[k].stack = NULL;
     }
-    c->stop.timers->stacks_ns = notebook_now(c->nb) + TELL_NS;
+    c->stop.timers->stacks_ns = notebook_now(c->nb) + TRACEBACK_NS;
     return true;
 }
 

@@ -21,7 +21,6 @@ struct cell; /* kernel/cell/cell.h */
 #define NEVER  UINT64_MAX
 /* bytes: a larger pickled result is not sent home unless the user pulls it */
 #define RESULT_LIMIT   (UINT64_C(64) << 20)
-#define GRACE_NS       (10 * NS_PER_S) /* default of --grace */
 #define STOP_GRACE_MS  2000            /* from SIGTERM to SIGKILL, for ranks that are stopped */
 #define LEFT_BEHIND_NS (10 * NS_PER_S) /* a killed process that lives longer is left behind */
 /* After this many deaths of home or its agent without an answer in between, they start again only
