@@ -302,7 +302,7 @@ static char *many(char node, size_t n, const char *last)
     if (!text)
         abort();
     for (size_t k = 0; k < n; k++)
-        snprintf(text + 36 * k, 37, "%c-%016zu%018zu", node, k, k);
+        snprintf(text + 36 * k, 37, "%c-%016u%018u", node, (unsigned)k, (unsigned)k);
     strcpy(text + 36 * n, last);
     return text;
 }
