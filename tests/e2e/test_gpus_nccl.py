@@ -48,7 +48,7 @@ def hanging(kernel_that_hangs):
 
 def test_the_check_measures_with_nccl(book):
     nb = book()
-    nb.ok("%%distribute -n 4\n1")
+    nb.ok("%%distribute -n 2\n1")
     shown = nb.ok("%ranks check", limit=150).shown
     assert "NCCL" in shown and "all_reduce" in shown.replace("-", "_") and "busbw" in shown.replace(" ", "").lower().replace("(gb/s)", ""), shown
 
