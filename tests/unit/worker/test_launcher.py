@@ -84,10 +84,17 @@ def test_an_error_is_shown_with_the_last_lines_that_the_library_printed():
 def test_the_end_reaches_an_engine_that_is_in_a_call(by):
     """What ends the call is done in another thread. An engine whose call does not end, ends all the same."""
     code = """
+class Timer(threading.Timer):  # it may be up before a busy machine has done the rest
+    may = threading.Event()
+    def run(self):
+        self.may.wait()
+        super().run()
+threading.Timer = Timer
+
 def main(launch):
     going = threading.Lock()
     going.acquire()
-    launch.at_end(lambda: (launch.say("ends"), going.release()))
+    launch.at_end(lambda: (launch.say("ends"), going.release(), %r == "SIGTERM" and Timer.may.set()))
     launch.say("in a call")
     going.acquire()
     assert launch.wait(100) and launch.over.is_set()
@@ -95,7 +102,7 @@ def main(launch):
         launch.say("ended")
         raise Failed("this is not shown")
     threading.Lock().acquire() and time.sleep(1000)
-""" % by
+""" % (by, by)
     process = started(code, "--", "agent")
     assert process.stdout.readline() == "say in a call\n"
     if by == "stdin":

@@ -17,6 +17,7 @@ import traceback
 CANNOT, FAILED = 2, 1  # exit statuses; launchers/launcher.h
 TEXT_MAX = 2000  # characters of a line
 LOG_MAX = 64 << 10  # bytes that are kept of what the client's library prints
+READ_S = 10  # for the thread that reads it; a library may have put another file in its place
 LOG_LINES = 12  # of them are shown after an error
 MARK = b"\0cellspan\0"  # tail() writes it behind all that was printed
 SECRET, OF_RUN, OF_AGENT = "CELLSPAN_SECRET", "2", "2a"  # protocol/keys.c
@@ -68,7 +69,7 @@ class Log:
                 pass
         self._read_all.clear()
         _write(1, MARK)
-        self._read_all.wait(1)
+        self._read_all.wait(READ_S)
         return [line.rstrip() for line in self.text().splitlines() if line.strip()][-lines:]
 
     def text(self):
