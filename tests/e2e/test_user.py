@@ -52,6 +52,8 @@ def test_a_magic_that_is_not_there_is_said_once(nb):
 def test_a_script_that_is_not_there_is_said_in_a_line(nb):
     cell = nb.run("%distribute -n 2 /no/such.py --fast").assert_error("UsageError")
     assert "/no/such.py: no such file" in cell.traceback and len(cell.traceback.splitlines()) <= 2
+    cell = nb.run("%distribute -n 2 /bin/ls").assert_error("UsageError")
+    assert "/bin/ls: this is no Python script" in cell.traceback and len(cell.traceback.splitlines()) <= 2
 
 
 def test_the_traceback_of_an_interrupted_script_begins_in_the_script(nb, tmp_path):

@@ -112,6 +112,8 @@ def find(argv, folder=""):
     module = argv[0] == "-m"
     if not module and not os.path.exists(argv[0]):
         raise UsageError(f"{argv[0]}: no such file (the ranks are in {os.getcwd()})")
+    if not module and _is_binary(argv[0]):
+        raise UsageError(f"{argv[0]}: this is no Python script, for it has null bytes. cellspan runs Python scripts, not programs")
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, folder or (os.getcwd() if module else os.path.dirname(os.path.realpath(argv[0]))))
         shadows.watch(sys.path[0])
@@ -125,6 +127,14 @@ def find(argv, folder=""):
         return
     if found is None:
         raise UsageError(f"-m {argv[1]}: no such module: install it, or give --cwd its folder")
+
+
+def _is_binary(path):
+    """Is it a file that can't be Python's text? compile() would not name it. Folders, archives and .pyc files are run otherwise."""
+    if not os.path.isfile(path) or path.endswith(".pyc") or pkgutil.get_importer(path) is not None:
+        return False
+    with io.open_code(os.path.abspath(path)) as file:
+        return b"\0" in file.read(4096)
 
 
 def run_file(argv):
