@@ -93,7 +93,8 @@ dist_cellspan_py_dropin_DATA = \
 cellspan_py_torchdir = $(cellspan_pydir)/_dropin/torch
 dist_cellspan_py_torch_DATA = \
 	worker/python/cellspan/_dropin/torch/__init__.py \
-	worker/python/cellspan/_dropin/torch/_dataframes.py
+	worker/python/cellspan/_dropin/torch/_dataframes.py \
+	worker/python/cellspan/_dropin/torch/_partitions.py
 
 cellspan_py_horovoddir = $(cellspan_pydir)/_dropin/horovod
 dist_cellspan_py_horovod_DATA = \

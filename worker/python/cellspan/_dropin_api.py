@@ -18,6 +18,7 @@ _FROM = {
     "is_on_rank": "_api",
     "magic_line": "_api",
     "exit_code": "_jobs",
+    "group": "_api",
     "gpus_here": "_jobs",
     "gpus_of_the_group": "_jobs",
     "is_of_rank": "_jobs",
@@ -46,6 +47,7 @@ _FROM = {
     "serving": "_map",
     "pack_bytes": "_capture.vars_bundle",
     "reason": "_capture.vars_bundle",
+    "slots_free": "_worker.spark_session",
     # on a rank
     "choose_backend": "_worker.torchenv",
     "destroy_group": "_worker.torchenv:destroy_process_group",

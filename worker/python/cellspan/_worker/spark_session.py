@@ -28,6 +28,17 @@ def master():
         return ""
 
 
+def slots_free():
+    """How many tasks of the session could begin now; None: nobody knows, for it has no executor yet, or is one of Spark Connect."""
+    context = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
+    if context is None:
+        return None
+    from .._launch.spark_slots import busy_now, slots_now
+
+    slots = slots_now(context)
+    return max(slots - busy_now(context), 0) if slots else None
+
+
 def note(folder):
     """Writes the file if it is not there as it should be, and gives its path; "": the notebook has no session, or there is no folder."""
     global _noted

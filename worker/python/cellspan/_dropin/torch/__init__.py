@@ -122,7 +122,7 @@ class TorchDistributor(Distributor):
         __tracebackhide__ = True
         if self.local_mode:
             raise ValueError("TorchDistributor.train_on_dataframe requires setting TorchDistributor.local_mode to False.")
-        parts = _dataframes.divided(spark_dataframe, self.num_processes)
+        parts = _dataframes.divided(spark_dataframe, self.num_processes, place_of(self.on))
         return self._told(self._run_function, train_function, args, kwargs, parts)
 
     def _told(self, run, *what):

@@ -16,6 +16,7 @@ import tempfile
 
 from .._dropin_api import caller, is_far, pack_bytes, reason, serving
 from .._dropin_api import launch as launch_job
+from . import _partitions
 
 SPARK_PARTITION_ARROW_DATA_FILE = "SPARK_PARTITION_ARROW_DATA_FILE"  # pyspark's variables: the rows as a stream of Arrow,
 SPARK_DATAFRAME_SCHEMA_FILE = "SPARK_DATAFRAME_SCHEMA_FILE"  # and Spark's description of the columns as JSON
@@ -54,6 +55,20 @@ class OnPart:
         from .._dropin_api import receive_part
 
         with _given(receive_part(self.of)):
+            return self.fn(*args, **kwargs)
+
+
+class OnPartition(OnPart):
+    """The same with a partition that an executor of Spark has written."""
+
+    def __init__(self, fn, of, paths, columns):
+        super().__init__(fn, of)
+        self.paths, self.columns = paths, columns
+
+    def __call__(self, *args, **kwargs):
+        __tracebackhide__ = True
+        values = _partitions.received(self.of, self.paths)
+        with _given(Part([(name, kind, column) for (name, kind), column in zip(self.columns, values)])):
             return self.fn(*args, **kwargs)
 
 
@@ -104,15 +119,15 @@ def _json_type(kind):
 # ---- at home: a table into parts ------------------------------------------------------------------------------------
 
 
-def divided(table, n):
-    """A list of n Parts. ValueError: a part would be empty, or Spark's partitions are not n. TypeError: it is no table."""
+def divided(table, n, place=None):
+    """A list of n Parts, or of Partitions if the ranks are on the executors of the table's session. place: the option `on`. ValueError: a part would be empty, or Spark's partitions are not n. TypeError: it is no table."""
     __tracebackhide__ = True
     module = type(table).__module__.partition(".")[0]
     made = {"pyspark": _of_spark, "pandas": _of_pandas, "pyarrow": _of_arrow}.get(module)
     if made is None or not hasattr(table, "columns"):
         raise TypeError(f"_train_on_dataframe() needs a DataFrame of Spark or pandas, or an Arrow table, not {type(table).__name__}")
     _check_names([str(name) for name in (table.column_names if module == "pyarrow" else table.columns)])
-    parts = made(table, n)
+    parts = _written_by_spark(table) if _partitions.applies(table, place) else made(table, n)
     if len(parts) != n:
         raise ValueError(f"{PARTS} ({len(parts)} partitions, num_processes={n}: use repartition({n}))")
     for number, part in enumerate(parts):
@@ -124,6 +139,8 @@ def divided(table, n):
 def launch(fn, parts, args, kwargs, options):
     """Calls a function with these options of launch_job(), on as many ranks as there are parts. Each rank is sent its own alone."""
     __tracebackhide__ = True
+    if isinstance(parts[0], _partitions.Partition):
+        return _partitions.launch(lambda of, paths: OnPartition(fn, of, paths, parts[0].columns), parts, args, kwargs, options)
     home = caller()
     if is_far(home):
         return home.do("torch._dataframes", "launch", fn, parts, args, kwargs, options)
@@ -163,11 +180,18 @@ def _check_values(name, kind, values, where=""):
     __tracebackhide__ = True
     row = _missing(values)
     if row is not None:
-        raise ValueError(f"column {name!r} has no value in row {row}{where}: fill it, as table.fillna(0) does, or drop the row, as table.dropna() does")
+        _refuse("value", name, row, where)
     if kind.startswith("array<"):
         for row, value in enumerate(values):
             if _missing(value) is not None:
-                raise ValueError(f"column {name!r} has None in the list of row {row}{where}: put a number there, or drop the row")
+                _refuse("list", name, row, where)
+
+
+def _refuse(what, name, row, where):
+    __tracebackhide__ = True
+    if what == "value":
+        raise ValueError(f"column {name!r} has no value in row {row}{where}: fill it, as table.fillna(0) does, or drop the row, as table.dropna() does")
+    raise ValueError(f"column {name!r} has None in the list of row {row}{where}: put a number there, or drop the row")
 
 
 def _missing(values):
@@ -224,10 +248,27 @@ def _arrow_kind(kind):
     return KINDS.get(str(kind), str(kind))
 
 
+def _types_of_spark(frame):
+    return [(field.name, field.dataType.simpleString()) for field in frame.schema]
+
+
+def _written_by_spark(frame):
+    """The same, written by the executors."""
+    __tracebackhide__ = True
+    kinds = _types_of_spark(frame)
+    parts = _partitions.written(frame, [kind for _, kind in kinds])
+    for part in parts:
+        if part.missing:
+            what, column, row = part.missing
+            _refuse(what, kinds[column][0], row, f" of partition {part.number}")
+        part.columns = [(name, "array<double>" if kind == "vector" else kind) for name, kind in kinds]
+    return parts
+
+
 def _of_spark(frame, n):
     """One part for each of Spark's partitions, in their order."""
     __tracebackhide__ = True
-    kinds = [(field.name, field.dataType.simpleString()) for field in frame.schema]
+    kinds = _types_of_spark(frame)
     if frame.rdd.getNumPartitions() != n:
         raise ValueError(f"{PARTS} ({frame.rdd.getNumPartitions()} partitions, num_processes={n}: use repartition({n}))")
     rows = frame.rdd.glom().collect()
