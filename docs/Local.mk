@@ -22,6 +22,6 @@ nobase_dist_doc_DATA += README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.
 	docs/images/jupyterlab.png docs/images/lab-debugger.png docs/images/lab-panel.png docs/images/lab-two-hosts.png \
 	docs/images/lab-widgets.png \
 	examples/horovod_digits.ipynb examples/lightning_delta_mlflow.ipynb examples/maggy_scalar_field.ipynb \
-	examples/torch_distributor.ipynb
+	examples/torch_distributor.ipynb examples/torch_distributor_spark.ipynb
 EXTRA_DIST += docs/images/two_hosts.py docs/images/widgets.py docs/images/panel.py docs/images/debugger.py
 EXTRA_DIST += docs/site docs/mkdocs.yml docs/requirements.txt

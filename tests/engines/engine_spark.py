@@ -104,7 +104,7 @@ class SparkSession(Spark):
 
     @property
     def first(self):
-        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).config('%s', 2).getOrCreate()\n"
+        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).config('%s', 1).getOrCreate()\n"
                 "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % (self.master, PATIENCE))
 
     def left(self):
@@ -125,7 +125,7 @@ class SparkConnect(SparkSession):
                                      "pip's pyspark %s has no Connect server: SPARK_CONNECT_JAR names its jar" % VERSION)
 
     def up(self):
-        self.cluster = Cluster(SPARK_CONNECT="1", SPARK_CONF=PATIENCE + " 2").up()
+        self.cluster = Cluster(SPARK_CONNECT="1", SPARK_CONF=PATIENCE + " 1").up()
 
     def variables(self):
         return {name: value for name, value in super().variables().items() if name != "SPARK_REMOTE_URL"}
