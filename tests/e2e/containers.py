@@ -63,9 +63,12 @@ class Containers:
         """Makes a bundle for each of them, in `folder`, and the root that they share."""
         os.makedirs(self.folder + "/root")
         for name in self.hosts:
-            os.makedirs("%s/%s" % (self.folder, name))
-            with open("%s/%s/config.json" % (self.folder, name), "w", encoding="utf-8") as file:
-                json.dump(self.config(name), file)
+            self.make_bundle(name)
+
+    def make_bundle(self, name):
+        os.makedirs("%s/%s" % (self.folder, name))
+        with open("%s/%s/config.json" % (self.folder, name), "w", encoding="utf-8") as file:
+            json.dump(self.config(name), file)
 
     def start(self, name):
         bundle = "%s/%s" % (self.folder, name)

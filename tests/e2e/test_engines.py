@@ -10,6 +10,7 @@ import sys
 import pytest
 from client import by_rank, values
 from engines import missing
+from test_gpus import doubles  # noqa: F401  (a fixture)
 
 LIMIT = 250
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "engines"

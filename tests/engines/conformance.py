@@ -70,6 +70,10 @@ class Engine:
         """May the next start come? A queue may take a moment after an end."""
         return True
 
+    def gpus(self, environment, folder):
+        """(another `on` whose agents have this environment and see this folder, what each rank has in CUDA_VISIBLE_DEVICES). Only
+        where GPUs can be made up."""
+
     def logs(self):
         """Files that the engine writes, in which the secret must not be."""
         return []
@@ -277,6 +281,20 @@ class Cases:
         folder = pathlib.Path(session.nb().ok("from cellspan._worker import environment\nprint(environment.runtime())").stdout.strip())
         files = [str(path) for path in folder.rglob("*")] + session.engine.logs()
         assert len(files) > 2 and [path for path in files if os.path.isfile(path) and hidden in pathlib.Path(path).read_bytes()] == []
+
+    def test_ranks_have_the_gpus_that_the_engine_gives(self, session, request):
+        """The driver's libraries are doubles."""
+        if type(session.engine).gpus is Engine.gpus:
+            pytest.skip("no GPUs can be made up for %s" % session.engine.name)
+        doubles = request.getfixturevalue("doubles")
+        folder = os.path.dirname(doubles["libnvidia-ml.so"])
+        made_up = {"CELLSPAN_NVML_LIBRARY": doubles["libnvidia-ml.so"], "CELLSPAN_CUDA_LIBRARY": doubles["libnccl.so"],
+                   "CELLSPAN_DOUBLE_GPUS": folder + "/none"}
+        on, wanted = session.engine.gpus(made_up, folder)
+        cell = session.nb().ok(session.cell("import os\nos.environ['CUDA_VISIBLE_DEVICES']", "--fresh --gather", on), limit=LIMIT)
+        assert values(cell) == wanted, cell.shown
+        session.nb().ok("%ranks stop")
+        assert session.left() == []
 
     def test_an_agent_is_killed(self, session):
         nb, cell = session.begun()

@@ -11,6 +11,9 @@ import containers
 from conformance import HERE, MPI4PY, Engine
 
 
+SHM = {"/dev/shm": "nosuid,nodev,mode=1777"}
+
+
 class Runc(Engine):
     name = "runc"
     on = "runc:box1,box2"
@@ -21,10 +24,16 @@ class Runc(Engine):
 
     def up(self):
         prefix = pathlib.Path(os.path.realpath(shutil.which("cellspan"))).parents[1]
-        box = {}, {"/dev/shm": "nosuid,nodev,mode=1777"}
-        self.boxes = containers.Containers(dict.fromkeys(("box1", "box2", "box4"), box), also=[str(prefix), "/sys", *filter(None, [MPI4PY])])
+        self.boxes = containers.Containers(dict.fromkeys(("box1", "box2", "box4"), ({}, SHM)), also=[str(prefix), "/sys", *filter(None, [MPI4PY])])
         self.boxes.prepare()
         pathlib.Path(self.boxes.folder, "box4", "taken").touch()
+
+    def gpus(self, environment, folder):
+        self.boxes.also.append(folder)
+        for name, given in (("gpu1", "2,5"), ("gpu2", "0,3")):
+            self.boxes.hosts[name] = {**environment, "CUDA_VISIBLE_DEVICES": given}, SHM
+            self.boxes.make_bundle(name)
+        return "runc:gpu1,gpu2", ["2,5", "2,5", "0,3", "0,3"]
 
     def down(self):
         self.boxes.down()
