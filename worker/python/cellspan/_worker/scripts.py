@@ -133,8 +133,11 @@ def _is_binary(path):
     """Is it a file that can't be Python's text? compile() would not name it. Folders, archives and .pyc files are run otherwise."""
     if not os.path.isfile(path) or path.endswith(".pyc") or pkgutil.get_importer(path) is not None:
         return False
-    with io.open_code(os.path.abspath(path)) as file:
-        return b"\0" in file.read(4096)
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            return b"\0" in file.read(4096)
+    except OSError:  # run_file() raises it
+        return False
 
 
 def run_file(argv):
