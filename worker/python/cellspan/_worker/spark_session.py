@@ -33,10 +33,12 @@ def slots_free():
     context = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
     if context is None:
         return None
-    from .._launch.spark_slots import busy_now, slots_now
-
-    slots = slots_now(context)
-    return max(slots - busy_now(context), 0) if slots else None
+    scala = context._jsc.sc()  # as _launch/spark_slots.py counts
+    slots = scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
+    taken, busy = 0, scala.taskScheduler().runningTasksByExecutors().valuesIterator()
+    while busy.hasNext():
+        taken += busy.next()
+    return max(slots - taken, 0) if slots else None
 
 
 def note(folder):
