@@ -16,6 +16,8 @@ LIMIT = 250
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "engines"
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
 
+pytest.register_assert_rewrite("conformance")  # so that its failures say what was there
+
 import conformance  # noqa: E402
 
 session = conformance.fixture(os.environ.get("CELLSPAN_TEST_CONFORMANCE", "local ssh openmpi mpich runc").split())

@@ -43,6 +43,7 @@ class Mpi(Engine):
 
 class OpenMpi(Mpi):
     name = "openmpi"
+    knows = ("launcher", "cellspan-launch", "mpirun.openmpi", "mpirun", "orterun", "orted", "ssh", "sh")
     program = "/usr/bin/mpirun.openmpi"
     tools = ("mpirun.openmpi", "orted", *HOST_TOOLS)
 
@@ -61,6 +62,7 @@ class OpenMpi(Mpi):
 
 class Mpich(Mpi):
     name = "mpich"
+    knows = ("launcher", "cellspan-launch", "mpirun.mpich", "mpiexec.hydra", "hydra_pmi_proxy", "ssh", "sh")
     program = "/usr/bin/mpirun.mpich"
     tools = ("mpirun.mpich", "hydra_pmi_proxy", *HOST_TOOLS)
 

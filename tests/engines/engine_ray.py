@@ -22,6 +22,7 @@ class Ray(Engine):
     on = "ray:" + address
     too_much = on + " --cpus 3", "4 ranks with 3 CPU each: the cluster has no room for them, its nodes have 2 CPU, 2 CPU"
     queued = on + " --nodes 2 --gpus 1", "placement group is PENDING, INFEASIBLE: 2 CPU 2 GPU \\+ 2 CPU 2 GPU wanted; the cluster has 4 of 4 CPU free, 0 of 0 GPU"
+    silent = "ray:127.0.0.1:%d", r"the Ray cluster at 127\.0\.0\.1:\d+ has not answered within %d s"
     ended = "Ray has ended the agent's actor: The actor died"
 
     def script(self, word):
@@ -56,7 +57,12 @@ class Ray(Engine):
         return processes.described(self.actors())
 
     def logs(self):
-        return [path for path in glob.glob(self.folder + "/session_latest/logs/**", recursive=True) if os.path.isfile(path)]
+        """Also its object stores: memory that its raylets have as files without a name."""
+        files = [path for path in glob.glob(self.folder + "/**", recursive=True) if os.path.isfile(path) and not os.path.islink(path)]
+        stores = [path for pid in pids() if processes.read(pid, "comm").strip() == b"raylet" and self.folder in processes.command(pid)
+                  for path in glob.glob("/proc/%d/fd/*" % pid) if "/dev/shm/" in os.path.realpath(path)]
+        assert stores
+        return files + stores
 
 
 ENGINES = [Ray]

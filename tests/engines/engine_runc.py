@@ -20,6 +20,7 @@ class Runc(Engine):
     tools = containers.TOOLS
     too_much = ("runc:box1,box2,box3", "there is no bundle box3")
     queued = ("runc:box1,box4", "box4 is taken")
+    knows = ("launcher",)
     ended = "its container ended with status 137"
 
     def up(self):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Slurm cluster of three nodes."""
 
+import glob
+import os
+
 from conformance import Engine
 from engines import SLURM_TOOLS, Slurm
 
@@ -11,6 +14,7 @@ class SlurmEngine(Engine):
     tools = SLURM_TOOLS
     too_much = ("slurm:--nodes=2 --gres=gpu:99", "srun: error: .*")
     queued = ("slurm:--nodes=2 --begin=now+3600", "waits in the queue: BeginTime")
+    knows = ("launcher", "cellspan-launch", "srun", "slurmstepd")
     ended = r"Slurm ended job \d+"
 
     def up(self):
@@ -33,7 +37,8 @@ class SlurmEngine(Engine):
         return self.cluster.idle()
 
     def logs(self):
-        return [self.cluster.conf]
+        """All files of its daemons: logs, state and spool."""
+        return [path for path in glob.glob(os.path.dirname(self.cluster.conf) + "/**", recursive=True) if os.path.isfile(path)]
 
 
 ENGINES = [SlurmEngine]

@@ -5,8 +5,10 @@
 """
 
 import glob
+import json
 import os
 import signal
+import urllib.request
 
 import processes
 from conformance import Engine, pids
@@ -44,6 +46,7 @@ class Spark(Engine):
     tools = ("java",)
     ranks = 2  # an agent, which is a task, takes one
     too_much = "spark:local-cluster[1,1,512]", r"has 1 slots, and 2 are needed"
+    silent = "spark:spark://127.0.0.1:%d", "Spark's master, spark://127.0.0.1:[0-9]+, has not answered within %d s"
     ended = "Spark lost executor"
     cluster = None
 
@@ -72,7 +75,12 @@ class Spark(Engine):
 
     def variables(self):
         (packages,) = glob.glob(os.path.join(BUILT, "spark", VERSION, "lib", "python3.*", "site-packages"))
-        return {**self.cluster.variables(), "PYTHONPATH": packages}
+        return {**self.cluster.variables(), "PYTHONPATH": packages, "SPARK_LOCAL_DIRS": self.temporary}
+
+    @property
+    def temporary(self):
+        """Where the driver has its files."""
+        return self.cluster.folder + "/temporary"
 
     def executors(self):
         mark = "spark.driver.port"
@@ -90,8 +98,8 @@ class Spark(Engine):
         return not self.executors()
 
     def logs(self):
-        return [path for path in glob.glob(self.cluster.folder + "/**/std*", recursive=True) if os.path.isfile(path)] + glob.glob(
-            self.cluster.folder + "/spark/*.log")
+        """All of its files: logs, what its workers keep, and the driver's temporary ones."""
+        return [path for path in glob.glob(self.cluster.folder + "/**", recursive=True) if os.path.isfile(path) and not os.path.islink(path)]
 
 
 class SparkSession(Spark):
@@ -101,23 +109,48 @@ class SparkSession(Spark):
     on = "spark"
     too_much = "spark", "Spark has [34] slots for these tasks, and 9 are needed", 9
     queued = "spark", "Spark has .*[34] of 9 slots so far", 9
+    held = ("import pyspark, threading\ndef hold():\n    spark.sparkContext.setJobGroup('held', '')\n"
+            "    spark.sparkContext.range(2, numSlices=2).foreach(lambda _: __import__('time').sleep(100000))\n"
+            "holder = pyspark.InheritableThread(target=hold)\nholder.start()\ntracker = spark.sparkContext.statusTracker()\n"
+            "def active():\n    return sum(tracker.getStageInfo(n).numActiveTasks for n in tracker.getActiveStageIds())\n"
+            "while active() < 2:\n    time.sleep(0.1)",
+            "until 2 of the 3 slots of the session are free at once: its own Spark tasks run on 2",
+            "spark.sparkContext.cancelJobGroup('held')\nholder.join()")
+    silent = None
+
+    def up(self):
+        super().up()
+        self.ui = engines.free_ports(1)
 
     @property
     def first(self):
-        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).config('%s', 1).getOrCreate()\n"
-                "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % (self.master, PATIENCE))
+        return ("from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('%s').config('spark.cores.max', 3).config('%s', 1)"
+                ".config('spark.ui.enabled', True).config('spark.ui.port', %d).getOrCreate()\n"
+                "spark.sparkContext.setLogLevel('OFF')\nimport os, socket, time" % (self.master, PATIENCE, self.ui))
+
+    def asked(self, what):
+        """What the notebook's session says of itself; []: it has ended."""
+        at = "http://127.0.0.1:%d/api/v1/applications" % self.ui
+        try:
+            (application,) = json.load(urllib.request.urlopen(at, timeout=60))
+            return json.load(urllib.request.urlopen("%s/%s/%s" % (at, application["id"], what), timeout=60))
+        except OSError:
+            return []
 
     def left(self):
-        return []
+        """The session has no job, and no task holds a slot."""
+        return ["job %s: %s" % (job["jobId"], job.get("description", job["name"])) for job in self.asked("jobs?status=running")] + [
+            "executor %s runs %d tasks" % (executor["id"], executor["activeTasks"]) for executor in self.asked("executors") if executor["activeTasks"]]
 
     def ready(self):
-        return True
+        return not self.left()
 
 
 class SparkConnect(SparkSession):
     """The session is one of a Spark Connect server, and its address has a token, which nobody but the notebook may know."""
 
     name = "spark-connect"
+    held = None
     hidden = b"cellspan-test-token"
 
     def missing(self):
@@ -126,6 +159,12 @@ class SparkConnect(SparkSession):
 
     def up(self):
         self.cluster = Cluster(SPARK_CONNECT="1", SPARK_CONF=PATIENCE + " 1").up()
+
+    def left(self):
+        return []
+
+    def ready(self):
+        return True
 
     def variables(self):
         return {name: value for name, value in super().variables().items() if name != "SPARK_REMOTE_URL"}
