@@ -44,6 +44,12 @@ void report_node(unsigned agent, const char *name, unsigned slots)
     fflush(stdout);
 }
 
+void report_ends(unsigned seconds)
+{
+    printf("ends %u\n", seconds);
+    fflush(stdout);
+}
+
 void report_say(const char *format, ...)
 {
     va_list args;

@@ -305,6 +305,7 @@ static void task_up(struct job *j, const char *words)
     delivery_up(&j->delivery, i);
     if (count_up(j) == j->n) {
         watch_clear(&j->late);
+        time_left_begin(&j->left, j->loop, j->id);
     } else if (count_up(j) == 1)
         set_timer(j, &j->late, j->patience_ns, too_late);
 }
@@ -493,6 +494,7 @@ void job_ended(struct job *j, int status)
     watch_clear(&j->poll);
     watch_clear(&j->late);
     watch_clear(&j->flush);
+    time_left_release(&j->left);
     if (j->asked_to_end && j->signo != SIGKILL)
         finish_job(j);
     else if (j->own && j->id && !j->asked_to_end)
@@ -590,4 +592,5 @@ void job_release(struct job *j)
     child_lines_release(&j->out_lines);
     child_lines_release(&j->err_lines);
     slurm_command_release(&j->command);
+    time_left_release(&j->left);
 }

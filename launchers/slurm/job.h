@@ -48,6 +48,7 @@ struct job {
     struct child_lines out_lines, err_lines;
     struct slurm_command command;
     struct delivery delivery;
+    struct time_left left;
     struct watch *out_watch, *err_watch, *poll, *late, *flush, *stop;
 };
 

@@ -123,6 +123,17 @@ static void hide_variables(bool inside, bool leave)
     }
 }
 
+/* The agents know then how long after the signal of --signal the job ends. */
+static int hand_notice(const struct slurm_options *options, struct err *err)
+{
+    char seconds[16];
+
+    snprintf(seconds, sizeof seconds, "%u", options->notice);
+    if (options->notice && setenv(setting_rows[SETTING_NOTICE].name, seconds, 1) < 0)
+        return err_set(err, "out of memory");
+    return 0;
+}
+
 /* Composes srun's command line, and fills in the job. */
 static int prepare(struct job *j, struct words *argv, const struct launch_arguments *a,
                    struct err *err)
@@ -151,6 +162,9 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         j->patience_ns = setting_value(SETTING_SLURM_TIMEOUT);
         plan.payload = j->delivery.on ? &j->delivery.payload : NULL;
         plan.inside = job && *job && !options.own_job;
+        rc = hand_notice(&options, err);
+    }
+    if (rc == 0) {
         plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");
         j->own = !plan.inside;
         j->program = path_name(a->command[0]);
@@ -168,9 +182,12 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
 
 int main(int argc, char **argv)
 {
-    struct job j = {
-        .in = -1, .out = -1, .errs = -1, .command = SLURM_COMMAND_INIT, .delivery = DELIVERY_INIT
-    };
+    struct job j = { .in = -1,
+                     .out = -1,
+                     .errs = -1,
+                     .command = SLURM_COMMAND_INIT,
+                     .delivery = DELIVERY_INIT,
+                     .left = TIME_LEFT_INIT };
     struct words srun = WORDS_INIT;
     struct launch_arguments a;
     struct err err = { "" };

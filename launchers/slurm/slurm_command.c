@@ -2,12 +2,16 @@
 #include "launchers/slurm/slurm_command.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/process.h"
+#include "launchers/launcher.h"
+#include "launchers/slurm/srun_output.h"
 
 #define PATIENCE_NS (10 * NS_PER_S)
+#define AGAIN_NS    (300 * NS_PER_S) /* an administrator may have changed a job's limit */
 
 static void close_all(struct slurm_command *c)
 {
@@ -91,4 +95,43 @@ bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char 
         (void)kill(c->pid, SIGKILL);
     close_all(c);
     return false;
+}
+
+/* ---- the time that is left ---- */
+
+static void answered(void *arg, const char *line)
+{
+    const long left = srun_output_time(line);
+
+    (void)arg;
+    if (left >= 0)
+        report_ends((unsigned)left);
+}
+
+static void ask(void *arg)
+{
+    struct time_left *t = arg;
+    char id[32];
+    const char *const argv[] = { "squeue", "--noheader", "--jobs", id, "--format", "%L", NULL };
+
+    snprintf(id, sizeof id, "%lu", t->job);
+    if (!slurm_command_busy(&t->command))
+        (void)slurm_command_start(&t->command, t->loop, argv, answered, t);
+}
+
+void time_left_begin(struct time_left *t, struct loop *loop, unsigned long job)
+{
+    struct err err = { "" };
+
+    if (!job || t->again)
+        return;
+    t->loop = loop;
+    t->job = job;
+    t->again = loop_timer(loop, 0, AGAIN_NS, ask, t, &err);
+}
+
+void time_left_release(struct time_left *t)
+{
+    watch_clear(&t->again);
+    slurm_command_release(&t->command);
 }

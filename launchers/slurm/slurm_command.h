@@ -38,4 +38,18 @@ static inline bool slurm_command_busy(const struct slurm_command *c)
 bool slurm_command_start(struct slurm_command *c, struct loop *loop, const char *const *argv,
                          slurm_command_f f, void *arg);
 
+/* Asks Slurm from time to time when the job's time is over, and tells the kernel. */
+struct time_left {
+    struct loop *loop; /* borrowed */
+    unsigned long job;
+    struct slurm_command command;
+    struct watch *again;
+};
+
+#define TIME_LEFT_INIT { .command = SLURM_COMMAND_INIT }
+
+/* All agents of the job are up. Without an answer, or a limit, the kernel is told nothing. */
+void time_left_begin(struct time_left *t, struct loop *loop, unsigned long job);
+void time_left_release(struct time_left *t);
+
 #endif

@@ -5,10 +5,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum value { VALUE_NONE, VALUE_MAYBE, VALUE_NEEDED }; /* MAYBE: only as --option=value */
 
 /* What an option says about the job: bits. */
+#define SIGNAL_BEFORE 60u /* seconds; srun's default of --signal */
+
 #define SAYS_NODES   1u
 #define SAYS_CPUS    2u
 #define SAYS_GPUS    4u
@@ -56,6 +59,7 @@ static const struct srun_option rows[] = {
     { "version", 'V', VALUE_NONE, 0, no_run },
     { "bcast", 0, VALUE_MAYBE, 0, "cellspan must run from the folder where it is installed" },
     { "export", 0, VALUE_NEEDED, 0, NULL },
+    { "signal", 0, VALUE_NEEDED, 0, NULL },
     { "nodes", 'N', VALUE_NEEDED, SAYS_NODES, NULL },
     { "nodelist", 'w', VALUE_NEEDED, SAYS_NODES, NULL },
     { "nodefile", 'F', VALUE_NEEDED, SAYS_NODES, NULL },
@@ -118,6 +122,21 @@ static const struct srun_option *find_letter(char letter)
     return NULL;
 }
 
+/* How many seconds before the end `--signal=[R:]SIG[@SECONDS]` sends a signal that is a notice; 0:
+ * it is another one. */
+static unsigned notice_of(const char *value)
+{
+    const char *sig = text_begins(value, "R:") ? value + 2 : value, *at = strchr(sig, '@');
+    const size_t n = at ? (size_t)(at - sig) : strlen(sig);
+    const bool long_name = n > 3 && strncasecmp(sig, "SIG", 3) == 0;
+    const char *name = long_name ? sig + 3 : sig;
+    const size_t rest = long_name ? n - 3 : n;
+
+    if (rest != 4 || (strncasecmp(name, "USR1", 4) != 0 && strncasecmp(name, "USR2", 4) != 0))
+        return 0;
+    return at ? (unsigned)strtoul(at + 1, NULL, 10) : SIGNAL_BEFORE;
+}
+
 static int note_value(struct slurm_options *o, const struct srun_option *row, const char *word,
                       const char *value, struct err *err)
 {
@@ -133,6 +152,8 @@ static int note_value(struct slurm_options *o, const struct srun_option *row, co
         n = value ? strtoul(value, &end, 10) : 0;
         o->n_nodes = value && end != value && !*end && n <= 65536 ? (unsigned)n : 0;
     }
+    if (strcmp(row->name, "signal") == 0)
+        o->notice = notice_of(value);
     if (strcmp(row->name, "export") == 0 &&
         (!value || (strcmp(value, "ALL") != 0 && strncmp(value, "ALL,", 4) != 0)))
         return err_set(

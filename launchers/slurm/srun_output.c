@@ -139,3 +139,34 @@ const char *slurm_reason_meaning(const char *reason)
             return known[i].words;
     return NULL;
 }
+
+#define LEFT_MAX 30000000L /* seconds; a year is as good as no limit */
+
+long srun_output_time(const char *text)
+{
+    static const long units[] = { 1, 60, 3600 };
+    long part[3], sum = 0, days = 0;
+    unsigned n = 0;
+    char *end;
+
+    for (;;) {
+        if (!isdigit((unsigned char)*text))
+            return -1;
+        part[n++] = strtol(text, &end, 10);
+        if (*end == '-' && n == 1 && !days) {
+            days = part[--n];
+        } else if (*end != ':' || n == 3) {
+            break;
+        }
+        text = end + 1;
+    }
+    if (*end || days > LEFT_MAX / 86400)
+        return -1;
+    for (unsigned k = 0; k < n; k++) {
+        if (part[k] > LEFT_MAX / 3600)
+            return -1;
+        sum += part[k] * units[n - 1 - k];
+    }
+    sum += days * 86400;
+    return sum <= LEFT_MAX ? sum : -1;
+}

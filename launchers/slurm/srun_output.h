@@ -41,4 +41,7 @@ bool slurm_reason_hopeless(const char *reason);
  * NULL. */
 const char *slurm_reason_meaning(const char *reason);
 
+/* Seconds of squeue's "2-03:04:05", "1:02:03" or "9:58"; -1: there is no limit, or that is none. */
+long srun_output_time(const char *text);
+
 #endif

@@ -17,7 +17,10 @@ struct slurm_options {
     bool cpus;        /* it sets the number of CPUs */
     bool gpus;        /* it sets the number of GPUs */
     bool name;        /* it sets the job's name */
-    bool own_job;     /* it has options that only a new job can have: partition, account … */
+    /* of --signal, if that is SIGUSR1 or SIGUSR2: so many seconds before the end it is sent; else 0
+     */
+    unsigned notice;
+    bool own_job; /* it has options that only a new job can have: partition, account … */
 };
 
 /* Reads the words (borrowed). -1: *err names the word that is forbidden or not an option. */

@@ -236,6 +236,19 @@ def test_without_slurm_it_is_said(fresh, tmp_path):
 # -- ends
 
 
+def test_a_signal_before_the_end_is_a_notice(notebook, idle):
+    nb = notebook()
+    cell = nb.start("%%distribute -n 4 --gather --on 'slurm:--nodes=2 --time=5 --signal=USR1@100'\n"
+                    "import cellspan, itertools, time\nsaved = []\n@cellspan.on_notice\ndef save():\n    saved.append(n)\nprint('begun', flush=True)\n"
+                    "for n in itertools.count(1):\n    time.sleep(0.02)\n    cellspan.step()\n    if saved:\n        break\nsaved")
+    nb.wait_ranks(cell, "begun", 4, SOON)
+    nb.wait_shown(cell, ", ends in 0:0", SOON)
+    idle.run("scancel", "--signal=USR1", job_of(idle))
+    nb.wait(cell, SOON).assert_ok()
+    assert re.search(r"cellspan: n\d, n\d will be gone in \d+ s: SIGUSR1 has come\n", cell.stderr) or cell.stderr.count("SIGUSR1 has come") == 2, cell.stderr
+    assert len({step for step, in values(cell)}) == 1 and "the checkpoint is whole: save() has run on all 4 ranks" in cell.stderr, cell.shown
+
+
 def test_a_job_that_is_cancelled(notebook, idle):
     nb = notebook()
     cell = begin(nb, "slurm:--nodes=2")

@@ -35,7 +35,9 @@ extern PyMethodDef memory_methods[];
 extern PyMethodDef unshared_methods[];
 
 /* ---- process_calls.c ---- */
-/* fork(), die_with_parent(), stack(), raise_in(), stdio() and closed() of cellspan._link. */
+/* fork(), die_with_parent(), stack(), raise_in(), stdio(), closed() and outlive() of
+ * cellspan._link.
+ */
 extern PyMethodDef process_methods[];
 
 /* ---- shared.c ---- */

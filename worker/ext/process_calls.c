@@ -6,6 +6,7 @@
 #include "worker/ext/private.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -80,6 +81,23 @@ static PyObject *closed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
                  : PyTuple_New(0);
 }
 
+static void nothing(int signo)
+{
+    (void)signo;
+}
+
+/* Not SIG_IGN, which the programs that the user's code starts would inherit, and which its own
+ * handlers would find. */
+static PyObject *outlive(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    struct sigaction action = { .sa_handler = nothing, .sa_flags = SA_RESTART };
+
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGUSR1, &action, NULL);
+    (void)sigaction(SIGUSR2, &action, NULL);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef process_methods[] = {
     { "fork", fork_, METH_NOARGS, "As os.fork(), without a warning about threads." },
     { "die_with_parent", die_with_parent, METH_VARARGS,
@@ -91,5 +109,7 @@ PyMethodDef process_methods[] = {
     { "stdio", stdio, METH_NOARGS, "Flush C's stdout." },
     { "closed", closed, METH_NOARGS,
       "closed() -> those of the descriptors 1 and 2 that are not open." },
+    { "outlive", outlive, METH_NOARGS,
+      "SIGUSR1 and SIGUSR2 do nothing from now on, also in forks, unless Python gets a handler." },
     { NULL, NULL, 0, NULL },
 };

@@ -29,6 +29,9 @@ static const struct options_case options_cases[] = {
     { "--unknown-to-us value --comment='two words'", "", NULL },
     { "--export=ALL,A=1", "", NULL },
     { "--part=gpu", "job ", NULL },
+    { "--signal=USR1@120", "notice=120 ", NULL },
+    { "--signal R:sigusr2", "notice=60 ", NULL },
+    { "--signal=TERM@90", "", NULL },
     { "--export=NONE", NULL, "--export=ALL" },
     { "--export=ALLES", NULL, "--export=ALLES" },
     { "--ntasks=3", NULL, "--ntasks=3" },
@@ -55,12 +58,36 @@ static const struct options_case options_cases[] = {
 
 static void described(const struct slurm_options *o, char text[static 128])
 {
-    char nodes[32] = "";
+    char nodes[32] = "", notice[32] = "";
 
     if (o->nodes)
         snprintf(nodes, sizeof nodes, "nodes=%u ", o->n_nodes);
-    snprintf(text, 128, "%s%s%s%s%s", nodes, o->cpus ? "cpus " : "", o->gpus ? "gpus " : "",
-             o->name ? "name " : "", o->own_job ? "job " : "");
+    if (o->notice)
+        snprintf(notice, sizeof notice, "notice=%u ", o->notice);
+    snprintf(text, 128, "%s%s%s%s%s%s", nodes, o->cpus ? "cpus " : "", o->gpus ? "gpus " : "",
+             o->name ? "name " : "", o->own_job ? "job " : "", notice);
+}
+
+static void the_time_left_is_read(void)
+{
+    static const struct {
+        const char *text;
+        long want;
+    } rows[] = { { "9:58", 598 },
+                 { "0:00", 0 },
+                 { "1:02:03", 3723 },
+                 { "2-03:04:05", 183845 },
+                 { "UNLIMITED", -1 },
+                 { "INVALID", -1 },
+                 { "", -1 },
+                 { "1:", -1 },
+                 { "1:2:3:4", -1 },
+                 { "99999-0:00:00", -1 },
+                 { "99999999999999:00", -1 },
+                 { "4 days", -1 } };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        is_int(srun_output_time(rows[i].text), rows[i].want, "'%s'", rows[i].text);
 }
 
 static void options_are_read_or_refused(void)
@@ -349,6 +376,7 @@ static void arguments_are_read_or_refused(void)
 int main(void)
 {
     options_are_read_or_refused();
+    the_time_left_is_read();
     a_step_has_one_task_a_node_and_what_the_spec_leaves_open();
     any_allocation_of_a_step_may_fail();
     variables_that_srun_takes_for_options_are_hidden();

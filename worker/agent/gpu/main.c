@@ -76,5 +76,7 @@ int main(int argc, char **argv)
     if (!o.serve)
         return print("{\"ask\": \"list\"}");
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGUSR1, SIG_IGN); /* notices, which the agent takes */
+    (void)signal(SIGUSR2, SIG_IGN);
     return probe_serve(STDIN_FILENO);
 }

@@ -159,6 +159,7 @@ def main(fd):
     """`python -m cellspan._worker zygote FD`."""
     begin_process("zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _link.outlive()  # they are notices, and Slurm may send them to all processes of a job
     agent = os.getppid()
     environment.leave_deleted()
     gc.disable()  # what imports make is kept, so looking for garbage meanwhile is a sixth of their time; once below is enough
