@@ -199,7 +199,7 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
 
 
 def test_files_of_ranks_go_with_the_zygote_if_the_agent_has_no_folder_for_them(tmp_path):
-    zygote = Zygote(env={"TMPDIR": str(tmp_path), "CELLSPAN_PRELOAD": ""})
+    zygote = Zygote(env={"TMPDIR": str(tmp_path), "CELLSPAN_PRELOAD": "-torch"})
     ranks = zygote.fork(range(2))
     (done, _) = run_on(ranks, "import os; open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').close()")
     assert done.fields["status"] == "ok"
@@ -291,7 +291,7 @@ def test_what_the_zygote_was_to_do_at_its_end_is_not_done_by_ranks(tmp_path):
         "handler.buffer.append(logging.makeLogRecord({'msg': 'a record'}))\n"
     )
     adopt_orphans()
-    zygote = Zygote(env={"CELLSPAN_PRELOAD": "heir", "PYTHONPATH": str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")})
+    zygote = Zygote(env={"CELLSPAN_PRELOAD": "-torch,heir", "PYTHONPATH": str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")})
     (rank,) = zygote.fork([0], role=2, env={"TMPDIR": str(tmp_path)})
     code = "import heir, os, tempfile; print(tempfile.gettempdir() == os.environ['TMPDIR'])"
     (tmp_path / "main.py").write_text(code)
