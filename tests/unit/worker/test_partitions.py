@@ -10,6 +10,7 @@ import types
 
 import cloudpickle
 import pytest
+from cellspan._worker import spark_session
 from cellspan.torch import _dataframes, _partitions
 
 KINDS = ["double", "array<bigint>", "vector"]
@@ -110,3 +111,18 @@ def test_only_the_tables_own_session_reads_it(monkeypatch, place, group, applies
     frame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
     assert _partitions.applies(frame, place) == applies
     assert not _partitions.applies([], place)
+
+
+@pytest.mark.parametrize(("slots", "busy", "free"), [(4, [1, 2], 1), (4, [], 4), (2, [2, 1], 0), (0, [], None)])
+def test_home_counts_free_slots_of_its_session(monkeypatch, slots, busy, free):
+    busy = list(busy)
+    values = types.SimpleNamespace(hasNext=lambda: bool(busy), next=busy.pop)
+    scala = types.SimpleNamespace(
+        maxNumConcurrentTasks=lambda profile: slots, resourceProfileManager=lambda: types.SimpleNamespace(defaultResourceProfile=lambda: None),
+        taskScheduler=lambda: types.SimpleNamespace(runningTasksByExecutors=lambda: types.SimpleNamespace(valuesIterator=lambda: values)))
+    context = types.SimpleNamespace(_jsc=types.SimpleNamespace(sc=lambda: scala))
+    module = types.SimpleNamespace(SparkContext=types.SimpleNamespace(_active_spark_context=context))
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+    assert spark_session.slots_free() == free
+    monkeypatch.delitem(sys.modules, "pyspark")
+    assert spark_session.slots_free() is None
