@@ -158,7 +158,17 @@ static void wait_on(struct delivery *d)
         d->patience = loop_timer(d->loop, ns, 0, no_answer, d, &err);
 }
 
-/* What is stuck on one node, such as its home folder, must not hold back the others. */
+/* Is there a task that could begin now, which waits for others? */
+static bool one_waits(const struct delivery *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->task[i].known && d->task[i].answered)
+            return true;
+    return false;
+}
+
+/* What is stuck on one node, such as its home folder, must not hold back the others. Where there
+ * are no others, the kernel's limit for agents that do not come holds. */
 static void begin_without(struct delivery *d)
 {
     unsigned silent = 0, late = 0;
@@ -207,7 +217,10 @@ static void no_answer(void *arg)
     char text[256];
 
     if (!d->done) {
-        begin_without(d);
+        if (one_waits(d))
+            begin_without(d);
+        else
+            wait_on(d);
         return;
     }
     for (unsigned i = 0; i < d->n; i++)
@@ -373,7 +386,7 @@ void delivery_without(struct delivery *d, unsigned task)
     if (task >= d->n)
         return;
     d->task[task].known = true;
-    d->task[task].late = false;
+    d->task[task].answered = d->task[task].late = false;
     d->task[task].row = NULL;
     deliver(d);
     wait_if_all_up(d);

@@ -15,7 +15,7 @@
 struct delivery_task {
     bool known;    /* what it lacks is known, or it has ended, or it is late */
     bool up;       /* it runs */
-    bool answered; /* it has said whether it lacks anything */
+    bool answered; /* it has said whether it lacks anything, and has not ended */
     bool late; /* the others have begun without its answer: its first, or that to sbcast's file */
     char *version; /* owned: what another agent there says of itself; NULL: none is there */
     char *unsent;  /* owned: why cellspan can't be installed there; NULL: it can */

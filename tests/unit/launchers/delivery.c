@@ -238,6 +238,46 @@ static void what_is_stuck_before_it_answers_has_a_limit(void)
     many_end(&m);
 }
 
+static void where_nobody_waits_a_slow_node_has_time(void)
+{
+    struct many m;
+
+    many_start(&m, 1);
+    pass(&m, SECONDS(30));
+    ok(!has_gone(&m), "a node alone may look for longer than 20 s");
+    delivery_line(&m.d, 0, LACKS);
+    pass(&m, 0);
+    ok(has_gone(&m) && text_begins(m.sent.p, "put it"), "and gets what it lacks");
+    pass(&m, SECONDS(60));
+    ok(!m.failed, "it has not failed");
+    many_end(&m);
+
+    many_start(&m, 3);
+    delivery_line(&m.d, 0, SCRIPT_HAS);
+    delivery_without(&m.d, 0);
+    pass(&m, SECONDS(21));
+    pass(&m, SECONDS(21));
+    ok(!has_gone(&m), "one that has ended does not wait for the others");
+    delivery_line(&m.d, 1, LACKS);
+    pass(&m, SECONDS(19));
+    ok(!has_gone(&m), "from the first answer on, it is waited for 20 s");
+    pass(&m, SECONDS(1));
+    ok(has_gone(&m) && text_begins(m.sent.p, "put it") && !m.failed, "then that node begins");
+    pass(&m, SECONDS(40));
+    ok(m.failed == 1 && m.last == 2, "and the one that is stuck has failed");
+    many_end(&m);
+
+    many_ask(&m, -1);
+    sbcast_brings(&m);
+    for (unsigned i = 0; i < 3; i++)
+        pass(&m, SECONDS(20));
+    ok(!has_gone(&m) && !m.failed, "all may be slow to install what sbcast has brought");
+    delivery_line(&m.d, 0, LACKS);
+    pass(&m, SECONDS(20));
+    ok(has_gone(&m), "until one waits for the others");
+    many_end(&m);
+}
+
 static void one_that_got_it_all_the_same_ends_as_others_do(void)
 {
     struct many m;
@@ -301,6 +341,7 @@ int main(void)
     write_program(path, "#!/bin/sh\n");
     one_stuck_node_does_not_keep_back_the_others();
     what_is_stuck_before_it_answers_has_a_limit();
+    where_nobody_waits_a_slow_node_has_time();
     one_that_got_it_all_the_same_ends_as_others_do();
     without_a_folder_it_comes_by_stdin();
     write_program(path, "#!/bin/sh\nexec sleep 600\n");
