@@ -47,7 +47,7 @@ def test_the_digest_stands_for_names_contents_and_modes(tmp_path):
 def test_what_never_goes(tmp_path):
     names = ".env .env.local prod.env id_rsa id_ed25519.pub server.pem tls.KEY store.p12 credentials credentials.json secrets.toml".split()
     names += ".netrc .pypirc .git-credentials a.ipynb .pgpass .Renviron .bash_history kubeconfig client_secret_1.json my.kdbx terraform.tfstate.backup env.production x.gpg".split()
-    names += "prod.tfvars dev.auto.tfvars.json .terraformrc service-account.json service_account-prod.json AuthKey_1.p8 backup.asc token.json".split()
+    names += "prod.tfvars dev.auto.tfvars.json .terraformrc service-account.json service_account-prod.json AuthKey_1.p8 my_secret_key.asc Private.ASC token.json".split()
     folders = ".git/config .hg/x node_modules/x.js env/pyvenv.cfg env/lib/a.py .ipynb_checkpoints/a.py __pycache__/a.pyc .hidden/x".split()
     write(tmp_path, "pkg/__init__.py", *(f"pkg/{name}" for name in names + folders))
     write(tmp_path, "pkg/id_to_label.json", "pkg/tokenizer.json", "pkg/token.json.md")
@@ -57,6 +57,17 @@ def test_what_never_goes(tmp_path):
     assert files(tmp_path, "pkg") == ["pkg/__init__.py", "pkg/id_to_label.json", "pkg/in/secrets/deep/a.json", "pkg/in/secrets/deep/vault.py",
                                       "pkg/token.json.md", "pkg/tokenizer.json"]
     assert sorted(left(tmp_path, "pkg")) == sorted(f"pkg/{name}" for name in names)
+
+
+def test_of_asc_files_private_keys_never_go(tmp_path):
+    write(tmp_path, "pkg/__init__.py")
+    (tmp_path / "pkg/dem_10m.asc").write_text("ncols 4\nnrows 6\n")
+    (tmp_path / "pkg/release.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")
+    (tmp_path / "pkg/backup.ASC").write_text("\n-----BEGIN PGP PRIVATE KEY BLOCK-----\n")
+    os.symlink("backup.ASC", tmp_path / "pkg/key.txt")
+    os.mkfifo(tmp_path / "pkg/pipe.asc")
+    assert files(tmp_path, "pkg") == ["pkg/__init__.py", "pkg/dem_10m.asc", "pkg/release.asc"]
+    assert left(tmp_path, "pkg") == dict.fromkeys(("pkg/backup.ASC", "pkg/key.txt"), "private keys are never sent")
 
 
 def test_a_module_goes_whatever_its_name(tmp_path):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which files are left out: those that never leave home, and data that .gitignore or .cellspanignore names. Pure, but for reading these
-two files.
+"""Which files are left out: those that never leave home, and data that .gitignore or .cellspanignore names. It reads these two files, and the
+beginning of what may be a key.
 """
 
 from __future__ import annotations
@@ -15,20 +15,38 @@ SECRETS = (
     ".env* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore id_rsa* id_dsa* id_ecdsa* id_ed25519* credentials* secrets.* .netrc .pypirc "
     ".npmrc .htpasswd .git-credentials .pgpass .my.cnf .mylogin.cnf .s3cfg .boto .dockercfg .dockerconfigjson .vault-token .renviron .*_history "
     "kubeconfig* client_secret*.json *.kdbx *.ppk *.gpg *.tfstate* env.production env.prod env.staging env.local env.development env.dev "
-    "*.tfvars *.tfvars.json .terraformrc terraform.rc service-account*.json service_account*.json serviceaccount*.json token.json *.p8 *.asc"
+    "*.tfvars *.tfvars.json .terraformrc terraform.rc service-account*.json service_account*.json serviceaccount*.json token.json *.p8 "
+    "*secret*.asc *private*.asc"
 ).split()
 SECRET_FOLDERS = frozenset(("secrets", ".secrets", "credentials"))
 SECRET = re.compile("|".join(map(fnmatch.translate, SECRETS)), re.IGNORECASE)
 NOTEBOOK = re.compile(fnmatch.translate("*.ipynb"), re.IGNORECASE)
+PRIVATE_KEY = b"-----BEGIN PGP PRIVATE"
+SCANNED = 4096  # bytes at the beginning of a file that may be a key
 UP = 32  # folders above one in which an ignore file is looked for
 TOP = (".git", ".hg")  # the folder with one of these is the project's top
 
 
-def never(name):
-    """Why a file of this name, which Python does not import, never goes; "": it may."""
+def never(path):
+    """Why a file, which Python does not import, never goes; "": it may."""
+    name = os.path.basename(path)
     if SECRET.match(name):
         return "files of this name are never sent"
+    if name.lower().endswith(".asc") and _has_private_key(path):  # others of this name are grids of numbers, or public keys
+        return "private keys are never sent"
     return "notebooks are never sent" if NOTEBOOK.match(name) else ""
+
+
+def _has_private_key(path):
+    try:
+        with open(path, "rb", buffering=0, opener=_opened) as file:
+            return PRIVATE_KEY in (file.read(SCANNED) or b"")
+    except OSError:
+        return False
+
+
+def _opened(path, flags):
+    return os.open(path, flags | os.O_NONBLOCK)  # it may be a pipe
 
 
 class Ignores:

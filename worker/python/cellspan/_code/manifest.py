@@ -216,7 +216,7 @@ class _Walk:
             else:
                 self._folder(path, bases, above, data or package)
         elif self._everything:
-            why = ignores.never(name) or (is_link and leads_to_secret(path))
+            why = ignores.never(path) or (is_link and leads_to_secret(path))
             if why:
                 self._leave(path, 0, why)
             else:
@@ -239,7 +239,7 @@ class _Walk:
     def _note_data(self, entry):
         if self._size > DATA_MOST:
             return
-        why = ignores.never(entry.name) or (entry.is_symlink() and leads_to_secret(entry.path))
+        why = ignores.never(entry.path) or (entry.is_symlink() and leads_to_secret(entry.path))
         try:
             now = entry.stat()
         except OSError:
@@ -315,9 +315,9 @@ def _has_code(folder):
 
 
 def leads_to_secret(link):
-    """Why a link does not go because of the name of the file to which it leads; "": it may."""
-    name = os.path.basename(os.path.realpath(link))
-    return "" if is_code(name) else ignores.never(name)
+    """Why a link does not go because of the file to which it leads; "": it may."""
+    path = os.path.realpath(link)
+    return "" if is_code(os.path.basename(path)) else ignores.never(path)
 
 
 def is_for_another_python(path):
