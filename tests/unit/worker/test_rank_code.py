@@ -500,6 +500,19 @@ def test_homes_own_files_are_left_alone(code, make, home, data):
         assert file.read() == "newer\n"
 
 
+def test_what_a_killed_rank_has_left_is_removed(code, home, data):
+    os.mkdir("data")
+    names = {".cellspan-1-0123456789ab": "", ".cellspan-2-0123456789ab": "text", ".cellspan-x": "", ".cellspan-3-0123456789ab": ""}
+    for name, text in names.items():
+        with open("data/" + name, "w", encoding="utf-8") as file:
+            file.write(text)
+        if name != ".cellspan-3-0123456789ab":  # of a rank that waits for home at the moment
+            os.utime("data/" + name, (1e9, 1e9))
+    code.take(with_files(home))
+    assert code.before_cell() == []
+    assert sorted(os.listdir("data")) == sorted([*names, "a.csv", "b.csv"])[1:]
+
+
 def test_what_home_does_not_have(code, home):
     home.manifest = lambda root, name: {}
     code.take(with_files(home))

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import zlib
 
 from .filesystems import state_of
@@ -25,6 +26,7 @@ PACKED = 16 << 10  # characters from which on an answer is compressed: paths of 
 BLOCK = 1 << 20  # bytes that are copied at once
 MAIN = "__main__.py"  # the file of a script that is a folder
 NEW = re.compile(r"\.cellspan-\d+-[0-9a-f]{12}\Z")  # what new_name() returns
+ABANDONED = 3600.0  # seconds after which nobody waits for what home says of a file
 
 
 class Unavailable(Exception):
@@ -147,6 +149,20 @@ def write_file(path, data, mode=0o600, at=None, digest="", unseen=False):
 def new_name():
     """A name that no file has, also if several machines write to the folder."""
     return f".cellspan-{os.getpid()}-{os.urandom(6).hex()}"
+
+
+def remove_abandoned(path):
+    """Removes the empty files with a new_name() that killed processes have left in the folder of this new file: those that are much older, by
+    the clock of the machine that has the folder. Processes of other machines may use younger ones."""
+    with contextlib.suppress(OSError):
+        now = os.lstat(path).st_mtime
+        with os.scandir(os.path.dirname(path)) as entries:
+            others = [entry.path for entry in entries if NEW.match(entry.name)]
+        for other in others:
+            with contextlib.suppress(OSError):
+                seen = os.lstat(other)
+                if stat.S_ISREG(seen.st_mode) and not seen.st_size and now - seen.st_mtime > ABANDONED:
+                    os.unlink(other)
 
 
 def _opened(path, mode):

@@ -20,7 +20,7 @@ from .._base import threads
 from .._base.errors import text_of
 from .._base.modules import names_of
 from . import children, finders, package_versions
-from .entries import MAIN, UNKNOWN, Late, Refused, Unavailable, key_of, new_name, write_file
+from .entries import MAIN, UNKNOWN, Late, Refused, Unavailable, key_of, new_name, remove_abandoned, write_file
 from .tree import Tree, hash_of
 
 NOT_FOUND = re.compile(r"File `'(.+)'` not found\.")  # what %run says
@@ -328,6 +328,7 @@ class RankCode:
                         os.makedirs(folder, exist_ok=True)
                     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
                     made[path] = at_home
+                    remove_abandoned(path)
                 except OSError:
                     if folder in written:
                         raise
