@@ -125,9 +125,31 @@ def test_a_package_that_joins_its_folders(tmp_path):
     assert [place.kind for place in found.places["plug"]] == [package, namespace, package, namespace]  # data goes with packages alone
 
 
-@pytest.mark.parametrize("text", ["# as pkgutil.extend_path(__path__, __name__) did", "from pkgutil import extend_path", "name = 'declare_namespace'"])
-def test_a_package_that_only_speaks_of_joining(tmp_path, text):
-    write(tmp_path, "b/plug/x.py", **{"a/plug/__init__": text})
+WAYS = {
+    "under another name": "from pkgutil import extend_path as join\n__path__ = join(__path__, __name__)",
+    "after a string": "mark = '#'; __path__ = extend_path(__path__, __name__)",
+    "on more lines": "__path__ = extend_path (\n    __path__, __name__)",
+    "in a file that was cut": "__import__('pkg_resources').declare_namespace(__name__)\nx = '''a string that",
+}
+SPOKEN_OF = {
+    "comment": "# as pkgutil.extend_path(__path__, __name__) did",
+    "import": "from pkgutil import extend_path",
+    "string": "name = 'declare_namespace'",
+    "docstring": '"""Without\npkgutil.extend_path(__path__, __name__)."""',
+    "definition": "def extend_path(path):\n    return path",
+    "no Python": "# coding: none\nextend_path()",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_join(tmp_path, way):
+    write(tmp_path, "b/plug/x.py", **{"a/plug/__init__": WAYS[way]})
+    assert listed(tmp_path / "a", tmp_path / "b").names == {"plug": [str(tmp_path / "a"), str(tmp_path / "b")]}
+
+
+@pytest.mark.parametrize("how", SPOKEN_OF)
+def test_a_package_that_only_speaks_of_joining(tmp_path, how):
+    write(tmp_path, "b/plug/x.py", **{"a/plug/__init__": SPOKEN_OF[how]})
     assert listed(tmp_path / "a", tmp_path / "b").names == {"plug": [str(tmp_path / "a")]}
 
 

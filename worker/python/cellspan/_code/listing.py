@@ -8,7 +8,10 @@ editable installs name (editables.py). A name counts if home would import it fro
 from __future__ import annotations
 
 import _imp
+import contextlib
+import functools
 import importlib.machinery
+import io
 import os
 import re
 import sys
@@ -29,7 +32,7 @@ NOT_IMPORTED = frozenset(("__init__", "__main__", "__mp_main__", "sitecustomize"
 MOST_NAMES = 20_000
 MOST_BYTES = 512 << 10  # of the names as JSON
 SCANNED = 64 << 10  # bytes at the beginning of an __init__.py that are looked through
-JOINS = re.compile(rb"^[^#\n]*\b(extend_path|declare_namespace)[ \t]*\(", re.MULTILINE)
+JOINS = re.compile("extend_path|declare_namespace")  # functions that add all folders of a package's name to it
 
 
 class Place(NamedTuple):
@@ -304,7 +307,26 @@ def _joins_folders(place):
             text = file.read(SCANNED)
     except OSError:
         return False
-    return JOINS.search(text) is not None
+    return _calls_a_join(text)
+
+
+@functools.lru_cache(maxsize=64)
+def _calls_a_join(text):
+    """Is such a function called, under its name or another one? What strings and comments say does not count. As far as it can be read, since
+    it may be the beginning of a file."""
+    if not JOINS.search(text.decode("latin-1")):
+        return False
+    import tokenize
+
+    names, before, last = set(), "", ""
+    with contextlib.suppress(tokenize.TokenError, SyntaxError, ValueError):
+        for token in tokenize.tokenize(io.BytesIO(text).readline):
+            if token.string == "(" and before != "def" and (last in names or JOINS.fullmatch(last)):
+                return True
+            if last == "as" and JOINS.fullmatch(before):
+                names.add(token.string)
+            before, last = last, token.string
+    return False
 
 
 def _cut(places, rivals):
