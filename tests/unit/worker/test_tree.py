@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -243,6 +244,41 @@ def test_files_in_place_are_looked_at_when_they_have_changed(shared, tmp_path, m
         assert name == "helper" and "busy" in str(error)
     home.instead = None
     assert list(tree.look_again("")) == [] and not tree.bring("helper", (shared,))["here"]
+
+
+@pytest.mark.parametrize("inotify", [True, False])
+@pytest.mark.parametrize("change", ["a link leads to it", "it becomes a link", "a folder above is another one"])
+def test_files_in_place_that_change_elsewhere(shared, tmp_path, monkeypatch, inotify, change):
+    now, file, other = [100.0], tmp_path / "project/pkg/sub/a.py", tmp_path / "shared/a.py"
+    monkeypatch.setattr(changes.time, "monotonic", lambda: now[0])
+    for module in ("tree", "changes"):
+        monkeypatch.setattr(f"cellspan._code.{module}.mounts", lambda: {"/": "ext4"})
+    monkeypatch.setattr(in_place, "WATCHERS", 16 if inotify else 0)
+    other.parent.mkdir()
+    file.parent.mkdir(parents=True)
+    other.write_text("a = 1\n")
+    (tmp_path / "link.py").symlink_to("shared/a.py")
+    if change == "a link leads to it":
+        file.symlink_to(tmp_path / "link.py")
+    else:
+        os.rename(other, file)
+    home = Files({str(file): "a = 1\n"})
+    tree = Tree(str(tmp_path / "code"), home.find, "gpu2")
+    assert tree.bring("pkg", (shared,))["here"] and list(tree.look_again("")) == []
+    if change == "it becomes a link":
+        os.rename(file, other)
+        file.symlink_to(tmp_path / "link.py")
+        now[0] += changes.EVERY
+        assert list(tree.look_again("")) == [] and tree.bring("pkg", (shared,))["here"]
+    if change == "a folder above is another one":
+        shutil.copytree(shared, tmp_path / "next")
+        (tmp_path / "next/pkg/sub/a.py").write_text("a = 999\n")
+        os.rename(shared, tmp_path / "before")
+        os.rename(tmp_path / "next", shared)
+    else:
+        other.write_text("a = 999\n")
+        now[0] += changes.EVERY
+    assert list(tree.look_again("")) == [] and not tree.bring("pkg", (shared,))["here"]
 
 
 def test_few_ranks_of_a_node_use_inotify(tmp_path, monkeypatch):

@@ -74,6 +74,10 @@ class Changes:
                 if not links:
                     self._plain.add(folder)
 
+    def moved(self, folder):
+        """Another folder has its path now: take() tells of it, and whoever reads it again watches it again."""
+        self._forget([folder])
+
     def watch_linked(self, states):
         """From now on take() tells of the folders of these files, too, if the files change. states: {file: its state_of() before it was read}.
         Watch the folders first."""

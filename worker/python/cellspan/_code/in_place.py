@@ -12,6 +12,7 @@ from .entries import changed_in_place
 from .filesystems import state_of
 
 WATCHERS = 16  # ranks of a node that use inotify; others look at the files. The system allows a user only so many (128) of its descriptors
+LINKS = 40  # that Linux follows in a path
 
 
 class InPlace:
@@ -24,7 +25,9 @@ class InPlace:
         self._entries = None  # as changed() has had them
         self._known = {}  # {key: its "seen"}, of entries whose files are watched
         self._new = []  # keys of those that are not watched yet
+        self._places = {}  # {path: its places()}
         self._rows = {}  # {folder: [(key, path, its state)]}
+        self._folders = {}  # {folder: which one it was when it was watched}
 
     def changed(self, entries):
         """Keys of the entries with such files; they are returned again until done()."""
@@ -33,13 +36,20 @@ class InPlace:
         if not self._rows:
             return []
         changes = self._changes = self._changes or self._begin()
+        for folder in self._rows:
+            now = _which(folder)
+            if self._folders.setdefault(folder, now) != now:  # inotify tells nothing of a move of a folder above
+                self._folders[folder] = now
+                changes.moved(folder)
         found = []
         for key in self._new:
             self._watch(changes, entries[key]["seen"])
             if changed_in_place(entries[key]):
                 found.append(key)
         for folder in changes.take():
-            rows = self._rows.get(folder, ())
+            rows = list(self._rows.get(folder, ()))
+            for row in rows:
+                self._follow(*row)
             self._watch(changes, {path: state for _, path, state in rows})
             found += [key for key, path, state in rows if state_of(path) != state]
         return list(dict.fromkeys(found))
@@ -55,16 +65,27 @@ class InPlace:
         seen = {key: entry["seen"] for key, entry in entries.items() if entry.get("seen")}
         self._known = {key: files for key, files in self._known.items() if seen.get(key) == files}
         self._new = [key for key in seen if key not in self._known]
+        self._places.update((path, places(path)) for key in self._new for path in seen[key])
         self._rows, self._entries = {}, entries
         for key, files in seen.items():
             for path, state in files.items():
-                self._rows.setdefault(os.path.dirname(path), []).append((key, path, state))
+                for place in self._places[path]:
+                    self._rows.setdefault(os.path.dirname(place), []).append((key, path, state))
 
     def _watch(self, changes, files):
         """Call it before the files are looked at."""
-        for folder in {os.path.dirname(path) for path in files}:
+        for folder in {os.path.dirname(place) for path in files for place in self._places[path]}:
+            self._folders.setdefault(folder, _which(folder))
             changes.watch(folder)
         changes.watch_linked({path: state for path, state in files.items() if _has_names(path)})
+
+    def _follow(self, key, path, state):
+        """The same file may be at this path by other links now. Then other folders are to be watched, too."""
+        before, now = self._places[path], places(path)
+        self._places[path] = now
+        for place in now:
+            if place not in before:
+                self._rows.setdefault(os.path.dirname(place), []).append((key, path, state))
 
     def _begin(self):
         from .changes import Changes  # slow to import, and rarely needed
@@ -95,3 +116,24 @@ def _has_names(path):
         return os.stat(path).st_nlink > 1
     except OSError:
         return False
+
+
+def places(path):
+    """The path, and if a link is there, the paths to which it and the links behind it lead."""
+    found = [path]
+    try:
+        while len(found) < LINKS:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+            found.append(path)
+    except OSError:  # no link
+        pass
+    return found
+
+
+def _which(folder):
+    """Is another one when another folder has this path."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
