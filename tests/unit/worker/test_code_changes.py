@@ -6,7 +6,7 @@ import select
 
 import pytest
 
-from cellspan._code import changes
+from cellspan._code import changes, in_place
 from cellspan._code.changes import Changes
 from files import write
 
@@ -176,6 +176,17 @@ def test_how_many_folders_are_watched(tmp_path, monkeypatch):
         assert changes.most_watches() == most
     (tmp_path / "limit").unlink()
     assert changes.most_watches() == 1024
+
+
+def test_ranks_of_a_node_share_the_watches_of_one_notebook(tmp_path, monkeypatch):
+    (tmp_path / "limit").write_text(str(changes.SHARE * 4096))
+    monkeypatch.setattr(changes, "LIMIT", str(tmp_path / "limit"))
+    ranks = [in_place.InPlace(str(tmp_path)) for _ in range(in_place.WATCHERS)]
+    made = [rank._begin() for rank in ranks]
+    assert sum(one._most for one in made) == 4096
+    for rank, one in zip(ranks, made):
+        one.close()
+        os.close(rank._slot)
 
 
 def test_a_package_that_takes_anothers_place(tmp_path, seen):

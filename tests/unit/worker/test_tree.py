@@ -281,6 +281,19 @@ def test_files_in_place_that_change_elsewhere(shared, tmp_path, monkeypatch, ino
     assert list(tree.look_again("")) == [] and not tree.bring("pkg", (shared,))["here"]
 
 
+def test_a_log_beside_files_in_place_is_not_their_change(shared, tmp_path, monkeypatch):
+    for module in ("tree", "changes"):
+        monkeypatch.setattr(f"cellspan._code.{module}.mounts", lambda: {"/": "ext4"})
+    looked, tree = [], Tree(str(tmp_path / "code"), Files({shared + "/helper.py": "a = 1\n"}).find, "gpu2")
+    assert tree.bring("helper", (shared,))["here"] and list(tree.look_again("")) == []
+    monkeypatch.setattr(in_place, "state_of", lambda path: looked.append(path) or state_of(path))
+    with open(shared + "/train.log", "w", encoding="utf-8") as file:
+        file.write("loss 1")
+    assert list(tree.look_again("")) == [] and looked == []
+    os.utime(shared + "/helper.py")
+    assert list(tree.look_again("")) == [] and looked == [shared + "/helper.py"]
+
+
 def test_few_ranks_of_a_node_use_inotify(tmp_path, monkeypatch):
     monkeypatch.setattr(in_place, "WATCHERS", 2)
     ranks = [in_place.InPlace(str(tmp_path)) for _ in range(3)]

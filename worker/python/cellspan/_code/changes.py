@@ -30,12 +30,12 @@ MODULES = (".py", ".so", ".pyc", ".pyi", ".zip", ".egg", *IGNORE_FILES)  # ends 
 
 
 class Changes:
-    """What has happened in the folders of watch()."""
+    """What has happened in the folders of watch(). sharers: how many processes that watch the same share the part of the system's limit."""
 
-    def __init__(self, inotify=True):
+    def __init__(self, inotify=True, sharers=1):
         self._libc = ctypes.CDLL(None, use_errno=True) if inotify else None
         self._fd = self._begin()
-        self._most = most_watches()
+        self._most = most_watches() // sharers
         self._plain = set()  # folders whose paths have no links, on file systems that only this machine writes
         self._numbers = {}  # {number of a watch: its folders, all of them in _seen}
         self._number = {}  # {folder: that number}
@@ -46,6 +46,7 @@ class Changes:
         self._linked = {}  # {such a file that is not watched: its state}
         self._links = {}  # {link in the path of one of these: (where it leads, folders behind it)}
         self._pending = set()  # folders that have changed, until done()
+        self._named = {}  # {folder: names in it}, of what has changed, until done()
         self._mounts = None
         self._last = 0.0
         self._ran = None
@@ -142,7 +143,11 @@ class Changes:
                 self._pending |= self._blind
                 self._blind = set()  # whoever reads them again watches them again: one that was missing may be there now
                 self._last, self._ran = now, ran if ran is not None else self._ran
-        return set(self._pending) if self._pending else self._pending
+        return {*self._pending, *self._named}
+
+    def names(self, folder):
+        """Names in a folder of which take() has told that have changed there; None: any may have."""
+        return None if folder in self._pending else self._named[folder]
 
     def _look_at_linked(self):
         for path, state in list(itertools.islice(self._linked.items(), LOOKED_AT)):
@@ -154,7 +159,7 @@ class Changes:
 
     def done(self):
         """What take() has returned is no longer taken for what it was. An interrupt may come before that."""
-        self._pending = set()
+        self._pending, self._named = set(), {}
 
     def close(self):
         if self._fd >= 0:
@@ -192,7 +197,10 @@ class Changes:
             return
         for folder in folders:
             if not self._seen[folder] or b"." not in name or mask & (IS_FOLDER | DELETE_SELF) or name.decode("utf-8", "replace").endswith(MODULES):
-                self._pending.add(folder)
+                if name:
+                    self._named.setdefault(folder, set()).add(os.fsdecode(name))
+                else:
+                    self._pending.add(folder)
 
     def _below(self, folders):
         """Those that go along when these are moved: other folders may have their names now."""

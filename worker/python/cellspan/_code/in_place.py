@@ -26,7 +26,7 @@ class InPlace:
         self._known = {}  # {key: its "seen"}, of entries whose files are watched
         self._new = []  # keys of those that are not watched yet
         self._places = {}  # {path: its places()}
-        self._rows = {}  # {folder: [(key, path, its state)]}
+        self._rows = {}  # {folder: [(name in it, key, path of the file, its state)]}
         self._folders = {}  # {folder: which one it was when it was watched}
 
     def changed(self, entries):
@@ -47,7 +47,8 @@ class InPlace:
             if changed_in_place(entries[key]):
                 found.append(key)
         for folder in changes.take():
-            rows = list(self._rows.get(folder, ()))
+            names = changes.names(folder)
+            rows = [row for name, *row in self._rows.get(folder, ()) if names is None or name in names]
             for row in rows:
                 self._follow(*row)
             self._watch(changes, {path: state for _, path, state in rows})
@@ -70,7 +71,7 @@ class InPlace:
         for key, files in seen.items():
             for path, state in files.items():
                 for place in self._places[path]:
-                    self._rows.setdefault(os.path.dirname(place), []).append((key, path, state))
+                    self._add_row(place, key, path, state)
 
     def _watch(self, changes, files):
         """Call it before the files are looked at."""
@@ -85,12 +86,16 @@ class InPlace:
         self._places[path] = now
         for place in now:
             if place not in before:
-                self._rows.setdefault(os.path.dirname(place), []).append((key, path, state))
+                self._add_row(place, key, path, state)
+
+    def _add_row(self, place, *row):
+        folder, name = os.path.split(place)
+        self._rows.setdefault(folder, []).append((name, *row))
 
     def _begin(self):
         from .changes import Changes  # slow to import, and rarely needed
 
-        return Changes(inotify=self._has_slot())
+        return Changes(sharers=WATCHERS) if self._has_slot() else Changes(inotify=False)
 
     def _has_slot(self):
         """Is this one of the ranks that may use inotify? It is while it lives."""
