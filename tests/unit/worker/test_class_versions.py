@@ -328,7 +328,53 @@ def test_a_module_that_is_loaded_again_changes_no_value(module):
     assert of.changed(list(ns)) == {"c": "changed", "m": "changed", "q": "changed", "inner": "same", "f": "same"}
 
 
+EXTENDED = """
+import functools
+def extended(cls):
+    return type(cls.__name__, (cls,), {"n": lambda self: 2})
+def extend(o):
+    o.__class__ = extended(o.__class__)
+class M:
+    def n(self):
+        return 1
+@extended
+class E:
+    def n(self):
+        return 1
+def f():
+    return 1
+def timed(fn):
+    @functools.wraps(fn)
+    def call(*args):
+        return fn(*args)
+    return call
+def renamed(fn):
+    def call():
+        return 3
+    call.__name__, call.__qualname__ = fn.__name__, fn.__qualname__
+    return call
+"""
+
+
 def test_what_a_decorator_has_made_is_no_later_version(module):
     found = module(BEFORE)
     assert reducers.name_in_module(found.wrapped) == "versioned_kl.wrapped" and reducers.name_in_module(found.wrapped.__wrapped__) == ""
     assert reducers.name_in_module(found.C.RED) == reducers.name_in_module(found.called(found.f).__wrapped__.__code__) == ""
+
+
+def test_what_a_rank_has_made_of_its_own_module_is_a_change(module):
+    found = module(EXTENDED)
+    ns = {"m": found.M(), "q": {"f": found.f}, "r": {"f": found.f}, "e": found.E(), "step": [found.M().n], "kept": {"f": found.f, "m": [found.M(), found.E()]}}
+    of = origins.Origins(ns)
+    fd, size = vars_bundle.pack(dict(ns), ns)
+    of.came(list(ns), fd, size)
+    os.close(fd)
+    assert of.changed(list(ns)) == dict.fromkeys(ns, "same")
+    for after_reload in (False, True):
+        if after_reload:
+            module(EXTENDED.replace("return 1", "return 5"))
+            assert of.changed(["kept"]) == {"kept": "same"}, "also a class that a decorator of the module has extended"
+        found.extend(ns["m"]), found.extend(ns["e"])
+        ns["q"]["f"], ns["r"]["f"] = found.timed(found.f), found.renamed(found.f)
+        ns["step"][0] = found.timed(found.M.n).__get__(ns["m"])
+        assert of.changed(list(ns)) == {**dict.fromkeys(ns, "changed"), "kept": "same"}

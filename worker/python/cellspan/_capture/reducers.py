@@ -423,7 +423,7 @@ def ref_by_name(value):
 
 def name_in_module(obj):
     """By which name another process finds a class or function in a module, or found it before the module was loaded again; "": it does not.
-    What a decorator has made of it has the name, but is no later version of it."""
+    What a decorator has made of it, or a class that extends it, has the name, but is no other version of it."""
     is_class = isinstance(obj, type)
     if not is_class and type(obj) is not types.FunctionType:
         return ""
@@ -432,13 +432,23 @@ def name_in_module(obj):
         return ""
     try:
         now = functools.reduce(getattr, obj.__qualname__.split("."), module)
-        if is_class:
-            same = now is obj or (isinstance(now, type) and not issubclass(now, obj) and not rebuild.is_received(obj))
-        else:
-            same = now is obj or (type(now) is types.FunctionType and not hasattr(now, "__wrapped__") and obj.__globals__ is module.__dict__)
+        same = now is obj or (_is_version_of_class if is_class else _is_version_of_function)(obj, now, module)
     except Exception:  # noqa: BLE001 - in place of a module, sys.modules may have anything
         return ""
     return f"{module.__name__}.{obj.__qualname__}" if same else ""
+
+
+def _is_version_of_function(obj, now, module):
+    if type(now) is not types.FunctionType or obj.__globals__ is not module.__dict__ or hasattr(obj, "__wrapped__") or hasattr(now, "__wrapped__"):
+        return False
+    return all(getattr(obj.__code__, name) == getattr(now.__code__, name) for name in ("co_name", "co_freevars"))
+
+
+def _is_version_of_class(obj, now, _):
+    if not isinstance(now, type) or rebuild.is_received(obj):
+        return False
+    named = [[(cls.__module__, cls.__qualname__) for cls in one.__mro__].count((obj.__module__, obj.__qualname__)) for one in (obj, now)]
+    return named[0] == named[1]  # else one of them extends the other, or another version of it
 
 
 def _found_by_name(obj):
