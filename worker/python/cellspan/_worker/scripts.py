@@ -130,12 +130,12 @@ def find(argv, folder=""):
 
 
 def _is_binary(path):
-    """Is it a file that can't be Python's text? compile() would not name it. Folders, archives and .pyc files are run otherwise."""
+    """Is it a program, whose first line has null bytes? compile() would not name it. Folders, archives and .pyc files are run otherwise."""
     if not os.path.isfile(path) or path.endswith(".pyc") or pkgutil.get_importer(path) is not None:
         return False
     try:
         with io.open_code(os.path.abspath(path)) as file:
-            return b"\0" in file.read(4096)
+            return b"\0" in file.readline(4096)
     except OSError:  # run_file() raises it
         return False
 
