@@ -253,3 +253,21 @@ def test_its_descriptor_was_closed(tmp_path, seen):
     assert took(seen) == {str(tmp_path)}
     seen.watch(str(tmp_path))  # it is one of those that it does not see now
     assert took(seen, ran=1) == {str(tmp_path)}
+
+
+def test_a_folder_that_is_not_there_yet(tmp_path, seen, monkeypatch):
+    monkeypatch.setattr(changes, "WAITED_FOR", 2)
+    deep, archive, third = (str(tmp_path / name) for name in ("a/b/lib", "lib.zip", "third"))
+    seen.wait_for(deep), seen.wait_for(archive)
+    write(tmp_path, "noise", "b/lib/x.py")
+    os.symlink("nowhere", tmp_path / "third")
+    seen.wait_for(third)
+    assert took(seen) == took(seen) == set()
+    os.mkdir(tmp_path / "a")
+    assert seen.take() | seen.take() == {deep} and took(seen) == {deep} and took(seen) == set()
+    seen.wait_for(deep)
+    write(tmp_path, "a/noise", "lib.zip")
+    os.symlink("../b", tmp_path / "a/b")
+    assert took(seen) | took(seen) == {deep, archive} and took(seen) == set()
+    os.mkdir(tmp_path / "nowhere")
+    assert took(seen) | took(seen) == {third}

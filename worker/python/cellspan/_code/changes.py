@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import stat
 import struct
 import time
 
@@ -25,6 +26,7 @@ FEW, MANY = 1024, 262_144  # folders that are watched at most: by a small limit 
 SHARE = 8  # what part of the system's limit: other notebooks and programs of this user want some, too
 MOST_LINKS = 64  # links in their paths
 LOOKED_AT = 256  # files with several names that are looked at each time; each in its turn
+WAITED_FOR = 128  # paths that are not there and are looked for each time; each in its turn
 EVERY = 1.0  # seconds between two times that a folder which inotify does not see counts as changed
 MODULES = (".py", ".so", ".pyc", ".pyi", ".zip", ".egg", *IGNORE_FILES)  # ends of names that matter where only modules do
 
@@ -45,6 +47,7 @@ class Changes:
         self._of_file = {}  # {number of such a watch: files}
         self._linked = {}  # {such a file that is not watched: its state}
         self._links = {}  # {link in the path of one of these: (where it leads, folders behind it)}
+        self._missing = {}  # {folder or archive that is not there: the first part of its path that is not}
         self._pending = set()  # folders that have changed, until done()
         self._named = {}  # {folder: names in it}, of what has changed, until done()
         self._mounts = None
@@ -74,6 +77,14 @@ class Changes:
                     self._links.setdefault(link, (_target(link), set()))[1].add(folder)
                 if not links:
                     self._plain.add(folder)
+
+    def wait_for(self, path):
+        """From now on take() tells of this folder or archive, which is not there, when it may be there. What else happens around it is nobody's
+        business. Then call it again. Call it before the folder is looked for."""
+        part = path
+        while part != os.path.dirname(part) and not _is_there(os.path.dirname(part)):
+            part = os.path.dirname(part)
+        self._missing[path] = part
 
     def moved(self, folder):
         """Another folder has its path now: take() tells of it, and whoever reads it again watches it again."""
@@ -136,6 +147,12 @@ class Changes:
             if _target(link) != target:  # a watch stays with the folder to which the link has led
                 self._forget(folders)
                 self._links.pop(link, None)
+        for path, part in list(itertools.islice(self._missing.items(), WAITED_FOR)):
+            del self._missing[path]
+            if _is_there(part):
+                self._pending.add(path)
+            else:
+                self._missing[path] = part  # after all others
         if self._blind or self._linked:
             now = time.monotonic()
             if ran not in (None, self._ran) or now - self._last >= EVERY:
@@ -237,6 +254,14 @@ def most_watches():
             return min(max(FEW, int(file.read()) // SHARE), MANY)
     except (OSError, ValueError):
         return FEW
+
+
+def _is_there(path):
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(mode) or stat.S_ISREG(mode)
 
 
 def links_in(path):

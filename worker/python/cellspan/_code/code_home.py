@@ -294,7 +294,10 @@ class CodeHome:
         for entry in absolute(entries):
             if not is_foreign(entry):
                 archive = archive_of(entry)
-                self._watch(os.path.dirname(archive) if archive else entry, True)
+                if archive or os.path.isdir(entry):
+                    self._watch(os.path.dirname(archive) if archive else entry, True)
+                else:
+                    self._changes.wait_for(entry)
         for folder in self._lister.folders(entries)[:WATCHED]:
             self._watch(folder, True)
 
@@ -413,10 +416,7 @@ class CodeHome:
 
     def _of_folder(self, folder):
         """The Listing of one folder, which a rank has on its sys.path."""
-        if os.path.isdir(folder) or archive_of(folder):
-            self._watch_folders([folder])
-        else:  # it may be made later
-            self._watch(_nearest(folder), True)
+        self._watch_folders([folder])
         return self._lister.listing([folder])
 
     def _first_there(self, folders):
@@ -514,13 +514,6 @@ def _may_be_added(folder):
 def _state(listing):
     """Is another one when the names in this Listing are others."""
     return hashlib.sha256(json.dumps([sorted(listing.names), sorted(listing.namespaces)]).encode()).hexdigest()[:16]
-
-
-def _nearest(folder):
-    """The nearest folder around this one that exists."""
-    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
-    return folder
 
 
 def _content(path, digest):
