@@ -3,6 +3,7 @@
 
 import os
 
+from cellspan._code import manifest
 from files import write
 from test_code_home import project  # noqa: F401 - a fixture
 
@@ -24,3 +25,26 @@ def test_what_others_write_around_folders_that_are_not_there_does_not_matter(pro
     assert "qown" in project.part()["names"] and len(composed) == 1
     write(project.folder, "asked/lib/qlate.py")
     assert project.part()["looked"][asked] != states[asked]
+
+
+def test_what_can_not_be_sent_any_more_is_told_once(project, monkeypatch):  # noqa: F811
+    lib = str(project.folder / "lib")
+    write(project.folder, "nb/qown/__init__.py", "nb/qnever/__init__.py", "lib/qadded/__init__.py")
+    project.path = [str(project.folder / "nb")]
+    digest = project.digests("import qown, qnever")["qown"]
+    assert project.tree(name="qown")["digest"] == digest and "files" in project.tree(name="qadded", roots=[lib])
+    project.part()
+    monkeypatch.setattr(manifest, "FILES_MOST", 1)
+    for _ in range(2):
+        write(project.folder, "nb/qown/more.py", "nb/qnever/more.py", "lib/qadded/more.py")
+        part, lines = project.home.part("import qown, qnever")
+        assert part["added"] == [["qadded", lib, ""]] and "qown" not in part["digests"] and "qnever" not in part["digests"]
+        assert sorted(line.partition(": ")[0] for line in lines) == [f"{name} on other machines may be older than the notebook's" for name in ("qadded", "qown")]
+        assert all("too many to send" in line for line in lines)
+        write(project.folder, "nb/qown/other.py", "nb/qnever/other.py", "lib/qadded/other.py")
+        assert project.home.part("import qown, qnever")[1] == [], "it was told"
+        for name in ("nb/qown", "lib/qadded"):
+            for file in ("more", "other"):
+                os.unlink(project.folder / name / f"{file}.py")
+        part, lines = project.home.part("import qown, qnever")
+        assert part["digests"]["qown"] == digest and part["added"][0][2] and lines == []

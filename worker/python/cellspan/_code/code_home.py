@@ -25,7 +25,7 @@ from .changes import Changes
 from .editables import redirected
 from .entries import MAIN, NEW
 from .listing import Lister, absolute, archive_of, is_foreign, is_installed, is_text
-from .manifest import SCANNED, Hashes, Unsendable, imports_in, is_code, look_through, of_path, of_places
+from .manifest import SCANNED, Changing, Hashes, Unsendable, imports_in, is_code, look_through, of_path, of_places
 
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
 LOOKED = 64  # folders that ranks have asked about, whose changes are told
@@ -58,6 +58,7 @@ class CodeHome:
         self._mentioned, self._asked = set(), set()  # names that cells import, and that ranks have asked for
         self._needed = set()  # names that modules import which ranks need
         self._large = frozenset()  # of the names in the last part, those of large packages
+        self._given, self._older = set(), set()  # names of which ranks may have files; (name, folders) that they can't get any more
         self._versioned = {}  # {name of a package: its version}
         self._turn = 0  # counts what makes the last part outdated
         self._process = os.urandom(8).hex()  # ranks may have files of another process of home, of which this one knows nothing
@@ -133,11 +134,8 @@ class CodeHome:
         for folder, names in self._added.items():
             listing = self._of_folder(folder)
             for name in names & listing.places.keys():
-                try:
-                    digest = self._manifest(name, listing).digest
-                except Unsendable:  # it changes while it is read: what ranks have stays until it can be read
-                    digest = ""
-                added.append([name, folder, digest])
+                manifest = self._followed(name, listing)
+                added.append([name, folder, manifest.digest if manifest else ""])
         return {**found, "added": added} if added else found
 
     def _script(self, path):
@@ -159,9 +157,8 @@ class CodeHome:
         for name in queue:
             if name in found:
                 continue
-            try:
-                manifest = self._manifest(name, listing)
-            except Unsendable:  # a rank that imports it asks for it, and is told
+            manifest = self._followed(name, listing)
+            if manifest is None:
                 continue
             found[name] = manifest.digest
             if manifest.size() > LARGE:
@@ -170,7 +167,23 @@ class CodeHome:
             self._note_left(manifest)
             queue += [other for other in manifest.needs if listing.places.get(other) and not listing.is_namespace(other)]
         self._large = frozenset(large)
+        for name in listing.unbuilt:
+            self._followed(name, listing)
         return found
+
+    def _followed(self, name, listing):
+        """The Manifest. None: it can't be sent as it is now, so what ranks have stays. A rank that asks for it is told; those that have files of
+        it do not ask. What only changes while it is read goes with a later cell."""
+        key = name, tuple(listing.roots(name))
+        try:
+            manifest = self._manifest(name, listing)
+        except Unsendable as error:
+            if name in self._given and key not in self._older and not isinstance(error, Changing):
+                self._older.add(key)
+                self._lines.append(f"{name} on other machines may be older than the notebook's: {error}")
+            return None
+        self._older.discard(key)
+        return manifest
 
     def _unneeded(self, mentioned, key):
         """The large packages that a cell which mentions these names does not need, and that home has not imported. All cells would wait for
@@ -306,6 +319,8 @@ class CodeHome:
 
     def _manifest(self, name, listing):
         key = name, tuple(listing.roots(name))
+        if name in listing.unbuilt:
+            raise Unsendable(f"{name}: {listing.unbuilt[name]}")
         if key not in self._manifests:
             more = [path for dotted, path in listing.redirects.items() if dotted.startswith(name + ".")]
             more += distributions.files_of(listing.metadata.get(name, ()))
@@ -389,9 +404,8 @@ class CodeHome:
                 names = self._added.setdefault(roots[0], set())
                 self._turn += name not in names
                 names.add(name)
-            if name in listing.unbuilt:
-                raise Unsendable(f"{name}: {listing.unbuilt[name]}")
             manifest = self._manifest(name, listing)
+            self._given.add(name)
             if name not in self._asked:
                 self._asked.add(name)
                 self._turn += 1

@@ -43,6 +43,10 @@ class Unsendable(Exception):
     """The text says what is in the way, for the user."""
 
 
+class Changing(Unsendable):
+    """A file changes while it is read. Later it may not."""
+
+
 class Manifest:
     """files: [[path, size, hash, mode], …] in order. left: [[path, size, why], …]. folders: those that were read. empty: folders without
     files, of what the user has named. needs: top-level names that the modules import. linked: {file that has other names, too: its state}."""
@@ -89,7 +93,7 @@ class Hashes:
                 young = time.time_ns() - own[1] < YOUNG
                 needs = imports_in(head) if path.endswith(".py") else frozenset()
                 return own, digest, needs, young
-        raise Unsendable(f"{path} changes while it is read: save it, then run the cell again")
+        raise Changing(f"{path} changes while it is read: save it, then run the cell again")
 
 
 def look_through(path):
