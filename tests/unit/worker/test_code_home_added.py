@@ -27,6 +27,16 @@ def test_what_others_write_around_folders_that_are_not_there_does_not_matter(pro
     assert project.part()["looked"][asked] != states[asked]
 
 
+def test_what_was_removed_from_a_folder_that_is_there_is_gone(project):  # noqa: F811
+    write(project.folder, "lib/qadded.py")
+    lib = str(project.folder / "lib")
+    assert len(project.tree(name="qadded", roots=[lib])["files"]) == 1
+    os.unlink(project.folder / "lib/qadded.py")
+    assert project.tree(name="qadded", roots=[lib]) == {"gone": True}
+    for roots in (["/nowhere/lib"], [lib, str(project)], [os.path.dirname(os.__file__)]):
+        assert project.tree(name="qadded", roots=roots) == {}
+
+
 def test_what_can_not_be_sent_any_more_is_told_once(project, monkeypatch):  # noqa: F811
     lib = str(project.folder / "lib")
     write(project.folder, "nb/qown/__init__.py", "nb/qnever/__init__.py", "lib/qadded/__init__.py")

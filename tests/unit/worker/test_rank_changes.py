@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 
@@ -170,6 +171,51 @@ def test_files_of_a_module_stay_when_home_goes_to_another_folder(code, home):  #
     home.files[ROOT + "/qpkg/d.txt"] = "two"
     code.take({**elsewhere, "added": [["qpkg", ROOT, home.digest("qpkg")]]})
     assert beside("qpkg") == "two", "home tells of what a rank has asked for"
+
+
+@pytest.mark.parametrize("when", ["home is restarted", "home goes elsewhere", "home is late", "the user interrupts", "no code goes"])
+def test_what_home_removes_meanwhile_is_removed(code, home, when):  # noqa: F811
+    def fail(what, question):
+        if what == "tree":
+            raise KeyboardInterrupt if when == "the user interrupts" else TimeoutError
+        return answered(home, what, question)
+
+    at = {**listing(home, "qhelper", "qpkg", here=ROOT, folders=[ROOT]), "home": "one"}
+    code.take(at)
+    code.before_cell()
+    importlib.import_module("qpkg"), importlib.import_module("qhelper")
+    for path in [path for path in home.files if "/qpkg/" in path]:
+        del home.files[path]
+    now = {**at, "names": {"qhelper": [ROOT]}, "digests": {"qhelper": home.digest("qhelper")}}
+    if when in ("home is late", "the user interrupts"):
+        home.instead = fail
+        try:
+            code.take(now)
+            code.before_cell()
+        except KeyboardInterrupt:
+            pass
+        home.instead = None
+        assert os.path.exists(sys.modules["qpkg"].__file__)
+    else:
+        home.instead = lambda what, question: (('{"gone": true}', None) if question.get("name") == "qpkg" else answered(home, what, question))
+        if when == "no code goes":
+            code.take(None)
+        code.take({**now, "home": "two"} if when == "home is restarted" else {**now, "here": "/nowhere"} if when == "home goes elsewhere" else now)
+    asked = len(home.asked)
+    code.before_cell()
+    assert not os.path.exists(sys.modules["qpkg"].__file__) and os.path.exists(sys.modules["qhelper"].__file__)
+    assert len(home.asked) - asked == (when in ("home is late", "the user interrupts"))
+    code.before_cell()
+    assert len(home.asked) - asked <= 1, "it has answered"
+
+
+def answered(home, what, question):  # noqa: F811
+    instead, home.instead = home.instead, None
+    try:
+        return home.find(what, json.dumps(question))
+    finally:
+        home.asked.pop()
+        home.instead = instead
 
 
 def test_a_fork_has_no_added_folder_either_when_the_code_stays_at_home(code, home):  # noqa: F811

@@ -399,7 +399,7 @@ class CodeHome:
             roots = content.get("roots")
             listing = self._listing_with(name, roots)
             if listing is None:
-                return {}
+                return {"gone": True} if roots and len(roots) == 1 and _may_be_added(roots[0]) and os.access(roots[0], os.R_OK) else {}
             if roots and len(roots) == 1 and (roots[0] in self._added or not self._lists(name, roots)):  # ranks hear of its changes from now on
                 names = self._added.setdefault(roots[0], set())
                 self._turn += name not in names

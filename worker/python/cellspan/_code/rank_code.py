@@ -78,6 +78,8 @@ class RankCode:
         self._script = None  # where home has the script that this rank runs
         self._unneeded = ()  # names that the cell does not mention
         self._home = None  # home's process whose listing has been followed
+        self._to_ask = {}  # {key that home has listed and no longer lists: may it still have that, since it looks from elsewhere now?}
+        self._took = False  # a listing for the cell that begins
         self._in_vain = set()  # {(name, digest)} of what could not be brought
         self._others = ()  # names that home, too, has imported from elsewhere
         self._elsewhere = {}  # {name that this rank has imported from elsewhere: where that is}, to be told
@@ -95,9 +97,12 @@ class RankCode:
     def take(self, listing):
         """listing: the part "code" of FOLLOW; None: home's code stays at home. Brings what the cell is likely to import."""
         self._runs = False
-        before = self._project.keys() if self._project.on and not self._project.incomplete else set()
+        if self._project.on and not self._project.incomplete:
+            self._to_ask = {**dict.fromkeys(self._project.keys(), False), **self._to_ask}
         seen_from = self._project.seen_from()
         self._project.take(listing)
+        if self._project.seen_from() != seen_from:
+            self._to_ask = dict.fromkeys(self._to_ask, True)
         self._tree.cell_begins(None)
         self._site.take(listing)
         self._with, self._versions = (listing or {}).get("with") or {}, (listing or {}).get("versions") or {}
@@ -106,8 +111,8 @@ class RankCode:
             return
         self._unneeded, self._others = listing.get("unneeded", ()), listing.get("others", ())
         self._bring_listed()
-        if not self._project.incomplete:  # after it: a file that a name has by other folders now stays where it is
-            self._ask_about(before - self._project.keys(), self._project.seen_from() == seen_from)
+        self._ask_about()  # after it: a file that a name has by other folders now stays where it is
+        self._took = True
 
     def _to_follow(self):
         """[(name, its folders or (), digest)] of what home has named, and of what this rank has imported before home's process was another one.
@@ -136,21 +141,27 @@ class RankCode:
             project.renew(name)
             self._say_other(name, entry)
 
-    def _ask_about(self, keys, same):
-        """Names that home no longer lists. What home still has stays here: modules that ranks have imported look for files beside
-        themselves. From then on home tells of its changes. same: does home look from where it did? Another process of home, and one that has
-        gone to another folder, does not list all that it has."""
-        for key in keys:
+    def _ask_about(self):
+        """Names that home no longer lists, until it has answered. What home still has stays here: modules that ranks have imported look for files
+        beside themselves. From then on home tells of its changes. Another process of home, and one that has gone to another folder, does not
+        list all that it has."""
+        if self._project.incomplete or not self._to_ask:
+            return
+        listed = self._project.keys()
+        for key, elsewhere in list(self._to_ask.items()):
             name, *roots = key.split("\n")
-            if same and self._project.roots(name):
-                self._tree.drop([key])
-            elif self._tree.entries.get(key) is not None and (same or (len(roots) == 1 and name in sys.modules)):
-                try:
-                    self._tree.bring(name, roots, UNKNOWN, self._project.home, keep=not same)
-                except Late:  # the others would wait as long
-                    return
-                except Unavailable:
-                    continue
+            try:
+                if key in listed:
+                    pass
+                elif not elsewhere and self._project.roots(name):
+                    self._tree.drop([key])
+                elif self._tree.entries.get(key) is not None and (not elsewhere or (len(roots) == 1 and name in sys.modules)):
+                    self._tree.bring(name, roots, UNKNOWN, self._project.home, keep=elsewhere)
+            except (Late, OSError):  # the others would wait as long, or fail for the same reason: with the next cell
+                return
+            except Unavailable:
+                pass
+            del self._to_ask[key]
 
     def _bring_listed(self):
         followed = self._project.home
@@ -208,6 +219,9 @@ class RankCode:
         self._look_in_place()
         if self._home is None and self._project.on and not self._lines:  # home sends a listing only when it has changed
             self._bring_listed()
+        if self._project.on and not self._took:
+            self._ask_about()
+        self._took = False
         for path, digest in self._with.items():
             self._place(path, digest)
         for module, version in self._versions.items():

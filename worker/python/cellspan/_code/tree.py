@@ -73,7 +73,7 @@ class Tree:
 
     def bring(self, name, roots=(), digest="", home="", look=False, keep=False):
         """The entry of a top-level module, once its files are here as home wants them; see fits(). None: home has no such name, and its files
-        are removed unless `keep`. look: its files that are used in place may have changed. Raises Unavailable."""
+        are removed; with `keep`, only if home has their folder. look: its files that are used in place may have changed. Raises Unavailable."""
         question = {"name": name, "roots": list(roots)} if roots else {"name": name}
         return self._bring(key_of(name, roots), question, digest, home, look, keep)
 
@@ -221,8 +221,8 @@ class Tree:
         self._room.needs(())
         for _ in range(TRIES):
             said, _ = self._ask("tree", question)
-            if not said:
-                if not keep:
+            if not said or "gone" in said:
+                if not keep or said:
                     self._forget(key)
                 self._note_absent(key)
                 return None
