@@ -8,7 +8,9 @@ that it answers, so several cells can run at the same time.
 from __future__ import annotations
 
 import ast
+import itertools
 import os
+import random
 import re
 import socket
 import time
@@ -50,6 +52,29 @@ def by_rank(text):
 def all_print(text, line, n):
     """Whether each of ranks 0 … n-1 has printed `line`: together with others or not, as in by_rank()."""
     return all(line in by_rank(text).get(rank, ()) for rank in range(n))
+
+
+# Ports that the system gives to nobody by itself: from a free one of its own range any program may take it before the kernel binds it.
+# Each process of pytest has a part.
+PORTS, PART, PARTS = 20000, 1500, 8
+_next_port = itertools.count(random.randrange(PART))
+
+
+def free_ports():
+    """{option of a KernelManager: port} for the five channels of a kernel."""
+    first = PORTS + PART * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % PARTS)
+    return {name + "_port": next(port for port in map(lambda k: first + k % PART, _next_port) if not is_taken(port))
+            for name in ("shell", "iopub", "stdin", "control", "hb")}
+
+
+def is_taken(port, ip="127.0.0.1"):
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind((ip, port))
+        except OSError:
+            return True
+    return False
 
 
 class TooSlow(AssertionError):
@@ -365,7 +390,8 @@ class Notebook(Client):
     def __init__(self, kernel=KERNEL, env=None, cwd=None, limit=60, output=None, arguments=(), **manager):
         while True:
             self.marker = uuid.uuid4().hex
-            self.km = KernelManager(kernel_name=kernel, **manager)
+            ports = {} if manager.get("transport", "tcp") != "tcp" else dict(free_ports(), cache_ports=False)
+            self.km = KernelManager(kernel_name=kernel, **ports, **manager)
             whole = dict(os.environ, **{processes.MARKER: self.marker}, **(env or {}))
             self.km.start_kernel(env=whole, cwd=cwd, stdout=output, stderr=output, extra_arguments=list(arguments))
             super().__init__(self.km.client())
@@ -381,14 +407,7 @@ class Notebook(Client):
         and until the kernel binds them anybody may."""
         if self.km.is_alive() or self.km.transport != "tcp":
             return False
-        for port in self.km.ports:
-            with socket.socket() as s:
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    s.bind((self.km.ip, port))
-                except OSError:
-                    return True
-        return False
+        return any(is_taken(port, self.km.ip) for port in self.km.ports)
 
     def ready(self, limit=60):
         """Waits until the kernel answers and this client hears its iopub."""

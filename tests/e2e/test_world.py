@@ -52,7 +52,7 @@ def test_names_complete_and_the_version_is_there(nb):
     assert nb.ok("import re; bool(re.fullmatch(r'[0-9]+(\\.[0-9]+)+.*', cellspan.__version__))").value == "True"
     assert rank_values(nb, "cellspan.__version__", 1) == [nb.ok("print(cellspan.__version__)").stdout.strip()]
     matches = nb.request("complete_request", {"code": "cellspan.", "cursor_pos": 9}, limit=120)["matches"]
-    called = ["Group", "Handle", "RemoteError", "call", "distributed", "group", "local_rank", "map", "rank", "run", "world_size"]
+    called = ["Group", "Handle", "RemoteError", "call", "distributed", "group", "local_rank", "map", "on_notice", "rank", "run", "step", "world_size"]
     modules = ["horovod", "maggy", "px", "tensorflow", "torch"]
     assert sorted(m.rpartition(".")[2] for m in matches) == sorted(called + modules), "Tab shows what is public"
 
