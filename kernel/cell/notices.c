@@ -29,19 +29,25 @@ struct notices {
     char fn[64];                 /* its name: as that of a rank */
 };
 
-/* Forgets machines that have not gone, although their time is long over. */
-static void forget_old(struct notices *s, uint64_t now)
+static bool is_lost(const struct notebook *nb, unsigned node)
 {
+    const struct node *info = nb->ops.node(nb->ops.arg, node);
+
+    return !info || info->state == NODE_LOST;
+}
+
+/* Forgets machines that are gone, and those that have not gone although their time is long over. */
+static void forget_old(struct notebook *nb, uint64_t now)
+{
+    struct notices *s = nb->notices;
     size_t kept = 0;
 
     for (size_t k = 0; k < s->n; k++)
-        if (now < s->of[k].until_ns + KEEP_NS)
+        if (now < s->of[k].until_ns + KEEP_NS && !is_lost(nb, s->of[k].node))
             s->of[kept++] = s->of[k];
         else
             free(s->of[k].text);
     s->n = kept;
-    if (s->n == 0)
-        meeting_release(&s->meeting);
 }
 
 static struct leaving *leaving_of(const struct notices *s, unsigned node)
@@ -262,6 +268,22 @@ static int invite_idle(struct notices *s, const struct group *g, unsigned node)
     return rc;
 }
 
+/* Does the notice of this machine want another meeting than the last one? A checkpoint of an
+ * earlier cell is old. is_new: nobody has told of the machine before. */
+static bool meets_again(const struct notebook *nb, bool is_new)
+{
+    const struct notices *s = nb->notices;
+    uint64_t running = 0;
+
+    CELLS_EACH (c, nb)
+        running = !running && cell_runs(c) ? c->id : running;
+    if (s->meeting.state != MEETING_OVER)
+        return s->meeting.state == MEETING_OFF;
+    if (s->n == 1 && is_new)
+        return true; /* the time of all others is over */
+    return running ? running != s->cell : is_new && !s->meeting.between;
+}
+
 static void meet(struct notebook *nb, unsigned node, uint64_t now, uint64_t seconds)
 {
     struct notices *s = nb->notices;
@@ -328,9 +350,11 @@ void notices_take(struct notebook *nb, unsigned node, const struct span *m)
     const uint64_t now = notebook_now(nb), said = m->v[F_NOTICE_SECONDS].u64;
     const uint64_t seconds = said < SECONDS_MAX ? said : SECONDS_MAX;
     struct leaving *l;
+    bool is_new;
 
     if (s)
-        forget_old(s, now);
+        forget_old(nb, now);
+    is_new = !leaving_of(s, node);
     if (!s || (!(l = leaving_of(s, node)) && !(l = leaving_add(s, node))) ||
         take_text(l, m->v[F_NOTICE_TEXT].s) < 0) {
         log_warn("cell", "out of memory: a notice is lost");
@@ -339,6 +363,8 @@ void notices_take(struct notebook *nb, unsigned node, const struct span *m)
     l->until_ns = now + seconds * NS_PER_S;
     if (!l->shown && s->show_ns == NEVER)
         s->show_ns = now + SHOW_NS;
+    if (meets_again(nb, is_new))
+        meeting_release(&s->meeting);
     if (s->meeting.state == MEETING_NONE)
         meet(nb, node, now, seconds);
 }

@@ -267,6 +267,85 @@ static void a_cell_that_fails(void)
     world_close(&w);
 }
 
+/* All ranks tell their counts, meet and run the function. */
+static void all_ran(struct world *w)
+{
+    counted(w);
+    for (uint32_t worker = 2; worker < 6; worker++)
+        met(w, worker, MET_THERE, 6, "");
+    for (uint32_t worker = 2; worker < 6; worker++)
+        met(w, worker, MET_RAN, 0, "");
+}
+
+static void in_a_later_cell(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin(&w, &clock);
+    notice(&w, 2, 86400, "spot");
+    all_ran(&w);
+    notice(&w, 1, 60, "spot");
+    ok(times(&w, "send COUNT") == 4, "in the same cell the checkpoint is new enough");
+    all_done(&w, 2, 5);
+    next(&w, "%%distribute\npass");
+    provide(&w);
+    buf_clear(&w.log);
+    notice(&w, 1, 60, "again");
+    ok(times(&w, "send COUNT") == 4, "a notice in a later cell has ranks meet again");
+    counted(&w);
+    ok(times(&w, "send MEET") == 4, "in a step of that cell");
+    world_close(&w);
+    begin(&w, &clock);
+    notice(&w, 2, 600, "spot");
+    all_ran(&w);
+    all_done(&w, 2, 5);
+    buf_clear(&w.log);
+    notice(&w, 2, 500, "again");
+    ok(times(&w, "send MEET") == 0, "after the cell, the same machine's notice does not repeat it");
+    notice(&w, 1, 500, "spot");
+    ok(times(&w, "send MEET") == 4, "another machine's does: the cell had gone on");
+    notice(&w, 1, 400, "spot");
+    ok(times(&w, "send MEET") == 4, "while the function runs, no notice starts it anew");
+    world_close(&w);
+}
+
+static void after_one_that_is_off(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin(&w, &clock);
+    notice(&w, 2, 60, "spot");
+    counted(&w);
+    pass(&w, 29 * NS_PER_S);
+    pass(&w, 2 * NS_PER_S);
+    ok(logged(&w, "save() did not run: "), "ranks come too late");
+    buf_clear(&w.log);
+    notice(&w, 1, 120, "spot");
+    ok(times(&w, "send COUNT") == 4, "another notice has them try again");
+    all_ran(&w);
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "the checkpoint is whole"), "and this time they are there");
+    world_close(&w);
+}
+
+static void a_machine_that_is_gone(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin(&w, &clock);
+    notice(&w, 2, 600, "spot");
+    all_ran(&w);
+    all_done(&w, 2, 5);
+    lost(&w, 2, "it was powered off");
+    buf_clear(&w.log);
+    notice(&w, 1, 600, "spot");
+    ok(times(&w, "send MEET") == 2, "the ranks that are left run it for the next machine");
+    world_close(&w);
+}
+
 int main(void)
 {
     the_step();
@@ -277,5 +356,8 @@ int main(void)
     without_a_function();
     between_cells();
     a_cell_that_fails();
+    in_a_later_cell();
+    after_one_that_is_off();
+    a_machine_that_is_gone();
     return plan_done();
 }
