@@ -71,8 +71,23 @@ static bool is_cell(const struct packet *p, const struct span *head)
     return executes;
 }
 
+/* At once: a COUNT may come before Python sees the message. */
+static void note_meet(const struct packet *p)
+{
+    struct err err = { "" };
+    struct span m;
+
+    if (span_decode(&m, p->p, p->n, &err) < 0)
+        return;
+    if (m.v[F_MEET_HOW].u64 == MEET_OFF)
+        steps_over();
+    span_release(&m);
+}
+
 static void note_coming(struct worker_link *l, const struct packet *p, const struct span *head)
 {
+    if (head->kind == SPAN_MEET)
+        note_meet(p);
     if (!is_cell(p, head))
         return;
     if (head->kind == SPAN_RUN)

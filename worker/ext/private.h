@@ -112,6 +112,7 @@ MUST_USE int limits_add(PyObject *module);
 
 void steps_begin(void);                 /* a RUN has come: it counts anew */
 void steps_tell(int fd, uint64_t cell); /* a COUNT has come: answers with MET */
+void steps_over(void);                  /* ranks don't meet: no step waits for it */
 void steps_forked(void);                /* for the child of a fork, which has no kernel */
 /* step(), steps_asked() and steps_over() of cellspan._link. */
 extern PyMethodDef steps_methods[];

@@ -39,6 +39,13 @@ void steps_tell(int fd, uint64_t cell)
     buf_release(&out);
 }
 
+void steps_over(void)
+{
+    pthread_mutex_lock(&steps.lock);
+    steps.asked = false;
+    pthread_mutex_unlock(&steps.lock);
+}
+
 void steps_forked(void)
 {
     pthread_mutex_init(&steps.lock, NULL);
@@ -69,9 +76,7 @@ static PyObject *asked(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 static PyObject *over(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    pthread_mutex_lock(&steps.lock);
-    steps.asked = false;
-    pthread_mutex_unlock(&steps.lock);
+    steps_over();
     Py_RETURN_NONE;
 }
 

@@ -65,6 +65,20 @@ def test_bytes_that_are_no_message_are_refused():
         link.decode(good + b"x")
 
 
+def test_no_step_waits_when_the_kernel_has_called_it_off_also_before_python_sees_that():
+    assert run("""
+        tell("COUNT", 7)
+        agent.recv(1000)
+        first = _link.step()
+        tell("MEET", 7, {"how": _link.MEET_OFF})
+        while _link.steps_asked():
+            time.sleep(0.01)
+        tell("COUNT", 7)
+        agent.recv(1000)
+        print(first, _link.step())
+    """) == "1 2\n"
+
+
 def test_buffers_are_compared():
     assert link.equal(b"abc", memoryview(bytearray(b"abc")))
     assert not link.equal(b"abc", b"abd") and not link.equal(b"abc", b"ab")

@@ -37,6 +37,8 @@ class Rank:
 
     def wait_for(self, waiting):
         how, step = self.coming.pop(0)
+        if how == _link.MEET_OFF:
+            self.off()  # the thread that reads the socket has done so
         assert self.notices.take(types.SimpleNamespace(fields={"how": how, "step": step}))
         assert waiting.done.is_set()
 
@@ -45,6 +47,7 @@ class Rank:
 def asked(monkeypatch):
     """The kernel has asked for the count."""
     state = [True]
+    monkeypatch.setattr(Rank, "off", lambda rank: state.__setitem__(0, False), raising=False)
     monkeypatch.setattr(step_meeting, "_link", types.SimpleNamespace(
         **{name: getattr(_link, name) for name in dir(_link) if name.startswith("ME") or name == "ANSWERS"},
         steps_asked=lambda: state[0], steps_over=lambda: state.__setitem__(0, False)))
@@ -67,6 +70,14 @@ def test_called_off(asked):
     rank.notices.set(lambda: ran.append(1))
     rank.notices.meet(1)
     assert not ran and not asked[0] and rank.notices._step == 0
+
+
+def test_called_off_and_asked_anew_before_the_rank_sees_it(asked):
+    rank, ran = Rank((_link.MEET_AT, 4), (_link.MEET_RUN, 4)), []
+    rank.notices.set(lambda: ran.append(1))
+    assert rank.notices.take(types.SimpleNamespace(fields={"how": _link.MEET_OFF, "step": 0}))
+    rank.notices.meet(4)
+    assert ran == [1]
 
 
 @pytest.mark.parametrize("error, said, passes", [

@@ -38,8 +38,8 @@ class StepMeeting:
         how = message.fields["how"]
         if how == _link.MEET_NOW:
             return False
-        if how == _link.MEET_OFF:
-            self._over()
+        if how == _link.MEET_OFF:  # steps_asked() is False since it came, unless the kernel has asked anew
+            self._forget()
         else:
             self._news.append((how, message.fields["step"]))
         if self._waiting is not None:
@@ -83,6 +83,9 @@ class StepMeeting:
 
     def _over(self):
         _link.steps_over()
+        self._forget()
+
+    def _forget(self):
         self._news.clear()
         self._step, self._there = 0, False
 
