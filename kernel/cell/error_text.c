@@ -304,14 +304,13 @@ json_t *error_of_exit(const char *ename, const char *who, const char *where, con
     return error;
 }
 
-/* The machine was to leave, and this may be how: the process was ended from outside, or the machine
- * is gone. */
-static bool was_to_leave(const struct notebook *nb, const struct rank *r, const struct span *m)
+/* The process was ended from outside, or the machine is gone. */
+static bool is_from_outside(const struct span *m)
 {
     const uint64_t code = m->v[F_EXITED_CODE].u64, signal = m->v[F_EXITED_STATUS].u64;
-    const bool ended = code == EXITED_SIGNAL && (signal == SIGTERM || signal == SIGKILL);
 
-    return (code == EXITED_UNKNOWN || ended) && notices_leaves(nb, r->node);
+    return code == EXITED_UNKNOWN ||
+           (code == EXITED_SIGNAL && (signal == SIGTERM || signal == SIGKILL));
 }
 
 static void add_notice(json_t *error, const char *text)
@@ -329,6 +328,9 @@ json_t *error_of_death(const struct notebook *nb, const struct rank *r, const st
     const long pid = (long)m->v[F_EXITED_PID].u64; /* 0: it was not started */
     const bool here = r->node == NODE_HERE;        /* else `who` names the host */
     char who[320], number[32] = "", where[1600];
+    const bool told = is_from_outside(m) && notices_leaves(nb, r->node);
+    const bool left = told &&
+                      (m->v[F_EXITED_CODE].u64 == EXITED_UNKNOWN || notices_end(nb, r->node));
     struct buf leaves = BUF_INIT;
     json_t *error;
 
@@ -337,8 +339,8 @@ json_t *error_of_death(const struct notebook *nb, const struct rank *r, const st
     snprintf(who, sizeof who, here ? "rank %u" : "rank %u on %.255s", r->number, host);
     snprintf(where, sizeof where, "%s%.255s%s%s%s%.*s", here ? "host " : "", here ? host : "",
              here && pid ? ", " : "", number, gpu.n && (here || pid) ? ", " : "", SLICE_ARG(gpu));
-    error = error_of_exit(was_to_leave(nb, r, m) ? "MachineLeaves" : "RankDied", who, where, m);
-    if (error && was_to_leave(nb, r, m) && notices_words(nb, r->node, &leaves) == 0)
+    error = error_of_exit(left ? "MachineLeaves" : "RankDied", who, where, m);
+    if (error && told && notices_words(nb, r->node, &leaves) == 0)
         add_notice(error, leaves.p);
     buf_release(&leaves);
     return error;

@@ -10,6 +10,7 @@
 #define SECONDS_MAX UINT64_C(604800)  /* a notice that is longer before is none */
 #define SHOW_NS     (200 * NS_PER_MS) /* machines of which one hears within this share a line */
 #define KEEP_NS     (120 * NS_PER_S)  /* so long after its time a machine may still go */
+#define END_NS      (10 * NS_PER_S)   /* so long before, its processes may be ended already */
 #define NAMES       6u                /* of machines in a line */
 
 struct leaving {
@@ -435,6 +436,13 @@ bool notices_leaves(const struct notebook *nb, unsigned node)
     const struct leaving *l = leaving_of(nb->notices, node);
 
     return l && notebook_now(nb) < l->until_ns + KEEP_NS;
+}
+
+bool notices_end(const struct notebook *nb, unsigned node)
+{
+    const struct leaving *l = leaving_of(nb->notices, node);
+
+    return notices_leaves(nb, node) && notebook_now(nb) + END_NS >= l->until_ns;
 }
 
 int notices_words(const struct notebook *nb, unsigned node, struct buf *out)

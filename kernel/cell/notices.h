@@ -11,8 +11,9 @@ void notices_met(struct notebook *nb, struct rank *r, const struct span *m); /* 
 void notices_look(struct notebook *nb); /* something has happened: have ranks ended the cell? */
 uint64_t notices_due(const struct notebook *nb);
 void notices_tick(struct notebook *nb);
-/* Was the machine to leave about now? */
+/* Was the machine to leave, now or later? */
 bool notices_leaves(const struct notebook *nb, unsigned node);
+bool notices_end(const struct notebook *nb, unsigned node); /* the same, about now */
 /* Appends, for the error of a rank there, who has said so and what came of the function. -1: memory
  * is out. */
 MUST_USE int notices_words(const struct notebook *nb, unsigned node, struct buf *out);

@@ -346,6 +346,40 @@ static void a_machine_that_is_gone(void)
     world_close(&w);
 }
 
+/* Rank 2, on h1 or h2, is ended by a signal; the others end the cell. */
+static void one_is_killed(struct world *w, uint64_t signal)
+{
+    exited(w, 4, 1, signal);
+    pass(w, 300 * NS_PER_MS);
+    for (uint32_t worker = 2; worker < 6; worker++)
+        if (worker != 4)
+            done(w, worker, "error", "{\"ename\":\"E\",\"evalue\":\"\",\"traceback\":[]}", "");
+}
+
+static void a_rank_that_is_killed(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin(&w, &clock);
+    notice(&w, 1, 600, "spot");
+    notice(&w, 2, 600, "spot");
+    all_ran(&w);
+    one_is_killed(&w, 9);
+    ok(is_over(&w, "\"ename\":\"RankDied\"") && !times(&w, "MachineLeaves") &&
+           logged(&w, " was to leave (spot); the checkpoint is whole"),
+       "a rank that is killed long before its machine goes has died; the notice is told");
+    world_close(&w);
+    begin(&w, &clock);
+    notice(&w, 1, 60, "spot");
+    notice(&w, 2, 60, "spot");
+    all_ran(&w);
+    pass(&w, 55 * NS_PER_S);
+    one_is_killed(&w, 15);
+    ok(is_over(&w, "MachineLeaves"), "near the end of the time its machine goes");
+    world_close(&w);
+}
+
 int main(void)
 {
     the_step();
@@ -359,5 +393,6 @@ int main(void)
     in_a_later_cell();
     after_one_that_is_off();
     a_machine_that_is_gone();
+    a_rank_that_is_killed();
     return plan_done();
 }
