@@ -226,10 +226,11 @@ void notices_look(struct notebook *nb)
     go_on(nb);
 }
 
-/* Is it of interest to these ranks? Without this machine, no rank can go on. */
+/* Is it of interest to these ranks, whichever of them have a function? Without this machine, no
+ * rank can go on. */
 static bool concerns(const struct rank *r, unsigned node)
 {
-    return r->worker && r->notice[0] && (node == NODE_HERE || r->node == node);
+    return r->worker && (node == NODE_HERE || r->node == node);
 }
 
 static int add_guest(struct notices *s, const struct rank *r)
@@ -238,7 +239,7 @@ static int add_guest(struct notices *s, const struct rank *r)
     return meeting_add(&s->meeting, r->worker, r->number);
 }
 
-/* The ranks of the cell that have a function, if one of them is concerned. */
+/* The ranks of the cell that have a function, if one of the cell's is concerned. */
 static int invite_cell(struct notices *s, const struct cell *c, unsigned node)
 {
     bool any = false;

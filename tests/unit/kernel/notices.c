@@ -380,6 +380,30 @@ static void a_rank_that_is_killed(void)
     world_close(&w);
 }
 
+/* Only rank 0, on h1, has a function. */
+static void a_function_elsewhere(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin(&w, &clock);
+    for (uint32_t worker = 3; worker < 6; worker++)
+        met(&w, worker, MET_LACKS, 0, "");
+    notice(&w, 2, 600, "spot");
+    ok(times(&w, "send COUNT") == 1, "a rank writes a checkpoint for another rank's machine");
+    all_done(&w, 2, 5);
+    ok(times(&w, "send MEET") == 1, "and it alone is told to");
+    world_close(&w);
+    begin(&w, &clock);
+    for (uint32_t worker = 3; worker < 6; worker++)
+        met(&w, worker, MET_LACKS, 0, "");
+    all_done(&w, 2, 5);
+    buf_clear(&w.log);
+    notice(&w, 2, 600, "spot");
+    ok(times(&w, "send MEET") == 1, "also between cells");
+    world_close(&w);
+}
+
 int main(void)
 {
     the_step();
@@ -394,5 +418,6 @@ int main(void)
     after_one_that_is_off();
     a_machine_that_is_gone();
     a_rank_that_is_killed();
+    a_function_elsewhere();
     return plan_done();
 }
