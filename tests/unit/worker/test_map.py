@@ -111,6 +111,29 @@ def test_a_wrong_number_of_retries_is_named(retries):
     assert str(caught.value) == f"retries={retries!r}: it is how often an item is tried again, a whole number, 0 or more"
 
 
+@pytest.mark.parametrize("ename", ["RankDied", "MachineLeaves"])
+def test_when_no_rank_is_left_the_items_are_named_however_the_ranks_have_gone(ename):
+    home, tasks = begun(2, chunksize=1)
+    die(tasks, 0, 0)
+    die(tasks, 1, 1)
+    made = _map.reason(home, abs, tasks, _map.remote_error({"ename": ename, "evalue": "gone", "traceback": [ename]}))
+    assert str(made).startswith("map(): no rank is left: item ")
+
+
+@pytest.mark.parametrize("ename", ["RankDied", "MachineLeaves"])
+def test_a_map_without_retries_says_that_they_would_help_however_a_rank_has_gone(monkeypatch, ename):
+    def fail(*args):
+        raise _map.remote_error({"ename": ename, "evalue": "gone", "traceback": [ename]})
+
+    home = Home()
+    home.servers, home.pieces = {}, {}
+    home.captures = lambda: None
+    monkeypatch.setattr(_map._api, "_run", fail)
+    with pytest.raises(RuntimeError) as caught:
+        _map.call(home, abs, iter([(1,)]), 1, {"chunksize": 1, "retries": 0, "keeps": False}, {}, None)
+    assert caught.value.traceback == [ename, _map.RETRIES]
+
+
 def test_the_item_is_noted_where_exceptions_have_no_add_note():
     error = types.SimpleNamespace()  # as an exception of Python 3.10
     map_rank.note_item(error, 3, "cellspan.map: item 3")

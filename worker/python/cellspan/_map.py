@@ -35,6 +35,7 @@ CHUNK_MAX = 4096  # items
 GROWTH = 4  # a chunk has at most this many times the items of the largest that was finished: the first item may have been a quick one
 CHUNK_BYTES = 8 << 20  # bytes of a chunk, or one item
 AHEAD_BYTES = 64 << 20  # bytes of chunks that are out; beyond that there is one for each rank
+DEATHS = ("RankDied", "MachineLeaves")  # the names of the exceptions for a rank that is gone
 RETRIES = "cellspan.map: with retries=1 other ranks do the work of one that dies, and an item of which ranks die is named"
 DEATHS_TOLD = 8  # of those after which no rank was left
 NO_CALLS = ("the items of a map are made while ranks work on others, so the code that makes them can't call the ranks: "
@@ -158,7 +159,7 @@ def call(home, fn, items, length, how, options, seed):
                 map_rank.note_item(error, tasks.failed, tasks.note)
             raise
         except Exception as error:
-            if type(error).__name__ == "RankDied" and not how["retries"]:
+            if type(error).__name__ in DEATHS and not how["retries"]:
                 error.traceback = [*error.traceback, RETRIES]
             raise reason(home, fn, tasks, error) from None
     return tasks.results()
@@ -171,7 +172,7 @@ def reason(home, fn, tasks, error):
     why = home.captures().refusal(fn) if type(error) is TypeError else None
     if why:
         return TypeError(f"map(): the function can't be sent to the ranks: {why}")
-    if type(error).__name__ == "RankDied" and tasks.lost_all():
+    if type(error).__name__ in DEATHS and tasks.lost_all():
         return tasks.no_rank_left(error)
     if tasks.failed is not None and "item" not in vars(error):  # it has it, unless the rank's exception could not be described
         map_rank.note_item(error, tasks.failed)
