@@ -81,5 +81,5 @@ tests_unit_cli_show_t_SOURCES = tests/unit/cli/show.c cli/client.c cli/kernel_qu
 tests_unit_cli_show_t_LDADD = kernel/jupyter/libjupyter.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 tests_unit_cli_option_line_t_SOURCES = tests/unit/cli/option_line.c cli/option_line.c
 tests_unit_cli_option_line_t_LDADD = base/libbase.a
-tap_scripts += tests/unit/cli/install.sh
-EXTRA_DIST += tests/unit/cli/install.sh
+tap_scripts += tests/unit/cli/install.sh tests/unit/cli/notice.sh
+EXTRA_DIST += tests/unit/cli/install.sh tests/unit/cli/notice.sh

@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "base/runtime.h"
+#include "base/utf8.h"
 #include "cli/private.h"
 
 #define SECONDS_MAX 86400ul
@@ -82,6 +83,12 @@ static int announce(const struct announce *o, struct err *err)
     }
     if (strlen(text) > TEXT_MAX) {
         err_set(err, "--text has %zu bytes: it may have %u", strlen(text), TEXT_MAX);
+        return 2;
+    }
+    if (!utf8_is_valid(slice_text(text))) {
+        if (utf8_add_clean(&line, slice_text(text)) == 0)
+            err_set(err, "--text '%s' is not UTF-8: write it in UTF-8", line.p);
+        buf_release(&line);
         return 2;
     }
     snprintf(begin, sizeof begin, "cellspan-%s%s", o->pid ? o->pid : "", o->pid ? "-" : "");
