@@ -3,6 +3,7 @@
  */
 #include "launchers/slurm/step.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -122,6 +123,14 @@ static const struct srun_option *find_letter(char letter)
     return NULL;
 }
 
+static bool is_number_of(const char *text, size_t n, int signal)
+{
+    char *end;
+
+    return n > 0 && text[0] >= '0' && text[0] <= '9' && strtol(text, &end, 10) == signal &&
+           end == text + n;
+}
+
 /* How many seconds before the end `--signal=[R:]SIG[@SECONDS]` sends a signal that is a notice; 0:
  * it is another one. */
 static unsigned notice_of(const char *value)
@@ -132,7 +141,8 @@ static unsigned notice_of(const char *value)
     const char *name = long_name ? sig + 3 : sig;
     const size_t rest = long_name ? n - 3 : n;
 
-    if (rest != 4 || (strncasecmp(name, "USR1", 4) != 0 && strncasecmp(name, "USR2", 4) != 0))
+    if (!is_number_of(sig, n, SIGUSR1) && !is_number_of(sig, n, SIGUSR2) &&
+        (rest != 4 || (strncasecmp(name, "USR1", 4) != 0 && strncasecmp(name, "USR2", 4) != 0)))
         return 0;
     return at ? (unsigned)strtoul(at + 1, NULL, 10) : SIGNAL_BEFORE;
 }

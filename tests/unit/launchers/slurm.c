@@ -31,6 +31,10 @@ static const struct options_case options_cases[] = {
     { "--part=gpu", "job ", NULL },
     { "--signal=USR1@120", "notice=120 ", NULL },
     { "--signal R:sigusr2", "notice=60 ", NULL },
+    { "--signal=10@120", "notice=120 ", NULL }, /* SIGUSR1 */
+    { "--signal=R:12", "notice=60 ", NULL },
+    { "--signal=15@90", "", NULL },
+    { "--signal=100@90", "", NULL },
     { "--signal=TERM@90", "", NULL },
     { "--export=NONE", NULL, "--export=ALL" },
     { "--export=ALLES", NULL, "--export=ALLES" },
