@@ -144,7 +144,11 @@ class Lab:
 
     def open_again(self):
         """Saves the notebook, closes the page and opens it again."""
-        self.command("docmanager:save")
+        def saved():
+            """The command does nothing while the page saves by itself, and leaving the page would end that."""
+            self.command("docmanager:save")
+            return not self.driver.execute_script("return window.jupyterapp.shell.currentWidget.context.model.dirty")
+        assert wait_until(saved, 100), "the notebook could not be saved"
         again = self.driver.current_url
         self.driver.get("about:blank")
         self.driver.get(again)
