@@ -65,6 +65,12 @@ def test_dir_is_the_interface():
     assert all(hasattr(cellspan, name) for name in dir(cellspan))
 
 
+def test_the_reference_has_each_public_name():
+    with open(os.path.join(os.path.dirname(__file__), "../../../docs/reference.md"), encoding="utf-8") as file:
+        shown = {line.rpartition(".")[2] for line in file.read().splitlines() if line.startswith("::: cellspan.")}
+    assert shown == set(cellspan.__all__)
+
+
 def public_modules():
     """The names of all modules that users import, beside cellspan itself."""
     for module in pkgutil.walk_packages(cellspan.__path__[1:], "cellspan.", onerror=lambda name: None):
