@@ -27,6 +27,7 @@ dist_cellspan_py_base_DATA = \
 	worker/python/cellspan/_base/options.py \
 	worker/python/cellspan/_base/public.py \
 	worker/python/cellspan/_base/shadows.py \
+	worker/python/cellspan/_base/spark_tasks.py \
 	worker/python/cellspan/_base/threads.py \
 	worker/python/cellspan/_base/unwritten.py \
 	worker/python/cellspan/_base/versions.py

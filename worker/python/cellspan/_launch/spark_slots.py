@@ -5,25 +5,12 @@ A barrier stage needs all of them at once. Spark itself would wait and say nothi
 """
 from __future__ import annotations
 
+from .._base.spark_tasks import busy_now, slots_now
 from .launcher import Failed
 
 LOOK = 0.5  # seconds between two looks
 SAY_AFTER = 10  # seconds without a new slot
 CHECK = "spark.scheduler.barrier.maxConcurrentTasksCheck."  # Spark's own settings for how long such a stage waits
-
-
-def slots_now(context):
-    """How many tasks could run at once on the executors that are there, if nothing else ran."""
-    scala = context._jsc.sc()
-    return scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
-
-
-def busy_now(context):
-    """How many tasks run on them."""
-    tasks, n = context._jsc.sc().taskScheduler().runningTasksByExecutors().valuesIterator(), 0
-    while tasks.hasNext():
-        n += tasks.next()
-    return n
 
 
 def patience(context):

@@ -10,6 +10,8 @@ import json
 import os
 import sys
 
+from .._base.spark_tasks import busy_now, slots_now
+
 NAME = "spark-session"  # in the kernel's runtime folder
 VARIABLE = "CELLSPAN_SPARK_SESSION"  # names the file
 KEPT = ("SPARK_REMOTE", "SPARK_CONNECT_AUTHENTICATE_TOKEN")  # of the environment: a Connect server's address and token, for home alone
@@ -33,12 +35,8 @@ def slots_free():
     context = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
     if context is None:
         return None
-    scala = context._jsc.sc()  # as _launch/spark_slots.py counts
-    slots = scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
-    taken, busy = 0, scala.taskScheduler().runningTasksByExecutors().valuesIterator()
-    while busy.hasNext():
-        taken += busy.next()
-    return max(slots - taken, 0) if slots else None
+    slots = slots_now(context)
+    return max(slots - busy_now(context), 0) if slots else None
 
 
 def note(folder):
