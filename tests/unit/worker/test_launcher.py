@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 
 import cellspan
 import pytest
+from cellspan._launch import launcher
 
 PACKAGE = os.path.dirname(os.path.dirname(cellspan.__file__))
 SEED = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -25,6 +27,16 @@ sys.modules[fake.__name__] = fake
 exec("import os, sys, time, threading\\nfrom cellspan._launch.launcher import Cannot, Failed\\n" + sys.argv[1], fake.__dict__)
 launcher.run("fake", sys.argv[2:])
 """ % PACKAGE
+
+
+def test_agents_get_the_same_variables_as_from_the_launchers_in_c():
+    top = os.path.join(os.path.dirname(__file__), "../../..")
+    with open(os.path.join(top, "base/settings.c"), encoding="utf-8") as file:
+        rows = re.split(r"\n    \[SETTING_", file.read())[1:]
+    with open(os.path.join(top, "launchers/agent_script.c"), encoding="utf-8") as file:
+        others = re.search(r"\*const name\[SCRIPT_OTHERS\] = \{(.*?)\}", file.read(), re.S)[1]
+    in_c = [re.search(r'"(\w+)"', row)[1] for row in rows if ".hosts = true" in row] + re.findall(r'"(\w+)"', others)
+    assert sorted(launcher.PASSED) == sorted(in_c) and len(in_c) > 10
 
 
 def started(code, *words):

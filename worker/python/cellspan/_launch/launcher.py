@@ -23,6 +23,18 @@ MARK = b"\0cellspan\0"  # tail() writes it behind all that was printed
 SECRET, OF_RUN, OF_AGENT = "CELLSPAN_SECRET", "2", "2a"  # protocol/keys.c
 START_TIMEOUT, START_S = "CELLSPAN_START_TIMEOUT", 120.0  # the kernel has checked its value
 LOOK_S = 0.5  # between two looks at the log
+# What an agent takes from the notebook's environment, as from ssh's launcher (launchers/agent_script.c): docs/limits.md lists it.
+PASSED = (
+    "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT", "CELLSPAN_LOG", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_NOTICE",
+    "CELLSPAN_REMOTE_PYTHON",
+    "OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_RETHROW_CUDA_ERRORS",
+)
+
+
+def passed_on():
+    """{name: value} of what an agent takes from here: an engine passes on no environment by itself."""
+    return {name: os.environ[name] for name in PASSED if os.environ.get(name)}
 
 
 class Cannot(Exception):

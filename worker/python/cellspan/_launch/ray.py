@@ -15,19 +15,12 @@ import subprocess
 import sys
 import time
 
-from .launcher import Cannot, Failed
+from .launcher import Cannot, Failed, passed_on
 
 LEAST = (2, 10)  # get_accelerator_ids() and the errors that are read here
 INSTALL = 'pip install "ray[default]"'
 CONNECT_S, LOOK_S, END_S = 5, 2, 10
 DRAIN_S = 30  # of a node without a deadline
-# What an agent takes from the notebook's environment, as from ssh's launcher: docs/limits.md lists it.
-PASSED = (
-    "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT", "CELLSPAN_LOG", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_NOTICE",
-    "CELLSPAN_REMOTE_PYTHON",
-    "OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
-    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_RETHROW_CUDA_ERRORS",
-)
 NUMBERS = ("--nodes", "--cpus", "--gpus")
 
 
@@ -271,7 +264,7 @@ class Drains:
 
 def start_agents(launch, ray, actors, bundles, drains):
     """Starts the agent of each actor; {reference of its end: (number, name)} of those that came up."""
-    sent, passed = ray.put(launch.sent()), {name: os.environ[name] for name in PASSED if os.environ.get(name)}
+    sent, passed = ray.put(launch.sent()), passed_on()
     running, names = {}, {}
     where = {one.where.remote(): number for number, one in enumerate(actors)}
     keys = {}

@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 
-from .launcher import Cannot, Failed
+from .launcher import Cannot, Failed, passed_on
 from .spark_slots import wait_for_slots
 
 MASTERS = "spark://HOST:PORT, yarn, k8s://URL or local-cluster[EXECUTORS,CORES,MEMORY]"
@@ -35,10 +35,6 @@ ALONE = ("--verbose", "-v")  # options without a value
 HOW_MANY = "--on spark: say how many ranks, as in -n 2: Spark starts one task for each"
 DYNAMIC = "spark.dynamicAllocation.enabled"
 PROTECTS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
-# Variables that go to agents, as to hosts of ssh; Spark passes on nothing.
-PASSED = ("CELLSPAN_REMOTE_PYTHON", "CELLSPAN_DIAL_TIMEOUT", "CELLSPAN_LOG", "CELLSPAN_PRELOAD", "CELLSPAN_SEED", "CELLSPAN_SPOOL_LIMIT",
-          "OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
-          "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_RETHROW_CUDA_ERRORS")
 QUEUED = r"Application report for \S+ \(state: ACCEPTED\)"  # YARN's words for a queue
 GRACE = 3  # seconds for agents, which the kernel has told to end, before Spark ends their tasks
 
@@ -291,8 +287,7 @@ def run_agents(launch, context, master, stopped, ready=None):
         return
     if ready:
         ready()
-    settings = {name: os.environ[name] for name in PASSED if name in os.environ}
-    task = barrier_task(task_source(), launch.sent(), launch.command[1:], settings, os.getcwd())
+    task = barrier_task(task_source(), launch.sent(), launch.command[1:], passed_on(), os.getcwd())
     # One element a partition: a task gets its own agent's secret and no other.
     rows = context.parallelize([(number, launch.secret_of(number)) for number in range(launch.ranks)], launch.ranks)
     for number in range(launch.ranks):

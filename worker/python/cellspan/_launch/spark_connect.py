@@ -13,7 +13,7 @@ import socket
 import threading
 
 from . import spark, spark_slots
-from .launcher import Cannot, Failed
+from .launcher import Cannot, Failed, passed_on
 
 BARRIER, PROFILE = (3, 5), (4, 0)  # the first versions whose mapInArrow() has these
 CORES, PARALLEL = "spark.task.cpus", ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
@@ -140,10 +140,9 @@ def run_stage(launch, home, needs):
         launch.say(spark_slots.what_it_takes(launch.ranks, slots))
     for number in range(launch.ranks):
         launch.node(number, "-", 1)
-    settings = {name: os.environ[name] for name in spark.PASSED if name in os.environ}
     answer = home.ask({"run": {
         "secrets": [launch.secret_of(number) for number in range(launch.ranks)], "task": spark.task_source(),
-        "sent": base64.b64encode(launch.sent()).decode(), "arguments": launch.command[1:], "settings": settings, "folder": os.getcwd(),
+        "sent": base64.b64encode(launch.sent()).decode(), "arguments": launch.command[1:], "settings": passed_on(), "folder": os.getcwd(),
         "needs": needs, "spread": slots is None,
     }})
     if "failed" in answer:
