@@ -10,9 +10,9 @@
 
 enum value { VALUE_NONE, VALUE_MAYBE, VALUE_NEEDED }; /* MAYBE: only as --option=value */
 
-/* What an option says about the job: bits. */
 #define SIGNAL_BEFORE 60u /* seconds; srun's default of --signal */
 
+/* What an option says about the job: bits. */
 #define SAYS_NODES   1u
 #define SAYS_CPUS    2u
 #define SAYS_GPUS    4u
