@@ -120,7 +120,10 @@ def _json_type(kind):
 
 
 def divided(table, n, place=None):
-    """A list of n Parts, or of Partitions if the ranks are on the executors of the table's session. place: the option `on`. ValueError: a part would be empty, or Spark's partitions are not n. TypeError: it is no table."""
+    """A list of n Parts, or of Partitions if the ranks are on the executors of the table's session. place: the option `on`.
+
+    ValueError: a part would be empty, or Spark's partitions are not n. TypeError: it is no table.
+    """
     __tracebackhide__ = True
     module = type(table).__module__.partition(".")[0]
     made = {"pyspark": _of_spark, "pandas": _of_pandas, "pyarrow": _of_arrow}.get(module)
