@@ -91,7 +91,7 @@ static void note_coming(struct worker_link *l, const struct packet *p, const str
     if (!is_cell(p, head))
         return;
     if (head->kind == SPAN_RUN)
-        steps_begin();
+        steps_begin(head->cell);
     pthread_mutex_lock(&l->lock);
     l->coming = head->cell;
     pthread_mutex_unlock(&l->lock);

@@ -110,7 +110,7 @@ MUST_USE int limits_add(PyObject *module);
 /* The steps of a rank's cell, which cellspan.step() counts. The kernel asks for their number
  * (COUNT) also while Python is busy; the step after that waits for its MEET. */
 
-void steps_begin(void);                 /* a RUN has come: it counts anew */
+void steps_begin(uint64_t cell);        /* a RUN has come: it counts anew */
 void steps_tell(int fd, uint64_t cell); /* a COUNT has come: answers with MET */
 void steps_over(void);                  /* ranks don't meet: no step waits for it */
 void steps_forked(void);                /* for the child of a fork, which has no kernel */

@@ -10,13 +10,14 @@
 
 static struct {
     pthread_mutex_t lock; /* guards the rest */
-    uint64_t made;        /* by the cell that came last */
+    uint64_t cell, made;  /* the cell that came last, and its steps */
     bool asked;           /* the kernel knows `made`, or will: the next step waits for it */
-} steps = { PTHREAD_MUTEX_INITIALIZER, 0, false };
+} steps = { PTHREAD_MUTEX_INITIALIZER, 0, 0, false };
 
-void steps_begin(void)
+void steps_begin(uint64_t cell)
 {
     pthread_mutex_lock(&steps.lock);
+    steps.cell = cell;
     steps.made = 0;
     pthread_mutex_unlock(&steps.lock);
 }
@@ -30,7 +31,8 @@ void steps_tell(int fd, uint64_t cell)
 
     pthread_mutex_lock(&steps.lock);
     steps.asked = true;
-    m.v[F_MET_STEP].u64 = steps.made;
+    /* COUNT overtakes a RUN whose data is still on its way */
+    m.v[F_MET_STEP].u64 = steps.cell == cell ? steps.made : 0;
     pthread_mutex_unlock(&steps.lock);
     if (span_encode(&m, &out, &err) == 0)
         while (packet_send(fd, out.p, out.n, -1, &err) > 0 &&

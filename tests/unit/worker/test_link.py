@@ -79,6 +79,21 @@ def test_no_step_waits_when_the_kernel_has_called_it_off_also_before_python_sees
     """) == "1 2\n"
 
 
+def test_a_cell_that_has_not_come_yet_has_made_no_step():
+    assert run("""
+        def counted(cell):
+            tell("COUNT", cell)
+            return _link.decode(agent.recv(1000)[1:])[6]["step"]
+        tell("RUN", 7)
+        assert _link.wait(60) and _link.recv()[1] == 7
+        _link.step(), _link.step()
+        seven, eight = counted(7), counted(8)
+        tell("RUN", 8)
+        assert _link.wait(60) and _link.recv()[1] == 8
+        print(seven, eight, _link.step())
+    """) == "2 0 1\n"
+
+
 def test_buffers_are_compared():
     assert link.equal(b"abc", memoryview(bytearray(b"abc")))
     assert not link.equal(b"abc", b"abd") and not link.equal(b"abc", b"ab")
