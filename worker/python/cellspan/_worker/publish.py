@@ -7,12 +7,15 @@ import base64
 import io
 import json
 import math
+import sys
 import threading
 import tokenize
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.formatters import DisplayFormatter
+
+SHOWN_MAX = 64 << 20  # bytes of a result's representation: DONE in protocol/README.md
 
 
 def _other(value):
@@ -49,6 +52,26 @@ def to_json(value):
         return _encoder.encode(value)
     except (TypeError, ValueError):
         return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def result_json(data, metadata):
+    """The representations of the last expression, as JSON. If they are too large, the largest ones are left out and named."""
+    text = to_json({"data": data, "metadata": metadata})
+    if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
+        return text
+    sizes = {mime: _in_bytes(to_json(value)) for mime, value in data.items()}
+    rest, line = _in_bytes(text) - sum(sizes.values()), "nothing"
+    while sizes and sum(sizes.values()) + rest > SHOWN_MAX:
+        mime = max(sizes, key=sizes.get)
+        line = (f"{mime} of {sizes.pop(mime) / (1 << 20):.0f} MiB is not shown: all that a cell's value shows may have "
+                f"{SHOWN_MAX >> 20} MiB; display() takes 256 MiB")
+        print(f"cellspan: {line}", file=sys.stderr)
+    kept = {mime: value for mime, value in data.items() if mime in sizes} or {"text/plain": f"[{line}]"}
+    return to_json({"data": kept, "metadata": metadata if rest <= SHOWN_MAX // 2 else {}})
+
+
+def _in_bytes(text):
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def to_bundle(data):

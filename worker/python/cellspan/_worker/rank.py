@@ -43,11 +43,11 @@ from . import (
 )
 from .execution import Cell
 from .follow import Follower
-from .step_meeting import StepMeeting
-from .publish import to_json
+from .publish import result_json, to_json
 from .remote import described
 from .shell import RankShell
 from .startup import shell_config
+from .step_meeting import StepMeeting
 from .tracebacks import failed_in_function
 from .worker import Worker, _current, loads
 from .world_env import RankWorld
@@ -63,7 +63,6 @@ HELD = (
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 VALUE_MAX = 16 << 10  # bytes of a value that goes along with DONE
 DESCRIBE_LIMIT = 1.0  # seconds for what home needs to raise a rank's exception
-SHOWN_MAX = 64 << 20  # bytes of a result's representation: DONE in protocol/README.md
 
 current = None  # the Rank of this process; None elsewhere
 
@@ -254,7 +253,7 @@ class Rank(Worker):
             if gpus.lost_context(str(cell.error.get("evalue"))):
                 print(LOST_CONTEXT.format(self.rank), file=sys.stderr)
         elif cell.bundle is not None and cell.flags & _link.RUN_RESULT:  # other ranks' results are not shown
-            fields["result"] = shown(*cell.bundle)
+            fields["result"] = result_json(*cell.bundle)
         if torchenv.note_world():
             fields["flags"] |= _link.DONE_DISTRIBUTED
         if gpus.take_aborted():
@@ -587,23 +586,3 @@ def _add(error, why):
 def told(error):
     """An error as one line, without our traceback."""
     return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}
-
-
-def shown(data, metadata):
-    """The representations of the last expression, as JSON. If they are too large, the largest ones are left out and named."""
-    text = to_json({"data": data, "metadata": metadata})
-    if len(text) <= SHOWN_MAX // 4 or _in_bytes(text) <= SHOWN_MAX:
-        return text
-    sizes = {mime: _in_bytes(to_json(value)) for mime, value in data.items()}
-    rest, line = _in_bytes(text) - sum(sizes.values()), "nothing"
-    while sizes and sum(sizes.values()) + rest > SHOWN_MAX:
-        mime = max(sizes, key=sizes.get)
-        line = (f"{mime} of {sizes.pop(mime) / (1 << 20):.0f} MiB is not shown: all that a cell's value shows may have "
-                f"{SHOWN_MAX >> 20} MiB; display() takes 256 MiB")
-        print(f"cellspan: {line}", file=sys.stderr)
-    kept = {mime: value for mime, value in data.items() if mime in sizes} or {"text/plain": f"[{line}]"}
-    return to_json({"data": kept, "metadata": metadata if rest <= SHOWN_MAX // 2 else {}})
-
-
-def _in_bytes(text):
-    return len(text.encode("utf-8", "surrogatepass"))
