@@ -1,11 +1,64 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What home sees, tells and composes anew for folders that are not there, and for what ranks have got before."""
+"""What home tells of folders that ranks add to their search paths, also of those that are not there, and of what ranks have got before."""
 
 import os
 
-from cellspan._code import manifest
+from cellspan._code import code_home, manifest
 from files import write
 from test_code_home import project  # noqa: F401 - a fixture
+
+
+def test_modules_of_folders_that_ranks_add(project):  # noqa: F811
+    write(project.folder, "nb/mine.py", **{"lib/qinner": "a = 1", "lib/qother": "", "lib/.ssh/qkey": ""})
+    project.path = [str(project.folder / "nb")]
+    lib = str(project.folder / "lib")
+    part = project.part()
+    assert part["folders"] == [str(project.folder / "nb")] and part["here"] == str(project) and "added" not in part
+    said = project.tree(folders=["/nowhere/lib", lib])
+    assert said["folder"] == lib and set(said["names"]) == {"qinner", "qother"}
+    for folder in ("lib", lib + "/.ssh", os.path.dirname(os.__file__)):
+        assert project.tree(folders=[folder]) == {"states": {}}
+    digest = project.tree(name="qinner", roots=[lib])["digest"]
+    assert project.part()["added"] == [["qinner", lib, digest]]
+    write(project.folder, **{"lib/qinner": "a = 22"})
+    assert project.part()["added"][0][2] not in ("", digest)  # an edit follows
+    os.unlink(project.folder / "lib/qinner.py")
+    assert "added" not in project.part()
+
+
+def test_what_is_in_folders_that_ranks_have_asked_about_is_told(project, monkeypatch):  # noqa: F811
+    write(project.folder, "nb/mine.py", **{"lib/qinner": "a = 1"})
+    project.path = [str(project.folder / "nb")]
+    there, missing = str(project.folder / "lib"), str(project.folder / "later/lib")
+    assert "looked" not in project.part()
+    states = [project.tree(folders=[folder])["states"][folder] for folder in (there, missing)]
+    assert project.part()["looked"] == dict(zip((there, missing), states))
+    write(project.folder, **{"lib/qinner": "a = 22"})
+    assert list(project.part()["looked"].values()) == states, "the names are the same"
+    write(project.folder, **{"lib/qother": ""})
+    assert project.part()["looked"][there] != states[0]
+    write(project.folder, **{"later/lib/qlate": ""})
+    assert project.part()["looked"][missing] != states[1]
+    monkeypatch.setattr(code_home, "LOOKED", 2)
+    os.mkdir(project.folder / "third")
+    assert project.tree(folders=[str(project.folder / "third")]) == {}
+
+
+def test_what_ranks_have_of_folders_that_home_has_left_is_followed(project, monkeypatch):  # noqa: F811
+    write(project.folder, "nb/qmine.py")
+    project.path = [str(project.folder / "nb")]
+    project.part()
+    digest = project.tree(name="qmine", roots=project.path)["digest"]
+    assert "added" not in project.part()
+    own, project.path = project.path[0], []
+    assert "qmine" not in project.part()["names"]
+    assert project.tree(name="qmine", roots=[own])["digest"] == digest and project.part()["added"] == [["qmine", own, digest]]
+    monkeypatch.setattr("cellspan._code.manifest.look_through", lambda path: (None, "", b""))
+    write(project.folder, **{"nb/qmine": "a = 22"})
+    assert project.home.part()[1] == [] and project.part()["added"] == [["qmine", own, ""]], "it changes while it is read"
+    monkeypatch.undo()
+    write(project.folder, **{"nb/qmine": "a = 3"})
+    assert project.part()["added"][0][2] not in ("", digest)
 
 
 def test_what_others_write_around_folders_that_are_not_there_does_not_matter(project, monkeypatch):  # noqa: F811
