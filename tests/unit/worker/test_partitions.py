@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import types
+from unittest import mock
 
 import cloudpickle
 import pytest
@@ -98,6 +99,24 @@ def test_ranks_that_hold_all_slots_are_named_before_a_job_waits_for_them(monkeyp
     monkeypatch.setattr(_partitions, "slots_free", lambda: 0, raising=False)
     with pytest.raises(RuntimeError, match="%ranks stop"):
         _partitions.written(None, [])
+
+
+@pytest.mark.parametrize("ranks", [[], [{"rank": 0}]])
+def test_where_free_slots_can_not_be_seen_a_line_says_what_a_job_may_wait_for(monkeypatch, capsys, ranks):
+    class Frame:
+        __module__ = "pyspark.sql.connect.dataframe"
+        sparkSession = None
+
+        def mapInArrow(self, function, schema):
+            return types.SimpleNamespace(collect=list)
+
+    kinds = types.SimpleNamespace(BinaryType=mock.Mock(), StructField=mock.Mock(), StructType=mock.Mock())
+    for name in ("pyspark", "pyspark.sql", "pyspark.sql.types"):
+        monkeypatch.setitem(sys.modules, name, kinds)
+    monkeypatch.setattr(_partitions, "slots_free", lambda: None, raising=False)
+    monkeypatch.setattr(_partitions, "group", lambda: types.SimpleNamespace(ranks=lambda: ranks), raising=False)
+    assert _partitions.written(Frame(), []) == []
+    assert ("`%ranks stop` frees those of the ranks" in capsys.readouterr().err) == bool(ranks)
 
 
 @pytest.mark.parametrize(("place", "group", "applies"), [

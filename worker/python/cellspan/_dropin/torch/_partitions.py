@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 
 from .._dropin_api import Exchange, caller, group, is_far, send_load, serving, slots_free, this_rank
 from .._dropin_api import launch as launch_job
@@ -43,6 +44,9 @@ def written(frame, kinds):
     if hasattr(frame, "sparkSession") and type(frame).__module__.startswith("pyspark.sql.connect"):
         from pyspark.sql.types import BinaryType, StructField, StructType
 
+        if group().ranks():  # nobody can see there whether a slot is free
+            print("cellspan: a job of the Spark session reads the table; if it waits for a slot, interrupt the cell: `%ranks stop` frees "
+                  "those of the ranks", file=sys.stderr)
         told = [row[0] for row in frame.mapInArrow(_of_batches(kinds), StructType([StructField("told", BinaryType())])).collect()]
     else:
         told = frame.rdd.mapPartitionsWithIndex(_of_rows(kinds)).collect()
