@@ -257,14 +257,19 @@ static bool await(struct kernel *k, int64_t until)
     return false;
 }
 
-bool kernel_until(struct kernel *k, enum span_kind kind, uint32_t worker)
+bool kernel_within(struct kernel *k, enum span_kind kind, uint32_t worker, int ms)
 {
-    const int64_t until = now_ms() + LIMIT_MS;
+    const int64_t until = now_ms() + ms;
 
     while (await(k, until))
         if (k->last.kind == kind && (worker == 0 || k->last.worker == worker))
             return true;
     return false;
+}
+
+bool kernel_until(struct kernel *k, enum span_kind kind, uint32_t worker)
+{
+    return kernel_within(k, kind, worker, LIMIT_MS);
 }
 
 void kernel_listen(struct kernel *k, int ms)

@@ -44,6 +44,8 @@ void kernel_start_ranks(struct kernel *k, const char *python, unsigned n, const 
 /* Takes messages until one of this kind from this worker (0: any) is there; false after a
  * minute. */
 bool kernel_until(struct kernel *k, enum span_kind kind, uint32_t worker);
+/* The same; false after ms. */
+bool kernel_within(struct kernel *k, enum span_kind kind, uint32_t worker, int ms);
 /* Takes what comes within ms. */
 void kernel_listen(struct kernel *k, int ms);
 bool kernel_told(const struct kernel *k, const char *text); /* is it in the story? */
