@@ -8,6 +8,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/seen_signatures.c \
 	protocol/route.h protocol/route.c \
 	protocol/send_window.h protocol/send_window.c \
+	protocol/session.h protocol/session.c \
 	protocol/keys.h protocol/keys.c
 EXTRA_DIST += protocol/README.md
 EXTRA_DIST += \
@@ -29,6 +30,7 @@ EXTRA_DIST += \
 
 check_PROGRAMS += \
 	tests/unit/protocol/send_window.t \
+	tests/unit/protocol/session.t \
 	tests/unit/protocol/bytes.t \
 	tests/unit/protocol/span.t \
 	tests/unit/protocol/table.t \
@@ -36,6 +38,9 @@ check_PROGRAMS += \
 EXTRA_DIST += tests/unit/protocol/fill.h tests/unit/protocol/kinds.h tests/unit/protocol/source.h
 tests_unit_protocol_send_window_t_SOURCES = tests/unit/protocol/send_window.c
 tests_unit_protocol_send_window_t_LDADD = protocol/libprotocol.a base/libbase.a
+tests_unit_protocol_session_t_SOURCES = tests/unit/protocol/session.c
+tests_unit_protocol_session_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_protocol_session_t_LDADD = protocol/libprotocol.a base/libbase.a
 tests_unit_protocol_bytes_t_SOURCES = tests/unit/protocol/bytes.c
 tests_unit_protocol_bytes_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_protocol_bytes_t_LDADD = protocol/libprotocol.a base/libbase.a
