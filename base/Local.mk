@@ -25,6 +25,7 @@ base_libbase_a_SOURCES = \
 	base/orphans.c \
 	base/limit_held.c \
 	base/process.h base/process.c base/fd.c \
+	base/ports.h base/ports.c \
 	base/descriptor.h base/descriptor.c \
 	base/blob.h base/blob.c \
 	base/meter.h base/meter.c \
@@ -44,6 +45,7 @@ check_PROGRAMS += \
 	tests/unit/base/buf.t \
 	tests/unit/base/child_lines.t \
 	tests/unit/base/cmdline.t \
+	tests/unit/base/ports.t \
 	tests/unit/base/rank_set.t \
 	tests/unit/base/settings.t \
 	tests/unit/base/rows.t \
@@ -56,6 +58,8 @@ tests_unit_base_buf_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_buf_t_LDADD = base/libbase.a
 tests_unit_base_cmdline_t_SOURCES = tests/unit/base/cmdline.c
 tests_unit_base_cmdline_t_LDADD = base/libbase.a
+tests_unit_base_ports_t_SOURCES = tests/unit/base/ports.c
+tests_unit_base_ports_t_LDADD = base/libbase.a
 tests_unit_base_child_lines_t_SOURCES = tests/unit/base/child_lines.c
 tests_unit_base_child_lines_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_child_lines_t_LDADD = base/libbase.a

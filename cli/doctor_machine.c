@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/ports.h"
 #include "base/process.h"
 #include "base/runtime.h"
 #include "base/settings.h"
@@ -116,29 +117,32 @@ static void check_container(struct doctor *d)
                     (unsigned long long)(memory / MIB));
 }
 
-/* -1 and errno: agents of other machines could not reach a kernel here. */
-static int try_port(void)
+/* 0, or the errno with which it failed. */
+static int try_port(void *arg, unsigned port)
 {
-    struct sockaddr_in any = { .sin_family = AF_INET };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = -1;
+    struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), why = 0;
 
+    (void)arg;
     any.sin_addr.s_addr = htonl(INADDR_ANY);
-    if (fd >= 0)
-        rc = bind(fd, (struct sockaddr *)&any, sizeof any) < 0 ? -1 : listen(fd, 1);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) < 0 ||
+        bind(fd, (struct sockaddr *)&any, sizeof any) < 0 || listen(fd, 1) < 0)
+        why = errno;
     if (fd >= 0)
         fd_close(&fd);
-    return rc;
+    return why;
 }
 
 static void check_network(struct doctor *d)
 {
     struct addrinfo *found = NULL;
     char name[256] = "";
+    struct err err = { "" };
     int rc;
 
-    if (try_port() < 0)
-        finding_say(d, BAD, "ports", "allow programs to listen on tcp ports",
-                    "none can be opened: %s", strerror(errno));
+    if (ports_listen(try_port, NULL, &err) < 0)
+        finding_say(d, BAD, "ports", "allow programs to listen on tcp ports, or set CELLSPAN_PORT",
+                    "%s", err.text);
     else
         finding_say(d, FINE, "ports", NULL, "tcp ports can be opened");
     (void)gethostname(name, sizeof name - 1);

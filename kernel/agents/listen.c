@@ -14,6 +14,7 @@
 #include <zmq.h>
 
 #include "base/log.h"
+#include "base/ports.h"
 #include "base/runtime.h"
 #include "base/settings.h"
 #include "protocol/route.h"
@@ -22,6 +23,7 @@
 #define SOCKETS_MAX   16384 /* connections */
 #define FILES_MORE    256   /* descriptors besides one for each connection */
 #define ADDRESSES_MAX 16u   /* agents don't try more addresses */
+#define ENDPOINT_SIZE (INET6_ADDRSTRLEN + 32u)
 
 struct listen_address {
     char interface[IF_NAMESIZE];
@@ -93,20 +95,44 @@ static int complain(const struct ifaddrs *all, const char *interface, struct err
     return -1;
 }
 
-/* Binds each wanted address, all to the port that the first one got. */
-static int bind_each(struct router *r, const struct listen_addresses *addresses, struct err *err)
-{
-    for (unsigned i = 0; i < addresses->n; i++) {
-        const struct listen_address *p = &addresses->address[i];
-        char endpoint[INET6_ADDRSTRLEN + 32], port[16] = "*";
+struct binding {
+    struct router *router;
+    const struct listen_addresses *addresses; /* NULL: all of this machine, also later ones */
+};
 
-        if (i > 0)
-            snprintf(port, sizeof port, "%u", network_router_port(r));
-        snprintf(endpoint, sizeof endpoint, p->six ? "tcp://[%s]:%s" : "tcp://%s:%s", p->ip, port);
-        if (network_router_bind(r, endpoint, err) < 0)
-            return -1;
+static void write_endpoint(char out[static ENDPOINT_SIZE], const char *ip, bool six, unsigned port)
+{
+    char number[16] = "*";
+
+    if (port)
+        snprintf(number, sizeof number, "%u", port);
+    snprintf(out, ENDPOINT_SIZE, six ? "tcp://[%s]:%s" : "tcp://%s:%s", ip, number);
+}
+
+/* Binds each wanted address, all to the port that the first one got. Returns 0 or an errno. */
+static int bind_each(void *arg, unsigned port)
+{
+    const struct binding *b = arg;
+    const struct listen_address *p;
+    char endpoint[ENDPOINT_SIZE];
+    int why = 0;
+    unsigned i;
+
+    if (!b->addresses) {
+        write_endpoint(endpoint, "*", false, port);
+        return network_router_bind(b->router, endpoint);
     }
-    return 0;
+    for (i = 0; i < b->addresses->n && !why; i++) {
+        p = &b->addresses->address[i];
+        write_endpoint(endpoint, p->ip, p->six, i ? network_router_port(b->router) : port);
+        why = network_router_bind(b->router, endpoint);
+    }
+    for (i = why ? i - 1 : 0; i > 0; i--) {
+        p = &b->addresses->address[i - 1];
+        write_endpoint(endpoint, p->ip, p->six, network_router_port(b->router));
+        network_router_unbind(b->router, endpoint);
+    }
+    return why;
 }
 
 static int bind_and_list(struct router *r, const struct ifaddrs *all, const char *interface,
@@ -114,13 +140,14 @@ static int bind_and_list(struct router *r, const struct ifaddrs *all, const char
 {
     struct listen_addresses addresses = { .n = 0 };
     const bool some = interface && *interface;
+    struct binding binding = { r, some ? &addresses : NULL };
 
     choose(&addresses, all, interface);
     if (addresses.n == 0)
         return some ? complain(all, interface, err)
                     : err_set(err, "this machine has no address that other machines could "
                                    "reach: connect it to their network, or use --on local");
-    if ((some ? bind_each(r, &addresses, err) : network_router_bind(r, "tcp://*:*", err)) < 0)
+    if (ports_listen(bind_each, &binding, err) < 0)
         return -1;
     for (unsigned i = 0; i < addresses.n; i++) {
         const struct listen_address *p = &addresses.address[i];

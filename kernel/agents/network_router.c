@@ -265,7 +265,7 @@ struct router *network_router_create(struct loop *loop, void *context, const str
     return NULL;
 }
 
-int network_router_bind(struct router *router, const char *endpoint, struct err *err)
+int network_router_bind(struct router *router, const char *endpoint)
 {
     struct network_router *r = of(router);
     char bound[256];
@@ -273,11 +273,16 @@ int network_router_bind(struct router *router, const char *endpoint, struct err 
     const char *colon;
 
     if (zmq_bind(r->socket, endpoint) < 0)
-        return err_set(err, "%s: %s", endpoint, zmq_strerror(errno));
+        return zmq_errno();
     if (zmq_getsockopt(r->socket, ZMQ_LAST_ENDPOINT, bound, &size) == 0 &&
         strncmp(bound, "tcp://", 6) == 0 && (colon = strrchr(bound, ':')))
         r->port = (unsigned)strtoul(colon + 1, NULL, 10);
     return 0;
+}
+
+void network_router_unbind(struct router *r, const char *endpoint)
+{
+    (void)zmq_unbind(of(r)->socket, endpoint);
 }
 
 unsigned network_router_port(const struct router *r)

@@ -73,8 +73,9 @@ static inline void router_destroy(struct router *r) /* NULL is fine */
 struct router *network_router_create(struct loop *loop, void *context, const struct keys *keys,
                                      const char *domain, const struct router_handler *handler,
                                      struct err *err);
-/* Can be called again for more addresses. */
-MUST_USE int network_router_bind(struct router *r, const char *endpoint, struct err *err);
+/* Can be called again for more addresses. Returns 0, or the errno with which it failed. */
+MUST_USE int network_router_bind(struct router *r, const char *endpoint);
+void network_router_unbind(struct router *r, const char *endpoint); /* as it was bound */
 unsigned network_router_port(const struct router *r); /* that was bound last; 0: none */
 
 /* ---- local_router.c ---- */

@@ -226,6 +226,46 @@ static unsigned open_for(struct lan *l, uint32_t via, uint32_t node, uint32_t ch
                : 0;
 }
 
+/* A port of this machine that is taken until the descriptor is closed. */
+static int taken_port(unsigned *port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET };
+    socklen_t size = sizeof at;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    must(fd >= 0 && bind(fd, (const struct sockaddr *)&at, size) == 0 && listen(fd, 1) == 0 &&
+             getsockname(fd, (struct sockaddr *)&at, &size) == 0,
+         "a port");
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+static void agents_listen_where_they_may(void)
+{
+    char text[64];
+    unsigned port, got;
+    int fd = taken_port(&port);
+    struct lan l;
+
+    snprintf(text, sizeof text, "%u-%u", port, port + 8);
+    setenv("CELLSPAN_PORT", text, 1);
+    lan_open(&l);
+    lan_join(&l, 1, LAN_STDIN);
+    snprintf(text, sizeof text, "%u", port);
+    setenv("CELLSPAN_PORT", text, 1);
+    lan_join(&l, 2, LAN_STDIN);
+    unsetenv("CELLSPAN_PORT");
+    got = open_for(&l, 1, 1, 3);
+    ok(got > port && got <= port + 8, "an agent's own port is one of CELLSPAN_PORT: %u", got);
+    is_int(open_for(&l, 2, 2, 3), 0, "where none is free, it has none");
+    ok(slice_holds(l.last.v[F_OPENED_ERROR].s, "this port is taken"), "OPENED says so: %.*s",
+       SLICE_ARG(l.last.v[F_OPENED_ERROR].s));
+    close(fd);
+    got = open_for(&l, 2, 2, 3);
+    is_int(got, port, "and the next OPEN tries again");
+    lan_close(&l);
+}
+
 static void announce(struct lan *l, uint32_t via, uint32_t node, uint32_t under, uint32_t deep)
 {
     struct span m = { .kind = SPAN_OPEN };
@@ -522,5 +562,6 @@ int main(int argc, char **argv)
     the_end_of_a_guard_is_the_agents();
     who_dials_its_parent_beats();
     trees_of_agents();
+    agents_listen_where_they_may();
     return plan_done();
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker/agent/net/socket.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/loop/loop.h"
+#include "base/ports.h"
 
 #define LINGER_MS    500
 #define AGAIN_MS     50
@@ -49,34 +52,56 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
     return NULL;
 }
 
+static int bind_address(void *socket, const char *address, unsigned port)
+{
+    char endpoint[64];
+
+    if (port)
+        snprintf(endpoint, sizeof endpoint, "tcp://%s:%u", address, port);
+    else
+        snprintf(endpoint, sizeof endpoint, "tcp://%s:*", address);
+    return zmq_bind(socket, endpoint) < 0 ? zmq_errno() : 0;
+}
+
 /* Not every machine has IPv6. */
-static bool bind_any(void *socket, unsigned *port)
+static int bind_port(void *socket, unsigned port)
+{
+    const int why = bind_address(socket, "[::]", port);
+
+    if (!why || why == EADDRINUSE || why == EACCES)
+        return why;
+    return loop_zmq_set(socket, ZMQ_IPV6, 0) < 0 ? zmq_errno()
+                                                 : bind_address(socket, "0.0.0.0", port);
+}
+
+static int bind_any(void *socket, unsigned *port, struct err *err)
 {
     char endpoint[128] = "";
     size_t size = sizeof endpoint;
     const char *colon;
 
-    if (zmq_bind(socket, "tcp://[::]:*") < 0 &&
-        (loop_zmq_set(socket, ZMQ_IPV6, 0) < 0 || zmq_bind(socket, "tcp://0.0.0.0:*") < 0))
-        return false;
-    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size) < 0 ||
-        !(colon = strrchr(endpoint, ':')))
-        return false;
-    *port = (unsigned)strtoul(colon + 1, NULL, 10);
-    return *port != 0;
+    if (ports_listen(bind_port, socket, err) < 0)
+        return -1;
+    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0 &&
+        (colon = strrchr(endpoint, ':')))
+        *port = (unsigned)strtoul(colon + 1, NULL, 10);
+    return *port ? 0 : err_set(err, "its tcp port is not known");
 }
 
 void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err)
 {
     void *socket = zmq_socket(context, ZMQ_ROUTER);
+    struct err why = { "" };
 
+    *port = 0;
     if (socket && set_all(socket) && loop_zmq_set(socket, ZMQ_ROUTER_MANDATORY, 1) == 0 &&
         loop_zmq_set(socket, ZMQ_CURVE_SERVER, 1) == 0 &&
         loop_zmq_set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) == 0 && set_curve(socket, own) &&
         zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, DOMAIN, sizeof DOMAIN - 1) == 0 &&
-        bind_any(socket, port))
+        bind_any(socket, port, &why) == 0)
         return socket;
-    (void)err_set(err, "can't open a tcp port for other agents: %s", zmq_strerror(zmq_errno()));
+    (void)err_set(err, "can't open a tcp port for other agents: %s",
+                  why.text[0] ? why.text : zmq_strerror(zmq_errno()));
     zmq_close(socket);
     return NULL;
 }

@@ -12,7 +12,8 @@
 /* A socket for dialing. server: the other side's public key. NULL: *err says why. */
 void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
                     struct err *err);
-/* A ROUTER that is bound to a free tcp port of all interfaces, CURVE server with these keys. */
+/* A ROUTER that is bound to a free tcp port of all interfaces, one of those that CELLSPAN_PORT
+ * allows; CURVE server with these keys. */
 void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err);
 
 /* Makes a frame of `bytes` without the first `skip`. The bytes are taken, not copied, also on

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Engines as child processes: their arguments, their output, how they fail and end; and trees of
  * their agents. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -354,6 +357,52 @@ static void interfaces_are_chosen(void)
     unsetenv("CELLSPAN_INTERFACE");
 }
 
+static int taken_port(unsigned *port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof at;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, size) < 0 || listen(fd, 1) < 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &size) < 0)
+        abort();
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+static void ports_are_chosen(void)
+{
+    struct err err = { "" };
+    char text[64];
+    unsigned engine, port;
+    const int fd = taken_port(&port);
+    struct stage s;
+
+    stage_open(&s);
+    setenv("CELLSPAN_INTERFACE", "127.0.0.1", 1);
+    setenv("CELLSPAN_PORT", "ssh", 1);
+    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
+           strstr(err.text, "CELLSPAN_PORT=ssh: a port or a range of ports is wanted"),
+       "%s", err.text);
+    snprintf(text, sizeof text, "%u", port);
+    setenv("CELLSPAN_PORT", text, 1);
+    err = (struct err){ "" };
+    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
+           strstr(err.text, "this port is taken (") && strstr(err.text, "engine_run.t, process"),
+       "%s", err.text);
+    snprintf(text, sizeof text, "%u-%u", port, port + 8);
+    setenv("CELLSPAN_PORT", text, 1);
+    (void)stage_engine(&s, "echo nodes 1");
+    ok(strncmp(s.agents->listen.endpoints.p, "tcp://127.0.0.1:", 16) == 0 &&
+           strtoul(s.agents->listen.endpoints.p + 16, NULL, 10) > port &&
+           strtoul(s.agents->listen.endpoints.p + 16, NULL, 10) <= port + 8,
+       "another one of the range is taken: %s", s.agents->listen.endpoints.p);
+    stage_close(&s);
+    close(fd);
+    unsetenv("CELLSPAN_INTERFACE");
+    unsetenv("CELLSPAN_PORT");
+}
+
 int main(void)
 {
     struct stage s;
@@ -377,5 +426,6 @@ int main(void)
     stage_close(&s);
     unsetenv("CELLSPAN_START_TIMEOUT");
     interfaces_are_chosen();
+    ports_are_chosen();
     return plan_done();
 }
