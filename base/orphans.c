@@ -10,6 +10,8 @@
 
 #include "base/process.h"
 
+#define TREE_DEPTH 32u /* each level holds a descriptor while it is read */
+
 /* /proc/PID/stat is "pid (name) state ppid …", and the name may hold anything but a NUL. */
 static pid_t parse_parent(const char *text)
 {
@@ -40,6 +42,31 @@ static bool is_spared(const pid_t *spare, size_t n, long pid)
         if (spare[k] == pid)
             return true;
     return false;
+}
+
+/* It is stopped first: a parent that runs on would start more. */
+static void kill_tree(pid_t pid, unsigned depth)
+{
+    DIR *dir;
+    struct dirent *entry;
+
+    (void)kill(pid, SIGSTOP);
+    dir = depth < TREE_DEPTH ? opendir("/proc") : NULL;
+    while (dir && (entry = readdir(dir))) {
+        const long other = strtol(entry->d_name, NULL, 10);
+
+        if (other > 1 && orphans_parent((pid_t)other) == pid)
+            kill_tree((pid_t)other, depth + 1);
+    }
+    if (dir)
+        closedir(dir);
+    (void)kill(pid, SIGKILL);
+}
+
+void orphans_kill_tree(pid_t pid)
+{
+    if (pid > 1)
+        kill_tree(pid, 0);
 }
 
 void orphans_kill(pid_t spare)

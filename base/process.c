@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +23,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
+
+#define LOOK_MS 20 /* where there is no pidfd */
 
 extern char **environ;
 
@@ -253,12 +257,55 @@ pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, 
 
 /* ---- life and death ---- */
 
-int process_output(const struct process_spec *spec, size_t most, struct buf *out, struct err *err)
+/* Waits until fd can be read. false: the time is over. fd < 0: a short while, and true. */
+static bool await_fd(int fd, uint64_t end_ns)
 {
-    struct process_spec piped = *spec;
+    const uint64_t now = clock_now(&clock_system);
+    const uint64_t ms = now < end_ns ? (end_ns - now) / NS_PER_MS + 1 : 0;
+    struct pollfd p = { fd, POLLIN, 0 };
+
+    if (fd < 0)
+        return poll(NULL, 0, LOOK_MS) == 0 && now < end_ns;
+    return poll(&p, 1, ms > INT_MAX ? INT_MAX : (int)ms) != 0 || clock_now(&clock_system) < end_ns;
+}
+
+/* 1: out has all, or more than `most`; 0: the time is over. */
+static int read_until(int fd, size_t most, uint64_t end_ns, struct buf *out)
+{
     char bytes[4096];
+
+    while (out->n <= most) {
+        ssize_t n;
+
+        if (!await_fd(fd, end_ns))
+            return 0;
+        n = read(fd, bytes, sizeof bytes);
+        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN) ||
+            (n > 0 && buf_add(out, bytes, (size_t)n) < 0))
+            break;
+    }
+    return 1;
+}
+
+/* true: it has ended in time, and *status is its status. */
+static bool ends_in_time(pid_t pid, uint64_t end_ns, int *status)
+{
+    int fd = process_pidfd(pid);
+    pid_t ended;
+
+    while ((ended = waitpid(pid, status, WNOHANG)) == 0 && await_fd(fd, end_ns))
+        ;
+    fd_close(&fd);
+    return ended != 0;
+}
+
+int process_output(const struct process_spec *spec, size_t most, uint64_t limit_ns, struct buf *out,
+                   struct err *err)
+{
+    const uint64_t end_ns = clock_now(&clock_system) + limit_ns;
+    struct process_spec piped = *spec;
     int ends[2], status = -1;
-    ssize_t n = 1;
+    bool in_time;
     pid_t pid;
 
     if (fd_pipe(ends) < 0)
@@ -266,15 +313,17 @@ int process_output(const struct process_spec *spec, size_t most, struct buf *out
     piped.out = ends[1];
     pid = process_start(&piped, err);
     fd_close(&ends[1]);
-    while (pid > 0 && out->n <= most && n != 0) {
-        n = read(ends[0], bytes, sizeof bytes);
-        if ((n < 0 && errno != EINTR) || (n > 0 && buf_add(out, bytes, (size_t)n) < 0))
-            break;
-    }
+    in_time = pid > 0 && read_until(ends[0], most, end_ns, out);
     fd_close(&ends[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    if (pid <= 0 || (in_time && ends_in_time(pid, end_ns, &status)))
+        return status;
+    orphans_kill_tree(pid);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    return status;
+    (void)err_set(err, "%s has not answered within %.3g s, and was ended", spec->argv[0],
+                  (double)limit_ns / 1e9);
+    errno = ETIMEDOUT;
+    return -1;
 }
 
 int process_adopt_orphans(void)

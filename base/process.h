@@ -7,8 +7,9 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "base/err.h"
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "base/slice.h"
 
 /* ---- fd.c ---- */
@@ -72,10 +73,14 @@ pid_t process_start_piped(const struct process_spec *spec, int *in, struct err *
 pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, int *errs,
                             struct err *err);
 
+/* How long a program of others may take for an answer. Python may be on a slow network. */
+#define PROCESS_ANSWER_NS (60 * NS_PER_S)
 /* Runs a program to its end and appends what it writes to stdout, until that is more than `most`
- * bytes. Blocks. spec->out is not used. Returns its status as waitpid() does; -1: it didn't start.
- */
-int process_output(const struct process_spec *spec, size_t most, struct buf *out, struct err *err);
+ * bytes. Blocks, for at most limit_ns: then it and its descendants are killed. spec->out is not
+ * used. Returns its status as waitpid() does; -1: it didn't start, or, with errno ETIMEDOUT,
+ * has not ended in time. */
+int process_output(const struct process_spec *spec, size_t most, uint64_t limit_ns, struct buf *out,
+                   struct err *err);
 
 /* From now on, orphans among our descendants become our children. -1/ENOSYS if not supported. */
 MUST_USE int process_adopt_orphans(void);
@@ -103,6 +108,8 @@ int process_kill_group(pid_t pid, int signo);
 
 /* The parent of a process; 0: there is no such process; -1: this system does not tell. */
 pid_t orphans_parent(pid_t pid);
+/* Sends SIGKILL to a child of ours and to all that descend from it. The caller waits for it. */
+void orphans_kill_tree(pid_t pid);
 /* Sends SIGKILL to each of our children, and to the group it leads, except `spare` (0: none). */
 void orphans_kill(pid_t spare);
 void orphans_kill_but(const pid_t *spare, size_t n); /* The same, with n children to spare. */

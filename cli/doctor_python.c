@@ -29,19 +29,18 @@ static const char packages[] =
     "                  'nccl': of('nvidia-nccl-cu13', 'nvidia-nccl-cu12', 'nvidia-nccl-cu11'), 'debugpy': of('debugpy'),\n"
     "                  'mpi4py': of('mpi4py')}))\n";
 
-/* What a program prints as JSON; NULL: it did not. */
-static json_t *said_by(const char *const *argv)
+/* What a program prints as JSON; NULL: it did not. err has a text if it did not start or end. */
+static json_t *said_by(const char *const *argv, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct buf said = BUF_INIT;
-    struct err unused = { "" };
     json_t *answer = NULL;
 
     spec.argv = argv;
     spec.cwd = "/";
     if ((spec.errs = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
         return NULL;
-    if (process_output(&spec, SAID_MAX, &said, &unused) == 0 && said.n)
+    if (process_output(&spec, SAID_MAX, PROCESS_ANSWER_NS, &said, err) == 0 && said.n)
         answer = json_loadb(said.p, said.n, 0, NULL);
     fd_close(&spec.errs);
     buf_release(&said);
@@ -61,11 +60,12 @@ static void say_package(struct doctor *d, const json_t *all, const char *name, c
 static void check_packages(struct doctor *d)
 {
     const char *const argv[] = { d->found.path, "-c", packages, NULL };
-    json_t *all = said_by(argv);
+    struct err why = { "" };
+    json_t *all = said_by(argv, &why);
 
     if (!all) {
-        finding_say(d, BAD, "packages", "repair that Python", "%s can't list its packages",
-                    d->found.path);
+        finding_say(d, BAD, "packages", "repair that Python", "%s can't list its packages%s%s",
+                    d->found.path, *why.text ? ": " : "", why.text);
         return;
     }
     say_package(d, all, "ipython", "no notebook can start");
@@ -82,13 +82,16 @@ static void check_gpus(struct doctor *d)
     struct err why = { "" };
     char *program = runtime_find("cellspan-gpus", &why);
     const char *const argv[] = { program, NULL };
-    json_t *said = program ? said_by(argv) : NULL, *gpus = json_object_get(said, "gpus");
+    json_t *said = program ? said_by(argv, &why) : NULL, *gpus = json_object_get(said, "gpus");
     const char *reason = json_string_value(json_object_get(said, "why"));
 
     if (json_is_array(gpus) && json_array_size(gpus))
         finding_say(d, FINE, "GPUs", NULL, "%zu", json_array_size(gpus));
     else
-        finding_say(d, FINE, "GPUs", NULL, "none (%s)", reason ? reason : "the driver lists none");
+        finding_say(d, FINE, "GPUs", NULL, "none (%s)",
+                    reason      ? reason
+                    : *why.text ? why.text
+                                : "the driver lists none");
     json_decref(said);
     free(program);
 }

@@ -109,6 +109,7 @@ static json_t *ask(const char *python, struct err *err)
     const char *argv[] = { python, "-c", probe, NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct buf said = BUF_INIT;
+    struct err why = { "" };
     json_t *answer = NULL;
     int status;
 
@@ -116,8 +117,10 @@ static json_t *ask(const char *python, struct err *err)
     spec.cwd = "/";
     if ((spec.errs = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
         return err_null(err, "/dev/null: %s", strerror(errno));
-    status = process_output(&spec, SAID_MAX, &said, err);
+    status = process_output(&spec, SAID_MAX, PROCESS_ANSWER_NS, &said, &why);
     fd_close(&spec.errs);
+    if (status < 0)
+        (void)err_set(err, "%s; --python PATH names another", why.text);
     if (status >= 0 && said.n)
         answer = json_loadb(said.p, said.n, 0, NULL);
     buf_release(&said);

@@ -56,7 +56,7 @@ static int ask(struct jupyter_path *p)
     spec.argv = argv;
     if ((spec.errs = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
         return 0;
-    if (process_output(&spec, SAID_MAX, &said, &unused) == 0 && said.n)
+    if (process_output(&spec, SAID_MAX, PROCESS_ANSWER_NS, &said, &unused) == 0 && said.n)
         answer = json_loadb(said.p, said.n, 0, NULL);
     fd_close(&spec.errs);
     json_array_foreach (json_object_get(answer, "data"), i, dir)

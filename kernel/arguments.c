@@ -78,10 +78,13 @@ static int find_python(struct arguments *o, struct err *err)
     char *python = runtime_python();
     const char *argv[] = { python ? python : "python3", "-I", "-c", ask, NULL };
     struct process_spec spec = PROCESS_SPEC_INIT;
+    struct err why = { "" };
     int rc;
 
     spec.argv = argv;
-    rc = process_output(&spec, 65536, &o->found, err);
+    rc = process_output(&spec, 65536, PROCESS_ANSWER_NS, &o->found, &why);
+    if (rc < 0)
+        (void)err_set(err, "%s; --python PATH names the notebook's Python", why.text);
     if (rc > 0 ||
         (rc == 0 && (!o->found.n || *o->found.p != '/' || !memchr(o->found.p, '\0', o->found.n))))
         rc = err_set(err, "%s does not run: --python PATH names the notebook's Python", argv[0]);

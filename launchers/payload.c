@@ -251,7 +251,8 @@ int payload_make(const struct payload *p, struct payload_row *row, struct err *e
     spec.argv = argv;
     spec.env = env = without_secret();
     spec.die_with_parent = true;
-    rc = env ? process_output(&spec, PAYLOAD_MAX, &bytes, err) : err_set(err, "out of memory");
+    rc = env ? process_output(&spec, PAYLOAD_MAX, 2 * PROCESS_ANSWER_NS, &bytes, err)
+             : err_set(err, "out of memory");
     free(env);
     if (rc > 0 || (rc == 0 && !bytes.n))
         rc = err_set(err,

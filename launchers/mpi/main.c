@@ -353,7 +353,7 @@ static int find_mpirun(struct mpi_job *j, struct err *err)
 {
     struct process_spec spec = PROCESS_SPEC_INIT;
     struct buf text = BUF_INIT;
-    struct err unread = { "" };
+    struct err why = { "" };
 
     if (!(j->mpirun = runtime_on_path("mpirun")) && !(j->mpirun = runtime_on_path("mpiexec")))
         return err_set(
@@ -362,7 +362,8 @@ static int find_mpirun(struct mpi_job *j, struct err *err)
             "Jupyter starts, or install it, as by `apt install openmpi-bin`");
     spec.argv = (const char *const[]){ j->mpirun, "--version", NULL };
     spec.die_with_parent = true;
-    (void)process_output(&spec, SIZE_MAX, &text, &unread);
+    if (process_output(&spec, SIZE_MAX, PROCESS_ANSWER_NS, &text, &why) < 0)
+        (void)err_set(err, "%s", why.text);
     j->kind = mpi_kind_of(text.n ? text.p : "");
     if (j->kind == MPI_UNKNOWN)
         (void)err_set(

@@ -2,6 +2,7 @@
 /* main.c - the program cellspan-launch-slurm, the engine "slurm". One srun starts an agent on each
  * node, in the job that we run in or in a new one. docs/launchers.md says what every engine is told
  * and must do. If this process is killed, srun gets a SIGTERM and cancels: no process is left. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +98,8 @@ static unsigned ask_gpus(const char *job)
 
     spec.argv = argv;
     spec.die_with_parent = true;
-    (void)process_output(&spec, SIZE_MAX, &text, &err);
+    if (process_output(&spec, SIZE_MAX, PROCESS_ANSWER_NS, &text, &err) < 0 && errno == ETIMEDOUT)
+        report_say("the GPUs of job %s are not known: %s", job, err.text);
     gpus = text.p ? step_gpus_per_node(text.p, &most) : 0;
     if (gpus < most && gpus)
         report_say(

@@ -380,7 +380,7 @@ def test_a_kernel_takes_the_python_beside_it_or_says_that_it_does_not_run(tmp_pa
     beside.chmod(0o755)
     done = subprocess.run([kernel, "-f", tmp_path / "none.json"], capture_output=True, text=True, timeout=100)
     assert done.returncode == 1 and "none.json" in done.stderr and asked.read_text() == "beside\n", done
-    for script, says in (("#!/no/such/python\n", "can't start %s (the program): No such file or directory"),
+    for script, says in (("#!/no/such/python\n", "can't start %s (the program): No such file or directory; --python PATH names the notebook's Python"),
                          ("#!/bin/sh\nexit 1\n", "%s does not run: --python PATH names the notebook's Python")):
         beside.write_text(script)
         done = subprocess.run([kernel, "-f", tmp_path / "none.json"], capture_output=True, text=True, timeout=100)

@@ -319,6 +319,52 @@ static void the_limit_that_is_reached_is_named(void)
        "a process that may not be started names the limit (%d)", status);
 }
 
+/* What sh answers to the script, as "STATUS OUTPUT"; with a limit of a second. */
+static void is_answer(const char *script, size_t most, const char *right, const char *why)
+{
+    const char *const argv[] = { "sh", "-c", script, NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf out = BUF_INIT, said = BUF_INIT;
+    struct err err = { "" };
+    int status;
+
+    spec.argv = argv;
+    errno = 0;
+    status = process_output(&spec, most, NS_PER_S, &out, &err);
+    if (buf_addf(&said, "%d %.*s%s%s", status < 0 ? status : WEXITSTATUS(status), (int)out.n,
+                 out.n ? out.p : "", status < 0 && errno == ETIMEDOUT ? "(late) " : "",
+                 err.text) == 0)
+        is_text(said.p, right, why);
+    ok(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "and no child is left");
+    buf_release(&out);
+    buf_release(&said);
+}
+
+static void who_never_answers_is_ended(void)
+{
+    static const char late[] = "(late) sh has not answered within 1 s, and was ended";
+    struct pollfd held_open = { -1, POLLIN, 0 };
+    int held[2]; /* by all that it has started */
+    char right[200], byte;
+
+    is_answer("echo a; echo b; exit 3", 100, "3 a\nb\n", "what a program prints, and its status");
+    is_answer("sleep 0.1; echo late", 100, "0 late\n", "it may take a while");
+    snprintf(right, sizeof right, "-1 %s", late);
+    is_answer("exec sleep 100", 100, right, "one that says nothing is ended");
+    snprintf(right, sizeof right, "-1 ab%s", late);
+    is_answer("printf ab; sleep 100", 100, right, "one that goes on for ever, too");
+    snprintf(right, sizeof right, "-1 %s", late);
+    is_answer("exec >/dev/null; sleep 100", 100, right,
+              "one that closes its output and stays, too");
+    if (pipe(held) < 0)
+        return;
+    is_answer("(sleep 100; sleep 100) & sleep 100", 100, right, "with what it has started");
+    fd_close(&held[1]);
+    held_open.fd = held[0];
+    ok(poll(&held_open, 1, WAIT_MS) == 1 && read(held[0], &byte, 1) == 0, "all of which is gone");
+    fd_close(&held[0]);
+}
+
 int main(void)
 {
     a_child_gets_what_it_was_given();
@@ -329,6 +375,7 @@ int main(void)
     the_end_of_stdin_reaches_the_child();
     a_death_can_be_polled();
     children_die_with_their_parent();
+    who_never_answers_is_ended();
     orphans_come_to_who_adopts_them();
     the_start_of_a_file();
     descriptors_are_moved_and_measured();
