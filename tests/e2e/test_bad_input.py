@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import re
 import socket
 import subprocess
@@ -275,7 +276,10 @@ def test_a_python_without_ipython_is_told_what_to_install(fresh, tmp_path):
     spec = json.loads(open(os.path.join(KernelSpecManager().get_kernel_spec(KERNEL).resource_dir, "kernel.json")).read())
     at = spec["argv"].index("--python")
     spec["argv"][at + 1] = str(bare / "bin" / "python")
-    run_broken(fresh, tmp_path, spec, "(?i)ipython")
+    said = run_broken(fresh, tmp_path, spec, "(?i)ipython")
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "failures.md").read_text()
+    documented = re.search(r"^HomeNotStarted: .*?(?=\n```)", page, re.M | re.S).group()
+    assert documented.replace("/usr/bin/python3", spec["argv"][at + 1]) == said
 
 
 def run_broken(fresh, tmp_path, spec, pattern):
@@ -289,6 +293,7 @@ def run_broken(fresh, tmp_path, spec, pattern):
     assert cell.status == "error" and re.search(pattern, cell.traceback), cell.shown
     assert len(cell.traceback.splitlines()) <= 6, cell.traceback
     assert notebook.control("kernel_info_request")["status"] == "ok"
+    return cell.traceback
 
 
 def test_a_cell_magic_below_other_code_says_where_it_goes(nb):
