@@ -109,6 +109,13 @@ static const json_t *worker_of(const json_t *said, uint32_t worker)
     return NULL;
 }
 
+bool rank_usage_is_suspended(const struct notebook *nb, unsigned node, uint32_t worker)
+{
+    const json_t *said = node < nb->gauges.n ? nb->gauges.of[node].said : NULL;
+
+    return json_is_true(json_object_get(worker_of(said, worker), "suspended"));
+}
+
 static const json_t *gpu_of(const json_t *said, const char *uuid)
 {
     const json_t *list = json_object_get(said, "gpus"), *entry;

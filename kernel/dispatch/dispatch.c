@@ -26,6 +26,7 @@ static void set_timer(struct notebook *nb)
                              comm_callback_due(nb),
                              debugger_due(nb),
                              notices_due(nb),
+                             stopped_home_due(nb),
                              nb->home.omit ? omit_due_ns(nb->home.omit) : NEVER,
                              awaited_due(nb) };
     uint64_t first = NEVER;
@@ -346,6 +347,8 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
 static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
 {
     rank_usage_on_gauges(nb, node, m);
+    if (node == NODE_HERE)
+        stopped_home_on_gauges(nb);
     immediate_tick(nb);
 }
 
@@ -462,6 +465,7 @@ void dispatch_tick(struct notebook *nb)
     comm_output_tick(nb);
     comm_callback_tick(nb);
     notices_tick(nb);
+    stopped_home_tick(nb);
     stop_put_off(nb, debugger_tick(nb));
     take_next(nb);
 }

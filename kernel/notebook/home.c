@@ -99,6 +99,7 @@ static struct asked *asked_add(struct notebook *nb, struct subshell *s, struct r
     a->cell = notebook_next_cell(nb);
     a->r = request_ref(r);
     a->subshell = s;
+    a->asked_ns = notebook_now(nb);
     while (*at)
         at = &(*at)->next;
     *at = a;
@@ -318,6 +319,8 @@ void home_ready(struct notebook *nb, const struct span *m)
     nb->home.no_debugger = !json_is_true(json_object_get(info, "debugger"));
     json_decref(info);
     nb->home.state = HOME_READY;
+    nb->home.pid = (long)m->v[F_READY_PID].u64;
+    nb->home.suspended_ns = 0;
     info_ready(nb, m);
 }
 

@@ -45,6 +45,28 @@ def test_home_is_stopped_when_a_cell_begins(notebook):
     held(nb, nb.home_pid(), "%%distribute -n {1 + 1}\nx", "home did not say what {…} and $ on the first line mean")
 
 
+def test_home_is_stopped_in_a_cell_of_its_own(notebook):
+    nb = notebook
+    home = nb.home_pid()
+    told = r"cellspan: for over \d+ s home has been suspended, as by SIGSTOP: kill -CONT %d lets it go on\n" % home
+    cell = nb.start("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nprint('went on')")
+    try:
+        nb.wait(cell, until=lambda: "suspended" in cell.shown)
+        assert re.fullmatch(told, cell.stderr) and not cell.ended, cell.shown
+    finally:
+        os.kill(home, signal.SIGCONT)
+    assert nb.wait(cell).assert_ok().stdout == "went on\n" and cell.shown.count("suspended") == 1
+    os.kill(home, signal.SIGSTOP)  # before a cell begins
+    try:
+        cell = nb.start("6 * 7")
+        nb.wait(cell, until=lambda: "suspended" in cell.shown)
+        assert re.fullmatch(told, cell.stderr), cell.shown
+    finally:
+        os.kill(home, signal.SIGCONT)
+    assert nb.wait(cell).assert_ok().value == "42"
+    assert "suspended" not in nb.ok("import time; time.sleep(1.5)").shown
+
+
 def test_home_is_stopped_when_the_result_comes(notebook):
     nb = notebook
     home = nb.home_pid()
