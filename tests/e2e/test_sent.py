@@ -28,21 +28,27 @@ PACKAGE = "/lib/cellspan/python/cellspan"
 NAME = re.compile(r"(\S+/cellspan/[^/]+-%s-[0-9a-f]{16})%s" % (platform.machine(), PACKAGE))
 
 
-def version():
-    return os.popen("%s --version" % AGENT).read().split()[1]
+def version(prefix=PREFIX):
+    return os.popen("%s/libexec/cellspan/cellspan-agent --version" % prefix).read().split()[1]
+
+
+def add_wheel(folder, prefix):
+    """Writes a wheel of an installation, which may use libraries of this machine: its hosts have them."""
+    its = version(prefix)
+    with zipfile.ZipFile(folder / ("cellspan-%s-cp39-abi3-manylinux_2_28_%s.whl" % (its, platform.machine())), "w") as wheel:
+        for top in ("libexec", "lib/cellspan/python/cellspan"):
+            for at, folders, names in os.walk(prefix / top):
+                folders[:] = [name for name in folders if name != "__pycache__"]
+                for name in names:
+                    path = os.path.join(at, name)
+                    wheel.write(path, "cellspan-%s.data/data/%s" % (its, os.path.relpath(path, prefix)))
 
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory):
-    """A folder with a wheel of what is tested: it may be a build that uses libraries of this machine, which its hosts have."""
+    """A folder with a wheel of what is tested."""
     folder = tmp_path_factory.mktemp("shelf")
-    with zipfile.ZipFile(folder / ("cellspan-%s-cp39-abi3-manylinux_2_28_%s.whl" % (version(), platform.machine())), "w") as wheel:
-        for top in ("libexec", "lib/cellspan/python/cellspan"):
-            for at, folders, names in os.walk(PREFIX / top):
-                folders[:] = [name for name in folders if name != "__pycache__"]
-                for name in names:
-                    path = os.path.join(at, name)
-                    wheel.write(path, "cellspan-%s.data/data/%s" % (version(), os.path.relpath(path, PREFIX)))
+    add_wheel(folder, PREFIX)
     return str(folder)
 
 
@@ -133,6 +139,52 @@ def test_another_version_there_is_passed_over(notebook, bare):
     assert NAME.fullmatch(where(notebook(), "h1")[0][0][1])
     error = refused(notebook(CELLSPAN_INSTALL="never"))
     assert "it is cellspan-agent 0.0.1, and here is " + version() in error
+
+
+def another_version(folder):
+    """Copies the installation, and gives the copy another version, as text of the same length. Its first digit is another one, since the
+    end of the text may be another text, too, such as the "1.0" of ZAP: compilers store these as one."""
+    ours, other = version().encode(), re.sub(r"^\d", lambda first: str((int(first[0]) + 1) % 10), version()).encode()
+    shutil.copytree(PREFIX, folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in folder.rglob("*"):
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        if ours in content:
+            path.write_bytes(content.replace(ours, other))
+    return folder, other.decode()
+
+
+@pytest.mark.limit(400)
+def test_two_versions_run_on_one_host_at_once(fresh, tmp_path, monkeypatch):
+    other, its = another_version(tmp_path / "other")
+    (tmp_path / "shelf").mkdir()
+    for prefix in (PREFIX, other):
+        add_wheel(tmp_path / "shelf", prefix)
+    meets = ("import os, pathlib, sys, time, cellspan\npathlib.Path(%r, cellspan.__version__).touch()\nbegin = time.monotonic()\n"
+             "while len(os.listdir(%r)) < 2 and time.monotonic() < begin + 120:\n    time.sleep(0.02)\n"
+             "sorted(os.listdir(%r)), cellspan.__version__, sys.modules['cellspan._link'].__file__, os.readlink('/proc/%%d/exe' %% os.getppid())")
+    CACHE.mkdir(exist_ok=True)
+    for hosts in bring_up(lambda: Hosts(1, private=(str(PREFIX), str(other), str(CACHE))), HOST_TOOLS):
+        env = {**hosts.variables(), "CELLSPAN_WHEELS": str(tmp_path / "shelf")}
+        notebooks = [fresh(env=env)]
+        monkeypatch.setenv("JUPYTER_PATH", str(other / "share" / "jupyter"))
+        notebooks.append(fresh(env=env))
+        folders = []
+        for turn, line in enumerate(["%%distribute -n 1 --on ssh:h1 --gather\n", "%%distribute --gather\n"]):
+            place = str(tmp_path / ("met%d" % turn))
+            os.mkdir(place)
+            cells = [nb.start(line + meets % (place, place, place)) for nb in notebooks]  # each waits for the other
+            for nb, cell, mine in zip(notebooks, cells, (version(), its)):
+                (met, said, link, agent), = values(nb.wait(cell, limit=200).assert_ok())
+                folder = re.fullmatch(r"(\S+/cellspan/%s-%s-[0-9a-f]{16})%s/_link\.abi3\.so" % (re.escape(mine), platform.machine(), PACKAGE), link)[1]
+                assert (met, said, agent) == (sorted([version(), its]), mine, folder + "/libexec/cellspan/cellspan-agent")
+                folders.append(folder)
+        assert len(set(folders)) == 2 and folders[2:] == folders[:2]
+        assert sorted(hosts.exec("h1", "ls", "-A", str(CACHE / "cellspan")).stdout.split()) == sorted(map(os.path.basename, folders[:2]))
+        notebooks[0].ok("%ranks stop")
+        assert values(notebooks[1].ok("%%distribute --gather\nimport cellspan._jupyter.comms, cellspan\ncellspan.__version__")) == [its]
+        for nb in notebooks:
+            nb.close()
+        assert hosts.left() == []
 
 
 def test_it_can_be_forbidden(notebook):
