@@ -295,6 +295,7 @@ def test_versions_of_what_cells_and_modules_import(project):
     project.modules.update({name: sys.modules[name] for name in ("json", "numpy", "pytest")})
     assert "versions" not in project.part("import json, helper_that_is_not_there")
     assert project.part("import helper")["versions"] == {"numpy": numpy.__version__}
+    assert project.part("import helper")["paths"] == {"numpy": numpy.__file__}
     assert project.part("import pytest")["versions"] == {"numpy": numpy.__version__, "pytest": pytest.__version__}
 
 

@@ -53,6 +53,22 @@ def test_a_package_that_only_the_notebooks_machine_has(code, home):  # noqa: F81
     assert hint(code, "import qnever") == f"qnever 2.1 is installed on the notebook's machine, but not on {platform.node()}"
 
 
+def test_a_package_of_another_version_that_lacks_something(code, tmp_path, monkeypatch, home):  # noqa: F811
+    (tmp_path / "qversions").mkdir()
+    (tmp_path / "qversions" / "__init__.py").write_text("__version__ = '1.4'\n")
+    (tmp_path / "qversions" / "part.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    there = "/home/x/lib/qversions/__init__.py"
+    code.take(listing(home, versions={"qversions": "2.7"}, paths={"qversions": there}))
+    both = f"qversions is version 1.4 on {platform.node()} ({tmp_path}/qversions/__init__.py), and 2.7 on the notebook's machine ({there})"
+    for text in ("import qversions\nqversions.featurize", "from qversions import featurize", "import qversions.featurize",
+                 "import qversions.part\nqversions.part.f", "from qversions.part import f"):
+        assert hint(code, text).endswith(both), text
+    assert hint(code, "import qversions\nqversions.part.__name__.f") == ""
+    code.take(listing(home, versions={"qversions": "1.4"}, paths={"qversions": there}))
+    assert hint(code, "import qversions\nqversions.featurize") == ""
+
+
 def test_a_module_that_was_compiled_for_another_python(code, home):  # noqa: F811
     home.files[ROOT + "/qpkg/core.cpython-27-mips-linux-gnu.so"] = "x"
     code.take(listing(home, "qpkg"))

@@ -59,7 +59,7 @@ class CodeHome:
         self._needed = set()  # names that modules import which ranks need
         self._large = frozenset()  # of the names in the last part, those of large packages
         self._given, self._older = set(), set()  # names of which ranks may have files; (name, folders) that they can't get any more
-        self._versioned = {}  # {name of a package: its version}
+        self._versioned = {}  # {name of a package: (its version, the path of its module)}
         self._turn = 0  # counts what makes the last part outdated
         self._process = os.urandom(8).hex()  # ranks may have files of another process of home, of which this one knows nothing
         self._state, self._part, self._lines = None, None, []
@@ -110,7 +110,8 @@ class CodeHome:
             part["incomplete"] = True
         versions = self._versions()
         if versions:
-            part["versions"] = versions
+            part["versions"] = {name: version for name, (version, _) in versions.items()}
+            part["paths"] = {name: path for name, (_, path) in versions.items()}
         if bring:
             self._name(bring)
             part["with"] = {path: self._manifest_of_path(path).digest for path in bring}
@@ -222,12 +223,12 @@ class CodeHome:
                 )
 
     def _versions(self):
-        """{name: version} of the installed packages that cells and the modules that ranks need import, for ranks to compare."""
+        """{name: (version, path)} of the installed packages that cells and the modules that ranks need import, for ranks to compare."""
         for name in (self._mentioned | self._needed) - self._versioned.keys():
             path = names_of(self._modules().get(name)).get("__file__")
             if isinstance(path, str) and is_installed(path):
-                self._versioned[name] = package_versions.of(name)
-        return {name: version for name, version in self._versioned.items() if version}
+                self._versioned[name] = package_versions.of(name), path
+        return {name: found for name, found in self._versioned.items() if found[0]}
 
     def _is_wanted(self, name, listing):
         if not listing.places[name]:

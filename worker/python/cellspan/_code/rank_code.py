@@ -24,6 +24,7 @@ from .entries import MAIN, UNKNOWN, Late, Refused, Unavailable, key_of, new_name
 from .tree import Tree, hash_of
 
 NOT_FOUND = re.compile(r"File `'(.+)'` not found\.")  # what %run says
+LACKS = re.compile(r"(?:partially initialized )?module '([\w.]+)' has no attribute")
 RUNS_SCRIPTS = re.compile(r"python[\d.]*\Z|(ba)?sh\Z|torchrun\Z")  # programs
 OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/", "/tmp/")
 
@@ -72,7 +73,7 @@ class RankCode:
         self._asked = children.known_or_asked(self._tree.entries, self._site.folder)
         self._asked_for_folders = children.folders_asked(self._site.folder)
         self._project = finders.Project(self._tree.root, self._bring, self._look_in, sys.path)
-        self._with, self._versions = {}, {}
+        self._with, self._versions, self._paths = {}, {}, {}
         self._placed = {}  # {what a --with names: {file: (hash, state)}}, as this process has left them
         self._notes = {}  # {path of a note: its text}, of this process
         self._script = None  # where home has the script that this rank runs
@@ -105,7 +106,7 @@ class RankCode:
             self._to_ask = dict.fromkeys(self._to_ask, True)
         self._tree.cell_begins(None)
         self._site.take(listing)
-        self._with, self._versions = (listing or {}).get("with") or {}, (listing or {}).get("versions") or {}
+        self._with, self._versions, self._paths = ((listing or {}).get(part) or {} for part in ("with", "versions", "paths"))
         self._script = (listing or {}).get("script")
         if listing is None:
             return
@@ -418,8 +419,9 @@ class RankCode:
         if unfound:
             return self._about_file(unfound.group(1))
         if isinstance(error, ImportError) and isinstance(error.name, str):
-            return self._about_module(error.name, text_of(error))
-        return []
+            return [*self._about_module(error.name, text_of(error)), *self._about_version(error.name)]
+        lacking = LACKS.match(text_of(error)) if type(error) is AttributeError else None
+        return self._about_version(lacking.group(1)) if lacking else []
 
     def command_hints(self, command):
         """Lines below a shell command that has failed, perhaps because its script is not here."""
@@ -445,6 +447,15 @@ class RankCode:
             return []
         line = f"{path} is not on {self._host}: --with {path} on the cell's first line brings the notebook's"
         return [line if not os.path.isabs(path) else f"{line} into the ranks' folder, as {os.path.basename(path)}"]
+
+    def _about_version(self, name):
+        """Where the two versions are of a package that lacks something here: which one is wrong is the user's to say."""
+        top = name.partition(".")[0]
+        path, here = names_of(sys.modules.get(top)).get("__file__"), package_versions.of(top)
+        there = self._versions.get(top)
+        if not there or not here or here == there or not isinstance(path, str):
+            return []
+        return [f"{top} is version {here} on {self._host} ({path}), and {there} on the notebook's machine ({self._paths.get(top)})"]
 
     def _about_module(self, name, text):
         parent, _, child = name.rpartition(".")
