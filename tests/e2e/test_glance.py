@@ -262,6 +262,38 @@ def test_jedi_is_not_prepared_while_a_request_is_served(fresh, tmp_path):
     nb.ok("jedi.Interpreter.__init__, over = kept, True", limit=30)
 
 
+BUSY = """
+prepare.PAUSE, seen[:] = 1, []
+class Busy:
+    def __dir__(self):
+        before, end = ticks[0], time.thread_time() + 2.5
+        while time.thread_time() < end:
+            pass
+        seen.append(ticks[0] - before)
+        return ['attribute']
+busy = Busy()
+"""
+
+
+def test_jedi_is_not_prepared_while_a_request_computes_however_long(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("1" + STUCK % (str(tmp_path / "begun"), "tick()") + PAUSED + BUSY)
+    complete(nb, "busy.")
+    appears(nb, tmp_path / "begun")
+    assert nb.until(lambda: complete(nb, "busy.")["matches"])
+    assert values(nb.ok("seen"))[-1] <= 2, "a call may be under way when the request comes"
+    nb.ok("jedi.Interpreter.__init__, over = kept, True", limit=30)
+
+
+def test_pygments_is_ready_before_jedi(fresh, tmp_path):
+    nb = fresh()
+    nb.ok("1" + STUCK % (str(tmp_path / "begun"), "pass"))
+    complete(nb, "os.pa")
+    appears(nb, tmp_path / "begun")
+    assert nb.ok("'pygments.formatters.html' in sys.modules and 'pygments.lexers.python' in sys.modules").value == "True"
+    nb.ok("jedi.Interpreter.__init__, over = kept, True", limit=30)
+
+
 def test_the_first_tab_does_not_wait_for_jedi_and_a_cell_does_not_either(fresh, tmp_path):
     nb = fresh()
     nb.ok("data = {'key': 1}\n" + STUCK % (str(tmp_path / "begun"), "pass"))

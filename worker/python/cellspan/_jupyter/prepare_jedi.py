@@ -2,7 +2,8 @@
 """IPython completes names with jedi, whose first use takes seconds, longer than clients wait for a Tab. So a thread prepares jedi
 while nothing runs: some seconds after somebody has connected who may press Tab, or at the first Tab. Until it is ready, Tab is
 answered without jedi; if that finds nothing, Tab waits for jedi, until anything but Tab wants the main thread. Clients that only run
-cells never send what an editor sends, so their notebooks do not load jedi.
+cells never send what an editor sends, so their notebooks do not load jedi. Before jedi the thread prepares Pygments, which takes a
+tenth of that, and without which IPython says nothing about a name.
 
 While a request is served, and shortly after it, the thread pauses, because both need Python's lock.
 
@@ -26,7 +27,8 @@ PACKAGES = ("jedi", "parso")  # if a file of the notebook's folder has such a na
 IDLE = 2.0  # seconds without a message, before it is prepared
 PATIENCE = 5.0  # seconds that a fork waits for the thread: a child would not have the thread, but the locks that it holds
 FIRST_TAB = 60.0  # seconds that a Tab waits for jedi at most: a busy machine needs many, and an answer that is late is one
-PAUSE = 0.05  # seconds that the thread pauses for a request at most: it may hold the lock of a module that the request imports
+PAUSE = 0.05  # seconds without progress of the main thread, after which the thread goes on: it may hold the lock of a module that a request imports
+PROGRESS = 0.001  # seconds of a processor that the main thread has used, if it makes progress
 REST = 0.1  # seconds that the thread pauses after a request: more may come
 RESTS = 5.0  # seconds after the thread's begin from when it does so no more, as they may never end
 A_MOMENT = 0.002  # seconds that a cell waits for the thread at most; the thread ends also if that is too short
@@ -125,8 +127,11 @@ class Jedi:
     def _pause(self):
         """In the thread, while it must not go on."""
         if self._serving:
-            if not self._go.wait(PAUSE):  # the request may wait for this thread
-                self._go.set()
+            used = _main_thread_seconds()
+            while not self._go.wait(PAUSE):
+                before, used = used, _main_thread_seconds()
+                if used - before < PROGRESS:  # the request may wait for this thread
+                    self._go.set()
             return
         end = min(self._rest_end, self._rests_end)
         if not self._go.wait(max(0.0, end - time.monotonic())) and not self._serving and time.monotonic() >= end:
@@ -166,6 +171,8 @@ class Jedi:
 
         sys.setprofile(step)
         try:
+            if not shadows.hiding("pygments"):
+                _prepare_pygments()
             import jedi
 
             for sample in SAMPLES:
@@ -178,6 +185,22 @@ class Jedi:
             if abs(sys.getswitchinterval() - SWITCH) < 1e-6:  # else a cell has set another one
                 sys.setswitchinterval(switch)
         self.warm = True
+
+
+def _prepare_pygments():
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter, Terminal256Formatter
+    from pygments.lexers import PythonLexer
+
+    for formatter in (HtmlFormatter(noclasses=True), Terminal256Formatter()):
+        highlight("def f(x): pass", PythonLexer(), formatter)
+
+
+def _main_thread_seconds():
+    """The seconds of a processor that the main thread has used; always 0 where the system does not tell."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return 0.0
+    return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident))
 
 
 def _give_up(frame):
