@@ -18,6 +18,9 @@
 #define BAR_MAX    65536u            /* bytes; a longer row is not a progress bar */
 #define BARS_NS    (50 * NS_PER_MS)  /* between two reports of the progress bars */
 #define ROW_NS     (250 * NS_PER_MS) /* a bar's finished row waits this long for nested bars below */
+#define ERASED_NS                                                                                  \
+    (500 * NS_PER_MS) /* a row that was erased is still shown: longer than agents hold             \
+                       * the last row of the next state */
 #define BEHIND_NS  (150 * NS_PER_MS) /* text waits this long for bars: longer than agents do */
 #define BEHIND_MAX 65536u            /* bytes */
 
@@ -121,7 +124,7 @@ static int row_leaves(struct merge *m, struct source *s, struct slice text, uint
 static int release_rows(struct merge *m, struct source *s, unsigned keep, uint64_t now)
 {
     if (!keep)
-        m->bars_changed |= source_erase(s);
+        m->bars_changed |= source_erase(s, UINT64_MAX);
     while (s->row > keep) {
         const struct slice text = buf_slice(&s->rows[0].text);
 
@@ -149,9 +152,9 @@ static int release_all(struct merge *m, struct source *s, uint64_t now)
     return 0;
 }
 
-static void wait_rows(struct merge *m, uint64_t now)
+static void wait_rows(struct merge *m, uint64_t due_ns)
 {
-    m->rows_due_ns = m->rows_due_ns < now + ROW_NS ? m->rows_due_ns : now + ROW_NS;
+    m->rows_due_ns = clock_earlier(m->rows_due_ns, due_ns);
 }
 
 /* A row waits for a nested bar below it, which would move the cursor up. If none comes, the row
@@ -167,7 +170,7 @@ static int bar_newline(struct merge *m, struct source *s, uint64_t now)
     if (source_newline(s) < 0)
         return -1;
     if (keep > s->climb)
-        wait_rows(m, now);
+        wait_rows(m, now + ROW_NS);
     s->ended_ns = now;
     return release_rows(m, s, keep < SOURCE_ROWS - 1 ? keep : SOURCE_ROWS - 2, now);
 }
@@ -184,6 +187,12 @@ static int bar_too_long(struct merge *m, struct source *s, uint64_t now)
     return rc;
 }
 
+/* Until when the first of its erased rows is shown. */
+static uint64_t erased_due_ns(const struct source *s)
+{
+    return s->erased ? source_erased_ns(s) + ERASED_NS : UINT64_MAX;
+}
+
 static bool row_draws(const struct source *s, unsigned flags, struct slice part)
 {
     return flags & LINES_PROGRESS || source_draws(part) || source_goes_on(s, part);
@@ -192,11 +201,11 @@ static bool row_draws(const struct source *s, unsigned flags, struct slice part)
 static int bar_text(struct merge *m, struct source *s, struct slice part, bool newline,
                     uint64_t now)
 {
-    if (bar_begin(m, s) < 0 || source_overwrite(s, part) < 0)
+    if (bar_begin(m, s) < 0 || source_overwrite(s, part, now) < 0)
         return -1;
     m->bars_changed = true;
     if (s->erased)
-        wait_rows(m, now);
+        wait_rows(m, erased_due_ns(s));
     if (newline)
         return bar_newline(m, s, now);
     return source_row(s).n > BAR_MAX ? bar_too_long(m, s, now) : 0;
@@ -282,8 +291,9 @@ static int release_waiting(struct merge *m, uint64_t now)
 
         if (!s)
             continue;
-        if (s->erased)
-            m->bars_changed |= source_erase(s);
+        if (erased_due_ns(s) <= now)
+            m->bars_changed |= source_erase(s, now - ERASED_NS);
+        wait_rows(m, erased_due_ns(s));
         due = rows_wait_ns(s);
         if (due <= now && source_ended(s) && drawn)
             due = now + BARS_NS;
@@ -291,8 +301,8 @@ static int release_waiting(struct merge *m, uint64_t now)
             rc = source_ended(s) ? release_all(m, s, now) : release_rows(m, s, s->climb, now);
         if (rc < 0)
             return -1;
-        if (due > now && due < m->rows_due_ns)
-            m->rows_due_ns = due;
+        if (due > now)
+            wait_rows(m, due);
     }
     return 0;
 }
@@ -457,7 +467,7 @@ static int end_source(struct merge *m, struct source *s, uint64_t now)
 {
     if (!source_shows_bar(s))
         return release_all(m, s, now);
-    m->bars_changed |= source_erase(s);
+    m->bars_changed |= source_erase(s, UINT64_MAX);
     s->over = true;
     m->rows_due_ns = now;
     return 0;
@@ -478,7 +488,7 @@ static int finish_source(struct merge *m, struct source *s, enum finish how, uin
     if (s->utf8.n) {
         rc = utf8_stream_end(&s->utf8, &rest);
         if (rc == 0)
-            rc = s->bar ? source_overwrite(s, buf_slice(&rest))
+            rc = s->bar ? source_overwrite(s, buf_slice(&rest), now)
                         : put_start(m, s, buf_slice(&rest), now);
         buf_release(&rest);
     }

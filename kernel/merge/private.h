@@ -63,6 +63,7 @@ struct source {
     unsigned steps;     /* how many rows the cursor went up since the last newline */
     unsigned climb;     /* the most that steps ever was; above 0 for nested bars */
     bool blank;         /* the row was empty when the cursor came to it */
+    uint64_t drawn_ns;  /* when text was last drawn */
     uint64_t ended_ns;  /* when a newline last ended a row */
     bool erased;        /* some row is erased, see below */
     bool over;          /* its rank prints nothing more: the rows wait to become lines */
@@ -75,21 +76,25 @@ struct source {
         /* the program erased the row while it moved up, to draw again. Its text is shown until new
          * text comes, or until nothing comes for a while, so that the bar does not flicker */
         bool erased;
-    } *rows; /* rows_room of them */
+        uint64_t erased_ns; /* when */
+    } *rows;                /* rows_room of them */
     unsigned rows_room;
 };
 
 struct source *source_create(unsigned rank, unsigned stream);
 void source_destroy(struct source *s);
 /* Draws text with carriage returns and moves up (ESC [ n A), but no newline. -1: memory is out. */
-MUST_USE int source_overwrite(struct source *s, struct slice text);
+MUST_USE int source_overwrite(struct source *s, struct slice text, uint64_t now);
 /* Moves the cursor to the start of the next row. There must be fewer than SOURCE_ROWS rows. If the
  * finished row is a bar that was drawn further down before, as tqdm does with bars that have a
  * position, the old row is cleared. -1: memory is out. */
 MUST_USE int source_newline(struct source *s);
 /* Does the text contain control sequences that draw (carriage return, cursor up, erase)? */
 bool source_draws(struct slice text);
-bool source_erase(struct source *s); /* Clears the erased rows. Were there any? */
+/* Clears the rows that were erased until then. Were there any? */
+bool source_erase(struct source *s, uint64_t until_ns);
+/* When the first of the rows was erased that still are; UINT64_MAX: none is. */
+uint64_t source_erased_ns(const struct source *s);
 /* Does this text without control sequences continue a bar? Else it is a line after one. */
 bool source_goes_on(const struct source *s, struct slice part);
 /* How many empty lines end the text: with them tqdm moves down to a bar's position. 0 if there are

@@ -17,7 +17,7 @@ static int reserve(struct source *s, unsigned rows)
     if (!(grown = realloc(s->rows, room * sizeof *grown)))
         return -1;
     for (unsigned i = s->rows_room; i < room; i++)
-        grown[i] = (struct source_row){ BUF_INIT, false };
+        grown[i] = (struct source_row){ BUF_INIT, false, 0 };
     s->rows = grown;
     s->rows_room = room;
     return 0;
@@ -98,6 +98,7 @@ static int row_add(struct source *s, struct slice part, bool up)
     }
     if (s->returned && !part.n && up) {
         s->erased = s->rows[s->row].erased = true;
+        s->rows[s->row].erased_ns = s->drawn_ns;
         return 0;
     }
     if (s->returned)
@@ -140,11 +141,12 @@ static int step_up(struct source *s, unsigned count)
     return 0;
 }
 
-int source_overwrite(struct source *s, struct slice text)
+int source_overwrite(struct source *s, struct slice text, uint64_t now)
 {
     size_t n = 0;
 
     s->bar = true;
+    s->drawn_ns = now;
     s->untouched = s->untouched && !text.n;
     while (n < text.n) {
         unsigned count = 0;
@@ -202,15 +204,31 @@ static void row_erase(struct source_row *row)
     row->erased = false;
 }
 
-bool source_erase(struct source *s)
+bool source_erase(struct source *s, uint64_t until_ns)
 {
-    const bool were = s->erased;
+    bool were = false, others = false;
+
+    for (unsigned i = 0; s->erased && i < s->rows_n; i++) {
+        struct source_row *row = &s->rows[i];
+
+        if (row->erased && row->erased_ns <= until_ns) {
+            row_erase(row);
+            were = true;
+        }
+        others |= row->erased;
+    }
+    s->erased = others;
+    return were;
+}
+
+uint64_t source_erased_ns(const struct source *s)
+{
+    uint64_t first = UINT64_MAX;
 
     for (unsigned i = 0; s->erased && i < s->rows_n; i++)
-        if (s->rows[i].erased)
-            row_erase(&s->rows[i]);
-    s->erased = false;
-    return were;
+        if (s->rows[i].erased && s->rows[i].erased_ns < first)
+            first = s->rows[i].erased_ns;
+    return first;
 }
 
 int source_newline(struct source *s)

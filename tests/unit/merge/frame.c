@@ -191,13 +191,42 @@ static void a_drawing_that_is_erased(void)
     fixture_feed(&f, 0, 1, LINES_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
     fixture_wait(&f, 100);
     is_text(f.bars.p, "[0] B\n", "stays below for a moment");
-    fixture_wait(&f, 300);
+    fixture_wait(&f, 350);
+    is_text(f.bars.p, "[0] B\n", "longer than an agent holds the last row of what follows");
+    fixture_wait(&f, 60);
     is_text(f.bars.p, "", "and is gone when nothing follows");
     fixture_feed(&f, 0, 1, LINES_PROGRESS, "A\nB\r\x1b[2K\x1b[1A\x1b[2K");
     fixture_print(&f, 0, "done\n");
     fixture_is(&f, "[0] done\n", "at once when a line follows");
     fixture_flush(&f);
     is_text(f.bars.p, "", "and nothing is left");
+    fixture_release(&f);
+}
+
+/* An agent passes the whole rows of a state on, and holds the last one, which has no newline. */
+static void states_that_come_seldom_keep_their_last_row(void)
+{
+    struct fixture f;
+    char want[64];
+
+    fixture_init(&f, PLAN_RANK0, 1);
+    fixture_print(&f, 0, "\x1b[?25l");
+    fixture_feed(&f, 0, 1, LINES_PROGRESS, "A 0\nB 0");
+    for (int k = 1; k < 4; k++) {
+        char text[64];
+
+        snprintf(text, sizeof text, "\r\x1b[2K\x1b[1A\x1b[2KA %d\n", k);
+        fixture_feed(&f, 0, 1, LINES_PROGRESS, text);
+        for (int ms = 0; ms < 400; ms += 50)
+            fixture_wait(&f, 50);
+        snprintf(want, sizeof want, "A %d\nB %d\n", k, k - 1);
+        is_text(f.bars.p, want, "state %d: the last row stays until the next one comes", k);
+        snprintf(text, sizeof text, "B %d", k);
+        fixture_feed(&f, 0, 1, LINES_PROGRESS, text);
+        fixture_wait(&f, 100);
+        snprintf(want, sizeof want, "A %d\nB %d\n", k, k);
+        is_text(f.bars.p, want, "state %d: then that is shown", k);
+    }
     fixture_release(&f);
 }
 
@@ -229,6 +258,7 @@ int main(void)
     rows();
     modes_of_a_terminal();
     a_drawing_that_is_erased();
+    states_that_come_seldom_keep_their_last_row();
     colours_alone();
     a_drawn_bar(PLAN_FOLD, 2, "[0] ");
     a_drawn_bar(PLAN_FOLD, 1, "");
