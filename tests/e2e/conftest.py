@@ -100,10 +100,10 @@ def pytest_unconfigure(config):
 
 class Shared:
     """A kernel that the tests of a module share; one that a test broke is replaced by a new one. modules: what it imports beforehand
-    beside torch."""
+    beside torch. make: makes the Notebook."""
 
-    def __init__(self, torch, modules):
-        self.notebook, self.torch, self.modules = None, torch, modules
+    def __init__(self, torch, modules, make):
+        self.notebook, self.torch, self.modules, self.make = None, torch, modules, make
 
     def get(self):
         if self.notebook is not None and not self.notebook.fine():
@@ -112,7 +112,7 @@ class Shared:
         if self.notebook is None:
             with pytest.MonkeyPatch.context() as patch:
                 beforehand(patch, self.torch, self.modules)
-                self.notebook = Notebook()
+                self.notebook = self.make()
         return self.notebook
 
     def close(self):
@@ -137,7 +137,7 @@ def kernels_of_the_test(request, kernels_of_the_file):
 
 @pytest.fixture(scope="module")
 def shared_notebook(request):
-    shared = Shared(file_uses_torch(request), getattr(request.module, "BEFOREHAND", ""))
+    shared = Shared(file_uses_torch(request), getattr(request.module, "BEFOREHAND", ""), getattr(request.module, "NOTEBOOK", Notebook))
     yield shared
     shared.close()
 
