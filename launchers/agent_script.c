@@ -244,10 +244,20 @@ int script_line(struct buf *out, const struct script_spec *spec, struct err *err
     return add_all(out, spec) < 0 ? err_set(err, "out of memory") : 0;
 }
 
+const char *script_install(const char *command, char text[static SCRIPT_INSTALL_SIZE])
+{
+    const char *last = strrchr(command, ' ');
+
+    snprintf(text, SCRIPT_INSTALL_SIZE, "%s%s", command,
+             last && strcmp(last, " cellspan") == 0 ? "==" CELLSPAN_VERSION : "");
+    return text;
+}
+
 void script_missing(char *text, size_t size, const char *program, const char *prefix,
                     const char *version, const char *unsent)
 {
     const char *const also = unsent ? "; it can't be sent there: " : "";
+    char install[SCRIPT_INSTALL_SIZE];
 
     if (!unsent)
         unsent = "";
@@ -259,9 +269,8 @@ void script_missing(char *text, size_t size, const char *program, const char *pr
             prefix, program);
     else if (version)
         snprintf(text, size,
-                 "it has %.60s, and here is " CELLSPAN_VERSION ": `" CELLSPAN_INSTALL
-                 "==" CELLSPAN_VERSION "` there, or update here%s%s",
-                 version, also, unsent);
+                 "it has %.60s, and here is " CELLSPAN_VERSION ": `%s` there, or update here%s%s",
+                 version, script_install(CELLSPAN_INSTALL, install), also, unsent);
     else
         snprintf(text, size,
                  "there is no %s; `" CELLSPAN_INSTALL

@@ -75,6 +75,10 @@ bool script_installs(const struct script_spec *spec);
 /* Appends one line of shell code, with its newline, that finds the agent and executes it in place
  * of the shell. */
 MUST_USE int script_line(struct buf *out, const struct script_spec *spec, struct err *err);
+#define SCRIPT_INSTALL_SIZE 200u
+/* The command that installs this version there. command: the one that installs cellspan. An index
+ * of packages has other versions, too; a checkout has not. Returns text. */
+const char *script_install(const char *command, char text[static SCRIPT_INSTALL_SIZE]);
 /* Writes one line: why there is no agent, and the fix. prefix: CELLSPAN_REMOTE_PREFIX, or NULL.
  * version: what another agent there says of itself, or NULL. unsent: why cellspan could not be sent
  * there; NULL: nobody tried. */

@@ -216,16 +216,17 @@ struct payload_row *payload_for(struct payload *p, const char *arch, const char 
                                 struct err *err)
 {
     struct payload_row *row = NULL;
+    char install[SCRIPT_INSTALL_SIZE];
 
     for (size_t i = 0; i < p->n && !row; i++)
         if (strcmp(p->row[i].arch, arch) == 0)
             row = &p->row[i];
     if (!row)
         return err_null(err,
-                        "it is %s, which this cellspan is not for; `" CELLSPAN_INSTALL
-                        "==" CELLSPAN_VERSION "` there, or set CELLSPAN_WHEELS here to a folder "
-                        "with cellspan-" CELLSPAN_VERSION "-…_%s.whl",
-                        arch, arch);
+                        "it is %s, which this cellspan is not for; `%s` there, or set "
+                        "CELLSPAN_WHEELS here to a folder with cellspan-" CELLSPAN_VERSION
+                        "-…_%s.whl",
+                        arch, script_install(CELLSPAN_INSTALL, install), arch);
     if (row->why)
         return err_null(err, "%s", row->why);
     if (strcmp(libc, "musl") == 0)

@@ -148,13 +148,12 @@ static bool is_other_version(const struct cause *c)
 static void running_text(const struct cause *c, char text[static CAUSE_TEXT_SIZE])
 {
     const char *const line = last_line(c->said);
-    char end[64], other[256] = "";
+    char end[64], install[SCRIPT_INSTALL_SIZE], other[256 + SCRIPT_INSTALL_SIZE] = "";
 
     if (is_other_version(c))
         snprintf(other, sizeof other,
-                 "; it is %.60s, and here is " CELLSPAN_VERSION ": `" CELLSPAN_INSTALL
-                 "==" CELLSPAN_VERSION "` there, or update here",
-                 c->version);
+                 "; it is %.60s, and here is " CELLSPAN_VERSION ": `%s` there, or update here",
+                 c->version, script_install(CELLSPAN_INSTALL, install));
     end_text(c->status, end);
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 255)
         snprintf(text, CAUSE_TEXT_SIZE, "%s: the connection broke%s%s%s", c->host,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "launchers/agent_script.h"
 #include "launchers/ssh/cause.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/tap.h"
@@ -289,6 +290,15 @@ static void an_agent_that_is_missing_or_of_another_version_is_told_how_to_come(v
     ok(!strstr(text, "and here is"), "of the same version nothing is said of versions");
 }
 
+static void a_checkout_has_one_version(void)
+{
+    char text[SCRIPT_INSTALL_SIZE];
+
+    is_text(script_install("pip install cellspan", text), "pip install cellspan==" CELLSPAN_VERSION,
+            "an index has more than this version");
+    is_text(script_install("pip install .", text), "pip install .", "a checkout has not");
+}
+
 static void long_words_are_cut(void)
 {
     char said[5000], text[CAUSE_TEXT_SIZE];
@@ -309,6 +319,7 @@ int main(void)
     too_many_ranks_are_refused_where_all_hosts_have_numbers();
     causes_name_the_host_and_the_fix();
     an_agent_that_is_missing_or_of_another_version_is_told_how_to_come();
+    a_checkout_has_one_version();
     long_words_are_cut();
     return plan_done();
 }

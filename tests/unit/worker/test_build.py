@@ -42,6 +42,22 @@ def test_the_reason_is_named(backend, monkeypatch, name, value, says):
     assert says in backend.no_wheel_fitted()
 
 
+@pytest.mark.parametrize("how, given, says", [
+    ("checkout", {}, ["INSTALL_COMMAND=pip install ."]), ("sdist", {}, []), ("wheel", {"platform": "manylinux_2_28_x86_64"}, []),
+    ("checkout", {"configure": "INSTALL_COMMAND='apt install cellspan'"}, ["INSTALL_COMMAND=apt install cellspan"]),
+])
+def test_errors_name_the_command_that_this_was_installed_by(backend, monkeypatch, tmp_path, how, given, says):
+    monkeypatch.delenv("INSTALL_COMMAND", raising=False)
+    monkeypatch.setattr(backend, "TOP", str(tmp_path))
+    (tmp_path / "configure").write_text("")
+    if how == "sdist":
+        (tmp_path / "PKG-INFO").write_text("")
+    commands = []
+    monkeypatch.setattr(backend, "run", lambda *command, cwd: commands.append(command))
+    backend.configure(str(tmp_path), given)
+    assert [word for word in commands[0] if word.startswith("INSTALL_COMMAND")] == says
+
+
 def test_an_sdist_says_it_in_one_line_and_asks_for_a_compiler(backend, monkeypatch, tmp_path, capsys):
     (tmp_path / "PKG-INFO").write_text("Name: cellspan\n")
     (tmp_path / "configure.ac").write_text("AC_INIT([cellspan], [1.2.3])\n")

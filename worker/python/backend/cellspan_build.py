@@ -175,6 +175,11 @@ def run(*command, cwd):
         sys.exit("cellspan: `%s` failed; its output is above" % command[0])
 
 
+def is_checkout(settings):
+    """Is it neither built from an sdist nor the wheel that is released?"""
+    return "platform" not in (settings or {}) and not os.path.exists(os.path.join(TOP, "PKG-INFO"))
+
+
 def configure(build, settings):
     """Configures in a folder of its own, from a copy of a checkout: nothing is left in the user's."""
     source = TOP
@@ -193,6 +198,8 @@ def configure(build, settings):
         run("autoreconf", "-fi", cwd=source)
     more = (settings or {}).get("configure", [])
     more = shlex.split(more) if isinstance(more, str) else more
+    if is_checkout(settings) and "INSTALL_COMMAND" not in os.environ and not any(word.startswith("INSTALL_COMMAND=") for word in more):
+        more = ["INSTALL_COMMAND=pip install .", *more]  # an index of packages need not have it
     run(os.path.join(source, "configure"), "--prefix=" + NOWHERE, "--with-python=" + sys.executable, *more, cwd=build)
 
 
