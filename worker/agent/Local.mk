@@ -14,6 +14,7 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/peer_zap.c \
 	worker/agent/net/peers.h worker/agent/net/peers.c \
 	worker/agent/net/port.c \
+	worker/agent/net/redial.h worker/agent/net/redial.c \
 	worker/agent/net/sealed.h worker/agent/net/sealed.c \
 	worker/agent/net/secret.h worker/agent/net/secret.c \
 	worker/agent/net/socket.h worker/agent/net/socket.c \

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "worker/agent/net/redial.h"
+
+/* the newest key, the one before, and the newest again; or only the newest */
+#define REFUSALS_OF_TWO 3u
+#define REFUSALS_OF_ONE 1u
+
+void redial_init(struct redial *r, uint64_t resume_ns)
+{
+    *r = (struct redial){ .resume_ns = resume_ns };
+}
+
+void redial_begin(struct redial *r, uint64_t now)
+{
+    r->lost_ns = r->next_ns = now;
+    r->over_ns = now + r->resume_ns;
+    r->refusals = 0;
+}
+
+uint64_t redial_due_ns(const struct redial *r)
+{
+    return clock_earlier(r->next_ns, r->over_ns);
+}
+
+bool redial_is_due(const struct redial *r, uint64_t now)
+{
+    return now >= r->next_ns;
+}
+
+enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance)
+{
+    const bool quick = now < r->lost_ns + REDIAL_QUICK_FOR_NS;
+    const uint64_t wait = quick ? REDIAL_QUICK_NS : REDIAL_SLOW_NS;
+
+    r->next_ns = now + wait * 3 / 4 + chance % (wait / 2);
+    r->limit_ns = now + REDIAL_LIMIT_NS;
+    return r->refusals % 2 ? REDIAL_BEFORE : REDIAL_NEWEST;
+}
+
+void redial_refused(struct redial *r, uint64_t now)
+{
+    r->refusals++;
+    r->next_ns = now;
+}
+
+void redial_admitted(struct redial *r, uint64_t now)
+{
+    r->refusals = 0;
+    r->unanswered = true;
+    r->limit_ns = now + REDIAL_LIMIT_NS;
+    r->over_ns = now + r->resume_ns;
+}
+
+void redial_resumed(struct redial *r)
+{
+    r->unanswered = false;
+}
+
+bool redial_has_failed(const struct redial *r, uint64_t now)
+{
+    return now >= r->limit_ns;
+}
+
+bool redial_was_refused(const struct redial *r)
+{
+    return r->refusals >= (r->unanswered ? REFUSALS_OF_TWO : REFUSALS_OF_ONE);
+}
+
+bool redial_is_over(const struct redial *r, uint64_t now)
+{
+    return now >= r->over_ns || redial_was_refused(r);
+}

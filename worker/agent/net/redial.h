@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* redial.h - when an agent that has lost its connection to the kernel dials again, with which of
+ * its keys, and when it gives up. Pure.
+ *
+ * The kernel admits one key of the agent. That is the one that RESUME has announced last, if the
+ * kernel has read it, and else the one before. An agent can't know which, so it tries both. While a
+ * RESUME is still on its way on a connection that the agent has given up, both may be refused: the
+ * newest one before the kernel reads it, and the other one after that. Then the newest is the
+ * one that holds, so it is tried once more. */
+#ifndef WORKER_AGENT_NET_REDIAL_H
+#define WORKER_AGENT_NET_REDIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define REDIAL_QUICK_NS     (200 * NS_PER_MS) /* between two attempts */
+#define REDIAL_QUICK_FOR_NS (10 * NS_PER_S)   /* so long; then a second between them */
+#define REDIAL_SLOW_NS      NS_PER_S
+#define REDIAL_LIMIT_NS     (3 * NS_PER_S) /* for the handshake, and again for the answer to RESUME */
+
+enum redial_key { REDIAL_NEWEST, REDIAL_BEFORE };
+
+/* Read-only for others than redial.c. */
+struct redial {
+    uint64_t resume_ns; /* for how long the kernel waits */
+    uint64_t lost_ns;   /* when the connection ended */
+    uint64_t next_ns;   /* when the next attempt begins */
+    uint64_t limit_ns;  /* when the present one has failed */
+    uint64_t over_ns;   /* when the agent gives up */
+    unsigned refusals;  /* one after the other */
+    bool unanswered;    /* a RESUME was, since the last one that was answered */
+};
+
+/* The agent has its first connection. resume_ns: for how long the kernel waits for it when a
+ * connection has ended. */
+void redial_init(struct redial *r, uint64_t resume_ns);
+/* The connection has ended; the first attempt is due at once. */
+void redial_begin(struct redial *r, uint64_t now);
+/* Between attempts: when there is something to do, the next one or the end. */
+uint64_t redial_due_ns(const struct redial *r);
+/* Is it time for an attempt? The one before must have failed: it may take long on a slow network.
+ */
+bool redial_is_due(const struct redial *r, uint64_t now);
+/* An attempt begins, and is made with this key. chance: a random number, because many agents may
+ * have lost their connections at the same time. */
+enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance);
+/* The kernel has refused the key: another attempt is due at once, unless no key is left. */
+void redial_refused(struct redial *r, uint64_t now);
+/* The handshake is done and RESUME is sent. The kernel has admitted the key, so it waits for the
+ * agent still: the time until the agent gives up begins again. */
+void redial_admitted(struct redial *r, uint64_t now);
+/* RESUME was answered: the kernel admits the newest key, and no other. */
+void redial_resumed(struct redial *r);
+/* The attempt has taken too long: its connection is to be closed. */
+bool redial_has_failed(const struct redial *r, uint64_t now);
+bool redial_was_refused(const struct redial *r); /* no key is left: the kernel goes on without it */
+/* Has the agent waited for too long, or was it refused? */
+bool redial_is_over(const struct redial *r, uint64_t now);
+
+#endif
