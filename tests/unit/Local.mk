@@ -6,19 +6,23 @@ static_scripts += tests/unit/rooms.sh tests/unit/documented.sh tests/unit/steps.
 include tests/unit/gpu/Local.mk
 
 # The pure code of kernel and agent: pure.t links it without ZeroMQ. The deciding files of I/O folders are only looked at.
-pure_agent = exited from_kernel gpu_oom node_usage prestart relay spawn stand_in start net/child_nodes \
+pure_agent = exited from_kernel gpu_oom node_usage prestart relay spawn stand_in start net/child_nodes net/redial \
 	blobs/blobs blobs/transfers blobs/transfer_table gpu/libgpu_a-gpus gpu/libgpu_a-gpu_errors output/lines output/pipes \
 	output/worker_credit processes/death_cause processes/env processes/orders processes/outbox processes/python_paths \
 	processes/worker processes/worker_state processes/zygote
 pure_objects = $(kernel_libkernel_a_OBJECTS) $(kernel_debug_libdebug_a_OBJECTS) $(kernel_merge_libmerge_a_OBJECTS) $(kernel_status_libstatus_a_OBJECTS) \
 	$(magics_libmagics_a_OBJECTS) \
 	$(addprefix kernel/blobs/,$(addsuffix .$(OBJEXT),blob_route blob_schedule blob_table direct_links)) \
-	$(addprefix worker/agent/,$(addsuffix .$(OBJEXT),$(pure_agent)))
-deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/allowed_keys agents/credit agents/fan agents/reparent agents/node_tree \
+	$(addprefix worker/agent/,$(addsuffix .$(OBJEXT),$(pure_agent))) kernel/agents/allowed_keys.$(OBJEXT)
+deciding_objects = $(addprefix kernel/,$(addsuffix .$(OBJEXT),agents/credit agents/fan agents/reparent agents/node_tree \
 	engines/engine_nodes engines/engine_output engines/engine_run))
 check_PROGRAMS += tests/unit/pure.t
 tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/kernel/double.h tests/unit/kernel/double.c tests/unit/kernel/arrivals.c \
-	tests/unit/agent/sim.h tests/unit/agent/sim.c tests/unit/agent/seam.c
+	tests/unit/agent/sim.h tests/unit/agent/sim.c tests/unit/agent/seam.c \
+	tests/unit/network/network.h tests/unit/network/network.c tests/unit/network/fleet.h tests/unit/network/agent_end.c \
+	tests/unit/network/kernel_end.c tests/unit/network/steps.c tests/unit/network/checks.c tests/unit/network/planted.c \
+	tests/unit/network/rounds.c
+tests_unit_pure_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=session_tell,--wrap=session_resume,--wrap=session_next
 tests_unit_pure_t_LDADD = $(pure_objects) protocol/libprotocol.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS)
 tests/unit/pure.list: Makefile $(pure_objects) $(deciding_objects)
 	@$(MKDIR_P) tests/unit

@@ -2,7 +2,9 @@
 /* pure.c - the state machines of kernel and agent run without sockets, processes and a clock. This
  * program is linked with their objects and without ZeroMQ (tests/unit/Local.mk). It is a simulator:
  * it provides requests, a log, a clock, the callbacks of cell_ops.h (kernel/double.c) and what the
- * agent's I/O files do (agent/seam.c). */
+ * agent's I/O files do (agent/seam.c). network/ is the network between a kernel and its agents.
+ *
+ * With arguments it only runs rounds of chance: see rounds_option() of network/fleet.h. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -10,6 +12,7 @@
 #include "base/le.h"
 #include "base/log.h"
 #include "tests/unit/agent/sim.h"
+#include "tests/unit/network/fleet.h"
 #include "tests/unit/protocol/kinds.h"
 #include "tests/unit/tap.h"
 
@@ -515,8 +518,60 @@ static void an_hour(void)
     end(&s, &w);
 }
 
-int main(void)
+/* ---- sessions on a network on which everything goes wrong ---- */
+
+static const struct rounds rounds_first = { .seed = 1, .steps = 20000, .rounds = 100 };
+
+static void whatever_happens(void)
 {
+    struct fleet_counts c;
+    char why[400];
+
+    ok(rounds_run(&rounds_first, &c, why), "sessions hold in two million steps of chance %s", why);
+    ok(c.resumes > 1000 && c.resets > 1000 && c.forgotten > 1000 && c.cuts > 1000 && c.stops > 1000,
+       "they were resumed, reset, forgotten, cut off and stopped a thousand times each");
+    ok(c.second_key > 10 && c.refused > 100 && c.thieves > 1000 && c.full > 1000 && c.lost > 100 &&
+           c.given_up > 100,
+       "and the rarer things came about: the key before, refusals, thieves, full sessions, losses");
+    ok(c.steps >= rounds_first.steps * rounds_first.rounds, "none of the steps was left out");
+}
+
+/* Each of the faults that a test plants is found in so many steps as the rounds above. */
+static void planted_faults(void)
+{
+    for (unsigned i = PLANTED_NONE + 1; i < PLANTED_KINDS; i++) {
+        struct rounds r = rounds_first;
+        struct fleet_counts c;
+        char why[400];
+
+        r.planted = (enum planted)i;
+        ok(!rounds_run(&r, &c, why) && strstr(why, planted_says(r.planted)), "%s is found %s",
+           planted_name(r.planted), why);
+    }
+}
+
+static int replay(int argc, char **argv)
+{
+    struct rounds r = rounds_first;
+    struct fleet_counts c;
+    char why[400];
+
+    for (int i = 1; i < argc; i += 2)
+        if (!argv[i + 1] || rounds_option(&r, argv[i], argv[i + 1]) < 0) {
+            fprintf(stderr, "usage: %s [--seed N] [--steps N] [--rounds N] [--plant NAME]\n",
+                    argv[0]);
+            return 2;
+        }
+    (void)alarm(0);
+    ok(rounds_run(&r, &c, why), "sessions hold %s", why);
+    diag("%llu steps", (unsigned long long)c.steps);
+    return plan_done();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return replay(argc, argv);
     a_cell_runs();
     time_is_given();
     a_whole_run();
@@ -534,5 +589,7 @@ int main(void)
     sockets_without_room();
     kill_with_grace();
     an_hour();
+    whatever_happens();
+    planted_faults();
     return plan_done();
 }

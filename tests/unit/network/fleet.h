@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fleet.h - a kernel and its agents, each with a session (protocol/session.h), on the network of
+ * network.h. Ranks print numbered lines, and the kernel sends numbered orders, so each side's state
+ * machine can say whether it got every one, once and in order. One clock and one seed decide
+ * everything: a run with the same seed is the same run.
+ *
+ * network.c   connections; agent_end.c, kernel_end.c   the two ends; steps.c   what happens next;
+ * checks.c    what must hold; planted.c   faults that a test plants, to see that they are found */
+#ifndef TESTS_UNIT_NETWORK_FLEET_H
+#define TESTS_UNIT_NETWORK_FLEET_H
+
+#include "base/beat.h"
+#include "kernel/agents/listen.h"
+#include "protocol/session.h"
+#include "tests/unit/network/network.h"
+#include "worker/agent/net/redial.h"
+
+#define FLEET_AGENTS     4u
+#define FLEET_RANKS      3u
+#define FLEET_TIMEOUT_NS (10 * NS_PER_S)  /* after that much silence an agent dials again */
+#define FLEET_RESUME_NS  (120 * NS_PER_S) /* so long the kernel waits for an agent */
+#define FLEET_LETTER_MAX (UINT64_C(24) << 20)
+#define FLEET_VOIDED     8u
+
+/* ---- planted.c ---- */
+
+enum planted {
+    PLANTED_NONE,
+    PLANTED_TOLD_ONE_MORE,   /* a side says that it has received one message more than it has */
+    PLANTED_RESUME_BEHIND,   /* a side goes on one message too late */
+    PLANTED_RESUME_ACKED,    /* a side goes on at what it knew, not at what the other side says */
+    PLANTED_RESUME_HANDED,   /* what was in the socket's queue counts as sent */
+    PLANTED_FREED_EARLY,     /* a message is freed when it is sent */
+    PLANTED_OLD_CONNECTION,  /* the kernel takes messages of the connection before */
+    PLANTED_TWO_CONNECTIONS, /* the kernel does not close the connection before */
+    PLANTED_VOIDED_KEY,      /* a key that RESUME has replaced is admitted still */
+    PLANTED_KEY_AT_KNOCK,    /* the key is only looked at when the handshake is done */
+    PLANTED_STOP_IS_LOSS,    /* silence is a loss */
+    PLANTED_OWN_STOP,        /* time in which the kernel itself was stopped counts as silence */
+    PLANTED_SLOW_IS_LOSS,    /* so is an acknowledgement that takes its time */
+    PLANTED_NO_BOUND,        /* ranks print though the session is full */
+    PLANTED_NEWEST_ONLY,     /* the agent never tries the key before */
+    PLANTED_TWO_REFUSALS,    /* two refusals are a refusal */
+    PLANTED_GIVES_UP,        /* the time until the agent gives up goes on after a handshake */
+    PLANTED_KINDS
+};
+
+const char *planted_says(enum planted p);  /* what the check says that must find it */
+const char *planted_name(enum planted p);  /* as in --plant NAME */
+enum planted planted_of(const char *name); /* PLANTED_KINDS: there is none of that name */
+
+/* ---- what is sent ---- */
+
+struct letter {
+    unsigned refs;        /* the kernel's letters to all agents are shared */
+    unsigned agent, turn; /* of which agent; turn: those before it that had its place */
+    unsigned rank;        /* FLEET_RANKS: it is an order of the kernel */
+    uint64_t line;        /* from 1, of that rank; or of all orders of the kernel */
+    uint64_t size;        /* as it counts for the session; the bytes themselves are not there */
+};
+
+void letter_free(void *letter); /* gives back one reference */
+
+/* ---- the two ends ---- */
+
+enum agent_state {
+    AGENT_WAITS,  /* for the next attempt */
+    AGENT_KNOCKS, /* it waits for the handshake */
+    AGENT_ASKS,   /* RESUME is sent */
+    AGENT_UP,
+    AGENT_OVER
+};
+
+struct agent_end {
+    unsigned turn;
+    enum agent_state state;
+    struct session session;
+    struct redial redial;
+    enum redial_key with; /* the key of this attempt */
+    unsigned char newest[KEY_SIZE], before[KEY_SIZE];
+    struct wire *wire; /* NULL: there is none */
+    struct beat beat;
+    struct peer_times times;
+    uint64_t orders;             /* the number of the last one that came */
+    uint64_t lines[FLEET_RANKS]; /* that were printed */
+    bool refused;
+};
+
+/* What the kernel knows of one agent. */
+struct node_end {
+    unsigned turn;
+    struct session session;
+    struct wire *wire; /* NULL: none */
+    struct peer_times times;
+    bool lost;
+    unsigned char key[KEY_SIZE]; /* the one that is admitted */
+    uint64_t lines[FLEET_RANKS]; /* that have come */
+};
+
+struct kernel_end {
+    struct allowed_keys allowed;
+    uint64_t orders; /* that were given; each to all agents that are not lost */
+    struct beat beat;
+    struct node_end node[FLEET_AGENTS];
+};
+
+/* What checks.c knows. */
+struct fleet_checks {
+    unsigned char valid[FLEET_AGENTS][KEY_SIZE]; /* the only key that is good */
+    unsigned char voided[FLEET_AGENTS][FLEET_VOIDED][KEY_SIZE];
+    unsigned n_voided[FLEET_AGENTS];
+    uint64_t disturbed_ns[FLEET_AGENTS]; /* when something last went wrong */
+    uint64_t met_ns[2][FLEET_AGENTS];    /* when that side last heard the other */
+};
+
+/* How often each of these came about, so that a test can say that they did. */
+struct fleet_counts {
+    uint64_t steps, frames, resumes, cuts, resets, forgotten, stops, crashes, thieves, refused,
+        lost, full, given_up, second_key;
+};
+
+struct fleet {
+    uint64_t now, seed;
+    struct dice dice;
+    struct network net;
+    struct path path[FLEET_AGENTS];
+    uint64_t heals_ns[FLEET_AGENTS]; /* UINT64_MAX: it is not cut */
+    /* who is stopped: until then, since then; the last one is the kernel */
+    uint64_t goes_on_ns[FLEET_AGENTS + 1], stopped_ns[FLEET_AGENTS + 1];
+    struct agent_end agent[FLEET_AGENTS];
+    struct kernel_end kernel;
+    struct wire *thief; /* a connection of somebody with a voided key; or NULL */
+    struct fleet_checks checks;
+    struct fleet_counts counts;
+    unsigned trouble; /* of a thousand steps */
+    bool calm;        /* nothing goes wrong any more */
+    bool traced;      /* each event is a line on stdout */
+    bool broken;      /* a check has failed; the run is over */
+    char why[256];    /* which */
+};
+
+struct rounds;
+
+/* ---- agent_end.c ---- */
+void agent_end_start(struct fleet *f, unsigned i, const unsigned char *key);
+void agent_end_take(struct fleet *f, unsigned i, struct wire *w, const struct frame *frame);
+void agent_end_tick(struct fleet *f, unsigned i); /* time has passed */
+uint64_t agent_end_due_ns(const struct fleet *f, unsigned i);
+bool agent_end_print(struct fleet *f, unsigned i, unsigned rank, uint64_t size);
+void agent_end_crash(struct fleet *f, unsigned i); /* it is over, for whatever reason */
+
+/* ---- kernel_end.c ---- */
+void kernel_end_start(struct fleet *f, unsigned i, const unsigned char *key);
+void kernel_end_take(struct fleet *f, struct wire *w, const struct frame *frame);
+void kernel_end_tick(struct fleet *f);
+uint64_t kernel_end_due_ns(const struct fleet *f);
+/* To all agents; if a session is full, to none. */
+void kernel_end_order(struct fleet *f, uint64_t size);
+void kernel_end_release(struct fleet *f);
+
+/* ---- checks.c: each ends the run with a text if it fails ---- */
+void check_fail(struct fleet *f, const char *format, ...) PRINTF_LIKE(2, 3);
+void check_letter(struct fleet *f, enum side to, unsigned agent, const struct frame *frame);
+void check_resumed(struct fleet *f, const struct wire *w, unsigned agent,
+                   const unsigned char *next);
+void check_lost(struct fleet *f, enum side by, unsigned agent, const char *what);
+void check_refused(struct fleet *f, unsigned agent);
+void check_session(struct fleet *f, enum side of, unsigned agent, int rc, const struct err *err);
+void check_state(struct fleet *f);          /* after each step */
+bool check_is_whole(const struct fleet *f); /* everything has arrived, and both sides know it */
+void check_end(struct fleet *f);            /* says what is not whole */
+void check_heard(struct fleet *f, enum side by, unsigned agent);
+void check_slept(struct fleet *f, uint64_t ns); /* the kernel did not run for so long */
+/* Something goes wrong for that agent now. */
+void check_disturbed(struct fleet *f, unsigned agent);
+
+/* ---- steps.c ---- */
+/* So many steps of chance, and then a calm end, in which everything must arrive. f->broken says
+ * whether a check failed. */
+void fleet_run(struct fleet *f, const struct rounds *r, uint64_t seed);
+void fleet_release(struct fleet *f);
+
+/* ---- rounds.c ---- */
+
+struct rounds {
+    uint64_t seed;          /* of the first round; each has the next one */
+    uint64_t steps, rounds; /* steps: of each round */
+    enum planted planted;
+    bool traced;
+};
+
+/* "--seed N" (one round, traced), "--steps N", "--rounds N", "--plant NAME". -1: it is another. */
+int rounds_option(struct rounds *r, const char *option, const char *value);
+/* Runs rounds until a check fails. true: none did. sum: of all. why: the seed, the step and the
+ * check that failed. */
+bool rounds_run(const struct rounds *r, struct fleet_counts *sum, char why[static 400]);
+
+extern enum planted planted; /* one fleet at a time */
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* steps.c - what happens next: by chance something goes wrong, somebody has something to say, a
+ * frame arrives, or time passes. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/network/fleet.h"
+
+#define CALM_NS    (600 * NS_PER_S) /* in which all must arrive at the end */
+#define WORK       200u             /* of a thousand steps */
+#define TROUBLES   5u               /* 2 of a thousand steps, or 4, … */
+#define SIDE_COUNT 2
+
+/* For who replays a seed. */
+static void PRINTF_LIKE(2, 3) trace(const struct fleet *f, const char *format, ...)
+{
+    va_list args;
+
+    if (!f->traced)
+        return;
+    printf("# %9.3f s  ", (double)f->now / (double)NS_PER_S);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+/* ---- time ---- */
+
+static uint64_t some_time(struct fleet *f)
+{
+    const uint64_t roll = dice_roll(&f->dice, 100);
+
+    if (roll < 60)
+        return dice_roll(&f->dice, 5 * NS_PER_S) + 1;
+    if (roll < 95)
+        return dice_roll(&f->dice, 70 * NS_PER_S) + 1;
+    return 100 * NS_PER_S + dice_roll(&f->dice, 100 * NS_PER_S);
+}
+
+static bool is_stopped(const struct fleet *f, unsigned who)
+{
+    return f->goes_on_ns[who] != UINT64_MAX;
+}
+
+static uint64_t process_due_ns(const struct fleet *f, unsigned who)
+{
+    if (is_stopped(f, who))
+        return f->goes_on_ns[who];
+    return who == FLEET_AGENTS ? kernel_end_due_ns(f) : agent_end_due_ns(f, who);
+}
+
+static void advance(struct fleet *f)
+{
+    uint64_t due = network_due_ns(&f->net);
+
+    for (unsigned i = 0; i <= FLEET_AGENTS; i++)
+        due = clock_earlier(due, process_due_ns(f, i));
+    for (unsigned i = 0; i < FLEET_AGENTS; i++)
+        due = clock_earlier(due, f->heals_ns[i]);
+    if (due > f->now)
+        f->now = due;
+}
+
+/* ---- processes that are stopped, and go on ---- */
+
+static void set_reading(struct fleet *f, unsigned who, uint64_t from_ns)
+{
+    for (unsigned i = 0; i < FLEET_AGENTS; i++)
+        if (who == FLEET_AGENTS)
+            f->path[i].reads_from_ns[SIDE_KERNEL] = from_ns;
+        else if (who == i)
+            f->path[i].reads_from_ns[SIDE_AGENT] = from_ns;
+}
+
+static void disturb(struct fleet *f, unsigned who)
+{
+    for (unsigned i = 0; i < FLEET_AGENTS; i++)
+        if (who == i || who == FLEET_AGENTS)
+            check_disturbed(f, i);
+}
+
+static void stop(struct fleet *f, unsigned who)
+{
+    trace(f, "%u is stopped (%u: the kernel)", who, FLEET_AGENTS);
+    f->goes_on_ns[who] = f->now + some_time(f);
+    f->stopped_ns[who] = f->now;
+    set_reading(f, who, UINT64_MAX);
+    f->counts.stops++;
+}
+
+static void go_on(struct fleet *f, unsigned who)
+{
+    trace(f, "%u goes on", who);
+    f->goes_on_ns[who] = UINT64_MAX;
+    set_reading(f, who, f->now);
+    disturb(f, who);
+    if (who == FLEET_AGENTS)
+        check_slept(f, f->now - f->stopped_ns[who]);
+}
+
+static void heal(struct fleet *f, unsigned i)
+{
+    trace(f, "agent %u is reached again", i);
+    f->heals_ns[i] = UINT64_MAX;
+    path_heal(&f->path[i], f->now);
+    check_disturbed(f, i);
+}
+
+/* ---- trouble ---- */
+
+static void cut(struct fleet *f, unsigned i)
+{
+    trace(f, "agent %u is cut off", i);
+    f->path[i].cut = true;
+    f->heals_ns[i] = f->now + some_time(f);
+    f->counts.cuts++;
+}
+
+static void break_wires(struct fleet *f, unsigned i, bool tell)
+{
+    for (struct wire *w = f->net.first; w; w = w->next)
+        if (w->agent == i && !w->forgotten) {
+            if (tell)
+                network_reset(&f->net, w, f->now);
+            else
+                network_forget(w);
+            trace(f, "connection %u is %s", w->number, tell ? "reset" : "forgotten");
+            *(tell ? &f->counts.resets : &f->counts.forgotten) += 1;
+        }
+    check_disturbed(f, i);
+}
+
+static void change_path(struct fleet *f, unsigned i)
+{
+    struct path *p = &f->path[i];
+    const enum side side = (enum side)dice_roll(&f->dice, SIDE_COUNT);
+
+    p->delay_ns = NS_PER_MS << dice_roll(&f->dice, 9);
+    p->jitter_ns = dice_roll(&f->dice, p->delay_ns);
+    p->slow_ns[side] = dice_chance(&f->dice, 300) ? dice_roll(&f->dice, 100 * NS_PER_MS) : 0;
+}
+
+static void leave_thief(struct fleet *f)
+{
+    if (f->thief)
+        network_close(&f->net, f->thief, SIDE_AGENT, f->now);
+    f->thief = NULL;
+}
+
+/* Somebody has found a key that was good once. */
+static void send_thief(struct fleet *f, unsigned i)
+{
+    const struct fleet_checks *c = &f->checks;
+    const unsigned n = c->n_voided[i] < FLEET_VOIDED ? c->n_voided[i] : FLEET_VOIDED;
+
+    if (n == 0)
+        return;
+    leave_thief(f);
+    trace(f, "somebody dials with an old key of agent %u", i);
+    f->thief = network_dial(&f->net, i, &f->path[i], c->voided[i][dice_roll(&f->dice, n)], f->now);
+    f->counts.thieves++;
+}
+
+static void thief_takes(struct fleet *f, const struct frame *frame)
+{
+    if (frame->kind == FRAME_ADMITTED)
+        network_send(&f->net, f->thief, SIDE_AGENT,
+                     frame_create(FRAME_RESUME, 0, f->thief->key, slice_text("")), f->now);
+    else
+        leave_thief(f);
+}
+
+static void trouble(struct fleet *f)
+{
+    const unsigned i = (unsigned)dice_roll(&f->dice, FLEET_AGENTS);
+    const uint64_t roll = dice_roll(&f->dice, 100);
+
+    if (roll < 20 && !f->path[i].cut)
+        cut(f, i);
+    else if (roll < 45)
+        break_wires(f, i, true);
+    else if (roll < 55)
+        break_wires(f, i, false);
+    else if (roll < 65 && !is_stopped(f, i))
+        stop(f, i);
+    else if (roll < 70 && !is_stopped(f, FLEET_AGENTS))
+        stop(f, FLEET_AGENTS);
+    else if (roll < 72 && f->agent[i].state != AGENT_OVER) {
+        trace(f, "agent %u crashes", i);
+        agent_end_crash(f, i);
+        f->counts.crashes++;
+    } else if (roll < 82)
+        send_thief(f, i);
+    else
+        change_path(f, i);
+}
+
+/* ---- work ---- */
+
+static uint64_t some_size(struct fleet *f)
+{
+    const uint64_t roll = dice_roll(&f->dice, 100);
+
+    if (roll < 90)
+        return dice_roll(&f->dice, 500);
+    return dice_roll(&f->dice, roll < 98 ? UINT64_C(256) << 10 : FLEET_LETTER_MAX);
+}
+
+static void work(struct fleet *f)
+{
+    const unsigned i = (unsigned)dice_roll(&f->dice, FLEET_AGENTS + 1);
+    const unsigned rank = (unsigned)dice_roll(&f->dice, FLEET_RANKS);
+
+    if (is_stopped(f, i))
+        return;
+    if (i == FLEET_AGENTS)
+        kernel_end_order(f, some_size(f));
+    else if (f->agent[i].state != AGENT_OVER && !agent_end_print(f, i, rank, some_size(f)))
+        f->counts.full++;
+}
+
+/* ---- steps ---- */
+
+static void start(struct fleet *f, unsigned i)
+{
+    unsigned char key[KEY_SIZE];
+
+    dice_bytes(&f->dice, key, sizeof key);
+    memcpy(f->checks.valid[i], key, KEY_SIZE);
+    f->checks.met_ns[0][i] = f->checks.met_ns[1][i] = f->now;
+    kernel_end_start(f, i, key);
+    agent_end_start(f, i, key);
+}
+
+static void deliver(struct fleet *f, const struct arrival *a)
+{
+    static const char *const kinds[] = { "knock",   "admitted", "refused", "RESUME",
+                                         "WELCOME", "message",  "BEAT",    "end" };
+
+    trace(f, "connection %u: %s %" PRIu64 " to the %s", a->wire->number, kinds[a->frame->kind],
+          a->frame->number, a->to == SIDE_KERNEL ? "kernel" : "agent");
+    f->counts.frames++;
+    if (a->to == SIDE_KERNEL)
+        kernel_end_take(f, a->wire, a->frame);
+    else if (a->wire == f->thief)
+        thief_takes(f, a->frame);
+    else
+        agent_end_take(f, a->wire->agent, a->wire, a->frame);
+}
+
+/* What is due for this process. */
+static void tick(struct fleet *f, unsigned who)
+{
+    if (process_due_ns(f, who) > f->now)
+        return;
+    if (is_stopped(f, who))
+        go_on(f, who);
+    else if (who == FLEET_AGENTS)
+        kernel_end_tick(f);
+    else
+        agent_end_tick(f, who);
+}
+
+static void tick_all(struct fleet *f)
+{
+    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
+        if (f->heals_ns[i] <= f->now)
+            heal(f, i);
+        if (f->agent[i].state == AGENT_OVER && f->kernel.node[i].lost)
+            start(f, i); /* its engine gives another */
+    }
+    for (unsigned i = 0; i <= FLEET_AGENTS; i++)
+        tick(f, i);
+}
+
+static void step(struct fleet *f)
+{
+    struct arrival a;
+
+    f->counts.steps++;
+    if (!f->calm && dice_chance(&f->dice, f->trouble))
+        trouble(f);
+    else if (!f->calm && dice_chance(&f->dice, WORK))
+        work(f);
+    else if (dice_chance(&f->dice, 900) && network_take(&f->net, f->now, &a)) {
+        deliver(f, &a);
+        free(a.frame);
+    } else {
+        advance(f);
+        tick_all(f);
+    }
+    check_state(f);
+}
+
+/* From now on nothing is in the way. */
+static void calm_down(struct fleet *f)
+{
+    f->calm = true;
+    leave_thief(f);
+    for (unsigned i = 0; i <= FLEET_AGENTS; i++)
+        if (is_stopped(f, i))
+            go_on(f, i);
+    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
+        f->path[i].slow_ns[0] = f->path[i].slow_ns[1] = 0;
+        if (f->path[i].cut)
+            heal(f, i);
+    }
+}
+
+static void begin(struct fleet *f, const struct rounds *r, uint64_t seed)
+{
+    *f = (struct fleet){ .now = NS_PER_S, .seed = seed, .dice = { seed }, .traced = r->traced };
+    planted = r->planted;
+    f->net.dice = &f->dice;
+    f->trouble = 2u << dice_roll(&f->dice, TROUBLES);
+    beat_init(&f->kernel.beat, FLEET_TIMEOUT_NS, f->now);
+    for (unsigned i = 0; i <= FLEET_AGENTS; i++)
+        f->goes_on_ns[i] = UINT64_MAX;
+    for (unsigned i = 0; i < FLEET_AGENTS; i++) {
+        f->heals_ns[i] = UINT64_MAX;
+        change_path(f, i);
+        start(f, i);
+    }
+}
+
+void fleet_run(struct fleet *f, const struct rounds *r, uint64_t seed)
+{
+    uint64_t end;
+
+    begin(f, r, seed);
+    while (!f->broken && f->counts.steps < r->steps)
+        step(f);
+    calm_down(f);
+    end = f->now + CALM_NS;
+    while (!f->broken && f->now < end && !check_is_whole(f))
+        step(f);
+    check_end(f);
+}
+
+void fleet_release(struct fleet *f)
+{
+    for (unsigned i = 0; i < FLEET_AGENTS; i++)
+        if (f->agent[i].state != AGENT_OVER)
+            agent_end_crash(f, i);
+    kernel_end_release(f);
+    network_release(&f->net);
+}
