@@ -163,8 +163,8 @@ dist_cellspan_py_launch_DATA = \
 	worker/python/cellspan/_launch/launcher.py \
 	worker/python/cellspan/_launch/ray.py \
 	worker/python/cellspan/_launch/spark.py \
-	worker/python/cellspan/_launch/spark_cancel.py \
 	worker/python/cellspan/_launch/spark_connect.py \
+	worker/python/cellspan/_launch/spark_home.py \
 	worker/python/cellspan/_launch/spark_notebook.py \
 	worker/python/cellspan/_launch/spark_slots.py \
 	worker/python/cellspan/_launch/spark_task.py
@@ -237,6 +237,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/library_fixes.py \
 	worker/python/cellspan/_worker/sigterm.py \
 	worker/python/cellspan/_worker/spark_connect_jobs.py \
+	worker/python/cellspan/_worker/spark_jobs.py \
 	worker/python/cellspan/_worker/spark_session.py \
 	worker/python/cellspan/_worker/spawned.py \
 	worker/python/cellspan/_worker/stacks.py \

@@ -14,11 +14,13 @@ from unittest import mock
 
 import cloudpickle
 import pytest
+from cellspan._base import spark_tasks
 from cellspan._launch import spark, spark_notebook, spark_slots, spark_task
 from cellspan._launch.launcher import Cannot, Failed
-from cellspan._worker import spark_session
+from cellspan._worker import spark_jobs, spark_session
 
 HOSTS = ["a:40001", "b:40001"]
+LIMIT = 60
 
 
 # ---- SPEC ----
@@ -193,7 +195,7 @@ def test_an_executor_needs_no_cellspan(sent, tmp_path):
         "class Context:\n    def attemptNumber(self): return 0\n    def resources(self): return {}\n"
         "    def getTaskInfos(self): return [type('I', (), {'address': 'a:1'})]\n"
         "class BarrierTaskContext:\n    get = staticmethod(Context)\n")
-    task = spark.barrier_task(spark.task_source(), sent, [], {"TELLS": str(tmp_path / "tells")}, "/")
+    task = spark_tasks.barrier_task(spark.task_source(), sent, [], {"TELLS": str(tmp_path / "tells")}, "/")
     (tmp_path / "task").write_bytes(cloudpickle.dumps(task))
     code = ("import pickle, sys; sys.path.insert(0, %r); sys.path.append(%r); sys.modules['cellspan'] = None\n"
             "print(pickle.load(open('task', 'rb'))([(0, 's')]))" % (str(tmp_path), os.path.dirname(os.path.dirname(cloudpickle.__file__))))
@@ -222,18 +224,26 @@ def scala_map(values):
     return types.SimpleNamespace(valuesIterator=lambda: iterator)
 
 
+class ClientServer:
+    """py4j's, with which each thread has one of the JVM for itself."""
+
+
 def double(monkeypatch, slots, fails="", **conf):
     """Puts a pyspark in place whose SparkContext has so many slots at each look, and runs seen.busy tasks on executors."""
     module = types.ModuleType("pyspark")
     module.__version__ = "4.0.1"
-    seen = types.SimpleNamespace(stopped=0, is_stopped=False, busy=[0], conf=None, rows=None, partitions=None)
+    seen = types.SimpleNamespace(stopped=0, is_stopped=False, busy=[0], conf=None, rows=None, partitions=None, groups=[], cancelled=[], kept=0,
+                                 lasts=threading.Event(), begun=threading.Event())
+    seen.lasts.set()
 
     class SparkContext:
         _ensure_initialized = staticmethod(lambda: None)
         _jvm = mock.MagicMock()
+        master = "spark://h:7077"
 
         def __init__(self, conf):
             seen.conf = conf
+            self._gateway, self._jrdd = ClientServer(), types.SimpleNamespace(count=self.count)
             scala = types.SimpleNamespace(
                 isStopped=lambda: seen.is_stopped,
                 taskScheduler=lambda: types.SimpleNamespace(runningTasksByExecutors=lambda: scala_map(seen.busy)),
@@ -259,9 +269,26 @@ def double(monkeypatch, slots, fails="", **conf):
             pickle.loads(cloudpickle.dumps(task))
             return self
 
-        def collect(self):
-            if fails:
-                raise RuntimeError(fails)
+        def count(self):
+            seen.begun.set()
+            assert seen.lasts.wait(LIMIT)
+            if fails or seen.cancelled:
+                raise RuntimeError(fails or "cancelled")
+
+        def collectWithJobGroup(self, *group):
+            seen.groups.append(("alone", *group))
+            self.count()
+
+        def setJobGroup(self, *group):
+            seen.groups.append(group)
+
+        def cancelJobGroup(self, group):
+            seen.cancelled.append(group)
+            seen.lasts.set()
+
+        def broadcast(self, value):
+            seen.kept += 1
+            return types.SimpleNamespace(value=value, destroy=lambda: setattr(seen, "kept", seen.kept - 1))
 
         def cancelAllJobs(self):
             pass
@@ -271,6 +298,7 @@ def double(monkeypatch, slots, fails="", **conf):
 
     module.SparkConf, module.SparkContext = lambda: Conf(dict({"spark.app.name": "pyspark-shell"}, **conf)), SparkContext
     monkeypatch.setitem(sys.modules, "pyspark", module)
+    monkeypatch.setitem(sys.modules, "py4j.clientserver", types.SimpleNamespace(ClientServer=ClientServer))
     monkeypatch.setattr(spark, "find_java", lambda: None)
     monkeypatch.setattr(spark, "check_master", lambda master, limit: None)
     return seen
@@ -408,156 +436,157 @@ def test_a_job_that_fails_is_told(monkeypatch, environment):
     assert seen.stopped == 1
 
 
+@pytest.mark.parametrize("fails", ["", "RuntimeError: it broke"])
+def test_what_is_sent_leaves_no_file_of_spark(monkeypatch, environment, fails):
+    """Spark would make a broadcast of a large function by itself, and keep its files until the application ends."""
+    seen = double(monkeypatch, [2], fails=fails)
+    launch = Launch("spark://h:7077", 2)
+    launch.sent = lambda: bytes(spark_tasks.INLINE + 1)
+    made = []
+    monkeypatch.setattr(spark_tasks, "barrier_task", lambda source, sent, *more: made.append((sent, seen.kept)))
+    with pytest.raises(Failed) if fails else contextlib.nullcontext():
+        spark.main(launch)
+    ((sent, kept),) = made
+    assert sent.value == launch.sent() and (kept, seen.kept) == (1, 0)
+
+
+def test_a_task_reads_what_was_broadcast(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", types.SimpleNamespace(BarrierTaskContext=types.SimpleNamespace(get=lambda: "context")))
+    task = spark_tasks.barrier_task("def run(*words):\n    return words\n", types.SimpleNamespace(value=b"sent"), "more")
+    assert task("rows") == ("rows", "context", b"sent", "more")
+
+
 # ---- the notebook's own session ----
 
 @pytest.fixture
 def session(monkeypatch, tmp_path, environment):
-    """Writes what home tells of its session."""
-    def tell(**told):
-        path = spark_session.note(str(tmp_path)) if not told else str(tmp_path / "told")
-        if told:
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(told, file)
-        monkeypatch.setenv(spark_notebook.VARIABLE, path)
+    """A notebook's session; home tells of it, and runs the stage."""
+    def make(slots, fails="", **conf):
+        seen = double(monkeypatch, slots, fails, **conf)
+        module = sys.modules["pyspark"]
+        module.SparkContext._active_spark_context = module.SparkContext(module.SparkConf())
+        monkeypatch.setenv(spark_notebook.VARIABLE, spark_session.note(str(tmp_path)))
+        return seen
 
-    return tell
-
-
-TOLD = {"master": "spark://h:7077", "port": 4711, "secret": "s", "python": "/py", "pin_thread": "true"}
+    return make
 
 
-@pytest.mark.parametrize(("told", "words"), [
-    ({}, "the notebook has no Spark session"),
-    ({**TOLD, "master": "local[4]"}, r"is local\[4\], which runs nothing on other machines"),
-])
-def test_a_session_that_can_not_is_named(session, told, words):
-    session(**told)
-    with pytest.raises(Cannot, match=words):
+def test_a_session_that_can_not_is_named(monkeypatch, session, tmp_path):
+    with pytest.raises(Cannot, match="the notebook has no Spark session"):
         spark.main(Launch("", 2))
+    session([2])
+    sys.modules["pyspark"].SparkContext._active_spark_context.master = "local[4]"
+    spark_session.note(str(tmp_path))
+    with pytest.raises(Cannot, match=r"is local\[4\], which runs nothing on other machines"):
+        spark.main(Launch("", 2))
+    session([2])
+    with pytest.raises(Cannot, match="the notebook's session decides what a task takes"):
+        spark.main(Launch("--conf a=b", 2))
+    session([3], **{"spark.dynamicAllocation.enabled": "true"})
+    with pytest.raises(Cannot, match="dynamicAllocation.enabled is true in the notebook's session"):
+        spark.main(Launch("", 2))
+    session([0])
+    with pytest.raises(Failed, match="spark://h:7077, has no executor yet"):
+        spark.main(Launch("", 0))
 
 
-def test_ranks_are_a_job_of_the_notebooks_session(monkeypatch, session):
-    seen = double(monkeypatch, [3])
-    session(**TOLD)
-    groups = []
-
-    def attach(pyspark, told):
-        assert told == TOLD
-        context = pyspark.SparkContext(pyspark.SparkConf())
-        context.setJobGroup = lambda *words: groups.append(words)
-        return context
-
-    monkeypatch.setattr(spark_notebook, "attach", attach)
+def test_ranks_are_a_job_of_the_notebooks_session(session):
+    seen = session([3])
     launch = Launch("", 2)
     spark.main(launch)
+    assert launch.lines[:2] == ["end 10", "nodes 2"]
     assert launch.lines[-3] == "say 2 of the session's 3 slots are the ranks' until %ranks stop: the notebook's own Spark jobs have 1 until then"
-    assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"] and len(groups) == 1
-    assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.stopped == 0  # the session stays
-    session(**TOLD)
+    assert launch.lines[-2:] == ["node 0 - 1", "node 1 - 1"]
+    ((group, said, *_),) = seen.groups
+    assert group.startswith("cellspan-") and said == "cellspan: 2 ranks of the notebook"
+    assert seen.rows == [(0, "2a:0"), (1, "2a:1")] and seen.stopped == 0 and not seen.cancelled  # the session stays
+    session([3])
     launch = Launch("", 0)
     spark.main(launch)
     assert "nodes 3" in launch.lines  # as many as there are slots
-    seen.conf["spark.dynamicAllocation.enabled"] = "true"
-    session(**TOLD)
-    monkeypatch.setattr(spark_notebook, "attach", lambda pyspark, told: types.SimpleNamespace(getConf=lambda: seen.conf))
-    with pytest.raises(Cannot, match="dynamicAllocation.enabled is true in the notebook's session"):
-        spark.main(Launch("", 2))
 
 
-def test_slots_on_which_the_users_own_tasks_run_are_waited_for(monkeypatch, session):
-    seen = double(monkeypatch, [3])
-    session(**TOLD)
-    context = sys.modules["pyspark"].SparkContext(Conf())
-    context.setJobGroup = lambda *words: None
-    monkeypatch.setattr(spark_notebook, "attach", lambda pyspark, told: context)
+def test_the_job_has_a_group_also_where_threads_have_no_own_ones_of_the_jvm(session):
+    seen = session([2])
+    sys.modules["pyspark"].SparkContext._active_spark_context._gateway = None
+    spark.main(Launch("", 2))
+    ((how, group, said),) = seen.groups
+    assert how == "alone" and group.startswith("cellspan-") and said == "cellspan: 2 ranks of the notebook"
+
+
+def test_the_launcher_imports_nothing_of_spark(session, monkeypatch):
+    """That takes longer than all else."""
+    session([2])
+    monkeypatch.setattr(spark, "import_pyspark", lambda: 1 / 0)
+    spark.main(Launch("", 2))
+
+
+def test_slots_on_which_the_users_own_tasks_run_are_waited_for(session):
+    seen = session([3])
     seen.busy = [1, 1]
     launch = Launch("", 2)
     launch.wait = lambda seconds: seen.busy.pop()
     spark.main(launch)
     line = "say the ranks wait, for up to 10 min, until 2 of the 3 slots of the session are free at once: its own Spark tasks run on 2"
     assert launch.lines.count(line) == 1 and seen.rows
-    session(**TOLD)
-    seen.busy, seen.rows = [2], None
+    seen = session([3])
+    seen.busy = [2]
     with pytest.raises(Failed, match="^2 slots are needed at once.* own Spark tasks have left fewer of its 3 free for 10 min: wait"):
         spark.main(Launch("", 2))
-    session(**TOLD)
-    double(monkeypatch, [0]).is_stopped = True  # meanwhile
-    context = sys.modules["pyspark"].SparkContext(Conf())
-    context.setJobGroup = lambda *words: None
-    with pytest.raises(Failed, match="Spark session that these ranks were to run on has ended: make one"):
-        spark.main(Launch("", 2))
+    assert seen.rows is None
 
 
-GATEWAY = """
-import os
-calls = open(%r, "a")
-class Context:
-    def cancelJobGroup(self, group):
-        print("cancels", group, os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"], file=calls, flush=True)
-class Active:
-    def __init__(self, context): self.get = lambda: context
-    def isDefined(self): return self.get() is not None
-class Spark:
-    getActive = staticmethod(lambda: Active(%s))
-class Names:
-    def __getattr__(self, name):
-        assert name != "getOrCreate", "it would make a session"
-        return Spark if name == "MODULE$" else self
-class Gateway:
-    jvm = Names()
-launch_gateway = Gateway
-"""
+ENDED = "Spark session that these ranks were to run on has ended: make one, if there is none, and run a cell with `%%distribute --on spark`"
 
 
-def test_no_session_is_made_where_one_was(monkeypatch, session, tmp_path):
+def test_a_session_that_has_ended_is_named(session):
     """%ranks restart goes to the session of the last start."""
-    gateway = types.ModuleType("pyspark.java_gateway")
-    exec(GATEWAY % (str(tmp_path / "calls"), "None"), gateway.__dict__)
-    double(monkeypatch, [3])
-    monkeypatch.setitem(sys.modules, "pyspark.java_gateway", gateway)
-    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_PIN_THREAD"):
-        monkeypatch.setenv(name, "")  # it is set as before, later
-    session(**TOLD)
-    with pytest.raises(Failed, match="has ended: make one, if there is none, and run a cell with `%%distribute --on spark`"):
+    session([2]).is_stopped = True
+    with pytest.raises(Failed, match=ENDED):
         spark.main(Launch("", 2))
-    gateway.launch_gateway = lambda: 1 / 0  # nobody is at that port
-    session(**TOLD)
-    with pytest.raises(Failed, match=r"has ended: .*\(division by zero\)"):
+    session([2])
+    sys.modules["pyspark"].SparkContext._active_spark_context._jsc = None  # by stop()
+    with pytest.raises(Failed, match=ENDED):
+        spark.main(Launch("", 2))
+    seen = session([0])  # meanwhile
+    launch = Launch("", 2)
+    launch.wait = lambda seconds: setattr(seen, "is_stopped", True)
+    with pytest.raises(Failed, match=ENDED):
+        spark.main(launch)
+
+
+def test_why_the_job_of_the_session_failed_is_told(session):
+    session([2], fails="RuntimeError: cellspan: agent 0 on h1: it broke\n")
+    with pytest.raises(Failed, match="^h1: it broke"):
+        spark.main(Launch("", 2))
+    session([2])
+    sys.modules["pyspark"].SparkContext._active_spark_context.getConf = lambda: 1 / 0
+    with pytest.raises(Failed, match="the notebook's Spark session does not answer: division by zero"):
         spark.main(Launch("", 2))
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_the_job_of_an_engine_that_is_killed_is_cancelled(monkeypatch, tmp_path, killed):
-    (tmp_path / "pyspark").mkdir()
-    (tmp_path / "pyspark" / "__init__.py").write_text("")
-    (tmp_path / "pyspark" / "java_gateway.py").write_text(GATEWAY % (str(tmp_path / "calls"), "Context()"))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    canceller = spark_notebook.Canceller(TOLD, "cellspan-7")
-    if killed:
-        canceller._process.stdin.close()
-        canceller._process.wait()
-    else:
-        canceller.end()
-    calls = tmp_path / "calls"
-    assert (calls.read_text() if calls.exists() else "") == ("cancels cellspan-7 4711 s\n" if killed else "")
-    assert canceller._process.returncode == 0
+def test_the_job_of_an_engine_that_is_gone_is_cancelled(session, monkeypatch):
+    """The end of its socket is what a kill leaves, too."""
+    monkeypatch.setattr(spark, "GRACE", 0)
+    seen = session([2])
+    seen.lasts.clear()
+    launch = Launch("", 2)
+    launch.at_end = lambda function: threading.Thread(target=lambda: seen.begun.wait(LIMIT) and function()).start()
+    with pytest.raises(Failed, match="the notebook's Python is gone"):  # what is shown then is nothing: the end is wanted
+        spark.main(launch)
+    assert seen.lasts.wait(LIMIT) and set(seen.cancelled) == {seen.groups[0][0]}
 
 
-def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, tmp_path):
+def test_home_tells_of_its_session_in_a_file_of_its_own(monkeypatch, session, tmp_path):
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     assert spark_session.note(str(tmp_path)) == "" and spark_session.master() == ""
-    gateway = types.SimpleNamespace(gateway_parameters=types.SimpleNamespace(port=4711, auth_token="s"))
-    module = types.ModuleType("pyspark")
-    module.SparkContext = types.SimpleNamespace(_active_spark_context=types.SimpleNamespace(
-        master="spark://h:7077", _gateway=gateway, pythonExec="/py"))
-    monkeypatch.setitem(sys.modules, "pyspark", module)
-    monkeypatch.delenv("PYSPARK_PIN_THREAD", raising=False)
+    session([2])
     path = spark_session.note(str(tmp_path))
     with open(path, encoding="utf-8") as file:
-        assert json.load(file) == TOLD
+        assert json.load(file) == {"master": "spark://h:7077", "classic": str(tmp_path / spark_jobs.NAME)}
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and spark_session.master() == "spark://h:7077"
     os.unlink(path)
     assert spark_session.note(str(tmp_path)) == path and os.path.exists(path)
     assert spark_session.note(str(tmp_path / "gone")) == ""
-    module.SparkContext._active_spark_context = None  # it was stopped
+    sys.modules["pyspark"].SparkContext._active_spark_context = None  # it was stopped
     assert spark_session.note(str(tmp_path)) == ""

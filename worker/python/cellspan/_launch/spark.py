@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 
+from .._base import spark_tasks
 from .launcher import Cannot, Failed, passed_on
 from .spark_slots import wait_for_slots
 
@@ -35,6 +36,7 @@ ALONE = ("--verbose", "-v")  # options without a value
 HOW_MANY = "--on spark: say how many ranks, as in -n 2: Spark starts one task for each"
 DYNAMIC = "spark.dynamicAllocation.enabled"
 PROTECTS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+ENCRYPTS_FILES = "spark.io.encryption.enabled"
 QUEUED = r"Application report for \S+ \(state: ACCEPTED\)"  # YARN's words for a queue
 GRACE = 3  # seconds for agents, which the kernel has told to end, before Spark ends their tasks
 
@@ -202,14 +204,11 @@ def exposed(conf):
     return "; ".join(said)
 
 
-def barrier_task(source, *arguments):
-    """The function of the stage. It refers to nothing of cellspan, which executors may lack."""
-    def task(rows):
-        from pyspark import BarrierTaskContext
-        names = {"__name__": "cellspan_task"}
-        exec(source, names)
-        return names["run"](rows, BarrierTaskContext.get(), *arguments)
-    return task
+def say_who_reads(launch, master, conf):
+    """The line of exposed(), where other machines take part."""
+    line = "" if master.startswith("local-cluster") else exposed(conf)
+    if line:
+        launch.say(line)
 
 
 def task_source():
@@ -270,29 +269,23 @@ def main(launch):
     ended = threading.Event()
     launch.at_end(lambda: ended.wait(GRACE) or stop(context))
     try:
-        run_agents(launch, context, master, Failed("Spark has stopped the application: is %s a master that runs, of pyspark's version?" % master))
+        run_agents(launch, context, master)
     finally:
         ended.set()
         stop(context)
 
 
-def run_agents(launch, context, master, stopped, ready=None):
-    """From the first slot to the end of the last agent. stopped: the error if the application has ended. ready: called when all slots
-    are there."""
-    line = "" if master.startswith("local-cluster") else exposed(context.getConf())
-    if line:
-        launch.say(line)
-    wait_for_slots(launch, context, master, stopped)
+def run_agents(launch, context, master):
+    """From the first slot to the end of the last agent."""
+    conf, stopped = context.getConf(), "Spark has stopped the application: is %s a master that runs, of pyspark's version?" % master
+    say_who_reads(launch, master, conf)
+    wait_for_slots(launch, lambda: spark_tasks.look(context), master, conf, spark_tasks.patience(context), Failed(stopped))
     if launch.over.is_set():
         return
-    if ready:
-        ready()
-    task = barrier_task(task_source(), launch.sent(), launch.command[1:], passed_on(), os.getcwd())
-    # One element a partition: a task gets its own agent's secret and no other.
-    rows = context.parallelize([(number, launch.secret_of(number)) for number in range(launch.ranks)], launch.ranks)
     for number in range(launch.ranks):
         launch.node(number, "-", 1)
     try:
-        rows.barrier().mapPartitions(task).collect()
+        spark_tasks.run_stage(context, [launch.secret_of(number) for number in range(launch.ranks)], task_source(), launch.sent(), launch.command[1:],
+                              passed_on(), os.getcwd())
     except Exception as error:
         raise Failed(*failure_of_job(str(error))) from None

@@ -1,56 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The engine spark on the notebook's session of Spark Connect: home runs the stage (_worker/spark_connect_jobs.py), and this process tells
-it what to run, over a socket of home's. It never sees the session.
+"""The engine spark on the notebook's session of Spark Connect: home runs the stage (_worker/spark_connect_jobs.py), and is asked for what
+its client can know of the cluster.
 """
 from __future__ import annotations
 
-import base64
-import errno
-import json
-import os
 import re
-import socket
-import threading
 
 from . import spark, spark_slots
-from .launcher import Cannot, Failed, passed_on
+from .._base import spark_tasks
+from .launcher import Cannot, Failed
+from .spark_home import look, run_agents, with_home
 
 BARRIER, PROFILE = (3, 5), (4, 0)  # the first versions whose mapInArrow() has these
 CORES, PARALLEL = "spark.task.cpus", ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
-PATIENCE, INTERVAL = spark_slots.CHECK + "maxFailures", spark_slots.CHECK + "interval"
+PATIENCE, INTERVAL = spark_tasks.CHECK + "maxFailures", spark_tasks.CHECK + "interval"
 ASKED = (CORES, PATIENCE, INTERVAL, "spark.master", spark.DYNAMIC, *PARALLEL, *spark.PROTECTS)
 AMOUNT = re.compile(r"spark\.task\.(cpus|resource\.([\w-]+)\.amount)=(\d+(?:\.\d+)?)$")
-
-
-class Home:
-    """The socket to home, for questions and answers."""
-
-    def __init__(self, path):
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            self._link = socket.socket(socket.AF_UNIX)
-            self._link.connect("/proc/self/fd/%d/%s" % (folder, os.path.basename(path)))
-        finally:
-            os.close(folder)
-        self._lines = self._link.makefile("rb")
-
-    def ask(self, question):
-        """The answer. OSError: home is gone."""
-        self.tell(question)
-        line = self._lines.readline()
-        if not line:
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        return json.loads(line)
-
-    def tell(self, said):
-        self._link.sendall(json.dumps(said).encode() + b"\n")
-
-    def close(self):
-        """Also from another thread: ask() ends."""
-        try:
-            self._link.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
 
 
 def read_needs(options):
@@ -93,41 +58,19 @@ def slots_of(seen, needs):
 
 
 def main(launch, path, options):
-    needs = read_needs(options)
-    launch.end(10)
-    try:
-        home = Home(path)
-    except OSError as error:
-        raise Failed("the notebook's Spark session can't be reached: %s" % error) from None
-    ended = threading.Event()
-    launch.at_end(lambda: (ended.wait(spark.GRACE), home.close()))
-    try:
-        run_stage(launch, home, needs)
-    except OSError as error:
-        raise Failed("the notebook's Python is gone, and with it the session (%s): make a session, then run the cell again" % error) from None
-    finally:
-        ended.set()
-
-
-def look(launch, home):
-    """What home knows of its session."""
-    with launch.answer_of("the notebook's Spark session"):
-        seen = home.ask({"look": ASKED})
-    if "failed" in seen:
-        raise Failed("the notebook's Spark session does not answer: %s" % " ".join(seen["failed"].split())[:400], whole=True)
-    return seen
+    with_home(launch, path, run_stage, read_needs(options))
 
 
 def run_stage(launch, home, needs):
     """From the first question to the end of the last agent."""
-    seen = look(launch, home)
+    seen = look(launch, home, ASKED)
     check(seen, needs)
     slots = slots_of(seen, needs)
     launch.ranks = launch.ranks or slots or 0
     if not launch.ranks:
         raise Cannot(spark.HOW_MANY)
     launch.nodes(launch.ranks)
-    line = spark.exposed({**seen["conf"], "spark.io.encryption.enabled": "true"})  # a local table goes to tasks without a file
+    line = spark.exposed({**seen["conf"], spark.ENCRYPTS_FILES: "true"})  # a local table goes to tasks without a file
     if line:
         launch.say(line)
     if not seen["encrypted"]:
@@ -138,15 +81,7 @@ def run_stage(launch, home, needs):
         return
     if slots is not None:
         launch.say(spark_slots.what_it_takes(launch.ranks, slots))
-    for number in range(launch.ranks):
-        launch.node(number, "-", 1)
-    answer = home.ask({"run": {
-        "secrets": [launch.secret_of(number) for number in range(launch.ranks)], "task": spark.task_source(),
-        "sent": base64.b64encode(launch.sent()).decode(), "arguments": launch.command[1:], "settings": passed_on(), "folder": os.getcwd(),
-        "needs": needs, "spread": slots is None,
-    }})
-    if "failed" in answer:
-        raise Failed(*spark.failure_of_job(answer["failed"]))
+    run_agents(launch, home, needs=needs, spread=slots is None)
 
 
 def patience(conf):
@@ -167,6 +102,6 @@ def wait_for_slots(launch, home, needs, slots, limit):
             said = slots
             launch.say("Spark has %d of %d slots so far" % (slots, launch.ranks))
         launch.wait(spark_slots.LOOK)
-        slots = slots_of(look(launch, home), needs)
+        slots = slots_of(look(launch, home, ASKED), needs)
         waited, had = (0.0 if (slots or 0) > had else waited + spark_slots.LOOK), slots or 0
     return slots

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Home's side of the engine spark: how its process reaches the notebook's Spark session.
+"""Home's side of the engine spark: how its process asks home about the notebook's Spark session.
 
-It is told in a file that only the user can read, because who reaches the session's JVM can run programs in it. Of a session of Spark
-Connect no more is told than the socket behind which home asks it.
+It is told in a file of the kernel's folder: the socket behind which home answers (spark_jobs.py), and no more.
 """
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ _noted = None  # (path, what is told) of the last note()
 
 def master():
     """The master of the notebook's session; "": there is none, or its server does not say it."""
-    told = _found()
-    if told:
-        return told["master"]
+    context = _found()
+    if context is not None:
+        return context.master
     session = _connect_session()
     try:
         return session.conf.get("spark.master", "") if session is not None else ""
@@ -32,7 +31,7 @@ def master():
 
 def slots_free():
     """How many tasks of the session could begin now; None: nobody knows, for it has no executor yet, or is one of Spark Connect."""
-    context = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
+    context = _found()
     if context is None:
         return None
     slots = slots_now(context)
@@ -42,14 +41,18 @@ def slots_free():
 def note(folder):
     """Writes the file if it is not there as it should be, and gives its path; "": the notebook has no session, or there is no folder."""
     global _noted
-    told = _found()
-    session = None if told or not folder else _connect_session()
-    if session is not None:
-        from .spark_connect_jobs import address
-
-        told = {"connect": address(folder, session)}
-    if not told or not folder:
+    context = _found()
+    session = _connect_session() if context is None else None
+    if not folder or context is session is None:
         return ""
+    from . import spark_jobs
+
+    if context is not None:
+        told = {"master": context.master, "classic": spark_jobs.address(folder, spark_jobs.Classic(context))}
+    else:
+        from .spark_connect_jobs import Connect
+
+        told = {"connect": spark_jobs.address(folder, Connect(session))}
     path = os.path.join(folder, NAME)
     if _noted == (path, told) and os.path.exists(path):
         return path
@@ -72,19 +75,8 @@ def variables(environ, folder):
 
 
 def _found():
-    """Nothing of pyspark is imported: a notebook without it has no session."""
-    package = sys.modules.get("pyspark")
-    context = getattr(getattr(package, "SparkContext", None), "_active_spark_context", None)
-    if context is not None:
-        try:
-            gateway = context._gateway.gateway_parameters
-            return {
-                "master": context.master, "port": gateway.port, "secret": gateway.auth_token, "python": context.pythonExec,
-                "pin_thread": os.environ.get("PYSPARK_PIN_THREAD", "true"),
-            }
-        except Exception:  # it is being stopped
-            return None
-    return None
+    """The notebook's classic context. Nothing of pyspark is imported: a notebook without it has no session."""
+    return getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
 
 
 def _connect_session():

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The engine spark on the notebook's session asks home: home has the session, and runs the stage (_worker/spark_jobs.py). So this process
+needs neither pyspark, which takes longer to import than the stage to start, nor what a session's address has in it.
+"""
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import socket
+import threading
+
+from . import spark
+from .launcher import Failed, passed_on
+
+
+class Home:
+    """The socket to home, for questions and answers."""
+
+    def __init__(self, path):
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self._link = socket.socket(socket.AF_UNIX)
+            self._link.connect("/proc/self/fd/%d/%s" % (folder, os.path.basename(path)))
+        finally:
+            os.close(folder)
+        self._lines = self._link.makefile("rb")
+
+    def ask(self, question):
+        """The answer. OSError: home is gone."""
+        self.tell(question)
+        line = self._lines.readline()
+        if not line:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        return json.loads(line)
+
+    def tell(self, said):
+        self._link.sendall(json.dumps(said).encode() + b"\n")
+
+    def close(self):
+        """Also from another thread: ask() ends, and so does what home runs."""
+        try:
+            self._link.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def with_home(launch, path, run, *arguments):
+    """Calls run(launch, home, *arguments). The end of this process, also if it is killed, ends the stage."""
+    launch.end(10)
+    try:
+        home = Home(path)
+    except OSError as error:
+        raise Failed("the notebook's Spark session can't be reached: %s" % error) from None
+    ended = threading.Event()
+    launch.at_end(lambda: (ended.wait(spark.GRACE), home.close()))
+    try:
+        run(launch, home, *arguments)
+    except OSError as error:
+        raise Failed("the notebook's Python is gone, and with it the session (%s): make a session, then run the cell again" % error) from None
+    finally:
+        ended.set()
+
+
+def look(launch, home, names):
+    """What home knows of its session. names: of its configuration."""
+    with launch.answer_of("the notebook's Spark session"):
+        seen = home.ask({"look": names})
+    if "failed" in seen:
+        raise Failed("the notebook's Spark session does not answer: %s" % " ".join(seen["failed"].split())[:400], whole=True)
+    return seen
+
+
+def run_agents(launch, home, **more):
+    """Has home run the stage, and waits for its end."""
+    for number in range(launch.ranks):
+        launch.node(number, "-", 1)
+    answer = home.ask({"run": {
+        "secrets": [launch.secret_of(number) for number in range(launch.ranks)], "task": spark.task_source(),
+        "sent": base64.b64encode(launch.sent()).decode(), "arguments": launch.command[1:], "settings": passed_on(), "folder": os.getcwd(),
+        **more,
+    }})
+    if "failed" in answer:
+        raise Failed(*spark.failure_of_job(answer["failed"]))
