@@ -208,6 +208,20 @@ def test_in_memory_it_is_there_until_the_process_ends(cluster):
     assert os.listdir(cluster.memory) == []
 
 
+def test_a_process_that_python_does_not_end_gives_it_back(cluster):
+    """Spark ends its Python processes by os._exit(), and keeps those that have not failed."""
+    cluster.home.rmdir()
+    cluster.home.write_text("")
+    sent = cluster.made()
+    os.remove(cluster.agent)
+    code = ("import os, pickle, sys\nsent, names = pickle.load(open(sys.argv[1], 'rb')), {}\nexec(sent[:sent.index(0)], names)\n"
+            "for _ in range(2):\n    path = names['agent'](sent)\n    print(os.path.exists(path))\n    names['release']()\n    print(os.path.exists(path))\n"
+            "names['release']()\nsys.stdout.flush()\nos._exit(0)")
+    done = subprocess.run([sys.executable, "-I", "-c", code, str(sent)], env={"HOME": str(cluster.home), "PATH": str(cluster.path)},
+                          stdout=subprocess.PIPE, text=True, timeout=120)
+    assert done.stdout.split() == ["True", "False"] * 2 and os.listdir(cluster.memory) == []
+
+
 def test_this_installation_is_what_is_sent(monkeypatch):
     """Or why it can't be, where it uses libraries of this machine."""
     for name in ("CELLSPAN_INSTALL", "CELLSPAN_WHEELS", "CELLSPAN_REMOTE_PREFIX"):

@@ -61,6 +61,21 @@ def hold(folder):
     fcntl.flock(lock, fcntl.LOCK_SH)
     os.set_inheritable(lock, True)  # where the process becomes the agent by exec
     atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    return lock
+
+
+def held():
+    """{(name, process): (folder, lock)}."""
+    return sys.modules.setdefault(HELD, types.ModuleType(HELD)).__dict__.setdefault("folders", {})
+
+
+def release():
+    """Removes the folders in memory that are for this process. One that Python does not end itself, as Spark's by os._exit(), calls it when
+    its agent has ended."""
+    for key in [key for key in held() if key[1] == os.getpid()]:
+        folder, lock = held().pop(key)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 def install(offer, row, name, body):
@@ -99,11 +114,9 @@ def agent(sent):
             break
         at += row["size"]
     name = "%s-%s-%s" % (offer["version"], machine, row["hash"][:16])
-    held = sys.modules.setdefault(HELD, types.ModuleType(HELD)).__dict__
-    folder = held.get((name, os.getpid()))
-    if not folder or not os.path.exists(folder):
+    folder, _ = held().get((name, os.getpid()), ("", None))
+    if not os.path.exists(folder):
         folder = install(offer, row, name, sent[at:at + row["size"]])
         if os.path.basename(folder) != name:
-            hold(folder)
-            held[name, os.getpid()] = folder
+            held()[name, os.getpid()] = folder, hold(folder)
     return os.path.join(folder, INSIDE)

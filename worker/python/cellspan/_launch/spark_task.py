@@ -53,13 +53,21 @@ def run(rows, context, sent, arguments, settings, folder):
     names = {}
     exec(sent[:sent.index(0)], names)
     try:
-        agent = names["agent"](sent)
-    except RuntimeError as error:
-        fail(number, name, str(error))
+        try:
+            agent = names["agent"](sent)
+        except RuntimeError as error:
+            fail(number, name, str(error))
+        run_agent([agent, *arguments, "--node", name, "--stdin", "none"], environment(settings, context.resources(), number, secret), folder, number, name)
+    finally:
+        names["release"]()
+    return [(number, name)]
+
+
+def run_agent(command, env, folder, number, name):
+    """Until it has ended."""
     # This thread stays until the agent has ended, and the agent ends when this process does: Spark leaves a task's children behind.
     process = subprocess.Popen(
-        [agent, *arguments, "--node", name, "--stdin", "none"], env=environment(settings, context.resources(), number, secret),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
         cwd=folder if os.access(folder, os.R_OK | os.X_OK) else None)
     said = []
     reader = threading.Thread(target=follow, args=(process.stdout, said), daemon=True)
@@ -72,4 +80,3 @@ def run(rows, context, sent, arguments, settings, folder):
     if status:
         how = "was killed by signal %d" % -status if status < 0 else "ended with status %d" % status
         fail(number, name, "cellspan-agent %s%s" % (how, ": " + said[-1] if said else ""))
-    return [(number, name)]
