@@ -33,7 +33,8 @@ gpus=${SPARK_GPUS:-0}; port=${SPARK_PORT:-17400}; connect=${SPARK_CONNECT:-0}
 home() { "$at/bin/python" -c 'import importlib.util as u, os; print(os.path.dirname(u.find_spec("pyspark").origin))'; }
 registered() { [ "$(grep -c 'Registering worker' "$S/master.log" 2>/dev/null)" -ge "$workers" ]; }
 
-# Spark 4's Connect client and mapInArrow need pyarrow and grpc. pip does not compile: only a few modules are imported.
+# Spark 4's Connect client and mapInArrow need pyarrow and grpc. pip does not compile: only a few modules are imported. But where Python may
+# keep nothing, each process of a session would compile these again.
 install() {
   local more=
   [ -x "$at/bin/python" ] && [ "$(cat "$at/made" 2>/dev/null)" = "$version" ] && { echo "spark: $at has $version"; return 0; }
@@ -45,6 +46,8 @@ install() {
   "$at/bin/pip" install -q --no-compile --disable-pip-version-check "setuptools<81" wheel &&
     "$at/bin/pip" install -q --no-compile --no-build-isolation --disable-pip-version-check "pyspark==$version" pyarrow pandas \
       "grpcio>=1.67" "grpcio-status>=1.67" googleapis-common-protos || return 1
+  [ -z "${PYTHONDONTWRITEBYTECODE-}" ] ||
+    "$at/bin/python" -m compileall -q -j 0 -x '/tests?/' "$at"/lib/python3.*/site-packages/{pyspark,py4j,pandas,pyarrow} >/dev/null || :
   echo "$version" >"$at/made"
   echo "spark: $at has $version"
 }
