@@ -120,6 +120,27 @@ def test_the_traceback_of_a_refused_call_ends_in_the_users_line(two):
     shows_only_theirs(cell)
 
 
+@pytest.mark.parametrize("call, name, first, last", [
+    ("cellspan.group().pull('nothing_a')", "NameError", "NameError on ranks 0-1 of 2", "NameError: name 'nothing_a' is not defined"),
+    ("cellspan.group().gather('nothing_b')", "NameError", "NameError on ranks 0-1 of 2", "NameError: name 'nothing_b' is not defined"),
+    ("cellspan.group().push(k=1, lock_c=threading.Lock())", "CaptureError", "-----", "CaptureError: lock_c was not sent: cannot pickle"),
+    ("cellspan.group().scatter('c', [1, threading.Lock()])", "TypeError", "-----", "TypeError: scatter(): the part of rank "),
+    ("cellspan.run(os._exit, 3)", "RankDied", "RankDied on ranks 0-1 of 2", "RankDied: rank "),
+    ("%pull nothing_d", "NameError", "NameError on ranks 0-1 of 2", "NameError: name 'nothing_d' is not defined"),
+])
+def test_an_error_without_a_line_of_the_ranks_shows_the_line_that_asks(two, call, name, first, last):
+    cell = two.run(f"import os, threading\ny = 1\n{call}\n").assert_error(name)
+    lines = cell.traceback.splitlines()
+    assert lines[0].startswith(first) and lines[-1].startswith(last), cell.traceback
+    line = next(line for line in lines if line.startswith("----> 3 "))
+    assert line[8:] == call or call.startswith("%") and "run_line_magic('pull', 'nothing_d')" in line, cell.traceback
+    assert sum(line.startswith(last) for line in lines) == 1, cell.traceback
+    shows_only_theirs(cell)
+    if call[0] != "%":
+        cell = two.run(f"def f():\n    return {call}\ntry:\n    f()\nexcept Exception as error:\n    again = error\nraise again").assert_error(name)
+        assert cell.traceback.count("----> 2     return " + call) == 1 and "----> 7 raise again" in cell.traceback, cell.traceback
+
+
 @pytest.mark.parametrize("call, told", [
     ("str, threading.Lock()", "str(): argument 1 can't be sent to the ranks: cannot pickle '_thread.lock' object"),
     ("print, 1, end=threading.Lock()", "print(): argument end= can't be sent to the ranks: cannot pickle"),

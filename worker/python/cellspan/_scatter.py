@@ -78,6 +78,7 @@ class _Parts:
         self.error = None
 
     def take(self, cell, rank, head, data):
+        __tracebackhide__ = True
         try:
             data = vars_bundle.pack_bytes(self._part(rank, head["world"]), self.home.shell.user_ns)
         except Exception as error:

@@ -51,6 +51,7 @@ def px(line, cell=None):
 
 def _line(home, name):
     def magic(line):
+        __tracebackhide__ = True
         return home.call(f"%{name} {line}".rstrip(), CALL_SHOWN | CALL_VALUE)[1]
 
     magic.__doc__ = f"See %{name} --help."
@@ -60,6 +61,7 @@ def _line(home, name):
 
 def _cell(home, name):
     def magic(line, cell):
+        __tracebackhide__ = True
         content, value = home.call(f"%%{name} {line}".rstrip() + "\n" + cell, CALL_SHOWN | CALL_VALUE)
         return home.shell.user_ns.get(content["into"]) if "into" in content else value
 

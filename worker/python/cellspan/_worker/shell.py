@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.util
 import os
 import signal
@@ -21,7 +22,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.profiledir import ProfileDir
 from traitlets import Any, Bool, Instance, Type, default
 
-from .._base.errors import is_a, text_of
+from .._base.errors import is_a, tb_of, text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
 from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
@@ -240,7 +241,7 @@ class ZMQInteractiveShell(InteractiveShell):
             print("No traceback available to show.", file=sys.stderr)
             return False
         if is_a(raised[1], RemoteError):
-            self._show_remote(*raised)
+            self._show_remote(limit, *raised)
             return False
         told = interrupted_lines(raised[1])
         if told and self.worker.in_subshell() and self.worker.code.startswith(("%distribute", "%%distribute")):  # nothing of it ran here
@@ -345,11 +346,18 @@ class ZMQInteractiveShell(InteractiveShell):
             self._hide_hint()
         self._showtraceback(etype, value, lines)
 
-    def _show_remote(self, etype, value, tb):
-        """Shows a RemoteError as it was shown on its rank."""
+    def _show_remote(self, limit, etype, value, tb):
+        """Shows a RemoteError as it was shown on its rank. If no line of the user's is in it, as for a variable that is not there, it shows
+        the line here that has asked for it."""
+        lines = value._render_traceback_()
         if isinstance(value, SystemExit):
             self._hide_hint()
-        self._showtraceback(etype, value, value._render_traceback_())
+        elif etype.__name__ != "UsageError" and not tracebacks.has_frames(lines) and not tracebacks.has_no_user_code(tb):
+            end_at_user_code(value)
+            with contextlib.suppress(Exception, TooSlow):  # else it is shown as it came
+                here = limit.run(FORMAT_LIMIT, self.InteractiveTB.structured_traceback, etype, value, tb_of(value))
+                lines = tracebacks.with_frames(lines, here)
+        self._showtraceback(etype, value, lines)
 
     def _hide_hint(self):
         """Suppresses the hint on how to exit, which IPython would print for a SystemExit, in this cell."""

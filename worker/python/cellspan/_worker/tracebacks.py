@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import linecache
 import os
+import re
 import traceback
 import types
 
@@ -25,6 +26,7 @@ TEXT_MAX = 32_000  # characters of an exception's text
 LINES_MAX = 72_000  # characters of all that is shown of one error
 NO_TEXT = "<str() failed>"
 FAILED = object()  # in place of lines
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 GROUP = getattr(builtins, "BaseExceptionGroup", ())
 DEBUGGER = os.path.join("debugpy", "_vendored", "")  # what runs between a breakpoint's line and an interrupt there
 STDLIB = os.path.join(os.path.dirname(os.__file__), "")  # what its files begin with
@@ -264,6 +266,18 @@ def failed_in_function(error):
         if frame.f_code.co_flags & inspect.CO_NEWLOCALS and package not in ("cellspan", "IPython"):
             return True
     return False
+
+
+def has_frames(lines):
+    """Do lines of an error show where it was raised?"""
+    return any("Traceback (most recent call last)" in line for line in lines)
+
+
+def with_frames(lines, here):
+    """An error's lines, with frames from elsewhere. here: IPython's lines of it, of which the last one is the error itself."""
+    plain = ANSI.sub("", "\n".join(here)).rstrip()
+    at = next((k for k, line in enumerate(lines) if line.strip() and plain.endswith("\n" + ANSI.sub("", line).strip())), None)
+    return [*lines[:at], *here, *lines[at + 1 :]] if at is not None else [*here, *lines]
 
 
 def has_no_user_code(tb):
