@@ -7,6 +7,7 @@ kernel_agents_libagents_a_SOURCES = \
 	kernel/agents/agents_blobs.c \
 	kernel/agents/agents_nodes.c \
 	kernel/agents/agents_zap.c \
+	kernel/agents/advertise.c \
 	kernel/agents/allowed_keys.c \
 	kernel/agents/credit.c \
 	kernel/agents/fan.c \
@@ -22,8 +23,10 @@ kernel_agents_libagents_a_SOURCES = \
 agents_test_libs = kernel/engines/libengines.a kernel/agents/libagents.a kernel/blobs/libblobs.a \
 	magics/libmagics.a protocol/libprotocol.a base/libbase.a $(ZMQ_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(UUID_LIBS)
 agents_stage = tests/unit/kernel/agents/words.h tests/unit/kernel/agents/stage.h tests/unit/kernel/agents/stage.c
-check_PROGRAMS += tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/fan.t \
+check_PROGRAMS += tests/unit/kernel/agents/advertise.t tests/unit/kernel/agents/agents.t tests/unit/kernel/agents/allowed_keys.t tests/unit/kernel/agents/fan.t \
 	tests/unit/kernel/agents/node_failures.t tests/unit/kernel/agents/reparent.t tests/unit/kernel/agents/node_tree.t
+tests_unit_kernel_agents_advertise_t_SOURCES = tests/unit/kernel/agents/advertise.c
+tests_unit_kernel_agents_advertise_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_agents_t_SOURCES = tests/unit/kernel/agents/agents.c $(agents_stage)
 tests_unit_kernel_agents_agents_t_LDADD = $(agents_test_libs)
 tests_unit_kernel_agents_allowed_keys_t_SOURCES = tests/unit/kernel/agents/allowed_keys.c

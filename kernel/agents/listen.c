@@ -135,11 +135,26 @@ static int bind_each(void *arg, unsigned port)
     return why;
 }
 
+/* In the order in which agents should try them. */
+static int list_addresses(const struct listen_addresses *addresses, unsigned port, struct buf *out,
+                          struct err *err)
+{
+    for (unsigned i = 0; i < addresses->n; i++) {
+        const struct listen_address *p = &addresses->address[i];
+
+        if (buf_addf(out, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", i ? "," : "", p->ip, port) <
+            0)
+            return err_set(err, "out of memory");
+    }
+    return 0;
+}
+
 static int bind_and_list(struct router *r, const struct ifaddrs *all, const char *interface,
                          struct buf *endpoints, struct err *err)
 {
     struct listen_addresses addresses = { .n = 0 };
     const bool some = interface && *interface;
+    const char *advertised = setting_text(SETTING_ADVERTISE);
     struct binding binding = { r, some ? &addresses : NULL };
 
     choose(&addresses, all, interface);
@@ -149,14 +164,8 @@ static int bind_and_list(struct router *r, const struct ifaddrs *all, const char
                                    "reach: connect it to their network, or use --on local");
     if (ports_listen(bind_each, &binding, err) < 0)
         return -1;
-    for (unsigned i = 0; i < addresses.n; i++) {
-        const struct listen_address *p = &addresses.address[i];
-
-        if (buf_addf(endpoints, p->six ? "%stcp://[%s]:%u" : "%stcp://%s:%u", i ? "," : "", p->ip,
-                     network_router_port(r)) < 0)
-            return err_set(err, "out of memory");
-    }
-    return 0;
+    return advertised ? advertise_endpoints(advertised, network_router_port(r), endpoints, err)
+                      : list_addresses(&addresses, network_router_port(r), endpoints, err);
 }
 
 static int bind_router(struct router *r, const char *interface, struct buf *endpoints,

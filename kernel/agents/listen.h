@@ -68,6 +68,12 @@ void agents_zap_destroy(struct agents_zap *z); /* logs the counts; NULL is fine 
  * constant texts. */
 void agents_zap_refused(struct agents_zap *z, const char *what);
 
+/* ---- advertise.c ---- */
+/* Appends the endpoints, "tcp://gw.example:41000,…", that a value of CELLSPAN_ADVERTISE names:
+ * "gw.example:41000,[fd00::1]". A host without a port gets `port`. -1: *err says what is wrong with
+ * it. Pure. */
+MUST_USE int advertise_endpoints(const char *text, unsigned port, struct buf *out, struct err *err);
+
 struct listen {
     void *zmq;             /* ZeroMQ's context, for remote; NULL: not made yet */
     struct router *here;   /* on a unix socket */
@@ -82,7 +88,8 @@ struct listen {
 /* Opens the unix socket in the folder. */
 MUST_USE int listen_here(struct listen *l, struct loop *loop, const char *folder,
                          const struct router_handler *handler, struct err *err);
-/* Opens the socket on tcp, at the addresses that CELLSPAN_INTERFACE names. -1: it stays closed. */
+/* Opens the socket on tcp, at the addresses that CELLSPAN_INTERFACE names and a port of
+ * CELLSPAN_PORT. -1: it stays closed. */
 MUST_USE int listen_remote(struct listen *l, struct loop *loop,
                            const struct router_handler *handler, struct err *err);
 void listen_release(struct listen *l);

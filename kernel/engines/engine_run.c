@@ -155,7 +155,7 @@ void engine_run_tick(struct engine_run *run, uint64_t now)
     if (rc == 0 && run->n)
         rc = buf_addf(
             words,
-            "Agents dial %s on %s: can they reach it? CELLSPAN_INTERFACE chooses another address. ",
+            "Agents dial %s on %s: can they reach it? CELLSPAN_INTERFACE and CELLSPAN_ADVERTISE choose other addresses, CELLSPAN_PORT other ports. ",
             run->endpoints, agents_node(run->agents, NODE_HERE)->name);
     fail_with(run, rc);
 }

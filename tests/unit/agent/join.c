@@ -127,6 +127,43 @@ static void reachable_endpoints_are_found(void)
     lan_close(&l);
 }
 
+static void names_are_looked_up(void)
+{
+    struct lan l;
+    char text[SECRET_TEXT_SIZE], list[128], said[256];
+
+    lan_open(&l);
+    secret_format(&l.secret, text);
+    snprintf(list, sizeof list, "tcp://host.invalid:1,tcp://localhost:%u", l.port);
+    lan_start(&l, 1, LAN_STDIN, list, text);
+    ok(lan_until(&l, SPAN_HELLO, 0), "the name of a host is an endpoint");
+    is_int(lan_end(&l, 1), 0, "as good as any");
+    snprintf(list, sizeof list, "tcp://localhost:%u", CLOSED_PORT);
+    snprintf(said, sizeof said, "%s (127.0.0.1: connection refused)", list);
+    ok(ends_within(&l, 2, list, text, said), "one that does not answer is told with its address");
+    lan_close(&l);
+}
+
+/* The limit is far off: who waits for it, waits too long for this test. */
+static void refused_connections_are_told_at_once(void)
+{
+    struct lan l;
+    char text[SECRET_TEXT_SIZE], list[256];
+
+    lan_open(&l);
+    secret_format(&l.secret, text);
+    setenv("CELLSPAN_DIAL_TIMEOUT", "86400", 1);
+    snprintf(list, sizeof list, "tcp://127.0.0.1:%u,tcp://localhost:%u", CLOSED_PORT, CLOSED_PORT);
+    lan_start(&l, 1, LAN_STDIN, list, text);
+    ok(lan_wait(&l, 1) == 3 && lan_wrote(&l, 1, "tcp://127.0.0.1:1 (connection refused)"),
+       "if all refuse, it does not wait for the limit");
+    lan_start(&l, 2, LAN_STDIN, "nonsense", text);
+    ok(lan_wait(&l, 2) == 3 && lan_wrote(&l, 2, "nonsense (tcp://ADDRESS:PORT is wanted)"),
+       "nor if there is nothing to try");
+    unsetenv("CELLSPAN_DIAL_TIMEOUT");
+    lan_close(&l);
+}
+
 static void refusals_are_told(void)
 {
     struct span m = { .kind = SPAN_REFUSE };
@@ -150,6 +187,8 @@ int main(int argc, char **argv)
     secrets_leave_no_trace();
     wrong_secrets_are_refused();
     reachable_endpoints_are_found();
+    names_are_looked_up();
+    refused_connections_are_told_at_once();
     refusals_are_told();
     return plan_done();
 }

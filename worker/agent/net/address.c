@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HOST_MAX 256u
-
-static int split(struct slice endpoint, char host[static HOST_MAX], char port[static 8])
+int address_split(struct slice endpoint, char host[static ADDRESS_HOST_SIZE],
+                  char port[static ADDRESS_PORT_SIZE], struct err *err)
 {
     static const char scheme[] = "tcp://";
     const size_t n = sizeof scheme - 1;
@@ -18,10 +17,11 @@ static int split(struct slice endpoint, char host[static HOST_MAX], char port[st
 
     if (!slice_begins(endpoint, scheme) ||
         !slice_host_port(slice_of(endpoint.p + n, endpoint.n - n), &h, &p) || p.n > 5 ||
-        h.n >= HOST_MAX)
-        return -1;
-    snprintf(host, HOST_MAX, "%.*s", SLICE_ARG(h));
-    snprintf(port, 8, "%.*s", SLICE_ARG(p));
+        h.n >= ADDRESS_HOST_SIZE)
+        return err_set(err, "%.*s is no endpoint: tcp://ADDRESS:PORT is wanted",
+                       SLICE_ARG(endpoint));
+    snprintf(host, ADDRESS_HOST_SIZE, "%.*s", SLICE_ARG(h));
+    snprintf(port, ADDRESS_PORT_SIZE, "%.*s", SLICE_ARG(p));
     return 0;
 }
 
@@ -31,12 +31,11 @@ int address_parse(struct slice endpoint, struct address *a, struct err *err)
                                    .ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
     struct addrinfo *found;
-    char host[HOST_MAX], port[8];
+    char host[ADDRESS_HOST_SIZE], port[ADDRESS_PORT_SIZE];
     int rc;
 
-    if (split(endpoint, host, port) < 0)
-        return err_set(err, "%.*s is no endpoint: tcp://ADDRESS:PORT is wanted",
-                       SLICE_ARG(endpoint));
+    if (address_split(endpoint, host, port, err) < 0)
+        return -1;
     if ((rc = getaddrinfo(host, port, &want, &found)) == EAI_NONAME)
         return err_set(err, "%.*s: no address: names are not looked up", SLICE_ARG(endpoint));
     if (rc != 0)

@@ -15,9 +15,14 @@ struct address {
     socklen_t size;
 };
 
+#define ADDRESS_HOST_SIZE 256u
+#define ADDRESS_PORT_SIZE 8u
+
+/* The host and the port of "tcp://HOST:PORT", both as text. -1: the text is something else. */
+MUST_USE int address_split(struct slice endpoint, char host[static ADDRESS_HOST_SIZE],
+                           char port[static ADDRESS_PORT_SIZE], struct err *err);
 /* Reads "tcp://10.0.0.1:4321" or "tcp://[fd00::1]:4321". -1: the text is something else. Names of
- * hosts are not accepted: to look them up may take long, and kernel and agents only send each other
- * addresses. */
+ * hosts are not accepted: to look them up may take long (host_lookup.c). */
 MUST_USE int address_parse(struct slice endpoint, struct address *a, struct err *err);
 /* The address as text, without the port. An IPv4 address that is mapped to IPv6 is written as IPv4.
  * "": it is neither. */

@@ -12,17 +12,22 @@
 /* how long to wait for an answer before the next endpoint is tried, too */
 #define NEXT_NS         (150 * NS_PER_MS)
 #define PROBE_NS        (2 * NS_PER_S) /* limit for finding out why no endpoint answered */
+#define LOOK_NS         NS_PER_S       /* between two looks whether all refuse */
 #define EVENTS_PER_TURN 16
 
 struct try {
     struct dial *dial;
     char endpoint[DIAL_ENDPOINT_SIZE];
-    char words[160]; /* why the endpoint can't be tried; "": it can */
-    void *socket;    /* NULL: not opened yet, or closed again */
+    char named[DIAL_ENDPOINT_SIZE]; /* with the host's name, if it had one */
+    struct host_lookup *lookup;     /* of this name; not NULL: it can't be tried yet */
+    char words[160];                /* why the endpoint can't be tried; "": it can */
+    bool started;
+    void *socket; /* NULL: not opened yet, or closed again */
     void *monitor;
     struct watch *watch;
     int fd;         /* the connection's descriptor, borrowed from ZeroMQ; -1: there is none */
     bool connected; /* at least once */
+    bool failed;    /* at least once, before it was connected */
     bool refused;   /* our key was refused there */
     bool strange;   /* another program listens there */
     struct tcp_probe *probe;
@@ -35,9 +40,10 @@ struct dial {
     struct keys own;
     unsigned char server[KEY_SIZE];
     struct try try[DIAL_MAX];
-    unsigned n, next; /* number of endpoints; the next one to try */
-    unsigned probes;  /* probes without a result yet */
-    struct watch *timer, *limit;
+    unsigned n;
+    unsigned probes; /* probes without a result yet */
+    bool names;
+    struct watch *timer, *limit, *look;
     dial_f f;
     void *arg;
     bool reported; /* f was called */
@@ -97,9 +103,11 @@ void dial_stop(struct dial *d)
     for (unsigned i = 0; i < d->n; i++) {
         try_close(&d->try[i]);
         tcp_probe_stop(d->try[i].probe);
+        host_lookup_stop(d->try[i].lookup);
     }
     watch_stop(d->timer);
     watch_stop(d->limit);
+    watch_stop(d->look);
     keys_wipe(&d->own);
     loop_free(d->loop, d); /* functions up the stack still use it */
 }
@@ -125,6 +133,7 @@ static void succeed(struct try *t)
             try_close(&d->try[i]);
     d->reported = true;
     watch_clear(&d->timer);
+    watch_clear(&d->look);
     d->f(d->arg, &found, NULL);
 }
 
@@ -148,9 +157,13 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
             t->refused = true;
             loop_timer_again(d->limit, 0);
         }
+        /* libzmq reports no failure of a peer that speaks as its version 1 did, as does everything
+         * that begins with text */
         t->strange = t->strange || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
-                     event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+                     event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
+                     event == ZMQ_EVENT_DISCONNECTED;
         t->fd = -1;
+        t->failed = true;
         if (d->reported)
             try_close(t);
         else
@@ -205,12 +218,14 @@ static void try_start(struct try *t)
 static void try_next(void *arg)
 {
     struct dial *d = arg;
+    struct try *t = d->try;
 
-    while (d->next < d->n && d->try[d->next].words[0])
-        d->next++;
-    if (d->next == d->n || d->reported)
+    while (t < d->try + d->n && (t->words[0] || t->lookup || t->started))
+        t++;
+    if (t == d->try + d->n || d->reported)
         return;
-    try_start(&d->try[d->next++]);
+    t->started = true;
+    try_start(t);
     if (d->timer)
         loop_timer_again(d->timer, NEXT_NS);
 }
@@ -239,11 +254,37 @@ static const char *words_of(const struct try *t)
 {
     if (t->words[0])
         return t->words;
+    if (t->lookup)
+        return host_lookup_why(t->lookup);
     if (t->refused)
         return "it does not let this agent in: its run is over, or its key was used before";
     if (t->strange)
-        return "connected, but the encrypted handshake failed: another program listens there, or the link is bad";
+        return "connected, but the encrypted handshake failed: another program listens there, or another kernel, or the link is bad";
     return t->connected ? "connected, but it does not answer" : dial_words(t->error);
+}
+
+static void stop_probes(struct dial *d)
+{
+    for (unsigned i = 0; i < d->n; i++) {
+        tcp_probe_stop(d->try[i].probe);
+        d->try[i].probe = NULL;
+    }
+    d->probes = 0;
+}
+
+/* "tcp://10.0.0.1:4321 (timed out)"; one that had a name, "tcp://gw:4321 (10.0.0.1: timed out)". */
+static int tell_try(struct buf *out, const struct try *t)
+{
+    const char *const words = words_of(t);
+    char ip[ADDRESS_TEXT_SIZE] = "";
+    struct address a;
+    struct err err = { "" };
+
+    if (!t->named[0])
+        return buf_addf(out, "%s (%s)", t->endpoint, words);
+    if (address_parse(slice_text(t->endpoint), &a, &err) == 0)
+        address_text(&a, ip);
+    return buf_addf(out, "%s (%s: %s)", t->named, ip[0] ? ip : "no address", words);
 }
 
 static void fail(void *arg)
@@ -252,16 +293,33 @@ static void fail(void *arg)
     struct buf why = BUF_INIT;
     int rc = 0;
 
-    for (unsigned i = 0; i < d->n; i++) {
-        tcp_probe_stop(d->try[i].probe);
-        d->try[i].probe = NULL;
+    stop_probes(d);
+    for (unsigned i = 0; i < d->n && rc == 0; i++) {
+        rc = i ? buf_add_text(&why, ", ") : 0;
+        if (rc == 0)
+            rc = tell_try(&why, &d->try[i]);
     }
-    for (unsigned i = 0; i < d->n && rc == 0; i++)
-        rc = buf_addf(&why, "%s%s (%s)", i ? ", " : "", d->try[i].endpoint, words_of(&d->try[i]));
     if (rc == 0)
         rc = tell_from(&why);
     d->f(d->arg, NULL, rc == 0 ? why.p : "out of memory");
     buf_release(&why);
+}
+
+/* No other answer is to be expected from this endpoint. IPv6 may be unreachable because this host
+ * has none. */
+static bool is_refused(const struct try *t)
+{
+    return t->words[0] || t->error == ECONNREFUSED ||
+           (strchr(t->endpoint, '[') && (t->error == ENETUNREACH || t->error == EADDRNOTAVAIL));
+}
+
+/* Before the limit: do all refuse? */
+static void judge(struct dial *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (!is_refused(&d->try[i]))
+            return;
+    loop_timer_again(d->limit, 0);
 }
 
 static void probed(void *arg, int error)
@@ -270,8 +328,44 @@ static void probed(void *arg, int error)
 
     t->probe = NULL;
     t->error = error;
-    if (--t->dial->probes == 0)
+    if (--t->dial->probes > 0)
+        return;
+    if (t->dial->reported)
         loop_timer_again(t->dial->timer, 0);
+    else
+        judge(t->dial);
+}
+
+static void probe(struct dial *d)
+{
+    struct err err = { "" };
+
+    for (unsigned i = 0; i < d->n; i++) {
+        struct try *t = &d->try[i];
+
+        t->error = 0;
+        if (!t->words[0] && !t->lookup && !t->connected &&
+            (t->probe = tcp_probe_start(d->loop, slice_text(t->endpoint), probed, t, &err)))
+            d->probes++;
+    }
+}
+
+/* Have all failed that can be tried, and is there nothing more to try? Then a look is due. */
+static void look(void *arg)
+{
+    struct dial *d = arg;
+
+    if (d->reported || d->probes > 0)
+        return;
+    for (unsigned i = 0; i < d->n; i++) {
+        const struct try *t = &d->try[i];
+
+        if (!t->words[0] && (t->lookup || t->connected || !t->failed))
+            return;
+    }
+    probe(d);
+    if (d->probes == 0)
+        judge(d);
 }
 
 /* ZeroMQ does not say why it can't connect. A plain tcp connection does. */
@@ -286,14 +380,10 @@ static void limit_is_over(void *arg)
         return;
     }
     d->reported = true;
-    for (unsigned i = 0; i < d->n; i++) {
-        struct try *t = &d->try[i];
-
-        try_close(t);
-        if (!t->words[0] && !t->connected &&
-            (t->probe = tcp_probe_start(d->loop, slice_text(t->endpoint), probed, t, &err)))
-            d->probes++;
-    }
+    stop_probes(d);
+    for (unsigned i = 0; i < d->n; i++)
+        try_close(&d->try[i]);
+    probe(d);
     watch_stop(d->timer);
     if (!(d->timer = loop_timer(d->loop, d->probes > 0 ? PROBE_NS : 0, 0, fail, d, &err)))
         fail(d);
@@ -301,17 +391,66 @@ static void limit_is_over(void *arg)
 
 /* ---- start ---- */
 
-static void add(struct dial *d, struct slice endpoint)
+/* A new attempt, of which nothing is known yet. */
+static struct try *add_try(struct dial *d)
 {
     struct try *t = &d->try[d->n++];
+
+    *t = (struct try){ .dial = d, .fd = -1 };
+    return t;
+}
+
+static void take_address(struct try *t, const struct address *a, const char *port)
+{
+    char ip[ADDRESS_TEXT_SIZE];
+
+    address_text(a, ip);
+    snprintf(t->endpoint, sizeof t->endpoint, strchr(ip, ':') ? "tcp://[%s]:%s" : "tcp://%s:%s", ip,
+             port);
+}
+
+/* The first address takes the place of the name, the others become the last attempts. */
+static void looked_up(void *arg, const struct address *found, unsigned n)
+{
+    struct try *t = arg, *one = t;
+    struct dial *d = t->dial;
+    const char *port = strrchr(t->named, ':') + 1;
+
+    if (n == 0)
+        snprintf(t->words, sizeof t->words, "%s", host_lookup_why(t->lookup));
+    host_lookup_stop(t->lookup);
+    t->lookup = NULL;
+    for (unsigned i = 0; i < n && one; i++) {
+        take_address(one, &found[i], port);
+        if (one != t)
+            memcpy(one->named, t->named, sizeof one->named);
+        one = i + 1 < n && d->n < DIAL_MAX ? add_try(d) : NULL;
+    }
+    if (n > 0)
+        try_next(d);
+    else
+        look(d);
+}
+
+static void add(struct dial *d, struct slice endpoint)
+{
+    struct try *t = add_try(d);
     struct err err = { "" };
     struct address a;
     const char *colon;
 
-    *t = (struct try){ .dial = d, .fd = -1 };
     snprintf(t->endpoint, sizeof t->endpoint, "%.*s", SLICE_ARG(endpoint));
     if (address_parse(endpoint, &a, &err) == 0)
         return;
+    if (d->names) {
+        struct err why = { "" };
+
+        if ((t->lookup = host_lookup_start(d->loop, endpoint, looked_up, t, &why))) {
+            snprintf(t->named, sizeof t->named, "%.*s", SLICE_ARG(endpoint));
+            return;
+        }
+        err = why;
+    }
     colon = strstr(err.text, ": ");
     snprintf(t->words, sizeof t->words, "%.150s", colon ? colon + 2 : err.text);
 }
@@ -338,12 +477,14 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
     memcpy(d->server, to->server, KEY_SIZE);
     d->f = f;
     d->arg = arg;
+    d->names = to->names;
     while (d->n < DIAL_MAX && dial_next(&rest, &one))
         add(d, one);
     if (d->n == 0)
         (void)err_set(err, "there is no endpoint to dial");
     else if ((d->limit = loop_timer(d->loop, any_known(d) ? to->limit_ns : 0, 0, limit_is_over, d,
                                     err)) &&
+             (d->look = loop_timer(d->loop, LOOK_NS, LOOK_NS, look, d, err)) &&
              (d->timer = loop_timer(d->loop, 0, NEXT_NS, try_next, d, err)))
         return d;
     dial_stop(d);

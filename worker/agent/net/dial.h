@@ -2,8 +2,9 @@
 /* dial.h - finds out which of several tcp endpoints leads to the holder of a key. They are tried
  * one shortly after the other, and the first one on which CURVE succeeds is used. So another
  * program at the same port, or a bridge whose address every host has, is not taken for the right
- * server. Endpoints that refuse are tried again until the limit, because networks may come up late
- * and lose packets. */
+ * server. Endpoints that fail are tried again until the limit, because networks may come up late
+ * and lose packets. But if connections to all of them are refused, this is told after a second: the
+ * network is there, and nobody listens. */
 #ifndef WORKER_AGENT_NET_DIAL_H
 #define WORKER_AGENT_NET_DIAL_H
 
@@ -17,12 +18,15 @@
 
 struct dial;
 struct tcp_probe;
+struct host_lookup;
 
 #define DIAL_MAX           64u /* endpoints; further ones are not tried */
+#define DIAL_ADDRESSES     8u  /* of one name; further ones are not tried */
 #define DIAL_ENDPOINT_SIZE 300u
 
 struct dial_to {
     struct slice endpoints; /* tcp://…, separated by commas; borrowed for the call */
+    bool names;             /* names of hosts are looked up; else they are no endpoints */
     void *context;          /* of ZeroMQ; borrowed */
     const struct keys *own; /* copied */
     const unsigned char *server;
@@ -36,8 +40,8 @@ struct dial_found {
 };
 
 /* Called once. found NULL: no endpoint leads there, and `why` names each with its reason, and this
- * host's addresses: "tcp://10.0.0.1:4321 (connection refused), tcp://10.1.0.1:4321 (timed out);
- * from 10.0.0.7". */
+ * host's addresses: "tcp://10.0.0.1:4321 (connection refused), tcp://gw:4321 (10.1.0.1: timed
+ * out); from 10.0.0.7". */
 typedef void (*dial_f)(void *arg, const struct dial_found *found, const char *why);
 
 /* The caller must stop the dial, also after f was called. NULL: *err says why. */
@@ -60,5 +64,18 @@ typedef void (*tcp_probe_f)(void *arg, int error);
 struct tcp_probe *tcp_probe_start(struct loop *loop, struct slice endpoint, tcp_probe_f f,
                                   void *arg, struct err *err);
 void tcp_probe_stop(struct tcp_probe *p); /* f is not called any more; NULL is fine */
+
+/* ---- host_lookup.c ---- */
+/* Looks up the name in an endpoint, and goes on as long as name servers don't answer. */
+
+/* The addresses have the endpoint's port. n 0: the name has none, and host_lookup_why() says why.
+ * To be stopped afterwards, as always. */
+typedef void (*host_lookup_f)(void *arg, const struct address *found, unsigned n);
+
+/* NULL: *err says why. */
+struct host_lookup *host_lookup_start(struct loop *loop, struct slice endpoint, host_lookup_f f,
+                                      void *arg, struct err *err);
+const char *host_lookup_why(const struct host_lookup *l); /* it has no addresses yet */
+void host_lookup_stop(struct host_lookup *l); /* f is not called any more; NULL is fine */
 
 #endif

@@ -133,7 +133,7 @@ static void unreached(struct join *j, const char *why)
 
     if (buf_addf(
             &text,
-            "can't reach the kernel: %s; open that port or set CELLSPAN_INTERFACE where the notebook runs",
+            "can't reach the kernel: %s; open that port, or set CELLSPAN_INTERFACE, CELLSPAN_PORT or CELLSPAN_ADVERTISE where the notebook runs",
             why) < 0)
         give_up(j, "can't reach the kernel, and memory is out");
     else
@@ -166,8 +166,12 @@ static void reached(void *arg, const struct dial_found *found, const char *why)
 
 static int dial(struct join *j, struct err *err)
 {
-    const struct dial_to to = { slice_text(j->connect), j->context, &j->keys, j->kernel_key,
-                                j->limit_ns };
+    const struct dial_to to = { .endpoints = slice_text(j->connect),
+                                .names = true,
+                                .context = j->context,
+                                .own = &j->keys,
+                                .server = j->kernel_key,
+                                .limit_ns = j->limit_ns };
 
     return (j->dial = dial_start(j->kernel->loop, &to, reached, j, err)) ? 0 : -1;
 }

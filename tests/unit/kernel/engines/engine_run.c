@@ -403,6 +403,27 @@ static void ports_are_chosen(void)
     unsetenv("CELLSPAN_PORT");
 }
 
+static void addresses_are_advertised(void)
+{
+    struct err err = { "" };
+    char want[64];
+    struct stage s;
+    unsigned engine;
+
+    stage_open(&s);
+    setenv("CELLSPAN_ADVERTISE", "gw.example:99999", 1);
+    ok(engines_start(s.engines, "fake", "", 0, NULL, &engine, &err) < 0 &&
+           strstr(err.text, "CELLSPAN_ADVERTISE=gw.example:99999: \"gw.example:99999\": its port"),
+       "%s", err.text);
+    setenv("CELLSPAN_ADVERTISE", "gw.example:443,10.0.0.5", 1);
+    (void)stage_engine(&s, "echo nodes 1");
+    snprintf(want, sizeof want, "tcp://gw.example:443,tcp://10.0.0.5:%u",
+             network_router_port(s.agents->listen.remote));
+    is_text(s.agents->listen.endpoints.p, want, "agents dial what is advertised instead");
+    stage_close(&s);
+    unsetenv("CELLSPAN_ADVERTISE");
+}
+
 int main(void)
 {
     struct stage s;
@@ -427,5 +448,6 @@ int main(void)
     unsetenv("CELLSPAN_START_TIMEOUT");
     interfaces_are_chosen();
     ports_are_chosen();
+    addresses_are_advertised();
     return plan_done();
 }
