@@ -116,8 +116,37 @@ def test_texts_of_other_versions_and_libraries_are_known(row, source, text):
 
 
 def test_each_row_is_tried():
-    raised = {"twice", "uninitialised", "destroy", "environment", "parameter", "store cut"}
+    raised = {"loader", "twice", "uninitialised", "destroy", "environment", "parameter", "store cut"}
     assert {row.about for row in torch_errors.ROWS} == raised | {row for row, _, _ in COPIED}
+
+
+# Workers that are kept from loop to loop get a signal meanwhile.
+LOADER = """
+import os, sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+from cellspan._worker import torch_errors
+if __name__ == "__main__":
+    loader = DataLoader(TensorDataset(torch.arange(9.0)), batch_size=2, num_workers=2, persistent_workers=True)
+    list(loader)
+    try:
+        for worker in loader._iterator._workers:
+            os.kill(worker.pid, int(sys.argv[1]))
+            worker.join(60)  # torch may raise its error here, if a signal has killed the worker
+        list(loader)
+    except RuntimeError as error:
+        print([torch_errors.explained(str(error), begun, error=error) for begun in ("cell", "home")])
+"""
+
+
+@pytest.mark.parametrize("signum, told", [
+    (2, [("loader", "an interrupt, or the error of another rank, has ended the DataLoader's workers: make the DataLoader again"),
+         ("loader", "an interrupt has ended the DataLoader's workers: make the DataLoader again")]),
+    (9, [("", ""), ("", "")]),
+])
+def test_workers_that_an_interrupt_has_ended_are_told_from_others(signum, told):
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", LOADER, str(signum)], capture_output=True, text=True, timeout=200)
+    assert done.stdout.splitlines()[-1:] == [repr(told)], done
 
 
 def test_a_group_that_is_not_there_is_not_destroyed(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 from collections import namedtuple
@@ -174,6 +175,20 @@ def _launcher(facts):
     return ON_TOP + ", and call the function itself" if facts.begun == HOME else f"{torch_rendezvous.ALREADY}: call the function itself, without notebook_launcher"
 
 
+def _loader(facts):
+    """A worker of a DataLoader returns at a SIGINT, and one that is kept for the next loop is missing there."""
+    trace = getattr(facts.error, "__traceback__", None)
+    workers = None
+    while trace is not None:
+        workers = getattr(trace.tb_frame.f_locals.get("self"), "_workers", None) or workers
+        trace = trace.tb_next
+    ended = [worker.exitcode for worker in workers or () if not worker.is_alive()]
+    if not ended or set(ended) - {0, -signal.SIGINT}:
+        return None
+    who = "an interrupt" if facts.begun == HOME else "an interrupt, or the error of another rank,"
+    return f"{who} has ended the DataLoader's workers: make the DataLoader again"
+
+
 # (what it is, the pattern of its texts, what to do, or None: it is another error). The first row whose pattern is found counts.
 Row = namedtuple("Row", "about pattern says")
 ROWS = [
@@ -210,6 +225,7 @@ ROWS = [
             r"|is not initialized in the world group map|Invariant encountered: value was None when it should not be",
             _gone,
         ),
+        ("loader", r"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly", _loader),
         ("launcher", r"should only be initialized inside your training function", _launcher),
         ("accelerate", r"initialize your accelerator via|`PartialState` was not reinitialized", _accelerator),
     )
