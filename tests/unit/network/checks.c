@@ -75,6 +75,12 @@ void check_session(struct fleet *f, enum side of, unsigned agent, int rc, const 
 
 /* ---- keys and connections ---- */
 
+void check_admitted(struct fleet *f, const struct wire *w)
+{
+    if (memcmp(w->key, f->checks.valid[w->agent], KEY_SIZE) != 0)
+        check_fail(f, "a voided key of agent %u was admitted", w->agent);
+}
+
 void check_resumed(struct fleet *f, const struct wire *w, unsigned agent, const unsigned char *next)
 {
     struct fleet_checks *c = &f->checks;

@@ -129,7 +129,8 @@ struct fleet {
     uint64_t goes_on_ns[FLEET_AGENTS + 1], stopped_ns[FLEET_AGENTS + 1];
     struct agent_end agent[FLEET_AGENTS];
     struct kernel_end kernel;
-    struct wire *thief; /* a connection of somebody with a voided key; or NULL */
+    struct wire *thief; /* a connection of somebody with a key of an agent; or NULL */
+    bool thief_waits;   /* it is admitted, and resumes when the key is voided */
     struct fleet_checks checks;
     struct fleet_counts counts;
     unsigned trouble; /* of a thousand steps */
@@ -163,6 +164,7 @@ void check_fail(struct fleet *f, const char *format, ...) PRINTF_LIKE(2, 3);
 void check_letter(struct fleet *f, enum side to, unsigned agent, const struct frame *frame);
 void check_resumed(struct fleet *f, const struct wire *w, unsigned agent,
                    const unsigned char *next);
+void check_admitted(struct fleet *f, const struct wire *w); /* by the handshake */
 void check_lost(struct fleet *f, enum side by, unsigned agent, const char *what);
 void check_refused(struct fleet *f, unsigned agent);
 void check_session(struct fleet *f, enum side of, unsigned agent, int rc, const struct err *err);

@@ -110,11 +110,13 @@ static void knock(struct fleet *f, struct wire *w)
 {
     unsigned node;
 
-    if (!is_admitted(f, w, &node))
+    if (!is_admitted(f, w, &node)) {
         refuse(f, w);
-    else
-        network_send(&f->net, w, SIDE_KERNEL, frame_create(FRAME_ADMITTED, 0, NULL, slice_text("")),
-                     f->now);
+        return;
+    }
+    check_admitted(f, w);
+    network_send(&f->net, w, SIDE_KERNEL, frame_create(FRAME_ADMITTED, 0, NULL, slice_text("")),
+                 f->now);
 }
 
 /* The key may have been replaced since the handshake. */

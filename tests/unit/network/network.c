@@ -79,6 +79,8 @@ static void flow_lose(struct flow *flow, struct dice *dice)
     struct frame **at = &flow->first;
     struct flow rest;
 
+    if (flow->ended)
+        return;
     while (*at && !dice_chance(dice, 300))
         at = &(*at)->next;
     rest = (struct flow){ .first = *at };
@@ -89,6 +91,11 @@ static void flow_lose(struct flow *flow, struct dice *dice)
 
 static void flow_add(struct flow *flow, struct frame *f, uint64_t due_ns)
 {
+    if (flow->ended) { /* nothing follows the end of a connection */
+        free(f);
+        return;
+    }
+    flow->ended = f->kind == FRAME_END;
     f->due_ns = flow->due_ns = due_ns > flow->due_ns ? due_ns : flow->due_ns;
     *flow->last = f;
     flow->last = &f->next;
@@ -205,6 +212,30 @@ static struct frame *take(struct flow *flow)
     return f;
 }
 
+/* A kernel may learn that a connection has ended before it reads what came on it. */
+static struct frame *take_end(struct flow *flow, uint64_t now)
+{
+    struct frame **at = &flow->first, *end;
+
+    while ((*at)->next)
+        at = &(*at)->next;
+    end = *at;
+    if (end->kind != FRAME_END || end->due_ns > now)
+        return NULL;
+    *at = NULL;
+    flow->last = at;
+    return end;
+}
+
+static struct frame *take_one(struct network *net, struct wire *w, enum side to, uint64_t now)
+{
+    struct frame *end = NULL;
+
+    if (to == SIDE_KERNEL && dice_chance(net->dice, 100))
+        end = take_end(&w->to[to], now);
+    return end ? end : take(&w->to[to]);
+}
+
 static void sweep(struct network *net)
 {
     for (struct wire **at = &net->first; *at;) {
@@ -251,7 +282,7 @@ bool network_take(struct network *net, uint64_t now, struct arrival *a)
                 *a = (struct arrival){ w, (enum side)side, NULL };
     if (n == 0)
         return false;
-    a->frame = take(&a->wire->to[a->to]);
+    a->frame = take_one(net, a->wire, a->to, now);
     if (a->wire->path->slow_ns[a->to])
         a->wire->path->reads_from_ns[a->to] = now + a->wire->path->slow_ns[a->to];
     return true;

@@ -70,6 +70,7 @@ struct wire {
     struct flow {
         struct frame *first, **last;
         uint64_t due_ns; /* of the last one: they stay in order */
+        bool ended;      /* the last one is FRAME_END, or was */
     } to[2];             /* by the receiving side */
 };
 

@@ -20,7 +20,7 @@ static const struct {
     [PLANTED_FREED_EARLY] = { "freed-early", "it acknowledges" },
     [PLANTED_OLD_CONNECTION] = { "old-connection", "was to come" },
     [PLANTED_TWO_CONNECTIONS] = { "two-connections", "has two live connections" },
-    [PLANTED_VOIDED_KEY] = { "voided-key", "with a voided key" },
+    [PLANTED_VOIDED_KEY] = { "voided-key", "was admitted" },
     [PLANTED_KEY_AT_KNOCK] = { "key-at-knock", "with a voided key" },
     [PLANTED_STOP_IS_LOSS] = { "stop-is-loss", "the kernel gave an agent up" },
     [PLANTED_OWN_STOP] = { "own-stop", "the kernel gave an agent up" },

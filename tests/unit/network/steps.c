@@ -149,29 +149,44 @@ static void leave_thief(struct fleet *f)
     if (f->thief)
         network_close(&f->net, f->thief, SIDE_AGENT, f->now);
     f->thief = NULL;
+    f->thief_waits = false;
 }
 
-/* Somebody has found a key that was good once. */
+/* Somebody has found a key that was good once, or knows the one that is. */
 static void send_thief(struct fleet *f, unsigned i)
 {
     const struct fleet_checks *c = &f->checks;
     const unsigned n = c->n_voided[i] < FLEET_VOIDED ? c->n_voided[i] : FLEET_VOIDED;
+    const bool knows = n == 0 || dice_chance(&f->dice, 500);
+    const unsigned char *key = knows ? c->valid[i] : c->voided[i][dice_roll(&f->dice, n)];
 
-    if (n == 0)
-        return;
     leave_thief(f);
-    trace(f, "somebody dials with an old key of agent %u", i);
-    f->thief = network_dial(&f->net, i, &f->path[i], c->voided[i][dice_roll(&f->dice, n)], f->now);
+    trace(f, "somebody dials with a key of agent %u", i);
+    f->thief = network_dial(&f->net, i, &f->path[i], key, f->now);
     f->counts.thieves++;
 }
 
 static void thief_takes(struct fleet *f, const struct frame *frame)
 {
     if (frame->kind == FRAME_ADMITTED)
-        network_send(&f->net, f->thief, SIDE_AGENT,
-                     frame_create(FRAME_RESUME, 0, f->thief->key, slice_text("")), f->now);
+        f->thief_waits = true;
     else
         leave_thief(f);
+}
+
+/* Whoever has the one key that is good is the agent. So this one resumes when it is not any more.
+ */
+static void thief_resumes(struct fleet *f)
+{
+    const struct wire *w = f->thief;
+    unsigned char next[KEY_SIZE];
+
+    if (!w || !f->thief_waits || memcmp(f->checks.valid[w->agent], w->key, KEY_SIZE) == 0)
+        return;
+    f->thief_waits = false;
+    dice_bytes(&f->dice, next, KEY_SIZE);
+    network_send(&f->net, f->thief, SIDE_AGENT, frame_create(FRAME_RESUME, 0, next, slice_text("")),
+                 f->now);
 }
 
 static void trouble(struct fleet *f)
@@ -293,6 +308,7 @@ static void step(struct fleet *f)
         advance(f);
         tick_all(f);
     }
+    thief_resumes(f);
     check_state(f);
 }
 
