@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import types
 
 import pytest
+from cellspan._base import imports
 from cellspan._worker import mpi, pmi_server
 
 
@@ -246,3 +248,40 @@ def test_no_library_takes_a_rank_for_a_task_of_slurms_step(monkeypatch):
     assert [name for name in env if name in os.environ] == ["SLURM_JOB_ID"]
     mpi._imported()
     assert {name: os.environ[name] for name in env} == env
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_an_import_that_fails_leaves_the_environment_as_it_was(monkeypatch, tmp_path, size):
+    """There is no MPI library, or somebody interrupts it; the next import begins anew."""
+    module = tmp_path / "mpi4py" / "MPI.py"
+    module.parent.mkdir()
+    (module.parent / "__init__.py").write_text("")
+    module.write_text("import os\nSEEN = {n: os.environ.get(n) for n in ('SLURM_STEPID', 'PMI_SIZE')}\nraise ImportError('no libmpi.so')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    ended, ours = [], socket.socketpair()
+    world = types.SimpleNamespace(connection=ours[0], end=lambda: ended.append(1), watch=lambda: None)
+    monkeypatch.setattr(mpi, "_World", lambda rank, size: world)
+    monkeypatch.setattr(mpi, "_world", None)
+    monkeypatch.setattr(mpi, "_process", None)
+    for name, value in {"SLURM_STEPID": "0", "SLURM_STEP_ID": "7", "WORLD_SIZE": str(size), "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    before = dict(os.environ)
+    mpi.watch()
+    try:
+        for _ in range(2):
+            with pytest.raises(ImportError, match="no libmpi"):
+                importlib.import_module("mpi4py.MPI")
+            assert dict(os.environ) == before and mpi._world is None
+        assert len(ended) == (2 if size == 2 else 0)
+        module.write_text(module.read_text().replace("raise", "def Is_initialized():\n    return False\n#"))
+        importlib.invalidate_caches()
+        seen = importlib.import_module("mpi4py.MPI").SEEN
+        assert seen == {"SLURM_STEPID": None, "PMI_SIZE": "2" if size == 2 else None}
+        assert dict(os.environ) == before
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "mpi4py"]:
+            del sys.modules[name]
+        imports._watcher.wanted.pop("mpi4py.MPI", None)
+        for end in ours:
+            end.close()

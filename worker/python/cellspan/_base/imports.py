@@ -15,7 +15,7 @@ class _Watcher:
     """An entry of sys.meta_path that sees the names of all imports; the other entries find the modules."""
 
     def __init__(self):
-        self.wanted = {}  # {name: [(call before its code runs or None, call after it)]}
+        self.wanted = {}  # {name: [(call before its code runs or None, call after it, call if that fails or None)]}
         self.before = {}
         self._searched = threading.local()  # .names: those that this thread searches for: another entry of sys.meta_path may ask for the same name
 
@@ -54,15 +54,18 @@ class _Loader:
         module.__spec__.loader = module.__loader__ = self._loader
         calls = _watcher.wanted.pop(name, [])
         try:
-            for before, _ in calls:
+            for before, _, _ in calls:
                 if before is not None:
                     before()
             self._loader.exec_module(module)
         except BaseException:  # the next import begins anew
             if calls:
                 _watcher.wanted[name] = calls
+            for _, _, failed in calls:
+                if failed is not None:
+                    failed()
             raise
-        for _, after in calls:
+        for _, after, _ in calls:
             after()
 
 
@@ -75,15 +78,15 @@ def _watched(spec):
 _watcher = _Watcher()
 
 
-def when_imported(name, call, before=None):
-    """Calls call() when `name` is imported; at once if it already is. before() is called when its code is about to run. Several calls may
-    be wanted for one name; each is made once."""
+def when_imported(name, call, before=None, failed=None):
+    """Calls call() when `name` is imported; at once if it already is. before() is called when its code is about to run, and failed() if
+    it then raises an exception, or before() has: the next import begins anew. Several calls may be wanted for one name; each is made once."""
     if name in sys.modules:
         call()
         return
     calls = _watcher.wanted.setdefault(name, [])
-    if (before, call) not in calls:
-        calls.append((before, call))
+    if (before, call, failed) not in calls:
+        calls.append((before, call, failed))
     if _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)
 

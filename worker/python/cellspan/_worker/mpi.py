@@ -40,7 +40,7 @@ def watch():
     """Call it in a rank, before the user's code runs. `mpi4py.rc.initialize = False` leaves MPI alone."""
     global _process
     _process = os.getpid()
-    when_imported("mpi4py.MPI", _imported, before=_importing)
+    when_imported("mpi4py.MPI", _imported, before=_importing, failed=_not_imported)
 
 
 def bind(function, broadcast, fd, size):
@@ -92,19 +92,38 @@ def _join():
             file=sys.stderr,
         )
         return
-    os.environ.update(zip(PMI, (str(os.dup(_world.connection.fileno())), os.environ["RANK"], size)))  # MPI closes what it gets
+    _hand_over(_world.connection, os.environ["RANK"], size)
     rc = getattr(sys.modules.get("mpi4py"), "rc", None)
     if getattr(rc, "finalize", True) is None:
         rc.finalize = False  # MPI_Finalize would wait for all ranks when one of them ends
 
 
+def _hand_over(connection, rank, size):
+    os.environ.update(zip(PMI, (str(os.dup(connection.fileno())), rank, size)))  # MPI closes what it gets
+
+
+def _put_back():
+    """The environment is the user's again, also for the processes that this rank starts."""
+    os.environ.update(_hidden)
+    _hidden.clear()
+    for name in PMI:
+        os.environ.pop(name, None)
+
+
+def _not_imported():
+    """There may be no MPI library, or an interrupt has come: the next import makes a new world. What MPI had of this one is left open:
+    it may have closed it."""
+    global _world
+    _put_back()
+    if _world is not None and os.getpid() == _process:
+        _world.end()
+        _world = None
+
+
 def _imported():
     """MPI is initialised, unless the user does not want it yet."""
     mpi = sys.modules["mpi4py.MPI"]
-    os.environ.update(_hidden)
-    _hidden.clear()
-    for name in PMI:  # not for the processes that this rank starts
-        os.environ.pop(name, None)
+    _put_back()
     if not mpi.Is_initialized() or os.getpid() != _process:
         return
     if _world is not None and mpi.COMM_WORLD.Get_size() > 1:
