@@ -44,16 +44,24 @@ struct failure {
     int error;
 };
 
-static int default_signals(void)
+static void add_notices(sigset_t *set)
 {
-    sigset_t none;
+    (void)sigaddset(set, SIGUSR1);
+    (void)sigaddset(set, SIGUSR2);
+}
+
+static int default_signals(bool holds_notices)
+{
+    sigset_t blocked;
 
     for (int signo = 1; signo < NSIG; signo++)
         if (signo != SIGKILL && signo != SIGSTOP)
             /* fails for signals that the C library reserves, which is fine */
             (void)signal(signo, SIG_DFL);
-    (void)sigemptyset(&none);
-    return sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)sigemptyset(&blocked);
+    if (holds_notices)
+        add_notices(&blocked);
+    return sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
 /* All sources are above 2 (see raise_low), so that no dup2 overwrites one that is still needed. */
@@ -99,7 +107,7 @@ static void child_run(const struct start *s)
 {
     const struct process_spec *spec = s->spec;
 
-    (void)default_signals();
+    (void)default_signals(spec->holds_notices);
     if (spec->session && setsid() < 0)
         child_fail(s, STEP_SESSION);
     if (spec->die_with_parent &&
@@ -445,6 +453,27 @@ int process_kill_group(pid_t pid, int signo)
         return -1;
     }
     return kill(-pid, signo) < 0 && errno != ESRCH ? -1 : 0;
+}
+
+/* ---- signals ---- */
+
+static void change_notices(int how)
+{
+    sigset_t notices;
+
+    (void)sigemptyset(&notices);
+    add_notices(&notices);
+    (void)sigprocmask(how, &notices, NULL);
+}
+
+void process_hold_notices(void)
+{
+    change_notices(SIG_BLOCK);
+}
+
+void process_take_notices(void)
+{
+    change_notices(SIG_UNBLOCK);
 }
 
 /* ---- threads ---- */

@@ -57,13 +57,16 @@ struct process_spec {
     /* where stdin is a new pipe: what it begins with, at most PIPE_BUF bytes, there before the
      * child is */
     struct slice first;
+    /* The child has SIGUSR1 and SIGUSR2 blocked, which would end it before it has handlers. It must
+     * unblock them. */
+    bool holds_notices;
 };
 
 #define PROCESS_SPEC_INIT { .in = -1, .out = -1, .errs = -1 }
 
-/* Forks and executes; the child starts with default signal actions and an empty signal mask.
- * Returns after exec, so a program that can't be executed is an error here, not an exit status. The
- * pid, or -1. */
+/* Forks and executes; the child starts with default signal actions and an empty signal mask, but
+ * for spec->holds_notices. Returns after exec, so a program that can't be executed is an error
+ * here, not an exit status. The pid, or -1. */
 pid_t process_start(const struct process_spec *spec, struct err *err);
 
 /* The same with a pipe to the child's stdin. The caller must close *in, its write end
@@ -81,6 +84,10 @@ pid_t process_start_streams(const struct process_spec *spec, int *in, int *out, 
  * has not ended in time. */
 int process_output(const struct process_spec *spec, size_t most, uint64_t limit_ns, struct buf *out,
                    struct err *err);
+
+/* Blocks SIGUSR1 and SIGUSR2, which are notices here, until process_take_notices(). */
+void process_hold_notices(void);
+void process_take_notices(void);
 
 /* From now on, orphans among our descendants become our children. -1/ENOSYS if not supported. */
 MUST_USE int process_adopt_orphans(void);

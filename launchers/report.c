@@ -50,6 +50,17 @@ void report_ends(unsigned seconds)
     fflush(stdout);
 }
 
+void report_notice(unsigned agent, unsigned seconds, const char *format, ...)
+{
+    char start[64];
+    va_list args;
+
+    snprintf(start, sizeof start, "notice %u %u ", agent, seconds);
+    va_start(args, format);
+    say(start, format, args);
+    va_end(args);
+}
+
 void report_say(const char *format, ...)
 {
     va_list args;

@@ -65,7 +65,7 @@ static const struct span_info table[] = {
     KIND(GAUGES, K_TO_A | A_TO_K, NONE, STR("gauges", 1 * MIB)),
     KIND(LOGS, K_TO_A | A_TO_K, NONE, U64("of"), BYTES("ranks", 8 * KIB), U64("at"), U64("flags"),
          BYTES("data", 1 * MIB), U64("end")),
-    KIND(NOTICE, A_TO_K, NONE, U64("seconds"), STR("text", 4 * KIB)),
+    KIND(NOTICE, A_TO_K, NONE, U64("seconds"), U64("signal"), STR("text", 4 * KIB)),
     KIND(REQUEST, K_TO_W, MAIN, STR("type", 256), STR("content", 64 * MIB), STR("header", 64 * KIB),
          STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB), U64("count"), U64("flags")),
     KIND(CAPTURE, K_TO_W, CALLING, STR("code", 16 * MIB), STR("names", 1 * MIB), U64("flags"),

@@ -17,6 +17,7 @@ struct leaving {
     unsigned node;
     uint64_t until_ns;
     bool shown;
+    bool told;  /* by more than a signal */
     char *text; /* owned */
 };
 
@@ -318,11 +319,14 @@ static void meet(struct notebook *nb, unsigned node, uint64_t now, uint64_t seco
 
 /* ---- messages ---- */
 
-/* -1: memory is out. */
-static int take_text(struct leaving *l, struct slice text)
+/* -1: memory is out. is_signal: the text says less than any other. */
+static int take_text(struct leaving *l, bool is_signal, struct slice text)
 {
     char *said;
 
+    if (is_signal && l->told)
+        return 0;
+    l->told = !is_signal;
     while (text.n && strchr(" \t\r\n", text.p[text.n - 1]))
         text.n--;
     if (!(said = slice_copy(text)))
@@ -358,7 +362,7 @@ void notices_take(struct notebook *nb, unsigned node, const struct span *m)
         forget_old(nb, now);
     is_new = !leaving_of(s, node);
     if (!s || (!(l = leaving_of(s, node)) && !(l = leaving_add(s, node))) ||
-        take_text(l, m->v[F_NOTICE_TEXT].s) < 0) {
+        take_text(l, m->v[F_NOTICE_SIGNAL].u64 != 0, m->v[F_NOTICE_TEXT].s) < 0) {
         log_warn("cell", "out of memory: a notice is lost");
         return;
     }

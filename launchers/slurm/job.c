@@ -129,16 +129,20 @@ static void job_known(struct job *j, unsigned long id)
     set_timer(j, &j->poll, FIRST_POLL_NS, poll_queue);
 }
 
-/* Reports Slurm's reason at once: the agents that it ends close their connections at the same time,
- * and the reason should come before that. */
+/* Reports Slurm's reason at once. Agents that are up live on for KillWait; others close their
+ * connections at the same time, and the reason should come before that. */
 static void cut_short(struct job *j)
 {
+    const char *what = j->own ? "job" : "the step in job";
     char text[128];
 
-    snprintf(text, sizeof text, j->own ? "Slurm ended job %lu" : "Slurm ended the step in job %lu",
-             j->id);
+    snprintf(text, sizeof text, "Slurm ended %s %lu", what, j->id);
     for (unsigned i = 0; i < j->n; i++)
-        fail(j, i, text);
+        if (!j->kill_wait || !j->task[i].up)
+            fail(j, i, text);
+        else if (!j->task[i].failed)
+            report_notice(i, j->kill_wait, "Slurm ends %s %lu (%s)", what, j->id,
+                          j->why ? j->why : "out of memory");
 }
 
 /* Does the line have the reason for Slurm's other lines, before or after it? */

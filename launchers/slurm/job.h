@@ -34,6 +34,7 @@ struct job {
     bool failed;
     unsigned long id;     /* 0: not known yet */
     uint64_t patience_ns; /* how long the other agents may take after the first is up */
+    unsigned kill_wait;   /* seconds from Slurm's SIGTERM to SIGKILL; 0: not known */
     uint64_t pause_ns;    /* between two questions about the queue */
     pid_t pid;            /* srun's; 0: none */
     int status;           /* srun's, when it has ended */

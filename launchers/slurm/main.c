@@ -18,6 +18,7 @@
 #include "launchers/agent_script.h"
 #include "launchers/slurm/step.h"
 #include "launchers/slurm/job.h"
+#include "launchers/slurm/srun_output.h"
 
 extern char **environ;
 
@@ -109,6 +110,37 @@ static unsigned ask_gpus(const char *job)
     return gpus;
 }
 
+/* The agents take SIGTERM as a notice: only Slurm sends it to them, so many seconds before SIGKILL.
+ * Our own way to end them is the end of their stdin. Blocks, too. */
+static unsigned ask_kill_wait(void)
+{
+    const char *const argv[] = { "scontrol", "show", "config", NULL };
+    struct process_spec spec = PROCESS_SPEC_INIT;
+    struct buf text = BUF_INIT;
+    struct err err = { "" };
+    unsigned seconds;
+
+    spec.argv = argv;
+    spec.die_with_parent = true;
+    (void)process_output(&spec, SIZE_MAX, PROCESS_ANSWER_NS, &text, &err);
+    seconds = text.p ? slurm_kill_wait(text.p) : 0;
+    buf_release(&text);
+    return seconds;
+}
+
+static int agent_command(struct words *command, char **given, unsigned kill_wait, struct err *err)
+{
+    char seconds[16];
+    int rc = 0;
+
+    snprintf(seconds, sizeof seconds, "%u", kill_wait);
+    for (; rc == 0 && *given; given++)
+        rc = words_add(command, *given);
+    if (rc == 0 && kill_wait)
+        rc = words_add(command, "--sigterm-notice") < 0 ? -1 : words_add(command, seconds);
+    return rc < 0 ? err_set(err, "out of memory") : 0;
+}
+
 /* Goes backwards, because unsetenv moves the later variables. */
 static void hide_variables(bool inside, bool leave)
 {
@@ -142,11 +174,9 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
 {
     const char *const job = getenv("SLURM_JOB_ID");
     const char *nodes = getenv("SLURM_JOB_NUM_NODES");
-    struct words spec = WORDS_INIT;
+    struct words spec = WORDS_INIT, command = WORDS_INIT;
     struct slurm_options options;
-    struct step_plan plan = { .ranks = a->ranks,
-                              .command = a->command,
-                              .prefix = setting_text(SETTING_REMOTE_PREFIX) };
+    struct step_plan plan = { .ranks = a->ranks, .prefix = setting_text(SETTING_REMOTE_PREFIX) };
     const struct script_spec script = { .command = a->command,
                                         .prefix = plan.prefix,
                                         .payload = &j->delivery.payload };
@@ -164,7 +194,13 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         j->patience_ns = setting_value(SETTING_SLURM_TIMEOUT);
         plan.payload = j->delivery.on ? &j->delivery.payload : NULL;
         plan.inside = job && *job && !options.own_job;
+        j->kill_wait = ask_kill_wait();
         rc = hand_notice(&options, err);
+    }
+    if (rc == 0)
+        rc = agent_command(&command, a->command, j->kill_wait, err);
+    if (rc == 0) {
+        plan.command = command.v;
     }
     if (rc == 0) {
         plan.nodes = nodes && *nodes ? nodes : getenv("SLURM_NNODES");
@@ -179,6 +215,7 @@ static int prepare(struct job *j, struct words *argv, const struct launch_argume
         hide_variables(plan.inside, job && *job && options.own_job);
     }
     words_release(&spec);
+    words_release(&command);
     return rc;
 }
 

@@ -170,3 +170,21 @@ long srun_output_time(const char *text)
     sum += days * 86400;
     return sum <= LEFT_MAX ? sum : -1;
 }
+
+#define KILL_WAIT_MAX 86400u /* seconds */
+
+unsigned slurm_kill_wait(const char *text)
+{
+    static const char name[] = "KillWait";
+    unsigned long seconds;
+    char *end;
+
+    while ((text = strstr(text, name))) {
+        text += strlen(name);
+        text += strspn(text, " =");
+        seconds = strtoul(text, &end, 10);
+        if (end > text && strncmp(end, " sec", 4) == 0)
+            return seconds <= KILL_WAIT_MAX ? (unsigned)seconds : KILL_WAIT_MAX;
+    }
+    return 0;
+}

@@ -43,5 +43,8 @@ const char *slurm_reason_meaning(const char *reason);
 
 /* Seconds of squeue's "2-03:04:05", "1:02:03" or "9:58"; -1: there is no limit, or that is none. */
 long srun_output_time(const char *text);
+/* After how many seconds Slurm sends SIGKILL to the tasks that it has sent SIGTERM. text: the
+ * output of `scontrol show config`. 0: it does not say. */
+unsigned slurm_kill_wait(const char *text);
 
 #endif

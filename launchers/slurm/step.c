@@ -9,8 +9,9 @@
 #include "launchers/agent_script.h"
 
 /* The start of each agent's shell code: prints who it is, and sets the agent's number. (srun passes
- * the environment on.) */
+ * the environment on.) A notice that comes before the agent is there must not end the task. */
 #define PRELUDE                                                                                    \
+    "trap '' USR1 USR2; "                                                                          \
     "echo \"" SCRIPT_MARK STEP_TASK                                                                \
     "$SLURM_PROCID $SLURM_NTASKS $SLURM_JOB_ID ${SLURMD_NODENAME:-$(hostname)} "                   \
     "$SLURM_STEP_ID\"; "                                                                           \

@@ -79,6 +79,23 @@ def test_an_interrupt_ends_the_wait(fresh):
     assert nb.ok("%%distribute\nfor _ in range(9):\n    cellspan.step()\n1").value == "1", "no step waits any more"
 
 
+EARLY = """import os, signal
+with open("/proc/self/cmdline", "rb") as file:
+    if b"\\0zygote\\0" in file.read():
+        for signo in (signal.SIGUSR1, signal.SIGUSR2):
+            os.kill(os.getpid(), signo)
+"""
+
+
+def test_a_signal_in_the_first_moments_ends_no_process(fresh, tmp_path):
+    """Python runs this file before anything of cellspan's."""
+    (tmp_path / "sitecustomize.py").write_text(EARLY)
+    nb = fresh(env={"PYTHONPATH": str(tmp_path)})
+    assert nb.ok("%%%%distribute -n 2\nimport sys\nsys.modules['sitecustomize'].__file__ == %r" % str(tmp_path / "sitecustomize.py")).value == "True"
+    # the ranks, and what they start, can get them
+    assert nb.ok("%%distribute\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [])").value == "set()"
+
+
 ENGINE = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done; shift
 echo "nodes 1"

@@ -236,25 +236,34 @@ def test_without_slurm_it_is_said(fresh, tmp_path):
 # -- ends
 
 
-def test_a_signal_before_the_end_is_a_notice(notebook, idle):
+TRAIN = ("import cellspan, itertools, time\nsaved = []\n@cellspan.on_notice\ndef save():\n    saved.append(n)\nprint('begun', flush=True)\n"
+         "for n in itertools.count(1):\n    time.sleep(0.02)\n    cellspan.step()\n")
+
+
+@pytest.mark.parametrize("name, seconds, why", [
+    ("USR1", 100, "SIGUSR1 has come"),
+    ("TERM", 5, r"Slurm ends job \d+ \(slurmstepd.* CANCELLED AT .*\)"),  # the cluster's KillWait
+])
+def test_a_signal_before_the_end_is_a_notice(notebook, idle, name, seconds, why):
     nb = notebook()
-    cell = nb.start("%%distribute -n 4 --gather --on 'slurm:--nodes=2 --time=5 --signal=USR1@100'\n"
-                    "import cellspan, itertools, time\nsaved = []\n@cellspan.on_notice\ndef save():\n    saved.append(n)\nprint('begun', flush=True)\n"
-                    "for n in itertools.count(1):\n    time.sleep(0.02)\n    cellspan.step()\n    if saved:\n        break\nsaved")
+    cell = nb.start("%%distribute -n 4 --gather --on 'slurm:--nodes=2 --time=5 --signal=USR1@100'\n" + TRAIN + "    if saved:\n        break\nsaved")
     nb.wait_ranks(cell, "begun", 4, SOON)
     nb.wait_shown(cell, ", ends in 0:0", SOON)
-    idle.run("scancel", "--signal=USR1", job_of(idle))
+    idle.run("scancel", "--signal=" + name, job_of(idle))
     nb.wait(cell, SOON).assert_ok()
-    assert re.search(r"cellspan: n\d, n\d will be gone in \d+ s: SIGUSR1 has come\n", cell.stderr) or cell.stderr.count("SIGUSR1 has come") == 2, cell.stderr
+    told = re.findall(r"cellspan: (n\d(?:, n\d)?) will be gone in (\d+) s: %s\n" % why, cell.stderr)
+    assert len({node for nodes, _ in told for node in nodes.split(", ")}) == 2 and all(int(left) <= seconds for _, left in told), cell.stderr
     assert len({step for step, in values(cell)}) == 1 and "the checkpoint is whole: save() has run on all 4 ranks" in cell.stderr, cell.shown
 
 
 def test_a_job_that_is_cancelled(notebook, idle):
     nb = notebook()
-    cell = begin(nb, "slurm:--nodes=2")
+    begun = nb.start("%%distribute -n 4 --on slurm:--nodes=2\nkept = 1\n" + TRAIN)
+    nb.wait_ranks(begun, "begun", 4, SOON)
     idle.run("scancel", job_of(idle))
-    nb.wait(cell, SOON).assert_error("RankDied")
-    assert "Slurm ended job" in cell.shown and "CANCELLED" in cell.shown, cell.shown
+    cell = nb.wait(begun, SOON).assert_error("MachineLeaves")
+    assert re.search(r"will be gone in \d+ s: Slurm ends job \d+ \(slurmstepd.*CANCELLED", cell.stderr), cell.shown
+    assert re.search(r"was to leave \(Slurm ends job .*the checkpoint is whole: save\(\) has run on all 4 ranks, in step \d+", cell.error["evalue"]), cell.shown
     assert values(nb.ok("%%distribute --gather\n'kept' in globals()", limit=150)) == [False] * 4
 
 
@@ -332,5 +341,5 @@ def test_a_job_whose_time_is_over(notebook, idle):
     """Slurm counts minutes: one is the shortest limit, and it looks every 30 s."""
     nb = notebook()
     cell = begin(nb, "'slurm:--nodes=2 --time=0:01'")
-    nb.wait(cell, 180).assert_error("RankDied")
-    assert "TIME LIMIT" in cell.shown or "TIMEOUT" in cell.shown, cell.shown
+    nb.wait(cell, 180).assert_error("MachineLeaves")
+    assert re.search(r"will be gone in \d+ s: Slurm ends job .*TIME LIMIT", cell.stderr), cell.shown

@@ -46,7 +46,9 @@ class Engine:
     held = None  # (a cell that takes what ranks need, words that are shown while they wait, a cell that gives it back)
     silent = None  # (`on` with a %d for the port of something that says nothing, words of the error)
     knows = ()  # names of processes that have the run's secret in their environment, as docs/security.md says; "launcher": this one
+    noticed = "SIGUSR1 has come"  # words of the line after notice()
     ended = None  # words of the error after end(); None: nothing but us ends it
+    ended_as = "RankDied"  # the error's name
     first = "import os, socket, time"  # the notebook's first cell
     without = ()  # names of cases that can't be, as "the_launcher_is_killed"
 
@@ -63,6 +65,10 @@ class Engine:
     def variables(self):
         """For the notebook's environment."""
         return {}
+
+    def notice(self, session):
+        """The engine, or who runs it, tells that a machine will be gone soon: here by a signal to what it has started there."""
+        os.kill(parent(session.agent_pids()[-1]), signal.SIGUSR1)
 
     def end(self):
         """The engine, or who runs it, ends what was started."""
@@ -355,6 +361,18 @@ class Cases:
         session.nb().ok("%ranks stop")
         assert session.left() == []
 
+    def test_ranks_write_a_checkpoint_before_a_machine_goes(self, session):
+        nb = session.running()
+        cell = nb.start("%%distribute --gather\nimport cellspan\nsaved, n = [], 0\ncellspan.on_notice(lambda: saved.append(n))\n"
+                        "print('begun', flush=True)\nwhile not saved:\n    time.sleep(0.02)\n    n += 1\n    cellspan.step()\nsaved")
+        nb.wait_ranks(cell, "begun", session.engine.ranks, LIMIT)
+        session.engine.notice(session)
+        (step,) = {step for step, in values(nb.wait(cell, LIMIT).assert_ok())}
+        assert re.search("will be gone in [0-9]+ s: " + session.engine.noticed, cell.stderr), cell.shown
+        assert re.search("the checkpoint is whole: .* has run on all %d ranks, in step %d$" % (session.engine.ranks, step), cell.stderr, re.M), cell.shown
+        nb.ok("%ranks stop")  # its machines are not told of any more
+        assert session.left() == []
+
     def test_an_agent_is_killed(self, session):
         nb, cell = session.begun()
         os.kill(session.agent_pids()[-1], signal.SIGKILL)
@@ -367,7 +385,7 @@ class Cases:
             pytest.skip("nothing but cellspan ends what %s has started" % session.engine.name)
         nb, cell = session.begun()
         session.engine.end()
-        nb.wait(cell, LIMIT).assert_error("RankDied")
+        nb.wait(cell, LIMIT).assert_error(session.engine.ended_as)
         assert re.search(session.engine.ended, cell.error["evalue"]), cell.shown
         assert session.left() == []
 

@@ -15,7 +15,9 @@ class SlurmEngine(Engine):
     too_much = ("slurm:--nodes=2 --gres=gpu:99", "srun: error: .*")
     queued = ("slurm:--nodes=2 --begin=now+3600", "waits in the queue: BeginTime")
     knows = ("launcher", "cellspan-launch", "srun", "slurmstepd")
+    noticed = r"Slurm ends job \d+"
     ended = r"Slurm ended job \d+"
+    ended_as = "MachineLeaves"
 
     def up(self):
         self.cluster = Slurm(nodes=3)
@@ -26,6 +28,10 @@ class SlurmEngine(Engine):
 
     def variables(self):
         return self.cluster.variables()
+
+    def notice(self, session):
+        """As if its time were over; but the job goes on."""
+        self.cluster.run("scancel", "--signal=TERM", "--user", "root")
 
     def end(self):
         self.cluster.run("scancel", "--user", "root")

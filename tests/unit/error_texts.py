@@ -38,6 +38,7 @@ C_OTHERS = {
     "output_note": "a line beside the output",
     "output_news": "a line beside the output",
     "report_say": "progress",
+    "report_notice": "a notice states a fact",
     "say": "report_say() and report_failed() share it",
 }
 IN_WORDS = ("cell_fail_in_words",)  # somebody else's words follow the text

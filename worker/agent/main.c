@@ -33,6 +33,7 @@
 #define PARENT_CHECK_NS (2 * NS_PER_S)
 #define HANDED_LIMIT_MS 30000 /* how long the engine may take to write the secret to stdin */
 #define NAME_SIZE       257u  /* HELLO's limit, and the NUL */
+#define SIGTERM_MAX     86400u
 
 struct program {
     struct agent agent;
@@ -49,7 +50,7 @@ struct program {
 
 struct agent_line {
     struct agent_args args;
-    const char *agent_from, *in, *seal;
+    const char *agent_from, *in, *seal, *sigterm;
     bool help, version, sealed;
 };
 
@@ -64,6 +65,9 @@ static const struct cmdline_row rows[] = {
       offsetof(struct agent_line, agent_from) },
     { "stdin", "none", "do not read stdin, and do not wait for its end",
       offsetof(struct agent_line, in) },
+    { "sigterm-notice", "SECONDS",
+      "SIGTERM is a notice that this node will be gone then, and does not end the agent",
+      offsetof(struct agent_line, sigterm) },
     { "sealed", NULL,
       "print a key, with which the engine seals the secret: CELLSPAN_SEALED on stdin",
       offsetof(struct agent_line, sealed) },
@@ -79,6 +83,7 @@ static void print_help(void)
     puts(
         "usage: cellspan-agent --connect ENDPOINT[,ENDPOINT...] [--node NAME] [--python PATH] [--cwd DIR]\n"
         "                      [--agent-from NAME[,NAME...]] [--stdin none] [--sealed]\n"
+        "                      [--sigterm-notice SECONDS]\n"
         "       cellspan-agent --seal KEY\n\n"
         "Looks after the ranks of one node for a cellspan kernel, which starts it, or has an engine start it. It "
         "ends when its\n"
@@ -97,6 +102,21 @@ static int seal(const char *key, struct err *err)
     if (sealed_close(key, secret ? secret : "", text, err) < 0)
         return -1;
     puts(text);
+    return 0;
+}
+
+static int read_sigterm(struct notice *n, const char *seconds, struct err *err)
+{
+    char *end;
+    unsigned long s;
+
+    if (!seconds)
+        return 0;
+    s = strtoul(seconds, &end, 10);
+    if (*seconds < '0' || *seconds > '9' || *end || s < 1 || s > SIGTERM_MAX)
+        return err_set(err, "--sigterm-notice %.200s: a number is wanted, from 1 to %u", seconds,
+                       SIGTERM_MAX);
+    n->sigterm_s = (unsigned)s;
     return 0;
 }
 
@@ -122,7 +142,7 @@ static int read_args(int argc, char **argv, struct program *h, struct agent_args
         rc = seal(line.seal, &err);
     else if (rc == 0 && line.in && line.sealed)
         rc = err_set(&err, "--sealed and --stdin %.20s: leave one of them out", line.in);
-    else if (rc == 0 && args->connect)
+    else if (rc == 0 && args->connect && (rc = read_sigterm(&h->notice, line.sigterm, &err)) == 0)
         return 0;
     else if (rc == 0)
         rc = err_set(&err, "--connect is missing; --help shows how it is used");
@@ -163,7 +183,8 @@ static int watch_for_the_end(struct program *h, struct loop *loop, struct err *e
     if (!h->no_stdin && fd_nonblock(STDIN_FILENO, true) < 0)
         return err_set(err, "stdin is closed; it tells when the kernel ends");
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!loop_signal(loop, signals[i], told_to_end, &h->agent.kernel, err))
+        if ((signals[i] != SIGTERM || !h->notice.sigterm_s) &&
+            !loop_signal(loop, signals[i], told_to_end, &h->agent.kernel, err))
             return -1;
     if (!h->no_stdin && !loop_fd(loop, STDIN_FILENO, LOOP_READ, stdin_ready, &h->agent.kernel, err))
         return -1;
@@ -339,6 +360,7 @@ int main(int argc, char **argv)
     struct err err = { "" };
     int status;
 
+    process_hold_notices();
     if (read_args(argc, argv, &h, &args, &status) < 0)
         return status;
     name_node(&args, name);

@@ -42,6 +42,7 @@ static pid_t execute(const struct worker *w, const char *cwd, const struct worke
     spec.n_keep = 2;
     spec.session = true;
     spec.die_with_parent = true;
+    spec.holds_notices = w->role == WORKER_ZYGOTE; /* until outlive() */
     return process_start(&spec, err);
 }
 

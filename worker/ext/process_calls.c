@@ -91,10 +91,16 @@ static void nothing(int signo)
 static PyObject *outlive(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     struct sigaction action = { .sa_handler = nothing, .sa_flags = SA_RESTART };
+    sigset_t held;
 
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGUSR1, &action, NULL);
     (void)sigaction(SIGUSR2, &action, NULL);
+    (void)sigemptyset(&held);
+    (void)sigaddset(&held, SIGUSR1);
+    (void)sigaddset(&held, SIGUSR2);
+    (void)pthread_sigmask(SIG_UNBLOCK, &held,
+                          NULL); /* the agent has started us with them blocked */
     Py_RETURN_NONE;
 }
 

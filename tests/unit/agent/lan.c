@@ -57,6 +57,7 @@ static void hand_over(struct member *m, uint32_t node, const char *secret)
 void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints,
                const char *secret)
 {
+    const bool without = how == LAN_NO_STDIN || how == LAN_SIGTERM;
     struct member *m = &l->member[node];
     struct process_spec spec = PROCESS_SPEC_INIT;
     char path[512], name[16], number[16], ours[64];
@@ -65,10 +66,12 @@ void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpo
                                  endpoints ? endpoints : ours,
                                  "--node",
                                  name,
-                                 how == LAN_NO_STDIN ? "--agent-from" : NULL,
+                                 without ? "--agent-from" : NULL,
                                  "OMPI_COMM_WORLD_RANK,PMI_RANK",
                                  "--stdin",
                                  "none",
+                                 how == LAN_SIGTERM ? "--sigterm-notice" : NULL,
+                                 "30",
                                  NULL };
     struct err err = { "" };
 
@@ -77,20 +80,19 @@ void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpo
     snprintf(number, sizeof number, "%u", node);
     snprintf(m->errors, sizeof m->errors, "%s/%u", l->dir, node);
     if (how != LAN_STDIN) {
-        setenv(how == LAN_NO_STDIN ? "PMI_RANK" : "CELLSPAN_AGENT", number, 1);
+        setenv(without ? "PMI_RANK" : "CELLSPAN_AGENT", number, 1);
         setenv("CELLSPAN_SECRET", secret, 1);
     }
     spec.argv = argv;
     must((spec.errs = open(m->errors, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) >= 0,
          "errors");
-    m->pid = how == LAN_NO_STDIN ? process_start(&spec, &err)
-                                 : process_start_piped(&spec, &m->in, &err);
+    m->pid = without ? process_start(&spec, &err) : process_start_piped(&spec, &m->in, &err);
     must(m->pid > 0, err.text);
     close(spec.errs);
     unsetenv("CELLSPAN_AGENT");
     unsetenv("PMI_RANK");
     unsetenv("CELLSPAN_SECRET");
-    if (how == LAN_STDIN)
+    if (how == LAN_STDIN && secret)
         hand_over(m, node, secret);
 }
 

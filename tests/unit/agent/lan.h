@@ -41,11 +41,12 @@ struct lan {
     struct buf addresses; /* of the last HELLO */
 };
 
-/* NO_STDIN: as under an MPI, all in the environment. */
-enum lan_how { LAN_ENVIRONMENT, LAN_STDIN, LAN_NO_STDIN };
+/* NO_STDIN: as under an MPI, all in the environment. SIGTERM: the same, and it is a notice. */
+enum lan_how { LAN_ENVIRONMENT, LAN_STDIN, LAN_NO_STDIN, LAN_SIGTERM };
 
 void lan_open(struct lan *l);
-/* Starts node's agent with `secret` as it stands there; endpoints NULL: ours. */
+/* Starts node's agent with `secret` as it stands there, NULL: with none yet; endpoints NULL: ours.
+ */
 void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpoints,
                const char *secret);
 /* And waits until it is welcome. */

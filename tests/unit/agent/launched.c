@@ -148,16 +148,8 @@ static void signals_are_notices(void)
     lan_close(&l);
 }
 
-/* ---- its parent ---- */
-
-static void *join_from_a_thread(void *lan)
-{
-    lan_join(lan, 1, LAN_NO_STDIN);
-    return NULL;
-}
-
-/* Has the process handled all signals that it was sent? */
-static bool has_no_signal(pid_t pid)
+/* The set of signals of this name, as bits. */
+static unsigned long long signals_of(pid_t pid, const char *name)
 {
     char path[64], text[4096];
     struct slice all;
@@ -166,7 +158,40 @@ static bool has_no_signal(pid_t pid)
     snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
     all = file_start(path, text, sizeof text - 1);
     text[all.n] = '\0';
-    return (at = strstr(text, "ShdPnd:")) && strtoull(at + strlen("ShdPnd:"), NULL, 16) == 0;
+    must((at = strstr(text, name)), path);
+    return strtoull(at + strlen(name), NULL, 16);
+}
+
+static void a_signal_before_the_agent_is_there(void)
+{
+    const struct span quit = { .kind = SPAN_QUIT };
+    char text[SECRET_TEXT_SIZE], line[SECRET_TEXT_SIZE + 64];
+    struct lan l;
+    int n;
+
+    lan_open(&l);
+    secret_format(&l.secret, text);
+    lan_start(&l, 1, LAN_STDIN, NULL, NULL);
+    for (int i = 0; i < 3000 && !(signals_of(l.member[1].pid, "SigBlk:") >> (SIGUSR1 - 1) & 1); i++)
+        usleep(10000);
+    must(kill(l.member[1].pid, SIGUSR1) == 0, "kill");
+    n = snprintf(line, sizeof line, "CELLSPAN_AGENT=1\nCELLSPAN_SECRET=%s\n", text);
+    ok(write(l.member[1].in, line, (size_t)n) == n && lan_until(&l, SPAN_HELLO, 0),
+       "SIGUSR1 does not end an agent that waits for its secret");
+    ok(lan_until(&l, SPAN_NOTICE, 1) && slice_is(l.last.v[F_NOTICE_TEXT].s, "SIGUSR1 has come") &&
+           l.last.v[F_NOTICE_SECONDS].u64 <= 60,
+       "and is told once the kernel is there");
+    lan_tell(&l, 1, 1, &quit);
+    is_int(lan_wait(&l, 1), 0, "until QUIT");
+    lan_close(&l);
+}
+
+/* ---- its parent ---- */
+
+static void *join_from_a_thread(void *lan)
+{
+    lan_join(lan, 1, LAN_NO_STDIN);
+    return NULL;
 }
 
 static bool beats(struct lan *l, uint64_t sent)
@@ -181,6 +206,37 @@ static bool beats(struct lan *l, uint64_t sent)
     return false;
 }
 
+static void sigterm_is_a_notice_where_the_engine_says_so(void)
+{
+    const struct span quit = { .kind = SPAN_QUIT };
+    char text[SECRET_TEXT_SIZE];
+    struct lan l;
+    pid_t agent;
+
+    lan_open(&l);
+    lan_join(&l, 1, LAN_SIGTERM);
+    agent = (pid_t)l.last.v[F_HELLO_PID].u64;
+    must(beats(&l, 1), "no BEAT"); /* it has got WELCOME */
+    must(kill(l.member[1].pid, SIGTERM) == 0, "kill");
+    ok(tells(&l, 30, "SIGTERM has come") && l.last.v[F_NOTICE_SIGNAL].u64 == 1,
+       "SIGTERM to the guard becomes a NOTICE");
+    must(kill(agent, SIGTERM) == 0, "kill");
+    ok(tells(&l, 30, "SIGTERM has come"), "and so does one to the agent; both live on");
+    lan_tell(&l, 1, 1, &quit);
+    is_int(lan_wait(&l, 1), 0, "until QUIT");
+    lan_join(&l, 2, LAN_SIGTERM);
+    agent = (pid_t)l.last.v[F_HELLO_PID].u64;
+    kill(l.member[2].pid, SIGKILL);
+    ok(lan_wait(&l, 2) == -1 && is_gone(agent), "the agent still ends with its guard");
+    l.mute = true;
+    secret_format(&l.secret, text);
+    lan_start(&l, 3, LAN_SIGTERM, NULL, text);
+    must(lan_until(&l, SPAN_HELLO, 0), "no HELLO");
+    must(kill(l.member[3].pid, SIGTERM) == 0, "kill");
+    is_int(lan_wait(&l, 3), 0, "and at SIGTERM before the kernel has taken it in");
+    lan_close(&l);
+}
+
 static void the_end_of_a_thread_is_not_the_end_of_its_process(void)
 {
     struct lan l;
@@ -190,7 +246,7 @@ static void the_end_of_a_thread_is_not_the_end_of_its_process(void)
     must(pthread_create(&thread, NULL, join_from_a_thread, &l) == 0 &&
              pthread_join(thread, NULL) == 0,
          "a thread");
-    for (int i = 0; i < 3000 && !has_no_signal(l.member[1].pid); i++)
+    for (int i = 0; i < 3000 && signals_of(l.member[1].pid, "ShdPnd:"); i++)
         usleep(10000);
     ok(beats(&l, 1) && beats(&l, 2), "an agent outlives the thread that started it");
     kill(l.member[1].pid, SIGTERM);
@@ -231,6 +287,8 @@ int main(int argc, char **argv)
     ranks_are_no_processes_of_the_mpi();
     what_is_not_handed_over_is_named();
     signals_are_notices();
+    a_signal_before_the_agent_is_there();
+    sigterm_is_a_notice_where_the_engine_says_so();
     the_end_of_a_thread_is_not_the_end_of_its_process();
     the_end_of_its_parent_is_the_agents();
     return plan_done();

@@ -221,6 +221,30 @@ static void without_a_function(void)
     world_close(&w);
 }
 
+static void a_signal_says_less_than_an_engine(void)
+{
+    struct clock clock;
+    struct world w;
+    struct span m = { .kind = SPAN_NOTICE, .v = { [F_NOTICE_SECONDS].u64 = 30 } };
+
+    m.v[F_NOTICE_SIGNAL].u64 = 1;
+    m.v[F_NOTICE_TEXT].s = slice_text("SIGTERM has come");
+    begin(&w, &clock);
+    notice(&w, 2, 30, "Slurm ends job 7");
+    dispatch_message(w.nb, 2, SPAN_WORKER_NONE, &m);
+    dispatch_message(w.nb, 1, SPAN_WORKER_NONE, &m);
+    pass(&w, 300 * NS_PER_MS);
+    pass(&w, 300 * NS_PER_MS); /* lines leave one after the other */
+    ok(logged(&w, "h2 will be gone in 30 s: Slurm ends job 7") &&
+           logged(&w, "h1 will be gone in 30 s: SIGTERM has come"),
+       "the name of a signal takes no other text's place");
+    buf_clear(&w.log);
+    notice(&w, 1, 30, "Slurm ends job 8");
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "h1 will be gone in 30 s: Slurm ends job 8"), "another text takes its place");
+    world_close(&w);
+}
+
 static void between_cells(void)
 {
     struct clock clock;
@@ -412,6 +436,7 @@ int main(void)
     in_a_cell();
     too_late();
     without_a_function();
+    a_signal_says_less_than_an_engine();
     between_cells();
     a_cell_that_fails();
     in_a_later_cell();

@@ -94,6 +94,17 @@ static void the_time_left_is_read(void)
         is_int(srun_output_time(rows[i].text), rows[i].want, "'%s'", rows[i].text);
 }
 
+static void the_time_before_sigkill_is_read(void)
+{
+    is_int(slurm_kill_wait("KeepAliveTime = 1 sec\nKillOnBadExit           = 0\n"
+                           "KillWait                = 30 sec\nLaunchParameters = (null)\n"),
+           30, "as scontrol prints it");
+    is_int(slurm_kill_wait("KillWait=5 sec"), 5, "without blanks");
+    is_int(slurm_kill_wait("KillWait = 99999999999999999999 sec"), 86400, "a day at most");
+    is_int(slurm_kill_wait("KillWait = soon\nKillWait = -"), 0, "what is no number is none");
+    is_int(slurm_kill_wait(""), 0, "without an answer");
+}
+
 static void options_are_read_or_refused(void)
 {
     for (size_t i = 0; i < sizeof options_cases / sizeof *options_cases; i++) {
@@ -381,6 +392,7 @@ int main(void)
 {
     options_are_read_or_refused();
     the_time_left_is_read();
+    the_time_before_sigkill_is_read();
     a_step_has_one_task_a_node_and_what_the_spec_leaves_open();
     any_allocation_of_a_step_may_fail();
     variables_that_srun_takes_for_options_are_hidden();

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cmdline.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "worker/agent/gpu/probe.h"
 
@@ -78,5 +79,6 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGUSR1, SIG_IGN); /* notices, which the agent takes */
     (void)signal(SIGUSR2, SIG_IGN);
+    process_take_notices();
     return probe_serve(STDIN_FILENO);
 }

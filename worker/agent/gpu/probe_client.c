@@ -165,6 +165,7 @@ static int start(struct probe_client *c, struct err *err)
         spec.in = pair[1];
         spec.session = true;
         spec.die_with_parent = true;
+        spec.holds_notices = true;
         pid = process_start(&spec, err);
     }
     free(path);

@@ -17,6 +17,7 @@
 #define NAME         "cellspan-guard"
 #define LEFT_NS      (5 * NS_PER_S) /* how long ending the remaining processes may take */
 #define PARENT_ENDED (SIGRTMIN + 5) /* nobody else sends it */
+#define END          SIGHUP         /* to the agent; SIGTERM may be a notice */
 
 /* Gives the guard its own name: somebody who kills all agents shall not kill their guards. */
 static void rename_self(int argc, char **argv)
@@ -75,7 +76,7 @@ static void pass_on(pid_t agent, int signo, pid_t above)
 {
     if (signo == PARENT_ENDED && getppid() == above)
         return;
-    (void)kill(agent, signo == PARENT_ENDED ? SIGTERM : signo);
+    (void)kill(agent, signo == PARENT_ENDED ? END : signo);
 }
 
 static int watch(pid_t agent, const sigset_t *wanted, pid_t above, const char *node)
@@ -116,7 +117,7 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
         return err_set(err, "can't start a process: %s", strerror(errno));
     if (agent == 0) {
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
-        if (process_die_with_parent(SIGTERM, self) < 0 && errno == ESRCH)
+        if (process_die_with_parent(END, self) < 0 && errno == ESRCH)
             _exit(1);
         return 0;
     }
@@ -125,7 +126,7 @@ int guard_start(int argc, char **argv, const char *node, struct keys *keys, int 
     rename_self(argc, argv);
     let_go_of_streams();
     if (process_die_with_parent(PARENT_ENDED, above) < 0 && errno == ESRCH)
-        (void)kill(agent, SIGTERM);
+        (void)kill(agent, END);
     *status = watch(agent, &wanted, above, name);
     return 1;
 }
