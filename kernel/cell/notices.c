@@ -28,6 +28,7 @@ struct notices {
     struct step_meeting meeting; /* of these notices: the function runs once for all of them */
     uint64_t cell;               /* in which ranks meet; 0: between cells */
     uint64_t limit_ns;           /* until then they must */
+    uint64_t late_ns;            /* ranks may give one until then; NEVER: none has been late */
     char fn[64];                 /* its name: as that of a rank */
 };
 
@@ -317,6 +318,56 @@ static void meet(struct notebook *nb, unsigned node, uint64_t now, uint64_t seco
         act(nb);
 }
 
+/* ---- functions that are given after the notice ---- */
+
+static bool meets_late(const struct notices *s, const struct cell *c)
+{
+    return s->meeting.state == MEETING_NONE ||
+           (s->meeting.state == MEETING_OFF && (!c || c->id != s->cell));
+}
+
+static void meet_late(struct notebook *nb, uint64_t now)
+{
+    struct notices *s = nb->notices;
+
+    s->late_ns = NEVER;
+    if (s->meeting.state == MEETING_OFF)
+        meeting_release(&s->meeting);
+    for (size_t k = 0; k < s->n && s->meeting.state == MEETING_NONE; k++)
+        if (now < s->of[k].until_ns && !is_lost(nb, s->of[k].node))
+            meet(nb, s->of[k].node, now, (s->of[k].until_ns - now) / NS_PER_S);
+}
+
+static bool all_have(const struct cell *c)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->member[k].state == MEMBER_RUNNING && !c->group->rank[c->member[k].rank].notice[0])
+            return false;
+    return true;
+}
+
+/* The ranks of a cell give theirs one after the other, and perhaps not all do. So those that have
+ * meet when all have, or after a quarter of the time that is left. */
+static void given(struct notebook *nb, const struct rank *r)
+{
+    struct notices *s = nb->notices;
+    const struct cell *c = cell_on(nb, r->worker);
+    const uint64_t now = notebook_now(nb);
+    uint64_t until_ns = NEVER;
+
+    if (!s || !meets_late(s, c))
+        return;
+    for (size_t k = 0; k < s->n; k++)
+        if (now < s->of[k].until_ns && !is_lost(nb, s->of[k].node))
+            until_ns = clock_earlier(until_ns, s->of[k].until_ns);
+    if (until_ns == NEVER)
+        return;
+    if (s->late_ns == NEVER)
+        s->late_ns = now + (until_ns - now) / 4;
+    if (c && all_have(c))
+        meet_late(nb, now);
+}
+
 /* ---- messages ---- */
 
 /* -1: memory is out. is_signal: the text says less than any other. */
@@ -346,7 +397,7 @@ static struct notices *notices_of(struct notebook *nb)
 
     if (s || !(s = calloc(1, sizeof *s)))
         return s;
-    s->show_ns = NEVER;
+    s->show_ns = s->late_ns = NEVER;
     return nb->notices = s;
 }
 
@@ -384,6 +435,7 @@ void notices_met(struct notebook *nb, struct rank *r, const struct span *m)
     case MET_HAS:
         snprintf(r->notice, sizeof r->notice, "%.*s",
                  SLICE_ARG(text.n < sizeof r->notice ? text : slice_text("fn")));
+        given(nb, r);
         return;
     case MET_LACKS:
         r->notice[0] = '\0';
@@ -416,7 +468,7 @@ uint64_t notices_due(const struct notebook *nb)
 
     if (!s)
         return NEVER;
-    return clock_earlier(s->show_ns, waits(s) ? s->limit_ns : NEVER);
+    return clock_earlier(clock_earlier(s->show_ns, s->late_ns), waits(s) ? s->limit_ns : NEVER);
 }
 
 void notices_tick(struct notebook *nb)
@@ -428,6 +480,8 @@ void notices_tick(struct notebook *nb)
         return;
     if (now >= s->show_ns)
         show_new(nb, now);
+    if (now >= s->late_ns)
+        meet_late(nb, now);
     if (waits(s) && now >= s->limit_ns) {
         meeting_late(&s->meeting);
         act(nb);

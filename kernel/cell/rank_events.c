@@ -180,7 +180,8 @@ static void died_before(struct cell *c, const struct rank *r, bool starting, con
     else if (c->bad) /* for example because of another rank */
         output_note(c, "%s (no cell was running on it)", text);
     else
-        cell_fail(c, "RankDied", "%s, before the cell could run", text);
+        cell_fail(c, death ? text_field(death, "ename") : "RankDied",
+                  "%s, before the cell could run", text);
     json_decref(death);
 }
 

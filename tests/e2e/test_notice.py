@@ -53,6 +53,16 @@ def test_ranks_meet_in_one_step(fresh):
     assert "was to leave (again); the checkpoint is whole" in cell.reply["evalue"]
 
 
+def test_a_function_that_comes_after_the_notice(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 3\n1")
+    notice(nb, "--seconds", "600", "--text", "spot")
+    told(nb, "s: spot")
+    cell = nb.ok(TRAIN)
+    steps = {step for step, in values(cell)}
+    assert len(steps) == 1 and "the checkpoint is whole: save() has run on all 3 ranks, in step %d" % steps.pop() in cell.stderr, cell.shown
+
+
 def test_between_cells_it_runs_at_once(fresh):
     nb = fresh()
     nb.ok("%%distribute -n 2\nimport cellspan\n@cellspan.on_notice\ndef save():\n    print('here')\n    if cellspan.rank() == 1:\n"

@@ -428,6 +428,99 @@ static void a_function_elsewhere(void)
     world_close(&w);
 }
 
+static void given_by_all(struct world *w)
+{
+    for (uint32_t worker = 2; worker < 6; worker++)
+        met(w, worker, MET_HAS, 0, "save");
+}
+
+/* The machine's notice is there before any function is. */
+static void begin_told(struct world *w, struct clock *clock)
+{
+    open_two(w, clock);
+    run(w, "%%distribute\npass");
+    provide(w);
+    notice(w, 2, 120, "spot");
+    pass(w, 300 * NS_PER_MS);
+    buf_clear(&w->log);
+}
+
+static void given_after_the_notice(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin_told(&w, &clock);
+    for (uint32_t worker = 2; worker < 5; worker++)
+        met(&w, worker, MET_HAS, 0, "save");
+    ok(!times(&w, "send COUNT"), "ranks wait for one that has not given its function yet");
+    met(&w, 5, MET_HAS, 0, "save");
+    ok(times(&w, "send COUNT") == 4, "when all have, they meet");
+    all_ran(&w);
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "the checkpoint is whole: save() has run on all 4 ranks, in step 6"),
+       "as if the function had come before the notice");
+    all_done(&w, 2, 5);
+    next(&w, "%%distribute\npass");
+    provide(&w);
+    buf_clear(&w.log);
+    given_by_all(&w);
+    pass(&w, 40 * NS_PER_S);
+    ok(!times(&w, "send COUNT"), "a later cell does not write over that checkpoint");
+    world_close(&w);
+    begin_told(&w, &clock);
+    met(&w, 2, MET_HAS, 0, "save");
+    pass(&w, 28 * NS_PER_S);
+    ok(!times(&w, "send COUNT"), "if only some give one, the others have a quarter of the time");
+    pass(&w, 3 * NS_PER_S);
+    ok(times(&w, "send COUNT") == 1, "then those meet that have one");
+    world_close(&w);
+    begin_told(&w, &clock);
+    met(&w, 2, MET_HAS, 0, "save");
+    all_done(&w, 2, 5);
+    pass(&w, 31 * NS_PER_S);
+    ok(times(&w, "send MEET") == 1, "if the cell has ended, they run it at once");
+    world_close(&w);
+}
+
+static void given_again_after_one_that_is_off(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin(&w, &clock);
+    notice(&w, 2, 600, "spot");
+    pass(&w, 301 * NS_PER_S);
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "save() did not run: "), "ranks come too late");
+    buf_clear(&w.log);
+    given_by_all(&w);
+    ok(!times(&w, "send COUNT"), "in the same cell they don't try again");
+    all_done(&w, 2, 5);
+    next(&w, "%%distribute\npass");
+    provide(&w);
+    given_by_all(&w);
+    ok(times(&w, "send COUNT") == 4, "in a later cell they do");
+    world_close(&w);
+}
+
+static void gone_before_the_cell(void)
+{
+    struct clock clock;
+    struct world w;
+
+    begin(&w, &clock);
+    all_done(&w, 2, 5);
+    notice(&w, 2, 60, "spot");
+    next(&w, "%%distribute\npass");
+    lost(&w, 2, "it was powered off");
+    pass(&w, 300 * NS_PER_MS);
+    ok(is_over(&w, "MachineLeaves") && !times(&w, "\"ename\":\"RankDied\"") &&
+           logged(&w, "before the cell could run"),
+       "a machine that leaves before the cell runs is no rank that has died");
+    world_close(&w);
+}
+
 int main(void)
 {
     the_step();
@@ -444,5 +537,8 @@ int main(void)
     a_machine_that_is_gone();
     a_rank_that_is_killed();
     a_function_elsewhere();
+    given_after_the_notice();
+    given_again_after_one_that_is_off();
+    gone_before_the_cell();
     return plan_done();
 }
