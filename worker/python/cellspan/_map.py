@@ -60,7 +60,7 @@ def map(fn, *iterables, chunksize=None, retries=0, return_exceptions=False, **op
     retries: how often an item is tried again: one whose call raises an exception, at once on its rank, and one whose rank dies (it was
     killed, or is out of memory), on another rank. The items that the rank took together with it are tried again, too, also those that it
     had finished, so fn should do no harm when it is called twice. An item of which retries + 1 ranks have died raises RankDied.
-    If no rank is left, RankDied names the item of each.
+    If no rank is left, RankDied (or MachineLeaves, if their machines are gone) names the item of each.
     return_exceptions: the exception of an item, or its SystemExit, is its result, and the map goes on.
 
     Raises the exception of the first item that fails, as run() does. Its attribute `item` is the number of the item, from 0, and the
@@ -360,7 +360,8 @@ class _Tasks:
             told.append(f"{self._named(first, out) if alone else _numbered(first, count)}: {how}")
         more = len(self._deaths) - len(told)
         text = f"map(): no rank is left: {'; '.join(told)}{f'; and {more} more' if more > 0 else ''}: try one of these items by itself, with cellspan.run()"
-        made = remote_error({"ename": "RankDied", "evalue": text, "traceback": [f"RankDied: {text}", *error.traceback[2:]]})
+        name = type(error).__name__
+        made = remote_error({"ename": name, "evalue": text, "traceback": [f"{name}: {text}", *error.traceback[2:]]})
         alone = [first for first, count, _ in self._deaths if count == 1]
         if alone:
             map_rank.note_item(made, alone[0])
