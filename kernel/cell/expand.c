@@ -127,7 +127,7 @@ static void let_go(struct cell *c)
     if (!g->size || !engine_group_lives(g))
         rc = err_set(&err, "%%ranks free: " NO_RANKS_YET);
     else if (c->plan.ranks)
-        rc = ranks_parse(&which, c->plan.ranks, g->size, &err);
+        rc = ranks_parse(&which, c->plan.ranks, group_listed(g), &err);
     else
         rc = ranks_add_range(&which, 0, g->size - 1);
     if (rc < 0 || notebook_send_ranks(c->nb, g, rank_in_set, &which, &m, &err) < 0)

@@ -17,13 +17,14 @@ static int choose(struct cell *c, struct ranks *which)
 {
     struct err err = { "" };
     struct group *g = c->nb->group;
+    const unsigned n = group_listed(g);
 
     if (!c->plan.ranks)
         return group_living(g, which) < 0 ? cell_fail(c, "RuntimeError", "out of memory") : 0;
-    if (g->size && ranks_parse(which, c->plan.ranks, g->size, &err) == 0)
+    if (n && ranks_parse(which, c->plan.ranks, n, &err) == 0)
         return 0;
-    return g->size ? cell_fail(c, "UsageError", "%s", err.text)
-                   : cell_fail(c, "UsageError", NO_RANKS_YET);
+    return n ? cell_fail(c, "UsageError", "%s", err.text)
+             : cell_fail(c, "UsageError", NO_RANKS_YET);
 }
 
 static void end(struct cell *c, const struct ranks *which)

@@ -126,6 +126,15 @@ shrink:
     return err_set(err, "-n %u: out of memory", n);
 }
 
+unsigned group_listed(const struct group *g)
+{
+    unsigned n = g->size;
+
+    while (n > g->asked && !g->rank[n - 1].worker)
+        n--;
+    return n;
+}
+
 const char *rank_state_text(enum rank_state state)
 {
     static const char *const texts[] = {

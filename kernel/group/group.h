@@ -117,6 +117,9 @@ struct rank *group_worker(const struct group *g, uint32_t worker);
 void rank_start(struct rank *r, uint32_t worker, unsigned node);
 /* Its process is gone: RANK_DEAD (RANK_NONE if it was asked to stop). */
 void rank_end(struct rank *r);
+/* How many ranks are shown: those of the world, and living ones beyond it. Dead ranks beyond the
+ * world are not, nor those of a world that was stopped. */
+unsigned group_listed(const struct group *g);
 const char *rank_state_text(enum rank_state state); /* for people */
 bool rank_alive(const struct rank *r);              /* starting, idle, busy */
 

@@ -51,17 +51,6 @@ static json_t *table_of(const struct status_rank *row, unsigned n)
     return table;
 }
 
-/* How many rows: the ranks of the world, and living ranks beyond it. Dead ranks beyond the world
- * are not shown, nor those of a world that was stopped. */
-static unsigned shown(const struct group *g)
-{
-    unsigned n = g->size;
-
-    while (n > g->asked && !g->rank[n - 1].worker)
-        n--;
-    return n;
-}
-
 struct rows {
     struct status_rank *of; /* owned, n of them; NULL: memory is out */
     struct rank_usage_text *text;
@@ -70,7 +59,7 @@ struct rows {
 
 static struct rows rows_of(struct notebook *nb, const struct group *g)
 {
-    struct rows rows = { .n = shown(g) };
+    struct rows rows = { .n = group_listed(g) };
 
     rows.of = calloc(rows.n + 1u, sizeof *rows.of);
     rows.text = calloc(rows.n + 1u, sizeof *rows.text);

@@ -289,14 +289,15 @@ static struct where *where_create(struct notebook *nb, const char *spec, struct 
 {
     struct where *w = calloc(1, sizeof *w);
     const struct group *g = notebook_shown(nb);
+    const unsigned size = group_listed(g);
     struct ranks which = RANKS_INIT;
     int rc = w ? 0 : err_set(err, "out of memory");
 
-    if (rc == 0 && spec && !g->size)
+    if (rc == 0 && spec && !size)
         rc = err_set(err, NO_RANKS_YET);
     else if (rc == 0 && spec)
-        rc = ranks_parse(&which, spec, g->size, err);
-    else if (rc == 0 && g->size && ranks_add_range(&which, 0, g->size - 1) < 0)
+        rc = ranks_parse(&which, spec, size, err);
+    else if (rc == 0 && size && ranks_add_range(&which, 0, size - 1) < 0)
         rc = err_set(err, "out of memory");
     if (rc == 0 && !(w->rank = calloc(ranks_count(&which) + 1, sizeof *w->rank)))
         rc = err_set(err, "out of memory");

@@ -160,6 +160,15 @@ def test_requests_that_are_no_cells_are_answered(nb, end):
     nb.ok("del odd")
 
 
+@pytest.mark.parametrize("where, error", [("%%distribute -n 2\n", "RankDied"), ("", "HomeDied")], ids=["ranks", "home"])
+def test_the_last_lines_before_a_death_are_the_cells_own(fresh, where, error):
+    nb = fresh()
+    nb.ok(where + "import os, sys\nprint('of an earlier cell', file=sys.stderr)")
+    assert "last lines" not in nb.run(where + "os._exit(3)").assert_error(error).traceback
+    dies = where + "import os, sys\nprint('of this one', file=sys.stderr, flush=True)\nos._exit(4)"
+    assert "Its last lines on stderr:\n  of this one" in nb.run(dies).assert_error(error).traceback.replace("[0-1] ", "")
+
+
 @pytest.mark.parametrize("where, error, told", [("%%distribute -n 2\n", "RankDied", "ranks 0-1 are new"), ("", "HomeDied", "")], ids=["ranks", "home"])
 @pytest.mark.parametrize("name", ["isinstance", "type"])
 def test_a_process_that_cannot_answer_any_more_ends_and_says_why(nb, name, where, error, told):

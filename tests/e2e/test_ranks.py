@@ -565,6 +565,21 @@ def test_where_there_are_no_ranks_stop_restart_and_the_table_say_so(fresh):
         assert nb.ok("%ranks stop").stderr == "cellspan: ranks 0-1: stopped\n"
 
 
+def test_ranks_of_an_earlier_larger_world_are_not_there_any_more(fresh):
+    nb = fresh()
+    nb.ok("%%distribute -n 5\npass")
+    assert "[0-4] idle" in nb.ok("%ranks where").shown
+    nb.ok("%%distribute -n 2\npass")
+    assert "[0-4] idle" in nb.ok("%ranks where").shown, "ranks beyond the world live on"
+    assert nb.ok("%ranks stop -r 4").stderr == "cellspan: rank 4: stopped\n"
+    nb.ok("%%distribute -n 3 --fresh\npass")
+    assert nb.ok("%ranks where").stdout.splitlines() == ["[0-2] idle"]
+    for line in ("stop -r 4", "restart -r 4", "free -r 4", "where -r 4"):
+        assert nb.run("%ranks " + line).assert_error("UsageError").reply["evalue"] == "rank 4: there are 3 ranks, 0 to 2", line
+    nb.ok("%ranks stop")
+    assert "there are no ranks" in nb.ok("%ranks where").shown
+
+
 def test_a_pull_that_starts_a_rank_says_that_its_variables_are_gone(fresh):
     nb = fresh()
     nb.ok("%%distribute -n 2\nx = 1")

@@ -190,13 +190,24 @@ static bool interrupt_waiting(struct worker *w, const struct span *head)
     return answered;
 }
 
+/* What was printed before a cell says nothing about a death in it. */
+static bool begins_cell(const struct span *head, struct slice msg)
+{
+    struct span m;
+    struct err unused = { "" };
+
+    return head->kind == SPAN_RUN ||
+           (head->kind == SPAN_REQUEST && span_decode(&m, msg.p, msg.n, &unused) == 0 &&
+            slice_is(m.v[F_REQUEST_TYPE].s, "execute_request"));
+}
+
 void relay_down(struct worker *w, const struct span *head, struct slice msg)
 {
     const bool has_blob = head->blob != 0 && head->blob_size != 0;
     const struct blob *b = has_blob ? blobs_get(&w->all->agent->blobs, head->blob) : NULL;
 
     if (head->kind == SPAN_RUN || head->kind == SPAN_REQUEST || head->kind == SPAN_FETCH)
-        pipes_begin(&w->pipes, head->cell, head->kind == SPAN_RUN);
+        pipes_begin(&w->pipes, head->cell, begins_cell(head, msg));
     if (head->kind == SPAN_INTERRUPT && interrupt_waiting(w, head))
         return;
     if (has_blob && !b && transfer_io_expects(w->all->agent->transfers, head->blob))
