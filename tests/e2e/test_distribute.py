@@ -553,3 +553,13 @@ def test_inspection_shows_the_options(nb):
     for code in ("%%distribute", "%distribute"):
         found = nb.request("inspect_request", {"code": code, "cursor_pos": 5, "detail_level": 0})
         assert found["found"] and "--merge" in found["data"]["text/plain"]
+
+
+# -- what is imported beforehand
+
+
+@pytest.mark.parametrize("setting, there", [("-torch", True), ("-torch,-numpy", False)])
+def test_numpy_is_imported_beforehand_on_ranks_and_at_home_or_on_neither(fresh, setting, there):
+    notebook = fresh(env={"CELLSPAN_PRELOAD": setting})
+    has = "'numpy' in __import__('sys').modules"
+    assert notebook.ok("%%distribute -n 1\n" + has).value == notebook.ok(has).value == str(there)

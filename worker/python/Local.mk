@@ -203,6 +203,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/cpp_builds.py \
 	worker/python/cellspan/_worker/debugger.py \
 	worker/python/cellspan/_worker/environment.py \
+	worker/python/cellspan/_worker/first_traceback.py \
 	worker/python/cellspan/_worker/follow.py \
 	worker/python/cellspan/_worker/idle_questions.py \
 	worker/python/cellspan/_worker/gpus.py \
@@ -249,6 +250,7 @@ dist_cellspan_py_worker_DATA = \
 	worker/python/cellspan/_worker/torchenv.py \
 	worker/python/cellspan/_worker/tracebacks.py \
 	worker/python/cellspan/_worker/host_facts.py \
+	worker/python/cellspan/_worker/wanted.py \
 	worker/python/cellspan/_worker/worker.py \
 	worker/python/cellspan/_worker/world_env.py \
 	worker/python/cellspan/_worker/zygote.py

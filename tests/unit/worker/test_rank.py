@@ -272,9 +272,9 @@ def test_a_script_or_module_that_is_not_there_is_one_line(script, argv):
 
 @pytest.mark.parametrize("setting, there", [("", True), ("-numpy", False), ("-torch,-numpy", False), (" json.tool , -nosuch", True)])
 def test_a_package_may_be_left_out_of_the_zygote(setting, there):
-    from cellspan._worker import zygote
+    from cellspan._worker.wanted import Wanted
 
-    wanted = zygote.Wanted(setting).modules
+    wanted = Wanted(setting).modules
     assert ("numpy" in wanted) == ("numpy.random" in wanted) == there and "cloudpickle" in wanted
     assert ("torch" in wanted) == ("torch.distributed" in wanted) == ("-torch" not in setting)
     assert ("json.tool" in wanted) == ("json" in setting) and not any(name.startswith("-") or not name for name in wanted)

@@ -163,7 +163,7 @@ def test_what_is_imported_beforehand_counts_gpus_without_cuda(tmp_path):
 
 def preloaded(setting, ours, path=""):
     """A process that has done what a zygote does with this CELLSPAN_PRELOAD, if cellspan itself wants the modules `ours`."""
-    code = (f"import os\nfrom cellspan._worker import zygote\nzygote.PRELOAD = {ours!r}\nzygote.preload()\n"
+    code = (f"import os\nfrom cellspan._worker import wanted, zygote\nwanted.PRELOAD = {ours!r}\nzygote.preload()\n"
             "print(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK'))")
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([path, os.environ.get("PYTHONPATH", "")]), CELLSPAN_PRELOAD=setting)
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)

@@ -14,6 +14,7 @@ import sys
 from .. import _link
 from .._base.errors import in_words
 from . import environment, mlflow_run, module_paths, reloads, root_logging, torchenv
+from .wanted import Wanted
 
 LARGEST = 1 << 20  # bytes that a FOLLOW can have
 WANDB = "WANDB_SERVICE"  # home's service of W&B, which ends with home: ranks need it for home's active run, and start their own for theirs
@@ -116,8 +117,6 @@ def _plain(traits):
 
 def wanted_beforehand():
     """Names of the modules that CELLSPAN_PRELOAD wants."""
-    from .zygote import Wanted  # which a rank has loaded
-
     return Wanted(_link.setting("CELLSPAN_PRELOAD")).asked
 
 

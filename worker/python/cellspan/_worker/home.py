@@ -32,6 +32,7 @@ from .home_calls import Calls, may_send_code
 from .publish import to_json
 from .shell import ZMQInteractiveShell
 from .startup import run_startup, shell_config
+from .wanted import Wanted
 from .worker import Waiting, _current, loads, parent_of
 
 _OWN = "_cellspan_cell"  # attribute of a thread: the number of the cell that started it
@@ -407,7 +408,8 @@ class Home(Calls):
         self._expecting = True
         try:
             from .._capture import vars_bundle  # noqa: F401
-            import numpy  # noqa: F401
+            if "numpy" in Wanted(_link.setting("CELLSPAN_PRELOAD")).modules:
+                import numpy  # noqa: F401
         except BaseException:  # noqa: BLE001 - receiving a value will report it
             pass
 

@@ -20,13 +20,13 @@ import time
 
 from .. import _link
 from .._base.errors import attempt
-from . import after_fork, environment, reloads, seeds, stacks
+from . import after_fork, environment, first_traceback, reloads, seeds, stacks
 from .begin import begin_process, begin_within_limits, say_limit
 from .message import decoded
+from .wanted import Wanted, package_of
 
 PACKET = 65536
 SHELLS = tuple("IPython.core." + name for name in "application completer completerlib crashhandler debugger logger magics oinspect".split())
-PRELOAD = ("cloudpickle", "numpy", "numpy.random", "torch", "torch.distributed")
 PORTION = 32  # ranks that one intermediate process forks, so that the first of many ranks are ready early
 COUNT_WITHOUT_CUDA = "PYTORCH_NVML_BASED_CUDA_CHECK"  # torch.cuda.is_available() then asks NVML, which does not disturb forks
 GPU_FILES = "/dev/nvidia"
@@ -46,24 +46,6 @@ class Order:
     def close(self):
         for fd in self.fds:
             os.close(fd)
-
-
-class Wanted:
-    """What CELLSPAN_PRELOAD wants. asked: modules that are to be imported. without: packages that are not to be imported, written with "-"
-    before the name. idle: those packages of `without` that nothing would import. modules: all that are to be imported, ours first."""
-
-    def __init__(self, setting):
-        names = [name.strip() for name in setting.split(",")]
-        self.without = [name[1:].strip() for name in names if name.startswith("-")]
-        self.asked = [name for name in names if name and not name.startswith("-") and _package(name) not in self.without]
-        ours = [name for name in PRELOAD if _package(name) not in self.without]
-        self.modules = list(dict.fromkeys([*ours, *self.asked]))
-        self.packages = {_package(name) for name in (*PRELOAD, *names) if not name.startswith("-")}
-        self.idle = [name for name in self.without if name not in self.packages]
-
-
-def _package(name):
-    return name.partition(".")[0]
 
 
 def preload():
@@ -87,12 +69,12 @@ def preload():
         attempt(f"{name} could not be imported beforehand", _import, name)
 
     reloads.imported.note()
-    _render_one_traceback()
+    first_traceback.render()
 
 
 def _import(name, asked=False):
     """Imports a module. asked: it must be there."""
-    if asked or importlib.util.find_spec(_package(name)) is not None:
+    if asked or importlib.util.find_spec(package_of(name)) is not None:
         importlib.import_module(name)
 
 
@@ -122,20 +104,6 @@ def _tell_of_gpus(name, held):
             file=sys.stderr,
         )
     return now
-
-
-def _render_one_traceback():
-    """Renders one traceback and discards it. The first one imports and caches much, which takes most of a second on a busy
-    machine. Ranks that fail in the same way should report it at the same time."""
-    from IPython.core.ultratb import AutoFormattedTB
-
-    try:
-        raise ValueError("practice")
-    except ValueError:
-        try:
-            AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
-        except Exception:  # noqa: BLE001 - another version of IPython; then each rank's first traceback is slow
-            pass
 
 
 def orders(sock):
