@@ -199,6 +199,7 @@ def test_fetch_brings_one_name_or_says_in_one_line_that_it_is_missing(ranks):
 
 
 def test_files_of_ranks_go_with_the_zygote_if_the_agent_has_no_folder_for_them(tmp_path):
+    adopt_orphans()
     zygote = Zygote(env={"TMPDIR": str(tmp_path), "CELLSPAN_PRELOAD": "-torch"})
     ranks = zygote.fork(range(2))
     (done, _) = run_on(ranks, "import os; open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').close()")
