@@ -48,7 +48,7 @@ from client import KERNEL, Notebook  # noqa: E402  (after the environment that i
 from commands import cellspan  # noqa: E402, F401
 from engines import hosts, slurm, slurm_on_hosts  # noqa: E402, F401  (fixtures)
 from launches import launch  # noqa: E402, F401
-from torch_users import beforehand, file_uses_torch, uses_torch  # noqa: E402
+from torch_users import beforehand, used_by_file, used_by_test  # noqa: E402
 
 # A shell starts background jobs with SIGINT ignored, and kernels would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,11 +99,11 @@ def pytest_unconfigure(config):
 
 
 class Shared:
-    """A kernel that the tests of a module share; one that a test broke is replaced by a new one. modules: what it imports beforehand
-    beside torch. make: makes the Notebook."""
+    """A kernel that the tests of a module share; one that a test broke is replaced by a new one. used, modules: what it imports
+    beforehand, as in torch_users.py. make: makes the Notebook."""
 
-    def __init__(self, torch, modules, make):
-        self.notebook, self.torch, self.modules, self.make = None, torch, modules, make
+    def __init__(self, used, modules, make):
+        self.notebook, self.used, self.modules, self.make = None, used, modules, make
 
     def get(self):
         if self.notebook is not None and not self.notebook.fine():
@@ -111,7 +111,7 @@ class Shared:
             self.close()
         if self.notebook is None:
             with pytest.MonkeyPatch.context() as patch:
-                beforehand(patch, self.torch, self.modules)
+                beforehand(patch, self.used, self.modules)
                 self.notebook = self.make()
         return self.notebook
 
@@ -124,20 +124,20 @@ class Shared:
 @pytest.fixture(scope="module", autouse=True)
 def kernels_of_the_file(request):
     with pytest.MonkeyPatch.context() as patch:
-        beforehand(patch, file_uses_torch(request))
+        beforehand(patch, used_by_file(request))
         yield
 
 
 @pytest.fixture(autouse=True)
 def kernels_of_the_test(request, kernels_of_the_file):
     with pytest.MonkeyPatch.context() as patch:
-        beforehand(patch, uses_torch(request))
+        beforehand(patch, used_by_test(request))
         yield
 
 
 @pytest.fixture(scope="module")
 def shared_notebook(request):
-    shared = Shared(file_uses_torch(request), getattr(request.module, "BEFOREHAND", ""), getattr(request.module, "NOTEBOOK", Notebook))
+    shared = Shared(used_by_file(request), getattr(request.module, "BEFOREHAND", ""), getattr(request.module, "NOTEBOOK", Notebook))
     yield shared
     shared.close()
 

@@ -23,7 +23,7 @@ import time
 
 import pytest
 from client import Notebook, by_rank
-from torch_users import beforehand
+from torch_users import beforehand, used_by_text
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {"docs/tutorial.md": 12, "docs/guide.md": 15, "docs/machines.md": 2, "docs/failures.md": 15, "README.md": 3,
@@ -184,7 +184,7 @@ def test_every_block_of_a_page_does_what_the_page_says(page, tmp_path, torch, mo
     if page == "README.md":
         blocks = [b for b in blocks if "--on ssh:" not in b.code]  # hosts have tests of their own
     assert len(blocks) >= PAGES[page], "the page is not read any more"
-    beforehand(monkeypatch, any("torch" in block.code for block in blocks))
+    beforehand(monkeypatch, used_by_text("\n".join(block.code for block in blocks)))
     nb = Notebook(cwd=str(tmp_path))
     try:
         for block in blocks:

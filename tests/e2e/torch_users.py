@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which tests use torch: those in whose text it stands, or in that of a function, fixture or text of the same file that they name.
+"""Which tests use torch or numpy: those in whose text it stands, or in that of a function, fixture or text of the same file that they
+name. Who uses a package that imports numpy uses numpy.
 
-Kernels import torch beforehand, where it is installed, and so does each of their machines: that takes a processor a second or two.
-Those of tests that never use it don't. Tests of what starts with every rank, with torch imported, have the word in their text.
+Kernels import torch beforehand, where it is installed, and so does each of their machines: that takes a processor a second or two. numpy
+takes a quarter of a second, on ranks and at home together. Those of tests that never use them don't. Tests of what starts with every
+rank, with torch imported, have the word in their text.
 
 A rank's first optimizer or DistributedDataParallel imports torch._dynamo: that takes a processor more than a second, on each rank.
 The kernel that tests of a file share does that once where the file has BEFOREHAND = "torch._dynamo".
@@ -15,20 +17,22 @@ import pathlib
 import re
 import types
 
-WORD = re.compile("torch(?!run)")  # a launcher that is named in a text is not used
+TORCH = "torch(?!run)"  # a launcher that is named in a text is not used
+WORDS = {"torch": re.compile(TORCH), "numpy": re.compile(
+    TORCH + r"|numpy|\bnp\b|cupy|horovod|jax|lightning|matplotlib|pandas|plotly|plt|scipy|sklearn|tensorflow")}
 
 
-def mentions(function, seen=None):
+def mentions(function, word, seen=None):
     """Whether the word is in the function's text, or in what the function names of its file's."""
     seen = set() if seen is None else seen
     function = inspect.unwrap(function)
     if not isinstance(function, types.FunctionType) or function in seen:
         return False
     seen.add(function)
-    if WORD.search(inspect.getsource(function)):
+    if word.search(inspect.getsource(function)):
         return True
     values = [function.__globals__.get(name) for name in names(function.__code__)]
-    return any(mentions(value, seen) if callable(value) else WORD.search(repr(value)) for value in values if not inspect.ismodule(value))
+    return any(mentions(value, word, seen) if callable(value) else word.search(repr(value)) for value in values if not inspect.ismodule(value))
 
 
 def names(code):
@@ -39,24 +43,30 @@ def names(code):
     return found
 
 
-def file_uses_torch(request):
-    return bool(WORD.search(pathlib.Path(request.path).read_text(encoding="utf-8")))
+def used_by_text(text):
+    """The packages of WORDS whose words stand in it."""
+    return {package for package, word in WORDS.items() if word.search(text)}
 
 
-def uses_torch(request):
-    """The test of a fixture's request."""
-    if not file_uses_torch(request):
-        return False
+def used_by_file(request):
+    """Those that tests of a fixture's file use."""
+    return used_by_text(pathlib.Path(request.path).read_text(encoding="utf-8"))
+
+
+def used_by_test(request):
+    """Those that the test of a fixture's request uses."""
     item = request.node
     fixtures = [definition.func for name in item.fixturenames for definition in item._fixtureinfo.name2fixturedefs.get(name, ())
                 if definition.func.__module__ == item.module.__name__]
     given = item.callspec.params if hasattr(item, "callspec") else ""
-    return bool(WORD.search("%s %s" % (item.fixturenames, given))) or any(map(mentions, [item.function, *fixtures]))
+    text = "%s %s" % (item.fixturenames, given)
+    return {package for package in used_by_file(request)
+            if WORDS[package].search(text) or any(mentions(function, WORDS[package]) for function in (item.function, *fixtures))}
 
 
-def beforehand(patch, torch, modules=""):
-    """What kernels that are started from now on import: torch or not, and these modules."""
-    named = ",".join(filter(None, ["" if torch else "-torch", modules]))
+def beforehand(patch, used, modules=""):
+    """What kernels that are started from now on import: of the packages of WORDS those that are used, and these modules."""
+    named = ",".join(filter(None, [*("-" + package for package in WORDS if package not in used), modules]))
     if named:
         patch.setenv("CELLSPAN_PRELOAD", named)
     else:
