@@ -21,7 +21,7 @@ tests_unit_pure_t_SOURCES = tests/unit/pure.c tests/unit/kernel/double.h tests/u
 	tests/unit/agent/sim.h tests/unit/agent/sim.c tests/unit/agent/seam.c \
 	tests/unit/network/network.h tests/unit/network/network.c tests/unit/network/fleet.h tests/unit/network/agent_end.c \
 	tests/unit/network/kernel_end.c tests/unit/network/steps.c tests/unit/network/checks.c tests/unit/network/planted.c \
-	tests/unit/network/rounds.c
+	tests/unit/network/rounds.c tests/unit/network/cells.c
 tests_unit_pure_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=session_tell,--wrap=session_resume,--wrap=session_next
 tests_unit_pure_t_LDADD = $(pure_objects) protocol/libprotocol.a base/libbase.a $(JANSSON_LIBS) $(SODIUM_LIBS)
 tests/unit/pure.list: Makefile $(pure_objects) $(deciding_objects)

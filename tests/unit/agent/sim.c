@@ -120,9 +120,25 @@ int sim_to_worker(struct sim_child *c, struct slice msg, int blob_fd)
     return 0;
 }
 
+static void carry(struct sim *s, bool up, size_t size)
+{
+    if (s->carry)
+        s->carry(s->carry_arg, up, size);
+}
+
 void sim_to_kernel(uint32_t worker, struct slice msg)
 {
     add(&sim->up, worker, slice_text(""), msg, -1);
+    carry(sim, true, msg.n);
+}
+
+/* The next message that has come. NULL: there is none. */
+static struct sim_message *take_come(struct sim *s, bool up)
+{
+    if (s->carry && s->come[up] == 0)
+        return NULL;
+    s->come[up] -= s->carry != NULL;
+    return take(up ? &s->up : &s->down);
 }
 
 /* One packet is read. */
@@ -296,14 +312,14 @@ static void to_kernel(struct sim *s, const struct sim_message *m)
 
 static bool pass_messages(struct sim *s)
 {
-    struct sim_message *down = take(&s->down), *up;
+    struct sim_message *down = take_come(s, false), *up;
 
     if (down) {
         from_kernel_message(&s->agent, buf_slice(&down->to), buf_slice(&down->msg));
         destroy(down);
         return true;
     }
-    if (!(up = take(&s->up)))
+    if (!(up = take_come(s, true)))
         return false;
     to_kernel(s, up);
     destroy(up);
@@ -424,6 +440,7 @@ void sim_tells(struct sim *s, struct span m)
     if (span_encode(&m, &msg, &err) < 0)
         abort();
     add(&s->down, 0, slice_of(to, m.worker ? sizeof to : 0), buf_slice(&msg), -1);
+    carry(s, false, msg.n);
     buf_release(&msg);
 }
 
@@ -442,6 +459,7 @@ static bool from_notebook(void *arg, unsigned node, struct slice workers, struct
     if (node != s->node)
         return false;
     add(&s->down, 0, workers, msg, -1);
+    carry(s, false, msg.n);
     return true;
 }
 

@@ -48,6 +48,12 @@ struct sim {
     /* a line for what left the agent: "to 2: RUN ", "from 3: EXITED cause", "signal 9 to 3" */
     struct buf log;
 
+    /* NULL: messages between kernel and agent are there at once. Else this is called for each one,
+     * and whoever sets it counts in `come` those that may be handled now. */
+    void (*carry)(void *arg, bool up, size_t size);
+    void *carry_arg;
+    unsigned come[2]; /* down, up */
+
     /* for tests to set */
     bool full;     /* workers' sockets have no room */
     bool idle;     /* the zygote reads no orders */

@@ -146,6 +146,8 @@ static void message(struct fleet *f, unsigned i, const struct frame *frame)
 
     check_letter(f, SIDE_AGENT, i, frame);
     a->orders = l->line;
+    if (f->carried && i == 0)
+        f->carried(f->carried_arg, SIDE_AGENT);
     if (session_received(&a->session, l->size))
         send(f, a, FRAME_BEAT, slice_text(""));
 }

@@ -5,7 +5,8 @@
  * everything: a run with the same seed is the same run.
  *
  * network.c   connections; agent_end.c, kernel_end.c   the two ends; steps.c   what happens next;
- * checks.c    what must hold; planted.c   faults that a test plants, to see that they are found */
+ * checks.c    what must hold; planted.c   faults that a test plants, to see that they are found
+ * rounds.c    many runs; cells.c   a cell that runs meanwhile */
 #ifndef TESTS_UNIT_NETWORK_FLEET_H
 #define TESTS_UNIT_NETWORK_FLEET_H
 
@@ -134,10 +135,14 @@ struct fleet {
     struct fleet_checks checks;
     struct fleet_counts counts;
     unsigned trouble; /* of a thousand steps */
-    bool calm;        /* nothing goes wrong any more */
-    bool traced;      /* each event is a line on stdout */
-    bool broken;      /* a check has failed; the run is over */
-    char why[256];    /* which */
+    /* NULL: ranks and the kernel say something by chance. Else agent 0 and the kernel say only what
+     * the owner makes them say, and this is called for each letter that came to them. */
+    void (*carried)(void *arg, enum side to);
+    void *carried_arg;
+    bool calm;     /* nothing goes wrong any more */
+    bool traced;   /* each event is a line on stdout */
+    bool broken;   /* a check has failed; the run is over */
+    char why[256]; /* which */
 };
 
 struct rounds;
@@ -180,6 +185,8 @@ void check_disturbed(struct fleet *f, unsigned agent);
 /* So many steps of chance, and then a calm end, in which everything must arrive. f->broken says
  * whether a check failed. */
 void fleet_run(struct fleet *f, const struct rounds *r, uint64_t seed);
+void fleet_begin(struct fleet *f, const struct rounds *r, uint64_t seed); /* its parts */
+void fleet_step(struct fleet *f);
 void fleet_release(struct fleet *f);
 
 /* ---- rounds.c ---- */
@@ -196,6 +203,12 @@ int rounds_option(struct rounds *r, const char *option, const char *value);
 /* Runs rounds until a check fails. true: none did. sum: of all. why: the seed, the step and the
  * check that failed. */
 bool rounds_run(const struct rounds *r, struct fleet_counts *sum, char why[static 400]);
+
+/* ---- cells.c ---- */
+
+/* Do cells of two ranks of another machine end well, with every line once and in order, while the
+ * connection breaks? One for each seed from 1 to n. why: how often it broke, or what went wrong. */
+bool cells_survive(uint64_t n, char why[static 400]);
 
 extern enum planted planted; /* one fleet at a time */
 

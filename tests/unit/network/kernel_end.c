@@ -156,6 +156,8 @@ static void message(struct fleet *f, struct node_end *n, const struct frame *fra
 
     check_letter(f, SIDE_KERNEL, number_of(f, n), frame);
     n->lines[l->rank] = l->line;
+    if (f->carried && n == f->kernel.node)
+        f->carried(f->carried_arg, SIDE_KERNEL);
     if (session_received(&n->session, l->size) && n->wire)
         send(f, n, FRAME_BEAT, slice_text(""));
 }

@@ -192,7 +192,8 @@ static void thief_resumes(struct fleet *f)
 static void trouble(struct fleet *f)
 {
     const unsigned i = (unsigned)dice_roll(&f->dice, FLEET_AGENTS);
-    const uint64_t roll = dice_roll(&f->dice, 100);
+    /* nothing that may take longer than the kernel waits, where there is but one of an agent */
+    const uint64_t roll = f->carried ? 20 + dice_roll(&f->dice, 35) : dice_roll(&f->dice, 100);
 
     if (roll < 20 && !f->path[i].cut)
         cut(f, i);
@@ -230,7 +231,7 @@ static void work(struct fleet *f)
     const unsigned i = (unsigned)dice_roll(&f->dice, FLEET_AGENTS + 1);
     const unsigned rank = (unsigned)dice_roll(&f->dice, FLEET_RANKS);
 
-    if (is_stopped(f, i))
+    if (is_stopped(f, i) || (f->carried && (i == 0 || i == FLEET_AGENTS)))
         return;
     if (i == FLEET_AGENTS)
         kernel_end_order(f, some_size(f));
@@ -292,7 +293,7 @@ static void tick_all(struct fleet *f)
         tick(f, i);
 }
 
-static void step(struct fleet *f)
+void fleet_step(struct fleet *f)
 {
     struct arrival a;
 
@@ -327,7 +328,7 @@ static void calm_down(struct fleet *f)
     }
 }
 
-static void begin(struct fleet *f, const struct rounds *r, uint64_t seed)
+void fleet_begin(struct fleet *f, const struct rounds *r, uint64_t seed)
 {
     *f = (struct fleet){ .now = NS_PER_S, .seed = seed, .dice = { seed }, .traced = r->traced };
     planted = r->planted;
@@ -347,13 +348,13 @@ void fleet_run(struct fleet *f, const struct rounds *r, uint64_t seed)
 {
     uint64_t end;
 
-    begin(f, r, seed);
+    fleet_begin(f, r, seed);
     while (!f->broken && f->counts.steps < r->steps)
-        step(f);
+        fleet_step(f);
     calm_down(f);
     end = f->now + CALM_NS;
     while (!f->broken && f->now < end && !check_is_whole(f))
-        step(f);
+        fleet_step(f);
     check_end(f);
 }
 
