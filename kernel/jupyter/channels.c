@@ -48,7 +48,7 @@ struct channels {
     struct incoming incoming[INCOMING];
     struct refusals refusals;
     struct iopub *iopub;
-    struct late *late;
+    struct waiting_replies *waiting;
     struct usage *usage;
     enum occupied (*occupied)(void *arg); /* NULL: never */
     void *occupied_arg;
@@ -115,14 +115,14 @@ static int route(struct channels *ch, enum channel channel, bool of_cell, const 
     struct outbound *o = outbound_create(fs->all, fs->n, err);
     int rc;
 
-    if (o && of_cell && late_keep(ch->late, o))
+    if (o && of_cell && waiting_replies_keep(ch->waiting, o))
         return 0;
     rc = o ? outbound_route(o, ch, channel, err) : -1;
     outbound_destroy(o);
     return rc;
 }
 
-static void send_late(void *arg, struct outbound *o)
+static void send_waiting(void *arg, struct outbound *o)
 {
     struct err err = { "" };
 
@@ -133,7 +133,7 @@ static void send_late(void *arg, struct outbound *o)
 
 void channels_client(struct channels *ch, long pid)
 {
-    late_client(ch->late, pid);
+    waiting_replies_client(ch->waiting, pid);
 }
 
 /* Appends the reply's metadata (an object, or empty) with `started` added as the first member. */
@@ -459,7 +459,8 @@ static int incoming_open(struct channels *ch, struct err *err)
         !(ch->ask_again = loop_timer(ch->loop, LOOP_OFF, 0, ask_again, ch, err)))
         return -1;
     ch->iopub = iopub_create(ch->loop, ch->sockets.socket[PORT_IOPUB], marks, welcome, ch, err);
-    if (!ch->iopub || !(ch->late = late_create(ch->loop, ch->iopub, send_late, ch, err)))
+    if (!ch->iopub ||
+        !(ch->waiting = waiting_replies_create(ch->loop, ch->iopub, send_waiting, ch, err)))
         return -1;
     return (ch->usage = usage_create(ch->loop, usage_answer, ch, err)) ? 0 : -1;
 }
@@ -507,7 +508,7 @@ void channels_destroy(struct channels *ch)
     if (!ch)
         return;
     usage_destroy(ch->usage);
-    late_destroy(ch->late);
+    waiting_replies_destroy(ch->waiting);
     watch_stop(ch->busy_again);
     watch_stop(ch->ask_again);
     outbound_destroy(ch->question);

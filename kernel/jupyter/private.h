@@ -126,22 +126,24 @@ void iopub_mark(struct iopub *p);
 size_t iopub_behind(const struct iopub *p);
 void iopub_on_drained(struct iopub *p, loop_f drained, void *arg);
 
-/* ---- late.c ---- */
+/* ---- waiting_replies.c ---- */
 /* Keeps the replies of cells that have printed much, until clients have read their output. */
 
-struct late;
+struct waiting_replies;
 struct outbound;
 
 /* Sends and destroys the reply. */
-typedef void (*late_send_f)(void *arg, struct outbound *o);
+typedef void (*waiting_replies_send_f)(void *arg, struct outbound *o);
 
 /* iopub: borrowed. */
-struct late *late_create(struct loop *loop, struct iopub *iopub, late_send_f send, void *arg,
-                         struct err *err);
+struct waiting_replies *waiting_replies_create(struct loop *loop, struct iopub *iopub,
+                                               waiting_replies_send_f send, void *arg,
+                                               struct err *err);
 /* Sends the replies that it has. NULL is fine. */
-void late_destroy(struct late *l);
-void late_client(struct late *l, long pid); /* the program that started the kernel */
+void waiting_replies_destroy(struct waiting_replies *w);
+void waiting_replies_client(struct waiting_replies *w,
+                            long pid); /* the program that started the kernel */
 /* Takes the reply, or returns false: nothing to wait for, the caller sends it. */
-MUST_USE bool late_keep(struct late *l, struct outbound *o);
+MUST_USE bool waiting_replies_keep(struct waiting_replies *w, struct outbound *o);
 
 #endif

@@ -26,10 +26,10 @@
 #define ASLEEP_NS      NS_PER_S
 #define NO_PROGRESS_NS (10 * NS_PER_S)
 
-struct late {
+struct waiting_replies {
     struct loop *loop;
     struct iopub *iopub;
-    late_send_f send;
+    waiting_replies_send_f send;
     void *arg;
     struct watch *timer;
     struct outbound *first, **last; /* owned: the replies that wait */
@@ -43,37 +43,37 @@ struct late {
     } client;
 };
 
-static void check_soon(struct late *l)
+static void check_soon(struct waiting_replies *w)
 {
-    loop_timer_again(l->timer, l->gap_ns);
-    l->gap_ns = l->gap_ns < CHECK_MAX_NS ? 2 * l->gap_ns : CHECK_MAX_NS;
+    loop_timer_again(w->timer, w->gap_ns);
+    w->gap_ns = w->gap_ns < CHECK_MAX_NS ? 2 * w->gap_ns : CHECK_MAX_NS;
 }
 
 /* Begins to wait for all output until now, for all replies until now. */
-static void mark(struct late *l)
+static void mark(struct waiting_replies *w)
 {
-    l->marked = 0;
-    for (const struct outbound *o = l->first; o; o = o->next)
-        l->marked++;
-    if (!l->marked)
+    w->marked = 0;
+    for (const struct outbound *o = w->first; o; o = o->next)
+        w->marked++;
+    if (!w->marked)
         return;
-    iopub_mark(l->iopub);
-    l->behind = SIZE_MAX;
-    l->gap_ns = FIRST_CHECK_NS;
-    l->progress_ns = clock_now(loop_clock(l->loop));
-    l->client.rests = 0;
-    l->client.ticks = l->client.budget = 0;
-    check_soon(l);
+    iopub_mark(w->iopub);
+    w->behind = SIZE_MAX;
+    w->gap_ns = FIRST_CHECK_NS;
+    w->progress_ns = clock_now(loop_clock(w->loop));
+    w->client.rests = 0;
+    w->client.ticks = w->client.budget = 0;
+    check_soon(w);
 }
 
-static void send_first(struct late *l, size_t n)
+static void send_first(struct waiting_replies *w, size_t n)
 {
-    for (; n > 0 && l->first; n--) {
-        struct outbound *o = l->first;
+    for (; n > 0 && w->first; n--) {
+        struct outbound *o = w->first;
 
-        if (!(l->first = o->next))
-            l->last = &l->first;
-        l->send(l->arg, o);
+        if (!(w->first = o->next))
+            w->last = &w->first;
+        w->send(w->arg, o);
     }
 }
 
@@ -86,97 +86,98 @@ static uint64_t reading_ticks(size_t bytes)
 }
 
 /* Looks at the client. true: it sleeps, or nobody knows. */
-static bool client_sleeps(struct late *l, bool *progress)
+static bool client_sleeps(struct waiting_replies *w, bool *progress)
 {
     struct proc_process now;
     bool rests;
 
-    if (l->client.pid <= 0 || proc_rests(l->client.pid, &now, &rests) < 0)
+    if (w->client.pid <= 0 || proc_rests(w->client.pid, &now, &rests) < 0)
         return true;
-    l->client.rests = rests ? l->client.rests + 1 : 0;
-    *progress = *progress || now.ticks > l->client.ticks;
-    l->client.ticks = now.ticks;
-    return l->client.rests >= RESTS;
+    w->client.rests = rests ? w->client.rests + 1 : 0;
+    *progress = *progress || now.ticks > w->client.ticks;
+    w->client.ticks = now.ticks;
+    return w->client.rests >= RESTS;
 }
 
 /* Has it used so much CPU time, since all of the output left, that it has read it? */
-static bool client_has_read(struct late *l)
+static bool client_has_read(struct waiting_replies *w)
 {
-    if (!l->client.budget)
-        l->client.budget = l->client.ticks + reading_ticks(iopub_unread(l->iopub));
-    return l->client.ticks >= l->client.budget;
+    if (!w->client.budget)
+        w->client.budget = w->client.ticks + reading_ticks(iopub_unread(w->iopub));
+    return w->client.ticks >= w->client.budget;
 }
 
 /* A client that sleeps although it has not got everything waits for the reply before it reads, or
  * another client does not read. */
-static bool is_over(struct late *l)
+static bool is_over(struct waiting_replies *w)
 {
-    const uint64_t now = clock_now(loop_clock(l->loop));
-    const size_t behind = iopub_behind(l->iopub);
-    bool progress = behind < l->behind;
-    const bool sleeps = client_sleeps(l, &progress);
+    const uint64_t now = clock_now(loop_clock(w->loop));
+    const size_t behind = iopub_behind(w->iopub);
+    bool progress = behind < w->behind;
+    const bool sleeps = client_sleeps(w, &progress);
 
-    l->behind = behind;
+    w->behind = behind;
     if (progress)
-        l->progress_ns = now;
-    return (behind == 0 && (sleeps || client_has_read(l))) ||
-           now - l->progress_ns >= (sleeps ? ASLEEP_NS : NO_PROGRESS_NS);
+        w->progress_ns = now;
+    return (behind == 0 && (sleeps || client_has_read(w))) ||
+           now - w->progress_ns >= (sleeps ? ASLEEP_NS : NO_PROGRESS_NS);
 }
 
 static void check(void *arg)
 {
-    struct late *l = arg;
+    struct waiting_replies *w = arg;
 
-    if (!is_over(l)) {
-        check_soon(l);
+    if (!is_over(w)) {
+        check_soon(w);
         return;
     }
-    iopub_set_read(l->iopub);
-    send_first(l, l->marked);
-    mark(l);
+    iopub_set_read(w->iopub);
+    send_first(w, w->marked);
+    mark(w);
 }
 
-bool late_keep(struct late *l, struct outbound *o)
+bool waiting_replies_keep(struct waiting_replies *w, struct outbound *o)
 {
-    if (!l->first && iopub_unread(l->iopub) <= LITTLE)
+    if (!w->first && iopub_unread(w->iopub) <= LITTLE)
         return false;
     o->next = NULL;
-    *l->last = o;
-    l->last = &o->next;
-    if (l->first == o)
-        mark(l);
+    *w->last = o;
+    w->last = &o->next;
+    if (w->first == o)
+        mark(w);
     return true;
 }
 
-void late_client(struct late *l, long pid)
+void waiting_replies_client(struct waiting_replies *w, long pid)
 {
-    l->client.pid = pid;
+    w->client.pid = pid;
 }
 
-struct late *late_create(struct loop *loop, struct iopub *iopub, late_send_f send, void *arg,
-                         struct err *err)
+struct waiting_replies *waiting_replies_create(struct loop *loop, struct iopub *iopub,
+                                               waiting_replies_send_f send, void *arg,
+                                               struct err *err)
 {
-    struct late *l = calloc(1, sizeof *l);
+    struct waiting_replies *w = calloc(1, sizeof *w);
 
-    if (!l)
+    if (!w)
         return err_null(err, "out of memory");
-    l->loop = loop;
-    l->iopub = iopub;
-    l->send = send;
-    l->arg = arg;
-    l->last = &l->first;
-    if (!(l->timer = loop_timer(loop, LOOP_OFF, 0, check, l, err))) {
-        free(l);
+    w->loop = loop;
+    w->iopub = iopub;
+    w->send = send;
+    w->arg = arg;
+    w->last = &w->first;
+    if (!(w->timer = loop_timer(loop, LOOP_OFF, 0, check, w, err))) {
+        free(w);
         return NULL;
     }
-    return l;
+    return w;
 }
 
-void late_destroy(struct late *l)
+void waiting_replies_destroy(struct waiting_replies *w)
 {
-    if (!l)
+    if (!w)
         return;
-    watch_stop(l->timer);
-    send_first(l, SIZE_MAX);
-    free(l);
+    watch_stop(w->timer);
+    send_first(w, SIZE_MAX);
+    free(w);
 }
