@@ -17,7 +17,7 @@
 /* bytes of a message besides its text: header, parent, metadata, signature */
 #define AROUND_MAX 4096u
 
-struct side {
+struct pace_stream {
     struct utf8_stream utf8;
     struct buf text;
     size_t at; /* the text before this offset has left */
@@ -32,7 +32,7 @@ struct pace {
     const struct clock *clock;
     pace_out_f out;
     void *arg;
-    struct side sides[2];
+    struct pace_stream streams[2];
     struct pace_run runs[RUNS_MAX]; /* all waiting text; neighbours are of different streams */
     unsigned n_runs;
     uint64_t sent[WINDOW_SENDS]; /* when the last messages left, a ring */
@@ -55,25 +55,26 @@ void pace_destroy(struct pace *p)
 {
     if (!p)
         return;
-    buf_release(&p->sides[0].text);
-    buf_release(&p->sides[1].text);
+    buf_release(&p->streams[0].text);
+    buf_release(&p->streams[1].text);
     free(p);
 }
 
-static size_t side_waiting(const struct side *s)
+static size_t stream_waiting(const struct pace_stream *s)
 {
     return s->text.n - s->at;
 }
 
 size_t pace_waiting(const struct pace *p)
 {
-    return side_waiting(&p->sides[0]) + p->sides[0].utf8.n + side_waiting(&p->sides[1]) +
-           p->sides[1].utf8.n;
+    return stream_waiting(&p->streams[0]) + p->streams[0].utf8.n + stream_waiting(&p->streams[1]) +
+           p->streams[1].utf8.n;
 }
 
 static bool full(const struct pace *p)
 {
-    return side_waiting(&p->sides[0]) >= MESSAGE_MAX || side_waiting(&p->sides[1]) >= MESSAGE_MAX;
+    return stream_waiting(&p->streams[0]) >= MESSAGE_MAX ||
+           stream_waiting(&p->streams[1]) >= MESSAGE_MAX;
 }
 
 /* When the rate allows the next message. */
@@ -92,7 +93,7 @@ uint64_t pace_due_ns(const struct pace *p)
     const uint64_t window = window_ns(p);
     const uint64_t gap = gap_ns(p);
 
-    if (side_waiting(&p->sides[0]) + side_waiting(&p->sides[1]) == 0)
+    if (stream_waiting(&p->streams[0]) + stream_waiting(&p->streams[1]) == 0)
         return UINT64_MAX;
     return full(p) || window > gap ? window : gap;
 }
@@ -135,7 +136,7 @@ static void drop_first(struct pace *p, size_t n)
 static int send_piece(struct pace *p, uint64_t now)
 {
     const unsigned which = p->runs[0].which;
-    struct side *s = &p->sides[which];
+    struct pace_stream *s = &p->streams[which];
     const struct slice all = slice_of(s->text.p + s->at, p->runs[0].n);
     const size_t n = piece_size(all);
     int rc;
@@ -151,7 +152,7 @@ static int send_piece(struct pace *p, uint64_t now)
         s->at = 0;
     } else if (s->at >
                MESSAGE_MAX) { /* moves at most as many bytes as have left: linear in total */
-        if (s->at >= side_waiting(s)) {
+        if (s->at >= stream_waiting(s)) {
             buf_drop(&s->text, s->at);
             s->at = 0;
         }
@@ -198,7 +199,7 @@ int pace_tick(struct pace *p, struct err *err)
 int pace_add(struct pace *p, unsigned stream, struct slice bytes, struct err *err)
 {
     const unsigned which = stream == 2;
-    struct side *s = &p->sides[which];
+    struct pace_stream *s = &p->streams[which];
     const size_t before = s->text.n;
     const int rc = utf8_stream_add(&s->utf8, bytes, &s->text);
 
@@ -228,10 +229,10 @@ int pace_flush(struct pace *p, struct err *err)
     const uint64_t now = clock_now(p->clock);
 
     for (unsigned k = 0; k < 2; k++) {
-        const size_t before = p->sides[k].text.n;
-        const int rc = utf8_stream_end(&p->sides[k].utf8, &p->sides[k].text);
+        const size_t before = p->streams[k].text.n;
+        const int rc = utf8_stream_end(&p->streams[k].utf8, &p->streams[k].text);
 
-        note(p, k, p->sides[k].text.n - before);
+        note(p, k, p->streams[k].text.n - before);
         if (rc < 0)
             return err_set(err, "out of memory");
     }
