@@ -443,12 +443,29 @@ char *runtime_near(const char *path)
     return found;
 }
 
+/* The package of an agent's own installation; NULL: there is none, or this is another program. */
+static char *package_of_libexec(void)
+{
+    char *own = runtime_near("../../libexec/cellspan"), *here = own ? runtime_near(".") : NULL;
+    char *package = here && strcmp(own, here) == 0
+                        ? runtime_near("../../lib/cellspan/python/cellspan/..")
+                        : NULL;
+
+    free(own);
+    free(here);
+    return package;
+}
+
 char *runtime_package(void)
 {
     const char *set = setting_text(SETTING_PYTHONPATH);
+    char *own;
 
     if (set)
         return strdup(set);
+    /* another version may be where this one was made for, if it was sent to this machine */
+    if ((own = package_of_libexec()))
+        return own;
     if (access(CELLSPAN_PYTHONDIR "/cellspan", X_OK) == 0)
         return strdup(CELLSPAN_PYTHONDIR);
     /* the installation may have been copied or moved */

@@ -36,8 +36,9 @@ char *runtime_find(const char *program, struct err *err);
  * whose first line pip wrote, or python3 there. The caller must free() the path. NULL: neither is
  * there, or memory is out. */
 char *runtime_python(void);
-/* The folder with the Python package cellspan: $CELLSPAN_PYTHONPATH, the one that was compiled in,
- * or ../../lib/cellspan/python from the running executable. The caller must free() the path. NULL:
+/* The folder with the Python package cellspan: $CELLSPAN_PYTHONPATH, for a program in
+ * libexec/cellspan the one of the same installation, the one that was compiled in, or
+ * ../../lib/cellspan/python from the running executable. The caller must free() the path. NULL:
  * there is none, or memory is out. */
 char *runtime_package(void);
 /* A program on PATH; the caller must free() the path. NULL: it is not there, or memory is out. */

@@ -168,6 +168,8 @@ def test_two_versions_run_on_one_host_at_once(fresh, tmp_path, monkeypatch):
         notebooks = [fresh(env=env)]
         monkeypatch.setenv("JUPYTER_PATH", str(other / "share" / "jupyter"))
         notebooks.append(fresh(env=env))
+        for nb, prefix in zip(notebooks, (PREFIX, other)):
+            assert nb.ok("import cellspan\ncellspan.__file__").value == repr("%s%s/__init__.py" % (prefix, PACKAGE))
         folders = []
         for turn, line in enumerate(["%%distribute -n 1 --on ssh:h1 --gather\n", "%%distribute --gather\n"]):
             place = str(tmp_path / ("met%d" % turn))
