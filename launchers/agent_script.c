@@ -97,6 +97,16 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     " b += os.read(0, int(n) - len(b)) or sys.exit('the connection ended')${n}"                    \
     "if f:${n} f = os.open(f, os.O_RDONLY)${n} os.lseek(f, int(s), 0)${n} os.dup2(f, 0)${n}"       \
     "exec(b)"
+/* Sets $u to the architecture with which packages are sent, $k, if ranks would run a Python that
+ * lacks them: the first that is there of those which the agent would take (python_paths.h). $y is
+ * that Python, and $z the version for which the packages are. A Python that is stuck holds back the
+ * agent for a while only, which then starts as if nothing were lacking. */
+#define ASK_PACKAGES                                                                                    \
+    "if [ \"$k\" ]; then if [ \"$CELLSPAN_REMOTE_PYTHON\" ]; then set -- \"$CELLSPAN_REMOTE_PYTHON\"; " \
+    "else set -- \"$q\" \"python$z\" python3 python; fi; "                                              \
+    "for p; do if command -v \"$p\" >/dev/null 2>&1; then y=$p; break; fi; done; "                      \
+    "t=; ! command -v timeout >/dev/null 2>&1 || t='timeout 15'; "                                      \
+    "if [ \"$y\" ]; then $t \"$y\" -c \"$L\" </dev/null >/dev/null 2>&1; [ $? != 3 ] || u=$k; fi; fi; "
 /* Sets $y to a Python that runs here, or says that there is none. $q: the notebook's. */
 #define FIND_PYTHON                                                                                \
     "for p in \"$CELLSPAN_REMOTE_PYTHON\" \"$q\" python3 python; do [ -z \"$y\" ] || break; "      \
@@ -115,8 +125,9 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "case $(ls -ld \"$F\") in drwx------*) false;; esac; "                                         \
     "then F=; echo \"" SCRIPT_MARK SCRIPT_UNFIT "\"; fi; fi; "
 /* Installs what the launcher sends, if it is for this machine and the folder $i is wanted; else it
- * is read and forgotten. $d: the folder where it is now. Exit status 2 of the program, or no word
- * of it: the file is not what was sent. */
+ * is read and forgotten. $d: the folder where it is now; "-": there is none, and the agent that is
+ * there runs without the packages. Exit status 2 of the program, or no word of it: the file is not
+ * what was sent. */
 #define TAKE                                                                                       \
     "x=$A; f=; s=$((M + N)); if [ \"$w\" = get ]; then f=$F/" SCRIPT_FILE "; s=$M; "               \
     "[ \"$F\" ] && [ -r \"$f\" ] && [ \"$(wc -c <\"$f\")\" -eq \"$T\" ] || x=; fi; "               \
@@ -124,6 +135,8 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
     "d=$(\"$y\" -I -c \"" READ_PROGRAM                                                             \
     "\" \"$M\" \"$f\" \"${O:-0}\" \"$N\" \"$H\" " CELLSPAN_VERSION " \"$i\") || "                  \
     "{ s=$?; if [ \"$w\" = get ] && { [ $s = 2 ] || [ -z \"$d\" ]; }; then d=; "                   \
+    "elif [ \"$v\" = " OUR_VERSION " ]; then "                                                     \
+    "echo \"cellspan: packages that ranks need can't be installed: $d\" >&2; d=-; "                \
     "else echo \"" SCRIPT_MARK SCRIPT_REFUSED "$d\"; exit 126; fi; }; "                            \
     "else head -c $s >/dev/null; fi; "
 /* Says what came of a file. */
@@ -139,27 +152,53 @@ static int add_settings(struct buf *out, const struct script_spec *spec)
  * same, all up to SCRIPT_GO. */
 static int add_wait(struct buf *out, const struct script_spec *spec)
 {
-    const int rc = buf_add_text(out, "y=; while w=; IFS=' ' read -r w N H M A O T; "
+    const int rc = buf_add_text(out, "while w=; IFS=' ' read -r w N H M A O T; "
                                      "[ \"$w\" = put ] || [ \"$w\" = get ]; do " TAKE) < 0 ||
                    buf_add_text(out, spec->together ? ANSWER "done; " REMOVE_FOLDER
                                                              "; trap - EXIT HUP INT TERM; "
                                                              "[ \"$w\" = go ] || exit 127; "
                                                     : "break; done; ") < 0 ||
-                   buf_add_text(out, "[ -z \"$i\" ] || [ \"$d\" ] || exit 127; ") < 0;
+                   buf_add_text(out, "[ -z \"$i\" ] || [ \"$d\" ] || [ \"$v\" = " OUR_VERSION
+                                     " ] || exit 127; [ \"$d\" != - ] || d=; ") < 0;
 
     return rc ? -1 : 0;
 }
 
-/* If $a is not the agent of our version: takes that of an earlier start, or waits for the
- * launcher's. $i: the folder that is wanted; "": none. */
+/* Adds for each architecture $k and $z, where packages may be sent, and the question for them. */
+static int add_packages(struct buf *out, const struct payload *p)
+{
+    if (!p->lacks)
+        return 0;
+    if (buf_add_text(out, "L=") < 0 || words_quote(out, p->lacks) < 0 ||
+        buf_add_text(out, "; case $m in ") < 0)
+        return -1;
+    for (size_t i = 0; i < p->n; i++) {
+        const char *const arch = p->row[i].arch, *const also = strchr(arch, PAYLOAD_ALSO);
+        char alone[sizeof p->row[i].arch];
+
+        snprintf(alone, sizeof alone, "%.*s", (int)strcspn(arch, (char[]){ PAYLOAD_ALSO, '\0' }),
+                 arch);
+        if (also && !p->row[i].why &&
+            (words_quote(out, alone) < 0 || buf_add_text(out, ") k=") < 0 ||
+             words_quote(out, arch) < 0 || buf_add_text(out, "; z=") < 0 ||
+             words_quote(out, also + 1) < 0 || buf_add_text(out, ";; ") < 0))
+            return -1;
+    }
+    return buf_add_text(out, "esac; " ASK_PACKAGES);
+}
+
+/* If $a is not the agent of our version, or packages are lacking: takes that of an earlier start,
+ * or waits for the launcher's. $i: the folder that is wanted; "": none. */
 static int add_install(struct buf *out, const struct script_spec *spec)
 {
     const struct payload *p = spec->payload;
 
     if (buf_add_text(out, "q=") < 0 || words_quote(out, p->python) < 0 ||
-        buf_add_text(out, "; m=$(uname -m); i=; d=; F=; ") < 0 ||
+        buf_add_text(out, "; m=$(uname -m); i=; d=; F=; y=; k=; u=; ") < 0 ||
         (spec->together && buf_addf(out, MAKE_FOLDER, SCRIPT_FEW) < 0) ||
-        buf_add_text(out, ASK_VERSION "if [ \"$v\" != " OUR_VERSION " ]; then h=; case $m in ") < 0)
+        add_packages(out, p) < 0 ||
+        buf_add_text(out, ASK_VERSION "if [ \"$v\" != " OUR_VERSION
+                                      " ] || [ \"$u\" ]; then m=${u:-$m}; h=; case $m in ") < 0)
         return -1;
     for (size_t i = 0; i < p->n; i++)
         if (!p->row[i].why &&
@@ -167,6 +206,7 @@ static int add_install(struct buf *out, const struct script_spec *spec)
              buf_addf(out, ") h=%.*s;; ", (int)PAYLOAD_FOLDER, p->row[i].hash) < 0))
             return -1;
     if (buf_add_text(out, "esac; " LOOK "if [ -z \"$d\" ]; then [ ! -x \"$a\" ] || "
+                          "[ \"$v\" = " OUR_VERSION " ] || "
                           "echo \"" SCRIPT_MARK SCRIPT_VERSION "${v:-a " AGENT
                           " that does not run}\"; " ASK_LIBC SAY_MISSING "; else i=; fi; fi; ") < 0)
         return -1;

@@ -16,9 +16,11 @@
 /* Lines of stdout that begin with this are from the script: */
 #define SCRIPT_MARK  "cellspan-launch: "
 #define SCRIPT_READY "ready" /* it waits for its line */
-/* There is no agent, or one of another version. Alone: exit status 127 follows. Or ARCH LIBC
- * follow, and it waits for SCRIPT_PUT with bytes, which it installs. If another line or the end of
- * stdin comes in place of that, it exits with 127. */
+/* There is no agent, or one of another version, or the ranks' Python lacks packages that they need.
+ * Alone: exit status 127 follows. Or ARCH LIBC follow, and it waits for SCRIPT_PUT with bytes,
+ * which it installs. ARCH is that of a payload_row. If another line or the end of stdin comes in
+ * place of that, it exits with 127; where only packages are lacking, it runs the agent that is
+ * there. */
 #define SCRIPT_MISSING "missing"
 /* why the bytes could not be installed; exit status 126 follows */
 #define SCRIPT_REFUSED "refused "

@@ -17,6 +17,7 @@
 #define ANSWER_MAX  (1u << 20)
 #define PAYLOAD_MAX (64u << 20)
 #define SCRIPT_LINE "script"
+#define LACKS_LINE  "lacks "
 #define SECRET      "CELLSPAN_SECRET="
 
 extern char **environ;
@@ -27,8 +28,9 @@ static void forget_rows(struct payload *p)
         buf_release(&p->row[i].bytes), free(p->row[i].why);
     free(p->row);
     free(p->script);
+    free(p->lacks);
     p->row = NULL;
-    p->script = NULL;
+    p->script = p->lacks = NULL;
     p->n = 0;
 }
 
@@ -148,6 +150,9 @@ static int read_lines(struct payload *p, char *at)
             return -1;
         if (text_begins(at, "cannot ") && read_row(p, at + strlen("cannot "), false) < 0)
             return -1;
+        if (text_begins(at, LACKS_LINE) && !p->lacks &&
+            !(p->lacks = strdup(at + strlen(LACKS_LINE))))
+            return -1;
     }
     return -1;
 }
@@ -236,6 +241,11 @@ struct payload_row *payload_for(struct payload *p, const char *arch, const char 
         return err_null(err, "it has %s, and cellspan's programs need glibc %s or newer", libc,
                         row->libc);
     return row;
+}
+
+const char *payload_with(const struct payload_row *row)
+{
+    return strchr(row->arch, PAYLOAD_ALSO) ? " with the Python packages that it needs" : "";
 }
 
 int payload_make(const struct payload *p, struct payload_row *row, struct err *err)

@@ -12,10 +12,11 @@
 
 #define PAYLOAD_HASH   64u
 #define PAYLOAD_FOLDER 16u /* as many of its digits are in the name of the folder on a machine */
+#define PAYLOAD_ALSO   '+' /* the packages that ranks need are sent, too, for "3.11", say */
 
 /* What can be sent to machines of one architecture. */
 struct payload_row {
-    char arch[32]; /* as `uname -m` says it */
+    char arch[32]; /* as `uname -m` says it; then maybe PAYLOAD_ALSO and a version of Python */
     char hash[PAYLOAD_HASH + 1];
     char libc[16];    /* the oldest glibc that its programs run with: "2.28" */
     char *why;        /* owned: why it can't be sent; NULL: it can */
@@ -31,7 +32,8 @@ struct payload {
     struct payload_row *row;             /* owned */
     size_t n;
     char *script; /* owned: the Python program that unpacks it there */
-    bool said;    /* the user knows that it is sent */
+    char *lacks;  /* owned: one whose status is 3 if its Python has not the packages; NULL: none */
+    bool said[2]; /* the user knows that it is sent, without the packages and with them */
 };
 
 #define PAYLOAD_INIT { .out = -1 }
@@ -50,6 +52,8 @@ const char *payload_why_not(const struct payload *p);
  * ("glibc-2.36"). NULL: *err says why there is nothing. */
 struct payload_row *payload_for(struct payload *p, const char *arch, const char *libc,
                                 struct err *err);
+/* What is sent with it; "": nothing. */
+const char *payload_with(const struct payload_row *row);
 /* Makes its bytes, unless they are there. Blocks. */
 MUST_USE int payload_make(const struct payload *p, struct payload_row *row, struct err *err);
 

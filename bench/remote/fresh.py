@@ -7,7 +7,8 @@
 Brings up a host (tests/engines/hosts.sh: root, network namespaces) that sees neither this installation nor this user's cache, over a
 link of the given rate. In each repeat, one kernel after the other runs `%%distribute -n 1 --on ssh:h1` with `pass`:
 
-    sent    cellspan, of the wheel, is sent there
+    bare    cellspan, of the wheel, is sent there with the packages that ranks need, to a Python that has none
+    sent    cellspan is sent there, to this Python, which has them
     kept    it is there since the cell before
     here    one rank of this machine, for comparison
 """
@@ -19,7 +20,9 @@ import os
 import pathlib
 import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -52,21 +55,26 @@ def main():
         sys.exit(why)
     prefix = pathlib.Path(os.path.realpath(shutil.which("cellspan"))).parents[1]
     os.environ["CELLSPAN_WHEELS"] = os.path.dirname(os.path.abspath(args.wheel))
-    values = {"sent": [], "kept": [], "here": []}
+    values = {"bare": [], "sent": [], "kept": [], "here": []}
     CACHE.mkdir(exist_ok=True)
-    with engines.Hosts(1, private=(str(prefix), str(CACHE))) as hosts:
+    with tempfile.TemporaryDirectory() as folder, engines.Hosts(1, private=(str(prefix), str(CACHE))) as hosts:
         os.environ.update(hosts.variables())
         hosts.rate("h1", args.rate)
         hosts.rate_to("h1", args.rate)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
         for _ in range(args.repeat):
+            hosts.exec("h1", "rm", "-rf", str(CACHE / "cellspan"))
+            os.environ["CELLSPAN_REMOTE_PYTHON"] = os.path.join(folder, "bin", "python")
+            values["bare"].append(first("--on ssh:h1"))
+            del os.environ["CELLSPAN_REMOTE_PYTHON"]
             hosts.exec("h1", "rm", "-rf", str(CACHE / "cellspan"))
             values["sent"].append(first("--on ssh:h1"))
             values["kept"].append(first("--on ssh:h1"))
             values["here"].append(first("--on local"))
             print({name: round(seconds[-1], 2) for name, seconds in values.items()}, "s", flush=True)
     middle = {name: statistics.median(seconds) for name, seconds in values.items()}
-    print("first cell on a host, %s: %.2f s with cellspan sent, %.2f s where it is, %.2f s here" % (
-        args.rate, middle["sent"], middle["kept"], middle["here"]))
+    print("first cell on a host, %s: %.2f s with cellspan and packages sent, %.2f s with cellspan sent, %.2f s where it is, %.2f s here" % (
+        args.rate, middle["bare"], middle["sent"], middle["kept"], middle["here"]))
 
 
 if __name__ == "__main__":

@@ -262,6 +262,17 @@ static bool cast(struct delivery *d, size_t bytes)
 
 /* ---- when each task is known ---- */
 
+/* What is sent with it to one of them at least. */
+static const char *what_with(const struct delivery *d)
+{
+    const char *with = "";
+
+    for (unsigned i = 0; i < d->n && !*with; i++)
+        if (d->task[i].row)
+            with = payload_with(d->task[i].row);
+    return with;
+}
+
 /* Sends to the tasks what they lack; to many by sbcast, since srun itself sends to each of them
  * what it reads on stdin. true: it is on its way by sbcast, after which they answer again. */
 static bool send_rows(struct delivery *d, unsigned lacking, struct err *err)
@@ -273,8 +284,9 @@ static bool send_rows(struct delivery *d, unsigned lacking, struct err *err)
         return false;
     if (!d->cast)
         report_say("version " CELLSPAN_VERSION
-                   " is sent to %u of %u nodes, which lack it (%.1f MiB%s)",
-                   lacking, d->n, (double)bytes / (1 << 20), fit ? ", by sbcast" : "");
+                   "%s is sent to %u of %u nodes, which lack it (%.1f MiB%s)",
+                   what_with(d), lacking, d->n, (double)bytes / (1 << 20),
+                   fit ? ", by sbcast" : "");
     if (fit && !d->cast && cast(d, bytes))
         return true;
     if (many)

@@ -160,6 +160,7 @@ static void send_cellspan(struct ssh_child *c, const char *words)
     struct payload_row *row = NULL;
     struct err err = { "" };
     char arch[32], libc[32];
+    bool *said;
 
     if (c->asked_to_end || c->in < 0)
         return;
@@ -167,14 +168,15 @@ static void send_cellspan(struct ssh_child *c, const char *words)
         row = payload_for(p, arch, libc, &err);
     if (!row || payload_make(p, row, &err) < 0) {
         text_replace(&c->unsent, err.text);
-        close_in(c); /* so it ends */
+        send_it(c, buf_add_text(&c->send, SCRIPT_GO)); /* it ends, or runs what is there */
         return;
     }
     c->after = buf_slice(&row->bytes);
-    if (!p->said)
-        report_say("version " CELLSPAN_VERSION " is sent to hosts that lack it (%.1f MiB each)",
-                   (double)c->after.n / (1 << 20));
-    p->said = c->sent = true;
+    said = &p->said[*payload_with(row) != '\0'];
+    if (!*said)
+        report_say("version " CELLSPAN_VERSION "%s is sent to hosts that lack it (%.1f MiB each)",
+                   payload_with(row), (double)c->after.n / (1 << 20));
+    *said = c->sent = true;
     send_it(c, 0);
 }
 

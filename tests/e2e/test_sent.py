@@ -9,6 +9,7 @@ import platform
 import pwd
 import re
 import shutil
+import subprocess
 import sys
 import sysconfig
 import zipfile
@@ -189,6 +190,94 @@ def test_two_versions_run_on_one_host_at_once(fresh, tmp_path, monkeypatch):
         assert hosts.left() == []
 
 
+# -- a Python that has nothing of what ranks import
+
+
+def make_python(folder, packages=()):
+    """A virtual environment of this Python with these packages alone, each with a mark in it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    for name in packages:
+        shutil.copytree(pathlib.Path(sysconfig.get_paths()["purelib"]) / name, site / name)
+        with open(site / name / "__init__.py", "a", encoding="utf-8") as file:
+            file.write("\nOWN = True\n")
+    return str(folder / "bin" / "python")
+
+
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory):
+    return make_python(tmp_path_factory.mktemp("nothing") / "venv")
+
+
+@pytest.fixture
+def equipped():
+    """A host that has this installation, but not this user's cache."""
+    CACHE.mkdir(exist_ok=True)
+    for hosts in bring_up(lambda: Hosts(1, private=(str(CACHE),)), HOST_TOOLS):
+        yield hosts
+        assert hosts.left() == []
+
+
+ALSO = "with the Python packages that it needs is sent to hosts that lack it"
+TELLS = "%%%%distribute -n %d --on ssh:%s --gather\nimport os, sys, IPython, wcwidth, cellspan\n" + (
+    "os.uname().nodename, sys.executable, os.path.dirname(IPython.__file__), os.path.dirname(cellspan.__file__), hasattr(wcwidth, 'OWN')")
+WITH = re.compile(r"(\S+/cellspan/[^/]+-%s\+%d\.%d-[0-9a-f]{16})%s" % (platform.machine(), *sys.version_info[:2], PACKAGE))
+
+
+@pytest.mark.limit(400)
+def test_a_host_with_nothing_but_python_runs_cells(notebook, nothing, bare):
+    nb = notebook(CELLSPAN_REMOTE_PYTHON=nothing)
+    cell = nb.ok(TELLS % (3, "h1*2,h2"), limit=200)
+    there = values(cell)
+    folder = WITH.fullmatch(there[0][3])[1]
+    assert folder.startswith(str(CACHE)) and {tuple(one[1:]) for one in there} == {(
+        nothing, folder + "/lib/cellspan/packages/IPython", folder + PACKAGE, False)}
+    assert [one[0] for one in there] == ["h1", "h1", "h2"]
+    assert re.search(ALSO + r" \([1-5]\.\d MiB each\)", cell.stderr) and cell.stderr.count("is sent") == 1, cell.stderr
+    nb.ok("scale = 3\ndef area(x):\n    return x * scale")
+    assert values(nb.ok("%%distribute --gather\nimport os\nfrom IPython.display import display\ndisplay(os)\narea(int(os.environ['RANK']))")) == [0, 3, 6]
+    cell = nb.run("%%distribute\nimport numpy").assert_error("ModuleNotFoundError")
+    assert re.search("No module named 'numpy'", cell.shown)
+    nb.ok("%ranks stop")
+    cell = nb.ok(TELLS % (1, "h1"), limit=200)
+    assert values(cell) == there[:1] and "is sent" not in cell.stderr
+    assert bare.exec("h1", "ls", "-A", str(CACHE / "cellspan")).stdout.split() == [os.path.basename(folder)]
+
+
+@pytest.mark.limit(300)
+def test_its_own_packages_come_before_those_that_are_sent(notebook, tmp_path):
+    python = make_python(tmp_path / "venv", ["wcwidth", "comm"])
+    (one,) = values(notebook(CELLSPAN_REMOTE_PYTHON=python).ok(TELLS % (1, "h1"), limit=200))
+    assert one[4] and one[2].endswith("/lib/cellspan/packages/IPython")
+
+
+@pytest.mark.limit(300)
+def test_a_python_that_has_them_is_sent_cellspan_alone(notebook, nothing, bare):
+    _, said = where(notebook(), "h1")
+    assert "is sent" in said and ALSO not in said
+    nb = notebook(CELLSPAN_REMOTE_PYTHON=nothing)
+    assert ALSO in nb.ok(TELLS % (1, "h1"), limit=200).stderr
+    assert len(bare.exec("h1", "ls", "-A", str(CACHE / "cellspan")).stdout.split()) == 2
+
+
+@pytest.mark.limit(400)
+def test_a_host_that_has_cellspan_gets_the_packages(equipped, shelf, nothing, fresh):
+    env = {**equipped.variables(), "CELLSPAN_WHEELS": shelf, "CELLSPAN_REMOTE_PYTHON": nothing}
+    nb = fresh(env=env)
+    for turn in range(2):
+        cell = nb.ok(TELLS % (1, "h1"), limit=200)
+        assert WITH.fullmatch(values(cell)[0][3]) and (ALSO in cell.stderr) == (turn == 0), cell.stderr
+        nb.ok("%ranks stop")
+    lacks = re.escape(nothing) + r" on h1 has no (IPython|traitlets); run there: \S+ -m pip install "
+    assert re.search(lacks, refused(fresh(env={**env, "CELLSPAN_INSTALL": "never"})))
+    mount(equipped, "h1", CACHE, "noexec")
+    mount(equipped, "h1", "/dev/shm", "noexec")
+    assert re.search(lacks, refused(fresh(env=env)))  # no place takes it, and cellspan is there
+    getconf = os.path.realpath(equipped.exec("h1", "which", "getconf").stdout.strip())
+    equipped.exec("h1", "sh", "-c", "printf '#!/bin/sh\\necho glibc 2.1\\n' >/run/it; chmod +x /run/it; mount --bind /run/it " + getconf)
+    assert re.search(lacks, refused(fresh(env=env)))  # the launcher has nothing for it
+
+
 def test_it_can_be_forbidden(notebook):
     error = refused(notebook(CELLSPAN_INSTALL="never"))
     assert error.startswith("h1 did not come up: there is no cellspan-agent; ") and "sent" not in error
@@ -300,12 +389,12 @@ def step(launch, cluster, shelf, tmp_path):  # noqa: F811
     for name in ("srun", "squeue", "scancel", "scontrol"):
         (folder / name).symlink_to(shutil.which(name))
 
-    def run(nodes=2, **tools):
+    def run(nodes=2, python="", **tools):
         for name, script in tools.items():
             (folder / name.replace("_", "-")).write_text("#!/bin/sh\n%s\n" % script)
             (folder / name.replace("_", "-")).chmod(0o755)
         settings = {"HOME": str(home), "CELLSPAN_WHEELS": shelf, "CELLSPAN_PYTHONPATH": str(PREFIX / "lib/cellspan/python"),
-                    "PATH": "%s:/usr/bin:/bin" % folder, "CELLSPAN_HOME_PYTHON": sys.executable, "XDG_CACHE_HOME": "", **cluster.variables()}
+                    "PATH": "%s:/usr/bin:/bin" % folder, "CELLSPAN_HOME_PYTHON": sys.executable, "CELLSPAN_REMOTE_PYTHON": python, "XDG_CACHE_HOME": "", **cluster.variables()}
         one = launch("slurm", spec="--nodes=%d" % nodes, command="/nowhere/libexec/cellspan/cellspan-agent", arguments=["--version"], env=settings)
         status = one.wait()
         return one, status, one.errors.count("cellspan-agent " + version()), [line for line in one.out if "is sent" in line]
@@ -320,6 +409,15 @@ def test_nodes_of_slurm_get_it_before_any_agent_starts(step):
     assert len(os.listdir(step.cache)) == 1
     one, status, ran, said = step()
     assert (status, ran, said) == (0, 2, []), one.said()
+
+
+def test_nodes_of_slurm_with_nothing_but_python_get_the_packages(step, nothing):
+    for sent in (True, False):
+        one, status, ran, said = step(python=nothing)
+        assert (status, ran, len(said)) == (0, 2, sent), one.said()
+        assert not sent or "with the Python packages that it needs is sent to 2 of 2 nodes" in said[0], one.said()
+        (name,) = os.listdir(step.cache)
+        assert "+%d.%d-" % sys.version_info[:2] in name and (step.cache / name / "lib/cellspan/packages/IPython").is_dir()
 
 
 def test_a_node_of_slurm_that_has_it_passes_over_what_others_get(step):

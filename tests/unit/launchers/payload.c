@@ -20,13 +20,15 @@
 
 static const char answer[] = "can aarch64 " HASH " 2.28\n"
                              "cannot x86_64 it uses libzmq.so.5 of this machine\n"
+                             "can aarch64+3.11 " OTHER " 2.28\n"
+                             "lacks import sys; sys.exit(3)\n"
                              "script\nimport sys\n\nprint(1)\n";
 
 static void the_answer_is_read(void)
 {
     struct payload p = PAYLOAD_INIT;
 
-    ok(payload_read(&p, answer) == 0 && p.n == 2, "two architectures");
+    ok(payload_read(&p, answer) == 0 && p.n == 3, "two architectures, one with packages");
     is_text(p.row[0].arch, "aarch64", "one for which there is something");
     is_text(p.row[0].hash, HASH, "its hash");
     is_text(p.row[0].libc, "2.28", "and the C library that it needs");
@@ -34,6 +36,9 @@ static void the_answer_is_read(void)
     is_text(p.row[1].why, "it uses libzmq.so.5 of this machine", "and why the other one can't");
     is_text(payload_why_not(&p), p.row[1].why, "which is told");
     is_text(p.script, "import sys\n\nprint(1)\n", "the program is all that follows");
+    is_text(p.lacks, "import sys; sys.exit(3)", "another one asks for packages");
+    ok(!*payload_with(&p.row[0]) && strstr(payload_with(&p.row[2]), "packages"),
+       "what is sent with it is told");
     payload_release(&p);
     ok(!payload_known(&p) && !payload_why_not(&p), "nothing is known before");
 }
@@ -68,10 +73,10 @@ static void any_allocation_may_fail(void)
         alloc_fail_at(nth);
         rc = payload_read(&p, answer);
         alloc_fail_at(-1);
-        if (rc < 0 && (p.n || p.script))
+        if (rc < 0 && (p.n || p.script || p.lacks))
             break;
     }
-    ok(rc == 0 && p.n == 2, "an answer is read whole, or not at all");
+    ok(rc == 0 && p.n == 3, "an answer is read whole, or not at all");
     payload_release(&p);
 }
 
@@ -326,6 +331,73 @@ static void what_came_once_is_there(const struct payload *p)
           "one that does not run is no reason to give up");
 }
 
+/* An agent of our version on PATH, and a Python that may lack packages. */
+static void packages_come_where_they_are_lacking(void)
+{
+    static const char none[] = "can testarch " OTHER " 2.0\ncan testarch+3.11 " HASH
+                               " 2.0\nlacks import sys; sys.exit(3)\nscript\n",
+                      all[] = "can testarch " OTHER " 2.0\ncan testarch+3.11 " HASH
+                              " 2.0\nlacks import sys; sys.exit(0)\nscript\n";
+    struct payload p = PAYLOAD_INIT;
+    char put[1024];
+    const int m = (int)strlen(PROGRAM);
+
+    prepare("rm -rf .cache");
+    if (payload_read(&p, none) < 0)
+        diag("no answer");
+    p.python = "python3";
+    holds(says(&p, NULL, ""), SCRIPT_MARK SCRIPT_MISSING " testarch+3.11 ",
+          "neither cellspan nor the packages are there");
+    prepare("printf '#!/bin/sh\necho " AGENT " " CELLSPAN_VERSION "; [ \"$1\" = --version ] || "
+            "echo \"own <$1>\"\n' >bin/" AGENT " && chmod +x bin/" AGENT);
+    snprintf(put, sizeof put, "put 5 " HASH " %d testarch+3.11\\n" PROGRAM "bytessecret\\n", m);
+    holds(says(&p, NULL, put), "secret\nran <a b>\n", "cellspan comes with the packages");
+    holds(says(&p, NULL, "go\\n"), "\nown <a b>\n", "without them, the agent that is there runs");
+    snprintf(put, sizeof put, "put 5 " HASH " %d testarch+3.11\\n" PROGRAM "other", m);
+    holds(says(&p, NULL, put), "can't be installed: wrong: other\n" SCRIPT_MARK SCRIPT_VERSION,
+          "what came is not taken");
+    holds(says(&p, NULL, put), "\nown <a b>\n", "and the agent that is there runs, too");
+    payload_release(&p);
+    if (payload_read(&p, all) < 0)
+        diag("no answer");
+    p.python = "python3";
+    holds(says(&p, NULL, ""), "\nown <a b>\n", "nothing is lacking");
+    prepare("rm bin/" AGENT);
+    holds(says(&p, NULL, ""), SCRIPT_MARK SCRIPT_MISSING " testarch ", "cellspan alone is lacking");
+    payload_release(&p);
+}
+
+/* The same for many tasks, which read the same stdin. */
+static void packages_come_to_many_tasks(void)
+{
+    static const char none[] = "can testarch " OTHER " 2.0\ncan testarch+3.11 " HASH
+                               " 2.0\nlacks import sys; sys.exit(3)\nscript\n";
+    struct payload p = PAYLOAD_INIT;
+    const int m = (int)strlen(FILE_PROGRAM);
+    char code[2048];
+
+    if (payload_read(&p, none) < 0)
+        diag("no answer");
+    p.python = "python3";
+    prepare("printf '#!/bin/sh\necho " AGENT " " CELLSPAN_VERSION "; [ \"$1\" = --version ] || "
+            "echo \"own <$1>\"\n' >bin/" AGENT " && chmod +x bin/" AGENT);
+    snprintf(code, sizeof code,
+             BRING("bytes") "printf 'get 5 " HASH " %d testarch+3.11 1 6\n" FILE_PROGRAM
+                            "'; printf 'go\nsecret\n'",
+             m);
+    holds(task_says(&p, "10", code), "secret\nran <a b>\n", "a task takes the file with them");
+    snprintf(code, sizeof code,
+             BRING("place") "printf 'get 5 " HASH " %d testarch+3.11 1 6\n" FILE_PROGRAM
+                            "'; printf 'go\n'",
+             m);
+    holds(task_says(&p, "11", code), "\n" SCRIPT_MARK SCRIPT_HAS "\n" SCRIPT_MARK SCRIPT_VERSION,
+          "a task that can't take it waits for nothing else");
+    holds(task_says(&p, "12", code), "\nown <a b>\n", "and runs the agent that is there");
+    leaves_no_folder();
+    prepare("rm bin/" AGENT);
+    payload_release(&p);
+}
+
 int main(void)
 {
     struct payload p = PAYLOAD_INIT;
@@ -347,6 +419,8 @@ int main(void)
     what_was_left_is_removed(&p);
     what_came_once_is_there(&p);
     payload_release(&p);
+    packages_come_where_they_are_lacking();
+    packages_come_to_many_tasks();
     prepare("cd / && rm -r \"$OLDPWD\"");
     return plan_done();
 }

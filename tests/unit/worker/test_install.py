@@ -257,6 +257,92 @@ def test_equal_files_give_an_equal_hash():
     assert sent()[1] != sent({**FILES, "lib/cellspan/python/cellspan/py.typed": (0o644, b"x")})[1]
 
 
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs packages in a folder that is the only one: makes(name, requires, {path: text})."""
+    site = tmp_path / "site"
+
+    def makes(name, requires=(), files=None, top=""):
+        info = site / ("%s-1.0.dist-info" % name.replace("-", "_"))
+        info.mkdir(parents=True)
+        files = {"%s/__init__.py" % name.replace("-", "_"): "", **(files or {})}
+        for path, text in files.items():
+            (site / path).parent.mkdir(parents=True, exist_ok=True)
+            (site / path).write_text(text)
+        (info / "METADATA").write_text("".join("%s\n" % line for line in ["Name: " + name, "Version: 1.0", *("Requires-Dist: " + text for text in requires)]))
+        (info / "RECORD").write_text("".join("%s,,\n" % path for path in [*files, "../../bin/" + name, info.name + "/METADATA"]))
+        if top:
+            (info / "top_level.txt").write_text(top)
+
+    monkeypatch.setattr(payload, "places", lambda: [str(site)])
+    makes("ipython", ['traitlets>=5', 'jedi>=0.16', 'colorama; sys_platform == "win32"', 'pytest; extra == "test"'], {
+        "IPython/__init__.py": "", "IPython/core/shell.py": "here", "IPython/tests/test_x.py": "", "IPython/__pycache__/x.pyc": ""}, top="IPython\n")
+    makes("traitlets", ['Odd.Name (>1) ; python_version > "3"'], {"traitlets/_fast.abi3.so": "", "traitlets/py.typed": ""})
+    makes("odd-name", ["ipython"])
+    for name in ("comm", "jedi", "pytest", "unasked"):
+        makes(name)
+    makes("matplotlib-inline")
+    makes("cloudpickle", files={"cloudpickle.py": "one file"})
+    return site
+
+
+def test_the_packages_that_ranks_need_are_found(installed):
+    files = payload.packages()
+    inside = {os.path.relpath(path, payload.PACKAGES) for path in files}
+    assert {path for path in inside if ".dist-info" not in path} == {
+        "IPython/__init__.py", "IPython/core/shell.py", "traitlets/__init__.py", "traitlets/py.typed", "odd_name/__init__.py", "comm/__init__.py",
+        "matplotlib_inline/__init__.py", "cloudpickle/__init__.py", "cloudpickle.py"}
+    assert {path for path in inside if ".dist-info" in path} == {
+        "%s-1.0.dist-info/METADATA" % name for name in ("ipython", "traitlets", "odd_name", "comm", "matplotlib_inline", "cloudpickle")}
+    assert files[payload.PACKAGES + "/IPython/core/shell.py"] == (0o644, b"here")
+
+
+@pytest.mark.parametrize("gone", ["IPython", "comm-1.0.dist-info", "traitlets/__init__.py"])
+def test_no_packages_are_sent_if_one_is_lacking_here(installed, gone):
+    at = installed / gone
+    shutil.rmtree(at) if at.is_dir() else at.unlink()
+    assert payload.packages() == {}
+
+
+def test_what_ranks_need_is_what_home_needs():
+    from cellspan import _link
+
+    needs = {module: re.match(r"[\w-]+", package)[0] for module, package in _link.needs().items()}
+    assert {**needs, "traitlets": "traitlets"} == payload.NEEDED  # the last: IPython's
+
+
+def test_this_pythons_packages_are_enough_for_a_rank(tmp_path):
+    """A Python without any other imports what a rank does, and what it lacks is told by its exit status."""
+    script = tmp_path / "list.py"
+    script.write_text("import sys\nsys.path.insert(0, %r)\nimport payload, unpack\nfiles = payload.packages()\n"
+                      "unpack.fill(%r, [(path, mode, content) for path, (mode, content) in files.items()])\n" % (
+                          os.path.dirname(UNPACK), str(tmp_path)))
+    subprocess.run([sys.executable, "-I", "-S", str(script)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    python, env = str(tmp_path / "venv" / "bin" / "python"), {"PYTHONPATH": str(tmp_path / payload.PACKAGES)}
+    assert subprocess.run([python, "-c", payload.LACKS], env={}).returncode == 3
+    assert subprocess.run([python, "-c", payload.LACKS], env=env).returncode == 0
+    assert subprocess.run([python, "-c", payload.LACKS.replace(payload.PYTHON, "3.1")], env={}).returncode == 0  # which has an error of its own
+    whole = "import IPython.core.interactiveshell, IPython.core.completer, comm, cloudpickle"
+    subprocess.run([python, "-c", whole], env={**env, "HOME": str(tmp_path)}, check=True)
+
+
+def test_the_packages_come_with_cellspan(node):
+    more = {payload.PACKAGES + "/comm/__init__.py": (0o644, b"comm")}
+    whole, also = payload.packed(FILES), payload.packed(more)
+    digest, wire = hashlib.sha256(whole + also).hexdigest(), zlib.compress(whole) + zlib.compress(also)
+    name = "%s-%s+3.11-%s" % (VERSION, platform.machine(), digest[:16])
+    for cut, want in ((0, 0), (5, 2)):
+        path = node.home.parent / "wire"
+        path.write_bytes(wire[:len(wire) - cut])
+        with open(path, "rb") as stdin:
+            one = node.start(len(wire) - cut, digest, name, stdin)
+            said = one.communicate(timeout=120)[0].rstrip("\n")
+        assert one.returncode == want, said
+        if want == 0:
+            assert said == str(node.cache / name) and set(files_of(said)) == {*FILES, *more, ".files"}
+
+
 def libraries(path):
     """What the loader finds for a program."""
     return set(re.findall(r"^\s*(\S+?)(?: =>| \()", subprocess.run(["ldd", path], capture_output=True, text=True).stdout, re.M))

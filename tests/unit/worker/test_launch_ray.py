@@ -118,7 +118,7 @@ def test_an_actor_starts_the_agent_and_hands_over_what_only_it_can_read(tmp_path
     path = tmp_path / "agent"
     path.write_text(AGENT)
     path.chmod(0o755)
-    sent = ("def agent(sent):\n    return %r\n" % str(path)).encode() + b"\0"
+    sent = ("def agent(sent, env):\n    assert env['CELLSPAN_REMOTE_PYTHON']\n    return %r\n" % str(path)).encode() + b"\0"
     one = engine.actor()()
     assert one.start(sent, ["--connect", "x"], {"GIVEN": "y"}, ["3", "5"]) == ("", "1234")
     one.begin(7, "abc")
@@ -126,7 +126,7 @@ def test_an_actor_starts_the_agent_and_hands_over_what_only_it_can_read(tmp_path
     assert one.wait() == (0, "")
     assert (tmp_path / "agent.said").read_text() == "CELLSPAN_AGENT=7 CELLSPAN_SEALED=abc 3,5 y %s\n" % sys.executable
     assert engine.actor()().start(sent, ["--fails"], {}, []) == ("cellspan-agent on n1: it is old", "")
-    assert engine.actor()().start(b"def agent(sent):\n    raise RuntimeError('there is no place')\n\0", [], {}, []) == ("there is no place", "")
+    assert engine.actor()().start(b"def agent(sent, env):\n    raise RuntimeError('there is no place')\n\0", [], {}, []) == ("there is no place", "")
 
 
 def test_a_node_that_is_drained_is_told_once():

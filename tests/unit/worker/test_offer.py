@@ -55,7 +55,8 @@ class Cluster:
         for one in (self.home, self.memory, self.path):
             one.mkdir()
         self.can = [(platform.machine(), FILES, "")]
-        self.asked = []
+        self.asked, self.more = [], {}
+        monkeypatch.setattr(payload, "packages", lambda: self.more)
         monkeypatch.setattr(payload, "offers", lambda *words: self.asked.append(words) or iter(self.can))
         source = offer.source
         monkeypatch.setattr(offer, "source", lambda name: source(name).replace('"/dev/shm"', repr(str(self.memory))))
@@ -230,8 +231,44 @@ def test_this_installation_is_what_is_sent(monkeypatch):
     if not os.path.exists(agent):
         pytest.skip("the package is not an installation's")
     head, body = offer.made(agent).split(b"\0", 1)[1].split(b"\n", 1)
-    row = json.loads(head)["rows"][platform.machine()]
-    assert row["size"] == len(body) < 8 << 20 and bool(row["why"]) == (not row["size"])
+    row, more = json.loads(head)["rows"][platform.machine()], json.loads(head)["packages"]
+    assert row["size"] + more == len(body) < 12 << 20 and bool(more) == ("also" in row) == bool(row["size"]) and bool(row["why"]) == (not row["size"])
+
+
+MORE = {payload.PACKAGES + "/comm/__init__.py": (0o644, b"comm")}
+
+
+def inside(path):
+    """What is in the folder of an agent."""
+    folder = pathlib.Path(path[:-len(INSIDE)])
+    return {str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()}
+
+
+def test_a_python_without_packages_gets_them_with_cellspan(cluster, monkeypatch):
+    cluster.more, cluster.can = MORE, [(OTHER, FILES, ""), (platform.machine(), FILES, "")]
+    without = cluster.run()
+    assert inside(without) == {*FILES, ".files"}  # this Python has all of them
+    monkeypatch.setattr(payload, "LACKS", "import sys; sys.exit(3)")
+    path = cluster.run()
+    assert re.search(r"/%s-%s\+%s-[0-9a-f]{16}/" % tuple(map(re.escape, (VERSION, platform.machine(), payload.PYTHON))), path)
+    assert inside(path) == {*FILES, *MORE, ".files"} and cluster.run() == path
+    own = program(cluster.path / "cellspan-agent", VERSION)
+    assert cluster.run() == path  # cellspan alone is not enough
+    cluster.more = {}
+    assert cluster.run() == own  # where the notebook's machine has none, a rank tells what is lacking
+    os.remove(own)
+    assert cluster.run() == without
+
+
+def test_what_the_node_has_runs_where_packages_cannot_come(cluster, monkeypatch):
+    monkeypatch.setattr(payload, "LACKS", "import sys; sys.exit(3)")
+    cluster.more, own = MORE, program(cluster.path / "cellspan-agent", VERSION)
+    for cluster.can in ([(platform.machine(), None, "it uses libx.so.1 of this machine")], [(OTHER, FILES, "")],
+                        [(platform.machine(), {INSIDE: (0o755, b"#!/bin/sh\nexit 1\n")}, "")]):
+        assert cluster.run() == own
+    cluster.can = [(platform.machine(), FILES, "")]
+    cluster.set("CELLSPAN_INSTALL", "never")
+    assert cluster.run() == own and os.listdir(cluster.cache) == []
 
 
 def catches(pid, signo):

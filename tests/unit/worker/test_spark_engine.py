@@ -130,7 +130,7 @@ def sent(tmp_path):
                      "json.dump([sys.argv[1:], dict(os.environ), os.getcwd()], open(os.environ['TELLS'], 'w'))\n"
                      "print('cellspan-agent on a can\\'t reach the kernel') or sys.exit(int(os.environ.get('STATUS', '0')))\n" % sys.executable)
     agent.chmod(agent.stat().st_mode | stat.S_IXUSR)
-    return b"def agent(sent):\n    return %r\ndef release():\n    open(%r, 'a').write('r')\n\0" % (str(agent), str(tmp_path / "released"))
+    return b"def agent(sent, env):\n    assert env['CELLSPAN_REMOTE_PYTHON']\n    return %r\ndef release():\n    open(%r, 'a').write('r')\n\0" % (str(agent), str(tmp_path / "released"))
 
 
 class Context:
@@ -180,7 +180,7 @@ def test_a_task_says_why_its_agent_ended(sent, tmp_path):
     with pytest.raises(RuntimeError, match=r"^cellspan: agent 1 on .*: cellspan-agent ended with status 3: cellspan-agent on a can't reach"):
         run_task(sent, tmp_path, Context(), STATUS="3")
     with pytest.raises(RuntimeError, match=r"^cellspan: agent 1 on .*: there is no place for it$"):
-        run_task(b"def agent(sent):\n    raise RuntimeError('there is\\n no place for it')\ndef release():\n    pass\n\0", tmp_path, Context())
+        run_task(b"def agent(sent, env):\n    raise RuntimeError('there is\\n no place for it')\ndef release():\n    pass\n\0", tmp_path, Context())
     assert (tmp_path / "released").read_text() == "r"  # Spark's Python process goes on, or ends without an end of Python
 
 

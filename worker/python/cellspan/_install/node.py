@@ -5,7 +5,7 @@ What offer.made() returns begins with this text, which ends at its first zero by
 
     names = {}
     exec(sent[:sent.index(0)], names)
-    path = names["agent"](sent)
+    path = names["agent"](sent)     # or, with the environment that the agent will have: names["agent"](sent, env)
 
 Nothing of cellspan is here yet: it imports the standard library only, and a Python 3.6 can run it.
 """
@@ -21,6 +21,7 @@ import types
 
 AGENT = "cellspan-agent"
 INSIDE = os.path.join("libexec", "cellspan", AGENT)
+ASKED_S = 15  # a Python that is stuck is not asked longer: launchers/agent_script.c
 HELD = "_cellspan_sent"  # a name in sys.modules: each exec of this text has globals of its own
 
 
@@ -55,6 +56,21 @@ def why_not(offer, machine):
         machine, ", ".join(sorted(offer["rows"])) or "no machine", offer["version"], machine)
 
 
+def lacks_packages(offer, env):
+    """Whether the ranks' Python has not all that they import, and it is sent."""
+    if not offer["packages"] or offer["prefix"]:
+        return False
+    # As an agent chooses it: worker/agent/processes/python_paths.h.
+    names = [env.get("CELLSPAN_REMOTE_PYTHON")] if env.get("CELLSPAN_REMOTE_PYTHON") else [offer["own"], "python" + offer["python"], "python3", "python"]
+    python = next(filter(None, map(shutil.which, names)), None)
+    env = {name: value for name, value in env.items() if name != "CELLSPAN_SECRET"}
+    try:
+        return bool(python) and subprocess.run([python, "-c", offer["lacks"]], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                               stderr=subprocess.DEVNULL, timeout=ASKED_S).returncode == 3
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
 def hold(folder):
     """A folder in memory is for this process: it is locked, so that no other start removes it, and goes when the process ends."""
     lock, owner = os.open(folder, os.O_RDONLY), os.getpid()
@@ -78,9 +94,9 @@ def release():
         os.close(lock)
 
 
-def install(offer, row, name, body):
+def install(offer, digest, name, body):
     """The folder in which it is now. The program that does it is the one that launchers send."""
-    command = [sys.executable or "python3", "-I", "-c", offer["unpack"], str(row["size"]), row["hash"], offer["version"], name]
+    command = [sys.executable or "python3", "-I", "-c", offer["unpack"], str(len(body)), digest, offer["version"], name]
     done = subprocess.run(command, input=body, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said = os.fsdecode(done.stdout).rstrip("\n")
     if done.returncode:
@@ -89,34 +105,51 @@ def install(offer, row, name, body):
     return said
 
 
-def agent(sent):
-    """The path of the agent in the notebook's version. RuntimeError: there is none, and why."""
+def agent(sent, env=os.environ):
+    """The path of the agent in the notebook's version. env: with which it will start. RuntimeError: there is none, and why."""
     begin = sent.index(b"\0") + 1
     end = sent.index(b"\n", begin)
     offer = json.loads(sent[begin:end].decode())
-    found = ""
+    found = ready = ""
+    lacks = lacks_packages(offer, env)
     for path in places(offer):
         version = version_of(path)
         if version == AGENT + " " + offer["version"]:
-            return path
+            ready = path
+            break
         found = found or version
+    if ready and not lacks:
+        return ready
     if offer["prefix"]:
         raise RuntimeError("there is no %s of cellspan %s, where CELLSPAN_REMOTE_PREFIX says; set it, in the notebook's environment, to the folder "
                            "that holds it there, or unset it" % (os.path.join(offer["prefix"], INSIDE), offer["version"]))
     machine = platform.machine()
     why = why_not(offer, machine)
-    if why:
+    if why and not ready:
         raise RuntimeError("%s: install cellspan %s there, or set CELLSPAN_REMOTE_PREFIX to the folder that holds %s on that machine; it can't be "
                            "sent there: %s" % ("it has " + found if found else "there is no " + AGENT, offer["version"], INSIDE, why))
-    at = end + 1
+    try:
+        return ready if why else os.path.join(installed(offer, machine, lacks, sent, end + 1), INSIDE)
+    except RuntimeError:
+        if ready:  # without the packages, of which a rank tells
+            return ready
+        raise
+
+
+def installed(offer, machine, lacks, sent, at):
+    """The folder in which what was sent for this kind of machine is, with the packages if they are lacking. at: where in it the files begin."""
     for other, row in offer["rows"].items():
         if other == machine:
             break
         at += row["size"]
-    name = "%s-%s-%s" % (offer["version"], machine, row["hash"][:16])
+    body = sent[at:at + row["size"]]
+    if lacks:
+        body += sent[len(sent) - offer["packages"]:]
+    digest = row["also"] if lacks else row["hash"]
+    name = "%s-%s%s-%s" % (offer["version"], machine, "+" + offer["python"] if lacks else "", digest[:16])
     folder, _ = held().get((name, os.getpid()), ("", None))
     if not os.path.exists(folder):
-        folder = install(offer, row, name, sent[at:at + row["size"]])
+        folder = install(offer, digest, name, body)
         if os.path.basename(folder) != name:
             held()[name, os.getpid()] = folder, hold(folder)
-    return os.path.join(folder, INSIDE)
+    return folder

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes what is sent to a machine without cellspan: the agent, what it runs, and the Python package.
 
-    payload.py AGENT VERSION [WHEELS]               prints what can be sent: lines `can ARCH HASH LIBC`, `cannot ARCH WHY`, and after
-                                                    `script` the program that unpacks it there
+    payload.py AGENT VERSION [WHEELS]               prints what can be sent: lines `can ARCH HASH LIBC`, `cannot ARCH WHY`, perhaps
+                                                    `lacks PROGRAM`, and after `script` the program that unpacks it there
     payload.py AGENT VERSION WHEELS HASH            writes it to stdout, compressed
 
 AGENT is this installation's. WHEELS is a folder with wheels of this version: for machines of another architecture, and where this
 installation can't be sent. HASH is that of the files: it names the folder there, and tells that all have come. Launchers run this by
 its path, `python3 -I -S`: it imports nothing of cellspan.
+
+For a machine whose Python has not the packages that ranks need, ARCH is followed by `+3.11`, the version of this Python: then these
+packages, as this Python has them, are sent with it. PROGRAM tells such a Python: its exit status is 3.
 """
 from __future__ import annotations
 
@@ -23,6 +26,13 @@ import zlib
 
 PROGRAMS = ("cellspan-agent", "cellspan-gpus")
 PACKAGE = "lib/cellspan/python"
+PACKAGES = "lib/cellspan/packages"  # others', which _worker/__main__.py puts at the end of the ranks' path
+NEEDED = {"IPython": "ipython", "comm": "comm", "cloudpickle": "cloudpickle", "matplotlib_inline": "matplotlib-inline", "traitlets": "traitlets"}
+# What these packages require, and ranks don't use: for completion at a terminal, and, compiled, to recognise the terminal.
+LEFT_OUT = ("jedi", "parso", "psutil")
+PYTHON = "%d.%d" % sys.version_info[:2]
+LACKS = ("import sys, importlib.util as u; sys.path[:1] == [''] and sys.path.pop(0); "
+         "sys.exit(3 if '%%d.%%d' %% sys.version_info[:2] == '%s' and [n for n in %r if not u.find_spec(n)] else 0)") % (PYTHON, list(NEEDED))
 HERE = os.path.dirname(os.path.abspath(__file__))
 MACHINES = {62: "x86_64", 183: "aarch64"}
 # What every machine with glibc has.
@@ -107,6 +117,75 @@ def of_wheel(path):
     return files
 
 
+# -- the packages that ranks need
+
+
+def places():
+    """Where this Python's packages are. (Without the module site, as here, sys.path has none of them.)"""
+    import site
+
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(sys.executable)))
+    try:
+        with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8") as file:
+            shared = re.search(r"(?mi)^include-system-site-packages\s*=\s*true", file.read())
+        prefixes, users = [prefix] + [sys.base_prefix] * bool(shared), bool(shared)
+    except OSError:
+        prefixes, users = [sys.prefix], True
+    own = [site.getusersitepackages()] if users and not os.environ.get("PYTHONNOUSERSITE") else []
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path] + own + site.getsitepackages(prefixes)
+
+
+def closure(paths):
+    """The distributions of the needed packages, and of all that these require."""
+    from importlib import metadata
+
+    found, todo = {}, list(NEEDED.values())
+    while todo:
+        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
+        if name in found or name in LEFT_OUT:
+            continue
+        one = next(iter(metadata.distributions(name=name, path=paths)), None)
+        if one:  # else it is for another system
+            found[name] = one
+            todo += [re.match(r"[\w.-]+", text)[0] for text in one.requires or () if not re.search(r"\bextra\s*==", text)]
+    return found
+
+
+def python_files(one):
+    """(path, the file) of a distribution, without what is compiled, and tests."""
+    base, listed = str(one.locate_file("")), one.read_text("top_level.txt")
+    names = listed.split() if listed else {os.path.splitext(file.parts[0])[0] for file in one.files or () if file.suffix == ".py"}
+    for name in sorted(names - {".."} if isinstance(names, set) else names):
+        if os.path.isfile(os.path.join(base, name + ".py")):
+            yield name + ".py", os.path.join(base, name + ".py")
+        for at, folders, inside in os.walk(os.path.join(base, name)):
+            folders[:] = [folder for folder in folders if folder not in ("__pycache__", "tests")]
+            for file in inside:
+                if not file.endswith((".so", ".pyc")):
+                    path = os.path.join(at, file)
+                    yield os.path.relpath(path, base), path
+
+
+def packages():
+    """{path there: (mode, bytes)} of the packages that ranks need; {}: this Python has not all of them as files."""
+    files = {}
+    try:
+        for name, one in closure(places()).items():
+            for path, source in python_files(one):
+                with open(source, "rb") as file:
+                    files["%s/%s" % (PACKAGES, path)] = (0o644, file.read())
+            for part, text in [("METADATA", one.read_text("METADATA") or one.read_text("PKG-INFO")), ("entry_points.txt", one.read_text("entry_points.txt"))]:
+                if text:
+                    files["%s/%s-%s.dist-info/%s" % (PACKAGES, name.replace("-", "_"), one.version, part)] = (0o644, text.encode())
+    except (OSError, ValueError):
+        return {}
+    has = [module for module in NEEDED if files.keys() & {"%s/%s.py" % (PACKAGES, module), "%s/%s/__init__.py" % (PACKAGES, module)}]
+    return files if has == list(NEEDED) else {}
+
+
+# -- what is sent
+
+
 def packed(files):
     """One line that lists them, and then their bytes: equal files give equal bytes, and so one hash."""
     order = sorted(files)
@@ -156,15 +235,20 @@ def chosen(agent, version, wheels):
 
 def main(agent, version, wheels="", wanted=""):
     """Lists what can be sent, or writes it."""
+    also = packages()
+    more = packed(also) if also else b""
     for machine, whole, digest, libc, why in chosen(agent, version, wheels):
+        with_more = hashlib.sha256(whole + more).hexdigest() if also and digest else ""
         if not wanted:
             print("cannot %s %s" % (machine, why) if why else "can %s %s %s" % (machine, digest, libc))
-        elif digest == wanted:
-            sys.stdout.buffer.write(zlib.compress(whole, 6))
+            if with_more:
+                print("can %s+%s %s %s" % (machine, PYTHON, with_more, libc))
+        elif wanted in (digest, with_more):
+            sys.stdout.buffer.write(zlib.compress(whole, 6) + (zlib.compress(more, 6) if wanted == with_more else b""))
             return
     if wanted:
         sys.exit("it is not there any more")
-    print("script")
+    print("lacks %s\nscript" % LACKS)
     with open(os.path.join(HERE, "unpack.py"), encoding="utf-8") as file:
         print(file.read(), end="")
 

@@ -3,7 +3,8 @@
 
     unpack.py SIZE HASH VERSION NAME
 
-Exactly SIZE bytes are read, since the agent reads what follows them. NAME is the folder's. It prints the folder, or why there is none,
+Exactly SIZE bytes are read, since the agent reads what follows them: one or more lists of files with these (payload.packed()), each
+compressed. HASH is of all of them, unpacked. NAME is the folder's. It prints the folder, or why there is none,
 with exit status 1, or 2 if what came is not what was sent. Nothing of cellspan is here yet: it imports the standard library only, and a
 Python 3.6 can run it.
 """
@@ -45,20 +46,34 @@ def received(size, digest):
             raise Damaged("the connection ended after %d of %d bytes" % (size - left, size))
         parts.append(part)
         left -= len(part)
-    try:
-        whole = zlib.decompress(b"".join(parts))
-    except zlib.error as error:
-        raise Damaged("what came is damaged: %s" % error)
+    whole = unpacked(b"".join(parts))
     if hashlib.sha256(whole).hexdigest() != digest:
         raise Damaged("what came is not what was sent: its hash is another one")
-    end = whole.index(b"\n")
-    files, at = [], end + 1
-    for path, mode, n in json.loads(whole[:end].decode()):
-        if path.startswith("/") or ".." in path.split("/"):
-            raise NotInstalled("%r is no path for it" % path)
-        files.append((path, mode, whole[at:at + n]))
-        at += n
+    files, at = [], 0
+    while at < len(whole):
+        end = whole.index(b"\n", at)
+        listed, at = json.loads(whole[at:end].decode()), end + 1
+        for path, mode, n in listed:
+            if path.startswith("/") or ".." in path.split("/"):
+                raise NotInstalled("%r is no path for it" % path)
+            files.append((path, mode, whole[at:at + n]))
+            at += n
     return files
+
+
+def unpacked(rest):
+    """Of one or more compressed parts."""
+    parts = []
+    while rest:
+        one = zlib.decompressobj()
+        try:
+            parts.append(one.decompress(rest) + one.flush())
+        except zlib.error as error:
+            raise Damaged("what came is damaged: %s" % error)
+        if not one.eof:
+            raise Damaged("what came is damaged: its end is missing")
+        rest = one.unused_data
+    return b"".join(parts)
 
 
 def fill(folder, files):

@@ -130,13 +130,12 @@ def actor():
             import subprocess
             import sys
 
-            names = {}
+            names, env = {}, {**os.environ, "CELLSPAN_REMOTE_PYTHON": sys.executable, **passed, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
             exec(sent[:sent.index(0)], names)  # noqa: S102 - _install/node.py
             try:
-                path = names["agent"](sent)
+                path = names["agent"](sent, env)
             except RuntimeError as error:
                 return str(error), ""
-            env = {**os.environ, "CELLSPAN_REMOTE_PYTHON": sys.executable, **passed, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
             self.agent = subprocess.Popen([path, *arguments, "--sealed"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
             said = self.agent.stdout.readline().decode()
             return ("", said.split()[1]) if said.startswith("key ") else (self.wait()[1], "")

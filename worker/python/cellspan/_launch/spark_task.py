@@ -50,14 +50,14 @@ def run(rows, context, sent, arguments, settings, folder):
     name = name_of(number, [info.address for info in context.getTaskInfos()])
     if context.attemptNumber() > 0:
         fail(number, name, "Spark has started the task again, and a key is good for one agent")
-    names = {}
+    names, env = {}, environment(settings, context.resources(), number, secret)
     exec(sent[:sent.index(0)], names)
     try:
         try:
-            agent = names["agent"](sent)
+            agent = names["agent"](sent, env)
         except RuntimeError as error:
             fail(number, name, str(error))
-        run_agent([agent, *arguments, "--node", name, "--stdin", "none"], environment(settings, context.resources(), number, secret), folder, number, name)
+        run_agent([agent, *arguments, "--node", name, "--stdin", "none"], env, folder, number, name)
     finally:
         names["release"]()
     return [(number, name)]

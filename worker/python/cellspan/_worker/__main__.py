@@ -27,6 +27,10 @@ def main(argv):
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
     if argv[1] == "zygote":
         sys.excepthook = tell
+    # What was sent to a machine whose Python lacks what we import (_install/payload.py); its own packages come first.
+    sent = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))), "packages")
+    if os.path.isdir(sent):
+        sys.path.append(sent)
     if os.environ.pop("CELLSPAN_NO_BYTECODE", ""):  # the agent sets both; other modules' bytecode may be written
         from cellspan._base import unwritten
 
