@@ -14,8 +14,7 @@ void agent_end_start(struct fleet *f, unsigned i, const unsigned char *key)
     memcpy(a->newest, key, KEY_SIZE);
     memcpy(a->before, key, KEY_SIZE);
     beat_init(&a->beat, FLEET_TIMEOUT_NS, f->now);
-    redial_init(&a->redial, FLEET_RESUME_NS);
-    redial_begin(&a->redial, f->now);
+    redial_begin(&a->redial, f->now, FLEET_RESUME_NS);
 }
 
 static void hang_up(struct fleet *f, struct agent_end *a)
@@ -31,7 +30,7 @@ static void wait_for_next(struct fleet *f, struct agent_end *a)
 {
     hang_up(f, a);
     if (a->state == AGENT_UP)
-        redial_begin(&a->redial, f->now);
+        redial_begin(&a->redial, f->now, FLEET_RESUME_NS);
     a->state = AGENT_WAITS;
 }
 

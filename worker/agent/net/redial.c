@@ -5,15 +5,11 @@
 #define REFUSALS_OF_TWO 3u
 #define REFUSALS_OF_ONE 1u
 
-void redial_init(struct redial *r, uint64_t resume_ns)
+void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns)
 {
-    *r = (struct redial){ .resume_ns = resume_ns };
-}
-
-void redial_begin(struct redial *r, uint64_t now)
-{
+    r->resume_ns = resume_ns;
     r->lost_ns = r->next_ns = now;
-    r->over_ns = now + r->resume_ns;
+    r->over_ns = now + resume_ns;
     r->refusals = 0;
 }
 

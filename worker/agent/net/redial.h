@@ -33,11 +33,9 @@ struct redial {
     bool unanswered;    /* a RESUME was, since the last one that was answered */
 };
 
-/* The agent has its first connection. resume_ns: for how long the kernel waits for it when a
- * connection has ended. */
-void redial_init(struct redial *r, uint64_t resume_ns);
-/* The connection has ended; the first attempt is due at once. */
-void redial_begin(struct redial *r, uint64_t now);
+/* The connection has ended; the first attempt is due at once. *r is all zeros before the first
+ * time. resume_ns: for how long the kernel waits for the agent. */
+void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns);
 /* Between attempts: when there is something to do, the next one or the end. */
 uint64_t redial_due_ns(const struct redial *r);
 /* Is it time for an attempt? The one before must have failed: it may take long on a slow network.
