@@ -146,8 +146,11 @@ static int no_slots(const struct place_node *node, size_t n, const struct place_
     if (add_machines(&where, node, n, want, false) < 0)
         err_set(err, "out of memory");
     else
-        err_set(err, "-n %u: there is room for %u rank%s (%s); ask for more in --on, or give -n %u",
-                world, have, have == 1 ? "" : "s", where.p, have);
+        err_set(
+            err,
+            "-n %u: there is room for %u rank%s (%s); ask for more in --on after %%ranks stop, or "
+            "give -n %u",
+            world, have, have == 1 ? "" : "s", where.p, have);
     buf_release(&where);
     return -1;
 }

@@ -61,9 +61,10 @@ static void slots(void)
     is_text(placed(both, 2, &any, 4), "0111", "ranks fill the given slots of each machine");
     is_text(placed(both, 2, &any, 2), "01", "fewer ranks than slots fill the machines in order");
     is_int(place_world(both, 2, &any), 4, "without -n there are as many ranks as slots");
-    is_text(placed(both, 2, &any, 5),
-            "-n 5: there is room for 4 ranks (h1: 1, h2: 3); ask for more in --on, or give -n 4",
-            "more ranks than slots are refused, with the number of slots");
+    is_text(
+        placed(both, 2, &any, 5),
+        "-n 5: there is room for 4 ranks (h1: 1, h2: 3); ask for more in --on after %ranks stop, or give -n 4",
+        "more ranks than slots are refused, with the number of slots");
     is_int(
         place_world(one, 2, &any), 3,
         "without -n, a machine without given slots counts for one rank beside others with slots");
