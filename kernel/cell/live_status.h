@@ -28,8 +28,10 @@ void rank_usage_ask(struct notebook *nb);        /* asks all nodes that have ran
 bool rank_usage_wait(const struct notebook *nb); /* some may still answer in time */
 bool rank_usage_have_gpus(const struct notebook *nb);
 void rank_usage_on_gauges(struct notebook *nb, unsigned node, const struct span *m); /* a GAUGES */
-/* Is the worker's process stopped, as by SIGSTOP? Agents tell it by themselves. */
-bool rank_usage_is_suspended(const struct notebook *nb, unsigned node, uint32_t worker);
+void rank_usage_home_is(struct notebook *nb, long pid); /* a new home is ready */
+/* Since when home's process is stopped, as by SIGSTOP, which agents tell by themselves; 0: it runs.
+ * pid: where its process id goes; NULL: nowhere. */
+uint64_t rank_usage_home_suspended(const struct notebook *nb, long *pid);
 /* Fills in memory and GPUs of the rank, from its node's last answer; strings point into text. */
 void rank_usage_row(const struct notebook *nb, const struct rank *r, struct rank_usage_text *text,
                     struct status_rank *row);

@@ -17,8 +17,10 @@
 struct gauge {
     bool waiting; /* it was asked, and has not answered */
     uint64_t asked_ns;
-    uint64_t taken_ns; /* when it answered */
-    json_t *said;      /* owned: the last answer, or NULL */
+    uint64_t taken_ns;          /* when it answered */
+    json_t *said;               /* owned: the last answer, or NULL */
+    long home;                  /* of this machine: home's process id */
+    uint64_t home_suspended_ns; /* since when home is stopped, as by SIGSTOP; 0: it runs */
 };
 
 /* By the number of the node. NULL: memory is out. */
@@ -75,6 +77,46 @@ bool rank_usage_wait(const struct notebook *nb)
     return false;
 }
 
+static const json_t *worker_of(const json_t *said, uint32_t worker)
+{
+    const json_t *list = json_object_get(said, "workers"), *entry;
+    size_t k;
+
+    json_array_foreach (list, k, entry)
+        if (json_integer_value(json_object_get(entry, "worker")) == (json_int_t)worker)
+            return entry;
+    return NULL;
+}
+
+static void note_home(struct notebook *nb, struct gauge *g)
+{
+    const json_t *home = worker_of(g->said, SPAN_WORKER_HOME);
+
+    if (!json_is_true(json_object_get(home, "suspended")))
+        g->home_suspended_ns = 0;
+    else if (!g->home_suspended_ns)
+        g->home_suspended_ns = notebook_now(nb);
+}
+
+void rank_usage_home_is(struct notebook *nb, long pid)
+{
+    struct gauge *g = gauge_at(nb, NODE_HERE);
+
+    if (!g)
+        return;
+    g->home = pid;
+    g->home_suspended_ns = 0;
+}
+
+uint64_t rank_usage_home_suspended(const struct notebook *nb, long *pid)
+{
+    const struct gauge *g = nb->gauges.n > NODE_HERE ? &nb->gauges.of[NODE_HERE] : NULL;
+
+    if (g && pid)
+        *pid = g->home;
+    return g ? g->home_suspended_ns : 0;
+}
+
 void rank_usage_on_gauges(struct notebook *nb, unsigned node, const struct span *m)
 {
     struct gauge *g = gauge_at(nb, node);
@@ -85,6 +127,8 @@ void rank_usage_on_gauges(struct notebook *nb, unsigned node, const struct span 
     g->taken_ns = notebook_now(nb);
     json_decref(g->said);
     g->said = text_parse(m->v[F_GAUGES_GAUGES].s);
+    if (node == NODE_HERE)
+        note_home(nb, g);
 }
 
 void rank_usage_release(struct notebook *nb)
@@ -97,24 +141,6 @@ void rank_usage_release(struct notebook *nb)
 }
 
 /* ---- the row of a rank ---- */
-
-static const json_t *worker_of(const json_t *said, uint32_t worker)
-{
-    const json_t *list = json_object_get(said, "workers"), *entry;
-    size_t k;
-
-    json_array_foreach (list, k, entry)
-        if (json_integer_value(json_object_get(entry, "worker")) == (json_int_t)worker)
-            return entry;
-    return NULL;
-}
-
-bool rank_usage_is_suspended(const struct notebook *nb, unsigned node, uint32_t worker)
-{
-    const json_t *said = node < nb->gauges.n ? nb->gauges.of[node].said : NULL;
-
-    return json_is_true(json_object_get(worker_of(said, worker), "suspended"));
-}
 
 static const json_t *gpu_of(const json_t *said, const char *uuid)
 {

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A notice about a cell that waits for an answer of home, or of ranks that compare their variables,
- * before or after ranks run it. Either they have much to do, or their processes are stopped. */
+ * before or after ranks run it. Either they have much to do, or their processes are stopped. And
+ * one under home's own cells while home's process is stopped: it shows no error, and an interrupt
+ * does not reach its Python. */
+#include <stdio.h>
+
 #include "base/log.h"
+#include "kernel/cell/live_status.h"
 #include "kernel/cell/slow_answers.h"
 
 /* What home was asked; NULL: nothing. */
@@ -59,4 +64,50 @@ void slow_answers_tick(struct cell *c, uint64_t now)
     else
         log_warn("cell", "out of memory");
     buf_release(&who);
+}
+
+/* ---- home's own cells ---- */
+
+/* The agent tells a little later that home goes on. */
+#define NEWS_NS NS_PER_S
+
+static uint64_t due_of(const struct notebook *nb, const struct asked *a)
+{
+    const uint64_t since = rank_usage_home_suspended(nb, NULL);
+    const uint64_t stopped = since + nb->config.hang_notice_ns;
+
+    if (!a->execute || a->told_suspended || !since || !nb->config.hang_notice_ns)
+        return NEVER;
+    return stopped > a->asked_ns + NEWS_NS ? stopped : a->asked_ns + NEWS_NS;
+}
+
+uint64_t stopped_home_due(const struct notebook *nb)
+{
+    uint64_t due = NEVER;
+
+    for (const struct asked *a = nb->home.asked; a; a = a->next)
+        due = clock_earlier(due, due_of(nb, a));
+    return due;
+}
+
+void stopped_home_tick(struct notebook *nb)
+{
+    const uint64_t now = notebook_now(nb);
+    char line[200];
+    long pid = 0;
+    const uint64_t since = rank_usage_home_suspended(nb, &pid);
+
+    if (now < stopped_home_due(nb))
+        return;
+    snprintf(
+        line, sizeof line,
+        "cellspan: for over %.4g s home has been suspended, as by SIGSTOP: kill -CONT %ld lets "
+        "it go on\n",
+        clock_whole_seconds(now - since), pid);
+    for (struct asked *a = nb->home.asked; a; a = a->next) {
+        if (now < due_of(nb, a))
+            continue;
+        publish_stream(nb, a->r, 2, slice_text(line));
+        a->told_suspended = true;
+    }
 }

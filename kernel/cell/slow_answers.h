@@ -11,5 +11,8 @@
 
 uint64_t slow_answers_due(const struct cell *c);
 void slow_answers_tick(struct cell *c, uint64_t now);
+/* The same for home's own cells, while home's process is stopped. */
+uint64_t stopped_home_due(const struct notebook *nb);
+void stopped_home_tick(struct notebook *nb);
 
 #endif

@@ -347,8 +347,6 @@ static void message_exited(struct notebook *nb, uint32_t worker, const struct sp
 static void take_usage(struct notebook *nb, unsigned node, const struct span *m)
 {
     rank_usage_on_gauges(nb, node, m);
-    if (node == NODE_HERE)
-        stopped_home_on_gauges(nb);
     immediate_tick(nb);
 }
 

@@ -48,6 +48,7 @@ void from_home(struct notebook *nb, const struct span *m)
     switch (m->kind) {
     case SPAN_READY:
         home_ready(nb, m);
+        rank_usage_home_is(nb, (long)m->v[F_READY_PID].u64);
         subshells_create_again(nb);
         debugger_join_home(nb);
         break;

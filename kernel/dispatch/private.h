@@ -28,11 +28,6 @@ void cell_steps_ready(struct cell *c, const struct rank *r, const struct span *m
 void cell_steps_tick(struct cell *c, uint64_t now);
 uint64_t cell_steps_due(const struct cell *c);
 
-/* ---- stopped_home.c ---- */
-void stopped_home_on_gauges(struct notebook *nb); /* after a GAUGES of this machine */
-uint64_t stopped_home_due(const struct notebook *nb);
-void stopped_home_tick(struct notebook *nb);
-
 /* ---- cell_begin.c ---- */
 bool cell_is_ours(struct request *r);
 /* The --ranks of a cell that takes the group as it is, and its -n (0: not given). The caller frees

@@ -319,8 +319,6 @@ void home_ready(struct notebook *nb, const struct span *m)
     nb->home.no_debugger = !json_is_true(json_object_get(info, "debugger"));
     json_decref(info);
     nb->home.state = HOME_READY;
-    nb->home.pid = (long)m->v[F_READY_PID].u64;
-    nb->home.suspended_ns = 0;
     info_ready(nb, m);
 }
 

@@ -39,7 +39,7 @@ struct asked {
     bool stop_on_error;
     bool silent;
     bool interrupted;    /* while it ran; dispatch.c */
-    bool told_suspended; /* a notice has said that home is stopped; stopped_home.c */
+    bool told_suspended; /* a notice has said that home is stopped; slow_answers.c */
     uint64_t asked_ns;
     unsigned count;
 };
@@ -91,8 +91,6 @@ struct subshells {
 struct home {
     /* send.c starts it, home.c sees that it is ready, from_home.c that it has ended */
     enum home_state state;
-    long pid;              /* when it was ready (home.c) */
-    uint64_t suspended_ns; /* since when it is stopped, as by SIGSTOP; 0: it runs; stopped_home.c */
     /* deaths of home (from_home.c) or the agent (dispatch.c) since home last answered (home.c) */
     unsigned deaths;
     char *cwd;               /* owned: its working directory when it was ready (home.c), or "" */

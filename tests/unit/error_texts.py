@@ -196,6 +196,7 @@ STATES = {
     "the cell awaits, though": "no user meets it: Python refuses such a cell",
     "is not used, since": "a row of a table",
     "its child process failed before it ran": "the machine's state",
+    "has not answered within %.3g s, and was ended": "who has started the program adds what to do",
     "no source of random numbers": "the machine's state",
     "the GPU driver does not answer": "the machine's state",
     "more than %u GPUs": "the machine's state",
