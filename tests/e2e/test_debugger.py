@@ -541,21 +541,9 @@ def test_a_second_client_lets_all_go_on(nb):
         other.close()
 
 
-@pytest.fixture
-def debugpy_beforehand(tmp_path, monkeypatch):
-    """A kernel whose ranks are forked from a process that has loaded debugpy: 64 of them would take a processor 20 s for that."""
-    (tmp_path / "loads_debugpy.py").write_text("from cellspan._worker.pydevd import _load\n_load()\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
-    notebook = Debugged(env={"CELLSPAN_PRELOAD": "-torch,loads_debugpy"})
-    try:
-        yield notebook
-    finally:
-        notebook.close()
-
-
 @pytest.mark.limit(300)
-def test_sixty_four_ranks_on_one_breakpoint_stay_usable(debugpy_beforehand):
-    nb = debugpy_beforehand
+def test_sixty_four_ranks_on_one_breakpoint_stay_usable(new):
+    nb = new
     nb.ok("%%distribute -n 64 --no-gpu\n1", limit=200)
     nb.attach()
     code = SLEEPS.replace("-n 2", "-n 64").format("")
