@@ -148,8 +148,8 @@ static int no_slots(const struct place_node *node, size_t n, const struct place_
     else
         err_set(
             err,
-            "-n %u: there is room for %u rank%s (%s); ask for more in --on after %%ranks stop, or "
-            "give -n %u",
+            "-n %u: there is room for %u rank%s (%s); give -n %u, or end the ranks by %%ranks stop "
+            "and ask for more in --on",
             world, have, have == 1 ? "" : "s", where.p, have);
     buf_release(&where);
     return -1;

@@ -63,7 +63,7 @@ static void slots(void)
     is_int(place_world(both, 2, &any), 4, "without -n there are as many ranks as slots");
     is_text(
         placed(both, 2, &any, 5),
-        "-n 5: there is room for 4 ranks (h1: 1, h2: 3); ask for more in --on after %ranks stop, or give -n 4",
+        "-n 5: there is room for 4 ranks (h1: 1, h2: 3); give -n 4, or end the ranks by %ranks stop and ask for more in --on",
         "more ranks than slots are refused, with the number of slots");
     is_int(
         place_world(one, 2, &any), 3,

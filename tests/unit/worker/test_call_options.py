@@ -78,5 +78,5 @@ def test_an_option_that_the_kernel_gets_is_one_of_each_call(with_one_more, monke
 def test_the_size_of_the_world_is_told_in_python():
     error = type("UsageError", (Exception,), {})("-n gpu: there is no GPU on h1 (give a number, as in -n 4)")
     assert _option_errors.in_python(error, {"nproc": "gpu"}) == "n='gpu': there is no GPU on h1 (give a number, as in n=4)"
-    error = type("UsageError", (Exception,), {})("-n 9: there is room for 2 ranks (h1); ask for more in --on after %ranks stop, or give -n 2")
-    assert _option_errors.in_python(error, {"nproc": 9}) == "n=9: there is room for 2 ranks (h1); ask for more in on= after %ranks stop, or give n=2"
+    error = type("UsageError", (Exception,), {})("-n 9: there is room for 2 ranks (h1); give -n 2, or end the ranks by %ranks stop and ask for more in --on")
+    assert _option_errors.in_python(error, {"nproc": 9}) == "n=9: there is room for 2 ranks (h1); give n=2, or end the ranks by %ranks stop and ask for more in on="
