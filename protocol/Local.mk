@@ -24,6 +24,7 @@ EXTRA_DIST += \
 	protocol/vectors/span-refused-utf8.hex \
 	protocol/vectors/span-refused-zero.hex \
 	protocol/vectors/span-reply.hex \
+	protocol/vectors/span-resume.hex \
 	protocol/vectors/span-run.hex \
 	protocol/vectors/span-sever.hex \
 	protocol/vectors/span-start.hex

@@ -77,6 +77,12 @@ void *session_next(struct session *s)
     return at(s, ++s->handed)->item;
 }
 
+void session_take_back(struct session *s)
+{
+    if (s->connected && s->handed > s->acked)
+        s->handed--;
+}
+
 int session_acked(struct session *s, uint64_t n, struct err *err)
 {
     if (!s->connected)

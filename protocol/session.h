@@ -55,6 +55,8 @@ MUST_USE int session_keep(struct session *s, void *item, size_t size, struct err
 /* The next message for the present connection, borrowed until it is acknowledged. NULL: none is
  * left, or there is no connection. */
 void *session_next(struct session *s);
+/* The message that session_next() gave last could not be sent: it is the next one again. */
+void session_take_back(struct session *s);
 /* The other side says that it has received n messages: frees these. -1: it never got so many, or
  * has said more before, or there is no connection; nothing has changed. */
 MUST_USE int session_acked(struct session *s, uint64_t n, struct err *err);

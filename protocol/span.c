@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "protocol/bytes.h"
 
+#define KIND_AT   1u /* where the header holds the kind */
 #define WORKER_AT 4u /* where the header holds the worker */
 
 /* ---- encode ---- */
@@ -288,6 +289,14 @@ int span_peek(struct span *m, const void *p, size_t n, struct err *err)
     struct reader r = reader_of(p, n);
 
     return get_header(m, &r, err);
+}
+
+bool span_is_numbered(const void *p, size_t n)
+{
+    const struct span_info *info = n < SPAN_HEADER_SIZE ? NULL
+                                                        : span_info(((const uint8_t *)p)[KIND_AT]);
+
+    return !info || !info->unnumbered;
 }
 
 void span_stamp(void *p, uint32_t worker)

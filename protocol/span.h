@@ -58,6 +58,7 @@ enum span_kind {
     SPAN_GAUGES,
     SPAN_LOGS,
     SPAN_NOTICE,
+    SPAN_RESUME,
     /* to a worker; the agent passes them on unread */
     SPAN_REQUEST = 32,
     SPAN_CAPTURE,
@@ -138,6 +139,7 @@ struct span_info {
     const char *name;        /* as README.md and Python write it: "RUN" */
     unsigned ways;           /* one or more of enum span_way */
     enum span_thread thread; /* of a worker */
+    bool unnumbered;         /* see session.h: lost with its connection, or said anew */
     unsigned n;              /* fields used */
     struct span_field field[SPAN_FIELDS_MAX];
 };
@@ -199,6 +201,9 @@ MUST_USE int span_encode_as(unsigned version, const struct span *m, struct buf *
 
 /* Decodes only the header: kind, worker, cell, blob. For those that only pass messages on. */
 MUST_USE int span_peek(struct span *m, const void *p, size_t n, struct err *err);
+
+/* Has the encoded message a number in its sender's session (session.h)? What is no message has. */
+bool span_is_numbered(const void *p, size_t n);
 
 /* Overwrites the sender in an encoded message (at least SPAN_HEADER_SIZE bytes), so that a worker
  * can't pose as another. */

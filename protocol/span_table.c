@@ -26,15 +26,19 @@
 #define KIND(kind_, ways_, thread_, ...)                                                           \
     [SPAN_##kind_] = { HEAD(kind_, ways_, thread_), .n = COUNT(__VA_ARGS__),                       \
                        .field = { __VA_ARGS__ } }
+/* the same, for what travels without a number */
+#define LOOSE(kind_, ways_, ...)                                                                   \
+    [SPAN_##kind_] = { HEAD(kind_, ways_, NONE), .unnumbered = true, .n = COUNT(__VA_ARGS__),      \
+                       .field = { __VA_ARGS__ } }
 /* without fields */
 #define BARE(kind_, ways_, thread_) [SPAN_##kind_] = { HEAD(kind_, ways_, thread_) }
 
 /* kind, ways, thread of a worker, fields; where there is no name, there is no such kind */
 static const struct span_info table[] = {
-    KIND(HELLO, A_TO_K, NONE, U64("version"), STR("node", 256), U64("pid"), U64("cores"),
-         STR("addresses", 4 * KIB), STR("software", 64)),
-    KIND(WELCOME, K_TO_A, NONE, U64("window"), U64("number"), U64("timeout_ms")),
-    KIND(REFUSE, K_TO_A, NONE, STR("text", 4 * KIB)),
+    LOOSE(HELLO, A_TO_K, U64("version"), STR("node", 256), U64("pid"), U64("cores"),
+          STR("addresses", 4 * KIB), STR("software", 64), BYTES("next", 32)),
+    LOOSE(WELCOME, K_TO_A, U64("window"), U64("number"), U64("timeout_ms")),
+    LOOSE(REFUSE, K_TO_A, STR("text", 4 * KIB)),
     KIND(START, K_TO_A, NONE, U64("role"), BYTES("ranks", 256 * KIB), STR("group", 256),
          STR("python", 4 * KIB), STR("cwd", 4 * KIB), STR("env", 1 * MIB), U64("gpus"),
          U64("share")),
@@ -50,15 +54,15 @@ static const struct span_info table[] = {
     KIND(PORT, K_TO_A | A_TO_K, NONE, U64("port"), BYTES("more", 32)),
     KIND(WARM, K_TO_A, NONE, STR("python", 4 * KIB)),
     BARE(QUIT, K_TO_A, NONE),
-    KIND(BEAT, K_TO_A | A_TO_K, NONE, U64("sent")),
+    LOOSE(BEAT, K_TO_A | A_TO_K, U64("sent"), U64("received")),
     KIND(OPEN, K_TO_A, NONE, U64("node"), BYTES("key", 32)),
     KIND(OPENED, A_TO_K, NONE, U64("node"), U64("port"), STR("error", 4 * KIB)),
     KIND(DIAL, K_TO_A, NONE, U64("node"), STR("endpoints", 4 * KIB), BYTES("key", 32), U64("role")),
     KIND(DIALED, A_TO_K, NONE, U64("node"), STR("error", 4 * KIB)),
     KIND(EXPECT, K_TO_A, NONE, U64("from")),
     KIND(SHIP, K_TO_A, NONE, U64("to"), U64("through")),
-    KIND(CHUNK, A_TO_K | K_TO_A | A_TO_A, NONE, U64("to"), U64("offset"), BYTES("data", 1 * MIB)),
-    KIND(CHUNK_ACK, A_TO_K | K_TO_A | A_TO_A, NONE, U64("to"), U64("bytes")),
+    LOOSE(CHUNK, A_TO_K | K_TO_A | A_TO_A, U64("to"), U64("offset"), BYTES("data", 1 * MIB)),
+    LOOSE(CHUNK_ACK, A_TO_K | K_TO_A | A_TO_A, U64("to"), U64("bytes")),
     KIND(STORED, A_TO_K, NONE, STR("error", 4 * KIB)),
     KIND(CONNECTIONS, A_TO_K, NONE, BYTES("connections", 1 * MIB)),
     KIND(GPUS, K_TO_A | A_TO_K, NONE, STR("gpus", 256 * KIB)),
@@ -66,6 +70,8 @@ static const struct span_info table[] = {
     KIND(LOGS, K_TO_A | A_TO_K, NONE, U64("of"), BYTES("ranks", 8 * KIB), U64("at"), U64("flags"),
          BYTES("data", 1 * MIB), U64("end")),
     KIND(NOTICE, A_TO_K, NONE, U64("seconds"), U64("signal"), STR("text", 4 * KIB)),
+    LOOSE(RESUME, A_TO_K | K_TO_A | A_TO_A, U64("version"), U64("number"), U64("received"),
+          BYTES("next", 32)),
     KIND(REQUEST, K_TO_W, MAIN, STR("type", 256), STR("content", 64 * MIB), STR("header", 64 * KIB),
          STR("metadata", 16 * MIB), LIST("buffers", 256 * MIB), U64("count"), U64("flags")),
     KIND(CAPTURE, K_TO_W, CALLING, STR("code", 16 * MIB), STR("names", 1 * MIB), U64("flags"),

@@ -32,6 +32,8 @@ static void on_send(void *arg, const unsigned *nodes, size_t n, const struct spa
     if (m->kind == SPAN_CHUNK_ACK && n == 1 && nodes[0] == NODE_HERE &&
         local_blobs_acked(&b->local, m, clock_now(b->out->clock)))
         return;
+    if (m->kind == SPAN_SHIP && n == 1 && nodes[0] == NODE_HERE && local_blobs_again(&b->local, m))
+        return;
     if (m->kind == SPAN_DROP)
         forget_local(b, nodes, n, m);
     if (to_agents_encode(m, &body, &err) < 0) {
@@ -108,6 +110,12 @@ void agents_blobs_begin_local(struct agents_blobs *b, const struct span *chunk)
 void agents_blobs_node_lost(struct agents_blobs *b, unsigned node)
 {
     blob_schedule_lost(b->schedule, node);
+    (void)agents_blobs_go_on(b);
+}
+
+void agents_blobs_node_resumed(struct agents_blobs *b, unsigned node)
+{
+    blob_schedule_resumed(b->schedule, node);
     (void)agents_blobs_go_on(b);
 }
 

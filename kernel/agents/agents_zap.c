@@ -3,6 +3,7 @@
  * moment: an agent that is told to try again would wait until its handshake times out. */
 #include "kernel/agents/listen.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,18 +56,29 @@ void agents_zap_refused(struct agents_zap *z, const char *what)
         z->reason[k].count++;
 }
 
+/* With the key's beginning, a connection with an agent's old key is not taken for one with its new
+ * one. */
+void agents_zap_user(unsigned node, const unsigned char key[KEY_SIZE],
+                     char user[static AGENTS_ZAP_USER_SIZE])
+{
+    uint64_t begin;
+
+    memcpy(&begin, key, sizeof begin);
+    (void)snprintf(user, AGENTS_ZAP_USER_SIZE, "%u.%016" PRIx64, node, begin);
+}
+
 /* Answers the question. false: it can't be answered yet. */
 static bool judge(struct agents_zap *z, const struct zap_question *q, bool may_wait)
 {
     const unsigned char *const key = slice_is(zap_domain(q), AGENTS_ZAP_DOMAIN) ? zap_key(q) : NULL;
     unsigned node = 0;
     const enum key_verdict v = allowed_keys_ask(z->allowed, key, &node);
-    char user[32] = "";
+    char user[AGENTS_ZAP_USER_SIZE] = "";
 
     if (v == KEY_UNKNOWN_YET && may_wait)
         return false;
     if (v == KEY_ALLOWED)
-        (void)snprintf(user, sizeof user, "%u", node);
+        agents_zap_user(node, key, user);
     else
         agents_zap_refused(z, key_verdict_words(v));
     zap_answer(z->zap, q,

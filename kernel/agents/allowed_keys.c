@@ -41,7 +41,8 @@ static int rebuild(struct allowed_keys *a, size_t n, unsigned without)
         return -1;
     a->n = 0;
     for (size_t i = 0; i < a->places; i++)
-        if (a->key[i].engine && a->key[i].engine != without) {
+        if (a->key[i].engine && a->key[i].engine != without &&
+            !(a->key[i].used && a->key[i].passing)) {
             *seek(key, places, a->key[i].public) = a->key[i];
             a->n++;
         }
@@ -90,6 +91,23 @@ enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned c
         return KEY_USED;
     *node = k->node;
     return KEY_ALLOWED;
+}
+
+int allowed_keys_replace(struct allowed_keys *a, const unsigned char old[KEY_SIZE],
+                         const unsigned char next[KEY_SIZE], unsigned engine, unsigned node)
+{
+    static const unsigned char none[KEY_SIZE];
+    struct allowed_key *k;
+
+    if (memcmp(next, none, KEY_SIZE) == 0 || allowed_keys_reserve(a, 1) < 0)
+        return -1;
+    k = seek(a->key, a->places, next);
+    if (k->engine)
+        return -1;
+    allowed_keys_add(a, next, engine, node);
+    k->passing = 1;
+    allowed_keys_block(a, old);
+    return 0;
 }
 
 void allowed_keys_block(struct allowed_keys *a, const unsigned char public[KEY_SIZE])

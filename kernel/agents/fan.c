@@ -43,6 +43,7 @@ static struct node_link *fan_touch(struct fan *f, unsigned node)
     if (!link->fan.has_node) {
         link->fan.has_node = true;
         link->fan.n = 0;
+        link->fan.handed = false;
         f->touched[f->n_touched++] = link;
     }
     return link;
@@ -58,13 +59,31 @@ static int fan_add_worker(struct fan_part *part, uint32_t worker)
     return 0;
 }
 
+/* Keeps or drops the message for a node that can't be reached, and keeps it in the node's session.
+ * *now: it is to be sent. */
+static int fan_keep(struct fan *f, struct node_link *link, zmq_msg_t *body, bool *now)
+{
+    *now = node_link_is_ready(link);
+    if (!f->numbered || link->node.number == NODE_HERE)
+        return *now || link->away ? 0 : node_link_wait(link, link->fan.worker, link->fan.n, body);
+    if (node_link_keep(link, link->fan.worker, link->fan.n, body) < 0)
+        return -1;
+    /* else those before it leave first */
+    *now = link->session.handed + 1 == link->session.numbered && node_link_next(link);
+    link->fan.handed = *now;
+    return 0;
+}
+
 /* Adds the node's section to the route of its connection, or lets the message wait. */
 static int fan_section(struct fan *f, struct node_link *link, zmq_msg_t *body)
 {
     struct node_link *top;
+    bool now;
 
-    if (!node_link_is_ready(link))
-        return node_link_wait(link, link->fan.worker, link->fan.n, body);
+    if (fan_keep(f, link, body, &now) < 0)
+        return -1;
+    if (!now)
+        return 0;
     top = node_link_top(link);
     if (!top->fan.has_route) {
         top->fan.has_route = true;
@@ -72,6 +91,13 @@ static int fan_section(struct fan *f, struct node_link *link, zmq_msg_t *body)
         f->top[f->n_top++] = top;
     }
     return route_add(&top->fan.route, link->node.number, link->fan.worker, link->fan.n);
+}
+
+/* The message is not sent now: in the node's session it waits. */
+static void fan_take_back(struct node_link *link)
+{
+    if (link->fan.handed)
+        session_take_back(&link->session);
 }
 
 /* Clears all flags, also after an error. */
@@ -84,6 +110,8 @@ static int fan_end(struct fan *f, zmq_msg_t *body, int rc)
     }
     for (size_t i = 0; i < f->n_top; i++)
         f->top[i]->fan.has_route = false;
+    for (size_t i = 0; rc < 0 && i < f->n_touched; i++)
+        fan_take_back(f->touched[i]);
     if (rc < 0)
         f->n_top = 0;
     return rc;

@@ -3,6 +3,7 @@
  * private.h). */
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "kernel/agents/private.h"
@@ -93,6 +94,15 @@ static void refuse_version(struct agents *a, const struct router_message *arriva
         node_failures_lose(a, link, why);
 }
 
+static void attach(struct node_link *link, const struct router_message *arrival)
+{
+    link->router = arrival->router;
+    link->fd = arrival->fd;
+    meter_watch(&link->meter, link->fd);
+    link->identity_size = arrival->identity.n;
+    memcpy(link->identity, arrival->identity.p, arrival->identity.n);
+}
+
 static int introduce(struct node_link *link, const struct router_message *arrival,
                      const struct span *m)
 {
@@ -104,15 +114,25 @@ static int introduce(struct node_link *link, const struct router_message *arriva
     link->node.pid = (long)m->v[F_HELLO_PID].u64;
     link->node.cores = (long)m->v[F_HELLO_CORES].u64;
     link->node.state = NODE_UP;
-    link->router = arrival->router;
-    link->fd = arrival->fd;
-    meter_watch(&link->meter, link->fd);
-    link->identity_size = arrival->identity.n;
-    memcpy(link->identity, arrival->identity.p, arrival->identity.n);
-    return 0;
+    attach(link, arrival);
+    return link->node.number == NODE_HERE ? 0 : session_resume(&link->session, 0, NULL);
 }
 
-static void welcome(struct agents *a, struct node_link *link)
+/* From now on only the key that HELLO names may connect. An agent that names none can't resume. */
+static void pass_key_on(struct agents *a, struct node_link *link, struct slice next)
+{
+    if (next.n == KEY_SIZE &&
+        allowed_keys_replace(&a->listen.allowed, link->key, (const unsigned char *)next.p,
+                             link->node.engine, link->node.number) == 0) {
+        memcpy(link->next, next.p, KEY_SIZE);
+        link->resumes = true;
+        return;
+    }
+    log_info("agents", "%s can't resume when its connection ends", link->node.name);
+    allowed_keys_block(&a->listen.allowed, link->key);
+}
+
+static void welcome(struct agents *a, struct node_link *link, const struct span *hello)
 {
     struct span m = { .kind = SPAN_WELCOME,
                       .v[F_WELCOME_WINDOW].u64 = WINDOW,
@@ -126,7 +146,7 @@ static void welcome(struct agents *a, struct node_link *link)
     to_agents_flush(link);
     if (link->node.number == NODE_HERE)
         return;
-    allowed_keys_block(&a->listen.allowed, link->key);
+    pass_key_on(a, link, hello->v[F_HELLO_NEXT].s);
     reparent_up(&a->out, link);
     a->handler.up(a->handler.arg, link->node.number);
 }
@@ -141,7 +161,8 @@ static void hello(struct agents *a, const struct router_message *arrival, const 
     } else if (!link || link->node.state == NODE_LOST) {
         refused(a, arrival, "says HELLO for a run that is over");
         refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
-    } else if (link->identity_size || arrival->identity.n > IDENTITY_MAX) {
+    } else if (link->node.state != NODE_ASKED || link->identity_size ||
+               arrival->identity.n > IDENTITY_MAX) {
         refused(a, arrival, "says HELLO for an agent that is here");
     } else if (here && (long)m->v[F_HELLO_PID].u64 != link->node.pid) {
         refused(a, arrival, "is not of the agent that this kernel started");
@@ -152,8 +173,73 @@ static void hello(struct agents *a, const struct router_message *arrival, const 
         if (introduce(link, arrival, m) < 0)
             log_error("agents", "out of memory for an agent");
         else
-            welcome(a, link);
+            welcome(a, link, m);
     }
+}
+
+/* ---- RESUME ---- */
+
+/* Does the connection have the one key that may resume? */
+static bool has_next_key(const struct node_link *link, const struct router_message *arrival)
+{
+    char user[AGENTS_ZAP_USER_SIZE];
+
+    agents_zap_user(link->node.number, link->next, user);
+    return strcmp(user, arrival->user) == 0;
+}
+
+/* The agent's new connection takes the place of the old one, whose messages are dropped from now
+ * on, and of that of a parent. */
+static void move(struct agents *a, struct node_link *link, const struct router_message *arrival)
+{
+    /* a live one is that of a path which has failed halfway; its descriptor is ZeroMQ's */
+    if (link->fd >= 0 && link->fd != arrival->fd)
+        (void)shutdown(link->fd, SHUT_RDWR);
+    node_failures_away(a, link);
+    link->reparent = REPARENT_NONE;
+    link->parent = NULL;
+    link->away = false;
+    if (!link->engine_ended)
+        link->lost_at_ns = 0;
+    attach(link, arrival);
+    peer_times_start(&link->times, clock_now(a->out.clock));
+}
+
+static void resume(struct agents *a, const struct router_message *arrival, const struct span *m)
+{
+    struct node_link *link = caller(a, arrival);
+    const unsigned char *next = (const unsigned char *)m->v[F_RESUME_NEXT].s.p;
+    struct span answer = { .kind = SPAN_RESUME, .v[F_RESUME_VERSION].u64 = SPAN_VERSION };
+    struct err err = { "" };
+
+    if (!link || link->node.state == NODE_LOST) {
+        refused(a, arrival, "resumes for a node that is lost, or a run that is over");
+        refuse(arrival, SPAN_VERSION,
+               "the kernel took this agent for gone, and goes on without it");
+        return;
+    }
+    router_settle(arrival->router);
+    if (!link->resumes || link->node.state != NODE_UP || !has_next_key(link, arrival) ||
+        m->v[F_RESUME_NUMBER].u64 != link->node.number || arrival->identity.n > IDENTITY_MAX ||
+        m->v[F_RESUME_NEXT].s.n != KEY_SIZE ||
+        allowed_keys_replace(&a->listen.allowed, link->next, next, link->node.engine,
+                             link->node.number) < 0) {
+        refused(a, arrival, "resumes with a key that was used, or names one");
+        return;
+    }
+    memcpy(link->next, next, KEY_SIZE);
+    move(a, link, arrival);
+    if (session_resume(&link->session, m->v[F_RESUME_RECEIVED].u64, &err) < 0) {
+        refuse(arrival, SPAN_VERSION, err.text);
+        node_failures_lose(a, link, err.text);
+        return;
+    }
+    log_info("agents", "%s has resumed", link->node.name);
+    answer.v[F_RESUME_NUMBER].u64 = link->node.number;
+    answer.v[F_RESUME_RECEIVED].u64 = session_tell(&link->session);
+    to_agents_tell(&a->out, link, &answer);
+    to_agents_flush(link);
+    agents_blobs_node_resumed(&a->blobs, link->node.number);
 }
 
 /* ---- bundles ---- */
@@ -183,9 +269,22 @@ static bool take_reparent(struct agents *a, struct node_link *link, const struct
 {
     const enum reparent_outcome outcome = reparent_message(&a->out, link, m);
 
-    if (outcome == REPARENT_CUT_OFF)
+    if (outcome == REPARENT_CUT_OFF && link->resumes) {
+        node_failures_away(a, link);
+        link->voided_parent = ROUTE_KERNEL;
+    } else if (outcome == REPARENT_CUT_OFF)
         node_failures_lose(a, link, "the agent by way of which it was to be reached is gone");
     return outcome != REPARENT_NOT_MINE;
+}
+
+/* An agent that acknowledges what it never got is none to go on with. */
+static void take_beat(struct agents *a, struct node_link *link, const struct span *m)
+{
+    struct err err = { "" };
+
+    if (link->resumes && !link->away &&
+        session_acked(&link->session, m->v[F_BEAT_RECEIVED].u64, &err) < 0)
+        node_failures_lose(a, link, err.text);
 }
 
 /* What is not for the handler. */
@@ -201,6 +300,8 @@ static bool take_own(struct agents *a, struct node_link *link, uint32_t worker,
             log_error("agents", "a blob from %s: %s", link->node.name, err.text);
         return false;
     }
+    if (m->kind == SPAN_BEAT)
+        take_beat(a, link, m);
     return m->kind == SPAN_BEAT || take_reparent(a, link, m) ||
            blob_schedule_message(a->blobs.schedule, link->node.number, m);
 }
@@ -285,7 +386,7 @@ static void take_first(struct agents *a, const struct router_message *arrival,
     struct span m;
 
     if (e->message.n >= SPAN_HEADER_SIZE && version != SPAN_VERSION &&
-        e->message.p[1] == SPAN_HELLO) {
+        (e->message.p[1] == SPAN_HELLO || e->message.p[1] == SPAN_RESUME)) {
         refuse_version(a, arrival, version);
         return;
     }
@@ -295,9 +396,21 @@ static void take_first(struct agents *a, const struct router_message *arrival,
     }
     if (m.kind == SPAN_HELLO)
         hello(a, arrival, &m);
+    else if (m.kind == SPAN_RESUME && arrival->router == a->listen.remote)
+        resume(a, arrival, &m);
     else
         refused(a, arrival, "doesn't begin with HELLO");
     span_release(&m);
+}
+
+/* Counts the message, whatever becomes of it: its sender does, too. */
+static void count(struct agents *a, const struct node_link *from, struct node_link *link,
+                  struct slice message)
+{
+    if (link && link->resumes && link->node.state == NODE_UP && node_link_is_under(link, from) &&
+        span_is_numbered(message.p, message.n) && session_received(&link->session, message.n) &&
+        !link->away)
+        to_agents_beat(&a->out, link);
 }
 
 /* Does it come from an agent that knows no number yet? */
@@ -335,6 +448,8 @@ void from_agents_received(void *agents, const struct router_message *arrival)
     while (bundle_next(&bundle, &e)) {
         struct node_link *link = node_table_get(&a->nodes, e.node);
 
+        if (from)
+            count(a, from, link, e.message);
         if (!from)
             take_first(a, arrival, &e);
         else if (e.node == ROUTE_KERNEL)

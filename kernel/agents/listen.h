@@ -10,7 +10,7 @@
 
 /* ---- allowed_keys.c ---- */
 /* Which keys may connect: those that this kernel has made for the nodes of its engines, each until
- * its agent has said HELLO. Pure. */
+ * its agent has said HELLO; then the one that its agent named last. Pure. */
 
 enum key_verdict {
     KEY_ALLOWED,
@@ -26,6 +26,7 @@ struct allowed_key {
     unsigned char public[KEY_SIZE];
     unsigned engine, node; /* engine 0: the place is empty */
     uint8_t used;
+    uint8_t passing; /* an agent made it itself; it is forgotten when it is used */
 };
 
 struct allowed_keys {
@@ -48,6 +49,11 @@ void allowed_keys_end(struct allowed_keys *a, unsigned engine);
  * node whose key it is. */
 enum key_verdict allowed_keys_ask(const struct allowed_keys *a, const unsigned char *public,
                                   unsigned *node);
+/* Puts the key `next` in place of `old`, of the same agent: from now on it alone may connect. `old`
+ * all zeros: there is none. -1: memory is out, or `next` is not new; nothing has changed. */
+MUST_USE int allowed_keys_replace(struct allowed_keys *a, const unsigned char old[KEY_SIZE],
+                                  const unsigned char next[KEY_SIZE], unsigned engine,
+                                  unsigned node);
 /* The agent has said HELLO: its key may not connect again. */
 void allowed_keys_block(struct allowed_keys *a, const unsigned char public[KEY_SIZE]);
 const char *key_verdict_words(enum key_verdict v);
@@ -57,6 +63,11 @@ const char *key_verdict_words(enum key_verdict v);
  * connections are counted, and logged once for each reason. */
 
 #define AGENTS_ZAP_DOMAIN "agents"
+
+/* Space for the user id of a connection: the node's number, a dot, and the beginning of its key. */
+#define AGENTS_ZAP_USER_SIZE 32u
+void agents_zap_user(unsigned node, const unsigned char key[KEY_SIZE],
+                     char user[static AGENTS_ZAP_USER_SIZE]);
 
 struct agents_zap;
 

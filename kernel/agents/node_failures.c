@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "kernel/agents/private.h"
-#include "protocol/span_fields.h"
 
 /* How long to wait between the end of a connection and the loss of the node. The engine knows the
  * reason best, but may notice late. If the engine has ended, it can add nothing, so the wait is
@@ -30,9 +29,28 @@ void node_failures_lose_quietly(struct agents *a, struct node_link *link)
     if (link->node.state == NODE_LOST)
         return;
     allowed_keys_block(&a->listen.allowed, link->key);
+    allowed_keys_block(&a->listen.allowed, link->next);
     node_link_lost(link);
     agents_blobs_node_lost(&a->blobs, link->node.number);
     forget_credit(a, link->node.number);
+}
+
+/* Until its agent resumes. */
+static void away(struct agents *a, struct node_link *link)
+{
+    if (link->node.state != NODE_UP || link->away)
+        return;
+    log_info("agents", "the connection to %s has ended: its agent may resume", link->node.name);
+    reparent_away(&a->out, link);
+    node_link_cut(link);
+    node_failures_expect(a, link);
+}
+
+void node_failures_away(struct agents *a, struct node_link *link)
+{
+    for (size_t k = 1; k < a->nodes.n; k++)
+        if (a->nodes.link[k]->resumes && node_link_is_under(a->nodes.link[k], link))
+            away(a, a->nodes.link[k]);
 }
 
 static void lose(struct agents *a, struct node_link *link, const char *why)
@@ -44,7 +62,7 @@ static void lose(struct agents *a, struct node_link *link, const char *why)
 }
 
 /* Marks the nodes below this one before any of them is lost, because that changes the tree. Reports
- * this node first. */
+ * this node first. Those that can resume are only away. */
 void node_failures_lose(struct agents *a, struct node_link *link, const char *why)
 {
     const size_t n = a->nodes.n;
@@ -60,7 +78,9 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
     for (size_t k = link->node.number + 1; k < n; k++) {
         struct node_link *child = a->nodes.link[k];
 
-        if (child->lost_with_parent && child->node.state != NODE_LOST) {
+        if (child->lost_with_parent && child->resumes) {
+            away(a, child);
+        } else if (child->lost_with_parent && child->node.state != NODE_LOST) {
             child->node.silent = link->node.silent;
             lose(a, child, below);
         }
@@ -76,7 +96,9 @@ void node_failures_expect(struct agents *a, struct node_link *link)
 
     if (link->node.state != NODE_UP)
         return;
-    at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS : ENGINE_REPORT_NS);
+    at_ns = clock_now(a->out.clock) + (link->engine_ended ? ENDED_NS
+                                       : link->away       ? a->beat.timeout_ns
+                                                          : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
 }
@@ -93,7 +115,11 @@ void node_failures_disconnected(void *agents, struct router *r, int fd)
         link->fd = -1;
         /* a node that dials its parent closes this connection when the first message comes
          * through the parent */
-        if (link->reparent != REPARENT_DONE)
+        if (link->reparent == REPARENT_DONE)
+            continue;
+        if (link->resumes)
+            node_failures_away(a, link);
+        else
             node_failures_expect(a, link);
     }
 }
@@ -113,26 +139,19 @@ static void silent(struct agents *a, struct node_link *link)
 
 static void send_beats(struct agents *a, uint64_t now)
 {
-    const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = now };
-    unsigned *due = to_agents_list(&a->out);
-    struct err err = { "" };
-    size_t n = 0;
-
-    for (size_t k = 1; due && k < a->nodes.n; k++) {
+    for (size_t k = 1; k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];
 
         /* A node that dials its parent sends BEAT by itself. */
-        if (link->node.state == NODE_UP && link->reparent != REPARENT_DIALING &&
+        if (link->node.state == NODE_UP && !link->away && link->reparent != REPARENT_DIALING &&
             peer_times_beat_due(&a->beat, &link->times, now))
-            due[n++] = link->node.number;
+            to_agents_beat(&a->out, link);
     }
-    if (n && to_agents_nodes(&a->out, due, n, &beat, &err) < 0)
-        log_info("agents", "%s", err.text);
 }
 
 static bool is_silent(const struct agents *a, const struct node_link *link, uint64_t now)
 {
-    return link->node.state == NODE_UP &&
+    return link->node.state == NODE_UP && !link->away &&
            peer_times_lost(&a->beat, &link->times, node_link_known_ns(link, now));
 }
 
@@ -154,6 +173,8 @@ static void allow_late_all(struct agents *a, uint64_t late, uint64_t now)
 
         if (link->node.state != NODE_UP)
             continue;
+        if (link->away)
+            link->lost_at_ns += late;
         if (late >= BEAT_SUSPENDED_NS)
             peer_times_start(&link->times, now);
         else if (meter_moved(&link->meter)) /* a part of a large message */
@@ -177,13 +198,14 @@ static void check_beats(void *arg)
     for (size_t k = 1; k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];
 
-        if (link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns)
+        if (link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns) {
+            link->node.silent = link->away && !link->engine_report;
             node_failures_lose(
                 a, link,
                 link->engine_report
                     ? link->engine_report
                     : "its agent has ended, or was cut off: the connection was closed");
-        else if (is_silent(a, link, now))
+        } else if (is_silent(a, link, now))
             silent(a, link);
     }
     send_beats(a, now);

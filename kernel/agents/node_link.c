@@ -15,6 +15,11 @@ void waiting_message_free(struct waiting_message *message)
     free(message);
 }
 
+static void item_free(void *item)
+{
+    waiting_message_free(item);
+}
+
 struct waiting_message *node_link_take(struct node_link *link)
 {
     struct waiting_message *first = link->first;
@@ -26,29 +31,67 @@ struct waiting_message *node_link_take(struct node_link *link)
     return first;
 }
 
-int node_link_wait(struct node_link *link, const uint32_t *workers, size_t n, zmq_msg_t *body)
+/* NULL: memory is out. */
+static struct waiting_message *message_for(const struct node_link *link, const uint32_t *workers,
+                                           size_t n, zmq_msg_t *body)
 {
     struct waiting_message *message = calloc(1, sizeof *message);
 
     if (!message)
-        return -1;
+        return NULL;
     (void)zmq_msg_init(&message->body);
-    if (route_add(&message->route, link->node.number, workers, n) < 0 ||
-        zmq_msg_copy(&message->body, body) < 0) {
-        waiting_message_free(message);
+    if (route_add(&message->route, link->node.number, workers, n) == 0 &&
+        zmq_msg_copy(&message->body, body) == 0)
+        return message;
+    waiting_message_free(message);
+    return NULL;
+}
+
+int node_link_wait(struct node_link *link, const uint32_t *workers, size_t n, zmq_msg_t *body)
+{
+    struct waiting_message *message = message_for(link, workers, n, body);
+
+    if (!message)
         return -1;
-    }
     *link->last = message;
     link->last = &message->next;
     return 0;
 }
 
-void node_link_lost(struct node_link *link)
+int node_link_keep(struct node_link *link, const uint32_t *workers, size_t n, zmq_msg_t *body)
+{
+    struct waiting_message *message = message_for(link, workers, n, body);
+
+    return message ? session_keep(&link->session, message, zmq_msg_size(body), NULL) : -1;
+}
+
+struct waiting_message *node_link_next(struct node_link *link)
+{
+    return node_link_is_ready(link) ? session_next(&link->session) : NULL;
+}
+
+static void drop_waiting(struct node_link *link)
 {
     struct waiting_message *message;
 
     while ((message = node_link_take(link)))
         waiting_message_free(message);
+}
+
+void node_link_cut(struct node_link *link)
+{
+    session_cut(&link->session);
+    drop_waiting(link);
+    link->away = true;
+    link->fd = -1;
+}
+
+void node_link_lost(struct node_link *link)
+{
+    drop_waiting(link);
+    session_release(&link->session);
+    memset(link->next, 0, KEY_SIZE);
+    link->away = false;
     link->node.state = NODE_LOST;
     link->router = NULL;
     link->identity_size = 0;
@@ -82,6 +125,8 @@ struct node_link *node_link_create(unsigned number, unsigned engine, unsigned in
     link->fd = -1;
     link->meter = (struct meter)METER_INIT;
     link->last = &link->first;
+    link->voided_parent = ROUTE_KERNEL;
+    session_init(&link->session, item_free);
     if ((link->node.name = strdup("")) && (link->node.address = strdup("")))
         return link;
     node_link_free(link);
@@ -115,11 +160,11 @@ int node_link_set_addresses(struct node_link *link, struct slice list)
 /* A parent is marked as lost shortly before its children are: it has no identity then. */
 bool node_link_is_ready(const struct node_link *link)
 {
-    if (!link->identity_size || link->reparent == REPARENT_DIALING)
+    if (!link->identity_size || link->away || link->reparent == REPARENT_DIALING)
         return false;
     while (link->reparent == REPARENT_DONE && link->parent)
         link = link->parent;
-    return link->identity_size;
+    return link->identity_size && !link->away;
 }
 
 struct node_link *node_link_top(struct node_link *link)

@@ -11,14 +11,15 @@
 #include "kernel/agents/node.h"
 #include "protocol/keys.h"
 #include "protocol/route.h"
+#include "protocol/session.h"
 
 #define IDENTITY_MAX 32u /* agents set no identity, so ZeroMQ gives each one of 5 bytes */
 
 struct router;
 
-/* One message for one node, which can't be sent yet. */
+/* One message for one node: an item of its session, or one that can't be sent yet. */
 struct waiting_message {
-    struct waiting_message *next;
+    struct waiting_message *next; /* in the list of those that wait */
     struct buf route;
     zmq_msg_t body;
 };
@@ -38,6 +39,7 @@ struct fan_part {
     size_t n, room;
     struct buf route; /* of the message on this connection */
     bool has_node, has_route;
+    bool handed; /* the message was taken from the session, to be sent now */
 };
 
 struct node_link {
@@ -55,11 +57,19 @@ struct node_link {
     unsigned char key[KEY_SIZE]; /* its public key; zeros: none */
     struct peer_times times;
     /* Its connection has ended, and the node is lost at this time. Until then its engine may say
-     * why. 0: its connection has not ended. */
+     * why, and its agent may resume. 0: its connection has not ended. */
     uint64_t lost_at_ns;
+    /* the session; not for this machine's agent */
+    struct session session;       /* of messages that have a number */
+    bool resumes;                 /* its agent can */
+    bool away;                    /* what is for it waits until its agent resumes */
+    unsigned char next[KEY_SIZE]; /* the only key with which it can; zeros: none */
     /* the way */
     enum reparent_state reparent;
     struct node_link *parent; /* from REPARENT_DIALING on */
+    /* It was told to DIAL this node, and then became away: its DIALED means nothing any more.
+     * ROUTE_KERNEL: none. */
+    unsigned voided_parent;
     struct waiting_message *first, **last;
     struct fan_part fan;
     bool engine_ended;         /* while the node was up */
@@ -90,7 +100,16 @@ bool node_link_is_under(const struct node_link *link, const struct node_link *to
  * which the quietest of those was last heard, since later messages may still be on the way through
  * them. */
 uint64_t node_link_known_ns(const struct node_link *link, uint64_t now);
-/* Keeps a message until the node can be reached; the body is copied by reference. */
+/* Keeps a message with a number in the node's session; the body is copied by reference. */
+MUST_USE int node_link_keep(struct node_link *link, const uint32_t *workers, size_t n,
+                            zmq_msg_t *body);
+/* The next message of the session, borrowed, if the node can be reached and one is left; else NULL.
+ */
+struct waiting_message *node_link_next(struct node_link *link);
+/* Its connection has ended, or that of a node through which it is reached. */
+void node_link_cut(struct node_link *link);
+/* Keeps a message without a number until the node can be reached; the body is copied by
+ * reference. */
 MUST_USE int node_link_wait(struct node_link *link, const uint32_t *workers, size_t n,
                             zmq_msg_t *body);
 /* The first message that waits, or NULL. The caller frees it with waiting_message_free(). */

@@ -30,6 +30,8 @@ MUST_USE int agents_blobs_send_ahead(struct agents_blobs *b, const uint32_t *wor
 /* This machine's agent leaves it to the kernel to send one of its blobs: `chunk` has no bytes. */
 void agents_blobs_begin_local(struct agents_blobs *b, const struct span *chunk);
 void agents_blobs_node_lost(struct agents_blobs *b, unsigned node);
+/* The node has resumed: what was on its way to it and from it goes on. */
+void agents_blobs_node_resumed(struct agents_blobs *b, unsigned node);
 /* Call it after each other call of the schedule: sends every chunk of local blobs that flow control
  * allows. false: a message about a blob could not be encoded since the last call; then nobody waits
  * for a blob any more. */
@@ -95,6 +97,9 @@ void node_failures_lose(struct agents *a, struct node_link *link, const char *wh
 void node_failures_lose_quietly(struct agents *a, struct node_link *link);
 /* Marks the node as lost after a few seconds. Until then its engine may report the reason. */
 void node_failures_expect(struct agents *a, struct node_link *link);
+/* The connection of the node has ended, or it has another one: also the nodes that are reached
+ * through it are away, until their agents resume. */
+void node_failures_away(struct agents *a, struct node_link *link);
 /* Handler of a router: a connection has ended. */
 void node_failures_disconnected(void *agents, struct router *r, int fd);
 

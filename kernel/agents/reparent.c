@@ -30,7 +30,7 @@ static struct node_link *child_of(const struct to_agents *out, const struct node
 /* Is it up, and not about to move? */
 static bool is_settled(const struct node_link *link)
 {
-    return link->node.state == NODE_UP &&
+    return link->node.state == NODE_UP && !link->away &&
            (link->reparent == REPARENT_NONE || link->reparent == REPARENT_DONE);
 }
 
@@ -150,8 +150,11 @@ static enum reparent_outcome on_opened(struct to_agents *out, struct node_link *
 static enum reparent_outcome on_dialed(struct to_agents *out, struct node_link *child,
                                        const struct span *m)
 {
-    const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = clock_now(out->clock) };
-
+    if (child->voided_parent != ROUTE_KERNEL && m->v[F_DIALED_NODE].u64 == child->voided_parent &&
+        child->reparent != REPARENT_DIALING) {
+        child->voided_parent = ROUTE_KERNEL;
+        return REPARENT_TAKEN;
+    }
     if (child->reparent != REPARENT_DIALING ||
         m->v[F_DIALED_NODE].u64 != child->parent->node.number)
         return REPARENT_NOT_MINE;
@@ -160,12 +163,12 @@ static enum reparent_outcome on_dialed(struct to_agents *out, struct node_link *
         stay(out, child, "", m->v[F_DIALED_ERROR].s);
         return REPARENT_TAKEN;
     }
-    if (child->parent->node.state != NODE_UP)
+    if (child->parent->node.state != NODE_UP || child->parent->away)
         return REPARENT_CUT_OFF;
     child->reparent = REPARENT_DONE;
     child->fd = -1;
     log_info("agents", "%s is reached by way of %s", child->node.name, child->parent->node.name);
-    to_agents_tell(out, child, &beat); /* at this it closes its connection to the kernel */
+    to_agents_beat(out, child); /* at this it closes its connection to the kernel */
     to_agents_flush(child);
     settled(out, child);
     return REPARENT_TAKEN;
@@ -185,6 +188,18 @@ void reparent_cancel(struct to_agents *out, const struct node_link *link)
         take_back(out, link, parent_of(out, link));
     else if (link->reparent == REPARENT_DIALING)
         take_back(out, link, link->parent);
+}
+
+void reparent_away(struct to_agents *out, struct node_link *link)
+{
+    reparent_cancel(out, link);
+    if (link->reparent == REPARENT_DIALING)
+        link->voided_parent = link->parent->node.number;
+    if (link->reparent != REPARENT_DONE) {
+        link->reparent = REPARENT_NONE;
+        link->parent = NULL;
+    }
+    reparent_parent_lost(out, link);
 }
 
 /* A child that has dialed already answers with DIALED. */

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "kernel/agents/router.h"
+#include "protocol/span_fields.h"
 
 void to_agents_release(struct to_agents *t)
 {
@@ -35,6 +36,18 @@ int to_agents_encode(const struct span *m, zmq_msg_t *body, struct err *err)
     return err_set(err, "out of memory");
 }
 
+/* What an agent was sent that can't resume need not be kept. */
+static void forget_unless_it_resumes(struct node_link *link)
+{
+    if (!link->resumes && link->session.connected)
+        (void)!session_acked(&link->session, link->session.handed, NULL);
+}
+
+static void set_numbered(struct to_agents *t, zmq_msg_t *body)
+{
+    t->fan.numbered = span_is_numbered(zmq_msg_data(body), zmq_msg_size(body));
+}
+
 /* Sends on each connection of the fan. -1: none could be reached. */
 static int fan_out(struct to_agents *t, zmq_msg_t *body, struct err *err)
 {
@@ -46,13 +59,17 @@ static int fan_out(struct to_agents *t, zmq_msg_t *body, struct err *err)
         struct err why = { "" };
 
         if (router_send(link->router, slice_of(link->identity, link->identity_size),
-                        buf_slice(&link->fan.route), body, &why) == 0)
+                        buf_slice(&link->fan.route), body, &why) == 0 ||
+            link->resumes) /* then it is kept */
             continue;
         failed++;
         err_set(err, "the agent on %s can't be reached: %s", link->node.name, why.text);
     }
-    for (size_t i = 0; i < t->fan.n_touched; i++)
+    for (size_t i = 0; i < t->fan.n_touched; i++) {
         t->fan.touched[i]->times.sent = now;
+        if (t->fan.numbered)
+            to_agents_flush(t->fan.touched[i]); /* what a failure has left */
+    }
     if (failed && failed == t->fan.n_top)
         return -1;
     if (t->fan.n_touched == 0 && t->fan.gone)
@@ -63,9 +80,11 @@ static int fan_out(struct to_agents *t, zmq_msg_t *body, struct err *err)
 int to_agents_body(struct to_agents *t, const unsigned *nodes, size_t n, zmq_msg_t *body,
                    struct err *err)
 {
-    const int rc = fan_nodes(&t->fan, nodes, n, body) < 0 ? err_set(err, "out of memory")
-                                                          : fan_out(t, body, err);
+    int rc;
 
+    set_numbered(t, body);
+    rc = fan_nodes(&t->fan, nodes, n, body) < 0 ? err_set(err, "out of memory")
+                                                : fan_out(t, body, err);
     zmq_msg_close(body);
     return rc;
 }
@@ -78,6 +97,7 @@ int to_agents_workers(struct to_agents *t, const uint32_t *workers, size_t n, co
 
     if (to_agents_encode(m, &body, err) < 0)
         return -1;
+    set_numbered(t, &body);
     rc = fan_workers(&t->fan, workers, n, &body) < 0 ? err_set(err, "out of memory")
                                                      : fan_out(t, &body, err);
     zmq_msg_close(&body);
@@ -100,6 +120,15 @@ void to_agents_tell(struct to_agents *t, const struct node_link *link, const str
         log_warn("agents", "%s: %s", span_info((unsigned)m->kind)->name, err.text);
 }
 
+void to_agents_beat(struct to_agents *t, struct node_link *link)
+{
+    const struct span m = { .kind = SPAN_BEAT,
+                            .v[F_BEAT_SENT].u64 = clock_now(t->clock),
+                            .v[F_BEAT_RECEIVED].u64 = session_tell(&link->session) };
+
+    to_agents_tell(t, link, &m);
+}
+
 unsigned *to_agents_list(struct to_agents *t)
 {
     unsigned *list;
@@ -113,16 +142,25 @@ unsigned *to_agents_list(struct to_agents *t)
     return list;
 }
 
-void to_agents_flush(struct node_link *link)
+static void send_one(struct node_link *link, struct waiting_message *message)
 {
-    struct node_link *top = node_link_top(link);
-    struct waiting_message *message;
+    const struct node_link *top = node_link_top(link);
     struct err err = { "" };
 
+    if (router_send(top->router, slice_of(top->identity, top->identity_size),
+                    buf_slice(&message->route), &message->body, &err) < 0)
+        log_warn("agents", "the agent on %s can't be reached: %s", link->node.name, err.text);
+}
+
+void to_agents_flush(struct node_link *link)
+{
+    struct waiting_message *message;
+
+    while ((message = node_link_next(link)))
+        send_one(link, message);
+    forget_unless_it_resumes(link);
     while (node_link_is_ready(link) && (message = node_link_take(link))) {
-        if (router_send(top->router, slice_of(top->identity, top->identity_size),
-                        buf_slice(&message->route), &message->body, &err) < 0)
-            log_warn("agents", "the agent on %s can't be reached: %s", link->node.name, err.text);
+        send_one(link, message);
         waiting_message_free(message);
     }
 }

@@ -16,13 +16,15 @@ struct fan {
     struct node_link **touched; /* its nodes; owned, with room for all nodes */
     struct node_link **top;     /* its connections; in the same allocation */
     size_t n_touched, n_top, room;
-    size_t gone; /* receivers on nodes that are lost, or on none */
+    size_t gone;   /* receivers on nodes that are lost, or on none */
+    bool numbered; /* the message has a number in each node's session; set by the caller */
 };
 
 void fan_release(struct fan *f);
 
 /* The receivers are workers, or the agents themselves. Both set `top` to the connections, each
- * with its route. For nodes that can't be reached yet a copy of the message waits. -1: memory is
+ * with its route. For nodes that can't be reached yet a copy of the message waits, unless it has no
+ * number and the node is away: then it is dropped. -1: memory is
  * out; then it must not be sent, but copies may wait. */
 MUST_USE int fan_workers(struct fan *f, const uint32_t *workers, size_t n, zmq_msg_t *body);
 MUST_USE int fan_nodes(struct fan *f, const unsigned *nodes, size_t n, zmq_msg_t *body);
@@ -51,6 +53,8 @@ MUST_USE int to_agents_body(struct to_agents *t, const unsigned *nodes, size_t n
                             struct err *err);
 /* To one node's agent; errors are logged. */
 void to_agents_tell(struct to_agents *t, const struct node_link *link, const struct span *m);
+/* BEAT, which also says how many of its messages have arrived. */
+void to_agents_beat(struct to_agents *t, struct node_link *link);
 /* Sends what has waited for the node, as far as it can be reached now. */
 void to_agents_flush(struct node_link *link);
 
@@ -79,6 +83,10 @@ enum reparent_outcome reparent_message(struct to_agents *out, struct node_link *
 /* Call it before the node is marked as lost: if it was about to move, its parent expects it no
  * longer. */
 void reparent_cancel(struct to_agents *out, const struct node_link *link);
+/* The connection of the node has ended, and its agent may resume: if it was about to move, it
+ * stays. Children that have not dialed it yet keep their own connection. Call it before
+ * node_link_cut(). */
+void reparent_away(struct to_agents *out, struct node_link *link);
 /* The node is lost: children that have not dialed it yet keep their own connection. */
 void reparent_parent_lost(struct to_agents *out, const struct node_link *link);
 

@@ -218,6 +218,43 @@ void blob_schedule_lost(struct blob_schedule *s, unsigned node)
         update_busy(s);
 }
 
+/* What passes through the kernel to this replica goes on where it is. */
+static void to_resumed(struct blob_schedule *s, const struct blob_entry *e, const struct replica *r)
+{
+    if (!r->complete && r->by_kernel && r->started)
+        blob_send_ship(s, e, r->sender, r->in_stream ? BLOB_ALL : r->node, true);
+}
+
+/* The sender learns anew how far its receivers are. */
+static void from_resumed(struct blob_schedule *s, const struct blob_entry *e, unsigned sender)
+{
+    bool many = false;
+
+    for (size_t i = 0; i < e->n; i++) {
+        const struct replica *r = &e->replica[i];
+
+        if (r->complete || !r->by_kernel || r->sender != sender)
+            continue;
+        many = many || r->in_stream;
+        if (!r->in_stream)
+            blob_send_ack(s, e, sender, r->node, r->received);
+    }
+    if (many)
+        blob_send_ack(s, e, sender, BLOB_ALL, e->stream_received);
+}
+
+void blob_schedule_resumed(struct blob_schedule *s, unsigned node)
+{
+    for (size_t i = 0; i < s->table.n; i++) {
+        const struct blob_entry *e = &s->table.entry[i];
+        const struct replica *r = blob_entry_at(&s->table.entry[i], node);
+
+        if (r)
+            to_resumed(s, e, r);
+        from_resumed(s, e, node);
+    }
+}
+
 void blob_schedule_stop(struct blob_schedule *s)
 {
     for (size_t i = s->table.n; i-- > 0;)
@@ -282,11 +319,14 @@ static void on_chunk(struct blob_schedule *s, unsigned node, const struct span *
 {
     struct blob_entry *e = blob_table_get(&s->table, m->blob);
     const uint64_t to = m->v[F_CHUNK_TO].u64;
+    const struct replica *one = e && to < BLOB_ALL ? blob_entry_at(e, (unsigned)to) : NULL;
     struct err err = { "" };
     size_t n = 0;
 
     if (!e || blob_schedule_reserve(s, e->n, &err) < 0)
         return;
+    if (one && one->complete) /* the last answer was lost with the sender's connection */
+        blob_send_ack(s, e, node, (unsigned)to, e->size);
     for (size_t i = 0; i < e->n; i++)
         if ((to == BLOB_ALL || to == e->replica[i].node) &&
             wants_chunk(&e->replica[i], node, to == BLOB_ALL))

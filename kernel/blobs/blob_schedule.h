@@ -57,6 +57,9 @@ void blob_schedule_drop(struct blob_schedule *s, uint64_t blob);
 void blob_schedule_cancel(struct blob_schedule *s, uint64_t blob);
 /* The node is lost, and all that it had. Nodes that waited for its blobs get them from other
  * nodes, or learn that they won't come. */
+/* The node's connection is a new one, so chunks and answers on the old one may be lost: they are
+ * sent again. */
+void blob_schedule_resumed(struct blob_schedule *s, unsigned node);
 void blob_schedule_lost(struct blob_schedule *s, unsigned node);
 
 /* A message about a blob could not be encoded. Nodes that wait for a blob learn that it won't

@@ -154,6 +154,16 @@ bool local_blobs_acked(struct local_blobs *t, const struct span *m, uint64_t now
     return true;
 }
 
+bool local_blobs_again(struct local_blobs *t, const struct span *ship)
+{
+    struct local_blob_receiver *receiver = find_receiver(t, ship->blob, ship->v[F_SHIP_TO].u64);
+
+    if (!receiver || !ship->v[F_SHIP_THROUGH].u64)
+        return false;
+    send_window_begin(&receiver->window, receiver->window.acked);
+    return true;
+}
+
 /* NULL: no receiver may get a chunk now. */
 static struct local_blob_receiver *next_due(struct local_blobs *t, const struct local_blob **blob)
 {

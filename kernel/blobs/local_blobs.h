@@ -30,6 +30,9 @@ MUST_USE int local_blobs_begin(struct local_blobs *t, int socket, const struct s
 /* Takes a CHUNK_ACK that is for the local agent. false: it is about a blob that the agent itself
  * sends. */
 bool local_blobs_acked(struct local_blobs *t, const struct span *m, uint64_t now_ns);
+/* A SHIP for what the kernel sends already: unanswered chunks are sent again. false: it does not
+ * send that. */
+bool local_blobs_again(struct local_blobs *t, const struct span *ship);
 /* The next CHUNK that flow control allows; the receivers take turns. Its bytes are borrowed until
  * the blob is dropped. false: none is allowed now. */
 bool local_blobs_next(struct local_blobs *t, struct span *m, uint64_t now_ns);

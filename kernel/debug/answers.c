@@ -32,7 +32,7 @@ static void join_breakpoints(json_t *body, const json_t *more)
     }
 }
 
-static void name_threads(const struct session *s, json_t *body)
+static void name_threads(const struct debug_session *s, json_t *body)
 {
     char name[32], text[256];
     json_t *row;
@@ -58,7 +58,7 @@ static bool is_fine(const json_t *answer)
 }
 
 /* The combined answer is home's; if home answered with an error, another worker's. */
-void answers_join(struct debug *d, struct session *s, json_t *more)
+void answers_join(struct debug *d, struct debug_session *s, json_t *more)
 {
     json_t *body = json_object_get(more, "body"), *before = d->active.answer, *so_far;
 

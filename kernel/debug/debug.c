@@ -45,7 +45,7 @@ static void forget(struct debug *d)
     json_object_clear(d->breaks);
     json_object_clear(d->texts);
     d->restate_ns = NEVER;
-    for (struct session *s = d->sessions; s; s = s->next) {
+    for (struct debug_session *s = d->sessions; s; s = s->next) {
         session_runs(d, s);
         s->attached = s->steps = false;
         s->attaching = s->order = 0;
@@ -57,7 +57,7 @@ static void note_silent(struct debug *d)
     struct buf text = BUF_INIT;
     size_t n = 0;
 
-    for (struct session *s = d->sessions; s; s = s->next) {
+    for (struct debug_session *s = d->sessions; s; s = s->next) {
         char name[32];
 
         if (!s->asked)
@@ -96,7 +96,7 @@ void debug_end_request(struct debug *d)
     answer(d, said);
 }
 
-static void asked(struct debug *d, struct session *s, uint64_t seq)
+static void asked(struct debug *d, struct debug_session *s, uint64_t seq)
 {
     s->asked = seq;
     d->active.waiting += seq != 0;
@@ -104,7 +104,8 @@ static void asked(struct debug *d, struct session *s, uint64_t seq)
 
 /* ---- requests, by command ---- */
 
-static void ask_one(struct debug *d, struct session *s, const char *command, json_t *arguments)
+static void ask_one(struct debug *d, struct debug_session *s, const char *command,
+                    json_t *arguments)
 {
     if (s)
         asked(d, s, session_ask(d, s, command, arguments));
@@ -115,7 +116,7 @@ static void ask_one(struct debug *d, struct session *s, const char *command, jso
 static void ask_all(struct debug *d, const char *command)
 {
     d->active.joins = true;
-    for (struct session *s = d->sessions; s; s = s->next) {
+    for (struct debug_session *s = d->sessions; s; s = s->next) {
         json_t *arguments;
 
         if (!session_knows(s) && s->rank != DEBUG_HOME)
@@ -146,7 +147,7 @@ static void do_attach(struct debug *d)
     json_decref(d->attach);
     d->attach = json_incref(answers_arguments(d));
     d->attached = d->active.joins = true;
-    for (struct session *s = d->sessions; s; s = s->next) {
+    for (struct debug_session *s = d->sessions; s; s = s->next) {
         s->attaching = session_attach(d, s);
         asked(d, s, s->attaching);
     }
@@ -171,10 +172,10 @@ static void do_configured(struct debug *d)
 
 static json_t *stopped_threads(const struct debug *d)
 {
-    const struct session *first = session_focus(d);
+    const struct debug_session *first = session_focus(d);
     json_t *list = json_array();
 
-    for (const struct session *s = d->sessions; s; s = s->next) {
+    for (const struct debug_session *s = d->sessions; s; s = s->next) {
         json_t *id = json_object_get(json_object_get(s->stopped, "body"), "threadId");
 
         if (s->stopped && s == first)
@@ -210,10 +211,10 @@ static void do_dump(struct debug *d)
 /* The session that a request is for: named by the ids, else session_focus(). For `continue`,
  * JupyterLab always names thread 1; if that one is not stopped, the session that clients were told
  * about is used. */
-static struct session *target_session(struct debug *d, const char *command, json_t *arguments)
+static struct debug_session *target_session(struct debug *d, const char *command, json_t *arguments)
 {
     const long slot = ids_in(arguments);
-    struct session *s = slot >= 0 ? session_of_slot(d, slot) : session_focus(d);
+    struct debug_session *s = slot >= 0 ? session_of_slot(d, slot) : session_focus(d);
 
     if (strcmp(command, "continue") != 0 || (s && s->stopped) || !debug_is_stopped(d))
         return s;
@@ -229,7 +230,7 @@ static void do_one(struct debug *d)
 {
     json_t *arguments = json_deep_copy(answers_arguments(d));
     const char *command = answers_command(d);
-    struct session *s = target_session(d, command, arguments);
+    struct debug_session *s = target_session(d, command, arguments);
 
     if (s && (strcmp(command, "next") == 0 || strncmp(command, "step", 4) == 0))
         s->steps = true;
@@ -325,7 +326,7 @@ void debug_request(struct debug *d, void *request, const json_t *content, uint64
 
 /* ---- messages ---- */
 
-static void attached(struct debug *d, struct session *s, const json_t *message)
+static void attached(struct debug *d, struct debug_session *s, const json_t *message)
 {
     const json_t *main = json_object_get(json_object_get(message, "body"), "mainThread");
     const char *why = json_string_value(json_object_get(message, "message"));
@@ -340,7 +341,7 @@ static void attached(struct debug *d, struct session *s, const json_t *message)
     buf_release(&text);
 }
 
-static void response(struct debug *d, struct session *s, json_t *message, uint64_t now)
+static void response(struct debug *d, struct debug_session *s, json_t *message, uint64_t now)
 {
     const uint64_t seq = (uint64_t)json_integer_value(json_object_get(message, "request_seq"));
 
@@ -361,7 +362,7 @@ static void response(struct debug *d, struct session *s, json_t *message, uint64
 
 void debug_message(struct debug *d, uint32_t worker, json_t *message, uint64_t now)
 {
-    struct session *s = session_of(d, worker);
+    struct debug_session *s = session_of(d, worker);
     const char *type = json_string_value(json_object_get(message, "type"));
 
     if (s)
@@ -378,7 +379,7 @@ void debug_message(struct debug *d, uint32_t worker, json_t *message, uint64_t n
 
 static void restate(struct debug *d)
 {
-    struct session *first = session_focus(d);
+    struct debug_session *first = session_focus(d);
     json_t *again;
 
     d->restate_ns = NEVER;
@@ -438,7 +439,7 @@ void debug_destroy(struct debug *d)
         answer(d, json_object());
     }
     while (d->sessions) {
-        struct session *s = d->sessions;
+        struct debug_session *s = d->sessions;
 
         d->sessions = s->next;
         json_decref(s->stopped);

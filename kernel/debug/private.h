@@ -7,8 +7,8 @@
 #include "kernel/debug/debug.h"
 
 /* A worker. Its slot makes its ids unique among all workers'. */
-struct session {
-    struct session *next;
+struct debug_session {
+    struct debug_session *next;
     uint32_t worker;
     long rank;
     unsigned slot;
@@ -41,7 +41,7 @@ struct active {
 struct debug {
     struct debug_ops ops;
     char *prefix;
-    struct session *sessions; /* owned; home is first if it is there */
+    struct debug_session *sessions; /* owned; home is first if it is there */
     uint64_t seq, order;
     unsigned joined; /* counts the slots that were looked at */
     bool started, attached;
@@ -51,8 +51,8 @@ struct debug {
     json_t *breaks;              /* owned: {command and path: request} */
     json_t *texts;               /* owned: {file name: text} of dumpCell */
     long chosen;                 /* the rank that `%ranks debug` has chosen; -2: none */
-    uint64_t restate_ns;   /* when clients are told again which thread is first; or UINT64_MAX */
-    struct session *shown; /* the session that clients last got to see as stopped; borrowed */
+    uint64_t restate_ns; /* when clients are told again which thread is first; or UINT64_MAX */
+    struct debug_session *shown; /* the session that clients last got to see as stopped; borrowed */
 };
 
 /* ---- ids.c ---- */
@@ -64,26 +64,27 @@ long ids_in(json_t *arguments);
 json_int_t id_out(json_int_t own, unsigned slot);
 
 /* ---- sessions.c ---- */
-struct session *session_of(const struct debug *d, uint32_t worker);
-struct session *session_of_slot(const struct debug *d, long slot);
+struct debug_session *session_of(const struct debug *d, uint32_t worker);
+struct debug_session *session_of_slot(const struct debug *d, long slot);
 /* The session that clients show: the rank chosen by `%ranks debug` if it is stopped, else the one
  * that stopped first, else home, else any. */
-struct session *session_focus(const struct debug *d);
-bool session_knows(const struct session *s); /* it has got an `attach`, which it does first */
-const char *session_name(const struct session *s, char out[static 32]); /* "rank 3" */
+struct debug_session *session_focus(const struct debug *d);
+bool session_knows(const struct debug_session *s); /* it has got an `attach`, which it does first */
+const char *session_name(const struct debug_session *s, char out[static 32]); /* "rank 3" */
 /* Sends a request; takes arguments. 0: it could not be sent. Else its seq. */
-uint64_t session_ask(struct debug *d, struct session *s, const char *command, json_t *arguments);
+uint64_t session_ask(struct debug *d, struct debug_session *s, const char *command,
+                     json_t *arguments);
 /* Sends `attach` with all that clients have set so far; takes nothing. */
-uint64_t session_attach(struct debug *d, struct session *s);
-void session_runs(struct debug *d, struct session *s); /* it is not stopped any more */
-void session_event(struct debug *d, struct session *s, json_t *event,
+uint64_t session_attach(struct debug *d, struct debug_session *s);
+void session_runs(struct debug *d, struct debug_session *s); /* it is not stopped any more */
+void session_event(struct debug *d, struct debug_session *s, json_t *event,
                    uint64_t now); /* takes event */
 
 /* ---- answers.c: of the active request ---- */
 const char *answers_command(const struct debug *d);
 json_t *answers_arguments(const struct debug *d); /* borrowed */
 /* Adds a worker's answer to those that came before; takes it. */
-void answers_join(struct debug *d, struct session *s, json_t *more);
+void answers_join(struct debug *d, struct debug_session *s, json_t *more);
 const char *answers_path(const json_t *arguments); /* its file's name; "": none */
 bool answers_sets_breaks(const char *command);
 void answers_note_breaks(struct debug *d);     /* for workers that come later, and debugInfo */

@@ -14,47 +14,48 @@
 /* A rank that steps stays first for this long, while it runs. */
 #define STEP_NS NS_PER_S
 
-struct session *session_of(const struct debug *d, uint32_t worker)
+struct debug_session *session_of(const struct debug *d, uint32_t worker)
 {
-    struct session *s = d->sessions;
+    struct debug_session *s = d->sessions;
 
     while (s && s->worker != worker)
         s = s->next;
     return s;
 }
 
-struct session *session_of_slot(const struct debug *d, long slot)
+struct debug_session *session_of_slot(const struct debug *d, long slot)
 {
-    struct session *s = d->sessions;
+    struct debug_session *s = d->sessions;
 
     while (s && (long)s->slot != slot)
         s = s->next;
     return s;
 }
 
-static bool is_before(const struct debug *d, const struct session *a, const struct session *b)
+static bool is_before(const struct debug *d, const struct debug_session *a,
+                      const struct debug_session *b)
 {
     if (!b || (a->rank == d->chosen) != (b->rank == d->chosen))
         return !b || a->rank == d->chosen;
     return a->order < b->order;
 }
 
-struct session *session_focus(const struct debug *d)
+struct debug_session *session_focus(const struct debug *d)
 {
-    struct session *first = NULL;
+    struct debug_session *first = NULL;
 
-    for (struct session *s = d->sessions; s; s = s->next)
+    for (struct debug_session *s = d->sessions; s; s = s->next)
         if (s->stopped && is_before(d, s, first))
             first = s;
     return first ? first : d->sessions;
 }
 
-bool session_knows(const struct session *s)
+bool session_knows(const struct debug_session *s)
 {
     return s->attached || s->attaching;
 }
 
-const char *session_name(const struct session *s, char out[static 32])
+const char *session_name(const struct debug_session *s, char out[static 32])
 {
     if (s->rank == DEBUG_HOME)
         return "home";
@@ -62,7 +63,8 @@ const char *session_name(const struct session *s, char out[static 32])
     return out;
 }
 
-uint64_t session_ask(struct debug *d, struct session *s, const char *command, json_t *arguments)
+uint64_t session_ask(struct debug *d, struct debug_session *s, const char *command,
+                     json_t *arguments)
 {
     const uint64_t seq = ++d->seq;
     json_t *message = json_pack("{s:s, s:I, s:s, s:o}", "type", "request", "seq", (json_int_t)seq,
@@ -73,7 +75,7 @@ uint64_t session_ask(struct debug *d, struct session *s, const char *command, js
     return rc == 0 ? seq : 0;
 }
 
-uint64_t session_attach(struct debug *d, struct session *s)
+uint64_t session_attach(struct debug *d, struct debug_session *s)
 {
     json_t *arguments = d->attach ? json_deep_copy(d->attach) : json_object(),
            *requests = json_array(), *request;
@@ -89,7 +91,7 @@ uint64_t session_attach(struct debug *d, struct session *s)
 
 /* ---- events ---- */
 
-void session_runs(struct debug *d, struct session *s)
+void session_runs(struct debug *d, struct debug_session *s)
 {
     json_decref(s->stopped);
     s->stopped = NULL;
@@ -97,7 +99,7 @@ void session_runs(struct debug *d, struct session *s)
         d->shown = NULL;
 }
 
-static void stopped(struct debug *d, struct session *s, json_t *event, uint64_t now)
+static void stopped(struct debug *d, struct debug_session *s, json_t *event, uint64_t now)
 {
     json_t *body = json_object_get(event, "body");
 
@@ -116,7 +118,7 @@ static void stopped(struct debug *d, struct session *s, json_t *event, uint64_t 
         d->restate_ns = now + RESTATE_NS;
 }
 
-static void continued(struct debug *d, struct session *s, json_t *event, uint64_t now)
+static void continued(struct debug *d, struct debug_session *s, json_t *event, uint64_t now)
 {
     if (!s->stopped) { /* clients would forget which one is stopped */
         json_decref(event);
@@ -131,12 +133,12 @@ static void continued(struct debug *d, struct session *s, json_t *event, uint64_
 }
 
 /* Clients need to know little of ranks' processes: not that they began, for instance. */
-static bool passes(const struct session *s, const char *type)
+static bool passes(const struct debug_session *s, const char *type)
 {
     return s->rank == DEBUG_HOME || strcmp(type, "thread") == 0 || strcmp(type, "output") == 0;
 }
 
-void session_event(struct debug *d, struct session *s, json_t *event, uint64_t now)
+void session_event(struct debug *d, struct debug_session *s, json_t *event, uint64_t now)
 {
     const char *type = json_string_value(json_object_get(event, "event"));
 

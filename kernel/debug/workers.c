@@ -26,7 +26,7 @@ static unsigned next_slot(struct debug *d)
 
 void debug_join(struct debug *d, uint32_t worker, long rank)
 {
-    struct session *s, **at = &d->sessions;
+    struct debug_session *s, **at = &d->sessions;
 
     if (session_of(d, worker) || !(s = calloc(1, sizeof *s)))
         return;
@@ -43,7 +43,7 @@ void debug_join(struct debug *d, uint32_t worker, long rank)
 
 void debug_gone(struct debug *d, uint32_t worker, uint64_t now)
 {
-    struct session **at = &d->sessions, *s;
+    struct debug_session **at = &d->sessions, *s;
 
     while (*at && (*at)->worker != worker)
         at = &(*at)->next;
@@ -84,7 +84,7 @@ bool debug_is_attached(const struct debug *d)
 
 bool debug_is_stopped(const struct debug *d)
 {
-    for (const struct session *s = d->sessions; s; s = s->next)
+    for (const struct debug_session *s = d->sessions; s; s = s->next)
         if (s->stopped)
             return true;
     return false;
@@ -92,14 +92,14 @@ bool debug_is_stopped(const struct debug *d)
 
 bool debug_stands(const struct debug *d, uint32_t worker)
 {
-    const struct session *s = session_of(d, worker);
+    const struct debug_session *s = session_of(d, worker);
 
     return s && s->stopped;
 }
 
 void debug_cell(struct debug *d, uint32_t worker, uint64_t cell, struct slice text)
 {
-    struct session *s = session_of(d, worker);
+    struct debug_session *s = session_of(d, worker);
 
     if (s && d->attached)
         (void)session_ask(d, s, "cell",
@@ -111,7 +111,7 @@ void debug_release(struct debug *d)
 {
     const bool stopped = debug_is_stopped(d);
 
-    for (struct session *s = d->sessions; s; s = s->next)
+    for (struct debug_session *s = d->sessions; s; s = s->next)
         if (s->attaching || (s->attached && stopped))
             (void)session_ask(d, s, "release", json_object());
 }
@@ -120,14 +120,14 @@ size_t debug_continue(struct debug *d)
 {
     size_t n = 0;
 
-    for (struct session *s = d->sessions; s; s = s->next)
+    for (struct debug_session *s = d->sessions; s; s = s->next)
         n += s->stopped && session_ask(d, s, "continue", json_pack("{s:s}", "threadId", "*")) != 0;
     return n;
 }
 
 int debug_choose(struct debug *d, long rank)
 {
-    for (struct session *s = d->sessions; s; s = s->next)
+    for (struct debug_session *s = d->sessions; s; s = s->next)
         if (s->rank == rank) {
             d->chosen = rank;
             d->restate_ns = 0;

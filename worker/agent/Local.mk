@@ -9,6 +9,7 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/frame_batch.h worker/agent/net/frame_batch.c \
 	worker/agent/net/join.h worker/agent/net/join.c \
 	worker/agent/net/kernel_link.h worker/agent/net/kernel_link.c \
+	worker/agent/net/line.h worker/agent/net/line.c \
 	worker/agent/net/peer.h worker/agent/net/peer.c \
 	worker/agent/net/peer_accept.c \
 	worker/agent/net/peer_dial.c \
@@ -16,6 +17,7 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/peers.h worker/agent/net/peers.c \
 	worker/agent/net/port.c \
 	worker/agent/net/redial.h worker/agent/net/redial.c \
+	worker/agent/net/resume.h worker/agent/net/resume.c \
 	worker/agent/net/sealed.h worker/agent/net/sealed.c \
 	worker/agent/net/secret.h worker/agent/net/secret.c \
 	worker/agent/net/socket.h worker/agent/net/socket.c \
@@ -86,6 +88,7 @@ check_PROGRAMS += \
 	tests/unit/agent/lines.t \
 	tests/unit/agent/memory.t \
 	tests/unit/agent/net.t \
+	tests/unit/agent/resume.t \
 	tests/unit/agent/paths.t \
 	tests/unit/agent/ranks.t \
 	tests/unit/agent/sent_folder.t \
@@ -115,6 +118,10 @@ tests_unit_agent_net_t_SOURCES = tests/unit/agent/net.c tests/unit/agent/lan.h t
 	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/hung.h tests/unit/agent/must.h
 tests_unit_agent_net_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_net_t_LDADD = $(AGENT_TEST_LIBS)
+tests_unit_agent_resume_t_SOURCES = tests/unit/agent/resume.c tests/unit/agent/lan.h tests/unit/agent/lan.c \
+	tests/unit/agent/fake.h tests/unit/agent/fake.c tests/unit/agent/must.h
+tests_unit_agent_resume_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_unit_agent_resume_t_LDADD = $(AGENT_TEST_LIBS)
 tests_unit_agent_paths_t_SOURCES = tests/unit/agent/paths.c tests/unit/agent/hung.h
 tests_unit_agent_paths_t_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_agent_paths_t_LDADD = $(AGENT_TEST_LIBS)

@@ -87,7 +87,22 @@ static void on_lost(void *arg, const char *why)
     kernel_link_fail(&((struct agent *)arg)->kernel, why);
 }
 
+static void on_resumed(void *arg)
+{
+    transfer_io_resumed(((struct agent *)arg)->transfers);
+}
+
+static void on_full(void *arg, bool full)
+{
+    struct agent *a = arg;
+
+    a->workers.io.full = full;
+    for (struct worker *w = a->workers.first; w; w = w->next)
+        worker_watch(w);
+}
+
 struct uplink_handler agent_handler(struct agent *a)
 {
-    return (struct uplink_handler){ from_kernel_message, on_blobs, on_unlinked, on_lost, a };
+    return (struct uplink_handler){ from_kernel_message, on_blobs, on_unlinked, on_lost, a,
+                                    on_resumed,          on_full };
 }

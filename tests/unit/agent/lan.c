@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -121,6 +122,15 @@ int lan_wait(struct lan *l, uint32_t node)
     return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+void lan_reset(struct lan *l, uint32_t node)
+{
+    const struct linger now = { 1, 0 }; /* no FIN, but RST */
+
+    must(setsockopt(l->member[node].fd, SOL_SOCKET, SO_LINGER, &now, sizeof now) == 0 &&
+             shutdown(l->member[node].fd, SHUT_RDWR) == 0,
+         "shutdown");
+}
+
 int lan_end(struct lan *l, uint32_t node)
 {
     fd_close(&l->member[node].in);
@@ -180,7 +190,23 @@ void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t
 
 void lan_tell(struct lan *l, uint32_t via, uint32_t node, const struct span *m)
 {
-    lan_send(l, via, &node, NULL, 1, m);
+    struct span told = *m;
+
+    if (told.kind == SPAN_BEAT)
+        told.v[F_BEAT_RECEIVED].u64 = l->member[node].received;
+    lan_send(l, via, &node, NULL, 1, &told);
+}
+
+void lan_start_rank(struct lan *l, const char *python, uint32_t worker)
+{
+    const uint32_t node = 1, rank = worker - 2;
+    struct span m = { .kind = SPAN_START };
+
+    m.v[F_START_ROLE].u64 = START_RANK;
+    m.v[F_START_RANKS].s = slice_of(&rank, 4);
+    m.v[F_START_PYTHON].s = slice_text(python);
+    m.v[F_START_ENV].s = slice_text("{}");
+    lan_send(l, 1, &node, &worker, 1, &m);
 }
 
 static void welcome(struct lan *l, const char *id, size_t n)
@@ -192,6 +218,7 @@ static void welcome(struct lan *l, const char *id, size_t n)
 
     memcpy(l->member[node].id, id, n);
     l->member[node].id_size = n;
+    l->member[node].fd = l->fd;
     l->node = node;
     buf_clear(&l->addresses);
     must(buf_add_slice(&l->addresses, l->last.v[F_HELLO_ADDRESSES].s) == 0, "memory");
@@ -200,6 +227,23 @@ static void welcome(struct lan *l, const char *id, size_t n)
     m.v[F_WELCOME_TIMEOUT_MS].u64 = l->timeout_ms;
     if (!l->mute)
         lan_tell(l, node, node, &m);
+}
+
+/* Its next connection: what it lacks is not sent again, for nothing is kept. */
+static void resumed(struct lan *l, const char *id, size_t n)
+{
+    struct span m = { .kind = SPAN_RESUME };
+    struct member *from;
+
+    must(l->last.v[F_RESUME_NUMBER].u64 < LAN_MAX, "a number");
+    l->node = (uint32_t)l->last.v[F_RESUME_NUMBER].u64;
+    from = &l->member[l->node];
+    memcpy(from->id, id, n);
+    from->id_size = n;
+    from->fd = l->fd;
+    m.v[F_RESUME_RECEIVED].u64 = from->received;
+    if (!l->mute)
+        lan_tell(l, l->node, l->node, &m);
 }
 
 static bool take(struct lan *l, const char *id, size_t id_size)
@@ -219,8 +263,12 @@ static bool take(struct lan *l, const char *id, size_t id_size)
     l->node = e.node;
     if (l->last.kind == SPAN_HELLO)
         welcome(l, id, id_size);
-    else if (e.node < LAN_MAX)
+    else if (l->last.kind == SPAN_RESUME)
+        resumed(l, id, id_size);
+    else if (e.node < LAN_MAX) {
         l->member[e.node].by = l->via;
+        l->member[e.node].received += span_is_numbered(l->msg.p, l->msg.n);
+    }
     return true;
 }
 
@@ -238,6 +286,7 @@ static bool receive(struct lan *l)
     id_size = (size_t)n;
     zmq_msg_init(&frame);
     must(zmq_msg_recv(&frame, l->router, 0) >= 0 && !zmq_msg_more(&frame), "one frame");
+    l->fd = zmq_msg_get(&frame, ZMQ_SRCFD);
     buf_clear(&l->bundle);
     must(buf_add(&l->bundle, zmq_msg_data(&frame), zmq_msg_size(&frame)) == 0, "memory");
     zmq_msg_close(&frame);

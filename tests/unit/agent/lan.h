@@ -21,7 +21,9 @@ struct member {
     char errors[80]; /* the file of its stderr */
     char id[64];     /* on the router, of the link that it dialed */
     size_t id_size;
-    uint32_t by; /* by way of which node its last message came; 0: none has */
+    uint32_t by;       /* by way of which node its last message came; 0: none has */
+    int fd;            /* of the link that it dialed */
+    uint64_t received; /* its messages that have a number */
 };
 
 struct lan {
@@ -32,7 +34,8 @@ struct lan {
     struct secret secret;
     struct member member[LAN_MAX]; /* by node; 0 is nobody */
     uint64_t timeout_ms;           /* for WELCOME */
-    bool mute;                     /* HELLO gets no answer */
+    bool mute;                     /* HELLO and RESUME get no answer */
+    int fd;                        /* by which the bundle came */
     struct buf bundle, msg;
     size_t taken;
     uint32_t via;         /* whose link the bundle came by */
@@ -53,7 +56,8 @@ void lan_start(struct lan *l, uint32_t node, enum lan_how how, const char *endpo
 void lan_join(struct lan *l, uint32_t node, enum lan_how how);
 /* its exit status; -1: a signal, or nothing within a minute */
 int lan_wait(struct lan *l, uint32_t node);
-int lan_end(struct lan *l, uint32_t node);                            /* by the end of its stdin */
+void lan_reset(struct lan *l, uint32_t node); /* ends the link that it dialed */
+int lan_end(struct lan *l, uint32_t node);    /* by the end of its stdin */
 bool lan_wrote(const struct lan *l, uint32_t node, const char *text); /* to stderr */
 void lan_close(struct lan *l);
 
@@ -62,6 +66,8 @@ void lan_close(struct lan *l);
 void lan_send(struct lan *l, uint32_t via, const uint32_t *nodes, const uint32_t *workers, size_t n,
               const struct span *m);
 void lan_tell(struct lan *l, uint32_t via, uint32_t node, const struct span *m); /* to one agent */
+/* A rank on node 1, with this program as its Python. */
+void lan_start_rank(struct lan *l, const char *python, uint32_t worker);
 /* Takes messages until one of this kind from this node (0: any) is there; false after a minute. */
 bool lan_until(struct lan *l, enum span_kind kind, uint32_t node);
 /* The same within ms: for what should not come. */

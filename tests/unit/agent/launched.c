@@ -43,18 +43,6 @@ static void the_number_is_that_of_the_first_variable_that_is_set(void)
 
 /* ---- what ranks see ---- */
 
-static void start_rank(struct lan *l, uint32_t worker)
-{
-    const uint32_t node = 1, rank = worker - 2;
-    struct span m = { .kind = SPAN_START };
-
-    m.v[F_START_ROLE].u64 = START_RANK;
-    m.v[F_START_RANKS].s = slice_of(&rank, 4);
-    m.v[F_START_PYTHON].s = slice_text(self);
-    m.v[F_START_ENV].s = slice_text("{}");
-    lan_send(l, 1, &node, &worker, 1, &m);
-}
-
 static bool prints(struct lan *l, uint32_t worker, const char *code, const char *wanted)
 {
     static uint64_t cell = 1;
@@ -91,7 +79,7 @@ static void ranks_are_no_processes_of_the_mpi(void)
     unsetenv("OMPI_MCA_orte_jobid");
     unsetenv("PMIX_NAMESPACE");
     unsetenv("PMIXTURE");
-    start_rank(&l, 2);
+    lan_start_rank(&l, self, 2);
     ok(lan_until(&l, SPAN_READY, 1), "an agent without a stdin dials, and its rank comes up");
     ok(prints(&l, 2, "env PMI_RANK", "(none)") && prints(&l, 2, "env PMI_FD", "(none)") &&
            prints(&l, 2, "env OMPI_MCA_orte_jobid", "(none)") &&

@@ -529,8 +529,29 @@ static void who_dials_its_parent_beats(void)
 static void a_parent_dies(struct lan *l)
 {
     ok(lan_end(l, 2) == 0, "a parent ends");
+    ok(lan_until(l, SPAN_RESUME, 3), "its child dials the kernel by itself");
+    ok(answers_by(l, 3, 3), "and is reached there");
     ok(answers_by(l, 4, 1), "its sibling goes on");
     ok(lan_end(l, 3) == 0, "its child ends with its stdin");
+}
+
+static void a_parent_loses_its_connection(void)
+{
+    bool parent = false, child = false;
+    struct lan l;
+
+    lan_open(&l);
+    lan_join(&l, 1, LAN_STDIN);
+    lan_join(&l, 2, LAN_STDIN);
+    ok(dial(&l, 2, 2, 1, open_for(&l, 1, 1, 2), 0) && answers_by(&l, 2, 1), "a parent has a child");
+    lan_reset(&l, 1);
+    while (!(parent && child) && lan_comes(&l, SPAN_RESUME, 0, 20000)) {
+        parent = parent || l.node == 1;
+        child = child || l.node == 2;
+    }
+    ok(parent && child, "when the parent's connection ends, its child dials the kernel, too");
+    ok(answers_by(&l, 1, 1) && answers_by(&l, 2, 2), "and both are reached there");
+    lan_close(&l);
 }
 
 static void trees_of_agents(void)
@@ -563,5 +584,6 @@ int main(int argc, char **argv)
     who_dials_its_parent_beats();
     trees_of_agents();
     agents_listen_where_they_may();
+    a_parent_loses_its_connection();
     return plan_done();
 }

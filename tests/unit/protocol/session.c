@@ -66,6 +66,8 @@ static void messages_wait_for_a_connection(void)
     ok(session_acked(&s, 0, &err) < 0 && err.text[0], "and nothing can be acknowledged");
     ok(session_resume(&s, 0, NULL) == 0 && sends(&s, 1, 3), "then all, in order, once");
     ok(keep_all(&s, 4, 4) && sends(&s, 4, 4), "and later ones at once");
+    session_take_back(&s);
+    ok(sends(&s, 4, 4), "one that could not be sent comes again");
     is_int(s.kept, 4 * (10 + SESSION_EACH), "all are kept");
     session_release(&s);
     is_int(freed, 4, "and freed at the end");

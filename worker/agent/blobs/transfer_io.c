@@ -158,6 +158,12 @@ void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why)
     transfers_unlinked(t->transfers, node, why);
 }
 
+void transfer_io_resumed(struct transfer_io *t)
+{
+    transfers_resumed(t->transfers);
+    schedule_work(t);
+}
+
 void transfer_io_drop(struct transfer_io *t, uint64_t blob)
 {
     transfers_drop(t->transfers, blob);

@@ -37,6 +37,8 @@ bool transfer_io_expects(const struct transfer_io *t, uint64_t blob);
 /* Why the blob is not here, for the user. Valid until the next call of a function of this file. */
 const char *transfer_io_why(const struct transfer_io *t, uint64_t blob);
 
+void transfer_io_resumed(struct transfer_io *t); /* the kernel has a new connection */
+
 /* A message on the connection for blobs with a node, and the end of that connection. */
 void transfer_io_peer(struct transfer_io *t, uint32_t node, struct slice msg);
 void transfer_io_unlinked(struct transfer_io *t, uint32_t node, const char *why);

@@ -449,6 +449,19 @@ void transfers_unwanted(struct transfers *c, uint64_t blob)
         give_up(c, t, "nobody waits for it any more");
 }
 
+void transfers_resumed(struct transfers *c)
+{
+    for (struct transfer *t = c->table.first; t; t = t->next) {
+        const struct span chunk = { .blob = t->blob, .blob_size = t->size };
+
+        for (struct receiver *r = t->receiver; r; r = r->next)
+            if (r->link == TRANSFERS_KERNEL)
+                send_window_begin(&r->window, r->window.acked);
+        if (!transfer_is_whole(t))
+            say_ack(c, TRANSFERS_KERNEL, &chunk, 0, t->had);
+    }
+}
+
 /* Cuts off the first receiver that matches; false: there is none. */
 static bool cut_first(struct transfers *c, uint32_t link, uint64_t before_ns, const char *why)
 {

@@ -59,6 +59,9 @@ void transfers_drop(struct transfers *c, uint64_t blob); /* DROP, also of a blob
 void transfers_unwanted(struct transfers *c, uint64_t blob);
 /* The connection to that peer has ended. The kernel is told which blobs were to be sent on it. */
 void transfers_unlinked(struct transfers *c, uint32_t link, const char *why);
+/* The kernel has a new connection: what was on its way to it is sent again, and it is told how much
+ * of each blob is here. */
+void transfers_resumed(struct transfers *c);
 bool transfers_expects(const struct transfers *c, uint64_t blob);
 bool transfers_is_idle(const struct transfers *c); /* there is no transfer */
 

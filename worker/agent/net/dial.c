@@ -30,6 +30,7 @@ struct try {
     bool failed;    /* at least once, before it was connected */
     bool refused;   /* our key was refused there */
     bool strange;   /* another program listens there */
+    bool ended;     /* the connection has ended, or could not be made */
     struct tcp_probe *probe;
     int error; /* the errno that the probe found; 0: none */
 };
@@ -46,6 +47,7 @@ struct dial {
     struct watch *timer, *limit, *look;
     dial_f f;
     void *arg;
+    bool once;
     bool reported; /* f was called */
     bool stopped;
 };
@@ -139,6 +141,22 @@ static void succeed(struct try *t)
 
 static void try_next(void *arg);
 
+static bool all_ended(const struct dial *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (!d->try[i].words[0] && (d->try[i].lookup || !d->try[i].ended))
+            return false;
+    return true;
+}
+
+bool dial_was_refused(const struct dial *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        if (d->try[i].refused)
+            return true;
+    return false;
+}
+
 static void try_event(struct try *t, uint16_t event, uint32_t value)
 {
     struct dial *d = t->dial;
@@ -164,10 +182,13 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
                      event == ZMQ_EVENT_DISCONNECTED;
         t->fd = -1;
         t->failed = true;
+        t->ended = true;
         if (d->reported)
             try_close(t);
         else
             try_next(d);
+        if (d->once && !d->reported && all_ended(d))
+            loop_timer_again(d->limit, 0);
     }
 }
 
@@ -206,7 +227,8 @@ static void try_start(struct try *t)
 
     if ((t->socket = socket_dialer(t->dial->context, &t->dial->own, t->dial->server, &err)) &&
         try_watch(t, &err) == 0) {
-        if (zmq_connect(t->socket, t->endpoint) == 0)
+        if ((!t->dial->once || socket_only_once(t->socket)) &&
+            zmq_connect(t->socket, t->endpoint) == 0)
             return;
         (void)err_set(&err, "%s", zmq_strerror(zmq_errno()));
     }
@@ -383,7 +405,8 @@ static void limit_is_over(void *arg)
     stop_probes(d);
     for (unsigned i = 0; i < d->n; i++)
         try_close(&d->try[i]);
-    probe(d);
+    if (!d->once)
+        probe(d);
     watch_stop(d->timer);
     if (!(d->timer = loop_timer(d->loop, d->probes > 0 ? PROBE_NS : 0, 0, fail, d, &err)))
         fail(d);
@@ -475,6 +498,7 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
     d->context = to->context;
     d->own = *to->own;
     memcpy(d->server, to->server, KEY_SIZE);
+    d->once = to->once;
     d->f = f;
     d->arg = arg;
     d->names = to->names;

@@ -8,6 +8,7 @@
 #ifndef WORKER_AGENT_NET_DIAL_H
 #define WORKER_AGENT_NET_DIAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -31,6 +32,7 @@ struct dial_to {
     const struct keys *own; /* copied */
     const unsigned char *server;
     uint64_t limit_ns;
+    bool once; /* each endpoint is tried once, and nobody finds out why it does not answer */
 };
 
 struct dial_found {
@@ -47,6 +49,8 @@ typedef void (*dial_f)(void *arg, const struct dial_found *found, const char *wh
 /* The caller must stop the dial, also after f was called. NULL: *err says why. */
 struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, void *arg,
                         struct err *err);
+/* In the call of f: at least one endpoint has refused the key. */
+bool dial_was_refused(const struct dial *d);
 void dial_stop(struct dial *d); /* f is not called any more; NULL is fine */
 
 /* ---- pure parts ---- */

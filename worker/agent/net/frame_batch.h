@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* frame_batch.h - messages to the kernel: those of one turn of the loop leave together at its end,
  * as one bundle (protocol/README.md, "Envelopes"). They wait longer only while there is no way to
- * the kernel: until the agent has its number, and while it changes to another connection. */
+ * the kernel: until the agent has its number, and while it changes to another connection. With a
+ * session, this agent's own messages are kept until the kernel has acknowledged them. */
 #ifndef WORKER_AGENT_NET_FRAME_BATCH_H
 #define WORKER_AGENT_NET_FRAME_BATCH_H
 
@@ -13,6 +14,7 @@
 #include "base/loop/loop.h"
 #include "base/loop/message_stream.h"
 #include "base/slice.h"
+#include "protocol/session.h"
 
 /* bytes; a longer message leaves at once, in its own bundle */
 #define FRAME_BATCH_ALONE 65536u
@@ -23,6 +25,22 @@ struct frame_batch;
 struct frame_batch *frame_batch_create(struct loop *loop, struct err *err);
 void frame_batch_destroy(
     struct frame_batch *b); /* sends what waits, if there is a way; NULL is fine */
+
+/* So much is kept that nothing more should be sent; false: no longer. */
+typedef void (*frame_batch_full_f)(void *arg, bool full);
+
+/* From now on messages with a number are kept in the session, which is borrowed, and initialised
+ * here. Call it before anything is sent. f may be NULL. */
+void frame_batch_session(struct frame_batch *b, struct session *session, frame_batch_full_f f,
+                         void *arg);
+/* The kernel says that it has received so many messages: session_acked(). */
+MUST_USE int frame_batch_acked(struct frame_batch *b, uint64_t received, struct err *err);
+/* The connection has ended: what waits is dropped, and messages with a number are only kept. */
+void frame_batch_cut(struct frame_batch *b);
+/* There is a new one, on which the kernel says that it has received so many messages. -1: it can't
+ * have. */
+MUST_USE int frame_batch_resume(struct frame_batch *b, void *socket, uint64_t received,
+                                struct err *err);
 
 /* The ZeroMQ socket (borrowed) on which bundles are sent from now on; NULL: they wait. */
 void frame_batch_socket(struct frame_batch *b, void *socket);

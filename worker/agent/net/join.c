@@ -68,6 +68,7 @@ static void say_hello(struct kernel_link *kernel, struct slice addresses)
     m.v[F_HELLO_CORES].u64 = cores > 0 ? (uint64_t)cores : 1;
     m.v[F_HELLO_ADDRESSES].s = addresses;
     m.v[F_HELLO_SOFTWARE].s = slice_text("cellspan " CELLSPAN_VERSION);
+    m.v[F_HELLO_NEXT].s = uplink_next_key(kernel->uplink);
     kernel_link_send(kernel, &m);
 }
 
@@ -106,6 +107,7 @@ static int open_line(struct join *j, const char *endpoint, void *socket, struct 
         .context = j->context,
         .keys = j->has_keys ? &j->keys : NULL,
         .kernel = j->kernel_key,
+        .again = j->has_keys ? j->connect : NULL,
         .handler = j->handler,
     };
 

@@ -70,6 +70,7 @@ struct peers {
     void *router; /* NULL until somebody is expected */
     struct watch *watch;
     unsigned port;
+    bool stays;      /* it dials no parent */
     bool complained; /* a message that was dropped has been logged */
 };
 

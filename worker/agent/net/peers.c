@@ -88,6 +88,8 @@ void peers_dial(struct peers *p, const struct span *m)
                       m->v[F_DIAL_ROLE].u64);
     else if (!p->keys)
         (void)err_set(&err, "this machine's own agent has no keys, and can't dial another");
+    else if (m->v[F_DIAL_ROLE].u64 == DIAL_PARENT && p->stays)
+        (void)err_set(&err, "it has resumed, and keeps its own connection");
     else if (m->v[F_DIAL_ROLE].u64 == DIAL_BLOBS && peer_find(p, PEER_LINKED, node))
         say_dialed(p, node, "");
     else if (!(one = peer_create(p, PEER_DIALED, node, (const unsigned char *)key.p)))
@@ -137,6 +139,39 @@ void peers_down(struct peers *p, struct slice route, uint32_t own, zmq_msg_t *ms
         if (child->route.n > 0)
             send_down(child, msg);
     }
+}
+
+static void tell_to_resume(struct peer *child)
+{
+    const struct span m = { .kind = SPAN_RESUME, .v[F_RESUME_VERSION].u64 = SPAN_VERSION };
+    struct buf msg = BUF_INIT;
+    struct err err = { "" };
+
+    if (span_encode(&m, &msg, &err) < 0 || peer_send(child, "", 0, ZMQ_SNDMORE) < 0 ||
+        zmq_send(child->peers->router, msg.p, msg.n, ZMQ_DONTWAIT) < 0)
+        log_info("peers", "node %" PRIu32 " notices by itself that its link is over", child->node);
+    buf_release(&msg);
+}
+
+void peers_cut(struct peers *p)
+{
+    struct peer *next;
+
+    for (struct peer *one = p->peer; one; one = next) {
+        next = one->next;
+        if (one->state == PEER_CHILD) {
+            tell_to_resume(one);
+            peer_destroy(one);
+        } else if (one->dial && one->role == DIAL_PARENT) {
+            say_dialed(p, one->node, "the connection to the kernel has ended");
+            peer_destroy(one);
+        }
+    }
+}
+
+void peers_stay(struct peers *p)
+{
+    p->stays = true;
 }
 
 int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip, struct err *err)

@@ -51,6 +51,12 @@ void peers_down(struct peers *p, struct slice route, uint32_t own, zmq_msg_t *ms
 MUST_USE int peers_give(struct peers *p, uint32_t node, struct buf *msg, size_t skip,
                         struct err *err);
 
+/* The connection to the kernel has ended: a parent is not dialed any more, and the children, whose
+ * messages would be lost, are told to resume by themselves. */
+void peers_cut(struct peers *p);
+/* This agent stays on its own connection: it dials no parent. */
+void peers_stay(struct peers *p);
+
 /* A parent is being dialed. Meanwhile the kernel sends nothing, for at most PEER_DIAL_LIMIT_NS. */
 bool peers_moving(const struct peers *p);
 

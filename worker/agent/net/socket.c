@@ -13,6 +13,7 @@
 #define LINGER_MS    500
 #define AGAIN_MS     50
 #define AGAIN_MAX_MS 1000
+#define CONNECT_MS   2000  /* of a socket that dials once */
 #define HANDSHAKE_MS 10000 /* a handshake that takes longer is cut off */
 /* a message has at most 300 MiB, and a bundle a little more */
 #define FRAME_MAX (INT64_C(320) << 20)
@@ -50,6 +51,12 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
     (void)err_set(err, "ZeroMQ: %s", zmq_strerror(zmq_errno()));
     zmq_close(socket);
     return NULL;
+}
+
+bool socket_only_once(void *socket)
+{
+    return loop_zmq_set(socket, ZMQ_RECONNECT_IVL, -1) == 0 &&
+           loop_zmq_set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) == 0;
 }
 
 static int bind_address(void *socket, const char *address, unsigned port)

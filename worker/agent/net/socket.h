@@ -3,6 +3,7 @@
 #ifndef WORKER_AGENT_NET_SOCKET_H
 #define WORKER_AGENT_NET_SOCKET_H
 
+#include <stdbool.h>
 #include <zmq.h>
 
 #include "base/buf.h"
@@ -12,6 +13,9 @@
 /* A socket for dialing. server: the other side's public key. NULL: *err says why. */
 void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
                     struct err *err);
+/* Call it before the socket connects: it does not connect again by itself, with a key that was
+ * used. */
+MUST_USE bool socket_only_once(void *socket);
 /* A ROUTER that is bound to a free tcp port of all interfaces, one of those that CELLSPAN_PORT
  * allows; CURVE server with these keys. */
 void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err);

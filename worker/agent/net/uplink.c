@@ -16,8 +16,10 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/frame_batch.h"
+#include "worker/agent/net/line.h"
 #include "worker/agent/net/peer.h"
 #include "worker/agent/net/peers.h"
+#include "worker/agent/net/resume.h"
 #include "worker/agent/net/socket.h"
 
 #define MESSAGES_PER_TURN 32
@@ -28,38 +30,32 @@
 _Static_assert(UPLINK_ROOM == FRAME_BATCH_ROOM,
                "a message that is given has room for what stands before it in a bundle");
 
-struct uplink_socket {
-    void *socket;
-    struct watch *watch;
-};
-
 struct uplink {
     struct loop *loop;
     void *context;
     bool own_context;
     struct keys keys;
     bool has_keys;
-    struct uplink_socket line;     /* to the kernel or a parent */
+    struct uplink_line line;       /* to the kernel or a parent */
     struct message_stream *stream; /* to the kernel on this machine, instead of line */
-    struct uplink_socket
-        parent; /* the next one: messages to the kernel wait until something arrives on it */
+    struct uplink_line
+        parent; /* the next one: messages to the kernel wait until something arrives */
     struct frame_batch *batch;
+    /* what outlives a connection; resume NULL: nothing does */
+    struct session session;
+    struct resume *resume;
+    uint64_t cut_ns; /* since when there is no connection; 0: there is one */
+    bool silent;     /* since then nothing has come, but nobody has ended it */
     struct peers *peers;
     struct beat beat;
     struct peer_times kernel;
-    struct meter meter; /* counts the bytes that arrive */
-    uint64_t beat_ns;   /* when the last BEAT was sent */
+    struct meter meter;  /* counts the bytes that arrive */
+    uint64_t beat_ns;    /* when the last BEAT was sent */
+    uint64_t timeout_ns; /* WELCOME's */
     struct watch *beat_timer;
     bool greeted; /* the first message has arrived */
     struct uplink_handler handler;
 };
-
-static void line_close(struct uplink_socket *l)
-{
-    watch_stop(l->watch);
-    zmq_close(l->socket);
-    *l = (struct uplink_socket){ NULL, NULL };
-}
 
 /* ---- the agent's own words ---- */
 
@@ -77,23 +73,67 @@ static void say(void *arg, const struct span *m)
 
 /* ---- silence ---- */
 
-static void say_beat(struct uplink *u, const struct span *beat)
+static void say_beat(struct uplink *u, uint64_t sent)
 {
+    struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = sent };
+
+    beat.v[F_BEAT_RECEIVED].u64 = session_tell(&u->session);
     u->beat_ns = clock_now(loop_clock(u->loop));
-    say(u, beat);
+    say(u, &beat);
+}
+
+static void lost(struct uplink *u, const char *why)
+{
+    watch_clear(&u->beat_timer);
+    if (u->handler.lost)
+        u->handler.lost(u->handler.arg, why);
+}
+
+/* The connection has ended, or leads nowhere: the agent dials the kernel itself. */
+static void cut(struct uplink *u, const char *why)
+{
+    if (u->cut_ns || !u->greeted || !u->timeout_ns)
+        return;
+    log_warn("uplink", "the connection to the kernel has ended: %s", why);
+    u->cut_ns = u->silent ? u->kernel.heard : clock_now(loop_clock(u->loop));
+    peers_cut(u->peers);
+    peers_stay(u->peers);
+    line_discard(&u->line);
+    line_discard(&u->parent);
+    frame_batch_cut(u->batch);
+    resume_start(u->resume);
+}
+
+static void on_end_of_line(void *arg)
+{
+    struct uplink *u = arg;
+    const bool ended = line_has_ended(&u->line), parent_ended = line_has_ended(&u->parent);
+
+    if (!ended && !parent_ended)
+        return;
+    if (!u->cut_ns) {
+        cut(u, "it was closed or reset");
+        return;
+    }
+    line_discard(&u->line);
+    resume_again(u->resume);
+}
+
+static int watch_end(struct uplink *u, struct uplink_line *l, struct err *err)
+{
+    return u->resume ? line_watch_end(l, u->loop, u->context, on_end_of_line, u, err) : 0;
 }
 
 /* While a parent is dialed the kernel does not ask for beats, and on a slow connection its question
  * waits behind other bytes. So the agent sends BEAT unasked. */
 static void beat_unasked(struct uplink *u, uint64_t now)
 {
-    const struct span beat = { .kind = SPAN_BEAT };
     const bool moving = peers_moving(u->peers), comes = meter_moved(&u->meter);
 
     if (moving || comes)
         peer_times_heard(&u->kernel, now);
-    if (moving || (comes && now - u->beat_ns >= u->beat.timeout_ns / BEATS))
-        say_beat(u, &beat);
+    if (moving || (comes && now - u->beat_ns >= u->timeout_ns / BEATS))
+        say_beat(u, 0);
 }
 
 static void check_beat(void *arg)
@@ -102,14 +142,22 @@ static void check_beat(void *arg)
     const uint64_t now = clock_now(loop_clock(u->loop));
     char why[96];
 
-    beat_unasked(u, now);
-    if (!beat_is_over(&u->beat, &u->kernel, now))
+    if (!u->cut_ns) {
+        beat_unasked(u, now);
+        if (!beat_is_over(&u->beat, &u->kernel, now))
+            return;
+        u->silent = true;
+        if (u->resume)
+            cut(u, "the kernel is silent");
+    }
+    if (u->cut_ns && now - u->cut_ns < u->timeout_ns)
         return;
-    watch_clear(&u->beat_timer);
-    snprintf(why, sizeof why, "nothing was heard from the kernel for %.1f s",
-             (double)u->beat.timeout_ns / (double)NS_PER_S);
-    if (u->handler.lost)
-        u->handler.lost(u->handler.arg, why);
+    snprintf(why, sizeof why,
+             u->silent
+                 ? "nothing was heard from the kernel for %.1f s"
+                 : "the connection to the kernel has ended, and could not be made anew in %.1f s",
+             (double)u->timeout_ns / (double)NS_PER_S);
+    lost(u, why);
 }
 
 /* An agent on the kernel's machine notices the kernel's end by its stdin. */
@@ -120,7 +168,9 @@ static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
 
     if (timeout_ms == 0 || timeout_ms > UINT32_MAX || !u->has_keys)
         return;
-    beat_init(&u->beat, timeout_ms * NS_PER_MS, now);
+    u->timeout_ns = timeout_ms * NS_PER_MS;
+    /* who resumes does so before the kernel gives it up */
+    beat_init(&u->beat, u->resume ? u->timeout_ns / 2 : u->timeout_ns, now);
     peer_times_start(&u->kernel, now);
     watch_stop(u->beat_timer);
     if (!(u->beat_timer = loop_timer(u->loop, beat_wait(&u->beat), beat_wait(&u->beat), check_beat,
@@ -129,26 +179,6 @@ static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
 }
 
 /* ---- down ---- */
-
-/* Receives the two frames of a message. 1: received; 0: nothing is there, or it was dropped as
- * wrong. */
-static int receive(void *socket, zmq_msg_t *route, zmq_msg_t *msg, bool *empty)
-{
-    *empty = zmq_msg_recv(route, socket, ZMQ_DONTWAIT) < 0;
-    if (*empty)
-        return 0;
-    if (!zmq_msg_more(route)) {
-        log_warn("uplink", "one frame where a message has two: dropped");
-        return 0;
-    }
-    if (zmq_msg_recv(msg, socket, ZMQ_DONTWAIT) < 0)
-        return 0;
-    if (!zmq_msg_more(msg))
-        return 1;
-    log_warn("uplink", "more than two frames: dropped");
-    loop_zmq_skip(socket);
-    return 0;
-}
 
 /* The first message: WELCOME, with this agent's number, or REFUSE. */
 static void greet(struct uplink *u, struct slice msg)
@@ -165,6 +195,16 @@ static void greet(struct uplink *u, struct slice msg)
         listen_for_silence(u, m.v[F_WELCOME_TIMEOUT_MS].u64);
     }
     span_release(&m);
+}
+
+static void on_beat(struct uplink *u, const struct span *m)
+{
+    struct err err = { "" };
+
+    if (u->resume && frame_batch_acked(u->batch, m->v[F_BEAT_RECEIVED].u64, &err) < 0)
+        lost(u, err.text);
+    else
+        say_beat(u, m->v[F_BEAT_SENT].u64);
 }
 
 static bool is_ours(unsigned kind)
@@ -187,11 +227,55 @@ static void take(struct uplink *u, struct slice workers, struct slice msg)
         return;
     }
     if (m.kind == SPAN_BEAT)
-        say_beat(u, &m);
+        on_beat(u, &m);
     else if (m.kind == SPAN_OPEN)
         peer_accept_open(u->peers, &m);
     else
         peers_dial(u->peers, &m);
+    span_release(&m);
+}
+
+/* Counts the message, whatever becomes of it: the kernel does, too. */
+static void count(struct uplink *u, struct slice msg)
+{
+    if (u->resume && span_is_numbered(msg.p, msg.n) && session_received(&u->session, msg.n))
+        say_beat(u, 0);
+}
+
+static void on_resumed(struct uplink *u, const struct span *m)
+{
+    struct err err = { "" };
+
+    if (frame_batch_resume(u->batch, u->line.socket, m->v[F_RESUME_RECEIVED].u64, &err) < 0) {
+        lost(u, err.text);
+        return;
+    }
+    log_info("uplink", "resumed after %.3f s",
+             (double)(clock_now(loop_clock(u->loop)) - u->cut_ns) / (double)NS_PER_S);
+    u->cut_ns = 0;
+    u->silent = false;
+    resume_done(u->resume);
+    peer_times_start(&u->kernel, clock_now(loop_clock(u->loop)));
+    if (u->handler.resumed)
+        u->handler.resumed(u->handler.arg);
+}
+
+/* The answer to RESUME, or REFUSE. A parent's RESUME says that it has lost its own connection. */
+static void take_answer(struct uplink *u, struct slice msg)
+{
+    struct err err = { "" };
+    struct span m;
+
+    if (span_decode(&m, msg.p, msg.n, &err) < 0) {
+        log_error("uplink", "from the kernel: %s", err.text);
+        return;
+    }
+    if (m.kind == SPAN_REFUSE)
+        u->handler.message(u->handler.arg, slice_text(""), msg);
+    else if (m.kind == SPAN_RESUME && u->cut_ns)
+        on_resumed(u, &m);
+    else if (m.kind == SPAN_RESUME)
+        cut(u, "the parent has lost its own");
     span_release(&m);
 }
 
@@ -215,11 +299,16 @@ static void deliver(struct uplink *u, struct slice route, zmq_msg_t *frame)
         log_warn("uplink", "a torn route: dropped");
         return;
     }
+    if (u->cut_ns || (u->resume && route.n == 0)) {
+        take_answer(u, msg);
+        return;
+    }
     if (first)
         greet(u, msg);
     peers_down(u->peers, route, frame_batch_node(u->batch), frame);
     while (route_next(&route, &s))
         if (first || s.node == frame_batch_node(u->batch)) {
+            count(u, msg);
             take(u, s.workers, msg);
             return;
         }
@@ -233,7 +322,7 @@ static bool take_one(struct uplink *u, void *socket)
 
     zmq_msg_init(&route);
     zmq_msg_init(&msg);
-    if (receive(socket, &route, &msg, &empty) == 1)
+    if (line_receive(socket, &route, &msg, &empty) == 1)
         deliver(u, slice_of(zmq_msg_data(&route), zmq_msg_size(&route)), &msg);
     if (!empty)
         meter_watch(&u->meter, zmq_msg_get(&route, ZMQ_SRCFD));
@@ -312,7 +401,7 @@ static void parent_ready(void *arg)
     line_ready(u); /* messages on the old connection came before */
     line_close(&u->line);
     u->line = u->parent;
-    u->parent = (struct uplink_socket){ NULL, NULL };
+    u->parent = (struct uplink_line)LINE_INIT;
     frame_batch_socket(u->batch, u->line.socket);
     line_ready(u);
 }
@@ -334,7 +423,53 @@ static void on_parent(void *arg, uint32_t node, void *socket)
     }
     frame_batch_flush(u->batch);
     frame_batch_socket(u->batch, NULL);
-    u->parent = (struct uplink_socket){ socket, watch };
+    u->parent = (struct uplink_line){ .socket = socket, .watch = watch };
+    if (watch_end(u, &u->parent, &err) < 0)
+        log_error("uplink", "%s", err.text); /* its silence will be noticed */
+}
+
+/* ---- RESUME ---- */
+
+static void on_connected(void *arg, void *socket)
+{
+    struct uplink *u = arg;
+    struct err err = { "" };
+
+    u->line.socket = socket;
+    if (watch_end(u, &u->line, &err) == 0 &&
+        (u->line.watch = loop_zmq(u->loop, socket, line_ready, u, &err)) &&
+        resume_say(u->resume, socket, frame_batch_node(u->batch), session_tell(&u->session),
+                   &err) == 0)
+        return;
+    log_error("uplink", "%s", err.text);
+    line_discard(&u->line);
+    resume_again(u->resume);
+}
+
+static void on_unanswered(void *arg)
+{
+    line_discard(&((struct uplink *)arg)->line);
+}
+
+static void on_refused(void *arg)
+{
+    lost(arg, "the kernel does not take it back");
+}
+
+static int prepare_resume(struct uplink *u, const struct uplink_config *c, struct err *err)
+{
+    const struct resume_to to = { c->again, u->context, c->kernel };
+    const struct resume_handler handler = { on_connected, on_unanswered, on_refused, u };
+
+    if (!c->again || !c->keys)
+        return 0;
+    frame_batch_session(u->batch, &u->session, c->handler.full, c->handler.arg);
+    return (u->resume = resume_create(u->loop, &to, &handler, err)) ? 0 : -1;
+}
+
+struct slice uplink_next_key(const struct uplink *u)
+{
+    return u->resume ? slice_of(resume_next(u->resume), KEY_SIZE) : slice_text("");
 }
 
 /* ---- children and peers ---- */
@@ -384,6 +519,8 @@ static int dial(struct uplink *u, const struct uplink_config *c, struct err *err
     if (!c->socket && zmq_connect(u->line.socket, c->endpoint) < 0)
         return err_set(err, "--connect %s: %s", c->endpoint, zmq_strerror(zmq_errno()));
     frame_batch_socket(u->batch, u->line.socket);
+    if (watch_end(u, &u->line, err) < 0)
+        return -1;
     return (u->line.watch = loop_zmq(u->loop, u->line.socket, line_ready, u, err)) ? 0 : -1;
 }
 
@@ -409,7 +546,7 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
     else if ((u->batch = frame_batch_create(loop, err)) &&
              (u->peers = peers_create(loop, u->context, u->has_keys ? &u->keys : NULL, &ops,
                                       err)) &&
-             dial(u, config, err) == 0)
+             prepare_resume(u, config, err) == 0 && dial(u, config, err) == 0)
         return u;
     uplink_close(u);
     return NULL;
@@ -423,7 +560,9 @@ void uplink_close(struct uplink *u)
     if (u->batch && u->parent.socket)
         /* the kernel may not have received DIALED, but there is no other way */
         frame_batch_socket(u->batch, u->parent.socket);
+    resume_destroy(u->resume);
     frame_batch_destroy(u->batch);
+    session_release(&u->session);
     message_stream_close(u->stream, LINGER_MS);
     line_close(&u->parent);
     line_close(&u->line);

@@ -29,6 +29,12 @@ struct uplink_handler {
     /* The kernel was silent for longer than WELCOME's timeout. NULL: not wanted. */
     void (*lost)(void *arg, const char *why);
     void *arg;
+    /* There is a new connection to the kernel. Chunks and their answers on the old one may be lost.
+     * NULL: not wanted. */
+    void (*resumed)(void *arg);
+    /* So much is kept until the kernel acknowledges it that nothing more should be sent; false: no
+     * longer. NULL: not wanted. */
+    void (*full)(void *arg, bool full);
 };
 
 struct uplink_config {
@@ -39,6 +45,9 @@ struct uplink_config {
     const unsigned char *kernel; /* the kernel's public key, with keys */
     /* a ZeroMQ context, borrowed; NULL: a new one. Agents that are told to OPEN can't share one */
     void *context;
+    /* the kernel's endpoints, separated by commas, to dial when the connection has ended; needs
+     * keys. NULL: the agent does not resume */
+    const char *again;
     struct uplink_handler handler;
 };
 
@@ -56,6 +65,8 @@ MUST_USE int uplink_give(struct uplink *u, struct buf *msg, struct err *err);
 /* The same on the connection for blobs with that node. -1: there is none. */
 MUST_USE int uplink_give_peer(struct uplink *u, uint32_t node, struct buf *msg, struct err *err);
 
+/* The key with which the agent will resume, for HELLO; empty: it can't. */
+struct slice uplink_next_key(const struct uplink *u);
 /* the kernel has answered HELLO, with WELCOME or REFUSE */
 bool uplink_is_welcome(const struct uplink *u);
 

@@ -63,7 +63,7 @@ void pipes_begin(struct pipes *p, uint64_t cell, bool fresh)
 
 bool pipes_may_send(const struct pipes *p)
 {
-    return p->ended || !worker_credit_is_out(&p->credit);
+    return p->ended || (!p->io->full && !worker_credit_is_out(&p->credit));
 }
 
 uint64_t pipes_due_ns(const struct pipes *p)

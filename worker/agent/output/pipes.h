@@ -33,6 +33,7 @@ struct pipes_io {
     struct spool *spool;
     char *read_buf;  /* PIPES_READ_SIZE bytes */
     uint64_t window; /* of a new worker's credit */
+    bool full;       /* nothing is read from workers until the kernel acknowledges what it got */
 };
 
 enum pipes_how {
@@ -69,7 +70,7 @@ void pipes_release(struct pipes *p); /* frees; the pipes are closed */
 
 /* Text from now on belongs to this cell. fresh: what stderr held so far is not its last lines. */
 void pipes_begin(struct pipes *p, uint64_t cell, bool fresh);
-bool pipes_may_send(const struct pipes *p); /* Is credit left to send more to the kernel? */
+bool pipes_may_send(const struct pipes *p);           /* May more be sent to the kernel? */
 void pipes_take(struct stream *s, struct slice data); /* sends bytes that were read */
 /* Keeps text that is no output with the cell's output, for %ranks logs. */
 void pipes_log(struct pipes *p, struct slice text);

@@ -263,17 +263,23 @@ void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key ke
 void peer_open_turn(struct stage *s, struct peer *p, unsigned index, unsigned turn,
                     enum peer_key key)
 {
-    const int none = 0, quick = 10;
     struct keys keys;
+
+    keys_derive(&keys, &s->secret, index, turn);
+    if (key == PEER_WRONG)
+        keys_create(&keys);
+    peer_open_with(s, p, key == PEER_NULL ? NULL : &keys);
+}
+
+void peer_open_with(struct stage *s, struct peer *p, const struct keys *keys)
+{
+    const int none = 0, quick = 10;
 
     *p = (struct peer){ .socket = zmq_socket(s->zmq, ZMQ_DEALER) };
     zmq_setsockopt(p->socket, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt(p->socket, ZMQ_RECONNECT_IVL, &quick, sizeof quick);
-    keys_derive(&keys, &s->secret, index, turn);
-    if (key == PEER_WRONG)
-        keys_create(&keys);
-    if (key != PEER_NULL)
-        set_keys(p->socket, &keys, s->secret.kernel);
+    if (keys)
+        set_keys(p->socket, keys, s->secret.kernel);
     if (zmq_connect(p->socket, s->endpoint) < 0)
         abort();
 }

@@ -67,6 +67,8 @@ void peer_open(struct stage *s, struct peer *p, unsigned index, enum peer_key ke
 /* Comes in place of `turn` others. */
 void peer_open_turn(struct stage *s, struct peer *p, unsigned index, unsigned turn,
                     enum peer_key key);
+/* With these keys; NULL: none. */
+void peer_open_with(struct stage *s, struct peer *p, const struct keys *keys);
 void peer_close(struct peer *p);
 void peer_say(struct peer *p, uint32_t node, uint32_t worker, const struct span *m);
 void peer_hello(struct peer *p);

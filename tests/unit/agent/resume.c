@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Agents whose connection to the kernel ends: they resume, and keep their ranks. With real
+ * processes. */
+#include <signal.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "protocol/span_fields.h"
+#include "tests/unit/agent/fake.h"
+#include "tests/unit/agent/lan.h"
+#include "tests/unit/agent/must.h"
+#include "tests/unit/tap.h"
+
+static const char *self;
+
+/* An agent with a rank; gives that one's pid. */
+static uint64_t one_rank(struct lan *l)
+{
+    lan_open(l);
+    lan_join(l, 1, LAN_STDIN);
+    lan_start_rank(l, self, 2);
+    ok(lan_until(l, SPAN_READY, 1), "a rank is up");
+    return l->last.v[F_READY_PID].u64;
+}
+
+/* The next RESUME, and the key in it. */
+static bool resumes(struct lan *l, unsigned char next[KEY_SIZE])
+{
+    if (!lan_until(l, SPAN_RESUME, 1) || l->last.v[F_RESUME_NEXT].s.n != KEY_SIZE)
+        return false;
+    memcpy(next, l->last.v[F_RESUME_NEXT].s.p, KEY_SIZE);
+    return true;
+}
+
+static bool beats_back(struct lan *l, uint64_t sent)
+{
+    const struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = sent };
+
+    lan_tell(l, 1, 1, &beat);
+    while (lan_until(l, SPAN_BEAT, 1))
+        if (l->last.v[F_BEAT_SENT].u64 == sent)
+            return true;
+    return false;
+}
+
+static void a_rank_outlives_its_connection(void)
+{
+    unsigned char next[KEY_SIZE], then[KEY_SIZE];
+    uint64_t pid;
+    struct lan l;
+
+    pid = one_rank(&l);
+    lan_reset(&l, 1);
+    ok(resumes(&l, next) && l.last.v[F_RESUME_RECEIVED].u64 == 1 &&
+           l.last.v[F_RESUME_VERSION].u64 == SPAN_VERSION,
+       "the agent resumes, and says what it has received");
+    lan_start_rank(&l, self, 3);
+    ok(lan_until(&l, SPAN_READY, 1) && l.last.worker == 3, "what follows reaches it");
+    l.member[1].received--; /* as if that had been on its way */
+    lan_reset(&l, 1);
+    ok(resumes(&l, then) && memcmp(next, then, KEY_SIZE) != 0, "each time it names another key");
+    is_int(l.last.v[F_RESUME_RECEIVED].u64, 2, "and has received more");
+    ok(lan_until(&l, SPAN_READY, 1) && l.last.worker == 3, "what was lost comes again");
+    ok(beats_back(&l, 7) && l.last.v[F_BEAT_RECEIVED].u64 == 2, "BEAT acknowledges");
+    ok(kill((pid_t)pid, 0) == 0, "the rank is the same");
+    is_int(lan_end(&l, 1), 0, "it ends as always");
+    lan_close(&l);
+}
+
+static void an_answer_is_lost(void)
+{
+    unsigned char next[KEY_SIZE], then[KEY_SIZE];
+    struct lan l;
+
+    (void)one_rank(&l);
+    l.mute = true;
+    lan_reset(&l, 1);
+    ok(resumes(&l, next), "it resumes");
+    ok(resumes(&l, then) && memcmp(next, then, KEY_SIZE) != 0,
+       "without an answer once more, with the key that it has just named");
+    l.mute = false;
+    lan_reset(&l, 1);
+    ok(resumes(&l, next) && beats_back(&l, 9), "a connection that ends before the answer, too");
+    is_int(lan_end(&l, 1), 0, "it ends as always");
+    lan_close(&l);
+}
+
+static void the_kernel_has_given_it_up(void)
+{
+    struct span m = { .kind = SPAN_REFUSE, .v[F_REFUSE_TEXT].s = slice_text("it is gone") };
+    unsigned char next[KEY_SIZE];
+    struct lan l;
+
+    (void)one_rank(&l);
+    l.mute = true;
+    lan_reset(&l, 1);
+    ok(resumes(&l, next), "it resumes");
+    lan_tell(&l, 1, 1, &m);
+    is_int(lan_wait(&l, 1), 1, "REFUSE ends it");
+    ok(lan_wrote(&l, 1, "it is gone"), "with what the kernel says");
+    lan_close(&l);
+    (void)one_rank(&l);
+    l.mute = true;
+    lan_reset(&l, 1);
+    m = (struct span){ .kind = SPAN_RESUME, .v[F_RESUME_RECEIVED].u64 = 99 };
+    ok(resumes(&l, next), "it resumes");
+    lan_tell(&l, 1, 1, &m);
+    is_int(lan_wait(&l, 1), 1, "so does a kernel that has received what was never sent");
+    lan_close(&l);
+}
+
+static void nobody_answers(void)
+{
+    struct lan l;
+
+    lan_open(&l);
+    l.timeout_ms = 6000;
+    lan_join(&l, 1, LAN_STDIN);
+    lan_start_rank(&l, self, 2);
+    ok(lan_until(&l, SPAN_READY, 1), "a rank is up");
+    l.mute = true;
+    lan_reset(&l, 1);
+    is_int(lan_wait(&l, 1), 1, "an agent that can't resume ends");
+    ok(lan_wrote(&l, 1, "could not be made anew in 6.0 s"), "and says why");
+    lan_close(&l);
+}
+
+int main(int argc, char **argv)
+{
+    if (fake_is_wanted(argc, argv))
+        return fake_main(argc, argv);
+    self = argv[0];
+    a_rank_outlives_its_connection();
+    an_answer_is_lost();
+    the_kernel_has_given_it_up();
+    nobody_answers();
+    return plan_done();
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Agents whose connection ends, and that resume on another one: nothing is lost, and only who has
+ * the right key is taken for that agent. */
+#include <zmq.h>
+
+#include "tests/unit/kernel/agents/stage.h"
+#include "tests/unit/tap.h"
+
+#define CLOSED   "its agent has ended, or was cut off: the connection was closed"
+#define QUIET_MS 400 /* in which an answer would have come */
+
+static const struct node_link *link_of(const struct stage *s, unsigned node)
+{
+    return node_table_get(&s->agents->nodes, node);
+}
+
+static void hello(struct peer *p, const struct keys *next)
+{
+    struct span m = { .kind = SPAN_HELLO,
+                      .v[F_HELLO_VERSION].u64 = SPAN_VERSION,
+                      .v[F_HELLO_PID].u64 = 4711 };
+
+    m.v[F_HELLO_ADDRESSES].s = slice_text("lo=127.0.0.1");
+    m.v[F_HELLO_NEXT].s = slice_of(next->public, KEY_SIZE);
+    peer_say(p, ROUTE_KERNEL, 0, &m);
+}
+
+static void resume(struct peer *p, unsigned number, uint64_t received,
+                   const unsigned char next[KEY_SIZE])
+{
+    struct span m = { .kind = SPAN_RESUME,
+                      .v[F_RESUME_VERSION].u64 = SPAN_VERSION,
+                      .v[F_RESUME_NUMBER].u64 = number,
+                      .v[F_RESUME_RECEIVED].u64 = received };
+
+    m.v[F_RESUME_NEXT].s = slice_of(next, KEY_SIZE);
+    peer_say(p, ROUTE_KERNEL, 0, &m);
+}
+
+/* Two agents that can resume. The number of the first. */
+static unsigned two_up(struct stage *s, struct peer peer[2], struct keys next[2])
+{
+    unsigned first;
+
+    stage_open(s);
+    first = stage_first(s, stage_engine(s, "echo nodes 2"));
+    for (unsigned k = 0; k < 2; k++) {
+        keys_create(&next[k]);
+        peer_open(s, &peer[k], k, PEER_CURVE);
+        hello(&peer[k], &next[k]);
+        ok(peer_gets(s, &peer[k], SPAN_WELCOME), "an agent is welcome");
+    }
+    return first;
+}
+
+/* Its connection ends, and the kernel has seen it. */
+static void cut(struct stage *s, struct peer *p, unsigned node)
+{
+    peer_close(p);
+    for (unsigned k = 0; !link_of(s, node)->away && k < 2000; k++)
+        stage_pass(s, 5);
+}
+
+static void warm(struct stage *s, unsigned node, const char *python)
+{
+    struct span m = { .kind = SPAN_WARM };
+    struct err err = { "" };
+
+    m.v[F_WARM_PYTHON].s = slice_text(python);
+    ok(agents_send_nodes(s->agents, &node, 1, &m, &err) == 0, "%s is sent or kept", python);
+}
+
+static bool gets_warm(struct stage *s, struct peer *p, const char *python)
+{
+    return peer_gets(s, p, SPAN_WARM) && slice_is(p->last.v[F_WARM_PYTHON].s, python);
+}
+
+static bool gets_nothing(struct stage *s, struct peer *p)
+{
+    char byte;
+
+    stage_pass(s, QUIET_MS);
+    return zmq_recv(p->socket, &byte, 1, ZMQ_DONTWAIT) < 0;
+}
+
+static void no_message_is_lost(void)
+{
+    const struct span notice = { .kind = SPAN_NOTICE };
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2], then;
+    const unsigned first = two_up(&s, peer, next);
+    const unsigned before = s.messages;
+
+    keys_create(&then);
+    warm(&s, first, "one");
+    warm(&s, first, "two");
+    ok(gets_warm(&s, &peer[0], "one"), "the first message arrives");
+    for (unsigned k = 0; k < 3; k++)
+        peer_say(&peer[0], first, 0, &notice);
+    ok(stage_until(&s, &s.messages, before + 3), "three come back");
+    cut(&s, &peer[0], first);
+    warm(&s, first, "three");
+    ok(s.n_lost == 0 && link_of(&s, first)->node.state == NODE_UP, "a cut loses no node");
+    peer_open_with(&s, &peer[0], &next[0]);
+    resume(&peer[0], first, 1, then.public);
+    ok(peer_gets(&s, &peer[0], SPAN_RESUME) && peer[0].last.v[F_RESUME_RECEIVED].u64 == 3,
+       "the agent resumes, and learns what has arrived");
+    ok(gets_warm(&s, &peer[0], "two") && gets_warm(&s, &peer[0], "three"),
+       "then it gets what it lacks, in order");
+    warm(&s, first, "four");
+    ok(gets_warm(&s, &peer[0], "four") && !link_of(&s, first)->away, "and what follows");
+    is_int(link_of(&s, first)->session.acked, 1, "nothing is forgotten before it is acknowledged");
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void a_beat_acknowledges(void)
+{
+    struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_RECEIVED].u64 = 1 };
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2];
+    const unsigned first = two_up(&s, peer, next);
+
+    warm(&s, first, "one");
+    ok(gets_warm(&s, &peer[0], "one"), "a message arrives");
+    is_int(link_of(&s, first)->session.kept > 0, 1, "and is kept");
+    peer_say(&peer[0], first, 0, &beat);
+    for (unsigned k = 0; link_of(&s, first)->session.kept && k < 2000; k++)
+        stage_pass(&s, 5);
+    is_int(link_of(&s, first)->session.kept, 0, "until a BEAT acknowledges it");
+    beat.v[F_BEAT_RECEIVED].u64 = 2;
+    peer_say(&peer[0], first, 0, &beat);
+    ok(stage_until(&s, &s.n_lost, 1) && s.lost[first],
+       "an agent that acknowledges what it never got is not gone on with: %s", s.why[first]);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void only_the_newest_key_resumes(void)
+{
+    struct stage s;
+    struct peer peer[2], thief;
+    struct keys next[2], then, mine;
+    const unsigned first = two_up(&s, peer, next);
+
+    keys_create(&then);
+    keys_create(&mine);
+    cut(&s, &peer[0], first);
+    peer_open(&s, &thief, 0, PEER_CURVE);
+    resume(&thief, first, 0, mine.public);
+    ok(gets_nothing(&s, &thief) && link_of(&s, first)->away, "the engine's key can't resume");
+    peer_close(&thief);
+    peer_open_with(&s, &thief, &next[1]);
+    resume(&thief, first, 0, mine.public);
+    ok(gets_nothing(&s, &thief) && link_of(&s, first)->away, "nor can another agent's");
+    peer_close(&thief);
+    peer_open_with(&s, &peer[0], &next[0]);
+    resume(&peer[0], first, 0, next[1].public);
+    ok(gets_nothing(&s, &peer[0]), "nobody can name another's key as its next one");
+    resume(&peer[0], first, 0, then.public);
+    ok(peer_gets(&s, &peer[0], SPAN_RESUME), "its own key can");
+    peer_open_with(&s, &thief, &next[0]);
+    resume(&thief, first, 0, mine.public);
+    ok(gets_nothing(&s, &thief) && !link_of(&s, first)->away, "once");
+    peer_close(&thief);
+    cut(&s, &peer[0], first);
+    peer_open_with(&s, &thief, &next[0]);
+    resume(&thief, first, 0, mine.public);
+    ok(gets_nothing(&s, &thief) && link_of(&s, first)->away, "also when the connection has ended");
+    peer_close(&thief);
+    peer_open_with(&s, &peer[0], &then);
+    resume(&peer[0], first, 0, mine.public);
+    ok(peer_gets(&s, &peer[0], SPAN_RESUME), "then it is the turn of the one after it");
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void of_two_at_once_one_resumes(void)
+{
+    struct stage s;
+    struct peer peer[2], other;
+    struct keys next[2], then, mine;
+    const unsigned first = two_up(&s, peer, next);
+
+    keys_create(&then);
+    keys_create(&mine);
+    cut(&s, &peer[0], first);
+    peer_open_with(&s, &peer[0], &next[0]);
+    peer_open_with(&s, &other, &next[0]);
+    stage_pass(&s, QUIET_MS); /* both are let in */
+    resume(&peer[0], first, 0, then.public);
+    ok(peer_gets(&s, &peer[0], SPAN_RESUME), "of two connections with the key, one resumes");
+    resume(&other, first, 0, mine.public);
+    ok(gets_nothing(&s, &other), "the other one gets no answer");
+    warm(&s, first, "one");
+    ok(gets_warm(&s, &peer[0], "one"), "and takes nothing away");
+    peer_close(&other);
+    stage_pass(&s, QUIET_MS);
+    ok(!link_of(&s, first)->away, "nor does its end");
+    peer_open_with(&s, &other, &then);
+    resume(&other, first, 1, mine.public);
+    ok(peer_gets(&s, &other, SPAN_RESUME),
+       "an agent may resume before the kernel has seen the end of its connection");
+    warm(&s, first, "two");
+    ok(gets_warm(&s, &other, "two") && s.n_lost == 0, "and is reached there");
+    peer_close(&other);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void what_can_not_be_ends_the_node(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2], then;
+    const unsigned first = two_up(&s, peer, next);
+
+    keys_create(&then);
+    cut(&s, &peer[0], first);
+    peer_open_with(&s, &peer[0], &next[0]);
+    resume(&peer[0], first, 5, then.public);
+    ok(peer_gets(&s, &peer[0], SPAN_REFUSE) && s.lost[first],
+       "who has received more than was sent is refused, and lost: %s", s.why[first]);
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void it_is_waited_for_as_long_as_silence(void)
+{
+    struct stage s;
+    struct peer peer[2];
+    struct keys next[2], then;
+    const unsigned first = two_up(&s, peer, next);
+    unsigned timeout_ms;
+
+    keys_create(&then);
+    timeout_ms = (unsigned)(s.agents->beat.timeout_ns / NS_PER_MS);
+    stage_still(&s);
+    cut(&s, &peer[0], first);
+    ok(link_of(&s, first)->away, "its connection has ended");
+    peer_close(&peer[1]);
+    stage_skip(&s, timeout_ms - 1000);
+    is_int(s.lost[first], 0, "an agent may come back until the timeout");
+    stage_skip(&s, 2000);
+    is_int(s.lost[first], 1, "and not later");
+    is_text(s.why[first], CLOSED, "the loss says what is known");
+    peer_open_with(&s, &peer[0], &next[0]);
+    resume(&peer[0], first, 0, then.public);
+    ok(gets_nothing(&s, &peer[0]), "then its key is void, too");
+    peer_close(&peer[0]);
+    stage_close(&s);
+}
+
+int main(void)
+{
+    stage_ready();
+    no_message_is_lost();
+    a_beat_acknowledges();
+    only_the_newest_key_resumes();
+    of_two_at_once_one_resumes();
+    what_can_not_be_ends_the_node();
+    it_is_waited_for_as_long_as_silence();
+    return plan_done();
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* resume.h - dials the kernel again after the agent's connection has ended, until it answers. For
+ * each connection the agent makes a key pair of its own, in memory only: the kernel admits exactly
+ * one key, the one that HELLO or the last RESUME named. If an answer to RESUME was lost, the agent
+ * does not know whether that is the newest or the one before, so it tries both.
+ * protocol/README.md, RESUME. */
+#ifndef WORKER_AGENT_NET_RESUME_H
+#define WORKER_AGENT_NET_RESUME_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/loop/loop.h"
+#include "protocol/keys.h"
+
+struct resume;
+
+struct resume_handler {
+    /* The kernel has let this connection in: RESUME is to be sent on the socket, which is owned by
+     * the callee, with the key of resume_next(). */
+    void (*connected)(void *arg, void *socket);
+    /* It was not answered in time: the socket is to be closed. The next attempt follows. */
+    void (*unanswered)(void *arg);
+    /* The kernel admits neither key: it has given up this agent. */
+    void (*refused)(void *arg);
+    void *arg;
+};
+
+struct resume_to {
+    const char *endpoints;       /* of the kernel, separated by commas; copied */
+    void *context;               /* of ZeroMQ; borrowed */
+    const unsigned char *kernel; /* its public key; copied */
+};
+
+/* NULL: *err says why. */
+struct resume *resume_create(struct loop *loop, const struct resume_to *to,
+                             const struct resume_handler *handler, struct err *err);
+void resume_destroy(struct resume *r); /* wipes the keys; NULL is fine */
+
+/* The public key with which the agent will connect after this connection. */
+const unsigned char *resume_next(const struct resume *r);
+/* Sends RESUME of the node on the socket that `connected` got. */
+MUST_USE int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t received,
+                        struct err *err);
+/* The connection has ended: the attempts begin. */
+void resume_start(struct resume *r);
+/* The connection that was given to `connected` has ended without an answer. */
+void resume_again(struct resume *r);
+/* RESUME was answered. */
+void resume_done(struct resume *r);
+
+#endif
