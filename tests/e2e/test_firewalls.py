@@ -161,6 +161,27 @@ def test_behind_nat_agents_dial_what_is_advertised(net, notebook, gateway):
     assert nb.ok("%%distribute --gather\nfloat(big.sum())").value == "[3124998750000.0, 3124998750000.0]"
 
 
+@pytest.fixture
+def silent_names(net, rule, tmp_path):
+    """h1's name server answers nothing, and its time limits are long."""
+    (tmp_path / "resolv.conf").write_text("nameserver %s\noptions timeout:30 attempts:5\n" % net.address("h0"))
+    net.exec("h1", "mount", "--bind", str(tmp_path / "resolv.conf"), "/etc/resolv.conf")
+    rule("h1", "INPUT", "-p", "icmp", "-j", "DROP")
+    rule("h1", "INPUT", "-p", "udp", "-j", "DROP")
+    yield
+    net.exec("h1", "umount", "-l", "/etc/resolv.conf", check=False)
+
+
+def test_a_name_server_that_does_not_answer_holds_up_nothing_else(net, notebook, silent_names):
+    """The next address is dialed meanwhile, and the agent ends while its name is looked up."""
+    nb = notebook(CELLSPAN_ADVERTISE="gw.nowhere.invalid:1,%s" % net.address("h0"))
+    assert nb.ok("%%distribute -n 1 --on ssh:h1\nimport os\nos.uname().nodename", limit=150).value == "'h1'"
+    nb.close()
+    assert net.left() == []
+    refused(notebook(CELLSPAN_ADVERTISE="gw.nowhere.invalid:1", CELLSPAN_DIAL_TIMEOUT="3"),
+            "tcp://gw.nowhere.invalid:1 (no address: no name server has answered)")
+
+
 def refused(nb, *words):
     error = nb.run("%%distribute -n 1 --on ssh:h1\n1", limit=150).assert_error("RankNotStarted").error["evalue"]
     for word in ("h1 did not come up", "can't reach the kernel: ", "CELLSPAN_ADVERTISE") + words:
