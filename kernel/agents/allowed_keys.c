@@ -29,23 +29,29 @@ static struct allowed_key *seek(struct allowed_key *key, size_t places, const un
     return &key[at];
 }
 
-/* Builds the table again, with room for n more keys and without the keys of one engine. */
+/* Does it stay when the table is built again? */
+static bool stays(const struct allowed_key *k, unsigned without)
+{
+    return k->engine && k->engine != without && !(k->used && k->passing);
+}
+
+/* Builds the table again, with room for n more keys and without the keys of one engine. Only keys
+ * that stay count, else each new key of an agent that resumes over and over would need memory. */
 static int rebuild(struct allowed_keys *a, size_t n, unsigned without)
 {
     struct allowed_key *key;
-    size_t places = 64;
+    size_t places = 64, left = 0;
 
-    while (places < 2 * (a->n + n))
+    for (size_t i = 0; i < a->places; i++)
+        left += stays(&a->key[i], without);
+    while (places < 2 * (left + n))
         places *= 2;
     if (!(key = calloc(places, sizeof *key)))
         return -1;
-    a->n = 0;
+    a->n = left;
     for (size_t i = 0; i < a->places; i++)
-        if (a->key[i].engine && a->key[i].engine != without &&
-            !(a->key[i].used && a->key[i].passing)) {
+        if (stays(&a->key[i], without))
             *seek(key, places, a->key[i].public) = a->key[i];
-            a->n++;
-        }
     free(a->key);
     a->key = key;
     a->places = places;

@@ -103,6 +103,86 @@ static void runs_end(void)
     allowed_keys_release(&a);
 }
 
+/* The pair that the agent of `index` in run 1 names at its turn `turn`. */
+static struct keys turn_of(unsigned index, unsigned turn)
+{
+    const struct secret s = secret_of(100 + index);
+    struct keys k;
+
+    keys_derive(&k, &s, turn, 1);
+    return k;
+}
+
+static enum key_verdict ask(const struct allowed_keys *a, const struct keys *k, unsigned want)
+{
+    unsigned node = 0;
+    const enum key_verdict v = allowed_keys_ask(a, k->public, &node);
+
+    return v == KEY_ALLOWED && node != want ? KEY_VERDICTS : v;
+}
+
+static int replace(struct allowed_keys *a, const unsigned char *old, const struct keys *next)
+{
+    return allowed_keys_replace(a, old, next->public, 1, 1003);
+}
+
+static void one_key_takes_the_place_of_another(void)
+{
+    static const struct keys none;
+    const struct keys first = keys_of(1, 3), other = keys_of(1, 4), next = turn_of(3, 0),
+                      last = turn_of(3, 1);
+    struct allowed_keys a = ALLOWED_KEYS_INIT;
+
+    ok(add(&a, 1, 10) == 0 && replace(&a, first.public, &next) == 0, "an agent names its next key");
+    is_int(ask(&a, &first, 1003), KEY_USED, "its first one is used then");
+    is_int(ask(&a, &next, 1003), KEY_ALLOWED, "the next is that of its node");
+    is_int(verdict(&a, 1, 4), KEY_ALLOWED, "the others' are as before");
+    is_int(replace(&a, next.public, &none), -1, "nobody can name zeros");
+    is_int(replace(&a, next.public, &other), -1, "or the key of another");
+    is_int(replace(&a, next.public, &next), -1, "or the same once more");
+    is_int(replace(&a, next.public, &first), -1, "or one that was used");
+    is_int(ask(&a, &next, 1003), KEY_ALLOWED, "which changes nothing");
+    is_int(verdict(&a, 1, 4), KEY_ALLOWED, "not for the other one either");
+    ok(replace(&a, none.public, &last) == 0, "an agent may have had no key");
+    ok(replace(&a, next.public, &last) < 0, "a key belongs to one place");
+    allowed_keys_end(&a, 1);
+    is_int(ask(&a, &next, 1003), KEY_UNKNOWN, "with its engine it ends");
+    allowed_keys_release(&a);
+}
+
+static void who_resumes_for_ever_needs_no_more_memory(void)
+{
+    struct allowed_keys a = ALLOWED_KEYS_INIT;
+    struct keys held = keys_of(1, 3), next = held;
+    unsigned wrong = 0;
+    size_t places;
+
+    ok(add(&a, 1, 10) == 0, "a run");
+    places = a.places;
+    for (unsigned k = 0; k < 3000; k++) {
+        next = turn_of(3, k);
+        wrong += replace(&a, held.public, &next) < 0 || ask(&a, &next, 1003) != KEY_ALLOWED ||
+                 ask(&a, &held, 1003) == KEY_ALLOWED;
+        held = next;
+    }
+    is_int(wrong, 0, "3000 keys, one after the other");
+    is_int(a.places, places, "have the room of a few");
+    is_int(verdict(&a, 1, 3), KEY_USED, "the engine's key is not forgotten: it stays used");
+    is_int(verdict(&a, 1, 4), KEY_ALLOWED, "nor are the others");
+    for (unsigned k = 3000; a.n + 1 <= a.places / 2; k++) { /* until the table is full */
+        next = turn_of(3, k);
+        wrong += replace(&a, held.public, &next) < 0;
+        held = next;
+    }
+    next = turn_of(3, 9999);
+    alloc_fail_at(0);
+    is_int(replace(&a, held.public, &next), -1, "without memory");
+    alloc_fail_at(-1);
+    is_int(ask(&a, &held, 1003), KEY_ALLOWED, "the agent has the key that it had");
+    is_int(ask(&a, &next, 1003), KEY_UNKNOWN, "and not the next");
+    allowed_keys_release(&a);
+}
+
 static void words_name_every_verdict(void)
 {
     for (unsigned v = 0; v < KEY_VERDICTS; v++)
@@ -130,6 +210,8 @@ int main(void)
     only_those_asked_for();
     once_each();
     runs_end();
+    one_key_takes_the_place_of_another();
+    who_resumes_for_ever_needs_no_more_memory();
     words_name_every_verdict();
     without_memory_nobody();
     return plan_done();
