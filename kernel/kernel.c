@@ -190,6 +190,11 @@ static void op_engine_nodes(void *arg, unsigned engine, unsigned *first, unsigne
     engines_nodes(((struct kernel *)arg)->engines, engine, first, n);
 }
 
+static unsigned op_engine_ranks(void *arg, unsigned engine)
+{
+    return engines_ranks(((struct kernel *)arg)->engines, engine);
+}
+
 static const struct node *op_node(void *arg, unsigned node)
 {
     return agents_node(((struct kernel *)arg)->agents, node);
@@ -223,6 +228,7 @@ static struct cell_ops ops_of(struct kernel *k)
         .engine_find = op_engine_find,
         .engine_stop = op_engine_stop,
         .engine_nodes = op_engine_nodes,
+        .engine_ranks = op_engine_ranks,
         .node = op_node,
         .expected = op_expected,
         .wake = op_wake,

@@ -26,6 +26,9 @@ int group_nodes_add(struct notebook *nb, unsigned first, unsigned n);
 int engine_choose(struct cell *c);              /* checks --on; -1: the cell has failed */
 void engine_move(struct cell *c);               /* see cell->engine.moves */
 bool engine_group_lives(const struct group *g); /* it has ranks or an engine's run */
+/* The cell has more ranks than its engine was started for, and no rank that is to stay would end
+ * with the engine: then a note says that it starts again for them, and engine_move() is called. */
+bool engine_grows(struct cell *c);
 /* ends the engine's run and its ranks, and forgets --on: the next ranks run on this machine */
 void engine_end(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */

@@ -166,6 +166,43 @@ static int move_group(struct cell *c)
 
 /* ---- its start ---- */
 
+/* What the engine is told; 0: the cell does not say. */
+static unsigned ranks_of(const struct cell *c)
+{
+    const bool given = c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU;
+
+    return c->plan.per_node ? 0 : given ? c->plan.n : c->nb->group->asked;
+}
+
+/* Ranks of the group that are to stay, or those of another cell. */
+static bool some_stay(const struct cell *c)
+{
+    const struct group *g = c->nb->group;
+
+    CELLS_EACH (other, c->nb)
+        if (other != c)
+            return true;
+    for (unsigned k = 0; k < g->size && !c->plan.fresh; k++)
+        if (g->rank[k].worker)
+            return true;
+    return false;
+}
+
+bool engine_grows(struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    const unsigned had = g->engine && !group_nodes_are_here(c)
+                             ? c->nb->ops.engine_ranks(c->nb->ops.arg, g->engine)
+                             : 0;
+
+    if (!had || ranks_of(c) <= had || some_stay(c))
+        return false;
+    output_note(c, "%s was started for %u rank%s: it is started again, for %u", g->on, had,
+                had == 1 ? "" : "s", ranks_of(c));
+    engine_move(c);
+    return true;
+}
+
 /* What home has changed in its environment since it started. %ranks asks home for nothing, so it
  * starts an engine as the last time. */
 static const json_t *home_changes(struct cell *c)
@@ -186,15 +223,12 @@ static int start(struct cell *c, struct err *err)
     struct group *g = nb->group;
     const char *colon = strchr(g->on, ':');
     char *name = strndup(g->on, colon ? (size_t)(colon - g->on) : strlen(g->on));
-    const unsigned ranks = c->plan.per_node                                       ? 0
-                           : c->plan.n != PLAN_N_UNSET && c->plan.n != PLAN_N_GPU ? c->plan.n
-                                                                                  : g->asked;
     int rc;
 
     if (!name)
         return err_set(err, "out of memory");
-    rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks, home_changes(c),
-                              &g->engine, err);
+    rc = nb->ops.engine_start(nb->ops.arg, name, colon ? colon + 1 : "", ranks_of(c),
+                              home_changes(c), &g->engine, err);
     if (rc < 0)
         g->engine = 0;
     free(name);

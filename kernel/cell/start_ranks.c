@@ -222,7 +222,7 @@ static int place_missing(struct cell *c, const struct node_gpus *p, const struct
     } else if (place_ranks(p->node, p->n, &g->want, at, before, c->world, size, &err) < 0) {
         if (engine_is_torn(c->nb))
             note_afresh(c, &err);
-        else
+        else if (!engine_grows(c))
             cell_fail(c, "UsageError", "%s", err.text);
     } else {
         if (!cell_own_group(c))
@@ -372,7 +372,8 @@ static void try_all(struct cell *c, const struct node_gpus *p)
     }
     for (unsigned k = 0; k < c->world; k++)
         at[k] = PLACE_NOWHERE;
-    if (place_ranks(p->node, p->n, &want, at, NULL, c->world, c->world, &err) < 0)
+    if (place_ranks(p->node, p->n, &want, at, NULL, c->world, c->world, &err) < 0 &&
+        !engine_grows(c))
         cell_fail(c, "UsageError", "%s", err.text);
     free(at);
 }

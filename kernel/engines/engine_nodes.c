@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-static void on_nodes(struct engine_run *run, unsigned n)
+static void on_nodes(struct engine_run *run, unsigned n, bool by_ranks)
 {
     struct err err = { "" };
 
@@ -16,6 +16,7 @@ static void on_nodes(struct engine_run *run, unsigned n)
         engine_run_fail(run, err.text);
     } else {
         run->n = n;
+        run->by_ranks = by_ranks;
         engine_run_restart_clock(run);
         run->event(run->arg, run->number, ENGINE_NODES, "");
     }
@@ -120,7 +121,7 @@ void engine_nodes_said(void *arg, const struct engine_line *said)
         return;
     switch (said->kind) {
     case ENGINE_LINE_NODES:
-        on_nodes(run, said->n);
+        on_nodes(run, said->n, said->by_ranks);
         break;
     case ENGINE_LINE_NODE:
         on_node(run, said);

@@ -61,7 +61,9 @@ struct engine_line engine_line_parse(struct slice line)
         s = (struct engine_line){ .kind = ENGINE_LINE_SAY, .text = line };
     } else if (slice_is(verb, "nodes")) {
         s.kind = ENGINE_LINE_NODES;
-        if (!number(word(&line), ENGINE_NODES_MAX, &s.n) || s.n == 0 || line.n)
+        if (!number(word(&line), ENGINE_NODES_MAX, &s.n) || s.n == 0)
+            return nonsense;
+        if (line.n && (!(s.by_ranks = slice_is(word(&line), "ranks")) || line.n))
             return nonsense;
     } else if (slice_is(verb, "node")) {
         s.kind = ENGINE_LINE_NODE;

@@ -84,6 +84,7 @@ int engines_start(struct engines *e, const char *name, const char *spec, unsigne
     start.secret = &run->secret;
     start.python = e->local.python;
     start.arg = run;
+    run->ranks = ranks;
     if (!start.endpoints) {
         run_forget(e, run);
         return -1;
@@ -113,6 +114,13 @@ void engines_nodes(const struct engines *e, unsigned engine, unsigned *first, un
 
     *first = run && !run->stopped ? run->first : 0;
     *n = run && !run->stopped ? run->n : 0;
+}
+
+unsigned engines_ranks(const struct engines *e, unsigned engine)
+{
+    const struct engine_run *run = engines_run(e, engine);
+
+    return run && !run->stopped && run->by_ranks ? run->ranks : 0;
 }
 
 void engines_node_changed(struct engines *e, unsigned number)

@@ -43,6 +43,9 @@ void engines_stop(struct engines *e, unsigned engine);
 /* Its nodes are first to first+n-1, without those that came in place of others. n 0: it has not
  * said yet, or there is no such engine. */
 void engines_nodes(const struct engines *e, unsigned engine, unsigned *first, unsigned *n);
+/* For how many ranks it was started, if it has no more room because of that, and would have it
+ * after a start for more; else 0. */
+unsigned engines_ranks(const struct engines *e, unsigned engine);
 /* A node is up, or lost, as the agents' handler was told. */
 void engines_node_changed(struct engines *e, unsigned node);
 

@@ -35,6 +35,7 @@ struct engine_line {
     unsigned n;        /* NODES: how many; NODE, AGAIN, FAILED, NOTICE: which; END: seconds */
     unsigned slots;    /* NODE; 0: not said */
     unsigned seconds;  /* NOTICE, ENDS */
+    bool by_ranks;     /* NODES: how many depends on --ranks */
     struct slice text; /* NODE: its name; SAY, FAILED, NOTICE: the text. Borrowed from the line */
 };
 
@@ -113,6 +114,8 @@ struct engine_run {
     struct engine_process *process;
     struct secret secret;
     unsigned first, n; /* its first nodes; n 0: not said yet */
+    unsigned ranks;    /* for so many it was started; 0: not said */
+    bool by_ranks;     /* it has as many nodes, or slots, as that takes */
     bool was_up;       /* all of them were up once, at the same time */
     uint64_t start_ns; /* how long its nodes may take to come up */
     /* Until then they must be up. UINT64_MAX: they are, or the engine waits in a queue. */

@@ -130,6 +130,14 @@ def test_the_article_about_torch_distributor(nb, tmp_path):
     nb.ok("%ranks stop", limit=LIMIT)
 
 
+def test_more_processes_than_the_run_before(nb):
+    run = "TorchDistributor(%d, local_mode=False, use_gpu=False).run(lambda: __import__('os').environ['WORLD_SIZE'])"
+    assert nb.ok(run % 1, limit=LIMIT).value == "'1'"
+    cell = nb.ok(run % 2, limit=LIMIT)
+    assert cell.value == "'2'" and "spark was started for 1 rank: it is started again, for 2\n" in cell.stderr, cell.shown
+    nb.ok("%ranks stop", limit=LIMIT)
+
+
 def test_two_executors_have_a_process_each(nb):
     nb.ok("def train_func(arg1):\n    import os, torch, torch.distributed as dist\n    dist.init_process_group('gloo')\n    t = torch.ones(1) * arg1\n"
           "    dist.all_reduce(t)\n    every = [None, None]\n    dist.all_gather_object(every, os.getcwd())\n    dist.destroy_process_group()\n"

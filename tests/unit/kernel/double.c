@@ -178,6 +178,7 @@ static int out_engine_start(void *arg, const char *name, const char *spec, unsig
         return err_set(err, "there is no engine %s", name);
     *number = ++w->engine;
     w->nodes = 0;
+    w->for_ranks = ranks;
     return 0;
 }
 
@@ -204,6 +205,13 @@ static void in_engine_nodes(void *arg, unsigned number, unsigned *first, unsigne
 
     *first = w->first;
     *n = number == w->engine ? w->nodes : 0;
+}
+
+static unsigned in_engine_ranks(void *arg, unsigned number)
+{
+    const struct world *w = arg;
+
+    return w->by_ranks && number == w->engine ? w->for_ranks : 0;
 }
 
 static void note_blob(struct world *w, const char *what, uint64_t blob)
@@ -315,6 +323,7 @@ void world_open(struct world *w, struct clock *clock)
         .engine_find = in_engine_find,
         .engine_stop = out_engine_stop,
         .engine_nodes = in_engine_nodes,
+        .engine_ranks = in_engine_ranks,
         .expected = in_expected,
     };
     struct err err = { "" };

@@ -27,6 +27,8 @@ struct world {
     bool silent;                   /* nodes say nothing of their GPUs */
     unsigned asked;                /* nodes, as bits, that were asked and are to answer */
     unsigned engine, first, nodes; /* the last engine's number, and the nodes that come() told of */
+    unsigned for_ranks;            /* that engine was told so many */
+    bool by_ranks;                 /* engines have room for so many ranks as they were told */
     /* bytes of large variables on their way to every node, and those that are there */
     uint64_t expected, had;
     unsigned has_all; /* the node to which they have come already; WORLD_NODES: none */

@@ -121,9 +121,9 @@ class Launch:
             self._told = time.monotonic()
             _write(self._out, data)
 
-    def nodes(self, n):
-        """So many agents will come."""
-        self._line("nodes %d" % n)
+    def nodes(self, n, by_ranks=False):
+        """So many agents will come. by_ranks: they have room for so many ranks as were asked for, and a new start for more gives more room."""
+        self._line("nodes %d%s" % (n, " ranks" if by_ranks else ""))
 
     def node(self, number, name, slots=0):
         """Where an agent is, and how many ranks it takes (0: as many as come)."""

@@ -320,7 +320,7 @@ def main(launch):
     bundles = plan(spec, launch.ranks, [node["Resources"] for node in ray.nodes() if node["Alive"]])
     group = ray.util.placement_group([bundle for _, bundle in bundles], strategy="PACK" if spec.each else "STRICT_SPREAD")
     if wait_for(launch, ray, group, bundles):
-        launch.nodes(len(bundles))
+        launch.nodes(len(bundles), by_ranks=True)
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         kind = ray.remote(actor())
