@@ -13,6 +13,7 @@ LINE = tuple(magic["name"] for magic in _link.magics())
 CELL = tuple(magic["name"] for magic in _link.magics() if magic["cell"])
 NO_CLIENTS = "a rank has no clients of its own: %%distribute -r 0 runs cells on one rank, %ranks where shows its stack"
 NO_NOTEBOOK = "a rank has no clients of its own: use it in a cell of the notebook's own, without %%distribute"
+NO_EXIT = "%ranks stop ends the ranks, sys.exit() or an error ends the cell"
 HOMES = (*LINE, "scatter", "gather", "store")  # line magics that only home has
 PAGE = ("clear", "less", "man", "more")  # line magics of pagemagics.py
 # What a rank could only do for a client: put text into its next cell, open its editor, connect to it.

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from traitlets import Any, Bool, Instance, Type, default
 from .._base.errors import is_a, tb_of, text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
-from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
+from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_EXIT, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
 from . import environment, tracebacks
 from .commands import run_command
 from .publish import Formatter, Hook, Publisher
@@ -34,6 +35,7 @@ from .tracebacks import end_at_user_code, left_by_interrupt
 
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
 TEXT_LIMIT = 2.0  # seconds of these for str() of an exception
+EMPTY_LINES = re.compile(r"(?:\s*\n)?")  # at the beginning of a cell
 HAS_IT = "cellspan: the kernel has it already: %%distribute works without %load_ext"
 EXTENSIONS = {  # what IPython's magics say of cellspan, which is no extension here
     "load_ext": HAS_IT,
@@ -156,10 +158,12 @@ class ZMQInteractiveShell(InteractiveShell):
         return (list(manager.cleanup_transforms), list(manager.line_transforms), list(manager.token_transformers))
 
     def transform_cell(self, raw_cell):
-        """As IPython's, but skips the analysis if the cell is certainly plain Python."""
+        """As IPython's, but keeps the empty lines at the beginning: the kernel replaces its magics by such lines, and errors count them.
+        And skips the analysis if the cell is certainly plain Python."""
         __tracebackhide__ = True
         if not self._plain_python(raw_cell):
-            return super().transform_cell(raw_cell)
+            begin = EMPTY_LINES.match(raw_cell).end()  # without them, a cell magic is first, and a single line may be an automagic
+            return raw_cell[:begin] + super().transform_cell(raw_cell[begin:])
         return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
 
     def _plain_python(self, cell):
@@ -456,12 +460,6 @@ class RankShell(ZMQInteractiveShell):
     def init_prompts(self):
         """Sets no sys.ps1: with it, libraries believe that the process is interactive, and refuse to start other ranks."""
 
-    def transform_cell(self, raw_cell):
-        """The kernel replaces its magics by empty lines; a cell magic after them must be the first line."""
-        __tracebackhide__ = True
-        body = raw_cell.lstrip("\n")
-        return super().transform_cell(body if body.startswith("%%") else raw_cell)
-
     def payloadpage_page(self, strg, start=0, screen_lines=0, pager_cmd=None):
         """What `len?` shows is printed: a client has one pager, and each rank may show something."""
         print(strg.get("text/plain", "") if isinstance(strg, dict) else strg)
@@ -478,6 +476,10 @@ class RankShell(ZMQInteractiveShell):
 
             self.register_magics(PageMagics)
         return super().run_line_magic(magic_name, line, _stack_depth=_stack_depth + 1)
+
+    def ask_exit(self):
+        """`exit`: ranks go on, and so does the cell, as at home."""
+        self._say_no_client("exit", NO_EXIT)
 
     def set_next_input(self, text, replace=False):
         """Ranks have no next cell."""
