@@ -364,6 +364,11 @@ static void packages_come_where_they_are_lacking(void)
     holds(says(&p, NULL, ""), "\nown <a b>\n", "nothing is lacking");
     prepare("rm bin/" AGENT);
     holds(says(&p, NULL, ""), SCRIPT_MARK SCRIPT_MISSING " testarch ", "cellspan alone is lacking");
+    prepare("printf '#!/bin/sh\nexit 1\n' >bin/broken && chmod +x bin/broken");
+    p.python = "broken";
+    snprintf(put, sizeof put, "put 5 " OTHER " %d testarch\\n" PROGRAM "bytessecret\\n", m);
+    holds(says(&p, NULL, put), "secret\nran <a b>\n",
+          "a Python that was asked and does not run is not the one that unpacks it");
     payload_release(&p);
 }
 

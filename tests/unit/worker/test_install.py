@@ -297,11 +297,29 @@ def test_the_packages_that_ranks_need_are_found(installed):
     assert files[payload.PACKAGES + "/IPython/core/shell.py"] == (0o644, b"here")
 
 
-@pytest.mark.parametrize("gone", ["IPython", "comm-1.0.dist-info", "traitlets/__init__.py"])
+@pytest.mark.parametrize("gone", ["IPython", "comm-1.0.dist-info", "traitlets/__init__.py", "odd_name"])
 def test_no_packages_are_sent_if_one_is_lacking_here(installed, gone):
     at = installed / gone
     shutil.rmtree(at) if at.is_dir() else at.unlink()
     assert payload.packages() == {}
+
+
+def test_what_is_left_of_a_removed_package_is_none(installed, tmp_path, monkeypatch):
+    """Neither here, where its folder would be found first, nor on a machine, where it would be a namespace package."""
+    left = tmp_path / "left"
+    (left / "traitlets-0.9.dist-info").mkdir(parents=True)
+    whole = payload.packages()
+    monkeypatch.setattr(payload, "places", lambda: [str(left), str(installed)])
+    assert payload.packages() == whole
+    (left / "IPython" / "__pycache__").mkdir(parents=True)
+    for module in payload.NEEDED:
+        if module != "IPython":
+            (left / module).mkdir()
+            (left / module / "__init__.py").touch()
+    there = {"env": {"PYTHONPATH": str(left)}}
+    assert subprocess.run([sys.executable, "-S", "-c", payload.LACKS], **there).returncode == 3
+    (left / "IPython" / "__init__.py").touch()
+    assert subprocess.run([sys.executable, "-S", "-c", payload.LACKS], **there).returncode == 0
 
 
 def test_what_ranks_need_is_what_home_needs():

@@ -30,9 +30,11 @@ PACKAGES = "lib/cellspan/packages"  # others', which _worker/__main__.py puts at
 NEEDED = {"IPython": "ipython", "comm": "comm", "cloudpickle": "cloudpickle", "matplotlib_inline": "matplotlib-inline", "traitlets": "traitlets"}
 # What these packages require, and ranks don't use: for completion at a terminal, and, compiled, to recognise the terminal.
 LEFT_OUT = ("jedi", "parso", "psutil")
+TOLD = ("METADATA", "PKG-INFO", "")  # what tells of a package; the last: its .egg-info is a file
 PYTHON = "%d.%d" % sys.version_info[:2]
+# A folder that is left of a removed package is none: it is imported as a namespace, without a file.
 LACKS = ("import sys, importlib.util as u; sys.path[:1] == [''] and sys.path.pop(0); "
-         "sys.exit(3 if '%%d.%%d' %% sys.version_info[:2] == '%s' and [n for n in %r if not u.find_spec(n)] else 0)") % (PYTHON, list(NEEDED))
+         "sys.exit(3 if '%%d.%%d' %% sys.version_info[:2] == '%s' and [n for n in %r if not getattr(u.find_spec(n), 'origin', None)] else 0)") % (PYTHON, list(NEEDED))
 HERE = os.path.dirname(os.path.abspath(__file__))
 MACHINES = {62: "x86_64", 183: "aarch64"}
 # What every machine with glibc has.
@@ -144,7 +146,8 @@ def closure(paths):
         name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
         if name in found or name in LEFT_OUT:
             continue
-        one = next(iter(metadata.distributions(name=name, path=paths)), None)
+        # A folder without a file that tells of the package is left of one that was removed.
+        one = next((one for one in metadata.distributions(name=name, path=paths) if any(map(one.read_text, TOLD))), None)
         if one:  # else it is for another system
             found[name] = one
             todo += [re.match(r"[\w.-]+", text)[0] for text in one.requires or () if not re.search(r"\bextra\s*==", text)]
@@ -167,11 +170,14 @@ def python_files(one):
 
 
 def packages():
-    """{path there: (mode, bytes)} of the packages that ranks need; {}: this Python has not all of them as files."""
+    """{path there: (mode, bytes)} of the packages that ranks need; {}: this Python has not all of them, and all that they require, as files."""
     files = {}
     try:
         for name, one in closure(places()).items():
-            for path, source in python_files(one):
+            inside = list(python_files(one))
+            if not inside:  # elsewhere, as those of an editable install are: the others are of no use without it
+                return {}
+            for path, source in inside:
                 with open(source, "rb") as file:
                     files["%s/%s" % (PACKAGES, path)] = (0o644, file.read())
             for part, text in [("METADATA", one.read_text("METADATA") or one.read_text("PKG-INFO")), ("entry_points.txt", one.read_text("entry_points.txt"))]:
