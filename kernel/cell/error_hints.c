@@ -73,10 +73,16 @@ static void hint_unsent(const struct cell *c, struct slice name, json_t *traceba
     add_line(traceback, &line);
 }
 
-static int add_names(const struct cell *c, struct buf *out)
+/* What to do: the magic again for these ranks. A call, and %gather, write a %pull into a name of
+ * their own, which the user has not seen. */
+static int add_pull(const struct cell *c, const char *which, struct buf *out)
 {
-    int rc = 0;
+    static const char own[] = "_cellspan_";
+    int rc;
 
+    if (c->plan.into && strncmp(c->plan.into, own, sizeof own - 1) == 0)
+        return buf_addf(out, "-r %s, or ranks='%s', takes these", which, which);
+    rc = buf_addf(out, "%%pull -r %s", which);
     for (char **name = c->plan.names; rc == 0 && *name; name++)
         rc = buf_addf(out, " %s", *name);
     if (rc == 0 && c->plan.into)
@@ -96,9 +102,9 @@ static void hint_others(const struct cell *c, struct slice name, json_t *traceba
             rc = ranks_add(&have, c->member[k].rank);
     if (rc == 0 && ranks_count(&have) &&
         (ranks_format_words(&have, &who) < 0 || ranks_format(&have, &which) < 0 ||
-         buf_addf(&line, "%s %s %.*s: %%pull -r %s", who.p, ranks_count(&have) > 1 ? "have" : "has",
-                  SLICE_ARG(name), which.p) < 0 ||
-         add_names(c, &line) < 0))
+         buf_addf(&line, "%s %s %.*s: ", who.p, ranks_count(&have) > 1 ? "have" : "has",
+                  SLICE_ARG(name)) < 0 ||
+         add_pull(c, which.p, &line) < 0))
         buf_clear(&line);
     add_line(traceback, &line);
     buf_release(&who);

@@ -101,6 +101,16 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize("code, again", [("%gather some", "%gather some -r 0,2"), ("group.gather('some')", "group.gather('some', ranks='0,2')"),
+                                         ("group.pull('some')", "group.pull('some', ranks='0,2')")])
+def test_a_name_that_some_ranks_lack_says_which_have_it(three, code, again):
+    three.ok("%%distribute -r 0,2\nsome = [4]")
+    cell = three.run(code).assert_error("NameError")
+    assert cell.reply["traceback"][-1].endswith("ranks 0,2 have some: -r 0,2, or ranks='0,2', takes these"), cell.shown
+    assert "_cellspan" not in cell.shown
+    assert three.ok(again).status == "ok"
+
+
 def test_what_is_wrong_is_named(three):
     for code, ename, text in REFUSED:
         cell = three.run(code)

@@ -80,3 +80,10 @@ def test_the_size_of_the_world_is_told_in_python():
     assert _option_errors.in_python(error, {"nproc": "gpu"}) == "n='gpu': there is no GPU on h1 (give a number, as in n=4)"
     error = type("UsageError", (Exception,), {})("-n 9: there is room for 2 ranks (h1); give -n 2, or end the ranks by %ranks stop and ask for more in --on")
     assert _option_errors.in_python(error, {"nproc": 9}) == "n=9: there is room for 2 ranks (h1); give n=2, or end the ranks by %ranks stop and ask for more in on="
+
+
+def test_options_that_contradict_each_other_are_all_named():
+    error = type("UsageError", (Exception,), {})("--nproc 2 --ranks 5: there is no rank 5 in a world of 2 (ranks 0-1)")
+    assert _option_errors.in_python(error, {"nproc": 2, "ranks": [5]}) == "n=2, ranks=[5]: there is no rank 5 in a world of 2 (ranks 0-1)"
+    error = type("EngineError", (Exception,), {})("--on slurm:--nodes=2 --ranks=1: no such thing")
+    assert _option_errors.in_python(error, {"on": "slurm:--nodes=2 --ranks=1"}) == "on='slurm:--nodes=2 --ranks=1': no such thing"

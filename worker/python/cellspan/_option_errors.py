@@ -11,7 +11,8 @@ from ._worker.remote import RemoteError
 
 _ROWS = {row.name: row for row in _call_options.ALL}
 _WORDS = "|".join(sorted({word for row in _call_options.ALL for word in row.words}, key=lambda word: (-len(word), word)))
-_HEAD = re.compile(r"--([a-z][a-z-]*)(?:[ =].*?)?: ")  # "--nproc x: "
+_HEAD = re.compile(r"--([a-z][a-z-]*)(?:[ =].*?)?: ")  # "--nproc x: ", or of two options that contradict each other
+_OPTION = re.compile(r"(?<!\S)--([a-z][a-z-]*)")
 _MISSING = re.compile(r"needs a value \(\S+ (.*)\)")  # True was given
 _SIZE = re.compile(r"-n (?:gpu|\d+): ")  # "-n gpu: there is no GPU", however it was written
 _NUMBER = re.compile(r"(?<![\w-])-n (\d+)")  # "give a number, as in -n 4"
@@ -45,7 +46,8 @@ def in_python(error, options):
     head = _HEAD.match(text)
     if head and options.get(head.group(1)) is not None:
         missing = _MISSING.match(text, head.end())
-        return _given(head.group(1), options) + ": " + (f"{missing.group(1)} is wanted" if missing else _words(text[head.end():]))
+        named = [name for name in _OPTION.findall(head.group()) if options.get(name) is not None]
+        return ", ".join(_given(name, options) for name in named) + ": " + (f"{missing.group(1)} is wanted" if missing else _words(text[head.end():]))
     size = _SIZE.match(text)
     if size and options.get("nproc") is not None:
         return _given("nproc", options) + ": " + _words(text[size.end():])
