@@ -200,6 +200,45 @@ static void what_is_missing_comes_over_stdin(const struct payload *p)
           "where the user says which one runs, none is sent");
 }
 
+/* In place of the agent: sends each signal to the shell that waits for it until it comes back. The
+ * shell ignores the last one until it passes on all. */
+#define SIGNALLED                                                                                  \
+    "#!/usr/bin/env python3\nimport os, signal, sys, time\nprint(sys.stdin.readline().strip())\n"  \
+    "names = \"USR2 USR1 HUP INT TERM\".split()\nwanted = [signal.Signals[\"SIG\" + n] for n in "  \
+    "names]\nsignal.pthread_sigmask(signal.SIG_BLOCK, wanted)\nuntil = time.monotonic() + 60\n"    \
+    "for one in wanted:\n came = None\n"                                                           \
+    " while (came and came.si_signo) != one and time.monotonic() < until:\n"                       \
+    "  os.kill(os.getppid(), one)\n  came = signal.sigtimedwait(wanted, 0.1)\n"                    \
+    " print(came and came.si_signo == one and one.name)\nsys.exit(7)\n"
+
+static void one_in_memory_gets_signals(const struct payload *p)
+{
+    char memory[] = "/dev/shm/cellspan-payload-XXXXXX", program[128], text[2048];
+
+    if (!mkdtemp(memory)) {
+        skip("no folder can be made in /dev/shm");
+        return;
+    }
+    snprintf(text, sizeof text,
+             "mkdir -p %s/libexec/cellspan && a=%s/libexec/cellspan/" AGENT
+             " && printf '%%s' '" SIGNALLED "' >$a && chmod +x $a",
+             memory, memory);
+    prepare(text);
+    snprintf(text, sizeof text, "%s/libexec/cellspan/" AGENT, memory);
+    if (access(text, X_OK) < 0) {
+        skip("no program may run in /dev/shm");
+        snprintf(text, sizeof text, "rm -r %s", memory);
+        prepare(text);
+        return;
+    }
+    snprintf(program, sizeof program, "import os\nos.read(0, 1)\nprint(\"%s\")\n", memory);
+    snprintf(text, sizeof text, "put 1 " HASH " %d testarch\n%sxsecret\n", (int)strlen(program),
+             program);
+    holds(says(p, NULL, text), "\nsecret\nSIGUSR2\nSIGUSR1\nSIGHUP\nSIGINT\nSIGTERM\nstatus 7\n",
+          "an agent in /dev/shm gets stdin and the signals, and its exit status is told");
+    ok(access(memory, F_OK) < 0, "then its folder is removed");
+}
+
 /* ---- a file that sbcast has brought to many tasks ---- */
 
 /* One task of a step that has many. `of` is the step's number; in: shell code, in which $F is the
@@ -418,6 +457,7 @@ int main(void)
     p.python = "python3";
     prepare("mkdir bin && printf '#!/bin/sh\\necho testarch\\n' >bin/uname && chmod +x bin/uname");
     what_is_missing_comes_over_stdin(&p);
+    one_in_memory_gets_signals(&p);
     many_tasks_read_a_file(&p);
     a_task_leaves_no_folder(&p);
     a_folder_that_is_there_already_is_not_used(&p);
