@@ -4,6 +4,8 @@
 import os
 import sys
 
+from test_gpus import doubles  # noqa: F401  (a fixture)
+
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "engines"))
 
 import conformance  # noqa: E402

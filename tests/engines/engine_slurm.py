@@ -21,7 +21,22 @@ class SlurmEngine(Engine):
 
     def up(self):
         self.cluster = Slurm(nodes=3)
+        self.prolog = self.cluster.environment["SLURM_TASK_PROLOG"] = os.path.join(self.cluster.folder, "prolog")
+        self.exports({})
         self.cluster.up()
+
+    def exports(self, environment):
+        """Every task on a node has this from now on. {node} in it is the node's name."""
+        with open(self.prolog, "w", encoding="utf-8") as file:
+            print("#!/bin/sh", file=file)
+            for name, value in environment.items():
+                print('echo "export %s=%s"' % (name, value.replace("{node}", "$SLURMD_NODENAME")), file=file)
+        os.chmod(self.prolog, 0o755)
+
+    def gpus(self, environment, folder):
+        """The libraries show eight on each node, of which Slurm has two. The nodes, which are this machine, share no leases."""
+        self.exports({**environment, "CELLSPAN_GPU_LEASES": self.cluster.folder + "/leases-{node}"})
+        return "slurm:--nodes=2 --gres=gpu:2", ["0,1"] * 4
 
     def down(self):
         self.cluster.down()

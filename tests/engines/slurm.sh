@@ -12,6 +12,7 @@
 #   SLURM_NODE_GPUS    fake GPUs that every node claims to have (default 2; 0: none): device nodes without a device
 #   SLURM_PORT         first port (default 17100: slurmctld there, slurmd on +1..+N)
 #   SLURM_MAX_TIME     MaxTime of the partition (default INFINITE)
+#   SLURM_TASK_PROLOG  a program that runs before each task on its node (TaskProlog; default none)
 #   SLURM_PROCTRACK    cgroup | linuxproc | pgid (default: cgroup where cgroup v1's freezer can be written, else linuxproc)
 #   SLURM_NETNS        names of network namespaces, e.g. those of hosts.sh; when given, slurmd number i runs inside the i-th
 #                      (SLURM_NODES = their number) and SLURM_CTL_ADDR must be an address of this host that they reach
@@ -76,6 +77,7 @@ SlurmdPidFile=$S/run/slurmd-%n.pid
 SlurmctldLogFile=$S/log/slurmctld.log
 SlurmdLogFile=$S/log/slurmd-%n.log
 CONF
+    [ -z "${SLURM_TASK_PROLOG:-}" ] || echo "TaskProlog=$SLURM_TASK_PROLOG"
     [ "$gpus" -gt 0 ] && echo "GresTypes=gpu"
     for ((i = 1; i <= nodes; i++)); do
       local addr=127.0.0.1 nh=$host
