@@ -345,6 +345,22 @@ def test_this_pythons_packages_are_enough_for_a_rank(tmp_path):
     subprocess.run([python, "-c", whole], env={**env, "HOME": str(tmp_path)}, check=True)
 
 
+def test_a_package_of_the_machine_that_may_be_too_old_is_named(tmp_path):
+    """It comes before the one that was sent, which IPython needs."""
+    inside, own = tmp_path / "lib" / "cellspan", tmp_path / "own"
+    for folder, version in ((inside / "packages", "5.99"), (own, "4.3")):
+        (folder / ("traitlets-%s.dist-info" % version)).mkdir(parents=True)
+        (folder / ("traitlets-%s.dist-info" % version) / "METADATA").write_text("Name: traitlets\nVersion: %s\n" % version)
+    (own / "traitlets.py").touch()
+    (inside / "python").symlink_to(os.path.dirname(os.path.dirname(os.path.dirname(UNPACK))))
+    env = {"PYTHONPATH": "%s:%s" % (inside / "python", own), "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "cellspan._worker", "zygote", "9"], env=env, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "cannot import name" in done.stderr, done.stderr
+    assert done.stderr.splitlines()[-2:] == [
+        "cellspan: %s has traitlets 4.3 (5.99 was sent); if that is why, run there: %s -m pip install --upgrade traitlets" % (sys.executable, sys.executable),
+        "cellspan: this is Python " + platform.python_version()]
+
+
 def test_the_packages_come_with_cellspan(node):
     more = {payload.PACKAGES + "/comm/__init__.py": (0o644, b"comm")}
     whole, also = payload.packed(FILES), payload.packed(more)

@@ -4,8 +4,12 @@ folder is not on the search path: see spawn_process.c. It is added when all our 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+
+SENT = os.path.join(os.path.abspath(__file__ + "/../../../.."), "packages")
+"""What was sent to a machine whose Python lacks what we import (_install/payload.py)."""
 
 
 def say_version():
@@ -15,9 +19,27 @@ def say_version():
     print("cellspan: this is Python " + platform.python_version(), file=sys.stderr)
 
 
+def say_others():
+    """Names the machine's own packages in other versions than those that were sent, which may need these."""
+    from importlib import metadata
+
+    others = {}
+    for sent in metadata.distributions(path=[SENT]):
+        name = sent.metadata["Name"]
+        own = next(iter(metadata.distributions(name=name, path=[path for path in sys.path if path != SENT])), None)
+        if own and own.version != sent.version:
+            others[name] = f"{name} {own.version} ({sent.version} was sent)"
+    if others:
+        print(f"cellspan: {sys.executable} has {', '.join(others.values())}; if that is why, run there: "
+              f"{sys.executable} -m pip install --upgrade {' '.join(others)}", file=sys.stderr)
+
+
 def tell(*error):
     """Of an error before it is ready."""
     sys.__excepthook__(*error)
+    if isinstance(error[1], (ImportError, AttributeError)):
+        with contextlib.suppress(Exception):  # what is told of a broken package may be broken, too
+            say_others()
     say_version()
 
 
@@ -27,10 +49,8 @@ def main(argv):
         sys.exit("usage: python -m cellspan._worker home|zygote FD (started by cellspan-agent, not by hand)")
     if argv[1] == "zygote":
         sys.excepthook = tell
-    # What was sent to a machine whose Python lacks what we import (_install/payload.py); its own packages come first.
-    sent = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))), "packages")
-    if os.path.isdir(sent):
-        sys.path.append(sent)
+    if os.path.isdir(SENT):
+        sys.path.append(SENT)  # its own packages come first
     if os.environ.pop("CELLSPAN_NO_BYTECODE", ""):  # the agent sets both; other modules' bytecode may be written
         from cellspan._base import unwritten
 
