@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import zipfile
 
 import pytest
 from client import all_print, by_rank, rank_values
@@ -381,6 +382,24 @@ def test_exit_does_not_end_a_rank_and_says_so(nb):
         cell = nb.ok("%%distribute -n 2\n" + code)
         assert all_print(cell.stderr, "cellspan: exit does nothing here: %ranks stop ends the ranks, sys.exit() or an error ends the cell", 2), cell.shown
         assert cell.value is None and nb.rank_pids(2) == pids
+
+
+def test_a_folder_or_an_archive_without_main_is_named_in_one_line(nb, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "train.py").touch()
+    with zipfile.ZipFile(tmp_path / "code.zip", "w") as file:
+        file.writestr("train.py", "")
+    for name in ("folder", "code.zip"):
+        cell = nb.run("%%distribute -n 2 %s" % (tmp_path / name)).assert_error("UsageError")
+        assert "%s: there is no __main__.py in it: name a script" % (tmp_path / name) in cell.traceback and "File " not in cell.traceback
+    (tmp_path / "folder" / "__main__.py").write_text("print('main ran')")
+    assert all_print(nb.ok("%%distribute -n 2 %s" % (tmp_path / "folder")).stdout, "main ran", 2)
+
+
+def test_a_call_of_on_notice_without_a_function_ends_in_the_users_line(nb):
+    for where in ("", "%%distribute -n 2\n"):
+        cell = nb.run(where + "import cellspan\ncellspan.on_notice(5)").assert_error("TypeError")
+        assert "cellspan.on_notice(5)" in cell.traceback and "_steps.py" not in cell.traceback, cell.traceback
 
 
 def test_another_cell_magic_may_stand_above(nb):

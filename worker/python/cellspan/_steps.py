@@ -12,9 +12,10 @@ def on_notice(fn):
     """Has ranks call fn() when they hear that a machine of theirs will be gone soon, such as a spot machine: to write a checkpoint.
 
     fn runs on all ranks of the cell that have given one, within `cellspan.step()`, and in the same step on all of them. If no cell
-    runs, it runs at once. If the notice has come before, fn runs in a next step, too. It replaces the fn before; None takes it back. Returns fn, so it can be a decorator. At home it does
-    nothing.
+    runs, it runs at once. If the notice has come before, fn runs in a next step, too. It replaces the fn before; None takes it back.
+    Returns fn, so it can be a decorator. At home it does nothing.
     """
+    __tracebackhide__ = True
     if fn is not None and not callable(fn):
         raise TypeError(f"cellspan.on_notice() takes a function, not {type(fn).__name__}")
     rank = getattr(sys.modules.get("cellspan._worker.rank"), "current", None)

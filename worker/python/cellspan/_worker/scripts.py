@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import functools
 import importlib.machinery
 import importlib.util
 import io
@@ -77,7 +78,7 @@ class ScriptRank(PassingRank):
     def begin(self, cell, fields):
         argv, text = loads(fields["argv"]) or [""], fields["code"]
         cell.code = ""
-        cell.instead = lambda: self._script(argv, text)
+        cell.instead = functools.partial(self._script, argv, text)
         sys.stdin = _stdin(self, cell)
 
     def _script(self, argv, text):
@@ -112,6 +113,9 @@ def find(argv, folder=""):
     module = argv[0] == "-m"
     if not module and not os.path.exists(argv[0]):
         raise UsageError(f"{argv[0]}: no such file (the ranks are in {os.getcwd()})")
+    inside = None if module else pkgutil.get_importer(argv[0])  # of a folder or an archive, which Python runs by its __main__.py
+    if inside is not None and inside.find_spec("__main__") is None:
+        raise UsageError(f"{argv[0]}: there is no __main__.py in it: name a script")
     if not module and _is_binary(argv[0]):
         raise UsageError(f"{argv[0]}: this is no Python script, for it has null bytes. cellspan runs Python scripts, not programs")
     if not getattr(sys.flags, "safe_path", False):
