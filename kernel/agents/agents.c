@@ -12,9 +12,12 @@
 
 const struct node *agents_node(const struct agents *a, unsigned node)
 {
-    const struct node_link *link = node_table_get(&a->nodes, node);
+    struct node_link *link = node_table_get(&a->nodes, node);
 
-    return link ? &link->node : NULL;
+    if (!link)
+        return NULL;
+    link->node.full = session_is_full(&link->session);
+    return &link->node;
 }
 
 /* ---- sending ---- */

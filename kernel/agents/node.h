@@ -20,6 +20,7 @@ struct node {
     unsigned slots;        /* ranks that the engine wants there; 0: it does not say */
     long pid, cores;       /* pid: of the agent; 0: not known yet */
     uint64_t ends_ns;      /* when the time of its engine's job is over; 0: not known */
+    bool full;             /* so much waits to be acknowledged that no new cell may add to it */
     bool silent;           /* lost, and perhaps nobody there could close its connections */
 };
 

@@ -112,10 +112,11 @@ struct cell_fault {
 
 /* engine_of_cell.c */
 struct cell_engine {
-    bool wanted; /* the cell waits for the engine's nodes */
-    bool here;   /* --on local of a world of its own: on this machine, wherever the group is */
-    bool moves;  /* when the old ranks have ended, the engine's run ends; new ranks use plan.on */
-    char *said;  /* owned: the engine's last message, or NULL */
+    bool wanted;         /* the cell waits for the engine's nodes */
+    bool waits_for_room; /* a node of it acknowledges too little; a line has said so */
+    bool here;  /* --on local of a world of its own: on this machine, wherever the group is */
+    bool moves; /* when the old ranks have ended, the engine's run ends; new ranks use plan.on */
+    char *said; /* owned: the engine's last message, or NULL */
     struct node_errors *errors; /* owned, of node_errors.c; NULL: there are none */
 };
 

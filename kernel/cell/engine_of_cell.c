@@ -307,6 +307,62 @@ static bool waits_for_another(struct cell *c)
     return true;
 }
 
+/* ---- a machine that acknowledges nothing ---- */
+
+#define ROOM_NS (200 * NS_PER_MS) /* between two looks whether there is room again */
+
+static const struct node *if_full(const struct notebook *nb, unsigned node)
+{
+    const struct node *info = nb->ops.node(nb->ops.arg, node);
+
+    return info && info->state == NODE_UP && info->full ? info : NULL;
+}
+
+/* The first node of those that the cell needs to which no more may be sent now. NULL: none. */
+static const struct node *full_node(const struct cell *c)
+{
+    const struct group *g = c->nb->group;
+    const struct node *full = NULL;
+    struct ranks which = RANKS_INIT;
+    struct err err;
+
+    if (c->plan.ranks && g->asked && !cell_own_group(c) &&
+        prepare_parse_ranks(c, g->asked, &which, &err) == 0) {
+        RANKS_EACH (k, &which)
+            if (!full && k < g->size)
+                full = if_full(c->nb, g->rank[k].node);
+    } else {
+        GROUP_NODES_EACH (node, group_nodes_of_cell(c))
+            if (!full && !node->lost)
+                full = if_full(c->nb, node->number);
+    }
+    ranks_release(&which);
+    return full;
+}
+
+/* What a cell sends is kept until its nodes acknowledge it, so while much is kept for one of them,
+ * as when its connection is interrupted, no cell begins there. */
+static bool waits_for_room(struct cell *c)
+{
+    const struct node *full = full_node(c);
+
+    if (!full)
+        return false;
+    if (!c->engine.waits_for_room)
+        output_note(c, "%s is slow to take what was sent to it: the cell waits for it", full->name);
+    c->engine.waits_for_room = true;
+    cell_limit_step(c, notebook_now(c->nb) + ROOM_NS);
+    return true;
+}
+
+static void engine_timed_out(struct cell *c)
+{
+    if (c->engine.errors)
+        node_errors_fail(c);
+}
+
+/* ---- the step ---- */
+
 /* The engine gets home's environment. false: home has not answered, or the cell has failed. */
 static bool start_when_told(struct cell *c)
 {
@@ -355,6 +411,8 @@ static enum cell_outcome engine_poll(struct cell *c)
         c->engine.wanted = false;
         output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
+    if (waits_for_room(c))
+        return CELL_STAYS;
     if (!c->engine.here)
         settle(c->nb);
     return CELL_DONE;
@@ -456,4 +514,4 @@ void engine_event(struct notebook *nb, unsigned engine, enum engine_event event,
 }
 
 const struct cell_step cell_engine = { CELL_BEFORE, .begin = engine_begin, .poll = engine_poll,
-                                       .fail = engine_fail, .timed_out = node_errors_fail };
+                                       .fail = engine_fail, .timed_out = engine_timed_out };

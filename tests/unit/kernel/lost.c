@@ -76,6 +76,46 @@ static void replaced(void)
     }
 }
 
+/* A machine acknowledges nothing. */
+static void full(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    w.node[2].full = true;
+    run(&w, "%%distribute --ranks 0-1\npass");
+    provide(&w);
+    ok(logged(&w, "send RUN 3"), "a cell on another machine does not wait for it");
+    done(&w, 0 + 2, "ok", "{}", "");
+    done(&w, 3, "ok", "{}", "");
+    next(&w, "%%distribute\npass");
+    provide(&w);
+    pass(&w, 3 * NS_PER_S);
+    ok(!times(&w, "send RUN") && times(&w, "h2 is slow to take what was sent to it") == 1,
+       "a cell that needs it waits, and says so once");
+    w.node[2].full = false;
+    pass(&w, 300 * NS_PER_MS);
+    provide(&w);
+    ok(logged(&w, "send RUN 3 4 5"), "until there is room again");
+    world_close(&w);
+    open_two(&w, &clock);
+    w.node[2].full = true;
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    lost(&w, 2, "it was not heard of for 10 s");
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "place 6 on 1"), "if it is lost, ranks start on the machine that is left");
+    world_close(&w);
+    open_two(&w, &clock);
+    w.node[2].full = true;
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    ask(&w, "interrupt_request", "{}");
+    ok(is_over(&w, "KeyboardInterrupt"), "an interrupt ends the cell that waits");
+    world_close(&w);
+}
+
 /* Whoever tells of it names the machine; the user reads that once. */
 static void named_once(void)
 {
@@ -362,6 +402,7 @@ int main(void)
         abort();
     lost_while_running();
     replaced();
+    full();
     named_once();
     lost_without_room();
     lost_while_starting();
