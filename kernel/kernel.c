@@ -185,14 +185,13 @@ static void op_engine_stop(void *arg, unsigned engine)
     engines_stop(((struct kernel *)arg)->engines, engine);
 }
 
-static void op_engine_nodes(void *arg, unsigned engine, unsigned *first, unsigned *n)
+static void op_engine_nodes(void *arg, unsigned engine, unsigned *first, unsigned *n,
+                            unsigned *ranks)
 {
-    engines_nodes(((struct kernel *)arg)->engines, engine, first, n);
-}
+    const struct engines *engines = ((struct kernel *)arg)->engines;
 
-static unsigned op_engine_ranks(void *arg, unsigned engine)
-{
-    return engines_ranks(((struct kernel *)arg)->engines, engine);
+    engines_nodes(engines, engine, first, n);
+    *ranks = engines_ranks(engines, engine);
 }
 
 static const struct node *op_node(void *arg, unsigned node)
@@ -228,7 +227,6 @@ static struct cell_ops ops_of(struct kernel *k)
         .engine_find = op_engine_find,
         .engine_stop = op_engine_stop,
         .engine_nodes = op_engine_nodes,
-        .engine_ranks = op_engine_ranks,
         .node = op_node,
         .expected = op_expected,
         .wake = op_wake,

@@ -191,10 +191,10 @@ static bool some_stay(const struct cell *c)
 bool engine_grows(struct cell *c)
 {
     const struct group *g = c->nb->group;
-    const unsigned had = g->engine && !group_nodes_are_here(c)
-                             ? c->nb->ops.engine_ranks(c->nb->ops.arg, g->engine)
-                             : 0;
+    unsigned first, n, had = 0;
 
+    if (g->engine && !group_nodes_are_here(c))
+        c->nb->ops.engine_nodes(c->nb->ops.arg, g->engine, &first, &n, &had);
     if (!had || ranks_of(c) <= had || some_stay(c))
         return false;
     output_note(c, "%s was started for %u rank%s: it is started again, for %u", g->on, had,
@@ -381,9 +381,9 @@ static bool start_when_told(struct cell *c)
 static int add_nodes(struct cell *c)
 {
     struct notebook *nb = c->nb;
-    unsigned first = 0, n = 0;
+    unsigned first = 0, n = 0, ranks;
 
-    nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n);
+    nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n, &ranks);
     if (n && group_nodes_add(nb, first, n) < 0)
         return cell_fail(c, "RuntimeError", "out of memory");
     for (unsigned k = 0; k < n; k++) {

@@ -25,9 +25,9 @@ struct node_errors {
 /* Is a node still starting? */
 static bool any_starting(const struct notebook *nb)
 {
-    unsigned first = 0, n = 0;
+    unsigned first = 0, n = 0, ranks;
 
-    nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n);
+    nb->ops.engine_nodes(nb->ops.arg, nb->group->engine, &first, &n, &ranks);
     for (unsigned k = 0; k < n; k++) {
         const struct node *info = nb->ops.node(nb->ops.arg, first + k);
 

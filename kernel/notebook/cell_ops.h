@@ -49,9 +49,8 @@ struct cell_ops {
     /* -1: there is no engine of that name */
     int (*engine_find)(void *arg, const char *name, struct err *err);
     void (*engine_stop)(void *arg, unsigned engine);
-    void (*engine_nodes)(void *arg, unsigned engine, unsigned *first, unsigned *n);
-    /* for how many ranks it was started, if a start for more gives more room; else 0 */
-    unsigned (*engine_ranks)(void *arg, unsigned engine);
+    /* *ranks: for how many it was started, if a start for more gives more room; else 0 */
+    void (*engine_nodes)(void *arg, unsigned engine, unsigned *first, unsigned *n, unsigned *ranks);
     const struct node *(*node)(void *arg, unsigned node); /* NULL: none */
     /* Bytes of large variables that are being sent to this node; *had: how many of them have
      * arrived (UINT64_MAX: unknown); *whole: bytes of those that it has, and other nodes have not

@@ -199,19 +199,14 @@ static void out_engine_stop(void *arg, unsigned number)
     own(w, false);
 }
 
-static void in_engine_nodes(void *arg, unsigned number, unsigned *first, unsigned *n)
+static void in_engine_nodes(void *arg, unsigned number, unsigned *first, unsigned *n,
+                            unsigned *ranks)
 {
     struct world *w = arg;
 
     *first = w->first;
     *n = number == w->engine ? w->nodes : 0;
-}
-
-static unsigned in_engine_ranks(void *arg, unsigned number)
-{
-    const struct world *w = arg;
-
-    return w->by_ranks && number == w->engine ? w->for_ranks : 0;
+    *ranks = w->by_ranks && number == w->engine ? w->for_ranks : 0;
 }
 
 static void note_blob(struct world *w, const char *what, uint64_t blob)
@@ -323,7 +318,6 @@ void world_open(struct world *w, struct clock *clock)
         .engine_find = in_engine_find,
         .engine_stop = out_engine_stop,
         .engine_nodes = in_engine_nodes,
-        .engine_ranks = in_engine_ranks,
         .expected = in_expected,
     };
     struct err err = { "" };
