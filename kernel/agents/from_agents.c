@@ -199,8 +199,10 @@ static void move(struct agents *a, struct node_link *link, const struct router_m
     link->reparent = REPARENT_NONE;
     link->parent = NULL;
     link->away = false;
-    if (!link->engine_ended)
+    if (!link->engine_ended) {
         link->lost_at_ns = 0;
+        link->node.leaving = false;
+    }
     attach(link, arrival);
     peer_times_start(&link->times, clock_now(a->out.clock));
 }

@@ -21,6 +21,7 @@ struct node {
     long pid, cores;       /* pid: of the agent; 0: not known yet */
     uint64_t ends_ns;      /* when the time of its engine's job is over; 0: not known */
     bool full;             /* so much waits to be acknowledged that no new cell may add to it */
+    bool leaving;          /* up, but its connection or its engine has ended: it is lost soon */
     bool silent;           /* lost, and perhaps nobody there could close its connections */
 };
 

@@ -101,6 +101,8 @@ void node_failures_expect(struct agents *a, struct node_link *link)
                                                           : ENGINE_REPORT_NS);
     if (!link->lost_at_ns || at_ns < link->lost_at_ns)
         link->lost_at_ns = at_ns;
+    /* what is for one that is away waits for it */
+    link->node.leaving = !link->away || link->engine_ended;
 }
 
 void node_failures_disconnected(void *agents, struct router *r, int fd)

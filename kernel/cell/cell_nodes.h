@@ -32,6 +32,9 @@ bool engine_grows(struct cell *c);
 /* ends the engine's run and its ranks, and forgets --on: the next ranks run on this machine */
 void engine_end(struct notebook *nb);
 bool engine_is_torn(const struct notebook *nb); /* it has lost nodes */
+/* A node that the cell could use no more is about to be lost, for a reason that is not known yet.
+ */
+bool engine_loses(const struct cell *c);
 /* the nodes for the cell's ranks are known, and need not be started first */
 bool engine_is_known(const struct cell *c);
 void engine_lost(struct notebook *nb, unsigned node, const char *why);

@@ -18,6 +18,19 @@ bool engine_is_torn(const struct notebook *nb)
     return nb->group->on && group_nodes_lost(nb) > 0;
 }
 
+bool engine_loses(const struct cell *c)
+{
+    const struct notebook *nb = c->nb;
+
+    GROUP_NODES_EACH (node, group_nodes_of_cell(c)) {
+        const struct node *info = node->lost ? NULL : nb->ops.node(nb->ops.arg, node->number);
+
+        if (info && info->leaving)
+            return true;
+    }
+    return false;
+}
+
 /* Forgets the --on that failed: ranks may run where the next cell says, or here. */
 static void settle(struct notebook *nb)
 {

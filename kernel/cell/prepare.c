@@ -74,8 +74,15 @@ static void reset_for_fresh(struct cell *c)
         engine_move(c);
 }
 
+static bool is_stop(const struct cell *c)
+{
+    return c->plan.kind == PLAN_RANKS && c->plan.ranks_do == PLAN_RANKS_STOP;
+}
+
 static enum cell_outcome prepare_choose_poll(struct cell *c)
 {
+    if (!is_stop(c) && engine_loses(c)) /* what it sent there would not arrive */
+        return CELL_STAYS;
     if (c->plan.kind == PLAN_RANKS)
         return c->plan.ranks_do == PLAN_RANKS_CHECK ? CELL_DONE : CELL_ENDS_RANKS;
     if (!c->plan.fresh)

@@ -241,6 +241,35 @@ static void lost_all(void)
     world_close(&w);
 }
 
+/* The connections of both have ended. Why, the engine will say. */
+static void lost_soon(void)
+{
+    struct clock clock;
+    struct world w;
+
+    for (unsigned fresh = 0; fresh < 2; fresh++) {
+        open_two(&w, &clock);
+        w.node[1].leaving = w.node[2].leaving = true;
+        run(&w, fresh ? "%%distribute --fresh\npass" : "%%distribute\npass");
+        ok(w.nb->cells && !times(&w, "send "), "nothing is sent to machines that are lost soon");
+        lost(&w, 1, "the session was stopped");
+        lost(&w, 2, "the session was stopped");
+        captured(&w, "{\"names\": []}");
+        ok(in_order(&w, "engine stop 1", "engine ssh (h1,h2) "),
+           "the cell waits until they are, and starts the engine again");
+        world_close(&w);
+    }
+    open_two(&w, &clock);
+    w.node[1].leaving = true;
+    run(&w, "%%distribute\npass");
+    dispatch_interrupt(w.nb);
+    ok(is_over(&w, "KeyboardInterrupt"), "an interrupt ends the waiting");
+    next(&w, "%ranks stop");
+    all_exited(&w, 2, 5);
+    ok(is_over(&w, "engine stop 1"), "%%ranks stop does not wait for it");
+    world_close(&w);
+}
+
 static void lost_while_stopping(void)
 {
     struct clock clock;
@@ -407,6 +436,7 @@ int main(void)
     lost_without_room();
     lost_while_starting();
     lost_all();
+    lost_soon();
     lost_while_stopping();
     cuts();
     cuts_what_leads_to_silence();

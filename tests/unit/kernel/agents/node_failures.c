@@ -61,6 +61,8 @@ static void an_engine_may_take_its_time(void)
     run = engines_run(s.engines, link_of(&s, first)->node.engine);
     stage_skip(&s, 1500);
     is_int(s.n_lost, 0, "an engine that is slow is waited for: %s", s.why[first]);
+    ok(link_of(&s, first)->node.leaving && !link_of(&s, first + 1)->node.leaving,
+       "meanwhile cells know who is about to be lost");
     ok(write(word, "go\n", 3) == 3, "then it sees why");
     for (unsigned k = 0; !run->ended && k < 12000; k++)
         stage_pass(&s, 5);
