@@ -325,7 +325,8 @@ static void on_chunk(struct blob_schedule *s, unsigned node, const struct span *
 
     if (!e || blob_schedule_reserve(s, e->n, &err) < 0)
         return;
-    if (one && one->complete) /* the last answer was lost with the sender's connection */
+    if (one && one->complete && one->by_kernel &&
+        one->sender == node) /* the last answer was lost with the sender's connection */
         blob_send_ack(s, e, node, (unsigned)to, e->size);
     for (size_t i = 0; i < e->n; i++)
         if ((to == BLOB_ALL || to == e->replica[i].node) &&

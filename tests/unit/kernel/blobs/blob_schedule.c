@@ -82,6 +82,26 @@ static void one_node_gets_it_by_way_of_the_kernel(void)
     yard_release(&y);
 }
 
+/* The connection of the sender, or of the receiver, is reset in the midst of a blob. */
+static void a_connection_is_reset(unsigned from, unsigned to, unsigned last, unsigned which)
+{
+    unsigned resets = 0;
+    struct yard y;
+
+    for (unsigned seed = 4; seed < 6; seed++) { /* odd: node 0 lends its blobs */
+        yard_init(&y, 4, seed);
+        yard_put(&y, from, 9, LONGER);
+        yard_need(&y, 9, LONGER, to, last);
+        for (unsigned i = 0; i < 60 && yard_run(&y, 3); i++, resets++)
+            yard_reset(&y, which);
+        yard_run(&y, ENOUGH);
+        ok(all_have(&y, to, last, 9, LONGER) && !yard_waits(&y, to, 9),
+           "from %u to %u-%u: %u is reset, in all %u times, and all is there", from, to, last,
+           which, resets);
+        yard_release(&y);
+    }
+}
+
 static void large_ones_go_along_a_chain(void)
 {
     const unsigned chunks = (LONGER + TRANSFERS_CHUNK - 1) / TRANSFERS_CHUNK;
@@ -444,6 +464,7 @@ static void any_mishap(void)
 static void what_is_not_about_blobs(void)
 {
     struct span m = { .kind = SPAN_DIALED, .v[F_DIALED_NODE].u64 = 1 };
+    unsigned messages;
     struct yard y;
 
     yard_init(&y, 3, 11);
@@ -461,6 +482,12 @@ static void what_is_not_about_blobs(void)
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = SMALL, .v[F_CHUNK_TO].u64 = 2 };
     ok(blob_schedule_message(y.schedule, 0, &m) && y.k_chunks == 0,
        "nor does one of a node that is not its sender");
+    yard_run(&y, ENOUGH);
+    ok(yard_has(&y, 2, 5, SMALL), "its sender sends it");
+    messages = y.k_messages;
+    for (unsigned i = 0; i < 10; i++)
+        (void)blob_schedule_message(y.schedule, 0, &m);
+    is_int(y.k_messages, messages, "who did not send it gets no answer either");
     yard_release(&y);
 }
 
@@ -478,6 +505,10 @@ int main(void)
 {
     small_ones_go_in_one_stream();
     one_node_gets_it_by_way_of_the_kernel();
+    a_connection_is_reset(2, 0, 0, 2);
+    a_connection_is_reset(0, 1, 1, 1);
+    a_connection_is_reset(2, 0, 3, 2);
+    a_connection_is_reset(0, 1, 3, 1);
     large_ones_go_along_a_chain();
     how_far_it_is();
     a_link_that_cannot_be_made();

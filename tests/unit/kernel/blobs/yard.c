@@ -392,6 +392,30 @@ void yard_cut(struct yard *y, unsigned a, unsigned b)
         transfers_unlinked(y->node[b].carrier, a, "the link has ended");
 }
 
+/* Drops what has no number. */
+static void lose_unnumbered(struct queue *q)
+{
+    struct queue all = *q;
+    struct content *p;
+
+    *q = (struct queue){ .last = &q->first, .most = all.most };
+    if (!all.first)
+        return;
+    while ((p = queue_take(&all))) {
+        if (span_is_numbered(p->p, p->n))
+            queue_add(q, slice_of(p->p, p->n));
+        free(p);
+    }
+}
+
+void yard_reset(struct yard *y, unsigned node)
+{
+    lose_unnumbered(&y->queue[node][YARD_K]);
+    lose_unnumbered(&y->queue[YARD_K][node]);
+    blob_schedule_resumed(y->schedule, node);
+    transfers_resumed(y->node[node].carrier);
+}
+
 void yard_kill(struct yard *y, unsigned node)
 {
     y->node[node].alive = false;

@@ -74,6 +74,9 @@ unsigned yard_run(struct yard *y, unsigned most);
 void yard_kill(struct yard *y, unsigned node);
 /* their link ends, and what was on it is lost */
 void yard_cut(struct yard *y, unsigned a, unsigned b);
+/* The node's connection to the kernel is reset, and it resumes: of what was on its way, chunks and
+ * their answers are lost. */
+void yard_reset(struct yard *y, unsigned node);
 /* Does it hold all of it, and the right bytes? */
 bool yard_has(const struct yard *y, unsigned node, uint64_t blob, uint64_t size);
 bool yard_waits(const struct yard *y, unsigned node, uint64_t blob);
