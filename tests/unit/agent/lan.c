@@ -131,6 +131,14 @@ void lan_reset(struct lan *l, uint32_t node)
          "shutdown");
 }
 
+void lan_leave(struct lan *l)
+{
+    char endpoint[64];
+
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", l->port);
+    must(zmq_unbind(l->router, endpoint) == 0, "unbind");
+}
+
 int lan_end(struct lan *l, uint32_t node)
 {
     fd_close(&l->member[node].in);

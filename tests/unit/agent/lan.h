@@ -57,6 +57,7 @@ void lan_join(struct lan *l, uint32_t node, enum lan_how how);
 /* its exit status; -1: a signal, or nothing within a minute */
 int lan_wait(struct lan *l, uint32_t node);
 void lan_reset(struct lan *l, uint32_t node); /* ends the link that it dialed */
+void lan_leave(struct lan *l);                /* nobody can connect any more */
 int lan_end(struct lan *l, uint32_t node);    /* by the end of its stdin */
 bool lan_wrote(const struct lan *l, uint32_t node, const char *text); /* to stderr */
 void lan_close(struct lan *l);

@@ -14,13 +14,19 @@
 static const char *self;
 
 /* An agent with a rank; gives that one's pid. */
-static uint64_t one_rank(struct lan *l)
+static uint64_t one_rank_for(struct lan *l, uint64_t timeout_ms)
 {
     lan_open(l);
+    l->timeout_ms = timeout_ms;
     lan_join(l, 1, LAN_STDIN);
     lan_start_rank(l, self, 2);
     ok(lan_until(l, SPAN_READY, 1), "a rank is up");
     return l->last.v[F_READY_PID].u64;
+}
+
+static uint64_t one_rank(struct lan *l)
+{
+    return one_rank_for(l, 60000);
 }
 
 /* The next RESUME, and the key in it. */
@@ -109,16 +115,31 @@ static void the_kernel_has_given_it_up(void)
     lan_close(&l);
 }
 
+/* Each time the kernel admits the key, so it waits for this agent still. */
+static void answers_are_lost_for_longer_than_the_timeout(void)
+{
+    unsigned char next[KEY_SIZE];
+    bool again = true;
+    struct lan l;
+
+    (void)one_rank_for(&l, 6000);
+    l.mute = true;
+    lan_reset(&l, 1);
+    for (int i = 0; i < 4 && again; i++) /* 3 s from one to the next */
+        again = resumes(&l, next);
+    ok(again, "an agent that is let in does not give up");
+    l.mute = false;
+    ok(again && resumes(&l, next) && beats_back(&l, 5), "until it is answered");
+    is_int(lan_end(&l, 1), 0, "it ends as always");
+    lan_close(&l);
+}
+
 static void nobody_answers(void)
 {
     struct lan l;
 
-    lan_open(&l);
-    l.timeout_ms = 6000;
-    lan_join(&l, 1, LAN_STDIN);
-    lan_start_rank(&l, self, 2);
-    ok(lan_until(&l, SPAN_READY, 1), "a rank is up");
-    l.mute = true;
+    (void)one_rank_for(&l, 6000);
+    lan_leave(&l);
     lan_reset(&l, 1);
     is_int(lan_wait(&l, 1), 1, "an agent that can't resume ends");
     ok(lan_wrote(&l, 1, "could not be made anew in 6.0 s"), "and says why");
@@ -133,6 +154,7 @@ int main(int argc, char **argv)
     a_rank_outlives_its_connection();
     an_answer_is_lost();
     the_kernel_has_given_it_up();
+    answers_are_lost_for_longer_than_the_timeout();
     nobody_answers();
     return plan_done();
 }

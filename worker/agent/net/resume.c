@@ -12,16 +12,7 @@
 #include "protocol/span.h"
 #include "protocol/span_fields.h"
 #include "worker/agent/net/dial.h"
-
-#define OFTEN_NS   (10 * NS_PER_S)   /* so long attempts follow one another quickly */
-#define QUICK_NS   (200 * NS_PER_MS) /* from one to the next */
-#define SLOW_NS    NS_PER_S
-#define ATTEMPT_NS (3 * NS_PER_S) /* limit for a handshake */
-#define ANSWER_NS  (3 * NS_PER_S) /* limit for the answer to RESUME */
-/* Of the newest key, before the kernel reads a RESUME that is on its way; of the one before, after
- * that; then of the newest again: the kernel has given up this agent. */
-#define REFUSALS    3u
-#define JITTER_PART 4u /* an interval is longer by up to this part */
+#include "worker/agent/net/redial.h"
 
 struct resume {
     struct loop *loop;
@@ -31,13 +22,11 @@ struct resume {
     struct resume_handler handler;
     struct keys held; /* the kernel may hold this one, if the last answer was lost */
     struct keys next; /* was named last, or will be */
-    bool has_held;
-    bool tries_held;   /* in this attempt */
-    unsigned refusals; /* one after the other */
+    struct redial redial;
+    enum redial_key with; /* the key of this attempt */
     struct dial *dial;
     struct watch *timer; /* for the next attempt, or for the answer */
     bool answer_due;
-    uint64_t began_ns, tried_ns;
 };
 
 static uint64_t now_of(const struct resume *r)
@@ -51,43 +40,24 @@ static void stop_dial(struct resume *r)
     r->dial = NULL;
 }
 
-static uint64_t interval(const struct resume *r)
+static void wait_until(struct resume *r, uint64_t at_ns)
 {
-    const uint64_t ns = now_of(r) - r->began_ns < OFTEN_NS ? QUICK_NS : SLOW_NS;
+    const uint64_t now = now_of(r);
 
-    return ns + randombytes_uniform((uint32_t)(ns / JITTER_PART));
+    loop_timer_again(r->timer, at_ns > now ? at_ns - now : 0);
 }
 
 static void attempt_later(struct resume *r)
 {
-    const uint64_t passed = now_of(r) - r->tried_ns, wait = interval(r);
-
     r->answer_due = false;
-    r->tries_held = false;
-    loop_timer_again(r->timer, passed < wait ? wait - passed : 0);
+    wait_until(r, redial_due_ns(&r->redial));
 }
 
 /* The kernel has let in the key `next`, so that is the one it held, and the agent names another. */
 static void take_next(struct resume *r)
 {
     r->held = r->next;
-    r->has_held = true;
     keys_create(&r->next);
-}
-
-static void attempt(struct resume *r);
-
-static void missed(struct resume *r, bool refused)
-{
-    r->refusals = refused ? r->refusals + 1 : 0;
-    if (!refused) {
-        attempt_later(r);
-    } else if (r->has_held && r->refusals < REFUSALS) {
-        r->tries_held = !r->tries_held;
-        attempt(r);
-    } else {
-        r->handler.refused(r->handler.arg);
-    }
 }
 
 static void dialed(void *arg, const struct dial_found *found, const char *why)
@@ -99,30 +69,31 @@ static void dialed(void *arg, const struct dial_found *found, const char *why)
     stop_dial(r);
     if (!socket) {
         log_debug("uplink", "not resumed yet: %s", why);
-        missed(r, refused);
+        if (refused)
+            redial_refused(&r->redial, now_of(r));
+        attempt_later(r);
         return;
     }
-    if (!r->tries_held)
+    if (r->with == REDIAL_NEWEST)
         take_next(r);
-    r->tries_held = false;
-    r->refusals = 0;
+    redial_admitted(&r->redial, now_of(r));
     r->answer_due = true;
-    loop_timer_again(r->timer, ANSWER_NS);
+    wait_until(r, r->redial.limit_ns);
     r->handler.connected(r->handler.arg, socket);
 }
 
 static void attempt(struct resume *r)
 {
-    const struct dial_to to = { .endpoints = slice_text(r->endpoints),
-                                .context = r->context,
-                                .own = r->tries_held ? &r->held : &r->next,
-                                .server = r->kernel,
-                                .limit_ns = ATTEMPT_NS,
-                                .names = true,
-                                .once = true };
+    struct dial_to to = { .endpoints = slice_text(r->endpoints),
+                          .context = r->context,
+                          .server = r->kernel,
+                          .limit_ns = REDIAL_LIMIT_NS,
+                          .names = true,
+                          .once = true };
     struct err err = { "" };
 
-    r->tried_ns = now_of(r);
+    r->with = redial_attempt(&r->redial, now_of(r), randombytes_random());
+    to.own = r->with == REDIAL_NEWEST ? &r->next : &r->held;
     if ((r->dial = dial_start(r->loop, &to, dialed, r, &err)))
         return;
     log_warn("uplink", "%s", err.text);
@@ -132,13 +103,20 @@ static void attempt(struct resume *r)
 static void timer(void *arg)
 {
     struct resume *r = arg;
+    const uint64_t now = now_of(r);
 
-    if (!r->answer_due) {
+    if (r->answer_due && !redial_has_failed(&r->redial, now)) {
+        wait_until(r, r->redial.limit_ns);
+    } else if (r->answer_due) {
+        r->handler.unanswered(r->handler.arg);
+        attempt_later(r);
+    } else if (redial_is_over(&r->redial, now)) {
+        r->handler.over(r->handler.arg, redial_was_refused(&r->redial));
+    } else if (redial_is_due(&r->redial, now)) {
         attempt(r);
-        return;
+    } else {
+        attempt_later(r);
     }
-    r->handler.unanswered(r->handler.arg);
-    attempt_later(r);
 }
 
 struct resume *resume_create(struct loop *loop, const struct resume_to *to,
@@ -199,11 +177,10 @@ int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t rec
     return rc;
 }
 
-void resume_start(struct resume *r)
+void resume_start(struct resume *r, uint64_t resume_ns)
 {
-    r->began_ns = now_of(r);
-    r->answer_due = r->tries_held = false;
-    r->refusals = 0;
+    redial_begin(&r->redial, now_of(r), resume_ns);
+    r->answer_due = false;
     loop_timer_again(r->timer, 0);
 }
 
@@ -217,6 +194,6 @@ void resume_done(struct resume *r)
 {
     r->answer_due = false;
     loop_timer_again(r->timer, LOOP_OFF);
+    redial_resumed(&r->redial);
     keys_wipe(&r->held);
-    r->has_held = false;
 }

@@ -2,11 +2,12 @@
 /* resume.h - dials the kernel again after the agent's connection has ended, until it answers. For
  * each connection the agent makes a key pair of its own, in memory only: the kernel admits exactly
  * one key, the one that HELLO or the last RESUME named. If an answer to RESUME was lost, the agent
- * does not know whether that is the newest or the one before, so it tries both.
- * protocol/README.md, RESUME. */
+ * does not know whether that is the newest or the one before, so it tries both. redial.h
+ * decides when, with which key, and for how long. protocol/README.md, RESUME. */
 #ifndef WORKER_AGENT_NET_RESUME_H
 #define WORKER_AGENT_NET_RESUME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -21,8 +22,9 @@ struct resume_handler {
     void (*connected)(void *arg, void *socket);
     /* It was not answered in time: the socket is to be closed. The next attempt follows. */
     void (*unanswered)(void *arg);
-    /* The kernel admits neither key: it has given up this agent. */
-    void (*refused)(void *arg);
+    /* No attempt follows: the kernel admits neither key, so it has given up this agent, or it could
+     * not be reached for too long. */
+    void (*over)(void *arg, bool refused);
     void *arg;
 };
 
@@ -42,8 +44,8 @@ const unsigned char *resume_next(const struct resume *r);
 /* Sends RESUME of the node on the socket that `connected` got. */
 MUST_USE int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t received,
                         struct err *err);
-/* The connection has ended: the attempts begin. */
-void resume_start(struct resume *r);
+/* The connection has ended: the attempts begin. resume_ns: for how long the kernel waits. */
+void resume_start(struct resume *r, uint64_t resume_ns);
 /* The connection that was given to `connected` has ended without an answer. */
 void resume_again(struct resume *r);
 /* RESUME was answered. */

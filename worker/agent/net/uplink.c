@@ -89,6 +89,19 @@ static void lost(struct uplink *u, const char *why)
         u->handler.lost(u->handler.arg, why);
 }
 
+static void give_up(void *arg, bool refused)
+{
+    struct uplink *u = arg;
+    char why[96];
+
+    snprintf(why, sizeof why,
+             u->silent
+                 ? "nothing was heard from the kernel for %.1f s"
+                 : "the connection to the kernel has ended, and could not be made anew in %.1f s",
+             (double)u->timeout_ns / (double)NS_PER_S);
+    lost(u, refused ? "the kernel does not take it back" : why);
+}
+
 /* The connection has ended, or leads nowhere: the agent dials the kernel itself. */
 static void cut(struct uplink *u, const char *why)
 {
@@ -101,7 +114,7 @@ static void cut(struct uplink *u, const char *why)
     line_discard(&u->line);
     line_discard(&u->parent);
     frame_batch_cut(u->batch);
-    resume_start(u->resume);
+    resume_start(u->resume, u->timeout_ns);
 }
 
 static void on_end_of_line(void *arg)
@@ -140,24 +153,17 @@ static void check_beat(void *arg)
 {
     struct uplink *u = arg;
     const uint64_t now = clock_now(loop_clock(u->loop));
-    char why[96];
 
-    if (!u->cut_ns) {
-        beat_unasked(u, now);
-        if (!beat_is_over(&u->beat, &u->kernel, now))
-            return;
-        u->silent = true;
-        if (u->resume)
-            cut(u, "the kernel is silent");
-    }
-    if (u->cut_ns && now - u->cut_ns < u->timeout_ns)
+    if (u->cut_ns) /* the attempts have an end of their own */
         return;
-    snprintf(why, sizeof why,
-             u->silent
-                 ? "nothing was heard from the kernel for %.1f s"
-                 : "the connection to the kernel has ended, and could not be made anew in %.1f s",
-             (double)u->timeout_ns / (double)NS_PER_S);
-    lost(u, why);
+    beat_unasked(u, now);
+    if (!beat_is_over(&u->beat, &u->kernel, now))
+        return;
+    u->silent = true;
+    if (u->resume)
+        cut(u, "the kernel is silent");
+    else
+        give_up(u, false);
 }
 
 /* An agent on the kernel's machine notices the kernel's end by its stdin. */
@@ -451,15 +457,10 @@ static void on_unanswered(void *arg)
     line_discard(&((struct uplink *)arg)->line);
 }
 
-static void on_refused(void *arg)
-{
-    lost(arg, "the kernel does not take it back");
-}
-
 static int prepare_resume(struct uplink *u, const struct uplink_config *c, struct err *err)
 {
     const struct resume_to to = { c->again, u->context, c->kernel };
-    const struct resume_handler handler = { on_connected, on_unanswered, on_refused, u };
+    const struct resume_handler handler = { on_connected, on_unanswered, give_up, u };
 
     if (!c->again || !c->keys)
         return 0;
