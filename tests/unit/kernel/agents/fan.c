@@ -138,6 +138,38 @@ static void who_can_not_take_it_has_it_wait(void)
     world_close(&w);
 }
 
+/* What has a number and could not be sent to all of its nodes is the next one for each. */
+static void without_memory_nothing_is_handed(void)
+{
+    static const uint32_t list[] = { 2, 6, 10 };
+    unsigned wrong = 0, failures = 0;
+
+    for (long at = 0; at < 40; at++) {
+        struct world w;
+        int rc;
+
+        world_open(&w);
+        w.fan.numbered = true;
+        for (unsigned k = 1; k < NODES; k++)
+            if (session_resume(&w.nodes.link[k]->session, 0, NULL) < 0)
+                abort();
+        alloc_fail_at(at);
+        rc = fan_workers(&w.fan, list, 3, &w.body);
+        alloc_fail_at(-1);
+        failures += rc < 0;
+        for (unsigned k = 1; k <= 3; k++) {
+            struct node_link *link = w.nodes.link[k];
+
+            wrong += link->session.handed != (rc < 0 ? 0 : 1);
+            wrong += rc < 0 && link->session.numbered && !node_link_next(link);
+        }
+        wrong += rc < 0 && w.fan.n_top != 0;
+        world_close(&w);
+    }
+    ok(failures > 3 && failures < 40, "each of %u allocations fails once", failures);
+    is_int(wrong, 0, "then no node's session believes that the message was sent");
+}
+
 static void the_dead_get_nothing(void)
 {
     static const uint32_t list[] = { 2, 6, 1 };
@@ -222,6 +254,7 @@ int main(void)
     a_list_becomes_routes();
     a_tree_has_one_route_a_connection();
     who_can_not_take_it_has_it_wait();
+    without_memory_nothing_is_handed();
     the_dead_get_nothing();
     addresses_are_read();
     numbers_end();

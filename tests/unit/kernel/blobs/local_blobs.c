@@ -78,6 +78,15 @@ static bool takes(struct local_blobs *t, uint64_t to, uint64_t bytes)
     return local_blobs_acked(t, &m, 0);
 }
 
+static bool ships_again(struct local_blobs *t, uint64_t to, uint64_t through)
+{
+    struct span m = { .kind = SPAN_SHIP, .blob = 5, .blob_size = LENT };
+
+    m.v[F_SHIP_TO].u64 = to;
+    m.v[F_SHIP_THROUGH].u64 = through;
+    return local_blobs_again(t, &m);
+}
+
 static void what_was_shared(void)
 {
     const uint64_t mib = SPAN_CHUNK_MAX, size = LENT;
@@ -105,6 +114,11 @@ static void what_was_shared(void)
     ok(takes(&t, 2, size - mib) && next_is(&t, 2, size - mib) && !local_blobs_next(&t, &m, 0),
        "what somebody has from elsewhere is not sent");
     ok(!takes(&t, 4, mib), "others are not ours");
+    ok(!ships_again(&t, 4, 1) && !ships_again(&t, 3, 0) && !local_blobs_next(&t, &m, 0),
+       "nor is any other SHIP");
+    ok(ships_again(&t, 3, 1) && next_is(&t, 3, mib) && next_is(&t, 3, 2 * mib) &&
+           !local_blobs_next(&t, &m, 0),
+       "whose connection is a new one gets again what it has not taken, and nothing before it");
     ok(takes(&t, 2, size) && !takes(&t, 2, size) && t.n_receivers == 1, "who has all gets no more");
     share_fd(socket[1], 5, size, fd, 16);
     m = (struct span){ .kind = SPAN_CHUNK, .blob = 5, .blob_size = size, .v[F_CHUNK_TO].u64 = 3 };
