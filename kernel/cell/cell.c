@@ -314,6 +314,13 @@ bool cell_runs(const struct cell *c)
     return c->now.step->phase == CELL_RUNS;
 }
 
+int cell_parse_ranks(const struct cell *c, unsigned n, struct ranks *which, struct err *err)
+{
+    const bool there = !cell_own_group(c) && c->nb->group->asked == n;
+
+    return ranks_parse_world(which, c->plan.ranks, n, there, err);
+}
+
 bool cell_lingers(const struct cell *c)
 {
     for (unsigned k = 0; cell_own_group(c) && k < cell_own_group(c)->size; k++)

@@ -111,9 +111,14 @@ struct cell_fault {
 };
 
 /* engine_of_cell.c */
+enum cell_engine_wait {
+    CELL_WAITS_NOT,
+    CELL_WAITS_FOR_NODES, /* of the engine */
+    CELL_WAITS_FOR_ROOM,  /* a node acknowledges too little; a line has said so */
+};
+
 struct cell_engine {
-    bool wanted;         /* the cell waits for the engine's nodes */
-    bool waits_for_room; /* a node of it acknowledges too little; a line has said so */
+    enum cell_engine_wait waits;
     bool here;  /* --on local of a world of its own: on this machine, wherever the group is */
     bool moves; /* when the old ranks have ended, the engine's run ends; new ranks use plan.on */
     char *said; /* owned: the engine's last message, or NULL */
@@ -260,6 +265,9 @@ int cell_send_node(struct cell *c, unsigned node, const struct span *m);
 int cell_send_home(struct cell *c, const struct span *m);
 /* sends home a request of this type; takes content */
 int cell_ask_home(struct cell *c, const char *type, json_t *content, uint64_t flags);
+/* Adds the ranks of -r, in a world of n. -1: *err says which ranks there are, or would be started.
+ */
+int cell_parse_ranks(const struct cell *c, unsigned n, struct ranks *which, struct err *err);
 struct member *cell_worker(const struct cell *c, uint32_t worker);
 struct member *cell_member(const struct cell *c, unsigned rank);
 int cell_members(struct cell *c); /* makes one for each rank of c->to; -1: memory is out */

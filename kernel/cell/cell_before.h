@@ -27,9 +27,6 @@ void capture_note(struct cell *c); /* shows CAPTURED's warnings */
 void capture_fail(struct cell *c, struct slice text);
 
 /* ---- prepare.c ---- */
-/* Adds the ranks of -r, in a world of n. -1: *err says which ranks there are, or would be started.
- */
-int prepare_parse_ranks(const struct cell *c, unsigned n, struct ranks *which, struct err *err);
 /* a CAPTURED, PACKED or PORT */
 void prepare_on_message(struct cell *c, unsigned node, const struct span *m);
 

@@ -313,8 +313,8 @@ static bool is_one_coming(const struct notebook *nb)
 /* Ranks of a lost machine start on the one that comes in its place. */
 static bool waits_for_another(struct cell *c)
 {
-    if (c->engine.wanted || c->engine.here || c->from.overlaps || !c->nb->group->on ||
-        !is_one_coming(c->nb))
+    if (c->engine.waits == CELL_WAITS_FOR_NODES || c->engine.here || c->from.overlaps ||
+        !c->nb->group->on || !is_one_coming(c->nb))
         return false;
     on_message(c->nb, "another machine comes in place of a lost one: the cell waits for it");
     return true;
@@ -340,7 +340,7 @@ static const struct node *full_node(const struct cell *c)
     struct err err;
 
     if (c->plan.ranks && g->asked && !cell_own_group(c) &&
-        prepare_parse_ranks(c, g->asked, &which, &err) == 0) {
+        cell_parse_ranks(c, g->asked, &which, &err) == 0) {
         RANKS_EACH (k, &which)
             if (!full && k < g->size)
                 full = if_full(c->nb, g->rank[k].node);
@@ -359,11 +359,13 @@ static bool waits_for_room(struct cell *c)
 {
     const struct node *full = full_node(c);
 
-    if (!full)
+    if (!full) {
+        c->engine.waits = CELL_WAITS_NOT;
         return false;
-    if (!c->engine.waits_for_room)
+    }
+    if (c->engine.waits != CELL_WAITS_FOR_ROOM)
         output_note(c, "%s is slow to take what was sent to it: the cell waits for it", full->name);
-    c->engine.waits_for_room = true;
+    c->engine.waits = CELL_WAITS_FOR_ROOM;
     cell_limit_step(c, notebook_now(c->nb) + ROOM_NS);
     return true;
 }
@@ -383,7 +385,7 @@ static bool start_when_told(struct cell *c)
 
     if (c->prep.wants_capture)
         return false;
-    c->engine.wanted = true;
+    c->engine.waits = CELL_WAITS_FOR_NODES;
     if (start(c, &err) == 0)
         return true;
     cell_fail(c, "EngineError", "%s", err.text);
@@ -414,14 +416,14 @@ static enum cell_outcome engine_poll(struct cell *c)
         return CELL_STAYS;
     if (waits_for_another(c))
         return CELL_STAYS;
-    if (c->engine.wanted) {
+    if (c->engine.waits == CELL_WAITS_FOR_NODES) {
         if (c->engine.errors) {
             node_errors_poll(c);
             return CELL_STAYS;
         }
         if (add_nodes(c) <= 0)
             return CELL_STAYS;
-        c->engine.wanted = false;
+        c->engine.waits = CELL_WAITS_NOT;
         output_flush(c); /* the engine's messages are shown before the ranks' output */
     }
     if (waits_for_room(c))
@@ -433,7 +435,7 @@ static enum cell_outcome engine_poll(struct cell *c)
 
 static void engine_fail(struct cell *c)
 {
-    if (c->engine.wanted)
+    if (c->engine.waits == CELL_WAITS_FOR_NODES)
         give_up(c->nb);
 }
 
@@ -475,7 +477,8 @@ void engine_lost(struct notebook *nb, unsigned node, const char *why)
     struct buf text = BUF_INIT;
 
     why = without_name(why, name, &text);
-    if (c && c->engine.wanted && info && info->engine && info->engine == nb->group->engine)
+    if (c && c->engine.waits == CELL_WAITS_FOR_NODES && info && info->engine &&
+        info->engine == nb->group->engine)
         node_errors_add(c, node, name, why);
     else if (of_group)
         lose_node(nb, of_group, why);
@@ -504,7 +507,7 @@ static void on_failed(struct notebook *nb, const char *text)
     struct cell *c = nb->cells;
 
     nb->group->engine = 0; /* it has ended already, and need not be stopped */
-    if (c && c->engine.wanted && !c->bad) {
+    if (c && c->engine.waits == CELL_WAITS_FOR_NODES && !c->bad) {
         if (c->engine.errors)
             node_errors_fail(c);
         else

@@ -228,8 +228,8 @@ static void describe_preparation(const struct cell *c, char *text, size_t size,
 {
     bool all;
 
-    if (c->engine.wanted || !c->n) {
-        snprintf(text, size, c->engine.wanted ? "waiting for machines" : "preparing");
+    if (c->engine.waits || !c->n) {
+        snprintf(text, size, c->engine.waits ? "waiting for machines" : "preparing");
     } else if (!some_are_up(c, &all)) {
         snprintf(text, size, c->nb->home.warmed ? "importing torch" : "starting Python");
     } else if (!all) {

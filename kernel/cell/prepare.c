@@ -10,13 +10,6 @@
 
 /* ---- checks before anything is started or stopped ---- */
 
-int prepare_parse_ranks(const struct cell *c, unsigned n, struct ranks *which, struct err *err)
-{
-    const bool there = !cell_own_group(c) && c->nb->group->asked == n;
-
-    return ranks_parse_world(which, c->plan.ranks, n, there, err);
-}
-
 static int refuse(struct cell *c)
 {
     const unsigned n = c->plan.per_node            ? 0 /* it depends on the number of nodes */
@@ -32,7 +25,7 @@ static int refuse(struct cell *c)
     else if (c->plan.kind == PLAN_PULL && c->nb->group->asked == 0)
         rc = err_set(&err, "%%pull: " NO_RANKS_YET);
     else if (n && n <= GROUP_MAX && c->plan.ranks)
-        rc = prepare_parse_ranks(c, n, &which, &err);
+        rc = cell_parse_ranks(c, n, &which, &err);
     ranks_release(&which);
     if (rc < 0)
         cell_fail(c, "UsageError", "%s", err.text);

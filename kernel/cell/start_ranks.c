@@ -48,7 +48,7 @@ static int choose(struct cell *c, const struct node_gpus *p)
     if (c->world > GROUP_MAX)
         err_set(&err, "-n %u: a group has at most %u ranks", c->world, GROUP_MAX);
     else if (c->plan.ranks && c->plan.kind != PLAN_RANKS &&
-             prepare_parse_ranks(c, c->world, &c->to, &err) < 0)
+             cell_parse_ranks(c, c->world, &c->to, &err) < 0)
         ;
     else if (c->world && (!c->plan.ranks || c->plan.kind == PLAN_RANKS) &&
              ranks_add_range(&c->to, 0, c->world - 1) < 0)

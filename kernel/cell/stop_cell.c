@@ -204,8 +204,12 @@ static void interrupt_idle(struct cell *c)
     const bool ends = c->plan.kind == PLAN_RANKS && (c->plan.ranks_do == PLAN_RANKS_STOP ||
                                                      c->plan.ranks_do == PLAN_RANKS_RESTART);
 
-    if (c->engine.wanted)
+    if (c->engine.waits == CELL_WAITS_FOR_NODES)
         cell_fail(c, "KeyboardInterrupt", "%s was still starting, and is stopped",
+                  c->nb->group->on);
+    else if (c->engine.waits == CELL_WAITS_FOR_ROOM)
+        cell_fail(c, "KeyboardInterrupt",
+                  "the cell waited for a machine of %s that is slow to take what was sent to it",
                   c->nb->group->on);
     else if (c->now.step->phase == CELL_AFTER)
         cell_fail(c, "KeyboardInterrupt", "what the ranks answered was on its way home");
