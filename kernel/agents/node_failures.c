@@ -157,13 +157,19 @@ static bool is_silent(const struct agents *a, const struct node_link *link, uint
            peer_times_lost(&a->beat, &link->times, node_link_known_ns(link, now));
 }
 
-/* Messages of a silent node may lie here unread, if this machine is the slow one. */
+static bool is_overdue(const struct node_link *link, uint64_t now)
+{
+    return link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns;
+}
+
+/* Messages of a silent node, or the RESUME of one that is away, may lie here unread, if this
+ * machine is the slow one. */
 static void hear_all(struct agents *a, uint64_t now)
 {
     bool any = false;
 
     for (size_t k = 1; k < a->nodes.n && !any; k++)
-        any = is_silent(a, a->nodes.link[k], now);
+        any = is_silent(a, a->nodes.link[k], now) || is_overdue(a->nodes.link[k], now);
     if (any && a->listen.remote)
         router_drain(a->listen.remote);
 }
@@ -200,7 +206,7 @@ static void check_beats(void *arg)
     for (size_t k = 1; k < a->nodes.n; k++) {
         struct node_link *link = a->nodes.link[k];
 
-        if (link->node.state == NODE_UP && link->lost_at_ns && now >= link->lost_at_ns) {
+        if (is_overdue(link, now)) {
             link->node.silent = link->away && !link->engine_report;
             node_failures_lose(
                 a, link,
