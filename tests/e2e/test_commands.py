@@ -15,13 +15,13 @@ import tempfile
 import pytest
 from commands import one_line
 
-NOTEBOOK = "/somewhere/my train-%d.ipynb"
+OPENED = "/somewhere/my train-%d.ipynb"
 
 
 @pytest.fixture
 def named(fresh):
     """A kernel that a server started for a notebook, and the notebook's path."""
-    path = NOTEBOOK % os.getpid()
+    path = OPENED % os.getpid()
     return fresh(env={"JPY_SESSION_NAME": path}), path
 
 

@@ -525,7 +525,7 @@ def test_a_view_outlives_its_ranks(nb):
     assert values(nb.ok("rc[:].apply_sync(abs, -1)")) == [1, 1]
 
 
-NOTEBOOK = [  # the shape of ipyparallel's "Monte Carlo Options" and "Parallel Magics"; only the first line differs
+NOTEBOOK_CELLS = [  # the shape of ipyparallel's "Monte Carlo Options" and "Parallel Magics"; only the first line differs
     "import cellspan.px as ipp\nrc = ipp.Cluster(n=3).start_and_connect_sync()\ndv = rc[:]",
     "import numpy as np\ndef price(S, sigma, paths=2000):\n    import numpy as np\n    rng = np.random.default_rng(0)\n"
     "    return float(np.maximum(S * np.exp(sigma * rng.standard_normal(paths) - sigma**2 / 2) - 100, 0).mean())",
@@ -571,6 +571,6 @@ def test_a_notebook_that_uses_mpi_runs_with_torch_distributed():
 
 
 def test_a_notebook_of_theirs_runs_headless():
-    notebook = executed(NOTEBOOK)
+    notebook = executed(NOTEBOOK_CELLS)
     assert notebook.cells[-1].outputs[0]["text"] == "done\n"
     assert "Out[0]: [0, 3, 6, 9]" in str(notebook.cells[5].outputs)
