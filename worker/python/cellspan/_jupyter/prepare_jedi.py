@@ -99,7 +99,7 @@ class Jedi:
             self._serving = True
             self._go.clear()
         else:
-            self.give_up(A_MOMENT)
+            self.give_up(0 if self._over.is_set() else A_MOMENT)
 
     def after(self, kind):
         """It was served, and no cell runs."""
@@ -127,11 +127,8 @@ class Jedi:
     def _pause(self):
         """In the thread, while it must not go on."""
         if self._serving:
-            used = _main_thread_seconds()
-            while not self._go.wait(PAUSE):
-                before, used = used, _main_thread_seconds()
-                if used - before < PROGRESS:  # the request may wait for this thread
-                    self._go.set()
+            if not _waits_while_main_thread_gets_on(self._go):  # the request may wait for this thread
+                self._go.set()
             return
         end = min(self._rest_end, self._rests_end)
         if not self._go.wait(max(0.0, end - time.monotonic())) and not self._serving and time.monotonic() >= end:
@@ -139,6 +136,8 @@ class Jedi:
 
     def _get_ready(self, delay):
         thread = self._thread
+        if delay and thread is not None and thread.is_alive() and self._over.is_set():
+            return  # it ends soon; of many cells that come meanwhile, each would begin another one
         if thread is not None and thread.is_alive() and not self._over.is_set() and (delay or self._begun):
             return
         if thread is not None:
@@ -194,6 +193,16 @@ def _prepare_pygments():
 
     for formatter in (HtmlFormatter(noclasses=True), Terminal256Formatter()):
         highlight("def f(x): pass", PythonLexer(), formatter)
+
+
+def _waits_while_main_thread_gets_on(event):
+    """Waits for the event, as long as the main thread makes progress. Did it come?"""
+    used = _main_thread_seconds()
+    while not event.wait(PAUSE):
+        before, used = used, _main_thread_seconds()
+        if used - before < PROGRESS:
+            return False
+    return True
 
 
 def _main_thread_seconds():
