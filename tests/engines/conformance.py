@@ -191,8 +191,14 @@ class Session:
 
     def left(self):
         """Waits until nothing is left of what was started; gives what is, described."""
-        wait_until(lambda: not self.started() and not self.engine.left(), LIMIT)
-        return processes.described(self.started()) + self.engine.left()
+        found = []
+
+        def nothing():
+            found[:] = processes.described(self.started()) + self.engine.left()
+            return not found
+
+        wait_until(nothing, LIMIT)
+        return found
 
     def close(self):
         """Ends the notebook; nothing may be left."""

@@ -26,9 +26,9 @@ class SlurmEngine(Engine):
         self.cluster.up()
 
     def exports(self, environment):
-        """Every task on a node has this from now on. {node} in it is the node's name."""
+        """Every task that has GPUs has this from now on. {node} in it is the node's name."""
         with open(self.prolog, "w", encoding="utf-8") as file:
-            print("#!/bin/sh", file=file)
+            print('#!/bin/sh\n[ -n "$CUDA_VISIBLE_DEVICES" ] || exit 0', file=file)
             for name, value in environment.items():
                 print('echo "export %s=%s"' % (name, value.replace("{node}", "$SLURMD_NODENAME")), file=file)
         os.chmod(self.prolog, 0o755)
