@@ -263,7 +263,7 @@ def test_jedi_is_not_prepared_while_a_request_is_served(fresh, tmp_path):
 
 
 BUSY = """
-prepare.PAUSE, seen[:] = 1, []
+prepare.PAUSE, prepare.RESTS, seen[:] = 1, 1000, []
 class Busy:
     def __dir__(self):
         before, end = ticks[0], time.thread_time() + 2.5

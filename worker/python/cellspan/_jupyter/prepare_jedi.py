@@ -30,7 +30,7 @@ FIRST_TAB = 60.0  # seconds that a Tab waits for jedi at most: a busy machine ne
 PAUSE = 0.05  # seconds without progress of the main thread, after which the thread goes on: it may hold the lock of a module that a request imports
 PROGRESS = 0.001  # seconds of a processor that the main thread has used, if it makes progress
 REST = 0.1  # seconds that the thread pauses after a request: more may come
-RESTS = 5.0  # seconds after the thread's begin from when it does so no more, as they may never end
+RESTS = 5.0  # seconds after the thread's begin from when it does so no more, and pauses for no request longer than PAUSE: there may be no end of them
 A_MOMENT = 0.002  # seconds that a cell waits for the thread at most; the thread ends also if that is too short
 TYPING = frozenset("history_request comm_info_request is_complete_request complete_request inspect_request".split())
 SWITCH = 0.0005  # seconds: how long a cell waits for its turn while the thread still runs (Python's default is ten times that)
@@ -127,7 +127,8 @@ class Jedi:
     def _pause(self):
         """In the thread, while it must not go on."""
         if self._serving:
-            if not _waits_while_main_thread_gets_on(self._go):  # the request may wait for this thread
+            may_go = self._go.wait(PAUSE) if time.monotonic() >= self._rests_end else _waits_while_main_thread_gets_on(self._go)
+            if not may_go:  # the request may wait for this thread
                 self._go.set()
             return
         end = min(self._rest_end, self._rests_end)
