@@ -130,7 +130,7 @@ def entry(node, worker, content):
 
 
 def hello(version=2, node=b"stranger", addresses=b"lo=127.0.0.1"):
-    fields = struct.pack("<Q", version) + text(node) + struct.pack("<QQ", 1, 1) + text(addresses) + text(b"cellspan 9")
+    fields = struct.pack("<Q", version) + text(node) + struct.pack("<QQ", 1, 1) + text(addresses) + text(b"cellspan 9") + text(b"")
     return message(HELLO, fields, version)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from client import by_rank
 from processes import wait_until
-from test_debugger import nb  # noqa: F401 - a fixture
+from test_debugger import NOTEBOOK, nb  # noqa: F401 - what its kernel is made by, and a fixture
 
 LIMIT = 90  # seconds, far off
 

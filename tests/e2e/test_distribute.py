@@ -366,7 +366,9 @@ def test_magics_shell_and_await_work_on_ranks(nb):
 
 @pytest.mark.parametrize("above", ["", "\n", "\n \t\n", "%%distribute -n 2\n", "%%distribute -n 2\n\n"])
 def test_a_single_line_may_be_a_magic_without_its_sign(nb, above, tmp_path):
-    """As `pip install x` and `ls`, also below empty lines; which still count."""
+    """As `pip install x` and `ls`, also below empty lines; which still count. A name of the user's own is none."""
+    nb.ok("%%distribute -n 2\nglobals().pop('time', None)")
+    nb.ok("globals().pop('time', None)")
     assert nb.ok(above + "pwd").value == repr(os.getcwd())
     (tmp_path / "a.txt").touch()
     assert "a.txt" in nb.ok(above + "ls %s" % tmp_path).stdout

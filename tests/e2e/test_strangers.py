@@ -209,7 +209,7 @@ def test_an_agent_that_misbehaves_harms_itself_only(spare, place):
         agent.send_multipart([bundle, bundle, bundle])
     agent.send(entry(ROUTE_KERNEL, 0, hello(node=b"n" * 100000)))
     agent.send(entry(ROUTE_KERNEL, 0, hello(addresses=b"=,,=,\xff\xfe=1,eth0,eth0=" + b"9" * 4000)))
-    agent.send(entry(ROUTE_KERNEL, 0, message(BEAT, bytes(8))))
+    agent.send(entry(ROUTE_KERNEL, 0, message(BEAT, bytes(16))))
     agent.send(entry(ROUTE_KERNEL, 0, hello(addresses=b"=,,=,eth0,eth0=tcp://[::]:1,=" + b"9" * 4000)))
     assert answered(agent, LIMIT * 1000)[-1][1] == WELCOME
     lines = message(LINES, struct.pack("<QQ", 1, 0) + text(b"I am another\n"))
