@@ -59,3 +59,42 @@ def test_an_interrupt_ends_a_loop_with_a_breakpoint_on_ranks(nb):  # noqa: F811
     nb.control("interrupt_request")
     nb.wait(cell, LIMIT).assert_error("KeyboardInterrupt")
     assert nb.nobody_stands()
+
+
+def test_an_interrupt_ends_homes_cell_at_a_breakpoint(nb):  # noqa: F811
+    nb.attach()
+    code = "import time\nx = 1\ntime.sleep(60)"
+    nb.breakpoints(code, 2)
+    cell = nb.start(code)
+    nb.wait_stopped()
+    nb.control("interrupt_request")
+    nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+    assert nb.ok("1 + 1").value == "2"
+
+
+@pytest.mark.parametrize("head", ["", "%%distribute -n 2 --no-gpu\n"])
+def test_an_interrupt_at_a_breakpoint_ends_the_cell_there(nb, tmp_path, head):  # noqa: F811
+    nb.attach()
+    body = f"import os\nx = int(os.environ.get('RANK', 0))\ny = x + 1\nopen({str(tmp_path)!r} + f'/{{x}}', 'w').close()\nprint('went on')"
+    code = head + body
+    nb.breakpoints(code, 3 + bool(head), 4 + bool(head))
+    for k in range(4):
+        cell = nb.start(code)
+        threads = nb.wait_stopped(2 if head else 1)
+        if k == 2:  # also after a step
+            for thread in threads:
+                nb.fine_ask("next", {"threadId": thread})
+            assert wait_until(lambda threads=threads: {nb.line(thread) for thread in threads} == {4 + bool(head)}, 60)
+            nb.wait_stopped(len(threads))
+        nb.control("interrupt_request")
+        nb.wait(cell, 60).assert_error("KeyboardInterrupt")
+        assert "went on" not in cell.stdout and list(tmp_path.iterdir()) == []
+        shown = cell.shown + cell.traceback
+        assert "y = x + 1" in shown and "contextlib" not in shown, shown
+        assert "pydevd" not in shown and "debugger.py" not in shown
+        assert nb.nobody_stands()
+    assert not [e for e in nb.events("output") if "settrace" in e["body"].get("output", "")]
+    cell = nb.start(code)  # and nothing is lost
+    nb.go_on(*nb.wait_stopped(2 if head else 1))
+    nb.go_on(*nb.wait_stopped(2 if head else 1))
+    nb.wait(cell, 60).assert_ok()

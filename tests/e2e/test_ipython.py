@@ -9,7 +9,7 @@ import os
 import signal
 
 import pytest
-from client import by_rank, values
+from client import all_print, by_rank, values
 from packages import needs
 from processes import wait_until
 
@@ -172,3 +172,25 @@ def test_a_callback_that_exits_shows_no_frame_of_ours(nb, head, event):
     cell = nb.run(head + "get_ipython().events.register('%s', leaves)" % event)
     text = cell.shown
     assert "SystemExit" in text and "leaves" in text and "cellspan/_" not in text, text
+
+
+@pytest.mark.parametrize("above", ["", "\n", "\n \t\n", "%%distribute -n 2\n", "%%distribute -n 2\n\n"])
+def test_a_single_line_may_be_a_magic_without_its_sign(nb, above, tmp_path):
+    """As `pip install x` and `ls`, also below empty lines; which still count. A name of the user's own is none."""
+    nb.ok("%%distribute -n 2\nglobals().pop('time', None)")
+    nb.ok("globals().pop('time', None)")
+    assert nb.ok(above + "pwd").value == repr(os.getcwd())
+    (tmp_path / "a.txt").touch()
+    assert "a.txt" in nb.ok(above + "ls %s" % tmp_path).stdout
+    assert "Wall time" in nb.ok(above + "time sum(range(10))").stdout
+    assert "Wall time" in nb.ok(above + "%%time\nsum(range(10))").stdout
+    line = above.count("\n") + 1
+    assert "line %d\n" % line in nb.run(above + "1 / 0").assert_error("ZeroDivisionError").traceback
+
+
+def test_exit_does_not_end_a_rank_and_says_so(nb):
+    pids = nb.rank_pids(2)
+    for code in ("exit", "quit", "exit()", "quit(3)\nx = 1"):
+        cell = nb.ok("%%distribute -n 2\n" + code)
+        assert all_print(cell.stderr, "cellspan: exit does nothing here: %ranks stop ends the ranks, sys.exit() or an error ends the cell", 2), cell.shown
+        assert cell.value is None and nb.rank_pids(2) == pids
