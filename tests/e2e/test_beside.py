@@ -61,8 +61,8 @@ def test_a_value_of_any_size_comes_home(two):
     assert two.ok("int(launch(large, reuse=True).sum()) >> 20").value == "12"
     two.ok("import torch\ndef wrapped():\n    import torch.distributed as dist; dist.init_process_group('gloo')\n"
            "    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))")
-    assert "model.module.state_dict()" in two.run("launch(wrapped, n=2)").assert_error("RuntimeError").reply["evalue"]
-    assert "model.module.state_dict()" in two.run("launch(lambda: (1, {'m': [wrapped()]}), n=2)").assert_error("RuntimeError").reply["evalue"]
+    assert "send the state_dict() of its module" in two.run("launch(wrapped, n=2)").assert_error("RuntimeError").reply["evalue"]
+    assert "send the state_dict() of its module" in two.run("launch(lambda: (1, {'m': [wrapped()]}), n=2)").assert_error("RuntimeError").reply["evalue"]
     shown = two.ok("%%distribute -n 1 --beside\nimport threading\nthreading.Lock()").value
     assert "lock" in shown and "pull" not in shown
 

@@ -67,11 +67,10 @@ def _reduce_data_module(module):
 
 MARK = "_is_accelerate_prepared"
 FOUND_OUT = ("_setup_devices", "distributed_state", "_n_gpu")
-DDP = "model.module.state_dict()"
 LIGHTNINGS = (("lightning.pytorch", "lightning.fabric"), ("pytorch_lightning", "lightning_fabric"))
 
 REFUSED = {  # (module, class): what ranks send home in place of it
-    ("torch.nn.parallel.distributed", "DistributedDataParallel"): DDP,
+    ("torch.nn.parallel.distributed", "DistributedDataParallel"): "the state_dict() of its module",
     ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"): "its full state_dict",
     ("torch.distributed.fsdp", "FSDPModule"): "its full state_dict",
     ("torch.distributed.tensor", "DTensor"): "full_tensor()",
@@ -79,7 +78,7 @@ REFUSED = {  # (module, class): what ranks send home in place of it
     ("torch.distributed.distributed_c10d", "ProcessGroup"): "the ranks of the group",
     ("torch.distributed.distributed_c10d", "Store"): "what is in it",
     ("torch.distributed.optim.zero_redundancy_optimizer", "ZeroRedundancyOptimizer"): "its state_dict",
-    ("deepspeed.runtime.engine", "DeepSpeedEngine"): "the state_dict of its module",
+    ("deepspeed.runtime.engine", "DeepSpeedEngine"): "the state_dict() of its module",
     ("torch.utils.data.distributed", "DistributedSampler"): None,
     ("streaming.base.dataset", "StreamingDataset"): None,
     ("accelerate.accelerator", "Accelerator"): None,
