@@ -322,15 +322,6 @@ static bool waits_for_another(struct cell *c)
 
 /* ---- a machine that acknowledges nothing ---- */
 
-#define ROOM_NS (200 * NS_PER_MS) /* between two looks whether there is room again */
-
-static const struct node *if_full(const struct notebook *nb, unsigned node)
-{
-    const struct node *info = nb->ops.node(nb->ops.arg, node);
-
-    return info && info->state == NODE_UP && info->full ? info : NULL;
-}
-
 /* The first node of those that the cell needs to which no more may be sent now. NULL: none. */
 static const struct node *full_node(const struct cell *c)
 {
@@ -343,11 +334,11 @@ static const struct node *full_node(const struct cell *c)
         cell_parse_ranks(c, g->asked, &which, &err) == 0) {
         RANKS_EACH (k, &which)
             if (!full && k < g->size)
-                full = if_full(c->nb, g->rank[k].node);
+                full = notebook_full_node(c->nb, g->rank[k].node);
     } else {
         GROUP_NODES_EACH (node, group_nodes_of_cell(c))
             if (!full && !node->lost)
-                full = if_full(c->nb, node->number);
+                full = notebook_full_node(c->nb, node->number);
     }
     ranks_release(&which);
     return full;
@@ -366,7 +357,7 @@ static bool waits_for_room(struct cell *c)
     if (c->engine.waits != CELL_WAITS_FOR_ROOM)
         output_note(c, "%s is slow to take what was sent to it: the cell waits for it", full->name);
     c->engine.waits = CELL_WAITS_FOR_ROOM;
-    cell_limit_step(c, notebook_now(c->nb) + ROOM_NS);
+    cell_limit_step(c, notebook_now(c->nb) + NOTEBOOK_ROOM_NS);
     return true;
 }
 

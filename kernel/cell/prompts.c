@@ -74,6 +74,24 @@ static void end_first(struct notebook *nb)
     prompt_free(p);
 }
 
+/* Takes the first one whose answer may be sent to the front. false: there is none; then it looks
+ * again soon. */
+static bool bring_forward(struct notebook *nb)
+{
+    struct prompt **at = &nb->prompts.first, *p;
+
+    while ((p = *at) && notebook_full_node(nb, notebook_node_of(nb, p->worker)))
+        at = &p->next;
+    if (!p) {
+        nb->prompts.due_ns = notebook_now(nb) + NOTEBOOK_ROOM_NS;
+        return false;
+    }
+    *at = p->next;
+    p->next = nb->prompts.first;
+    nb->prompts.first = p;
+    return true;
+}
+
 void prompts_tick(struct notebook *nb)
 {
     struct prompt *p = nb->prompts.first;
@@ -82,8 +100,8 @@ void prompts_tick(struct notebook *nb)
         return;
     while ((p = nb->prompts.first) && is_to_end(nb, p))
         end_first(nb);
-    if (p)
-        show(nb, p);
+    if (p && bring_forward(nb))
+        show(nb, nb->prompts.first);
 }
 
 /* Another prompt is the first: it waits LOWER_NS for lower ranks. */

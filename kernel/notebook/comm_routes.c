@@ -287,6 +287,18 @@ static bool open_one(struct notebook *nb, struct request *r, struct slice id)
     return true;
 }
 
+/* Must it be dropped? Then the page does not wait for an answer. What closes a comm is small, and
+ * its rank would keep the comm. */
+static bool drops(struct notebook *nb, uint32_t worker, struct request *r)
+{
+    if (worker == 0 || worker == SPAN_WORKER_HOME || strcmp(request_type(r), "comm_close") == 0 ||
+        notebook_has_room(nb, worker, r))
+        return false;
+    nb->ops.status(nb->ops.arg, r, "busy");
+    nb->ops.status(nb->ops.arg, r, "idle");
+    return true;
+}
+
 bool comm_routes_take(struct notebook *nb, struct request *r)
 {
     const json_t *data = json_object_get(request_content(r), "data");
@@ -299,6 +311,8 @@ bool comm_routes_take(struct notebook *nb, struct request *r)
     if (!(c = comms_find(nb->comms.table, id)))
         return false;
     worker = c->worker;
+    if (drops(nb, worker, r))
+        return true;
     if (worker == 0)
         control(nb, r, id, text_field(data, "method"));
     else if (strcmp(request_type(r), "comm_msg") == 0)

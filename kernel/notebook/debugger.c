@@ -13,8 +13,11 @@ static int op_send(void *arg, uint32_t worker, const json_t *message)
     struct notebook *nb = arg;
     struct span m = { .kind = SPAN_DEBUG, .worker = worker };
     struct buf text = BUF_INIT;
-    int rc = text_json(&text, json_incref((json_t *)message));
+    int rc;
 
+    if (!notebook_has_room(nb, worker, nb->cells ? nb->rank_parent : nb->home.parent))
+        return -1;
+    rc = text_json(&text, json_incref((json_t *)message));
     m.v[F_DEBUG_MESSAGE].s = buf_slice(&text);
     if (rc == 0)
         rc = notebook_send_to(nb, &worker, 1, &m, NULL);

@@ -173,6 +173,7 @@ struct comm_list {
     /* owned: ids of the closed comms for which pages still need a comm_close; or NULL */
     json_t *closing;
     struct request *closes;          /* owned reference: the parent of these comm_close messages */
+    uint64_t no_room_ns;             /* backlog.c says what is dropped not before then */
     struct comm_callback *callbacks; /* owned, in the order in which they were sent */
 };
 
@@ -262,6 +263,15 @@ const char *notebook_node_name(const struct notebook *nb, unsigned node); /* for
 /* records, for %ranks logs, that this cell runs as In [count]. ranks: the group's size; 0: it runs
  * at home. */
 void notebook_note_ran(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks);
+
+/* ---- backlog.c ---- */
+#define NOTEBOOK_ROOM_NS (200 * NS_PER_MS) /* between two looks whether there is room again */
+
+/* The node, if it is up and so much is kept for it that nothing large may be added; else NULL. */
+const struct node *notebook_full_node(const struct notebook *nb, unsigned node);
+/* May a message of a page be sent to this worker? false: it must be dropped, which a line under
+ * `parent` says now and then. */
+bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct request *parent);
 
 /* ---- send.c ---- */
 void notebook_start_home(struct notebook *nb);

@@ -185,6 +185,34 @@ static void a_prompt_is_no_hang(void)
     world_close(&w);
 }
 
+static void a_machine_that_takes_nothing(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, ON_FOUR);
+    provide(&w);
+    buf_clear(&w.log);
+    w.node[1].full = true;
+    asks(&w, 2, 1);
+    pass(&w, NS_PER_S);
+    ok(!times(&w, "ask"), "a rank is not asked for a line that could not be sent to it");
+    asks(&w, 5, 1);
+    pass(&w, HOLD);
+    ok(logged(&w, "ask [3] name?") && times(&w, "ask") == 1, "ranks on other machines are");
+    answer(&w);
+    ok(logged(&w, "send INPUT_REPLY 5"), "and get their lines");
+    pass(&w, NS_PER_S);
+    ok(!times(&w, "ask"), "the first one waits still");
+    w.node[1].full = false;
+    pass(&w, 300 * NS_PER_MS);
+    ok(logged(&w, "ask [0] name?"), "until there is room again");
+    answer(&w);
+    ok(logged(&w, "send INPUT_REPLY 2"), "and gets its line");
+    world_close(&w);
+}
+
 int main(void)
 {
     in_the_order_of_ranks();
@@ -192,5 +220,6 @@ int main(void)
     an_interrupt_empties_it();
     labels_and_home();
     a_prompt_is_no_hang();
+    a_machine_that_takes_nothing();
     return plan_done();
 }

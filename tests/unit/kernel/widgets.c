@@ -385,6 +385,65 @@ static void breakpoints(void)
     world_close(&w);
 }
 
+/* A machine acknowledges nothing: what pages send to its ranks is not kept without end. */
+static void a_machine_that_takes_nothing(void)
+{
+    struct clock clock;
+    struct world w;
+
+    open_two(&w, &clock);
+    run(&w, "%%distribute\npass");
+    provide(&w);
+    publishes(&w, 2, "comm_open", OPEN("a", "1"));
+    publishes(&w, 5, "comm_open", OPEN("c", "1"));
+    buf_clear(&w.log);
+    w.node[2].full = true;
+    for (unsigned k = 0; k < 100; k++)
+        ask(&w, "comm_msg", UPDATE("c", "7"));
+    is_int(times(&w, "send COMM 5"), 0, "a page's messages are not sent to its ranks");
+    ok(times(&w, "idle") == 100 && !w.nb->comms.callbacks, "and the page does not wait for them");
+    is_int(times(&w, "h2 is slow to take what was sent to it"), 1, "a line says so, once");
+    pass(&w, 6 * NS_PER_S);
+    ask(&w, "comm_msg", CUSTOM("c"));
+    is_int(times(&w, "h2 is slow to take what was sent to it"), 2, "and again if it goes on");
+    buf_clear(&w.log);
+    ask(&w, "comm_msg", UPDATE("a", "7"));
+    ok(logged(&w, "send COMM 2"), "ranks on other machines get theirs");
+    ask(&w, "comm_open",
+        "{\"comm_id\":\"k\",\"target_name\":\"jupyter.widget.control\",\"data\":{}}");
+    ask(&w, "comm_msg", "{\"comm_id\":\"k\",\"data\":{\"method\":\"request_states\"}}");
+    ok(logged(&w, "\"c\":") && times(&w, "\"value\":7") == 1,
+       "what the rank did not get is not in its state");
+    buf_clear(&w.log);
+    ask(&w, "comm_close", "{\"comm_id\":\"c\",\"data\":{}}");
+    ok(logged(&w, "send COMM 5"), "that a comm is closed is told");
+    world_close(&w);
+}
+
+static void a_debugger_of_a_machine_that_takes_nothing(void)
+{
+    struct span m = { .kind = SPAN_DEBUGGED };
+    struct clock clock;
+    struct world w;
+
+    m.v[F_DEBUGGED_MESSAGE].s = slice_text(
+        "{\"type\":\"response\",\"request_seq\":1,\"success\":true,\"command\":\"initialize\"}");
+    open_two(&w, &clock);
+    w.nb->home.no_debugger = false;
+    ask(&w, "debug_request",
+        "{\"seq\":1,\"type\":\"request\",\"command\":\"initialize\",\"arguments\":{}}");
+    say(&w, SPAN_WORKER_HOME, m);
+    w.node[2].full = true;
+    buf_clear(&w.log);
+    ask(&w, "debug_request",
+        "{\"seq\":2,\"type\":\"request\",\"command\":\"attach\",\"arguments\":{}}");
+    ok(times(&w, "send DEBUG") > 0 && !strstr(w.log.p, "send DEBUG 4") &&
+           !strstr(w.log.p, "send DEBUG 5"),
+       "the debugger asks ranks of other machines");
+    ok(logged(&w, "h2 is slow to take what was sent to it"), "and a line says so");
+    world_close(&w);
+}
+
 int main(void)
 {
     routes();
@@ -399,5 +458,7 @@ int main(void)
     callbacks();
     prints();
     breakpoints();
+    a_machine_that_takes_nothing();
+    a_debugger_of_a_machine_that_takes_nothing();
     return plan_done();
 }
