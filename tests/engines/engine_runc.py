@@ -43,9 +43,14 @@ class Runc(Engine):
         return {"PATH": "%s:%s" % (HERE, os.environ["PATH"]), "RUNC_BUNDLES": self.boxes.folder}
 
     def left(self):
-        """A launcher that is killed leaves the records of its containers, which have ended."""
-        found = subprocess.check_output([*self.boxes.command, "list", "--format", "json"], text=True)
-        return [box["id"] for box in json.loads(found) or () if box["status"] != "stopped"]
+        """A launcher that is killed leaves the records of its containers, which have ended. runc lists nothing and fails if a record is
+        removed while it looks."""
+        for _ in range(100):
+            listed = subprocess.run([*self.boxes.command, "list", "--format", "json"], capture_output=True, text=True)
+            if listed.returncode == 0 or "no such file or directory" not in listed.stderr:
+                break
+        assert listed.returncode == 0, listed.stderr
+        return [box["id"] for box in json.loads(listed.stdout) or () if box["status"] != "stopped"]
 
     def end(self):
         self.kill(*self.left())
