@@ -20,6 +20,7 @@ worker_agent_net_libnet_a_SOURCES = \
 	worker/agent/net/resume.h worker/agent/net/resume.c \
 	worker/agent/net/sealed.h worker/agent/net/sealed.c \
 	worker/agent/net/secret.h worker/agent/net/secret.c \
+	worker/agent/net/silence.h worker/agent/net/silence.c \
 	worker/agent/net/socket.h worker/agent/net/socket.c \
 	worker/agent/net/tcp_probe.c \
 	worker/agent/net/uplink.h worker/agent/net/uplink.c

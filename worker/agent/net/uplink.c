@@ -7,10 +7,8 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "base/beat.h"
 #include "base/loop/message_stream.h"
 #include "base/log.h"
-#include "base/meter.h"
 #include "base/unix_socket.h"
 #include "protocol/route.h"
 #include "protocol/span.h"
@@ -20,12 +18,12 @@
 #include "worker/agent/net/peer.h"
 #include "worker/agent/net/peers.h"
 #include "worker/agent/net/resume.h"
+#include "worker/agent/net/silence.h"
 #include "worker/agent/net/socket.h"
 
 #define MESSAGES_PER_TURN 32
 #define LINGER_MS         500 /* for what waits when the stream is closed */
 #define END_NS            NS_PER_S
-#define BEATS             4u /* sent unasked within the timeout; the kernel asks for five */
 
 _Static_assert(UPLINK_ROOM == FRAME_BATCH_ROOM,
                "a message that is given has room for what stands before it in a bundle");
@@ -47,13 +45,9 @@ struct uplink {
     uint64_t cut_ns; /* since when there is no connection; 0: there is one */
     bool silent;     /* since then nothing has come, but nobody has ended it */
     struct peers *peers;
-    struct beat beat;
-    struct peer_times kernel;
-    struct meter meter;  /* counts the bytes that arrive */
-    uint64_t beat_ns;    /* when the last BEAT was sent */
-    uint64_t timeout_ns; /* WELCOME's */
-    struct watch *beat_timer;
-    bool greeted; /* the first message has arrived */
+    struct silence silence;
+    struct watch *end; /* the stream has ended: when the agent ends, too */
+    bool greeted;      /* the first message has arrived */
     struct uplink_handler handler;
 };
 
@@ -78,13 +72,13 @@ static void say_beat(struct uplink *u, uint64_t sent)
     struct span beat = { .kind = SPAN_BEAT, .v[F_BEAT_SENT].u64 = sent };
 
     beat.v[F_BEAT_RECEIVED].u64 = session_tell(&u->session);
-    u->beat_ns = clock_now(loop_clock(u->loop));
+    silence_said(&u->silence);
     say(u, &beat);
 }
 
 static void lost(struct uplink *u, const char *why)
 {
-    watch_clear(&u->beat_timer);
+    silence_stop(&u->silence);
     if (u->handler.lost)
         u->handler.lost(u->handler.arg, why);
 }
@@ -98,23 +92,23 @@ static void give_up(void *arg, bool refused)
              u->silent
                  ? "nothing was heard from the kernel for %.1f s"
                  : "the connection to the kernel has ended, and could not be made anew in %.1f s",
-             (double)u->timeout_ns / (double)NS_PER_S);
+             (double)u->silence.timeout_ns / (double)NS_PER_S);
     lost(u, refused ? "the kernel does not take it back" : why);
 }
 
 /* The connection has ended, or leads nowhere: the agent dials the kernel itself. */
 static void cut(struct uplink *u, const char *why)
 {
-    if (u->cut_ns || !u->greeted || !u->timeout_ns)
+    if (u->cut_ns || !u->greeted || !u->silence.timeout_ns)
         return;
     log_warn("uplink", "the connection to the kernel has ended: %s", why);
-    u->cut_ns = u->silent ? u->kernel.heard : clock_now(loop_clock(u->loop));
+    u->cut_ns = u->silent ? u->silence.kernel.heard : clock_now(loop_clock(u->loop));
     peers_cut(u->peers);
     peers_stay(u->peers);
     line_discard(&u->line);
     line_discard(&u->parent);
     frame_batch_cut(u->batch);
-    resume_start(u->resume, u->timeout_ns);
+    resume_start(u->resume, u->silence.timeout_ns);
 }
 
 static void on_end_of_line(void *arg)
@@ -137,28 +131,25 @@ static int watch_end(struct uplink *u, struct uplink_line *l, struct err *err)
     return u->resume ? line_watch_end(l, u->loop, u->context, on_end_of_line, u, err) : 0;
 }
 
-/* While a parent is dialed the kernel does not ask for beats, and on a slow connection its question
- * waits behind other bytes. So the agent sends BEAT unasked. */
-static void beat_unasked(struct uplink *u, uint64_t now)
+static void beat_unasked(void *arg)
 {
-    const bool moving = peers_moving(u->peers), comes = meter_moved(&u->meter);
-
-    if (moving || comes)
-        peer_times_heard(&u->kernel, now);
-    if (moving || (comes && now - u->beat_ns >= u->timeout_ns / BEATS))
-        say_beat(u, 0);
+    say_beat(arg, 0);
 }
 
-static void check_beat(void *arg)
+static bool is_moving(void *arg)
+{
+    return peers_moving(((struct uplink *)arg)->peers);
+}
+
+static bool is_cut_off(void *arg) /* the attempts have an end of their own */
+{
+    return ((struct uplink *)arg)->cut_ns != 0;
+}
+
+static void on_silence(void *arg)
 {
     struct uplink *u = arg;
-    const uint64_t now = clock_now(loop_clock(u->loop));
 
-    if (u->cut_ns) /* the attempts have an end of their own */
-        return;
-    beat_unasked(u, now);
-    if (!beat_is_over(&u->beat, &u->kernel, now))
-        return;
     u->silent = true;
     if (u->resume)
         cut(u, "the kernel is silent");
@@ -166,22 +157,14 @@ static void check_beat(void *arg)
         give_up(u, false);
 }
 
-/* An agent on the kernel's machine notices the kernel's end by its stdin. */
+/* An agent on the kernel's machine notices the kernel's end by its stdin. Who resumes does so
+ * before the kernel gives it up. */
 static void listen_for_silence(struct uplink *u, uint64_t timeout_ms)
 {
-    const uint64_t now = clock_now(loop_clock(u->loop));
-    struct err err = { "" };
+    const uint64_t timeout_ns = timeout_ms * NS_PER_MS;
 
-    if (timeout_ms == 0 || timeout_ms > UINT32_MAX || !u->has_keys)
-        return;
-    u->timeout_ns = timeout_ms * NS_PER_MS;
-    /* who resumes does so before the kernel gives it up */
-    beat_init(&u->beat, u->resume ? u->timeout_ns / 2 : u->timeout_ns, now);
-    peer_times_start(&u->kernel, now);
-    watch_stop(u->beat_timer);
-    if (!(u->beat_timer = loop_timer(u->loop, beat_wait(&u->beat), beat_wait(&u->beat), check_beat,
-                                     u, &err)))
-        log_error("uplink", "%s", err.text);
+    if (timeout_ms > 0 && timeout_ms <= UINT32_MAX && u->has_keys)
+        silence_listen(&u->silence, timeout_ns, u->resume ? timeout_ns / 2 : timeout_ns);
 }
 
 /* ---- down ---- */
@@ -261,7 +244,7 @@ static void on_resumed(struct uplink *u, const struct span *m)
     u->cut_ns = 0;
     u->silent = false;
     resume_done(u->resume);
-    peer_times_start(&u->kernel, clock_now(loop_clock(u->loop)));
+    silence_restart(&u->silence);
     if (u->handler.resumed)
         u->handler.resumed(u->handler.arg);
 }
@@ -331,11 +314,11 @@ static bool take_one(struct uplink *u, void *socket)
     if (line_receive(socket, &route, &msg, &empty) == 1)
         deliver(u, slice_of(zmq_msg_data(&route), zmq_msg_size(&route)), &msg);
     if (!empty)
-        meter_watch(&u->meter, zmq_msg_get(&route, ZMQ_SRCFD));
+        meter_watch(&u->silence.meter, zmq_msg_get(&route, ZMQ_SRCFD));
     zmq_msg_close(&route);
     zmq_msg_close(&msg);
     if (!empty)
-        peer_times_heard(&u->kernel, clock_now(loop_clock(u->loop)));
+        silence_heard(&u->silence);
     return !empty;
 }
 
@@ -355,7 +338,7 @@ static void on_message(void *arg, zmq_msg_t part[2])
     struct uplink *u = arg;
 
     deliver(u, slice_of(zmq_msg_data(&part[0]), zmq_msg_size(&part[0])), &part[1]);
-    peer_times_heard(&u->kernel, clock_now(loop_clock(u->loop)));
+    silence_heard(&u->silence);
 }
 
 static void still_there(void *arg)
@@ -373,8 +356,8 @@ static void on_end(void *arg, const char *why)
     struct err err = { "" };
 
     log_info("uplink", "the connection to the kernel is over: %s", why);
-    watch_stop(u->beat_timer);
-    if (!(u->beat_timer = loop_timer(u->loop, END_NS, 0, still_there, u, &err)))
+    watch_stop(u->end);
+    if (!(u->end = loop_timer(u->loop, END_NS, 0, still_there, u, &err)))
         still_there(u);
 }
 
@@ -529,13 +512,14 @@ struct uplink *uplink_open(struct loop *loop, const struct uplink_config *config
 {
     struct uplink *u = calloc(1, sizeof *u);
     const struct peers_ops ops = { on_entry, on_bundle, on_blobs, on_unlinked, on_parent, say, u };
+    const struct silence_ops silence = { beat_unasked, on_silence, is_moving, is_cut_off, u };
 
     if (!u) {
         zmq_close(config->socket);
         return err_null(err, "out of memory");
     }
     u->loop = loop;
-    u->meter = (struct meter)METER_INIT;
+    silence_init(&u->silence, loop, &silence);
     u->line.socket = config->socket;
     u->handler = config->handler;
     u->own_context = !config->context;
@@ -557,7 +541,8 @@ void uplink_close(struct uplink *u)
 {
     if (!u)
         return;
-    watch_stop(u->beat_timer);
+    silence_stop(&u->silence);
+    watch_stop(u->end);
     if (u->batch && u->parent.socket)
         /* the kernel may not have received DIALED, but there is no other way */
         frame_batch_socket(u->batch, u->parent.socket);
