@@ -37,6 +37,17 @@ def test_files_do_not_replace_what_cellspan_needs(fresh, tmp_path):
         assert str(tmp_path / "cloudpickle.py") in line and "is not imported" in line
 
 
+def test_another_version_on_pythonpath_is_not_taken_for_this_one(fresh, tmp_path):
+    other = tmp_path / "cellspan"
+    other.mkdir()
+    (other / "__init__.py").write_text("raise RuntimeError('another version')\n")
+    nb = fresh(env={"PYTHONPATH": str(tmp_path)})
+    seen = "import os, sys, cellspan\ncellspan.__file__ == %r, sys.path.index(%r) > 0, os.environ['PYTHONPATH'] == %r" % (
+        str(other / "__init__.py"), str(tmp_path), str(tmp_path))
+    assert values(nb.ok(seen)) == (False, True, True)
+    assert rank_values(nb, seen, 2) == [(False, True, True)] * 2
+
+
 def test_a_file_named_jedi_is_the_user_s(fresh, tmp_path):
     write(tmp_path, "jedi")
     nb = fresh(cwd=tmp_path)

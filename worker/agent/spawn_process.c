@@ -15,10 +15,11 @@
 
 extern char **environ;
 
-/* As `python -m`, but the current folder is not on the path before: a user's cellspan.py there must
- * not be taken for the package. (The option -P is new in Python 3.11.) */
+/* As `python -m`, but neither a user's cellspan.py in the current folder nor another version on
+ * PYTHONPATH or in this Python is taken for the package. (The option -P is new in Python 3.11.) */
 #define AS_MODULE                                                                                  \
-    "import sys; sys.path[:1] == [''] and sys.path.pop(0); "                                       \
+    "import os, sys; sys.path[:1] == [''] and sys.path.pop(0); "                                   \
+    "sys.path.insert(0, os.environ['CELLSPAN_PYTHONPATH']); import cellspan; sys.path.pop(0); "    \
     "import runpy; runpy._run_module_as_main(sys.argv.pop(1))"
 
 static pid_t execute(const struct worker *w, const char *cwd, const struct worker_ends *ends,

@@ -46,6 +46,13 @@ def test_ray_that_is_missing_or_old_is_named_with_the_command_that_helps(tmp_pat
     assert status == 2 and errors == 'Ray 2.3.1 is too old, 2.10 is the first that works: pip install --upgrade "ray[default]"\n'
 
 
+def test_another_version_of_cellspan_on_the_path_is_not_taken_for_this_one(tmp_path):
+    (tmp_path / "cellspan").mkdir()
+    (tmp_path / "cellspan" / "__init__.py").write_text("raise RuntimeError('another version')\n")
+    (tmp_path / "ray.py").write_text("import sys\nraise ImportError(sys.path.index(%r))" % str(tmp_path))
+    assert "Ray is not in the notebook's Python, %s (0)" % sys.executable in ran([], tmp_path)[2]
+
+
 def test_an_address_at_which_nothing_is_fails_at_once(tmp_path, unused_port):
     (tmp_path / "ray.py").write_text("__version__ = '2.60.0'")
     status, _, errors = ran(["--spec", "127.0.0.1:%d" % unused_port], tmp_path)

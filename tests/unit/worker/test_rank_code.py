@@ -270,6 +270,14 @@ def test_the_users_own_sitecustomize_runs(code, home, tmp_path):
     assert python("import sitecustomize; print(mine == sitecustomize.__file__)", PYTHONPATH=path) == "True"
 
 
+def test_a_new_python_that_has_another_version_of_cellspan(code, home, tmp_path):
+    code.take(listing(home))
+    (tmp_path / "cellspan").mkdir()
+    (tmp_path / "cellspan" / "__init__.py").write_text("raise RuntimeError('another version')\n")
+    path = os.environ["PYTHONPATH"] + os.pathsep + str(tmp_path)
+    assert python(f"import qhelper, sys; print(qhelper.a, {str(tmp_path)!r} in sys.path)", PYTHONPATH=path) == "1 True"
+
+
 def test_a_child_of_a_child(code, home):
     code.take(listing(home))
     inner = "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'import qhelper; print(qhelper.a)'], capture_output=True, text=True).stdout)"

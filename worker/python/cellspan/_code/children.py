@@ -30,7 +30,7 @@ import sys
 
 def begin():
     kept = list(sys.path), sys.dont_write_bytecode
-    sys.path.append({own!r})
+    sys.path.insert(0, {own!r})  # another version may be there
     sys.dont_write_bytecode = True
     try:
         from cellspan._code.children import begin

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import importlib.util
 import os
 import re
@@ -27,7 +28,7 @@ from .._base.errors import is_a, tb_of, text_of
 from .._base.limit import Limit, TooSlow
 from .._jupyter.history import History
 from .._jupyter.magics import CELL, HOMES, NEED_CLIENT, NO_CLIENTS, NO_EXIT, NO_NOTEBOOK, OF_NOTEBOOK, PAGE, name_near
-from . import environment, tracebacks
+from . import environment, startup, tracebacks
 from .commands import run_command
 from .publish import Formatter, Hook, Publisher
 from .remote import RemoteError, interrupted_lines
@@ -92,6 +93,8 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def init_ipython_dir(self, ipython_dir):
         try:
+            if ipython_dir is None:
+                _try_to_write(os.path.dirname(startup.profile_directory()))
             super().init_ipython_dir(ipython_dir)
         except OSError as error:  # such as a full disk
             self.ipython_dir = self._folder_in_place_of(error)
@@ -492,6 +495,14 @@ class RankShell(ZMQInteractiveShell):
     def show_usage_error(self, exc):
         """Makes it the cell's error, shown once, instead of text that each rank prints."""
         self._showtraceback(type(exc), exc, [f"UsageError: {text_of(exc)}"])
+
+
+def _try_to_write(folder):
+    """Raises OSError where IPython would warn, as for a home folder that can only be read, and use a temporary folder that nobody removes."""
+    folder = os.path.normpath(os.path.expanduser(folder))
+    place = folder if os.path.exists(folder) else os.path.dirname(folder)
+    if not os.path.isdir(place) or not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, "no files can be made in it", place)
 
 
 def _is_inside(frame):
