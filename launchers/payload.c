@@ -19,6 +19,7 @@
 #define SCRIPT_LINE "script"
 #define LACKS_LINE  "lacks "
 #define SECRET      "CELLSPAN_SECRET="
+#define CHANGED     4 /* its exit status: what it has listed is not there any more */
 
 extern char **environ;
 
@@ -265,6 +266,9 @@ int payload_make(const struct payload *p, struct payload_row *row, struct err *e
     rc = env ? process_output(&spec, PAYLOAD_MAX, 2 * PROCESS_ANSWER_NS, &bytes, err)
              : err_set(err, "out of memory");
     free(env);
+    if (rc > 0 && WIFEXITED(rc) && WEXITSTATUS(rc) == CHANGED)
+        rc = err_set(err, "its files, or those of the Python packages that it needs, have changed "
+                          "here while they were read: run the cell again");
     if (rc > 0 || (rc == 0 && !bytes.n))
         rc = err_set(err,
                      "its files could not be read here; `cellspan doctor` tells what is missing");

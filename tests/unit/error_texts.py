@@ -103,6 +103,7 @@ NO_VALUE = {
     "by way of which it was to be reached": "the machine's name stands before it",
     "its agent has ended, or was cut off": "the machine's name stands before it",
     "its files could not be read here": "the machine's name stands before it",
+    "its files, or those of the Python packages": "the machine's name stands before it",
     "home has ended the call": "home has said why",
     "what home said of the cell's variables": "no user meets it: home sends nothing else",
     "that is no list of variables' names": "no user meets it: home sends nothing else",

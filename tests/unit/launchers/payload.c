@@ -442,6 +442,39 @@ static void packages_come_to_many_tasks(void)
     payload_release(&p);
 }
 
+/* Between what is listed and what is read, pip may have replaced a file. */
+static void files_that_change_meanwhile_are_told(void)
+{
+    static const struct {
+        const char *python, *said;
+    } cases[] = { { "printf bytes", NULL },
+                  { "exit 4", "have changed here while they were read: run the cell again" },
+                  { "exit 1", "could not be read here" },
+                  { "exit 0", "could not be read here" } };
+    char python[64], code[160];
+
+    snprintf(python, sizeof python, "%s/python", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct payload p = PAYLOAD_INIT;
+        struct err err = { "" };
+        int rc;
+
+        if (payload_read(&p, "can testarch " OTHER " 2.0\nscript\n") < 0)
+            break;
+        snprintf(code, sizeof code, "printf '#!/bin/sh\n%s\n' >python && chmod +x python",
+                 cases[i].python);
+        prepare(code);
+        p.python = python;
+        p.program = strdup("payload.py");
+        p.agent = agent;
+        p.wheels = "";
+        rc = payload_make(&p, &p.row[0], &err);
+        ok(cases[i].said ? rc < 0 && strstr(err.text, cases[i].said) : rc == 0, "%s: %s",
+           cases[i].python, err.text);
+        payload_release(&p);
+    }
+}
+
 int main(void)
 {
     struct payload p = PAYLOAD_INIT;
@@ -466,6 +499,7 @@ int main(void)
     payload_release(&p);
     packages_come_where_they_are_lacking();
     packages_come_to_many_tasks();
+    files_that_change_meanwhile_are_told();
     prepare("cd / && rm -r \"$OLDPWD\"");
     return plan_done();
 }

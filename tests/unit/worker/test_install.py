@@ -361,6 +361,18 @@ def test_a_package_of_the_machine_that_may_be_too_old_is_named(tmp_path):
         "cellspan: this is Python " + platform.python_version()]
 
 
+def test_packages_that_change_while_they_are_read_are_not_sent(monkeypatch, capfd):
+    """pip may run on the notebook's machine just now."""
+    seen = iter([{"comm": (0o644, b"1")}, {"comm": (0o644, b"2")}])
+    monkeypatch.setattr(payload, "packages", lambda: next(seen))
+    monkeypatch.setattr(payload, "chosen", lambda *_: iter([("x86_64", payload.packed(FILES), "0" * 64, "2.28", "")]))
+    payload.main("agent", VERSION)
+    (digest,) = re.findall(r"^can x86_64\+\S+ (\w+) ", capfd.readouterr().out, re.M)
+    with pytest.raises(SystemExit) as ended:
+        payload.main("agent", VERSION, "", digest)
+    assert ended.value.code == payload.CHANGED and capfd.readouterr().out == ""
+
+
 def test_the_packages_come_with_cellspan(node):
     more = {payload.PACKAGES + "/comm/__init__.py": (0o644, b"comm")}
     whole, also = payload.packed(FILES), payload.packed(more)

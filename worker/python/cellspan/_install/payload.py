@@ -36,6 +36,7 @@ PYTHON = "%d.%d" % sys.version_info[:2]
 LACKS = ("import sys, importlib.util as u; sys.path[:1] == [''] and sys.path.pop(0); "
          "sys.exit(3 if '%%d.%%d' %% sys.version_info[:2] == '%s' and [n for n in %r if not getattr(u.find_spec(n), 'origin', None)] else 0)") % (PYTHON, list(NEEDED))
 HERE = os.path.dirname(os.path.abspath(__file__))
+CHANGED = 4  # the exit status if what was listed is not there any more: launchers/payload.c
 MACHINES = {62: "x86_64", 183: "aarch64"}
 # What every machine with glibc has.
 EVERYWHERE = re.compile(r"(libc|libm|libpthread|libdl|librt|libutil|ld-linux[\w-]*)\.so\.\d+$")
@@ -253,7 +254,7 @@ def main(agent, version, wheels="", wanted=""):
             sys.stdout.buffer.write(zlib.compress(whole, 6) + (zlib.compress(more, 6) if wanted == with_more else b""))
             return
     if wanted:
-        sys.exit("it is not there any more")
+        sys.exit(CHANGED)
     print("lacks %s\nscript" % LACKS)
     with open(os.path.join(HERE, "unpack.py"), encoding="utf-8") as file:
         print(file.read(), end="")
