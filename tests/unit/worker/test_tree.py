@@ -233,13 +233,12 @@ def test_files_in_place_are_looked_at_when_they_have_changed(shared, tmp_path, m
     assert list(tree.look_again("")) == [] and looked
     looked.clear()
     for _ in range(2):
-        assert list(tree.look_again("")) == [] and looked == []
+        assert list(tree.look_again("")) == [] and bool(looked) != inotify
         now[0] += changes.EVERY if inotify else 0
     home.instead = lambda *_: (_ for _ in ()).throw(TimeoutError)
     with open(os.path.join(shared, "" if name.endswith(".py") else "..", name), "w", encoding="utf-8") as file:
         file.write("a = 999\n")
-    now[0] += changes.EVERY
-    for _ in range(2):
+    for _ in range(2):  # at once, also without inotify
         ((name, error),) = tree.look_again("")
         assert name == "helper" and "busy" in str(error)
     home.instead = None
@@ -268,7 +267,6 @@ def test_files_in_place_that_change_elsewhere(shared, tmp_path, monkeypatch, ino
     if change == "it becomes a link":
         os.rename(file, other)
         file.symlink_to(tmp_path / "link.py")
-        now[0] += changes.EVERY
         assert list(tree.look_again("")) == [] and tree.bring("pkg", (shared,))["here"]
     if change == "a folder above is another one":
         shutil.copytree(shared, tmp_path / "next")
@@ -277,7 +275,6 @@ def test_files_in_place_that_change_elsewhere(shared, tmp_path, monkeypatch, ino
         os.rename(tmp_path / "next", shared)
     else:
         other.write_text("a = 999\n")
-        now[0] += changes.EVERY
     assert list(tree.look_again("")) == [] and not tree.bring("pkg", (shared,))["here"]
 
 
@@ -292,6 +289,29 @@ def test_a_log_beside_files_in_place_is_not_their_change(shared, tmp_path, monke
     assert list(tree.look_again("")) == [] and looked == []
     os.utime(shared + "/helper.py")
     assert list(tree.look_again("")) == [] and looked == [shared + "/helper.py"]
+
+
+def test_files_of_folders_that_are_too_many_to_watch_are_looked_at(shared, tmp_path, monkeypatch):
+    now, files = [100.0], {f"{shared}/pkg/sub{n}/a.py": "a = 1\n" for n in range(3)}
+    monkeypatch.setattr(changes.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(changes, "most_watches", lambda: 2 * in_place.WATCHERS)
+    for module in ("tree", "changes"):
+        monkeypatch.setattr(f"cellspan._code.{module}.mounts", lambda: {"/": "ext4"})
+    for path in files:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    for path, content in files.items():
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+    for n, path in enumerate(files):
+        tree = Tree(str(tmp_path / f"code{n}"), Files(files).find, "gpu2")
+        assert tree.bring("pkg", (shared,))["here"]
+        for _ in range(2):
+            assert list(tree.look_again("")) == [] and tree.bring("pkg", (shared,))["here"]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("a = 999\n")
+        assert list(tree.look_again("")) == [] and not tree.bring("pkg", (shared,))["here"]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("a = 1\n")
 
 
 def test_few_ranks_of_a_node_use_inotify(tmp_path, monkeypatch):

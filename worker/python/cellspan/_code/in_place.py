@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """On a rank of another machine: which files that are used at home's own paths were changed there, on that machine alone. inotify tells, so
-that a cell before which nothing has happened costs one read.
+that a cell before which nothing has happened costs one read. Where it can't, the files are looked at before each cell.
 """
 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 
 from .entries import changed_in_place
@@ -21,7 +22,8 @@ class InPlace:
     def __init__(self, folder):
         self._folder = os.path.join(folder, "watchers")
         self._slot = -1
-        self._changes = None
+        self._changes = None  # not asked for yet; False: this rank may not use inotify
+        self._turns = itertools.count()
         self._entries = None  # as changed() has had them
         self._known = {}  # {key: its "seen"}, of entries whose files are watched
         self._new = []  # keys of those that are not watched yet
@@ -35,7 +37,11 @@ class InPlace:
             self._take(entries)
         if not self._rows:
             return []
-        changes = self._changes = self._changes or self._begin()
+        if self._changes is None:
+            self._changes = self._begin()
+        if not self._changes:
+            return [key for key, entry in entries.items() if changed_in_place(entry)]
+        changes = self._changes
         for folder in self._rows:
             now = _which(folder)
             if self._folders.setdefault(folder, now) != now:  # inotify tells nothing of a move of a folder above
@@ -46,7 +52,7 @@ class InPlace:
             self._watch(changes, entries[key]["seen"])
             if changed_in_place(entries[key]):
                 found.append(key)
-        for folder in changes.take():
+        for folder in changes.take(next(self._turns)):
             names = changes.names(folder)
             rows = [row for name, *row in self._rows.get(folder, ()) if names is None or name in names]
             for row in rows:
@@ -57,7 +63,7 @@ class InPlace:
 
     def done(self):
         """Those that changed() has returned are renewed."""
-        if self._changes is not None:
+        if self._changes:
             self._changes.done()
         self._known.update((key, self._entries[key]["seen"]) for key in self._new)
         self._new = []
@@ -93,9 +99,10 @@ class InPlace:
         self._rows.setdefault(folder, []).append((name, *row))
 
     def _begin(self):
+        """Changes, or False."""
         from .changes import Changes  # slow to import, and rarely needed
 
-        return Changes(sharers=WATCHERS) if self._has_slot() else Changes(inotify=False)
+        return Changes(sharers=WATCHERS) if self._has_slot() else False
 
     def _has_slot(self):
         """Is this one of the ranks that may use inotify? It is while it lives."""
