@@ -132,52 +132,29 @@ static void pass_key_on(struct agents *a, struct node_link *link, struct slice n
     allowed_keys_block(&a->listen.allowed, link->key);
 }
 
-static void welcome(struct agents *a, struct node_link *link, const struct span *hello)
+static void tell_welcome(struct agents *a, struct node_link *link)
 {
     struct span m = { .kind = SPAN_WELCOME,
                       .v[F_WELCOME_WINDOW].u64 = WINDOW,
                       .v[F_WELCOME_NUMBER].u64 = link->node.number };
 
-    log_info("link", "node %u (%s) is connected", link->node.number, link->node.name);
     if (link->node.number != NODE_HERE) /* this machine's agent sees the end of its stdin */
         m.v[F_WELCOME_TIMEOUT_MS].u64 = a->beat.timeout_ns / NS_PER_MS;
     peer_times_start(&link->times, clock_now(a->out.clock));
     to_agents_tell(&a->out, link, &m);
     to_agents_flush(link);
+}
+
+static void welcome(struct agents *a, struct node_link *link, const struct span *hello)
+{
+    log_info("link", "node %u (%s) is connected", link->node.number, link->node.name);
+    tell_welcome(a, link);
     if (link->node.number == NODE_HERE)
         return;
     pass_key_on(a, link, hello->v[F_HELLO_NEXT].s);
     reparent_up(&a->out, link);
     a->handler.up(a->handler.arg, link->node.number);
 }
-
-static void hello(struct agents *a, const struct router_message *arrival, const struct span *m)
-{
-    struct node_link *link = caller(a, arrival);
-    const bool here = link && link->node.number == NODE_HERE;
-
-    if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION) {
-        refuse_version(a, arrival, (unsigned)m->v[F_HELLO_VERSION].u64);
-    } else if (!link || link->node.state == NODE_LOST) {
-        refused(a, arrival, "says HELLO for a run that is over");
-        refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
-    } else if (link->node.state != NODE_ASKED || link->identity_size ||
-               arrival->identity.n > IDENTITY_MAX) {
-        refused(a, arrival, "says HELLO for an agent that is here");
-    } else if (here && (long)m->v[F_HELLO_PID].u64 != link->node.pid) {
-        refused(a, arrival, "is not of the agent that this kernel started");
-        refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
-    } else {
-        /* from now on the end of this descriptor is the end of the connection */
-        router_settle(arrival->router);
-        if (introduce(link, arrival, m) < 0)
-            log_error("agents", "out of memory for an agent");
-        else
-            welcome(a, link, m);
-    }
-}
-
-/* ---- RESUME ---- */
 
 /* Does the connection have the one key that may resume? */
 static bool has_next_key(const struct node_link *link, const struct router_message *arrival)
@@ -206,6 +183,61 @@ static void move(struct agents *a, struct node_link *link, const struct router_m
     attach(link, arrival);
     peer_times_start(&link->times, clock_now(a->out.clock));
 }
+
+/* Its connection ended before WELCOME had reached it: what followed is sent again, too. */
+static bool says_hello_again(const struct node_link *link, const struct router_message *arrival)
+{
+    return link->resumes && link->node.state == NODE_UP && has_next_key(link, arrival) &&
+           link->session.acked == 0 && link->session.received == 0 &&
+           arrival->identity.n <= IDENTITY_MAX;
+}
+
+static void hello_again(struct agents *a, struct node_link *link,
+                        const struct router_message *arrival, struct slice next)
+{
+    router_settle(arrival->router);
+    if (next.n != KEY_SIZE ||
+        allowed_keys_replace(&a->listen.allowed, link->next, (const unsigned char *)next.p,
+                             link->node.engine, link->node.number) < 0) {
+        refused(a, arrival, "says HELLO again, and names a key that was used");
+        return;
+    }
+    memcpy(link->next, next.p, KEY_SIZE);
+    move(a, link, arrival);
+    log_info("agents", "%s says HELLO again", link->node.name);
+    (void)!session_resume(&link->session, 0, NULL);
+    tell_welcome(a, link);
+}
+
+static void hello(struct agents *a, const struct router_message *arrival, const struct span *m)
+{
+    struct node_link *link = caller(a, arrival);
+    const bool here = link && link->node.number == NODE_HERE;
+
+    if (m->v[F_HELLO_VERSION].u64 != SPAN_VERSION) {
+        refuse_version(a, arrival, (unsigned)m->v[F_HELLO_VERSION].u64);
+    } else if (!link || link->node.state == NODE_LOST) {
+        refused(a, arrival, "says HELLO for a run that is over");
+        refuse(arrival, SPAN_VERSION, "the kernel has no use for this agent any more");
+    } else if (says_hello_again(link, arrival)) {
+        hello_again(a, link, arrival, m->v[F_HELLO_NEXT].s);
+    } else if (link->node.state != NODE_ASKED || link->identity_size ||
+               arrival->identity.n > IDENTITY_MAX) {
+        refused(a, arrival, "says HELLO for an agent that is here");
+    } else if (here && (long)m->v[F_HELLO_PID].u64 != link->node.pid) {
+        refused(a, arrival, "is not of the agent that this kernel started");
+        refuse(arrival, SPAN_VERSION, "this is not the agent that the kernel started");
+    } else {
+        /* from now on the end of this descriptor is the end of the connection */
+        router_settle(arrival->router);
+        if (introduce(link, arrival, m) < 0)
+            log_error("agents", "out of memory for an agent");
+        else
+            welcome(a, link, m);
+    }
+}
+
+/* ---- RESUME ---- */
 
 static void resume(struct agents *a, const struct router_message *arrival, const struct span *m)
 {

@@ -115,6 +115,31 @@ static void the_kernel_has_given_it_up(void)
     lan_close(&l);
 }
 
+/* The connection ends before WELCOME: ZeroMQ would come back without HELLO. */
+static void a_connection_ends_before_welcome(void)
+{
+    unsigned char next[KEY_SIZE];
+    struct lan l;
+
+    lan_open(&l);
+    l.timeout_ms = 60000;
+    l.mute = true;
+    lan_join(&l, 1, LAN_STDIN);
+    memcpy(next, l.last.v[F_HELLO_NEXT].s.p, KEY_SIZE);
+    lan_reset(&l, 1);
+    ok(lan_until(&l, SPAN_HELLO, 0) && l.last.v[F_HELLO_NEXT].s.n == KEY_SIZE &&
+           memcmp(next, l.last.v[F_HELLO_NEXT].s.p, KEY_SIZE) != 0,
+       "HELLO is said again, with the key that it has named, and names another");
+    l.mute = false;
+    ok(lan_until(&l, SPAN_HELLO, 0), "and again, if no answer comes");
+    lan_start_rank(&l, self, 2);
+    ok(lan_until(&l, SPAN_READY, 1), "then the agent is as any other");
+    lan_reset(&l, 1);
+    ok(resumes(&l, next) && l.last.v[F_RESUME_RECEIVED].u64 == 1, "and resumes as one");
+    is_int(lan_end(&l, 1), 0, "it ends as always");
+    lan_close(&l);
+}
+
 /* Each time the kernel admits the key, so it waits for this agent still. */
 static void answers_are_lost_for_longer_than_the_timeout(void)
 {
@@ -153,6 +178,7 @@ int main(int argc, char **argv)
     self = argv[0];
     a_rank_outlives_its_connection();
     an_answer_is_lost();
+    a_connection_ends_before_welcome();
     the_kernel_has_given_it_up();
     answers_are_lost_for_longer_than_the_timeout();
     nobody_answers();

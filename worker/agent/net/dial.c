@@ -14,6 +14,9 @@
 #define PROBE_NS        (2 * NS_PER_S) /* limit for finding out why no endpoint answered */
 #define LOOK_NS         NS_PER_S       /* between two looks whether all refuse */
 #define EVENTS_PER_TURN 16
+/* between two attempts at an endpoint; twice as long each time */
+#define AGAIN_NS     (50 * NS_PER_MS)
+#define AGAIN_MAX_NS NS_PER_S
 
 struct try {
     struct dial *dial;
@@ -25,12 +28,14 @@ struct try {
     void *socket; /* NULL: not opened yet, or closed again */
     void *monitor;
     struct watch *watch;
-    int fd;         /* the connection's descriptor, borrowed from ZeroMQ; -1: there is none */
-    bool connected; /* at least once */
-    bool failed;    /* at least once, before it was connected */
-    bool refused;   /* our key was refused there */
-    bool strange;   /* another program listens there */
-    bool ended;     /* the connection has ended, or could not be made */
+    struct watch *again; /* for the next socket */
+    uint64_t pause_ns;   /* before it */
+    int fd;              /* the connection's descriptor, borrowed from ZeroMQ; -1: there is none */
+    bool connected;      /* at least once */
+    bool failed;         /* at least once, before it was connected */
+    bool refused;        /* our key was refused there */
+    bool strange;        /* another program listens there */
+    bool ended;          /* the connection has ended, or could not be made */
     struct tcp_probe *probe;
     int error; /* the errno that the probe found; 0: none */
 };
@@ -88,6 +93,7 @@ const char *dial_words(int error)
 static void try_close(struct try *t)
 {
     watch_clear(&t->watch);
+    watch_clear(&t->again);
     if (t->monitor) {
         (void)zmq_socket_monitor(t->socket, NULL, 0);
         zmq_close(t->monitor);
@@ -125,10 +131,10 @@ static void succeed(struct try *t)
 
     if (t->fd < 0 || getsockname(t->fd, (struct sockaddr *)&found.own.socket, &found.own.size) < 0)
         found.own.size = 0;
-    watch_stop(t->watch);
+    watch_clear(&t->watch);
+    watch_clear(&t->again);
     (void)zmq_socket_monitor(t->socket, NULL, 0);
     zmq_close(t->monitor);
-    t->watch = NULL;
     t->socket = t->monitor = NULL;
     for (unsigned i = 0; i < d->n; i++)
         if (d->try[i].fd < 0)
@@ -155,6 +161,20 @@ bool dial_was_refused(const struct dial *d)
         if (d->try[i].refused)
             return true;
     return false;
+}
+
+static void try_again(void *arg);
+
+/* With another socket, for one that ZeroMQ connects anew would use a key that was used. */
+static void try_again_later(struct try *t)
+{
+    struct err err = { "" };
+
+    if (t->dial->once || t->again)
+        return;
+    t->pause_ns = t->pause_ns ? clock_earlier(2 * t->pause_ns, AGAIN_MAX_NS) : AGAIN_NS;
+    if (!(t->again = loop_timer(t->dial->loop, t->pause_ns, 0, try_again, t, &err)))
+        snprintf(t->words, sizeof t->words, "%.150s", err.text);
 }
 
 static void try_event(struct try *t, uint16_t event, uint32_t value)
@@ -187,6 +207,8 @@ static void try_event(struct try *t, uint16_t event, uint32_t value)
             try_close(t);
         else
             try_next(d);
+        if (!d->reported)
+            try_again_later(t);
         if (d->once && !d->reported && all_ended(d))
             loop_timer_again(d->limit, 0);
     }
@@ -227,13 +249,21 @@ static void try_start(struct try *t)
 
     if ((t->socket = socket_dialer(t->dial->context, &t->dial->own, t->dial->server, &err)) &&
         try_watch(t, &err) == 0) {
-        if ((!t->dial->once || socket_only_once(t->socket)) &&
+        if ((!t->dial->once || socket_limit_dial(t->socket)) &&
             zmq_connect(t->socket, t->endpoint) == 0)
             return;
         (void)err_set(&err, "%s", zmq_strerror(zmq_errno()));
     }
     snprintf(t->words, sizeof t->words, "%.150s", err.text);
     try_close(t);
+}
+
+static void try_again(void *arg)
+{
+    struct try *t = arg;
+
+    try_close(t);
+    try_start(t);
 }
 
 /* Tries the next endpoint, if there is one left. */

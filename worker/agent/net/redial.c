@@ -5,6 +5,11 @@
 #define REFUSALS_OF_TWO 3u
 #define REFUSALS_OF_ONE 1u
 
+void redial_hello(struct redial *r)
+{
+    r->unanswered = true;
+}
+
 void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns)
 {
     r->resume_ns = resume_ns;

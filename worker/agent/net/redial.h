@@ -33,8 +33,11 @@ struct redial {
     bool unanswered;    /* a RESUME was, since the last one that was answered */
 };
 
+/* HELLO is said with the key before the newest, and names that one: until it is answered, the
+ * kernel may admit either. */
+void redial_hello(struct redial *r);
 /* The connection has ended; the first attempt is due at once. *r is all zeros before the first
- * time. resume_ns: for how long the kernel waits for the agent. */
+ * call. resume_ns: for how long the kernel waits for the agent. */
 void redial_begin(struct redial *r, uint64_t now, uint64_t resume_ns);
 /* Between attempts: when there is something to do, the next one or the end. */
 uint64_t redial_due_ns(const struct redial *r);

@@ -27,6 +27,7 @@ struct resume {
     struct dial *dial;
     struct watch *timer; /* for the next attempt, or for the answer */
     bool answer_due;
+    struct buf hello; /* not answered yet; empty: it was */
 };
 
 static uint64_t now_of(const struct resume *r)
@@ -130,6 +131,7 @@ struct resume *resume_create(struct loop *loop, const struct resume_to *to,
     r->context = to->context;
     r->handler = *handler;
     memcpy(r->kernel, to->kernel, KEY_SIZE);
+    r->held = *to->own;
     keys_create(&r->next);
     if (!(r->endpoints = strdup(to->endpoints)))
         (void)err_set(err, "out of memory");
@@ -147,6 +149,7 @@ void resume_destroy(struct resume *r)
     watch_stop(r->timer);
     keys_wipe(&r->held);
     keys_wipe(&r->next);
+    buf_release(&r->hello);
     free(r->endpoints);
     free(r);
 }
@@ -156,18 +159,44 @@ const unsigned char *resume_next(const struct resume *r)
     return r->next.public;
 }
 
-int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t received,
-               struct err *err)
+int resume_hello(struct resume *r, struct slice hello, struct err *err)
+{
+    redial_hello(&r->redial);
+    return buf_add_slice(&r->hello, hello) == 0 ? 0 : err_set(err, "out of memory");
+}
+
+/* HELLO with another key than before. */
+static int encode_hello(const struct resume *r, struct buf *msg, struct err *err)
+{
+    struct span m;
+    int rc;
+
+    if (span_decode(&m, r->hello.p, r->hello.n, err) < 0)
+        return -1;
+    m.v[F_HELLO_NEXT].s = slice_of(r->next.public, KEY_SIZE);
+    rc = span_encode(&m, msg, err);
+    span_release(&m);
+    return rc;
+}
+
+static int encode_resume(const struct resume *r, uint32_t node, uint64_t received, struct buf *msg,
+                         struct err *err)
 {
     struct span m = { .kind = SPAN_RESUME,
                       .v[F_RESUME_VERSION].u64 = SPAN_VERSION,
                       .v[F_RESUME_NUMBER].u64 = node,
                       .v[F_RESUME_RECEIVED].u64 = received };
-    struct buf msg = BUF_INIT, bundle = BUF_INIT;
-    int rc;
 
     m.v[F_RESUME_NEXT].s = slice_of(r->next.public, KEY_SIZE);
-    rc = span_encode(&m, &msg, err);
+    return span_encode(&m, msg, err);
+}
+
+int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t received,
+               struct err *err)
+{
+    struct buf msg = BUF_INIT, bundle = BUF_INIT;
+    int rc = r->hello.n ? encode_hello(r, &msg, err) : encode_resume(r, node, received, &msg, err);
+
     if (rc == 0 && bundle_add(&bundle, ROUTE_KERNEL, SPAN_WORKER_NONE, buf_slice(&msg)) < 0)
         rc = err_set(err, "out of memory");
     if (rc == 0 && zmq_send(socket, bundle.p, bundle.n, ZMQ_DONTWAIT) < 0)
@@ -195,5 +224,6 @@ void resume_done(struct resume *r)
     r->answer_due = false;
     loop_timer_again(r->timer, LOOP_OFF);
     redial_resumed(&r->redial);
+    buf_clear(&r->hello);
     keys_wipe(&r->held);
 }

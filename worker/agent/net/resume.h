@@ -17,8 +17,8 @@
 struct resume;
 
 struct resume_handler {
-    /* The kernel has let this connection in: RESUME is to be sent on the socket, which is owned by
-     * the callee, with the key of resume_next(). */
+    /* The kernel has let this connection in: resume_say() is to be called with the socket, which is
+     * owned by the callee. */
     void (*connected)(void *arg, void *socket);
     /* It was not answered in time: the socket is to be closed. The next attempt follows. */
     void (*unanswered)(void *arg);
@@ -32,6 +32,7 @@ struct resume_to {
     const char *endpoints;       /* of the kernel, separated by commas; copied */
     void *context;               /* of ZeroMQ; borrowed */
     const unsigned char *kernel; /* its public key; copied */
+    const struct keys *own;      /* with which the agent connects first; copied */
 };
 
 /* NULL: *err says why. */
@@ -41,14 +42,17 @@ void resume_destroy(struct resume *r); /* wipes the keys; NULL is fine */
 
 /* The public key with which the agent will connect after this connection. */
 const unsigned char *resume_next(const struct resume *r);
-/* Sends RESUME of the node on the socket that `connected` got. */
+/* HELLO was sent, and is not answered: if the connection ends before resume_done(), it is sent
+ * again instead of RESUME. Copies the message. */
+MUST_USE int resume_hello(struct resume *r, struct slice hello, struct err *err);
+/* Sends RESUME of the node, or HELLO again, on the socket that `connected` got. */
 MUST_USE int resume_say(const struct resume *r, void *socket, uint32_t node, uint64_t received,
                         struct err *err);
 /* The connection has ended: the attempts begin. resume_ns: for how long the kernel waits. */
 void resume_start(struct resume *r, uint64_t resume_ns);
 /* The connection that was given to `connected` has ended without an answer. */
 void resume_again(struct resume *r);
-/* RESUME was answered. */
+/* RESUME or HELLO was answered. */
 void resume_done(struct resume *r);
 
 #endif

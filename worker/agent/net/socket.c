@@ -11,9 +11,7 @@
 #include "base/ports.h"
 
 #define LINGER_MS    500
-#define AGAIN_MS     50
-#define AGAIN_MAX_MS 1000
-#define CONNECT_MS   2000  /* of a socket that dials once */
+#define CONNECT_MS   2000  /* see socket_limit_dial() */
 #define HANDSHAKE_MS 10000 /* a handshake that takes longer is cut off */
 /* a message has at most 300 MiB, and a bundle a little more */
 #define FRAME_MAX (INT64_C(320) << 20)
@@ -39,9 +37,7 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
                     struct err *err)
 {
     void *socket = zmq_socket(context, ZMQ_DEALER);
-    bool good = socket && set_all(socket) &&
-                loop_zmq_set(socket, ZMQ_RECONNECT_IVL, AGAIN_MS) == 0 &&
-                loop_zmq_set(socket, ZMQ_RECONNECT_IVL_MAX, AGAIN_MAX_MS) == 0;
+    bool good = socket && set_all(socket) && loop_zmq_set(socket, ZMQ_RECONNECT_IVL, -1) == 0;
 
     if (good)
         good = set_curve(socket, own) &&
@@ -53,10 +49,9 @@ void *socket_dialer(void *context, const struct keys *own, const unsigned char *
     return NULL;
 }
 
-bool socket_only_once(void *socket)
+bool socket_limit_dial(void *socket)
 {
-    return loop_zmq_set(socket, ZMQ_RECONNECT_IVL, -1) == 0 &&
-           loop_zmq_set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) == 0;
+    return loop_zmq_set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) == 0;
 }
 
 static int bind_address(void *socket, const char *address, unsigned port)

@@ -10,12 +10,12 @@
 #include "base/err.h"
 #include "protocol/keys.h"
 
-/* A socket for dialing. server: the other side's public key. NULL: *err says why. */
+/* A socket for dialing. server: the other side's public key. It does not connect again by itself,
+ * with a key that was used. NULL: *err says why. */
 void *socket_dialer(void *context, const struct keys *own, const unsigned char *server,
                     struct err *err);
-/* Call it before the socket connects: it does not connect again by itself, with a key that was
- * used. */
-MUST_USE bool socket_only_once(void *socket);
+/* Call it before the socket connects: it gives up after two seconds. */
+MUST_USE bool socket_limit_dial(void *socket);
 /* A ROUTER that is bound to a free tcp port of all interfaces, one of those that CELLSPAN_PORT
  * allows; CURVE server with these keys. */
 void *socket_router(void *context, const struct keys *own, unsigned *port, struct err *err);

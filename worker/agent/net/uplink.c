@@ -24,6 +24,7 @@
 #define MESSAGES_PER_TURN 32
 #define LINGER_MS         500 /* for what waits when the stream is closed */
 #define END_NS            NS_PER_S
+#define GREETING_NS       (24 * 3600 * NS_PER_S) /* whoever waits for WELCOME has a limit */
 
 _Static_assert(UPLINK_ROOM == FRAME_BATCH_ROOM,
                "a message that is given has room for what stands before it in a bundle");
@@ -99,7 +100,7 @@ static void give_up(void *arg, bool refused)
 /* The connection has ended, or leads nowhere: the agent dials the kernel itself. */
 static void cut(struct uplink *u, const char *why)
 {
-    if (u->cut_ns || !u->greeted || !u->silence.timeout_ns)
+    if (u->cut_ns || (u->greeted && !u->silence.timeout_ns))
         return;
     log_warn("uplink", "the connection to the kernel has ended: %s", why);
     u->cut_ns = u->silent ? u->silence.kernel.heard : clock_now(loop_clock(u->loop));
@@ -108,7 +109,7 @@ static void cut(struct uplink *u, const char *why)
     line_discard(&u->line);
     line_discard(&u->parent);
     frame_batch_cut(u->batch);
-    resume_start(u->resume, u->silence.timeout_ns);
+    resume_start(u->resume, u->greeted ? u->silence.timeout_ns : GREETING_NS);
 }
 
 static void on_end_of_line(void *arg)
@@ -179,9 +180,14 @@ static void greet(struct uplink *u, struct slice msg)
     if (span_decode(&m, msg.p, msg.n, &err) < 0)
         return; /* its handler reports what is wrong with it */
     if (m.kind == SPAN_WELCOME) {
+        if (u->cut_ns) /* HELLO was sent again */
+            frame_batch_socket(u->batch, u->line.socket);
         peers_number(u->peers, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
         frame_batch_number(u->batch, (uint32_t)m.v[F_WELCOME_NUMBER].u64);
         listen_for_silence(u, m.v[F_WELCOME_TIMEOUT_MS].u64);
+        if (u->resume)
+            resume_done(u->resume);
+        u->cut_ns = 0;
     }
     span_release(&m);
 }
@@ -288,7 +294,7 @@ static void deliver(struct uplink *u, struct slice route, zmq_msg_t *frame)
         log_warn("uplink", "a torn route: dropped");
         return;
     }
-    if (u->cut_ns || (u->resume && route.n == 0)) {
+    if (u->greeted && (u->cut_ns || (u->resume && route.n == 0))) {
         take_answer(u, msg);
         return;
     }
@@ -442,7 +448,7 @@ static void on_unanswered(void *arg)
 
 static int prepare_resume(struct uplink *u, const struct uplink_config *c, struct err *err)
 {
-    const struct resume_to to = { c->again, u->context, c->kernel };
+    const struct resume_to to = { c->again, u->context, c->kernel, c->keys };
     const struct resume_handler handler = { on_connected, on_unanswered, give_up, u };
 
     if (!c->again || !c->keys)
@@ -570,7 +576,9 @@ int uplink_send(struct uplink *u, uint32_t worker, struct slice msg, struct err 
 
     if (worker == SPAN_WORKER_NONE && span_peek(&head, msg.p, msg.n, NULL) == 0 &&
         head.kind == SPAN_HELLO)
-        return frame_batch_send_now(u->batch, msg, err);
+        return u->resume && resume_hello(u->resume, msg, err) < 0
+                   ? -1
+                   : frame_batch_send_now(u->batch, msg, err);
     return frame_batch_add(u->batch, worker, msg, err);
 }
 

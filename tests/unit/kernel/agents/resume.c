@@ -180,6 +180,39 @@ static void only_the_newest_key_resumes(void)
     stage_close(&s);
 }
 
+/* WELCOME was lost with the first connection of an agent. */
+static void hello_is_said_again(void)
+{
+    struct keys next[2], then, last;
+    struct peer peer[2];
+    struct stage s;
+    unsigned first;
+
+    first = two_up(&s, peer, next);
+    warm(&s, first, "one");
+    cut(&s, &peer[0], first);
+    keys_create(&then);
+    keys_create(&last);
+    peer_open_with(&s, &peer[0], &next[0]);
+    hello(&peer[0], &then);
+    ok(peer_gets(&s, &peer[0], SPAN_WELCOME) && peer[0].last.v[F_WELCOME_NUMBER].u64 == first,
+       "an agent that has not got WELCOME may say HELLO again, with the key that it has named");
+    ok(gets_warm(&s, &peer[0], "one") && !link_of(&s, first)->away && s.n_lost == 0,
+       "and gets all that followed");
+    cut(&s, &peer[0], first);
+    peer_open_with(&s, &peer[0], &then);
+    resume(&peer[0], first, 1, last.public);
+    ok(peer_gets(&s, &peer[0], SPAN_RESUME), "then it resumes as any other");
+    cut(&s, &peer[0], first);
+    peer_open_with(&s, &peer[0], &last);
+    hello(&peer[0], &then);
+    ok(gets_nothing(&s, &peer[0]) && link_of(&s, first)->away,
+       "one that has had messages can't begin anew");
+    for (unsigned k = 0; k < 2; k++)
+        peer_close(&peer[k]);
+    stage_close(&s);
+}
+
 static void of_two_at_once_one_resumes(void)
 {
     struct stage s;
@@ -264,6 +297,7 @@ int main(void)
     no_message_is_lost();
     a_beat_acknowledges();
     only_the_newest_key_resumes();
+    hello_is_said_again();
     of_two_at_once_one_resumes();
     what_can_not_be_ends_the_node();
     it_is_waited_for_as_long_as_silence();
