@@ -70,7 +70,7 @@ def test_what_is_wrong_is_named(said):  # noqa: F811
     assert all(line.startswith("TypeError map(): item 1, (<generator") and line.endswith(cannot) for line in out[2:4]), out
     assert out[4].startswith("NotAtHomeError %px works only in a notebook on the kernel") and "view.execute(" in out[4]
     assert out[5:] == ["IndexError there is no rank 7: ranks are 0-2",
-                       "TypeError scatter() can't divide a int: it takes a list, a tuple, a range, an array, a tensor or a DataFrame",
+                       "TypeError scatter() can't divide an int: it takes a list, a tuple, a range, an array, a tensor or a DataFrame",
                        "ZeroDivisionError division by zero", "IndexError there is no rank 0: all were stopped; Client(n=4) starts four", "[1, 1, 1]"]
 
 

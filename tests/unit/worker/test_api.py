@@ -18,6 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import cellspan  # noqa: E402
 from cellspan import _api, _client, _link  # noqa: E402
+from cellspan._base.errors import with_article  # noqa: E402
 from cellspan._capture import vars_bundle  # noqa: E402
 from cellspan._capture.capture import Capture  # noqa: E402
 
@@ -272,3 +273,9 @@ def test_threads_have_a_slot_each():
     finally:
         sys.setswitchinterval(interval)
     assert not twice and not _api._slots
+
+
+@pytest.mark.parametrize("article, names", [("a", "list DataFrame Net UserList uint8 ufunc UUID OneHotEncoder Euler MyModel Tensor union Sampler"),
+                                            ("an", "int ndarray Area LSTM RNN MLP Item object update Unimplemented Accelerator SGD FSDPModule")])
+def test_a_class_is_told_with_the_article_that_one_says(article, names):
+    assert [with_article(name) for name in names.split()] == [f"{article} {name}" for name in names.split()]

@@ -11,6 +11,7 @@ import contextlib
 import sys
 
 from . import _api
+from ._base.errors import with_article
 from ._capture import vars_bundle
 from ._map import serving
 from ._option_errors import InPython
@@ -43,9 +44,9 @@ def scatter(home, name, values, options, flatten=False, order=None):
 def length(values):
     """len(values). TypeError: it can't be divided."""
     __tracebackhide__ = True
-    kind = type(values).__name__
+    kind = with_article(type(values).__name__)
     if getattr(values, "shape", None) == ():
-        raise TypeError(f"scatter() can't divide a {kind} without dimensions: it takes one that has rows")
+        raise TypeError(f"scatter() can't divide {kind} without dimensions: it takes one that has rows")
     try:
         if isinstance(values, (str, bytes, dict, set, frozenset)):
             raise TypeError
@@ -54,7 +55,7 @@ def length(values):
             slice_of(values, 0, 1)
         return found
     except Exception:  # noqa: BLE001 - an object may refuse in any way
-        raise TypeError(f"scatter() can't divide a {kind}: it takes a list, a tuple, a range, an array, a tensor or a DataFrame") from None
+        raise TypeError(f"scatter() can't divide {kind}: it takes a list, a tuple, a range, an array, a tensor or a DataFrame") from None
 
 
 def slice_of(values, begin, end):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from .. import _link
@@ -28,6 +29,15 @@ def text_of(value):
 def in_words(error):
     """"Name: text", as in the last line of a traceback."""
     return f"{error.__class__.__name__}: {text_of(error)}"
+
+
+# What is said with a vowel at its beginning: names that begin with such a letter, and those that are read letter by letter.
+_VOWEL = re.compile(r"(?!U[A-Z]|[Ee]u|[Oo]ne|[Uu](?:ni(?!m)|se|int|func|tf|ser))[AEIOUaeiou]|[FHLMNRSX](?=[A-Z])|[mn](?=[bcdfghjklmnpqrstvwxz])")
+
+
+def with_article(name):
+    """The name of a class with its article: "an int", "a list"."""
+    return ("an " if _VOWEL.match(name) else "a ") + name
 
 
 def near(name, names):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 
+from .._base.errors import with_article
 from . import rebuild
 from .caches import less
 
@@ -104,8 +105,7 @@ for _pytorch, _fabric in LIGHTNINGS:
 
 def _called(module, name):
     """What users call a class: "a DistributedSampler", "an Accelerator"."""
-    name = name.lstrip("_")
-    return ("an " if name[0] in "AEIOUaeiou" or name.startswith("FSDP") else "a ") + name
+    return with_article(name.lstrip("_"))
 
 
 RULES = {

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 
-from .._base.errors import is_a, text_of
+from .._base.errors import is_a, text_of, with_article
 from .._capture import vars_bundle
 from . import gpu_placement, seeds
 from .exchange import Exchange, this_rank
@@ -142,7 +142,7 @@ def _results(exchange, results, first, ns, keeps):
             why = refusal(result, ns)
             if not why:
                 continue
-            error = TypeError(f"map(): the result of item {at}, a {type(result).__name__}, can't be sent home: {why}")
+            error = TypeError(f"map(): the result of item {at}, {with_article(type(result).__name__)}, can't be sent home: {why}")
             if keeps:
                 results[at - first] = _failure(exchange, error)
                 continue

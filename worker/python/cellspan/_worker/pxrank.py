@@ -7,7 +7,7 @@ import pickle
 import sys
 import time
 
-from .._base.errors import text_of
+from .._base.errors import text_of, with_article
 from .._capture import vars_bundle
 from . import exchange, gpu_placement, map_rank, rank_calls
 
@@ -123,5 +123,5 @@ def _packed(fn, value, ns):
     try:
         return vars_bundle.pack_bytes(value, ns)
     except Exception as error:
-        why = f"the value of {getattr(fn, '__name__', 'the function')}(), a {type(value).__name__}, can't be sent home"
+        why = f"the value of {getattr(fn, '__name__', 'the function')}(), {with_article(type(value).__name__)}, can't be sent home"
         raise TypeError(f"{why}: {vars_bundle.reason(error)}") from None
