@@ -516,6 +516,18 @@ def test_a_script_that_fails_fails_the_cell(nb, tmp_path):
     assert cell.status == "error" and cell.ename == "SystemExit"
 
 
+def test_the_text_with_which_a_script_ends_stands_once_under_the_cell(nb, tmp_path):
+    (tmp_path / "ends.py").write_text("import os, sys\nsys.exit('no data for ' + os.environ['RANK'])\n")
+    for code in ("%distribute -n 2 {0}", "import cellspan\ncellspan.run({0!r}, n=2)"):
+        cell = nb.run(code.format(str(tmp_path / "ends.py"))).assert_error("SystemExit")
+        assert 1 <= cell.shown.count("SystemExit: no data for ") == cell.shown.count("no data for "), cell.shown
+    package = tmp_path / "cellspan_e2e_bare"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    cell = nb.run("%%distribute -n 2 --cwd %s -m cellspan_e2e_bare" % tmp_path).assert_error("UsageError")
+    assert cell.shown.count("cellspan_e2e_bare: it is a package without __main__.py") == 1, cell.shown
+
+
 # -- Python
 
 

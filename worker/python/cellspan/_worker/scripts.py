@@ -97,9 +97,7 @@ class ScriptRank(PassingRank):
         try:
             run_file(argv)
         except SystemExit as end:
-            if end.code is not None and end.code != 0:
-                if not isinstance(end.code, int):
-                    print(end.code, file=sys.stderr)
+            if end.code is not None and end.code != 0:  # if it is a text, the cell's error shows it
                 raise
         finally:
             _run_exit_handlers()
@@ -131,6 +129,16 @@ def find(argv, folder=""):
         return
     if found is None:
         raise UsageError(f"-m {argv[1]}: no such module: install it, or give --cwd its folder")
+    if found.submodule_search_locations is not None and not _has_main(argv[1]):
+        raise UsageError(f"-m {argv[1]}: it is a package without __main__.py: name one of its modules, as in -m {argv[1]}.NAME")
+
+
+def _has_main(package):
+    """Has it a __main__? True if nobody can tell, since the package can't be imported: running it raises the error."""
+    try:
+        return importlib.util.find_spec(package + ".__main__") is not None
+    except Exception:  # noqa: BLE001 - of the package
+        return True
 
 
 def _is_binary(path):
