@@ -27,6 +27,7 @@ READ = {
                           "print(x); x.index.min(); x.index.hour; x.resample('2D').sum()", "x.iloc[0, 0] = 7"),
     "nullable numbers and text": ("import pandas as pd\nx = {1: pd.array([1, 2, None]), 2: pd.Series(['a', None], dtype='string'), 3: pd.Categorical(list('ab'))}",
                                   "print(x); [len(v) for v in x.values() if hasattr(v, 'dtype')]", "x[4] = 1"),
+    "views of memory": ("import array\nx = {1: memoryview(bytearray(b'abc')), 2: memoryview(array.array('i', [300, 4]))}", "bytes(x[1]), x[2].tolist()", "x[1][0] = 9"),
     "durations and time zones": ("import pandas as pd\nx = {1: pd.timedelta_range('1h', periods=3), 2: pd.date_range('2020', periods=3, tz='UTC'), "
                                  "3: pd.period_range('2020', periods=3)}", "print(x); [i.min() for i in x.values() if hasattr(i, 'min')]", "x[4] = 1"),
 }
@@ -51,6 +52,19 @@ def test_what_ranks_only_read_is_no_conflict(nb, what):
     nb.ok("%%distribute -n 2\n" + theirs)
     nb.ok(theirs.replace("9)", "8)") if theirs[-1] == ")" else theirs[:-1] + "8")
     nb.run("%%distribute -n 2\nx is None").assert_error("VariableConflict")
+
+
+def test_a_memoryview_stays_one(nb):
+    nb.ok("import array, cellspan, numpy as np\nviews = [memoryview(np.arange(6.).reshape(2, 3)), memoryview(array.array('i', [300, 4])), memoryview(b'ab'),\n"
+          "         memoryview(np.arange(6)[::2]), memoryview(bytearray(b'xyz'))[1:], memoryview(np.zeros((0, 3), 'f4')), memoryview(np.array(2.5))]\n"
+          "def told(views): return [(v.tolist(), v.format, v.readonly, v.itemsize) for v in views]")
+    want = values(nb.ok("told(views)"))
+    assert rank_values(nb, "told(views)", 2) == [want] * 2
+    assert values(nb.ok("told(cellspan.run(lambda given: given, views))")) == want, "there and back"
+    nb.ok("%%distribute -n 2\nviews[1][0] = 7\nviews[4][0] = 7\nassert views[0][1, 2] == 5")
+    assert values(nb.ok("told(views)")) == want
+    cell = nb.run("odd = memoryview(np.zeros(2, 'c16'))\ncellspan.run(len, odd)").assert_error("TypeError")
+    assert "a memoryview of the format 'Zd' can't be sent; send what it views" in cell.reply["evalue"], cell.shown
 
 
 def test_home_only_looks_at_what_ranks_have_changed(nb):

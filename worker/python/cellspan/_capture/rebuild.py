@@ -125,6 +125,11 @@ def make_cached_property(function, name, doc):
     return made
 
 
+def make_memoryview(data, format, shape):
+    view = memoryview(data)
+    return view.cast(format, shape) if 0 not in shape else view.cast(format)  # cast() makes no shape with a 0
+
+
 def make_delta_table(uri, version, options):
     """A table of the package deltalake, which holds files and connections: it is opened again, in the version that the sender has."""
     return importlib.import_module("deltalake").DeltaTable(uri, version=version, storage_options=options)

@@ -29,6 +29,7 @@ PLAIN = frozenset((type(None), bool, int, float))  # types whose values need no 
 PLAIN_TEXT_MAX = 4096  # letters of a short text
 SLACK = 256 << 20  # bytes; if the pickle itself exceeds the limit by this, pickling is stopped
 
+MEMORY_FORMATS = frozenset("bBcdefhHiIlLnNPqQ?")  # which memoryview.cast() makes
 NO_FILE = "<dynamic-code>"  # what cloudpickle writes for the name of a file
 
 # ---- the side that pickles ----------------------------------------------------------------------------------------
@@ -361,6 +362,13 @@ class Pickler(cloudpickle.Pickler, Found):
         target = ref()
         return rebuild.make_ref, (() if target is None else (target,))
 
+    def _reduce_memoryview(self, view):
+        """With its shape and format, and writable if it is. cloudpickle makes bytes of it, whose items are other ones."""
+        if view.format.lstrip("@") not in MEMORY_FORMATS:
+            raise pickle.PicklingError(f"a memoryview of the format {view.format!r} can't be sent; send what it views")
+        data = view.tobytes()
+        return rebuild.make_memoryview, (data if view.readonly else bytearray(data), view.format, view.shape)
+
     def _reduce_weak_dict(self, weak):
         return type(weak), (dict(weak),)
 
@@ -471,6 +479,7 @@ _own = {
     functools._lru_cache_wrapper: Pickler._reduce_cached,
     functools.cached_property: Pickler._reduce_cached_property,
     functools.partial: Pickler._reduce_partial,
+    memoryview: Pickler._reduce_memoryview,
     weakref.ref: Pickler._reduce_ref,
     weakref.WeakKeyDictionary: Pickler._reduce_weak_dict,
     weakref.WeakValueDictionary: Pickler._reduce_weak_dict,
