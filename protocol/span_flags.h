@@ -67,6 +67,7 @@
     X(CALL, flags, CALL_INTERRUPT, 16)                                                             \
     X(CALL, flags, CALL_OUTLIVES, 32)                                                              \
     X(CALL, flags, CALL_UNMEASURED, 64)                                                            \
+    X(CALL, flags, CALL_CHECKED, 128)                                                              \
     X(HAND, flags, HAND_ANY, 1)                                                                    \
     X(HAND, flags, HAND_MORE, 2)                                                                   \
     X(HAND, flags, HAND_LAST, 4)                                                                   \

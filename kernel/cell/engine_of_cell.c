@@ -103,8 +103,7 @@ static bool is_other(const struct group *g, const char *on)
     return strcmp(on, g->on ? g->on : here) != 0;
 }
 
-/* Is there such an engine? A wrong name must not end the ranks that live. */
-static bool is_there(struct cell *c, const char *on)
+bool engine_exists(struct cell *c, const char *on)
 {
     const size_t n = strcspn(on, ":");
     char *name = strndup(on, n);
@@ -142,7 +141,8 @@ int engine_choose(struct cell *c)
     if (strncmp(on, "local:", 6) == 0)
         return cell_fail(c, "UsageError",
                          "--on %s: local is this machine, and takes nothing after the colon", on);
-    if (engine_group_lives(g) && !is_there(c, on))
+    /* a wrong name must not end the ranks that live */
+    if (engine_group_lives(g) && !engine_exists(c, on))
         return -1;
     if (engine_group_lives(g) && !c->plan.fresh)
         return cell_fail(c, "UsageError", "--on %s: the ranks are on %s (%s)", on,

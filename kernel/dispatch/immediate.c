@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* immediate.c - answers `%ranks`, `%ranks logs`, `%ranks code` and `--help` while another cell
- * runs: a client's, and the calls of subshells and threads (declared in private.h). Such a cell has
- * no state: it stays in a list of its own until nodes have answered. */
+ * runs: a client's, and the calls of subshells and threads (declared in private.h); and always a
+ * call that only has its line checked. Such a cell has no state: it stays in a list of its own until
+ * nodes have answered. */
 #include "kernel/dispatch/private.h"
 #include "kernel/ranks/ranks.h"
 
@@ -19,15 +20,22 @@ static bool is_ours(struct slice text)
     return plan_only_tells(text);
 }
 
+static bool is_check(const struct cell *c)
+{
+    return c->from.is_call && c->from.call_flags & CALL_CHECKED;
+}
+
 /* It got its help or its error when its line was read. */
 static bool is_answered(const struct cell *c)
 {
-    return c->bad || !c->planned || c->plan.kind == PLAN_HELP;
+    return c->bad || !c->planned || c->plan.kind == PLAN_HELP || is_check(c);
 }
 
 static void begin(struct notebook *nb, struct cell *c)
 {
     expand_as_it_is(c);
+    if (is_check(c) && !c->bad && c->plan.on)
+        (void)engine_exists(c, c->plan.on);
     if (!is_answered(c) && c->plan.ranks_do == PLAN_RANKS_TABLE)
         rank_table_begin(c);
     else if (!is_answered(c) && c->plan.ranks_do == PLAN_RANKS_CODE)
@@ -70,7 +78,7 @@ bool immediate_request(struct notebook *nb, struct request *r)
 
 bool immediate_call(struct notebook *nb, struct cell *c)
 {
-    if (!nb->cells || !is_ours(slice_of(c->from.text, c->from.text_size)))
+    if (!is_check(c) && (!nb->cells || !is_ours(slice_of(c->from.text, c->from.text_size))))
         return false;
     begin(nb, c);
     return true;

@@ -318,6 +318,36 @@ static void tables_that_ask_no_node(void)
     world_close(&w);
 }
 
+/* The engine of a line is looked for at once, and nothing of the line runs. */
+static void lines_that_are_only_checked(void)
+{
+    struct span m = { .kind = SPAN_CALL, .cell = 1 };
+    struct clock clock;
+    struct world w;
+
+    open_at_home(&w, &clock);
+    call(&w, 7, "%%distribute\nf()");
+    m.v[F_CALL_FLAGS].u64 = CALL_CHECKED;
+    m.v[F_CALL_TEXT].s = slice_text("%%distribute --on pair:2\npass");
+    m.v[F_CALL_CALL].u64 = 8;
+    say(&w, SPAN_WORKER_HOME, m);
+    ok(times(&w, "send RETURN 1") == 1 && sent(&w, "ok") && !times(&w, "engine start") &&
+           !w.nb->immediate.cells,
+       "a line is checked while a call runs, and its engine does not start");
+    w.no_engine = true;
+    m.v[F_CALL_CALL].u64 = 9;
+    say(&w, SPAN_WORKER_HOME, m);
+    ok(times(&w, "send RETURN 1") == 2 && sent(&w, "there is no engine pair"),
+       "an engine that does not exist is named");
+    both_return(&w);
+    m.v[F_CALL_TEXT].s = slice_text("%%distribute --on pair:\npass");
+    m.v[F_CALL_CALL].u64 = 10;
+    say(&w, SPAN_WORKER_HOME, m);
+    ok(sent(&w, "nothing follows the colon") && !w.nb->immediate.cells,
+       "and so is a mistake in the line, also while nothing runs");
+    world_close(&w);
+}
+
 int main(void)
 {
     small_values_come_with_return();
@@ -330,5 +360,6 @@ int main(void)
     home_ends();
     tables_while_ranks_run();
     tables_that_ask_no_node();
+    lines_that_are_only_checked();
     return plan_done();
 }

@@ -16,7 +16,7 @@ import types
 
 from . import _call_options
 from ._base.errors import text_of
-from ._link import CALL_FUNCTION, CALL_SHOWN, CALL_UNMEASURED, CALL_VALUE
+from ._link import CALL_CHECKED, CALL_FUNCTION, CALL_SHOWN, CALL_UNMEASURED, CALL_VALUE
 from ._option_errors import InPython
 from ._worker.remote import RemoteError  # noqa: F401 - for the modules of _dropin
 
@@ -142,13 +142,33 @@ def script(path, words, **options):
 
 
 def group(on=None):
-    """This notebook's group of ranks. on: where they should run, as in run(); None: where they are now."""
+    """This notebook's group of ranks. on: where they should run, as in run(); None: where they are now. ValueError: there is no such
+    engine."""
+    __tracebackhide__ = True
     home = caller()
+    check_on(home, on)
     if not is_far(home):
         return Group(home, on)
     from ._client import FarGroup
 
     return FarGroup(home, on)
+
+
+def check_on(home, on):
+    """ValueError: there is no such engine as this option names. Whether it can start ranks, only a call shows."""
+    __tracebackhide__ = True
+    if on is None:
+        return
+    if is_far(home):
+        home.do("_api", "check_on_here", on)
+        return
+    with InPython({"on": on}):
+        home.call(magic_line("%distribute", {"on": on}) + "\npass", CALL_CHECKED)
+
+
+def check_on_here(on):
+    __tracebackhide__ = True
+    check_on(current_home(), on)
 
 
 class Group:

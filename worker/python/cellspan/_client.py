@@ -434,7 +434,7 @@ class FarGroup(_api.Group):
 
 def of_group(on, method, args, kwargs):
     """A method of the group, at home."""
-    return getattr(_api.group(on), method)(*args, **kwargs)
+    return getattr(_api.Group(_api.current_home(), on), method)(*args, **kwargs)
 
 
 def serve(pid, fd, size, out):

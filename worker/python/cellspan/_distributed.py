@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 
+from . import _api
 from ._jobs import gpus_of_the_group, launch
 
 TIMEOUT = 10800  # seconds, as there
@@ -44,6 +46,7 @@ def distributed(
         "gpus": gpus, "gpu_type": gpu_type, "n": n, "on": on, "gpus_per_rank": gpus_per_rank, "reuse": reuse,
     }
     _options(settings)
+    _check_on(on)
     return lambda func: DistributedFunction(func, settings)
 
 
@@ -93,11 +96,25 @@ class DistributedFunction:
             settings.update(dict.fromkeys(_COUNTS), accelerator_type=None)
         settings.update(given)
         _options(settings)
+        _check_on(settings["on"])
         return DistributedFunction(self.func, settings)
 
     def __repr__(self):
         given = (f"{name}={value!r}" for name, value in self._settings.items() if value not in (None, False))
         return f"DistributedFunction({', '.join(given)}, func={getattr(self.func, '__name__', self.func)})"
+
+
+def _check_on(on):
+    """ValueError: there is no such engine. Only home is asked: ranks and forked processes decorate functions, too, and call none."""
+    __tracebackhide__ = True
+    home = getattr(sys.modules.get("cellspan._worker.home"), "current", None)
+    try:
+        if home is not None:
+            home.may_call()
+    except RuntimeError:
+        return
+    if home is not None:
+        _api.check_on(home, on)
 
 
 _COUNTS = ("num_accelerators", "gpus", "n")
