@@ -174,6 +174,23 @@ def test_a_class_with_a_metaclass_from_a_module_that_was_loaded_again_is_no_conf
     assert rank_values(nb, "A.kind", 2) == [1, 1]
 
 
+def test_a_value_is_not_sent_again_because_its_module_was_loaded_again(fresh, tmp_path):
+    """Nor is it in conflict with what ranks have made of it. What home changes after that is."""
+    (tmp_path / "holds.py").write_text("import enum\nclass Kind(enum.Enum):\n    A = 1\nclass Outer:\n    class Inner:\n        pass\n")
+    nb = fresh(cwd=str(tmp_path))
+    nb.ok("import holds, importlib, numpy\nm, inner = holds.Outer(), holds.Outer.Inner()\nm.w, m.kind, m.i = numpy.ones(100_000), holds.Kind.A, inner\nm.n = 1")
+    assert rank_values(nb, "m.n, id(m) == id(globals()['m']), inner is m.i", 2) == [(1, True, True)] * 2
+    nb.ok("%%distribute\nm.w[0] = 7\nkept = m")
+    for _ in range(2):
+        nb.ok("before = holds.Outer\nimportlib.reload(holds)\nassert holds.Outer is not before and holds.Outer.Inner is not type(inner)")
+        for _ in range(2):
+            assert rank_values(nb, "float(m.w[0]), m is kept, type(inner).__name__", 2) == [(7.0, True, "Inner")] * 2
+    nb.ok("m.n = 3")
+    nb.run("%%distribute\nm.n").assert_error("VariableConflict")
+    nb.ok("%push m")
+    assert rank_values(nb, "float(m.w[0]), m is kept, m.n", 2) == [(1.0, False, 3)] * 2
+
+
 def test_two_versions_of_a_class_are_told_in_both_directions(fresh, tmp_path):
     (tmp_path / "twice.py").write_text("class C:\n    def f(self):\n        return 1\n")
     nb = fresh(cwd=str(tmp_path))

@@ -26,7 +26,7 @@ import types
 
 from .. import _link
 from .._base.errors import near
-from . import blame, reads, reducers, sharing, vars_bundle, worlds
+from . import blame, reads, reducers, reloaded, sharing, vars_bundle, worlds
 from .assigned import Assigned, is_reset
 from .bindings import NOTHING
 from .by_name import ANY
@@ -426,10 +426,7 @@ class Capture:
 
     def _note_pickled(self, name, old, pickled, proof):
         digest, large = fingerprint(pickled)
-        if old is not None and old.digest == digest and len(old.large) == len(large) and all(map(unchanged, old.large, large)):
-            old.arrays = pickled.arrays
-            for was, buffer in zip(old.large, large):
-                was[0] = buffer.key
+        if old is not None and self._is_as_noted(name, old, pickled, digest, large):
             return old
         if old is not None and old.failed is None and old.digest != digest and self._is_restless(name, digest):
             old.arrays = pickled.arrays
@@ -438,10 +435,26 @@ class Capture:
         self._known[name] = Known(next(self._versions), digest, rows, pickled.arrays, pickled.size)
         return self._known[name]
 
+    def _is_as_noted(self, name, old, pickled, digest, large):
+        """Is it the value that is known, perhaps with classes of modules that were loaded again? Then notes where its arrays are now."""
+        before = None if old.failed or old.digest == digest else reloaded.pickled_as_before(self.user_ns[name], pickled.by_value, self._again)
+        noted, rows = (digest, large) if before is None else fingerprint(before)
+        if old.digest != noted or len(old.large) != len(rows) or not all(map(unchanged, old.large, rows)):
+            return False
+        old.arrays = pickled.arrays
+        if len(large) == len(rows):
+            old.digest = digest
+        for was, buffer in zip(old.large, rows):
+            was[0] = buffer.key
+        return True
+
+    def _again(self, value):
+        return reducers.Pickled(value, self.user_ns, self.limit, self._submodules)
+
     def _is_restless(self, name, digest):
         """Does the value's pickle differ each time? Then a different pickle does not prove a change."""
         try:
-            again = reducers.Pickled(self.user_ns[name], self.user_ns, self.limit, self._submodules)
+            again = self._again(self.user_ns[name])
         except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001 - it pickled a moment ago

@@ -191,16 +191,16 @@ class Found:
     def __init__(self):
         self.pieces, self.storages = Pieces(), tensors.Storages()
         self.reads, self.writes, self.arrays, self.grads, self.named = {}, {}, set(), [], []
-        self.imports = set()
+        self.imports, self.by_value = set(), []
 
 
 class Pickler(cloudpickle.Pickler, Found):
-    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .imports, .named, .arrays, .grads.
+    """Pickles for cellspan. After dump(): .pieces, .storages, .reads, .writes, .imports, .named, .by_value, .arrays, .grads.
 
     user_ns: the namespace whose functions are the notebook's own. submodules: {package: full names} to import with it.
     reads: {global name: qualified name of the function that reads it}, for functions of the namespace, which may lack the name.
     writes: the global names that these functions assign. imports: the top-level modules that they import. named: the classes of which only
-    the names are in the pickle. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty (see
+    the names are in the pickle. by_value: those, and functions of modules, that are in it as a whole. arrays: the addresses of all arrays and storages, to see which values share memory. grads: empty (see
     GradPickler).
     """
 
@@ -247,6 +247,7 @@ class Pickler(cloudpickle.Pickler, Found):
                 self.named.append(obj)
         elif isinstance(obj, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             rebuild.pickled_here.add(obj)
+            self.by_value.append(obj)
             make, args, (attributes, *more), _, _, setter = reduced
             state = (_attributes(obj, attributes), *more)
             args = (make, rebuild.TRACKED[make.__name__], *_with_slots(obj, args))
@@ -281,6 +282,8 @@ class Pickler(cloudpickle.Pickler, Found):
         imports = []
         if mine:
             imports = self._note_reads(function)
+        else:
+            self.by_value.append(function)
         slots = {
             "__name__": function.__name__,
             "__qualname__": function.__qualname__,
@@ -492,7 +495,7 @@ for _name in ("ParamSpec", "TypeVarTuple"):
 
 
 class Pickled:
-    """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, imports, arrays, grads, named: as in Pickler.
+    """A pickled object: bytes and pieces. size: the total in bytes; reads, writes, imports, arrays, grads, named, by_value: as in Pickler.
 
     make: the class of the pickler.
     """
@@ -511,6 +514,6 @@ class Pickled:
         self.reads = pickler.reads
         self.writes, self.imports = pickler.writes, pickler.imports
         self.arrays = pickler.arrays
-        self.named = pickler.named
+        self.named, self.by_value = pickler.named, pickler.by_value
         self.keep = pickler.pieces.copies
         self.size = self.chunks.size + sum(p.nbytes for p in self.pieces) + sum(s.span()[1] for s in self.storages)
