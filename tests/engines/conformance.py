@@ -50,6 +50,8 @@ class Engine:
     ended = None  # words of the error after end(); None: nothing but us ends it
     ended_as = "RankDied"  # the error's name
     first = "import os, socket, time"  # the notebook's first cell
+    of_gpus = ""  # options of the cell for what gpus() gives
+    few = 0  # ranks for which it starts less than for `ranks`; 0: `on` says how much it starts
     without = ()  # names of cases that can't be, as "the_launcher_is_killed"
 
     def missing(self):
@@ -83,8 +85,9 @@ class Engine:
         return True
 
     def gpus(self, environment, folder):
-        """(another `on` whose agents have this environment and see this folder, what each rank has in CUDA_VISIBLE_DEVICES). Only
-        where GPUs can be made up."""
+        """(another `on` whose agents have this environment and see this folder, what each rank has in CUDA_VISIBLE_DEVICES: a list, or
+        several that may be, where the engine chooses which agent is where). The cluster may be another one then. Only where GPUs can be
+        made up."""
 
     def logs(self):
         """Files that the engine writes, logs and others, in which no secret must be."""
@@ -288,6 +291,19 @@ class Cases:
         assert cell.status == "error" and re.search(words % 15, cell.error["evalue"]), cell.shown
         assert nb.left == []
 
+    def test_more_ranks_than_before_start_it_again(self, session):
+        few, n, nb = session.engine.few, session.engine.ranks, session.nb()
+        if not few:
+            pytest.skip("what stands behind --on says how many agents %s starts" % session.engine.name)
+        tell = "import os\nkept = globals().get('kept', os.getpid())\nkept == os.getpid(), int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])"
+        assert values(nb.ok(session.cell(tell, "--gather", n=few), limit=LIMIT)) == [(True, rank, few) for rank in range(few)]
+        more = nb.run(session.cell(tell, "--gather"), limit=LIMIT).assert_error("UsageError")
+        assert re.match("-n %d: there is room for %d rank.*%%ranks stop" % (n, few), more.error["evalue"]), more.shown
+        cell = nb.ok(session.cell(tell, "--fresh --gather"), limit=LIMIT)
+        assert values(cell) == [(True, rank, n) for rank in range(n)], cell.shown
+        assert re.search(r"was started for %d ranks?: it is started again, for %d$" % (few, n), cell.stderr, re.M), cell.shown
+        assert len(session.agent_pids()) == session.engine.agents
+
     def test_ranks_come_up_and_know_their_world(self, session):
         engine, nb = session.engine, session.running()
         tell = "[os.environ[n] for n in %r], sorted(n for n in os.environ if n.startswith(%r))" % (WORLD, IDENTITY)
@@ -361,9 +377,12 @@ class Cases:
         folder = os.path.dirname(doubles["libnvidia-ml.so"])
         made_up = {"CELLSPAN_NVML_LIBRARY": doubles["libnvidia-ml.so"], "CELLSPAN_CUDA_LIBRARY": doubles["libnccl.so"],
                    "CELLSPAN_DOUBLE_GPUS": folder + "/none"}
-        on, wanted = session.engine.gpus(made_up, folder)
-        cell = session.nb().ok(session.cell("import os\nos.environ['CUDA_VISIBLE_DEVICES']", "--fresh --gather", on), limit=LIMIT)
-        assert values(cell) == wanted, cell.shown
+        session.close()
+        assert session.left() == []
+        on, *wanted = session.engine.gpus(made_up, folder)
+        options = "--fresh --gather " + session.engine.of_gpus
+        cell = session.nb().ok(session.cell("import os\nos.environ['CUDA_VISIBLE_DEVICES']", options, on), limit=LIMIT)
+        assert values(cell) in wanted, cell.shown
         session.nb().ok("%ranks stop")
         assert session.left() == []
 

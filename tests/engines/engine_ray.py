@@ -23,10 +23,13 @@ class Ray(Engine):
     too_much = on + " --cpus 3", "4 ranks with 3 CPU each: the cluster has no room for them, its nodes have 2 CPU, 2 CPU"
     queued = on + " --nodes 2 --gpus 1", "placement group is PENDING, INFEASIBLE: 2 CPU 2 GPU \\+ 2 CPU 2 GPU wanted; the cluster has 4 of 4 CPU free, 0 of 0 GPU"
     silent = "ray:127.0.0.1:%d", r"the Ray cluster at 127\.0\.0\.1:\d+ has not answered within %d s"
+    few = 1
     ended = "Ray has ended the agent's actor: The actor died"
 
+    settings = {}  # for ray.sh and the nodes
+
     def script(self, word):
-        done = subprocess.run([SCRIPT, word], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run([SCRIPT, word], env={**os.environ, **self.settings}, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
             raise EngineError("ray.sh %s: %s" % (word, done.stdout + done.stderr))
         return done.stdout
@@ -39,6 +42,15 @@ class Ray(Engine):
 
     def down(self):
         self.script("down")
+
+    def gpus(self, environment, folder):
+        """On another cluster, each of whose nodes has two of the machine's GPUs. Either may have the first agent, and Ray has an order of
+        its own for what it gives of a node."""
+        self.down()
+        self.settings = {**environment, "RAY_NODE_GPUS": "2", "CELLSPAN_GPU_LEASES": folder + "/leases"}
+        self.up()
+        first, second = ("0,1", "1,0"), ("2,3", "3,2")
+        return (self.on, *([a, a, b, b] for x, y in ((first, second), (second, first)) for a in x for b in y))
 
     def variables(self):
         """The Python of the tests has no Ray, and that of Ray's workers has not what cells use."""

@@ -44,7 +44,8 @@ PATIENCE = "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures"  # look
 class Spark(Engine):
     name = "spark"
     tools = ("java",)
-    ranks = 2  # an agent, which is a task, takes one
+    ranks, few = 2, 1  # an agent, which is a task, takes one
+    of_gpus = "--gpus 2"  # else a rank has one of its task's
     too_much = "spark:local-cluster[1,1,512]", r"has 1 slots, and 2 are needed"
     silent = "spark:spark://127.0.0.1:%d", "Spark's master, spark://127.0.0.1:[0-9]+, has not answered within %d s"
     ended = "Spark lost executor"
@@ -54,12 +55,24 @@ class Spark(Engine):
         there = os.path.exists(os.path.join(BUILT, "spark", VERSION, "made"))
         return super().missing() or ("" if there else "pyspark %s is not there: tests/engines/spark.sh install" % VERSION)
 
+    settings = {}  # for spark.sh
+
     def up(self):
-        self.cluster = Cluster().up()
+        self.cluster = Cluster(**self.settings).up()
 
     def down(self):
         if self.cluster:
             self.cluster.down()
+
+    def gpus(self, environment, folder):
+        """On another cluster, each of whose workers has two of the machine's GPUs. Either may have the first task."""
+        self.down()
+        environment = {**environment, "CELLSPAN_GPU_LEASES": folder + "/leases"}
+        lines = [self.settings.get("SPARK_CONF", ""), *("spark.%s.resource.gpu.amount 2" % what for what in ("executor", "task")),
+                 *("spark.executorEnv.%s %s" % one for one in environment.items())]
+        self.settings = {**self.settings, "SPARK_GPUS": "2", "SPARK_CONF": "\n".join(lines)}
+        self.up()
+        return self.on, ["0,1", "2,3"], ["2,3", "0,1"]
 
     @property
     def master(self):
@@ -152,13 +165,11 @@ class SparkConnect(SparkSession):
     name = "spark-connect"
     held = None
     hidden = b"cellspan-test-token"
+    settings = {"SPARK_CONNECT": "1", "SPARK_CONF": PATIENCE + " 1"}
 
     def missing(self):
         return super().missing() or ("" if VERSION >= "4" or os.environ.get("SPARK_CONNECT_JAR") else
                                      "pip's pyspark %s has no Connect server: SPARK_CONNECT_JAR names its jar" % VERSION)
-
-    def up(self):
-        self.cluster = Cluster(SPARK_CONNECT="1", SPARK_CONF=PATIENCE + " 1").up()
 
     def left(self):
         return []

@@ -11,7 +11,8 @@
 #                    the tests beside them, Ray's own processes do not come up
 #   RAY_NODES        number of nodes (default 2)
 #   RAY_NODE_CPUS    CPUs that each node claims (default 2)
-#   RAY_NODE_GPUS    GPUs that each node claims (default 0; they need not exist: Ray only sets CUDA_VISIBLE_DEVICES)
+#   RAY_NODE_GPUS    GPUs that each node claims (default 0; they need not exist: Ray only sets CUDA_VISIBLE_DEVICES); with 2, the second node
+#                    has 2 and 3
 #   RAY_PORT         port of the head (default 17300)
 #   RAY_STORE_MB     object store of each node (default 80)
 #
@@ -55,6 +56,10 @@ up() {
   printf 'port=%q\ntmp=%q\nnodes=%q\n' "$port" "$tmp" "$nodes" >"$S/env"
   local i
   for ((i = 1; i <= nodes; i++)); do
+    if [ "$gpus" != 0 ]; then
+      CUDA_VISIBLE_DEVICES=$(seq -s, $((gpus * (i - 1))) $((gpus * i - 1)))
+      export CUDA_VISIBLE_DEVICES
+    fi
     local args=(--node-ip-address=127.0.0.1 --num-cpus="$cpus" --num-gpus="$gpus" --object-store-memory=$((store * 1048576))
                 --resources="{\"node-$i\": 1}" --disable-usage-stats --block
                 --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=$((port + 1 + i)))

@@ -12,7 +12,7 @@
 #                     .build/venv, so that ranks on executors have what tests use
 #   SPARK_WORKERS     number of workers (default 2)
 #   SPARK_CORES       cores that each worker claims (default 2; they need not exist)
-#   SPARK_GPUS        fake GPUs that each worker claims (default 0), found by a discovery script
+#   SPARK_GPUS        fake GPUs that each worker claims (default 0), found by a discovery script; with 2, the second worker has 2 and 3
 #   SPARK_PORT        first port (default 17400: the master there, web pages on +1 and up)
 #   SPARK_CONNECT     1: also a Connect server, on SPARK_PORT + 20. pip's pyspark has it from 4.0 on; for 3.5 SPARK_CONNECT_JAR names
 #                     spark-connect_2.12-3.5.x.jar
@@ -92,15 +92,18 @@ up() {
   rm -rf "$S"; write_conf
   printf 'SPARK_VERSION=%q\nSPARK_VENV=%q\nSPARK_PORT=%q\nSPARK_WORKERS=%q\nSPARK_CONNECT=%q\n' "$version" "$at" "$port" "$workers" "$connect" >"$S/env"
   if [ "$gpus" -gt 0 ]; then
-    printf '#!/bin/sh\necho %s\n' "'{\"name\": \"gpu\", \"addresses\": [$(seq -s, 0 $((gpus - 1)) | sed 's/[0-9]\+/"&"/g')]}'" >"$S/gpus.sh"; chmod +x "$S/gpus.sh"
-    printf 'spark.worker.resource.gpu.amount %s\nspark.worker.resource.gpu.discoveryScript %s\n' "$gpus" "$S/gpus.sh" >"$S/conf/worker.conf"
-    res=(--properties-file "$S/conf/worker.conf")
+    for ((i = 1; i <= workers; i++)); do
+      printf '#!/bin/sh\necho %s\n' "'{\"name\": \"gpu\", \"addresses\": [$(seq -s, $((gpus * (i - 1))) $((gpus * i - 1)) | sed 's/[0-9]\+/"&"/g')]}'" >"$S/gpus$i.sh"
+      chmod +x "$S/gpus$i.sh"
+      printf 'spark.worker.resource.gpu.amount %s\nspark.worker.resource.gpu.discoveryScript %s\n' "$gpus" "$S/gpus$i.sh" >"$S/conf/worker$i.conf"
+    done
   fi
   daemon "$S/master.pid" "$S/master.log" "$h/bin/spark-class" org.apache.spark.deploy.master.Master \
     --host 127.0.0.1 --port "$port" --webui-port $((port + 1))
   wait_for 240 grep -q 'New state: ALIVE' "$S/master.log" || { tail "$S/master.log" >&2; return 1; }
   for ((i = 1; i <= workers; i++)); do
     mkdir -p "$S/work$i"
+    [ "$gpus" = 0 ] || res=(--properties-file "$S/conf/worker$i.conf")
     SPARK_WORKER_DIR="$S/work$i" daemon "$S/w$i.pid" "$S/w$i.log" "${apart[@]}" "$h/bin/spark-class" org.apache.spark.deploy.worker.Worker \
       --host 127.0.0.1 --cores "$cores" --memory 2g --webui-port $((port + 1 + i)) --work-dir "$S/work$i" "${res[@]}" "spark://127.0.0.1:$port"
   done
