@@ -502,7 +502,7 @@ def _try_to_write(folder):
     folder = os.path.normpath(os.path.expanduser(folder))
     place = folder if os.path.exists(folder) else os.path.dirname(folder)
     if not os.path.isdir(place) or not os.access(place, os.W_OK):
-        raise PermissionError(errno.EACCES, "no files can be made in it", place)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
 
 
 def _is_inside(frame):
