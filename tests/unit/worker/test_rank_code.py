@@ -409,6 +409,26 @@ def test_files_of_with_are_in_the_ranks_folder(code, home, data):
         code.before_cell()
 
 
+def test_a_folder_of_the_ranks_that_can_only_be_read_is_named(code, home, data, monkeypatch):
+    """As the root of a container. What is there already, as on a file system that home shares, needs no writing."""
+    made = os.open
+
+    def refuse(path, flags, *more, **named):
+        if "/data/" in str(path) and str(path).startswith(os.getcwd()) and flags & os.O_CREAT:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return made(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    code.take(with_files(home))
+    with pytest.raises(Refused, match=r"--with data: no file can be made in \S+/data on \S+ \(Read-only file system\): name another folder by --cwd"):
+        code.before_cell()
+    for path, text in home.files.items():
+        if path.startswith(ROOT + "/data/"):
+            with open("data/" + os.path.basename(path), "w", encoding="utf-8") as file:
+                file.write(text)
+    assert code.before_cell() == []
+
+
 def test_empty_folders_of_with_come_too(code, home, data):
     home.manifest = lambda root, name, whole=home.manifest: dict(whole(root, name), empty=[ROOT + "/data/none/below", "../outside"])
     code.take(with_files(home))

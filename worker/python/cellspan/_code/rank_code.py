@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib
 import json
@@ -307,7 +308,11 @@ class RankCode:
         except Unavailable as error:
             raise Refused(f"--with {path}: {error}") from None
         except OSError as error:
-            raise Refused(f"--with {path}: {error.filename or os.getcwd()} on {self._host}: {error.strerror}") from None
+            where = error.filename or os.getcwd()
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and not os.path.lexists(where):  # it could not be made
+                raise Refused(f"--with {path}: no file can be made in {os.path.dirname(where)} on {self._host} ({error.strerror}): name another "
+                              "folder by --cwd") from None
+            raise Refused(f"--with {path}: {where} on {self._host}: {error.strerror}") from None
 
     def _place_all(self, key, targets, entry):
         note = self._path_of_note("\0".join(key))
