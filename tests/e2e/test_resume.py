@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
+import threading
 import time
 
 import pytest
@@ -135,3 +137,89 @@ def test_the_shortest_cable_pull_that_the_agent_notices(net, fresh):
     assert_all_there(nb)
     nb.close()
     assert nb.left == [] and net.left() == []
+
+
+# ---- at any moment ----
+
+class Cuts:
+    """Resets connections at random moments, in a thread: the kernel's to a host, or one between hosts."""
+
+    def __init__(self, net, seed, pause):
+        self.net, self.random, self.pause = net, random.Random(seed), pause
+        self.done, self.failed, self.over = 0, None, threading.Event()
+        self.thread = threading.Thread(target=self.go_on)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def go_on(self):
+        try:
+            while not self.over.wait(self.random.uniform(0, self.pause)):
+                host = self.random.choice(self.net.names)
+                if self.random.random() < 0.25:
+                    self.net.exec(host, "ss", "-K", "-tn", "dst %s.0/24 and not sport = :22 and not dport = :22" % self.net.network)
+                else:
+                    reset(self.net, host)
+                self.done += 1
+        except Exception as failed:
+            self.failed = failed
+
+
+class Work:
+    """Cells that print, send, fetch and change variables, and what each of them must have shown."""
+
+    def __init__(self, nb, seed):
+        self.nb, self.random, self.times = nb, random.Random(seed), 0
+        nb.ok("import numpy")
+        nb.ok("%%distribute\nimport numpy\ntimes = 0", limit=SOON)
+
+    def step(self):
+        self.random.choice([self.prints, self.sends, self.fetches])()
+        self.times += 1
+        cell = self.nb.ok("%%distribute --gather\ntimes += 1\ntimes, kept, os.getpid()", limit=SOON)
+        assert values(cell) == [(self.times, 2 * rank, pid) for rank, pid in enumerate(self.nb.pids)], cell.shown
+
+    def prints(self):
+        n = self.random.randrange(50, 2000)
+        cell = self.nb.ok("%%%%distribute --merge prefix\nfor k in range(%d):\n    print('tick', k, flush=True)\n    time.sleep(0.001)" % n, limit=SOON)
+        for rank in range(4):
+            assert re.findall(r"^\[%d\] tick (\d+)$" % rank, cell.stdout, re.M) == [str(k) for k in range(n)], (rank, n)
+
+    def sends(self):
+        n, first = self.random.randrange(1, 4 << 20), self.random.randrange(1000)
+        self.nb.ok("big = numpy.arange(%d) + %d" % (n, first))
+        cell = self.nb.ok("%%distribute --gather\nint(big.sum())", limit=SOON)
+        assert values(cell) == [n * (n - 1) // 2 + n * first] * 4, cell.shown
+
+    def fetches(self):
+        n = self.random.randrange(1, 1 << 20)
+        self.nb.ok("%%%%distribute\nmine = numpy.arange(%d) + rank" % n, limit=SOON)
+        self.nb.ok("%pull mine -r all", limit=SOON)
+        assert self.nb.ok("[int(m.sum()) for m in mine]").value == str([n * (n - 1) // 2 + n * rank for rank in range(4)])
+
+
+def survive(nb, net, seed, cuts, pause):
+    """Works until so many connections were cut."""
+    print("seed %d" % seed)
+    work = Work(nb, seed)
+    with Cuts(net, seed, pause) as cut:
+        while cut.done < cuts and not cut.failed:
+            work.step()
+    assert not cut.failed, cut.failed
+    assert_all_there(nb)
+    print("%d cuts, %d steps" % (cut.done, work.times))
+
+
+def test_at_any_moment(nb, net):
+    survive(nb, net, 20261128, 10, 2)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_hundred_times_in_ten_minutes(nb, net):
+    survive(nb, net, int(time.time()), 100, 12)
