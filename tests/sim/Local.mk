@@ -2,7 +2,7 @@
 # One program that plays all parts around a kernel (part.h); scale.sh runs it.
 EXTRA_PROGRAMS += tests/sim/cellspan-sim
 tests_sim_cellspan_sim_SOURCES = tests/sim/main.c tests/sim/part.h \
-	tests/sim/agent.h tests/sim/agent.c tests/sim/driver.h tests/sim/driver.c tests/sim/engine.c \
+	tests/sim/agent.h tests/sim/agent.c tests/sim/cut.h tests/sim/cut.c tests/sim/driver.h tests/sim/driver.c tests/sim/engine.c \
 	tests/sim/figures.c tests/sim/home.c tests/sim/host.h tests/sim/host.c tests/sim/options.c \
 	tests/sim/rank.h tests/sim/rank.c tests/sim/scenes.h tests/sim/scenes.c tests/sim/script.h tests/sim/script.c \
 	tests/sim/usage.h tests/sim/usage.c cli/client.h cli/client.c

@@ -234,6 +234,7 @@ static void say_hello(struct agent *a)
     m.v[F_HELLO_CORES].u64 = 8;
     m.v[F_HELLO_ADDRESSES].s = slice_text("lo=127.0.0.1");
     m.v[F_HELLO_SOFTWARE].s = slice_text("cellspan " CELLSPAN_VERSION);
+    m.v[F_HELLO_NEXT].s = uplink_next_key(a->uplink);
     agent_say(a, &m);
 }
 
@@ -244,7 +245,8 @@ int agent_open(struct agent *a, struct loop *loop, unsigned index, const struct 
     struct uplink_config c = { .endpoint = to->endpoint,
                                .keys = &keys,
                                .kernel = to->secret->kernel,
-                               .context = to->context };
+                               .context = to->context,
+                               .again = to->endpoint };
 
     a->loop = loop;
     a->index = index;

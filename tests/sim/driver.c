@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/runtime.h"
 #include "cli/client.h"
+#include "tests/sim/cut.h"
 #include "tests/sim/usage.h"
 
 #define KEY_BYTES 32u
@@ -31,8 +32,9 @@ struct driver {
     char *dir, *file, *libexec; /* owned */
     int lock;                   /* of dir */
     struct client *client;
-    struct watch *child, *limit, *interrupt;
-    pid_t kernel; /* 0: it has ended */
+    struct watch *child, *limit, *interrupt, *cut;
+    unsigned cut_ms, cuts; /* in the next cell */
+    pid_t kernel;          /* 0: it has ended */
     bool welcome, replied, idle;
     struct outcome *outcome; /* of the cell that runs, borrowed */
 };
@@ -281,6 +283,29 @@ static void interrupt(void *arg)
         fprintf(stderr, "cellspan-sim: %s\n", err.text);
 }
 
+void driver_cut(struct driver *d)
+{
+    const unsigned n = cut_connections(d->kernel);
+
+    if (n == 0)
+        fprintf(stderr, "cellspan-sim: no connection could be cut\n");
+}
+
+void driver_cut_during(struct driver *d, unsigned cut_ms, unsigned times)
+{
+    d->cut_ms = cut_ms;
+    d->cuts = times;
+}
+
+static void cut(void *arg)
+{
+    struct driver *d = arg;
+
+    driver_cut(d);
+    if (--d->cuts == 0)
+        loop_timer_again(d->cut, LOOP_OFF);
+}
+
 static int ask(struct driver *d, const char *code, struct err *err)
 {
     struct buf content = BUF_INIT;
@@ -304,6 +329,9 @@ static int run_cell(struct driver *d, const char *code, unsigned interrupt_ms, u
     if (interrupt_ms && !(d->interrupt = loop_timer(d->loop, interrupt_ms * NS_PER_MS,
                                                     AGAIN_S * NS_PER_S, interrupt, d, err)))
         return -1;
+    if (d->cuts &&
+        !(d->cut = loop_timer(d->loop, d->cut_ms * NS_PER_MS, d->cut_ms * NS_PER_MS, cut, d, err)))
+        return -1;
     return ask(d, code, err) < 0 ? -1 : loop_run(d->loop, err);
 }
 
@@ -319,6 +347,7 @@ void driver_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsi
     if (run_cell(d, code, interrupt_ms, limit_s, &err) < 0)
         fprintf(stderr, "cellspan-sim: %s\n", err.text);
     watch_clear(&d->interrupt);
+    watch_clear(&d->cut);
     d->outcome = NULL;
     o->answered = d->replied && d->idle;
     o->seconds = (double)(clock_now(&clock_system) - began) / (double)NS_PER_S;

@@ -37,6 +37,11 @@ struct driver *driver_start(const struct driver_to *to, struct err *err);
 unsigned driver_stop(struct driver *d);
 pid_t driver_kernel(const struct driver *d);
 
+/* All connections over TCP end now: the kernel's, and those between agents. */
+void driver_cut(struct driver *d);
+/* The same so many times while the next cell runs, every cut_ms. */
+void driver_cut_during(struct driver *d, unsigned cut_ms, unsigned times);
+
 /* Sends the cell and waits. interrupt_ms: an interrupt_request comes so long after; 0: none. */
 void driver_cell(struct driver *d, const char *code, unsigned interrupt_ms, unsigned limit_s,
                  struct outcome *o);

@@ -6,6 +6,7 @@
  * - options.c: the command line of cellspan-sim
  * - driver.c: the client, which starts the kernel and sends it cells
  * - scenes.c: tests; figures.c: measurements; usage.c: time and memory of a process
+ * - cut.c: connections that end
  * - home.c: this machine's agent with home in it (cellspan-agent)
  * - engine.c: the engine (cellspan-launch-sim), whose processes contain the agents
  * - host.c: one of these processes; agent.c: an agent in it
