@@ -3,7 +3,6 @@
  * private.h). */
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/log.h"
 #include "kernel/agents/private.h"
@@ -169,9 +168,9 @@ static bool has_next_key(const struct node_link *link, const struct router_messa
  * on, and of that of a parent. */
 static void move(struct agents *a, struct node_link *link, const struct router_message *arrival)
 {
-    /* a live one is that of a path which has failed halfway; its descriptor is ZeroMQ's */
-    if (link->fd >= 0 && link->fd != arrival->fd)
-        (void)shutdown(link->fd, SHUT_RDWR);
+    /* another one is shut: it is that of a path which has failed halfway */
+    if (link->fd == arrival->fd)
+        link->fd = -1;
     node_failures_away(a, link);
     link->reparent = REPARENT_NONE;
     link->parent = NULL;

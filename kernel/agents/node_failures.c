@@ -2,6 +2,7 @@
 /* node_failures.c - notices that nodes are lost: a connection ended, a node is silent, or an engine
  * reports it (declared in private.h). */
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "kernel/agents/private.h"
@@ -35,12 +36,26 @@ void node_failures_lose_quietly(struct agents *a, struct node_link *link)
     forget_credit(a, link->node.number);
 }
 
+/* Its agent may have left the connection without closing it, as one that dials its parent does, or
+ * nobody may have told the kernel that it ended. The descriptor is ZeroMQ's. */
+static void shut(struct node_link *link)
+{
+    if (link->router)
+        router_settle(link->router); /* one that has ended meanwhile has no descriptor any more */
+    if (link->fd >= 0)
+        (void)shutdown(link->fd, SHUT_RDWR);
+    link->fd = -1;
+}
+
 /* Until its agent resumes. */
 static void away(struct agents *a, struct node_link *link)
 {
     if (link->node.state != NODE_UP || link->away)
         return;
     log_info("agents", "the connection to %s has ended: its agent may resume", link->node.name);
+    shut(link);
+    if (link->away) /* the end of the connection was told just now */
+        return;
     reparent_away(&a->out, link);
     node_link_cut(link);
     node_failures_expect(a, link);

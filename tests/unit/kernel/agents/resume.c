@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Agents whose connection ends, and that resume on another one: nothing is lost, and only who has
  * the right key is taken for that agent. */
+#include <sys/stat.h>
 #include <zmq.h>
 
 #include "tests/unit/kernel/agents/stage.h"
@@ -247,6 +248,110 @@ static void of_two_at_once_one_resumes(void)
     stage_close(&s);
 }
 
+/* ---- in a tree ---- */
+
+#define CHILD 32u /* the first node that has a parent, node 0 */
+
+/* Node 32 of an engine was told to dial its parent, node 0. peer: 0 the parent, 1 the child. */
+static unsigned one_dials(struct stage *s, struct peer peer[2], struct keys next[2])
+{
+    struct span opened = { .kind = SPAN_OPENED, .v[F_OPENED_PORT].u64 = 4711 };
+    unsigned first;
+
+    stage_open(s);
+    first = stage_first(s, stage_engine(s, "echo nodes 33"));
+    for (unsigned k = 0; k < 2; k++) {
+        keys_create(&next[k]);
+        peer_open(s, &peer[k], k * CHILD, PEER_CURVE);
+        hello(&peer[k], &next[k]);
+        ok(peer_gets(s, &peer[k], SPAN_WELCOME), "an agent is welcome");
+    }
+    opened.v[F_OPENED_NODE].u64 = first + CHILD;
+    ok(peer_gets(s, &peer[0], SPAN_OPEN), "a parent opens");
+    peer_say(&peer[0], first, 0, &opened);
+    ok(peer_gets(s, &peer[1], SPAN_DIAL), "its child dials");
+    return first;
+}
+
+static void dialed(struct peer *p, unsigned first)
+{
+    const struct span m = { .kind = SPAN_DIALED, .v[F_DIALED_NODE].u64 = first };
+
+    peer_say(p, first + CHILD, 0, &m);
+}
+
+/* The kernel and the peers are one process. */
+static unsigned long inode_of(int fd)
+{
+    struct stat s;
+
+    return fstat(fd, &s) == 0 ? (unsigned long)s.st_ino : 0;
+}
+
+static void resumes_by_itself(struct stage *s, struct peer *p, unsigned node,
+                              const struct keys *next, struct keys *then)
+{
+    keys_create(then);
+    peer_open_with(s, p, next);
+    resume(p, node, 0, then->public);
+    ok(peer_gets(s, p, SPAN_RESUME), "the child resumes");
+}
+
+static void a_parent_is_gone_when_its_child_has_dialed(void)
+{
+    struct keys next[2], then;
+    struct peer peer[2];
+    struct stage s;
+    const unsigned first = one_dials(&s, peer, next);
+    const struct node_link *child = link_of(&s, first + CHILD);
+    const int fd = child->fd;
+    const unsigned long was = inode_of(fd);
+
+    cut(&s, &peer[0], first);
+    ok(was && !child->away, "the end of a parent is not that of a child that dials it");
+    dialed(&peer[1], first);
+    for (unsigned k = 0; !child->away && k < 2000; k++)
+        stage_pass(&s, 5);
+    ok(child->away, "when it has, it is away, too");
+    for (unsigned k = 0; inode_of(fd) == was && k < 2000; k++)
+        stage_pass(&s, 5);
+    ok(inode_of(fd) != was, "and the kernel has shut the connection that it had");
+    peer_close(&peer[1]);
+    resumes_by_itself(&s, &peer[1], first + CHILD, &next[1], &then);
+    warm(&s, first + CHILD, "one");
+    ok(gets_warm(&s, &peer[1], "one") && s.n_lost == 0, "and is reached by itself");
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
+static void a_child_is_cut_while_it_dials(void)
+{
+    struct keys next[2], then;
+    struct peer peer[2];
+    struct stage s;
+    const unsigned first = one_dials(&s, peer, next);
+    const struct node_link *child = link_of(&s, first + CHILD);
+    unsigned before;
+
+    cut(&s, &peer[1], first + CHILD);
+    ok(child->away && peer_gets(&s, &peer[0], SPAN_OPEN) && peer[0].last.v[F_OPEN_KEY].s.n == 0,
+       "its parent expects it no more");
+    warm(&s, first + CHILD, "one");
+    resumes_by_itself(&s, &peer[1], first + CHILD, &next[1], &then);
+    ok(gets_warm(&s, &peer[1], "one"), "gets what came meanwhile");
+    before = s.messages;
+    dialed(&peer[1], first);
+    warm(&s, first + CHILD, "two");
+    ok(gets_warm(&s, &peer[1], "two") && child->reparent == REPARENT_NONE && !child->away,
+       "that it has dialed its parent means nothing any more");
+    is_int(s.messages, before, "and is nobody else's");
+    dialed(&peer[1], first);
+    ok(stage_until(&s, &s.messages, before + 1) && !child->away, "once");
+    peer_close(&peer[0]);
+    peer_close(&peer[1]);
+    stage_close(&s);
+}
+
 static void what_can_not_be_ends_the_node(void)
 {
     struct stage s;
@@ -299,6 +404,8 @@ int main(void)
     only_the_newest_key_resumes();
     hello_is_said_again();
     of_two_at_once_one_resumes();
+    a_parent_is_gone_when_its_child_has_dialed();
+    a_child_is_cut_while_it_dials();
     what_can_not_be_ends_the_node();
     it_is_waited_for_as_long_as_silence();
     return plan_done();
