@@ -23,8 +23,8 @@ unsigned group_nodes_lost(const struct notebook *nb);
 int group_nodes_add(struct notebook *nb, unsigned first, unsigned n);
 
 /* ---- engine_of_cell.c ---- */
-int engine_choose(struct cell *c);              /* checks --on; -1: the cell has failed */
-void engine_move(struct cell *c);               /* see cell->engine.moves */
+int engine_choose(struct cell *c); /* checks --on; -1: the cell has failed */
+void engine_move(struct cell *c);  /* see cell->engine.moves */
 /* Is there the engine of this --on? If not, the cell has failed. */
 bool engine_exists(struct cell *c, const char *on);
 bool engine_group_lives(const struct group *g); /* it has ranks or an engine's run */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* immediate.c - answers `%ranks`, `%ranks logs`, `%ranks code` and `--help` while another cell
  * runs: a client's, and the calls of subshells and threads (declared in private.h); and always a
- * call that only has its line checked. Such a cell has no state: it stays in a list of its own until
- * nodes have answered. */
+ * call that only has its line checked. Such a cell has no state: it stays in a list of its own
+ * until nodes have answered. */
 #include "kernel/dispatch/private.h"
 #include "kernel/ranks/ranks.h"
 
