@@ -144,8 +144,9 @@ struct cell_send {
 
 /* What the client sees. */
 struct cell_out {
-    struct output_path *path; /* owned, of cell_output.c; NULL: the cell has no output */
-    struct cell_tabs *tabs;   /* owned, in cell_panel.h; NULL: there are no tabs */
+    struct output_path *path;   /* owned, of cell_output.c; NULL: the cell has no output */
+    struct cell_tabs *tabs;     /* owned, in cell_panel.h; NULL: there are no tabs */
+    struct cell_clears *clears; /* owned, of cell_clears.c; NULL: no rank has cleared the output */
 };
 
 /* How the ranks are stopped. */
@@ -287,6 +288,8 @@ void cell_show_mime(struct cell *c, struct slice text, struct slice html, const 
  * RETURN. */
 void cell_end_beside(struct cell *c);
 
+struct held_output;
+
 /* ---- cell_output.c ---- */
 /* Shows text and HTML as a display of the cell; see jupyter_display(). name, shown: for a display
  * that is updated in place (else NULL); *shown is set when it has been shown once. */
@@ -302,6 +305,10 @@ void output_text(struct cell *c, unsigned stream, struct slice text); /* without
 /* a display of this rank, an update of one, or clear_output */
 void output_display(struct cell *c, const struct member *member, const char *type,
                     const struct content *p);
+/* Clears the page, after what has waited for it. wait: the next output does it. */
+void output_clear(struct cell *c, bool wait);
+/* What cell_clears.c has kept. */
+void output_again(struct cell *c, const struct held_output *what, const struct content *p);
 void output_show_held(struct cell *c); /* shows the displays that wait for those of other ranks */
 /* a line of the kernel's own, on stderr */
 void output_note(struct cell *c, const char *format, ...) PRINTF_LIKE(2, 3);

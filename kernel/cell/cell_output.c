@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_clears.h"
 #include "kernel/cell/cell_panel.h"
 #include "kernel/cell/display_order.h"
 #include "kernel/merge/merge.h"
@@ -232,6 +233,7 @@ void output_close(struct cell *c)
     merge_destroy(o->merge);
     display_order_release(&o->held);
     cell_panel_close(c);
+    clears_close(c);
     omit_destroy(o->omit);
     pace_destroy(o->pace);
     buf_release(&o->bars.text);
@@ -274,35 +276,34 @@ static bool hold_behind(struct cell *c, const struct held_output *what, struct s
     return false;
 }
 
-static void add_lines(struct cell *c, unsigned rank, unsigned stream, unsigned flags,
-                      struct slice data)
+static void add_lines(struct cell *c, const struct held_output *what, struct slice data)
 {
-    const struct held_output what = {
-        .kind = HELD_TEXT, .rank = rank, .stream = stream, .flags = flags
-    };
-
-    if (c->out.path && !hold_behind(c, &what, data))
-        pass_lines(c, rank, stream, flags, data);
+    if (c->out.path && !hold_behind(c, what, data))
+        pass_lines(c, what->rank, what->stream, what->flags, data);
 }
 
 void output_on_lines(struct cell *c, unsigned rank, const struct span *m)
 {
     struct member *member = c->stop.stopping ? cell_member(c, rank) : NULL;
-    const unsigned stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1;
-    const unsigned flags = (unsigned)m->v[F_LINES_FLAGS].u64;
-    struct slice text = m->v[F_LINES_DATA].s;
+    const struct held_output what = { .kind = HELD_TEXT,
+                                      .rank = rank,
+                                      .stream = m->v[F_LINES_STREAM].u64 == 2 ? 2 : 1,
+                                      .flags = (unsigned)m->v[F_LINES_FLAGS].u64 };
+    struct content p = { .content = m->v[F_LINES_DATA].s };
     struct buf kept = BUF_INIT;
 
-    if (member && stream == 2 && !flags)
-        text = omit_frames(&member->frames, text, &kept);
-    if (text.n)
-        add_lines(c, rank, stream, flags, text);
+    if (member && what.stream == 2 && !what.flags)
+        p.content = omit_frames(&member->frames, p.content, &kept);
+    if (p.content.n && clears_pass(c, &what, &p))
+        add_lines(c, &what, p.content);
     buf_release(&kept);
 }
 
 void output_rank_text(struct cell *c, unsigned rank, struct slice text)
 {
-    add_lines(c, rank, 1, 0, text);
+    const struct held_output what = { .kind = HELD_TEXT, .rank = rank, .stream = 1 };
+
+    add_lines(c, &what, text);
 }
 
 static void rank_over(struct cell *c, unsigned rank)
@@ -317,7 +318,7 @@ void output_rank_over(struct cell *c, unsigned rank)
 {
     const struct held_output what = { .kind = HELD_OVER, .rank = rank };
 
-    if (c->out.path && !hold_behind(c, &what, slice_of(NULL, 0)))
+    if (c->out.path && clears_pass_over(c, rank) && !hold_behind(c, &what, slice_of(NULL, 0)))
         rank_over(c, rank);
     cell_panel_rank_over(c, rank);
 }
@@ -450,6 +451,23 @@ static void show_in_tab(struct cell *c, unsigned rank, const char *type, const s
     buf_release(&lines);
 }
 
+static void draw_bars_again(struct cell *c)
+{
+    c->out.path->bars.shown = false;
+    c->out.path->bars.due = c->out.path->bars.text.n > 0;
+}
+
+static void show_or_hold(struct cell *c, unsigned rank, const char *type, const struct content *p)
+{
+    if (hold(c, rank, type, p))
+        return;
+    output_show_held(c);
+    flush_rank(c, rank);
+    show_of_rank(c, rank, type, p);
+    if (strcmp(type, "clear_output") == 0)
+        draw_bars_again(c);
+}
+
 void output_display(struct cell *c, const struct member *member, const char *type,
                     const struct content *p)
 {
@@ -457,15 +475,30 @@ void output_display(struct cell *c, const struct member *member, const char *typ
         show_in_tab(c, member->rank, type, p);
         return;
     }
-    if (!c->out.path || hold(c, member->rank, type, p))
-        return;
+    if (c->out.path && clears_pass_display(c, member->rank, type, p))
+        show_or_hold(c, member->rank, type, p);
+}
+
+void output_clear(struct cell *c, bool wait)
+{
+    const struct content p = { .content = slice_text(wait ? "{\"wait\":true}"
+                                                          : "{\"wait\":false}") };
+
     output_show_held(c);
-    flush_rank(c, member->rank);
-    show_of_rank(c, member->rank, type, p);
-    if (strcmp(type, "clear_output") == 0) {
-        c->out.path->bars.shown = false; /* the bars are drawn again */
-        c->out.path->bars.due = c->out.path->bars.text.n > 0;
-    }
+    for (size_t k = 0; k < c->n; k++)
+        flush_rank(c, c->member[k].rank);
+    publish_display(c, -1, "clear_output", &p);
+    c->out.path->labelled = false;
+    c->out.path->under = -1;
+    draw_bars_again(c);
+}
+
+void output_again(struct cell *c, const struct held_output *what, const struct content *p)
+{
+    if (what->kind == HELD_TEXT)
+        add_lines(c, what, p->content);
+    else
+        show_or_hold(c, what->rank, "display_data", p);
 }
 
 static void note(struct cell *c, unsigned stream, const char *format, va_list args)
@@ -504,6 +537,7 @@ void output_flush(struct cell *c)
 
     if (!c->out.path)
         return;
+    clears_flush(c);
     output_show_held(c);
     if (c->out.path->merge)
         log_failure(merge_flush(c->out.path->merge, &err), &err);
@@ -523,6 +557,7 @@ void output_tick(struct cell *c, uint64_t now)
 
     if (!c->out.path)
         return;
+    clears_tick(c, now);
     if (now >= c->out.path->held.due_ns)
         output_show_held(c);
     if (c->out.path->merge)
@@ -547,7 +582,7 @@ uint64_t output_due(const struct cell *c)
     if (!o)
         return NEVER;
     first = clock_earlier(pace_due_ns(o->pace), o->bars.due ? o->bars.due_ns : NEVER);
-    first = clock_earlier(first, o->held.due_ns);
+    first = clock_earlier(first, clock_earlier(o->held.due_ns, clears_due(c)));
     if (o->merge)
         first = clock_earlier(first, merge_due_ns(o->merge));
     if (o->omit)

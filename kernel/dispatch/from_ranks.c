@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/cell/cell_clears.h"
 #include "kernel/cell/cell_panel.h"
 #include "kernel/cell/notices.h"
 #include "kernel/dispatch/private.h"
@@ -69,8 +70,8 @@ static void take_lines(struct notebook *nb, struct rank *r, const struct span *m
     nb->ops.owe(nb->ops.arg, r->worker, m->v[F_LINES_DATA].s.n);
 }
 
-/* The first rank's displays are shown as home's are. Other ranks' displays are shown with a label,
- * but they can't clear the output, unless each has a tab. */
+/* The first rank's displays are shown as home's are. Other ranks' displays are shown with a
+ * label. */
 static bool is_shown(struct cell *c, const struct member *member, const char *type)
 {
     const bool lead = member == &c->member[0];
@@ -80,13 +81,13 @@ static bool is_shown(struct cell *c, const struct member *member, const char *ty
     if (cell_panel_on(c))
         return true;
     if (strcmp(type, "clear_output") == 0)
-        return lead;
+        return lead || clears_shared(c);
     return lead || c->plan.merge != PLAN_RANK0 || strcmp(type, "update_display_data") == 0;
 }
 
 static void show(struct cell *c, struct member *member, const struct published *p)
 {
-    if (strcmp(p->type, "clear_output") == 0 && !cell_panel_on(c))
+    if (strcmp(p->type, "clear_output") == 0 && !cell_panel_on(c) && member == &c->member[0])
         live_cleared(c);
     output_display(c, member, p->type, &p->content);
 }
