@@ -51,6 +51,28 @@ def test_messages_of_a_library_go_out_by_the_kernels_session(nb):
     assert cell.kinds.count("display_data") == 1
 
 
+def test_a_client_that_comes_while_ranks_run_a_cell_gets_its_later_output(nb, gate):
+    from client import Client, Session
+
+    cell = nb.start("%%distribute -n 2\nimport sys\nprint('first')\n" + gate.code + "\nprint('la' + 'ter')\nprint('t' + 'oo', file=sys.stderr)\ndisplay('sho' + 'wn')")
+    nb.wait_ranks(cell, "first", 2)
+    kc = nb.km.client()
+    kc.session = Session(key=nb.km.session.key)  # a page that is opened again has a session of its own
+    second = Client(kc)
+    try:
+        asked = second.send("kernel_info_request")
+        second.wait(asked, until=lambda: asked.ended)
+        gate.open()
+        nb.wait(cell).assert_ok()
+        mine = [m for m in cell.messages if any(word in str(m["content"]) for word in ("later", "too", "'shown'"))]
+        assert len(mine) >= 4, cell.shown  # the display of each rank
+        assert second.until(lambda: [m for m in second.strays if m["content"].get("execution_state") == "idle"])
+        theirs = {m["header"]["msg_id"] for m in second.strays if m["parent_header"].get("msg_id") == cell.msg_id}
+        assert theirs >= {m["header"]["msg_id"] for m in mine}, second.strays
+    finally:
+        second.close()
+
+
 def test_what_nobody_answers_is_refused_at_once(nb):
     for kind in ("no_such_request", "some_request"):
         reply = nb.control(kind)
