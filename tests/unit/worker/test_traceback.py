@@ -2,6 +2,7 @@
 """Which part of a traceback is from the user's code."""
 
 import asyncio
+import inspect
 import os
 import signal
 import sys
@@ -50,6 +51,30 @@ def test_the_plain_form_leaves_out_hidden_frames_too():
         lines = short.plain(ValueError, error, "wrong", Compiler)
     assert [line for line in lines if ", line " in line] == [
         "  Cell In[1], line 1, in <module>", f'  File "{OURS.f_code.co_filename}", line 1, in <module>', "  Cell In[1], line 1, in <module>"]
+
+
+class Watched(types.ModuleType):
+    """A module that notes who asks for its file."""
+
+    asked = 0
+
+    @property
+    def __file__(self):
+        self.asked += 1
+        return "/a/file.py"
+
+
+def test_no_module_is_looked_at_for_a_cell(monkeypatch):
+    """IPython's formatter asks inspect for each frame several times, and there may be thousands of modules."""
+    cell, other = frame("<ipython-input-2-of-this-test>"), frame("<a-file-of-this-test>")
+    module = Watched("watched_by_this_test")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with tracebacks.Shortened(ValueError(), traceback(other, cell, cell)):
+        for asked in cell, cell.f_code:
+            assert inspect.getmodule(asked) is inspect.getmodule(asked, "<ipython-input-2-of-this-test>") is None
+        assert not module.asked
+        assert inspect.getmodule(other) is None
+    assert module.asked
 
 
 def frames(tb):

@@ -361,6 +361,7 @@ class ZMQInteractiveShell(InteractiveShell):
             self._hide_hint()
         elif etype.__name__ != "UsageError" and not tracebacks.has_frames(lines) and not tracebacks.has_no_user_code(tb):
             end_at_user_code(value)
+            tracebacks.cells_have_no_module(tb_of(value))
             with contextlib.suppress(Exception, TooSlow):  # else it is shown as it came
                 here = limit.run(FORMAT_LIMIT, self.InteractiveTB.structured_traceback, etype, value, tb_of(value))
                 lines = tracebacks.with_frames(lines, here)

@@ -17,6 +17,7 @@ import types
 from IPython.core import page
 
 from .._base.errors import cause_of, context_of, is_a, tb_of
+from .._capture import sources
 from . import environment
 
 OUTER, INNER = 16, 24  # frames of a long traceback that are shown: the outermost and the innermost
@@ -120,6 +121,20 @@ def _short(tb):
     return made, Gap(frames[OUTER:-INNER], frames[-INNER].tb_frame)
 
 
+def cells_have_no_module(tb):
+    """Tells inspect that the cells in a traceback are in no module's file. IPython's formatter asks it so several times for each frame, and
+    inspect would look through all imported modules each time."""
+    names, known = set(), getattr(inspect, "modulesbyfile", {})  # file name: a name that sys.modules may lack
+    while tb is not None:
+        names.add(tb.tb_frame.f_code.co_filename)
+        tb = tb.tb_next
+    for name in names:
+        if name.startswith(sources.CELL):
+            known.setdefault(name, name)
+            with contextlib.suppress(OSError):  # the current folder is gone; inspect then knows that it has none
+                known.setdefault(os.path.abspath(name), name)
+
+
 class Shortened:
     """Within the block an exception, and those from which it came, have short tracebacks, and few of these are left. Afterwards they are
     as before. tb: the exception's traceback, which may be a part of its own."""
@@ -134,11 +149,14 @@ class Shortened:
     def __enter__(self):
         self._drop_causes()
         self.tb = self._cut(self._given)
+        cells_have_no_module(self.tb)
         waiting, seen = _chain(self.error), 0
         while waiting and seen < MEMBERS:
             error, seen = waiting.pop(), seen + 1
             whole = tb_of(error)
             made = self.tb if whole is self._given else self._cut(whole)
+            if made is not self.tb:
+                cells_have_no_module(made)
             if made is not whole:
                 self._set(BaseException.__traceback__, error, made)
             if is_a(error, GROUP):
