@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import fnmatch
 import os
+import re
 import threading
 import time
 
@@ -16,6 +17,7 @@ from IPython.core.history import HistoryManager
 
 from .._base import threads
 
+LEAVES = re.compile(r"(exit|quit)(\s*\(.*\))?$")  # is not stored, but has a number
 GATHER = 0.25  # seconds between a cell's reply and the write of its line
 
 
@@ -52,15 +54,23 @@ class History(HistoryManager):
             self._opened = True
 
     def store_inputs(self, line_num, source, source_raw=None):
-        """As IPython's, but In[line_num] is always this cell, even if earlier cells were not stored."""
+        """As IPython's, but In[line_num] is always this cell, even if earlier cells were not stored, and lines that no file gets are not
+        kept for one. IPython's looks at traits a dozen times, which takes as long as a small cell."""
         raw = source if source_raw is None else source_raw
-        for kept in (self.input_hist_parsed, self.input_hist_raw):
-            del kept[line_num:]
-            kept.extend([""] * (line_num - len(kept)))
-        super().store_inputs(line_num, source, raw)
-        for kept, text in ((self.input_hist_parsed, source), (self.input_hist_raw, raw)):
-            if len(kept) == line_num:  # exit and quit are not stored
-                kept.append(text)
+        leaves = LEAVES.match(raw.strip())
+        line = [text if leaves else text.rstrip("\n") for text in (source, raw)]
+        for kept, text in zip((self.input_hist_parsed, self.input_hist_raw), line):
+            if len(kept) != line_num:
+                del kept[line_num:]
+                kept.extend([""] * (line_num - len(kept)))
+            kept.append(text)
+        if leaves:
+            return
+        if self._wanted:
+            with self.db_input_cache_lock:
+                self.db_input_cache.append((line_num, *line))
+        self._iii, self._ii, self._i, self._i00 = self._ii, self._i, self._i00, line[1]
+        self.shell.push({"_i": self._i, "_ii": self._ii, "_iii": self._iii, f"_i{line_num}": line[1]}, interactive=False)
 
     def save(self):
         """Call it after a cell's reply: writes its line in the background."""

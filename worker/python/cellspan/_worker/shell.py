@@ -66,10 +66,12 @@ class ZMQInteractiveShell(InteractiveShell):
     kernel = Any()
     keepkernel_on_exit = True
     keep_history = True
-    # Traits that nobody observes are plain attributes here: an assignment to a trait takes as long as a small cell.
+    # Traits that nobody observes are plain attributes here: an assignment to a trait takes as long as a small cell, and each look at one
+    # calls two functions.
     execution_count = 1
     last_execution_succeeded = True
     last_execution_result = None
+    history_manager = builtin_trap = display_trap = None
 
     def __init__(self, worker, **kwargs):
         self.worker = worker
