@@ -172,7 +172,8 @@ class Follower:
         only one that runs the cell, or that has imported the module. Merging makes one line of what they print alike."""
         mlflow_run.follow(self._followed.get(mlflow_run.VARIABLE))
         lines = self._code.before_cell(cell) if self._code is not None else []
-        self._import_beforehand()
+        if self._beforehand:
+            self._import_beforehand()
         lines, self._failed = [*self._failed, *lines], []
         if self._shell is None:
             self._say(lines)

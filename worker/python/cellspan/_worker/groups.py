@@ -90,9 +90,9 @@ def count_anew():
     torch names a default group by the number of groups before it, and ranks find each other in the store by that name. A failed
     init_process_group() counts, too; so an old rank and a new one would wait for each other for ever.
     """
-    c10d = _c10d()
-    if c10d is not None and c10d._world.default_pg is None and not getattr(c10d._world, "pg_names", None):
-        c10d._world.group_count = 0
+    state = getattr(sys.modules.get("torch.distributed.distributed_c10d"), "_world", None)
+    if getattr(state, "group_count", 0) and hasattr(state, "default_pg") and state.default_pg is None and not getattr(state, "pg_names", None):
+        state.group_count = 0
 
 
 def maps(distributed):
@@ -200,6 +200,8 @@ def watch(stays):
 def cell_begins(cause):
     """cause: what cut the connections between this world's ranks last, such as "cell 3 failed", as the kernel has it; or "". That cell
     has ended no group if none was made since the cell before it that did."""
+    if not cause and not _gone:
+        return
     gone = _of_world()
     if cause != gone["last"]:
         if gone["made"] or not (cause and gone["cause"]):

@@ -169,13 +169,8 @@ class Rank(Worker):
         """Sets up everything that the cell needs, before it runs. names: as of RUN."""
         __tracebackhide__ = True
         self._raise_bind_error()
-        self._origins.home_deleted(names.get("deleted", ()))
-        unknown = self._origins.home_cannot_send(names.get("unsent", {}))
-        if unknown:
-            from .._capture.capture import CaptureError
-
-            raise CaptureError(unknown)
-        self._call_buffers.forget(names.get("deleted", ()))
+        if names:
+            self._take_names(names)
         self._world.enter(self._world.env, loads(fields["master"]), fields["layout"], self.PASSES)
         groups.cell_begins(names.get("lost", ""))  # now that what it ended is gone
         mpi.cell_begins()
@@ -197,6 +192,17 @@ class Rank(Worker):
             told = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
             raise UsageError(told) from None  # shown as one line, since no line of the user's failed
         self._origins.begin()
+
+    def _take_names(self, names):
+        """names: as of RUN. Drops values of home's that it has no more, or that it has newer ones of. CaptureError."""
+        __tracebackhide__ = True
+        self._origins.home_deleted(names.get("deleted", ()))
+        unknown = self._origins.home_cannot_send(names.get("unsent", {}))
+        if unknown:
+            from .._capture.capture import CaptureError
+
+            raise CaptureError(unknown)
+        self._call_buffers.forget(names.get("deleted", ()))
 
     def _call(self, cell, load):
         """Calls the function that came with RUN, as if it were the cell's only line."""
@@ -259,7 +265,8 @@ class Rank(Worker):
         if gpus.take_aborted():
             fields["flags"] |= _link.DONE_ABORTED
         reloads.imported.note()  # records new modules, whose files may change from now on
-        self.streams.flush()
+        if cell.error is not None or cell.blob:  # the user's code, or we, may have printed since the streams' end()
+            self.streams.flush()
         self._send_done(cell.number, fields, cell.blob, fd, size)
         self.quiet, self.shown_before = False, cell.bundle
 

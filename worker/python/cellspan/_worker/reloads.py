@@ -190,8 +190,11 @@ class Imported:
     def unsaid(self, shell, is_homes=lambda path: True):
         """A line for each module whose file has changed since it was imported, once for each change. None for those that this rank's own
         `%autoreload` loads again, as the cell begins. is_homes(path): can home have this file?"""
+        newer = self.newer()
+        if not newer:
+            return []
         lines, own = [], autoreload_of(shell)
-        for name in self.newer():
+        for name in newer:
             if own is not None and _checks(own, name):
                 continue
             path = self._own[name][1]
@@ -232,6 +235,8 @@ class HomesReloads:
 
     def try_again(self):
         """Returns lines for the user about modules that still can't be loaded."""
+        if not self._due and not self._failed:
+            return []
         self._due = self._unfinished()
         return [f"ranks can't load {name} again, as home has: {in_words(error)}" for name, error in self._load().items()] if self._due else []
 

@@ -157,14 +157,16 @@ def note_world():
     return True
 
 
-def enter_world():
+def enter_world(environ=None):
     """Call it before a cell. Lets torch.distributed see only the process groups made by cells of this world's size: in a group of
-    another world, collectives would wait for ranks that do not run the cell.
+    another world, collectives would wait for ranks that do not run the cell. environ: the variables of this world, which a dict has
+    sooner than os.environ.
 
     Destroys groups whose connections broke after they were made (the kernel increments TORCHELASTIC_RESTART_COUNT when a rank died
     or its connections were cut). Nobody would answer in them, and with such a group init_process_group() refuses to make another.
     """
-    size, count = os.environ.get("WORLD_SIZE"), os.environ.get("TORCHELASTIC_RESTART_COUNT")
+    environ = os.environ if environ is None else environ
+    size, count = environ.get("WORLD_SIZE"), environ.get("TORCHELASTIC_RESTART_COUNT")
     _leave_broken(count)
     broken = [other for other, each in groups.hidden.items() if each.note[0] not in (None, count)]
     if size != _size or broken:

@@ -40,12 +40,19 @@ class RankWorld:
         if self._stands != world or not environment.is_still(self._environ):
             self._change({**master, **env}, layout, script)
             self._environ = environment.raw()
-        elif any(self._values[name] != value for name, value in master.items()):
-            self._values.update(master)
-            os.environ.update(master)
-            self._environ = environment.raw()
+        else:
+            self._change_master(master)
         self._stands = world
-        torchenv.enter_world()
+        torchenv.enter_world(self._values)
+
+    def _change_master(self, master):
+        """As enter(), if nothing else than the address of rank 0 has changed."""
+        changed = {name: value for name, value in master.items() if self._values[name] != value}
+        if changed:
+            self._values.update(changed)
+            for name, value in changed.items():
+                os.environ[name] = value
+            self._environ = environment.raw()
 
     def _change(self, given, layout, script):
         """As enter(), for another world or another environment than the last cell's."""
