@@ -184,6 +184,12 @@ def test_a_single_line_may_be_a_magic_without_its_sign(nb, above, tmp_path):
     assert "a.txt" in nb.ok(above + "ls %s" % tmp_path).stdout
     assert "Wall time" in nb.ok(above + "time sum(range(10))").stdout
     assert "Wall time" in nb.ok(above + "%%time\nsum(range(10))").stdout
+    nb.ok("pwd = 5")  # a variable is meant before a magic
+    assert nb.ok(above + "pwd").value == "5" and nb.ok(above + "pwd, 1").value == "(5, 1)"
+    nb.ok("del pwd")
+    nb.ok(above + "from IPython.core.macro import Macro\nsaid = Macro('print(1 + 1)')")
+    assert "2" in nb.ok(above + "said").stdout
+    nb.ok(above + "del said")
     line = above.count("\n") + 1
     assert "line %d\n" % line in nb.run(above + "1 / 0").assert_error("ZeroDivisionError").traceback
 

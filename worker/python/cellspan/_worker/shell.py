@@ -18,9 +18,10 @@ import traceback
 import warnings
 
 from IPython.core import page
-from IPython.core.autocall import ZMQExitAutocall
+from IPython.core.autocall import IPyAutocall, ZMQExitAutocall
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.macro import Macro
 from IPython.core.profiledir import ProfileDir
 from traitlets import Any, Bool, Instance, Type, default
 
@@ -37,6 +38,7 @@ from .tracebacks import end_at_user_code, left_by_interrupt
 FORMAT_LIMIT = 5.0  # seconds that IPython may take to format an exception
 TEXT_LIMIT = 2.0  # seconds of these for str() of an exception
 EMPTY_LINES = re.compile(r"(?:\s*\n)?")  # at the beginning of a cell
+VARIABLE = re.compile(r"[^\W\d]\w*(?![\w.])")  # a name without attributes, of which one may be a macro
 HAS_IT = "cellspan: the kernel has it already: %%distribute works without %load_ext"
 EXTENSIONS = {  # what IPython's magics say of cellspan, which is no extension here
     "load_ext": HAS_IT,
@@ -198,7 +200,11 @@ class ZMQInteractiveShell(InteractiveShell):
         if opened and called.isidentifier() and called not in ("exit", "quit"):
             return not self.autocall
         name, _, rest = line.partition("=")
-        return bool(rest) and rest[:1] != "=" and name.strip().isidentifier()
+        if bool(rest) and rest[:1] != "=" and name.strip().isidentifier():
+            return True
+        variable = VARIABLE.match(line)  # before which magics of this name stand back
+        value = self.user_ns.get(variable.group()) if variable else None
+        return value is not None and not isinstance(value, (IPyAutocall, Macro)) and not self.autocall
 
     def run_line_magic(self, magic_name, line, _stack_depth=1):
         """As IPython's. For a cell magic in the middle of a cell, which IPython takes as a line magic, and for home's magics on a rank,
