@@ -10,6 +10,7 @@
 #include "tests/unit/agent/lan.h"
 #include "tests/unit/agent/must.h"
 #include "tests/unit/tap.h"
+#include "worker/agent/net/redial.h"
 
 static const char *self;
 
@@ -159,6 +160,28 @@ static void answers_are_lost_for_longer_than_the_timeout(void)
     lan_close(&l);
 }
 
+/* So that a kernel to which a thousand agents come back at once finishes what it has begun. */
+static void attempts_that_take_too_long_get_longer(void)
+{
+    static const unsigned patient[] = { 3, 6, 12, 12 }, short_of_time[] = { 3, 5, 5, 5 };
+    struct redial r = { 0 }, s = { 0 };
+    bool good = true;
+
+    redial_begin(&r, NS_PER_S, 120 * NS_PER_S);
+    redial_begin(&s, NS_PER_S, 10 * NS_PER_S);
+    for (unsigned k = 0; k < 4; k++) {
+        (void)redial_attempt(&r, NS_PER_S, 0);
+        (void)redial_attempt(&s, NS_PER_S, 0);
+        good = good && r.limit_ns == (1 + patient[k]) * NS_PER_S &&
+               s.limit_ns == (1 + short_of_time[k]) * NS_PER_S;
+        redial_was_slow(&r);
+        redial_was_slow(&s);
+    }
+    ok(good, "an attempt after one that took too long gets twice the time, up to a limit");
+    redial_resumed(&r);
+    is_int((long)redial_limit_ns(&r), (long)REDIAL_LIMIT_NS, "the next time it begins anew");
+}
+
 static void nobody_answers(void)
 {
     struct lan l;
@@ -182,5 +205,6 @@ int main(int argc, char **argv)
     the_kernel_has_given_it_up();
     answers_are_lost_for_longer_than_the_timeout();
     nobody_answers();
+    attempts_that_take_too_long_get_longer();
     return plan_done();
 }

@@ -53,6 +53,7 @@ struct dial {
     dial_f f;
     void *arg;
     bool once;
+    bool slow;     /* the limit came in the midst of a handshake */
     bool reported; /* f was called */
     bool stopped;
 };
@@ -153,6 +154,11 @@ static bool all_ended(const struct dial *d)
         if (!d->try[i].words[0] && (d->try[i].lookup || !d->try[i].ended))
             return false;
     return true;
+}
+
+bool dial_was_slow(const struct dial *d)
+{
+    return d->slow;
 }
 
 bool dial_was_refused(const struct dial *d)
@@ -433,8 +439,10 @@ static void limit_is_over(void *arg)
     }
     d->reported = true;
     stop_probes(d);
-    for (unsigned i = 0; i < d->n; i++)
+    for (unsigned i = 0; i < d->n; i++) {
+        d->slow = d->slow || d->try[i].fd >= 0;
         try_close(&d->try[i]);
+    }
     if (!d->once)
         probe(d);
     watch_stop(d->timer);

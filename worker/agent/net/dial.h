@@ -51,6 +51,8 @@ struct dial *dial_start(struct loop *loop, const struct dial_to *to, dial_f f, v
                         struct err *err);
 /* In the call of f: at least one endpoint has refused the key. */
 bool dial_was_refused(const struct dial *d);
+/* In the call of f: time was over in the midst of a handshake. */
+bool dial_was_slow(const struct dial *d);
 void dial_stop(struct dial *d); /* f is not called any more; NULL is fine */
 
 /* ---- pure parts ---- */

@@ -34,7 +34,7 @@ enum redial_key redial_attempt(struct redial *r, uint64_t now, uint32_t chance)
     const uint64_t wait = quick ? REDIAL_QUICK_NS : REDIAL_SLOW_NS;
 
     r->next_ns = now + wait * 3 / 4 + chance % (wait / 2);
-    r->limit_ns = now + REDIAL_LIMIT_NS;
+    r->limit_ns = now + redial_limit_ns(r);
     return r->refusals % 2 ? REDIAL_BEFORE : REDIAL_NEWEST;
 }
 
@@ -48,12 +48,30 @@ void redial_admitted(struct redial *r, uint64_t now)
 {
     r->refusals = 0;
     r->unanswered = true;
-    r->limit_ns = now + REDIAL_LIMIT_NS;
+    r->limit_ns = now + redial_limit_ns(r);
     r->over_ns = now + r->resume_ns;
+}
+
+uint64_t redial_limit_ns(const struct redial *r)
+{
+    return r->may_ns ? r->may_ns : REDIAL_LIMIT_NS;
+}
+
+static uint64_t most_ns(const struct redial *r)
+{
+    const uint64_t most = clock_earlier(r->resume_ns / 2, REDIAL_LIMIT_MAX_NS);
+
+    return most > REDIAL_LIMIT_NS ? most : REDIAL_LIMIT_NS;
+}
+
+void redial_was_slow(struct redial *r)
+{
+    r->may_ns = clock_earlier(2 * redial_limit_ns(r), most_ns(r));
 }
 
 void redial_resumed(struct redial *r)
 {
+    r->may_ns = 0;
     r->unanswered = false;
 }
 

@@ -18,7 +18,11 @@
 #define REDIAL_QUICK_NS     (200 * NS_PER_MS) /* between two attempts */
 #define REDIAL_QUICK_FOR_NS (10 * NS_PER_S)   /* so long; then a second between them */
 #define REDIAL_SLOW_NS      NS_PER_S
-#define REDIAL_LIMIT_NS     (3 * NS_PER_S) /* for the handshake, and again for the answer to RESUME */
+/* for the handshake, and again for the answer to RESUME; twice as long after each attempt that took
+ * too long, up to the most, or half the time for which the kernel waits: where many agents dial at
+ * once, the kernel would do the work of handshakes for those that have given up */
+#define REDIAL_LIMIT_NS     (3 * NS_PER_S)
+#define REDIAL_LIMIT_MAX_NS (12 * NS_PER_S)
 
 enum redial_key { REDIAL_NEWEST, REDIAL_BEFORE };
 
@@ -28,6 +32,7 @@ struct redial {
     uint64_t lost_ns;   /* when the connection ended */
     uint64_t next_ns;   /* when the next attempt begins */
     uint64_t limit_ns;  /* when the present one has failed */
+    uint64_t may_ns;    /* so long it may take; 0: REDIAL_LIMIT_NS */
     uint64_t over_ns;   /* when the agent gives up */
     unsigned refusals;  /* one after the other */
     bool unanswered;    /* a RESUME was, since the last one that was answered */
@@ -52,6 +57,10 @@ void redial_refused(struct redial *r, uint64_t now);
 /* The handshake is done and RESUME is sent. The kernel has admitted the key, so it waits for the
  * agent still: the time until the agent gives up begins again. */
 void redial_admitted(struct redial *r, uint64_t now);
+/* How long an attempt may take now. */
+uint64_t redial_limit_ns(const struct redial *r);
+/* It was connected, and has taken too long. */
+void redial_was_slow(struct redial *r);
 /* RESUME was answered: the kernel admits the newest key, and no other. */
 void redial_resumed(struct redial *r);
 /* The attempt has taken too long: its connection is to be closed. */

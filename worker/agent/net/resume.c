@@ -65,6 +65,7 @@ static void dialed(void *arg, const struct dial_found *found, const char *why)
 {
     struct resume *r = arg;
     const bool refused = !found && dial_was_refused(r->dial);
+    const bool slow = !found && dial_was_slow(r->dial);
     void *const socket = found ? found->socket : NULL;
 
     stop_dial(r);
@@ -72,6 +73,8 @@ static void dialed(void *arg, const struct dial_found *found, const char *why)
         log_debug("uplink", "not resumed yet: %s", why);
         if (refused)
             redial_refused(&r->redial, now_of(r));
+        else if (slow)
+            redial_was_slow(&r->redial);
         attempt_later(r);
         return;
     }
@@ -88,12 +91,12 @@ static void attempt(struct resume *r)
     struct dial_to to = { .endpoints = slice_text(r->endpoints),
                           .context = r->context,
                           .server = r->kernel,
-                          .limit_ns = REDIAL_LIMIT_NS,
                           .names = true,
                           .once = true };
     struct err err = { "" };
 
     r->with = redial_attempt(&r->redial, now_of(r), randombytes_random());
+    to.limit_ns = redial_limit_ns(&r->redial);
     to.own = r->with == REDIAL_NEWEST ? &r->next : &r->held;
     if ((r->dial = dial_start(r->loop, &to, dialed, r, &err)))
         return;
@@ -109,6 +112,7 @@ static void timer(void *arg)
     if (r->answer_due && !redial_has_failed(&r->redial, now)) {
         wait_until(r, r->redial.limit_ns);
     } else if (r->answer_due) {
+        redial_was_slow(&r->redial);
         r->handler.unanswered(r->handler.arg);
         attempt_later(r);
     } else if (redial_is_over(&r->redial, now)) {
