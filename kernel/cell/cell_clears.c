@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTLE_NS (50 * NS_PER_MS)    /* ranks that clear at the same time are drawn at once */
-#define GAP_NS    (100 * NS_PER_MS)   /* between two drawings; longer if much is shown again: */
-#define DRAWN_S   ((size_t)512 << 10) /* bytes in a second */
-#define ALL_MAX   ((size_t)16 << 20)  /* bytes that are kept, of all ranks; */
-#define RANK_MIN  ((size_t)64 << 10)  /* for each rank at least this */
-#define ITEM_MAX  ((size_t)16 << 10)  /* of text; then another one begins */
+#define SETTLE_NS  (50 * NS_PER_MS)    /* ranks that clear at the same time are drawn at once */
+#define GAP_NS     (100 * NS_PER_MS)   /* between two drawings; longer if much is shown again: */
+#define DRAWN_S    ((size_t)512 << 10) /* bytes in a second */
+#define GAP_MAX_NS (2 * NS_PER_S)      /* of what is more, the server leaves out a part */
+#define ALL_MAX    ((size_t)16 << 20)  /* bytes that are kept, of all ranks; */
+#define RANK_MIN   ((size_t)64 << 10)  /* for each rank at least this */
+#define ITEM_MAX   ((size_t)16 << 10)  /* of text; then another one begins */
 
 struct cleared_rank {
     bool clears;  /* it has called clear_output() */
@@ -223,6 +224,13 @@ static void tell_ends(struct cell *c)
         }
 }
 
+static uint64_t gap_after(size_t bytes)
+{
+    const uint64_t gap = GAP_NS + bytes * (NS_PER_S / DRAWN_S);
+
+    return gap < GAP_MAX_NS ? gap : GAP_MAX_NS;
+}
+
 static void draw(struct cell *c)
 {
     struct cell_clears *s = c->out.clears;
@@ -237,8 +245,7 @@ static void draw(struct cell *c)
     output_clear(c, bytes > 0);
     for (bytes = k = 0; k < s->n; k++)
         bytes += draw_rank(c, &s->of[k], c->member[k].rank);
-    s->next_ns = notebook_now(c->nb) + GAP_NS + bytes / DRAWN_S * NS_PER_S +
-                 bytes % DRAWN_S * NS_PER_S / DRAWN_S;
+    s->next_ns = notebook_now(c->nb) + gap_after(bytes);
     tell_ends(c);
 }
 

@@ -2,6 +2,7 @@
 /* %ranks, and the display below a cell that runs for a while: which questions are asked when, and
  * what is shown. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/unit/kernel/double.h"
 #include "tests/unit/tap.h"
@@ -462,6 +463,62 @@ static void the_end_of_the_job(void)
     world_close(&w);
 }
 
+static void prints(struct world *w, uint32_t worker, const char *text)
+{
+    struct span m = { .kind = SPAN_LINES, .v[F_LINES_STREAM].u64 = 1 };
+
+    m.v[F_LINES_DATA].s = slice_text(text);
+    say(w, worker, m);
+}
+
+static void clears_and_prints(struct world *w, uint32_t worker, const char *text)
+{
+    publishes(w, worker, "clear_output", "{\"wait\": true}");
+    prints(w, worker, text);
+}
+
+static void a_second(struct world *w)
+{
+    for (unsigned k = 0; k < 10; k++)
+        pass(w, NS_PER_S / 10);
+}
+
+/* A page can only be cleared as a whole. */
+static void what_another_rank_shows_comes_again(void)
+{
+    char *large = malloc((1u << 20) + 1);
+    struct clock clock;
+    struct world w;
+
+    if (!large)
+        abort();
+    memset(large, 'x', 1u << 20);
+    memcpy(large + (1u << 20) - 1, "\n", 2);
+    world_open(&w, &clock);
+    begin_two(&w);
+    clears_and_prints(&w, 3, "of one\n");
+    clears_and_prints(&w, 2, "early\n");
+    a_second(&w);
+    buf_clear(&w.log);
+    clears_and_prints(&w, 2, "later\n");
+    a_second(&w);
+    ok(times(&w, "publish clear_output") == 1 && in_order(&w, "clear_output", "of one") &&
+           in_order(&w, "clear_output", "later") && !strstr(w.log.p, "early"),
+       "a rank clears its own lines, and those of the other one are shown again");
+    for (unsigned k = 0; k < 16; k++)
+        k ? prints(&w, 3, large) : clears_and_prints(&w, 3, large);
+    a_second(&w);
+    clears_and_prints(&w, 2, "last\n");
+    buf_clear(&w.log);
+    a_second(&w);
+    a_second(&w);
+    a_second(&w);
+    ok(times(&w, "publish clear_output") == 1 && logged(&w, "last"),
+       "after much that was shown again, it takes some seconds at most");
+    world_close(&w);
+    free(large);
+}
+
 int main(void)
 {
     others_on_a_gpu_are_named();
@@ -481,5 +538,6 @@ int main(void)
     what_switches_it_off();
     a_server_that_runs_cells_gets_no_update();
     the_end_of_the_job();
+    what_another_rank_shows_comes_again();
     return plan_done();
 }
