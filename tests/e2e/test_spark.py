@@ -184,3 +184,13 @@ def test_ranks_read_the_partitions_of_a_table_where_they_are(nb):
 
 def test_the_session_is_the_notebooks_again(nb):
     assert nb.ok("spark.range(1000).selectExpr('sum(id)').first()[0]", limit=LIMIT).value == "499500"
+
+
+@pytest.mark.skipif("spark-session" not in NAMES, reason="it makes a classic session")
+@pytest.mark.parametrize("engine", ["spark-session"], indirect=True)
+def test_a_call_right_after_the_end_of_the_session(nb, engine):
+    """The ranks end with the session, and the kernel need not know it yet."""
+    nb.ok("%%distribute -n 2 --on spark\nkept = 1", limit=LIMIT)
+    call = "TorchDistributor(2, local_mode=False, use_gpu=False).run(lambda: __import__('os').environ['WORLD_SIZE'])"
+    cell = nb.ok("spark.stop()\n%s\n%s" % (engine.first, call), limit=LIMIT)
+    assert cell.value == "'2'" and " are lost: spark is started again\n" in cell.stderr, cell.shown
