@@ -99,13 +99,14 @@ compile_packages() {
     "$venv/bin/python" -m compileall -q -j 0 -x "$none" "$venv/lib" >"$logs/bytecode.log" 2>&1 || :    # some files are for other versions of Python
 }
 
-# cached COMMAND…: what it compiles and ccache knows is not compiled again, where ccache is installed.
+# cached COMMAND…: what it compiles and ccache knows is not compiled again, where ccache is installed. It knows what another build has
+# compiled, too, if both are two folders below their sources and call these ../.. as build_in, `make distcheck` and pip's build do.
 cached() {
     local path=$PATH folder
     for folder in /usr/lib/ccache /usr/lib64/ccache; do
         [ ! -d $folder ] || path=$folder:$PATH
     done
-    PATH=$path CCACHE_DIR=${CCACHE_DIR:-$made/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$top} CCACHE_NOHASHDIR=1 "$@"
+    PATH=$path CCACHE_DIR=${CCACHE_DIR:-$made/ccache} CCACHE_NOHASHDIR=1 "$@"
 }
 
 # Makes configure where it is not there, or older than what it is made of.
@@ -122,7 +123,7 @@ build_in() {
     make_configure || return 1
     mkdir -p "$dir"
     if [ ! -e "$dir/Makefile" ] || [ "$*" != "$(cat "$dir/.options" 2>/dev/null)" ]; then
-        (cd "$dir" && step "configure-$name" "$top/configure" "$@") || return 1
+        (cd "$dir" && step "configure-$name" ../../configure "$@") || return 1
         printf %s "$*" >"$dir/.options"
     fi
     step "make-$name" cached make -C "$dir" -j"$(nproc 2>/dev/null || echo 2)"

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# pip.sh DIR PYTHON WHAT: installs the checkout, a wheel or an sdist with pip in a fresh environment in DIR, as a new user would, and
-# runs a notebook with it. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
+# pip.sh DIR PYTHON WHAT [OPTION…]: installs the checkout, a wheel or an sdist with pip in a fresh environment in DIR, as a new user would,
+# and runs a notebook with it. OPTION is for pip. PYTHON makes the environment, and runs the client in its own one: it must have jupyter_client.
 set -ex
 unset PYTHONDONTWRITEBYTECODE    # what Python leaves must be gone in the end
-unset CCACHE_BASEDIR    # it puts relative paths of the sources into what is built
 top=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(realpath -m "$1")
 client=$2
@@ -14,7 +13,7 @@ spec=$env/share/jupyter/kernels/cellspan/kernel.json
 rm -rf "$dir"
 mkdir -p "$dir"
 "$client" -m venv "$env"
-"$env/bin/python" -m pip install --disable-pip-version-check "$3"
+"$env/bin/python" -m pip install --disable-pip-version-check "${@:3}"
 [ "$("$env/bin/cellspan" --version)" = "cellspan $("$env/bin/python" -c \
     'import importlib.metadata as m; print(m.version("cellspan"))')" ]
 [ "$("$env/bin/python" -c 'import cellspan; print("cellspan", cellspan.__version__)')" = "$("$env/bin/cellspan" --version)" ]

@@ -54,7 +54,7 @@ def test_errors_name_the_command_that_this_was_installed_by(backend, monkeypatch
         (tmp_path / "PKG-INFO").write_text("")
     commands = []
     monkeypatch.setattr(backend, "run", lambda *command, cwd: commands.append(command))
-    backend.configure(str(tmp_path), given)
+    backend.configure(str(tmp_path / "made"), given)
     assert [word for word in commands[0] if word.startswith("INSTALL_COMMAND")] == says
 
 

@@ -180,27 +180,32 @@ def is_checkout(settings):
     return "platform" not in (settings or {}) and not os.path.exists(os.path.join(TOP, "PKG-INFO"))
 
 
-def configure(build, settings):
-    """Configures in a folder of its own, from a copy of a checkout: nothing is left in the user's."""
-    source = TOP
+def configure(folder, settings):
+    """Configures in a copy of the sources, which it makes in this folder: nothing is left in the user's. Returns the folder of the build."""
+    source = os.path.join(folder, "source")
+    build = os.path.join(source, ".build", "build")
     if not any(map(shutil.which, shlex.split(os.environ.get("CC", ""))[:1] or ["cc", "gcc"])):
         sys.exit("cellspan: there is no C compiler here. Install %s; docs/building.md names the packages%s" % (
             NEEDED, ". No wheel was taken: " + no_wheel_fitted() if os.path.exists(os.path.join(TOP, "PKG-INFO")) else ""))
-    for folder in (TOP, build):
-        if re.search(r"\s", folder):
-            sys.exit("cellspan: autotools can't build where a path has white space in it: %r; move it to a folder without" % folder)
-    if not os.path.exists(os.path.join(TOP, "configure")):
-        if not shutil.which("autoreconf"):
-            sys.exit("cellspan: autoreconf is missing: install autoconf and automake")
-        source = os.path.join(build, "source")
-        shutil.copytree(TOP, source, symlinks=True, ignore=lambda at, names: [
-            name for name in names if name == "__pycache__" or at == TOP and name in (".git", ".build", "build", "dist", "autom4te.cache")])
+    for path in (TOP, build):
+        if re.search(r"\s", path):
+            sys.exit("cellspan: autotools can't build where a path has white space in it: %r; move it to a folder without" % path)
+    made = os.path.exists(os.path.join(TOP, "configure"))
+    if not made and not shutil.which("autoreconf"):
+        sys.exit("cellspan: autoreconf is missing: install autoconf and automake")
+    shutil.copytree(TOP, source, symlinks=True, ignore=lambda at, names: [
+        name for name in names if name == "__pycache__" or at == TOP and name in (".git", ".build", "build", "dist", "autom4te.cache")
+        or os.path.exists(os.path.join(at, name, "pyvenv.cfg"))])  # an environment may be large
+    if not made:
         run("autoreconf", "-fi", cwd=source)
     more = (settings or {}).get("configure", [])
     more = shlex.split(more) if isinstance(more, str) else more
     if is_checkout(settings) and "INSTALL_COMMAND" not in os.environ and not any(word.startswith("INSTALL_COMMAND=") for word in more):
         more = ["INSTALL_COMMAND=pip install .", *more]  # an index of packages need not have it
-    run(os.path.join(source, "configure"), "--prefix=" + NOWHERE, "--with-python=" + sys.executable, *more, cwd=build)
+    os.makedirs(build)
+    # The compiler gets no path of this folder, so its cache serves what another build of the same sources has compiled.
+    run("../../configure", "--prefix=" + NOWHERE, "--with-python=" + sys.executable, *more, cwd=build)
+    return build
 
 
 class Wheel:
@@ -266,16 +271,16 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     stem = "%s-%s" % (NAME, version())
     file = "%s-%s.whl" % (stem, tag(config_settings))
     say_why()
-    with tempfile.TemporaryDirectory(prefix="cellspan-build-") as build:
-        root = os.path.join(build, "root")
-        configure(build, config_settings)
+    with tempfile.TemporaryDirectory(prefix="cellspan-build-") as folder:
+        root = os.path.join(folder, "root")
+        build = configure(folder, config_settings)
         run("make", "-j%d" % (os.cpu_count() or 1), "default_python=", cwd=build)  # that of cellspan-python
         run("make", "install-strip", "default_python=", "DESTDIR=" + root, "BYTECODE=no", cwd=build)
         root += NOWHERE
         wheel = Wheel(os.path.join(wheel_directory, file))
         package = os.path.join(root, "lib", "cellspan", "python")
-        shutil.move(os.path.join(package, NAME + "-stubs"), os.path.join(build, "types", NAME + "-stubs"))
-        wheel.add_tree(os.path.join(build, "types"), ".")
+        shutil.move(os.path.join(package, NAME + "-stubs"), os.path.join(folder, "types", NAME + "-stubs"))
+        wheel.add_tree(os.path.join(folder, "types"), ".")
         wheel.add(NAME + "/__init__.py", LOADER)
         for folder in ("libexec", "lib", "share"):
             wheel.add_tree(os.path.join(root, folder), "%s.data/data/%s" % (stem, folder))
@@ -291,8 +296,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 def build_sdist(sdist_directory, config_settings=None):
     """PEP 517's hook: the sdist's file name."""
     stem = "%s-%s" % (NAME, version())
-    with tempfile.TemporaryDirectory(prefix="cellspan-build-") as build:
-        configure(build, config_settings)
+    with tempfile.TemporaryDirectory(prefix="cellspan-build-") as folder:
+        build = configure(folder, config_settings)
         run("make", "distdir", cwd=build)
         with tarfile.open(os.path.join(sdist_directory, stem + ".tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as tar:
             tar.add(os.path.join(build, stem), stem)
