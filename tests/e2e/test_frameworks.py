@@ -270,8 +270,8 @@ def test_a_script_of_torchruns_shape_resumes_from_its_snapshot(nb, jupyter_env, 
     line = "%%%%distribute -n 2 --cwd %s %s %%d 1 --batch 8" % (at_work, script)
     epochs(nb.ok(line % 2, limit=150).stdout, 0, 2, 0)
     epochs(nb.ok(line % 4, limit=150).stdout, 2, 4, 1)
-    run = subprocess.run(["cellspan", "run", "-n", "2", str(script), "6", "1", "--batch=8"], cwd=at_work, env=jupyter_env, stdin=subprocess.DEVNULL,
-                         capture_output=True, text=True, timeout=150)
+    run = subprocess.run(["cellspan", "run", "-n", "2", str(script), "6", "1", "--batch=8"], cwd=at_work,
+                         env=dict(jupyter_env, CELLSPAN_PRELOAD=BEFOREHAND), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=150)
     assert run.returncode == 0, run.stdout + run.stderr
     epochs(run.stdout, 4, 6, 1)
 

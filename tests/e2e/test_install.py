@@ -211,8 +211,8 @@ def test_the_end_of_a_script_calls_no_handler_of_its_own(cellspan, tmp_path, end
     (tmp_path / "ends.py").write_text(
         "import os, signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: open(f'called-{os.getpid()}', 'w').close())\n" + end
     )
-    for _ in range(3):  # it would be called on a third of the ranks
-        cellspan("run", "-n", 4, "--python", sys.executable, "--cwd", tmp_path, tmp_path / "ends.py")
+    # It would be called on a third of the ranks.
+    cellspan("run", "-n", 12, "--python", sys.executable, "--cwd", tmp_path, tmp_path / "ends.py")
     assert [name for name in os.listdir(tmp_path) if name.startswith("called-")] == []
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lightning on ranks: Trainer and Fabric as under torchrun, its notebook's strategy, that of Horovod, and what home has made. Each
-process that imports it needs a processor for 4 s, so these tests share ranks where they can."""
+process that imports it needs a processor for 4 s, so these tests share ranks where they can, and these don't import it themselves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from test_torch_errors import HERE
 from test_worlds_of_values import WHY
 
 pytestmark = pytest.mark.clients
+BEFOREHAND = "torch._dynamo,lightning"  # as torch_users.py says
 LIGHTNING = """
 import os, sys, torch, lightning as L, warnings, logging
 warnings.simplefilter("ignore")
@@ -77,7 +78,7 @@ def test_lightnings_trainer_fits_resumes_and_stops_early_several_times(nb, jupyt
     script = tmp_path / "train.py"
     script.write_text(lightning(tmp_path))
     learnt(nb.ok("%%distribute -n 2 %s" % script, limit=180).stdout)
-    run = subprocess.run(["cellspan", "run", "-n", "2", str(script)], cwd=tmp_path, env=jupyter_env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+    run = subprocess.run(["cellspan", "run", "-n", "2", str(script)], cwd=tmp_path, env=dict(jupyter_env, CELLSPAN_PRELOAD=BEFOREHAND), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
     assert run.returncode == 0, run.stdout + run.stderr
     learnt(run.stdout)
 
@@ -270,7 +271,7 @@ def train_hvd(folder, options):
 
 @pytest.mark.parametrize("package, options", [("lightning.pytorch", "dict(accumulate_grad_batches=2, gradient_clip_val=0.5)"), ("pytorch_lightning", "{}")])
 def test_lightning_has_the_strategy_again(fresh, tmp_path, package, options):
-    nb = fresh(cwd=str(tmp_path))
+    nb = fresh(cwd=str(tmp_path), env={"CELLSPAN_PRELOAD": "torch._dynamo," + package})
     nb.ok(LIT.replace("{package}", package))
     nb.ok("result = HorovodRunner(np=-2).run(train_hvd, folder='ranks', options=%s); result[1:]" % options)
     cell = nb.ok(

@@ -136,7 +136,7 @@ PROGRAMS = {
         "print(MirroredStrategyRunner(num_slots=2, use_gpu=False, use_custom_strategy=True).run(train))\n",
         ["2"], ["Training with 2 slots is complete!"]),
     "dataframe": (
-        "import pandas\nfrom cellspan.torch import TorchDistributor, _get_spark_partition_data_loader\n"
+        "import pandas  # the loader imports torch on each rank\nfrom cellspan.torch import TorchDistributor, _get_spark_partition_data_loader\n"
         "def train(): return [x.tolist() for x, in _get_spark_partition_data_loader(2, 2, 0)]\n"
         "table = pandas.DataFrame({'x': [1., 2., 3., 4.]})\n"
         "print(TorchDistributor(2, local_mode=False, use_gpu=False)._train_on_dataframe(train, table))\n",
