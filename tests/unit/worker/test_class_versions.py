@@ -21,7 +21,7 @@ def module(tmp_path, monkeypatch):
     """Writes a module's text and loads it, again if need be."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setattr(class_versions, "_told", set())
+    monkeypatch.setattr(class_versions, "_reported", set())
 
     def load(text, only_write=False):
         (tmp_path / "versioned_kl.py").write_text(text)

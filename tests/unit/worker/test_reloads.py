@@ -53,12 +53,12 @@ def test_ranks_load_again_in_homes_order(write, log, rank):
     write("rl_z_base", "v = 22\n")
     for name in ("rl_z_base", "rl_a_top", "rl_z_base"):
         log.add(name)
-    rank.take(log.told())
+    rank.take(log.report())
     assert (top.v, base.v) == (22, 22)
     base.v = 5
-    rank.take(log.told())
+    rank.take(log.report())
     log.add("rl_a_top")
-    rank.take(log.told())
+    rank.take(log.report())
     assert (top.v, base.v) == (5, 5), "only what home has loaded since"
 
 
@@ -68,12 +68,12 @@ def test_a_new_home_counts_from_its_own_start(write, log, rank, before, after):
     (module,) = load("rl_m")
     for name in before:
         log.add(name)
-    rank.take(log.told())
+    rank.take(log.report())
     write("rl_m", "v = 22\n")
     new = reloads.Log()
     for name in after:
         new.add(name)
-    rank.take(new.told())
+    rank.take(new.report())
     assert module.v == 22
 
 
@@ -96,7 +96,7 @@ def test_what_fails_is_tried_again_and_the_others_are_loaded(write, log, rank):
         log.add(name)
     write("rl_m", "raise OSError('not here')\n")
     with pytest.raises(OSError, match="not here"):
-        rank.take(log.told())
+        rank.take(log.report())
     assert (first.v, fails.v, last.v) == (22, 1, 22)
     assert rank.try_again() == rank.try_again() == ["ranks can't load rl_m again, as home has: OSError: not here"]
     write("rl_m", "v = 22\n")
@@ -111,7 +111,7 @@ def test_what_the_user_has_loaded_since_keeps_its_state(write, log, rank):
     write("rl_m", "raise OSError('not here')\n")
     log.add("rl_m")
     with pytest.raises(OSError, match="not here"):
-        rank.take(log.told())
+        rank.take(log.report())
     write("rl_m", "v = 22\n")
     importlib.reload(module).v = 5
     assert rank.try_again() == [] and module.v == 5
@@ -126,7 +126,7 @@ def test_an_interrupt_leaves_the_others_for_the_next_cell(write, log, rank):
         log.add(name)
     write("rl_m", "raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
-        rank.take(log.told())
+        rank.take(log.report())
     write("rl_m", "v = 22\n")
     assert rank.try_again() == []
     assert (first.v, interrupted.v, last.v) == (22, 22, 22)

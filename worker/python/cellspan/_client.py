@@ -206,7 +206,7 @@ class Far:
                 self._owner = None
         if good:
             return value
-        raise _told(value)
+        raise _with_traceback(value)
 
     def _do(self, ask):
         from ._capture import vars_bundle
@@ -371,7 +371,7 @@ class RankTraceback(Exception):
     __module__ = "cellspan"
 
 
-def _told(error):
+def _with_traceback(error):
     """The exception to raise. Python prints its cause above it: the rank's traceback. A rank that died has none."""
     from ._jobs import is_of_rank
 

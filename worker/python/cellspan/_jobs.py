@@ -53,19 +53,19 @@ def _folder(options):
 
 def is_of_rank(error):
     """Did a rank fail with this RemoteError? Otherwise the kernel refused the call, or could not start ranks."""
-    told = _told(error)
-    return "raised" in told or "exit_status" in told
+    description = _description(error)
+    return "raised" in description or "exit_status" in description
 
 
 def exit_code(error):
     """The exit status that a shell would see of a script whose rank failed with this RemoteError."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    return 2 if type(error).__name__ == "UsageError" else _told(error).get("exit_status", 1)  # 2: there is no such script
+    return 2 if type(error).__name__ == "UsageError" else _description(error).get("exit_status", 1)  # 2: there is no such script
 
 
-def _told(error):
-    return error.__dict__.get("_cellspan_told") or {}
+def _description(error):
+    return error.__dict__.get("_cellspan_description") or {}
 
 
 # ---- machines -------------------------------------------------------------------------------------------------------

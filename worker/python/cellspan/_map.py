@@ -353,13 +353,13 @@ class _Tasks:
 
     def no_rank_left(self, error):
         """The exception for a map of which all ranks have died, each with an item of its own. error: the kernel's."""
-        told = []
+        listed = []
         for first, count, how in self._deaths[:DEATHS_TOLD]:
             out = self._chunks.get(first)
             alone = isinstance(out, _Out) and count == 1
-            told.append(f"{self._named(first, out) if alone else _numbered(first, count)}: {how}")
-        more = len(self._deaths) - len(told)
-        text = f"map(): no rank is left: {'; '.join(told)}{f'; and {more} more' if more > 0 else ''}: try one of these items by itself, with cellspan.run()"
+            listed.append(f"{self._named(first, out) if alone else _numbered(first, count)}: {how}")
+        more = len(self._deaths) - len(listed)
+        text = f"map(): no rank is left: {'; '.join(listed)}{f'; and {more} more' if more > 0 else ''}: try one of these items by itself, with cellspan.run()"
         name = type(error).__name__
         made = remote_error({"ename": name, "evalue": text, "traceback": [f"{name}: {text}", *error.traceback[2:]]})
         alone = [first for first, count, _ in self._deaths if count == 1]

@@ -23,9 +23,9 @@ def watch():
 
 
 def _tell(package):
-    told = wrong(package, version_of)
-    if told:
-        print(f"cellspan: {told}", file=sys.stderr)
+    mismatch = wrong(package, version_of)
+    if mismatch:
+        print(f"cellspan: {mismatch}", file=sys.stderr)
 
 
 def wrong(package, version_of):

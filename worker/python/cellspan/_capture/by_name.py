@@ -53,7 +53,7 @@ def _may(text):
 class _Finder:
     def __init__(self, modules):
         self.modules = {"__main__", *modules}  # names of the notebook's module
-        self.told = {}  # {id(node): names that it reads}
+        self.read_by = {}  # {id(node): names that it reads}
         self.texts = {}  # {id(node): a text that is a name}
         self.quiet = set()  # ids of nodes that read nothing by themselves: a node around them tells what is read
         self.any = []  # nodes that may mean any name
@@ -70,7 +70,7 @@ class _Finder:
                 self.modules.update(target.id for target in targets if isinstance(target, ast.Name))
 
     def found(self):
-        found = {**self.told, **{id(node): [*self.told.get(id(node), ()), ANY] for node in self.any}}
+        found = {**self.read_by, **{id(node): [*self.read_by.get(id(node), ()), ANY] for node in self.any}}
         for at, text in self.texts.items() if self.any else ():
             found.setdefault(at, []).append(text)
         for at, names in self.at.items() if self.queries else ():
@@ -87,7 +87,7 @@ class _Finder:
             self.visit(child, inner)
 
     def tell(self, node, *names):
-        self.told.setdefault(id(node), []).extend(names)
+        self.read_by.setdefault(id(node), []).extend(names)
 
     def on_Import(self, node, top):
         if any(a.name == "__main__" and a.asname for a in node.names):

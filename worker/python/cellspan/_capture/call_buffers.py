@@ -76,10 +76,10 @@ class CallBuffers:
 
     def gone(self):
         """The names of groups that ranks need not keep."""
-        told = [name for name, times in self._free.items() if times]
-        for name in told:
+        gone = [name for name, times in self._free.items() if times]
+        for name in gone:
             self._free[name] -= 1
-        return told
+        return gone
 
     def value(self, name):
         """(what a bundle has for this group, what keeps its memory alive); None: its call is over."""

@@ -39,7 +39,7 @@ MISSING = re.compile(r"attribute '[\w.]+' on <module '([\w.]+)'")  # an Attribut
 side = ""  # what this process is; "": another one, such as one that the notebook has started
 rank = None  # its number, if it is one
 _described = weakref.WeakKeyDictionary()  # {class: (the spec by which its module was loaded, {name: text})}
-_told = set()
+_reported = set()
 
 
 def is_older(module):
@@ -206,8 +206,8 @@ def tell(theirs, value, label="", say=None):
                 line = _line(cls, _differing(parts, parts_of(cls)), theirs["by"])
                 called = _called(value, cls, label) if line else ""
                 about = line, called if isinstance(cls, enum.EnumMeta) else "", *older
-                if line and about not in _told:  # of several ranks, the first is named
-                    _told.add(about)
+                if line and about not in _reported:  # of several ranks, the first is named
+                    _reported.add(about)
                     (say or _print)(f"{called}: {line}: {_cause(module, theirs, older)}")
 
 

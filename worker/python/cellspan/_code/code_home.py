@@ -30,7 +30,7 @@ from .manifest import SCANNED, Changing, Hashes, Unsendable, imports_in, is_code
 KEPT = 8  # search paths, the notebook's and those of scripts, that are remembered
 LOOKED = 64  # folders that ranks have asked about, whose changes are told
 WATCHED = 100  # folders without __init__.py that are watched in case they become packages
-TOLD = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
+REPORTED = re.compile("its data|a link")  # how reasons for leaving something out begin that are told with the cell
 MOST_TOLD = 3
 LARGE = 1 << 20  # bytes of a module or package that ranks do not get for every cell, only because one has imported it
 AT_ONCE = 1 << 20  # bytes of a file that are read at once
@@ -63,7 +63,7 @@ class CodeHome:
         self._turn = 0  # counts what makes the last part outdated
         self._process = os.urandom(8).hex()  # ranks may have files of another process of home, of which this one knows nothing
         self._state, self._part, self._lines = None, None, []
-        self._told = set()
+        self._reported = set()
         self._loaded = {}  # {name of a module at home: (its spec, its file's hash when it was seen)}
         self._paths = {}  # {hash: paths}, of files that ranks may have
         self._sent = {}  # {hash: bytes} that went to ranks
@@ -215,8 +215,8 @@ class CodeHome:
             known = self._loaded.get(name)
             if known is None or known[0] is not spec:  # imported, or loaded again
                 known = self._loaded[name] = spec, None if class_versions.is_older(name) else now
-            if known[1] != now and not reloads and (name, now) not in self._told:
-                self._told.add((name, now))
+            if known[1] != now and not reloads and (name, now) not in self._reported:
+                self._reported.add((name, now))
                 self._lines.append(
                     f"{path} has changed since the notebook imported it: ranks that import it now have a newer {name} than home, also in the "
                     f"classes of values that travel. importlib.reload({name}) brings it here"
@@ -244,8 +244,8 @@ class CodeHome:
         return any(isinstance(place, str) and os.path.abspath(place).startswith(roots) for place in places)
 
     def _note_left(self, manifest):
-        new = [(path, why) for path, _, why in manifest.left if TOLD.match(why) and (path, why) not in self._told]
-        self._told.update(new)
+        new = [(path, why) for path, _, why in manifest.left if REPORTED.match(why) and (path, why) not in self._reported]
+        self._reported.update(new)
         self._lines += [f"{path}: {why}" for path, why in new[:MOST_TOLD]]
         if len(new) > MOST_TOLD:
             self._lines.append(f"and {len(new) - MOST_TOLD} more, which %ranks code lists")
@@ -253,8 +253,8 @@ class CodeHome:
     def _tell_of_names(self, entries):
         """Says once which folders of the search path are left out because of their names."""
         for entry in entries:
-            if not is_text(entry) and entry not in self._told and os.path.exists(entry):
-                self._told.add(entry)
+            if not is_text(entry) and entry not in self._reported and os.path.exists(entry):
+                self._reported.add(entry)
                 shown = os.fsencode(entry).decode("utf-8", "replace")
                 self._lines.append(f"{shown}: modules of this folder do not go to other machines: its name is not UTF-8")
 

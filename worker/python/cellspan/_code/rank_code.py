@@ -412,7 +412,7 @@ class RankCode:
 
     # ---- errors ------------------------------------------------------------------------------------------------------
 
-    told = staticmethod(finders.with_home_paths)
+    with_home_paths = staticmethod(finders.with_home_paths)
 
     def hints(self, error):
         """Lines below an error that has its cause in what this machine lacks."""

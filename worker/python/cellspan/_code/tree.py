@@ -147,10 +147,10 @@ class Tree:
 
     def first(self, what):
         """True for the first rank of this node that asks for `what`, which is text. It is the one that says something."""
-        told = os.path.join(self.folder, "told")
+        reported = os.path.join(self.folder, "reported")
         try:
-            os.makedirs(told, mode=0o700, exist_ok=True)
-            os.close(os.open(os.path.join(told, hashlib.sha256(what.encode()).hexdigest()), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.makedirs(reported, mode=0o700, exist_ok=True)
+            os.close(os.open(os.path.join(reported, hashlib.sha256(what.encode()).hexdigest()), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
             return False
         except OSError:  # no room; the line may come twice

@@ -110,7 +110,7 @@ class Launch:
         self._out, self._errors = os.dup(1), os.dup(2)
         self._lock, self._sent, self._end = threading.Lock(), None, 1.0
         self._at_end, self._ending = [], []  # functions, and the threads that call them
-        self._told = time.monotonic()  # when the kernel was told something
+        self._last_report = time.monotonic()  # when the kernel was told something
         self._log = Log()
 
     # ---- what the kernel is told ----
@@ -118,7 +118,7 @@ class Launch:
     def _line(self, line):
         data = ("".join(c if c >= " " and c != "\x7f" else " " for c in line)[:TEXT_MAX] + "\n").encode("utf-8", "replace")
         with self._lock:
-            self._told = time.monotonic()
+            self._last_report = time.monotonic()
             _write(self._out, data)
 
     def nodes(self, n, by_ranks=False):
@@ -159,7 +159,7 @@ class Launch:
         """What is done within asks `who`, and its library may wait for ever. If it has not ended CELLSPAN_START_TIMEOUT after the kernel
         was told something, the engine fails. queue: a pattern of lines of the log that say that it has answered, and waits in a queue."""
         came = threading.Event()
-        self._told = time.monotonic()
+        self._last_report = time.monotonic()
         threading.Thread(target=self._limit, args=(who, queue, came), name="cellspan-limit", daemon=True).start()
         try:
             yield
@@ -173,7 +173,7 @@ class Launch:
             if waits:
                 self.say(waits[0])
                 return
-            if time.monotonic() - self._told >= seconds:
+            if time.monotonic() - self._last_report >= seconds:
                 self.fail("%s has not answered within %g s (%s)" % (who, seconds, START_TIMEOUT))
                 os._exit(FAILED)
 
@@ -280,11 +280,11 @@ def run(name, words):
     """The whole life of an engine's process."""
     status, text, whole = 0, "", False
     try:
-        told = arguments(words)
+        given = arguments(words)
     except Cannot as error:
         sys.stderr.write("cellspan-launch-%s: %s\n" % (name, error))
         sys.exit(CANNOT)
-    launch = Launch(name, *told)
+    launch = Launch(name, *given)
     launch.watch()
     try:
         importlib.import_module("." + name, __package__).main(launch)

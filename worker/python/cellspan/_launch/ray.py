@@ -238,7 +238,7 @@ class Drains:
     def __init__(self, launch, ray):
         self.launch, self.ray = launch, ray
         self.agents = {}  # the node's id: the numbers of its agents
-        self._told, self._due = set(), 0.0
+        self._reported, self._due = set(), 0.0
 
     def add(self, number, node):
         self.agents.setdefault(node, []).append(number)
@@ -248,9 +248,9 @@ class Drains:
             return
         self._due = time.monotonic() + LOOK_S
         for node, deadline in self._draining().items():
-            for number in self.agents.get(node, ()) if node not in self._told else ():
+            for number in self.agents.get(node, ()) if node not in self._reported else ():
                 self.launch.notice(number, deadline / 1000 - time.time() if deadline else DRAIN_S, "Ray drains the node")
-            self._told.add(node)
+            self._reported.add(node)
 
     def _draining(self):
         """{id: when it ends, in ms; 0: Ray does not say}. Ray has no public name for it, and old versions have none."""

@@ -143,7 +143,7 @@ class Lock:
             return self.fd is not None
 
     def wait(self):
-        told, check = False, time.monotonic() + POLL_S
+        reported, check = False, time.monotonic() + POLL_S
         Lock.waited_for_own_run = False
         with contextlib.suppress(FileNotFoundError):
             Lock.waited_for_own_run = _is_of_own_run(_owner(self.lock_file_path)[3])
@@ -154,8 +154,8 @@ class Lock:
             with contextlib.suppress(FileNotFoundError):
                 if _owner_has_ended(self.lock_file_path):
                     raise OwnerEnded(self.lock_file_path)
-                if not told:
-                    told = True
+                if not reported:
+                    reported = True
                     _tell(self.lock_file_path)
             check = time.monotonic() + POLL_S
 

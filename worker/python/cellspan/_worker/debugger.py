@@ -50,10 +50,10 @@ def settle(cell, come):
     global _late
     with _news:
         late = _done() < come and (_done() == _late or not _news.wait_for(lambda: _done() >= come, PATIENCE))
-        told, _late = late and _done() == _late, _done() if late else None
+        reported, _late = late and _done() == _late, _done() if late else None
     if _current is not None:
         _current.cell_begins(cell)
-    if late and not told:
+    if late and not reported:
         print("cellspan: the debugger is busy; cells may not stop at breakpoints until it is done", file=sys.stderr)
 
 
@@ -110,7 +110,7 @@ class Debugger:
         self._stopped = set()  # numbers of threads
         self._breaks = {}  # {(command, path): request}: what sets breakpoints, as last sent
         self._released = False  # they are removed until the next cell
-        self._limit_told = False  # in this cell
+        self._limit_reported = False  # in this cell
         self._path = None, None  # the file name that the kernel has sent for the cell that runs, and its text
 
     def serve(self):
@@ -175,9 +175,9 @@ class Debugger:
     def _tell_limit(self):
         """torch's own time limit runs on while this process is stopped: says once in each cell when it will be over."""
         limit = torchenv.time_limit()
-        if limit is None or self._limit_told:
+        if limit is None or self._limit_reported:
             return
-        self._limit_told = True
+        self._limit_reported = True
         end = time.strftime("%H:%M", time.localtime(time.time() + limit))
         print(f"cellspan: while ranks are stopped, torch's time limit goes on: collectives that wait for them fail after {limit / 60:.3g} min, at {end} "
               "or later; init_process_group(timeout=...) sets it", file=sys.stderr)
@@ -255,7 +255,7 @@ class Debugger:
 
     def cell_begins(self, cell):
         """On the main thread."""
-        self._limit_told = False
+        self._limit_reported = False
         if self.prefix is None and self.pydevd is not None:
             self.pydevd.rest()
         elif self.pydevd is not None:

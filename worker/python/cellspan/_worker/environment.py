@@ -165,7 +165,7 @@ def expanded(folder):
     return folder if os.path.isdir(folder) else os.path.expandvars(os.path.expanduser(folder))
 
 
-def told_moved():
+def report_moved():
     """A line that says, once, where the ranks are; "" if there is nothing to say."""
     global moved
     here, moved = moved, ""

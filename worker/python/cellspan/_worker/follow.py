@@ -52,7 +52,7 @@ class Lead:
             "env": {} if environ == self._untold and run is None else self._changes(run),
             "options": self._settings,
             "extensions": sorted(seen[3]),
-            "reloaded": self._watch.reloaded.told(),
+            "reloaded": self._watch.reloaded.report(),
             "autoreload": seen[5],
             "logging": seen[6],
             "path": self.paths.change(),
@@ -185,9 +185,9 @@ class Follower:
             lines += reloads.imported.unsaid(self._shell, *(() if self._code is None else (self._code.is_homes,)))
         self._say(lines)
 
-    def told(self, text):
+    def with_home_paths(self, text):
         """A text that may name files which came from home, as home has them."""
-        return text if self._code is None else self._code.told(text)
+        return text if self._code is None else self._code.with_home_paths(text)
 
     def hints(self, error):
         """Lines below an error that has its cause in what this machine lacks."""
@@ -282,4 +282,4 @@ class Follower:
 
     def _say(self, lines):
         for line in lines:
-            print(f"cellspan: {self.told(line)}", file=sys.stderr)
+            print(f"cellspan: {self.with_home_paths(line)}", file=sys.stderr)

@@ -13,7 +13,7 @@ from .._base import imports, threads
 from . import aborts
 
 _settled = False
-_told = None  # the LOCAL_RANK that misplaced() last reported
+_reported = None  # the LOCAL_RANK that misplaced() last reported
 _nccl_read = None  # NCCL's settings when NCCL was first used; see nccl_used()
 _aborted = False  # see take_aborted()
 _late = set()  # the settings that too_late() has reported
@@ -79,8 +79,8 @@ def too_late(given):
     _late.update(late)
     if not late:
         return ""
-    told = ", ".join(f"{name}={value}" for name, value in sorted(late))
-    return f"--env {told} has no effect: NCCL has already read its settings, in an earlier cell; add --fresh"
+    listed = ", ".join(f"{name}={value}" for name, value in sorted(late))
+    return f"--env {listed} has no effect: NCCL has already read its settings, in an earlier cell; add --fresh"
 
 
 def lost_context(text):
@@ -174,11 +174,11 @@ def _prefer_own():
 def misplaced(local_rank):
     """A sentence, once, if LOCAL_RANK is not the number of this rank's GPU, because ranks have started or ended on this machine
     since this process began. Else ""."""
-    global _told
+    global _reported
     mine, seen = own(), os.environ.get("CUDA_VISIBLE_DEVICES", "").count(",") + 1
-    if not mine or seen == len(mine) or mine[0] == local_rank * len(mine) or _told == local_rank:
+    if not mine or seen == len(mine) or mine[0] == local_rank * len(mine) or _reported == local_rank:
         return ""
-    _told = local_rank
+    _reported = local_rank
     return (
         f"its GPU is cuda:{mine[0]}, though LOCAL_RANK is {local_rank}, because ranks were added to this machine or have left it: "
         'use plain "cuda", or --fresh once'

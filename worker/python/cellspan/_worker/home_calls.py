@@ -229,13 +229,13 @@ class Calls(Worker):
         ends the call, and then this raises KeyboardInterrupt.
         """
         __tracebackhide__ = True
-        waiting, interrupted, told = self.begin_call(text, flags, function), False, False
+        waiting, interrupted, reported = self.begin_call(text, flags, function), False, False
         self._expect_values()
         while not waiting.done.is_set():
             try:
-                if interrupted and not told:  # the kernel may have got the interrupt before the call
+                if interrupted and not reported:  # the kernel may have got the interrupt before the call
                     self.interrupt_call(waiting)
-                    told = True
+                    reported = True
                 self.wait_for(waiting, self.DURING_CALL)
             except KeyboardInterrupt:
                 interrupted = True

@@ -78,8 +78,8 @@ def _names(folder):
 
 def speeds(folder="/sys/class/net"):
     """{interface: Mb/s} of this host; most virtual interfaces have no speed."""
-    told = {name: _read(os.path.join(folder, name, "speed")) for name in _names(folder)}
-    return {name: int(text) for name, text in told.items() if text.isdigit() and int(text) > 0}
+    texts = {name: _read(os.path.join(folder, name, "speed")) for name in _names(folder)}
+    return {name: int(text) for name, text in texts.items() if text.isdigit() and int(text) > 0}
 
 
 def infiniband(folder="/sys/class/infiniband"):

@@ -58,9 +58,9 @@ def _items(exchange, data, first, ns):
 
         number = first + unloaded.number_of(error)
         exchange.send(failed=number)
-        told = TypeError(f"map(): {unloaded.of_item(error, number)}")
-        note_item(told, number)
-        raise told from error.__cause__
+        described = TypeError(f"map(): {unloaded.of_item(error, number)}")
+        note_item(described, number)
+        raise described from error.__cause__
 
 
 def _call(exchange, fn, at, item):

@@ -178,7 +178,7 @@ class Rank(Worker):
             if fields["cwd"]:
                 os.chdir(environment.expanded(fields["cwd"]))
             elif environment.moved:
-                print(environment.told_moved(), file=sys.stderr)
+                print(environment.report_moved(), file=sys.stderr)
             if fields["init"]:
                 used = torchenv.init_process_group(fields["init"])
                 if {fields["init"], used} == {"nccl", "gloo"}:
@@ -189,8 +189,8 @@ class Rank(Worker):
         except (OSError, torchenv.TorchError, Refused) as error:
             from IPython.core.error import UsageError
 
-            told = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
-            raise UsageError(told) from None  # shown as one line, since no line of the user's failed
+            text = str(error) if not isinstance(error, OSError) else f"--cwd {fields['cwd']}: {error.strerror}"
+            raise UsageError(text) from None  # shown as one line, since no line of the user's failed
         self._origins.begin()
 
     def _take_names(self, names):
@@ -246,7 +246,7 @@ class Rank(Worker):
                 if isinstance(fd, bytes):
                     fd, size, fields["value"] = -1, 0, fd
             except KeyboardInterrupt as error:
-                cell.error = told(error)
+                cell.error = in_one_line(error)
         if cell.error is not None:
             if not post_mortem.is_meant(cell.code):
                 self.failed_cell = cell
@@ -367,7 +367,7 @@ class Rank(Worker):
         super().show_result(data, metadata)
 
     def show_error(self, ename, evalue, traceback, ends=True, error=None):
-        evalue, traceback = self._follower.told(evalue), [self._follower.told(line) for line in traceback]
+        evalue, traceback = self._follower.with_home_paths(evalue), [self._follower.with_home_paths(line) for line in traceback]
         content = {"ename": ename, "evalue": evalue, "traceback": list(traceback)}
         if self._captured("error", content):
             return
@@ -510,7 +510,7 @@ class Rank(Worker):
             error = interrupt
         if error is not None:  # an error of BIND, or a missing name
             answer["status"] = "error"
-            answer["content"] = to_json(told(error))
+            answer["content"] = to_json(in_one_line(error))
         self._send_done(number, answer, blob, fd, size)
 
     def _values_of(self, names):
@@ -575,7 +575,7 @@ class Rank(Worker):
         if kind == "BIND":
             self._bind_error, self._unbound = error, _link.DONE_UNBOUND
         if kind in ("RUN", "FETCH"):
-            self.send("DONE", number, {"status": "error", "content": to_json(told(error))})
+            self.send("DONE", number, {"status": "error", "content": to_json(in_one_line(error))})
 
     def _meet(self, message):
         """MEET, between cells."""
@@ -590,6 +590,6 @@ def _add(error, why):
     error["traceback"] = [*error["traceback"], why]
 
 
-def told(error):
+def in_one_line(error):
     """An error as one line, without our traceback."""
     return {"ename": type(error).__name__, "evalue": text_of(error), "traceback": [in_words(error)]}

@@ -45,7 +45,7 @@ class Log:
             last = {module: count for count, module in self.entries}
             del self.entries[next((at for at, (count, module) in enumerate(self.entries) if last[module] != count), 0)]
 
-    def told(self):
+    def report(self):
         """For ranks; {}: home has loaded nothing again."""
         return {"process": self.process, "entries": self.entries} if self.entries else {}
 
@@ -101,7 +101,7 @@ class Imported:
         self._last = None  # the last of them
         self._own = {}  # name: (the spec by which it was loaded, its file, the file's time, its hash)
         self._changed = {}  # name: the time of its file, which has other bytes
-        self._told = {}  # name: the file's time that was last reported
+        self._reported = {}  # name: the file's time that was last reported
         self.file_now = lambda path: path  # the file that would be imported now in place of this one
         self._old_objects = {}  # for IPython's superreload()
         self.autoreload = None  # as of autoreload_of(): what this process loads again by itself before its next cell
@@ -165,7 +165,7 @@ class Imported:
 
     def reload_changed(self, how, shell):
         """Does what `%autoreload` does before a cell. Returns lines for the user about failures."""
-        told = []
+        failures = []
         for name in self.newer():
             if not _checks(how, name):
                 continue
@@ -176,8 +176,8 @@ class Imported:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - from the user's module; the old one stays
-                told.append(f"%autoreload of {name} failed: {in_words(error)}")
-        return told
+                failures.append(f"%autoreload of {name} failed: {in_words(error)}")
+        return failures
 
     def _reload(self, module, shell):
         from IPython.extensions.autoreload import superreload
@@ -198,10 +198,10 @@ class Imported:
             if own is not None and _checks(own, name):
                 continue
             path = self._own[name][1]
-            if self._told.get(name) != self._changed[name]:
+            if self._reported.get(name) != self._changed[name]:
                 from .._code.finders import home_path
 
-                self._told[name] = self._changed[name]
+                self._reported[name] = self._changed[name]
                 at_home = is_homes(path)
                 shown, where = (home_path(path), " or %autoreload 2 at home") if at_home else (f"{path} on {platform.node()}", " in a cell on ranks")
                 lines.append(f"{shown} is newer than what ranks have imported: importlib.reload({name}){where} loads it again")
@@ -217,9 +217,9 @@ class HomesReloads:
         self._due = []  # names, in home's order
         self._failed = {}  # name: the spec that the module has since it could not be loaded
 
-    def take(self, told):
-        """told: Log.told(). Loads those modules again that are imported and the user's. Raises the first exception, after all were tried."""
-        process, entries = told.get("process", ""), told.get("entries", ())
+    def take(self, report):
+        """report: Log.report(). Loads those modules again that are imported and the user's. Raises the first exception, after all were tried."""
+        process, entries = report.get("process", ""), report.get("entries", ())
         known = self._count if process == self._process else 0
         self._process, self._count = process, entries[-1][0] if entries else 0
         new = [name for count, name in entries if count > known]

@@ -20,7 +20,7 @@ from .._base.errors import is_a, text_of
 
 SIZE = 16 << 10  # bytes that the pickled arguments and attributes of one exception may have
 INSIDE = 64  # exceptions of a group that are described
-_TEXT = "_cellspan_told"  # attribute of a RemoteError: the description
+_TEXT = "_cellspan_description"  # attribute of a RemoteError: the description
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was created at run time
 _GROUP = getattr(builtins, "BaseExceptionGroup", ())
 
@@ -37,8 +37,8 @@ class RemoteError(RuntimeError):
         """Does not call __init_subclass__ of the user's class, which expects only written classes."""
 
     def __str__(self):
-        told = self.__dict__.get(_TEXT)
-        return RuntimeError.__str__(self) if told is None else told.get("evalue", "")
+        description = self.__dict__.get(_TEXT)
+        return RuntimeError.__str__(self) if description is None else description.get("evalue", "")
 
     def __reduce__(self):
         if _TEXT not in self.__dict__:  # made by the user's code
@@ -179,8 +179,8 @@ def is_of_ranks(error):
 
 def interrupted_lines(error):
     """The lines of the ranks' traceback, if the error is an interrupt of what they ran; else None."""
-    told = error.__dict__.get(_TEXT) if is_a(error, KeyboardInterrupt) else None
-    return told.get("traceback") if told else None
+    description = error.__dict__.get(_TEXT) if is_a(error, KeyboardInterrupt) else None
+    return description.get("traceback") if description else None
 
 
 def _built(made, content, raised):

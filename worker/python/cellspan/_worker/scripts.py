@@ -24,7 +24,7 @@ import types
 from .. import _link
 from .._base import shadows
 from . import store_waits
-from .rank import Rank, told
+from .rank import Rank, in_one_line
 from .worker import loads
 
 
@@ -62,7 +62,7 @@ class BesideRank(PassingRank):
         if not cell.interrupted:
             _, error = self.attempt(cell.number, _run_exit_handlers)
             if error is not None and cell.error is None:
-                cell.error = told(error)
+                cell.error = in_one_line(error)
         super()._done(cell)
 
 

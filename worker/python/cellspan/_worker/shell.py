@@ -258,9 +258,9 @@ class ZMQInteractiveShell(InteractiveShell):
         if is_a(raised[1], RemoteError):
             self._show_remote(limit, *raised)
             return False
-        told = interrupted_lines(raised[1])
-        if told and self.worker.in_subshell() and self.worker.code.startswith(("%distribute", "%%distribute")):  # nothing of it ran here
-            self._showtraceback(raised[0], raised[1], list(told))
+        short_lines = interrupted_lines(raised[1])
+        if short_lines and self.worker.in_subshell() and self.worker.code.startswith(("%distribute", "%%distribute")):  # nothing of it ran here
+            self._showtraceback(raised[0], raised[1], list(short_lines))
             return False
         raised, called = self._of_call(raised)
         if called:
@@ -301,10 +301,10 @@ class ZMQInteractiveShell(InteractiveShell):
         """(the lines, does the user want the debugger?). Lines: None if they are shown already, by a library; FAILED."""
         kept, self._shown.lines = getattr(self._shown, "lines", None), []
         try:
-            with short.told_in(self.InteractiveTB):
+            with short.shown_in(self.InteractiveTB):
                 asks = limit.run(until - time.monotonic(), self._format, etype, value, short.tb, called, *args, **kwargs)
             lines = self._shown.lines
-            return (lines + short.untold() if lines else None), asks
+            return (lines + short.not_shown() if lines else None), asks
         except BaseException:  # noqa: BLE001 - also MemoryError, TooSlow, and whatever a user's class raises
             return tracebacks.FAILED, False
         finally:

@@ -48,30 +48,30 @@ def note(folder):
     from . import spark_jobs
 
     if context is not None:
-        told = {"master": context.master, "classic": spark_jobs.address(folder, spark_jobs.Classic(context))}
+        facts = {"master": context.master, "classic": spark_jobs.address(folder, spark_jobs.Classic(context))}
     else:
         from .spark_connect_jobs import Connect
 
-        told = {"connect": spark_jobs.address(folder, Connect(session))}
+        facts = {"connect": spark_jobs.address(folder, Connect(session))}
     path = os.path.join(folder, NAME)
-    if _noted == (path, told) and os.path.exists(path):
+    if _noted == (path, facts) and os.path.exists(path):
         return path
     new = "%s.%d" % (path, os.getpid())
     try:
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(told, file)
+            json.dump(facts, file)
         os.replace(new, path)
     except OSError:
         return ""
-    _noted = path, told
+    _noted = path, facts
     return path
 
 
 def variables(environ, folder):
     """What an engine's process gets in its environment. environ: what home has changed in its own."""
     path = note(folder)
-    told = {name: value for name, value in environ.items() if name not in KEPT}
-    return {**told, VARIABLE: path} if path else told
+    facts = {name: value for name, value in environ.items() if name not in KEPT}
+    return {**facts, VARIABLE: path} if path else facts
 
 
 def _found():

@@ -79,7 +79,7 @@ class Streams:
         self._last = self.out  # the stream that was written last
         self._number = self._tell = None  # see owners()
         self._owner = 0  # the cell to which the text in the pipes belongs
-        self._told = False  # we have told the kernel the owner; else it assumes the cell that it sent last
+        self._owner_sent = False  # we have told the kernel the owner; else it assumes the cell that it sent last
         self._others = False
         self._changed = 0.0
         self.sinks = {}  # number of a subshell's running cell: the Sink of its text, which does not go through the pipes
@@ -97,7 +97,7 @@ class Streams:
         self._mend()
         self.out.reconfigure(line_buffering=False)
         with self._lock:
-            if self._told or others:
+            if self._owner_sent or others:
                 self._own(number, others)
             self._owner, self._others = number, others
             self._watch()
@@ -109,7 +109,7 @@ class Streams:
         self.flush()
         if others or self._others:
             with self._lock:
-                if others and not (self._told and self._owner == number):
+                if others and not (self._owner_sent and self._owner == number):
                     self._own(number, True)
                 self._others = others
                 self._watch()
@@ -127,7 +127,7 @@ class Streams:
                 self._change_owner()
 
     def _watch(self):
-        watched = self.sinks or self._others or self._told or self._last is self.err
+        watched = self.sinks or self._others or self._owner_sent or self._last is self.err
         self.out.__class__ = Watched if watched else Stream
 
     def add_sink(self, number, sink):
@@ -154,7 +154,7 @@ class Streams:
                 self.settle()
                 self._last = stream
                 self._watch()
-            if self._tell and (self._others or self._told):
+            if self._tell and (self._others or self._owner_sent):
                 self._change_owner()
             yield
 
@@ -167,7 +167,7 @@ class Streams:
     def _own(self, number, keep):
         self.settle()
         self._tell(number, keep)
-        self._owner, self._told, self._changed = number, keep, time.monotonic()
+        self._owner, self._owner_sent, self._changed = number, keep, time.monotonic()
 
     def _mend(self):
         """Opens descriptors 1 and 2 again if a cell has closed them. Otherwise the next opened file would get such a number, and the

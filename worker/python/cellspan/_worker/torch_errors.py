@@ -243,16 +243,16 @@ def explained(text, begun, cause="", error=None):
     return "", ""
 
 
-def explain(told, cell, passes):
+def explain(description, cell, passes):
     """Adds to the error of a rank's cell, as DONE has it, what to do about it. passes: the process ends with the cell."""
     begun = CELL if cell.instead is None else PASSING if passes else CALL
     error = cell.result.error_in_exec if cell.result is not None else None
-    about, line = explained(told["evalue"], begun, groups.cause(), error)
+    about, line = explained(description["evalue"], begun, groups.cause(), error)
     if about:
-        told["about"] = about
+        description["about"] = about
     if line:
-        told["evalue"] += f" ({line})"
-        told["traceback"] = [*told["traceback"], line]
+        description["evalue"] += f" ({line})"
+        description["traceback"] = [*description["traceback"], line]
 
 
 def at_home(error):

@@ -94,10 +94,10 @@ class Gap:
     def __init__(self, left, after):
         self.counts = collections.Counter((tb.tb_frame.f_code, tb.tb_lineno) for tb in left)
         self.after = after
-        self.told = False
+        self.shown = False
 
     def text(self):
-        self.told = True
+        self.shown = True
         return f"    [... {sum(self.counts.values())} frames are left out: {in_words(self.counts)}]"
 
 
@@ -185,7 +185,7 @@ class Shortened:
             self._set(attribute, chain[CAUSES - 1], chain[-CAUSES])
 
     @contextlib.contextmanager
-    def told_in(self, formatter):
+    def shown_in(self, formatter):
         """Within the block, IPython's formatter says where frames are left out."""
         if not self._gaps:
             yield
@@ -194,12 +194,12 @@ class Shortened:
 
         def format_record(info):
             for gap in self._gaps:
-                if getattr(info, "frame", None) is gap.after and not gap.told:
+                if getattr(info, "frame", None) is gap.after and not gap.shown:
                     return gap.text() + "\n\n" + formed(info)
                 repeated = getattr(info, "_sd", None)
                 if any(getattr(at, "tb_frame", at) is gap.after for at in getattr(repeated, "frames", ())):
                     info.description = in_words(gap.counts + collections.Counter(repeated.frame_keys))
-                    gap.told = True
+                    gap.shown = True
             return formed(info)
 
         formatter.format_record = format_record
@@ -208,9 +208,9 @@ class Shortened:
         finally:
             del formatter.format_record
 
-    def untold(self):
-        """Lines about what is left out and was not told yet."""
-        lines = [gap.text() for gap in self._gaps if not gap.told]
+    def not_shown(self):
+        """Lines about what is left out and was not shown yet."""
+        lines = [gap.text() for gap in self._gaps if not gap.shown]
         if self._causes > 1:
             lines.append(f"{self._causes} exceptions between the first and the last {CAUSES} are left out")
         return lines
@@ -230,12 +230,12 @@ class Shortened:
             lines.append(f"{name}: {said}" if said else name)
             if not last:
                 lines += ["", "This exception led to the following one:", ""]
-        return lines + self.untold()
+        return lines + self.not_shown()
 
     def _plain_frames(self, tb, compiler):
         lines = []
         while tb is not None:
-            lines += [gap.text() for gap in self._gaps if gap.after is tb.tb_frame and not gap.told]
+            lines += [gap.text() for gap in self._gaps if gap.after is tb.tb_frame and not gap.shown]
             if _is_hidden(tb.tb_frame) and tb.tb_next is not None:
                 tb = tb.tb_next  # IPython does not show these frames either
                 continue

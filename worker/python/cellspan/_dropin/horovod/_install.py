@@ -50,8 +50,8 @@ class _Finder:
             return None
         if name in PACKAGES or name in MODULES:
             return importlib.machinery.ModuleSpec(name, _Finder, is_package=True)
-        told = f"cellspan.horovod has no {name}: docs/names.md lists what it has"
-        raise _refused.missing(name) or ModuleNotFoundError(told, name=name)
+        text = f"cellspan.horovod has no {name}: docs/names.md lists what it has"
+        raise _refused.missing(name) or ModuleNotFoundError(text, name=name)
 
     @staticmethod
     def create_module(spec):

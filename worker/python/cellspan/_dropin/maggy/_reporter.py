@@ -32,9 +32,9 @@ class Reporter:
         with self.lock:
             step = self.step + 1 if step is None else step
             if _values.number(metric) is None:
-                raise BroadcastMetricTypeError(f"broadcast() takes a number as the metric, not {_values.told(metric)}")
+                raise BroadcastMetricTypeError(f"broadcast() takes a number as the metric, not {_values.described(metric)}")
             if _values.number(step) is None:
-                raise BroadcastStepTypeError(f"broadcast() takes a number as the step, not {_values.told(step)}; "
+                raise BroadcastStepTypeError(f"broadcast() takes a number as the step, not {_values.described(step)}; "
                                              f"the metric was {metric}")
             if step < self.step:
                 raise BroadcastStepValueError(f"broadcast({metric}, step={step}): the step before was {self.step}, and steps "

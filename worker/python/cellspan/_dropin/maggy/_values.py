@@ -25,7 +25,7 @@ def number(value):
     return None
 
 
-def told(value):
+def described(value):
     """What the value is, for an error text."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -56,5 +56,5 @@ def _metric(key, value):
     __tracebackhide__ = True
     found = number(value)
     if found is None:
-        raise MetricTypeError(f"the metric {key!r} that the training function returned is {told(value)}; it can only be a number")
+        raise MetricTypeError(f"the metric {key!r} that the training function returned is {described(value)}; it can only be a number")
     return found

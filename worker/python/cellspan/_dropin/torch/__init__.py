@@ -111,8 +111,8 @@ class TorchDistributor(Distributor):
         """
         __tracebackhide__ = True
         if isinstance(train_object, (str, os.PathLike)):
-            return self._told(self._run_file, os.fspath(train_object), args, kwargs)
-        return self._told(self._run_function, train_object, args, kwargs)
+            return self._logged(self._run_file, os.fspath(train_object), args, kwargs)
+        return self._logged(self._run_function, train_object, args, kwargs)
 
     def _train_on_dataframe(self, train_function, spark_dataframe, *args, **kwargs):
         """As run(), with a part of a table in each process: _get_spark_partition_data_loader() reads it there.
@@ -123,9 +123,9 @@ class TorchDistributor(Distributor):
         if self.local_mode:
             raise ValueError("TorchDistributor.train_on_dataframe requires setting TorchDistributor.local_mode to False.")
         parts = _dataframes.divided(spark_dataframe, self.num_processes, place_of(self.on))
-        return self._told(self._run_function, train_function, args, kwargs, parts)
+        return self._logged(self._run_function, train_function, args, kwargs, parts)
 
-    def _told(self, run, *what):
+    def _logged(self, run, *what):
         __tracebackhide__ = True
         where = "local training with %d processes" if self.local_mode else "distributed training with %d executor processes"
         self.logger.info("Started " + where, self.num_processes)
@@ -174,10 +174,10 @@ class TorchDistributor(Distributor):
             except RemoteError as error:
                 if not is_of_rank(error):
                     raise
-                told = "\n".join(_plain(error)[-TAIL:])
+                text = "\n".join(_plain(error)[-TAIL:])
                 code = exit_code(error)
-                told += self._advice(told.splitlines())
-                raise RuntimeError(f"Command {[sys.executable, path, *words]} failed with return code {code}. {told}") from error.with_traceback(None)
+                text += self._advice(text.splitlines())
+                raise RuntimeError(f"Command {[sys.executable, path, *words]} failed with return code {code}. {text}") from error.with_traceback(None)
 
     @contextlib.contextmanager
     def _words(self, args):

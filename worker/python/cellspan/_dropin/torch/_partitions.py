@@ -47,10 +47,10 @@ def written(frame, kinds):
         if group().ranks():  # nobody can see there whether a slot is free
             print("cellspan: a job of the Spark session reads the table; if it waits for a slot, interrupt the cell: `%ranks stop` frees "
                   "those of the ranks", file=sys.stderr)
-        told = [row[0] for row in frame.mapInArrow(_of_batches(kinds), StructType([StructField("told", BinaryType())])).collect()]
+        stored = [row[0] for row in frame.mapInArrow(_of_batches(kinds), StructType([StructField("stored", BinaryType())])).collect()]
     else:
-        told = frame.rdd.mapPartitionsWithIndex(_of_rows(kinds)).collect()
-    return sorted((Partition(*pickle.loads(bytes(each))) for each in told), key=lambda part: part.number)
+        stored = frame.rdd.mapPartitionsWithIndex(_of_rows(kinds)).collect()
+    return sorted((Partition(*pickle.loads(bytes(each))) for each in stored), key=lambda part: part.number)
 
 
 def _of_rows(kinds):
@@ -79,7 +79,7 @@ def _of_batches(kinds):
         for batch in batches:
             for column, values in zip(columns, batch.columns):
                 column.extend(values.to_pylist())
-        yield pyarrow.RecordBatch.from_arrays([pyarrow.array([store(TaskContext.get().partitionId(), columns)], pyarrow.binary())], ["told"])
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array([store(TaskContext.get().partitionId(), columns)], pyarrow.binary())], ["stored"])
 
     return write
 
@@ -150,11 +150,11 @@ class Server:
                 send_load(self.home, cell, to, said)
 
     def shared(self):
-        """{rank: what it is told}."""
+        """{rank: what it is to do}."""
         reads = matched(self.here)
-        told = {rank: {} for rank in self.here}
+        orders = {rank: {} for rank in self.here}
         for rank, number in reads.items():
-            told[rank]["read"] = number
+            orders[rank]["read"] = number
         idle = [rank for rank in sorted(self.here) if rank not in reads]
         for number in sorted(set(range(len(self.parts))) - set(reads.values())):
             gives = next((rank for rank in sorted(self.here) if number in self.here[rank]), None)
@@ -162,9 +162,9 @@ class Server:
                 text = "partition %d of the table is on %s, where no rank is: use as many ranks as the session has executors" % (
                     number, self.parts[number].host)
                 return {rank: {"failed": text} for rank in self.here}
-            told[gives].setdefault("give", []).append(number)
+            orders[gives].setdefault("give", []).append(number)
             self.to[number] = idle.pop(0)
-        return {rank: said for rank, said in told.items() if said}
+        return {rank: said for rank, said in orders.items() if said}
 
     def stop(self, error):
         """take() was interrupted; so are the ranks."""

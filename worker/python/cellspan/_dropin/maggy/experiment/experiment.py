@@ -43,7 +43,7 @@ def lagom(train_fn, config, *, n=None, on=None, reuse=False):
 def _lagom(train_fn, config, where):
     __tracebackhide__ = True
     if not isinstance(config, TorchDistributedConfig):
-        raise TypeError(f"Invalid config type! {_told(config)}")
+        raise TypeError(f"Invalid config type! {_described(config)}")
     config.check()
     if config.backend == "deepspeed" and where["reuse"]:
         raise ValueError("backend='deepspeed' needs fresh processes, since DeepSpeed can be initialised only once: leave out reuse=True")
@@ -91,7 +91,7 @@ def _sets(wanted):
     return sets if any(name in wanted for name in sets) else ()
 
 
-def _told(config):
+def _described(config):
     if isinstance(config, type) and issubclass(config, LagomConfig):
         return f"{config.__name__} is a class; make a configuration: {config.__name__}(...)"
     kind = type(config)
