@@ -5,7 +5,7 @@ kernel_libkernel_a_SOURCES = \
 	kernel/group/group.h kernel/group/place.h kernel/group/vars_plan.h kernel/group/group.c \
 	kernel/group/ledger.c kernel/group/place.c kernel/group/vars_plan.c \
 	kernel/comms/comms.h kernel/comms/private.h kernel/comms/comms.c kernel/comms/text.c kernel/comms/updates.c kernel/comms/widget_state.c \
-	kernel/notebook/cell_ops.h kernel/notebook/notebook.h kernel/notebook/backlog.c \
+	kernel/notebook/cell_ops.h kernel/notebook/notebook.h \
 	kernel/notebook/comm_output.c kernel/notebook/comm_routes.c \
 	kernel/notebook/debugger.h kernel/notebook/debugger.c \
 	kernel/notebook/home.c kernel/notebook/info.c kernel/notebook/json_text.c kernel/notebook/lookup.c \

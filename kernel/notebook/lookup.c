@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small look-ups: the time, new numbers, a rank by its worker, a node's name, a flag of a request,
+/* Small look-ups: the time, new numbers, a rank by its worker, a node's name and whether it
+ * takes more, a flag of a request,
  * the parts of a PUBLISH, the cells that have run. */
 #include "kernel/notebook/notebook.h"
 
@@ -63,6 +64,13 @@ const char *notebook_node_name(const struct notebook *nb, unsigned node)
     return info && info->name[0] ? info->name
            : node == NODE_HERE   ? "this machine"
                                  : "a node without a name";
+}
+
+const struct node *notebook_full_node(const struct notebook *nb, unsigned node)
+{
+    const struct node *info = nb->ops.node(nb->ops.arg, node);
+
+    return info && info->state == NODE_UP && info->full ? info : NULL;
 }
 
 struct subshell *notebook_subshell(const struct notebook *nb, const struct request *r)

@@ -173,7 +173,7 @@ struct comm_list {
     /* owned: ids of the closed comms for which pages still need a comm_close; or NULL */
     json_t *closing;
     struct request *closes;          /* owned reference: the parent of these comm_close messages */
-    uint64_t no_room_ns;             /* backlog.c says what is dropped not before then */
+    uint64_t no_room_ns;             /* send.c says what is dropped not before then */
     struct comm_callback *callbacks; /* owned, in the order in which they were sent */
 };
 
@@ -260,18 +260,13 @@ struct rank *notebook_rank(const struct notebook *nb, uint32_t worker, struct gr
 const struct group *notebook_shown(const struct notebook *nb);
 unsigned notebook_node_of(const struct notebook *nb, uint32_t worker);
 const char *notebook_node_name(const struct notebook *nb, unsigned node); /* for people */
+/* The node, if it is up and so much is kept for it until its agent acknowledges it that nothing
+ * large may be added; else NULL. */
+#define NOTEBOOK_ROOM_NS (200 * NS_PER_MS) /* between two looks whether there is room again */
+const struct node *notebook_full_node(const struct notebook *nb, unsigned node);
 /* records, for %ranks logs, that this cell runs as In [count]. ranks: the group's size; 0: it runs
  * at home. */
 void notebook_note_ran(struct notebook *nb, uint64_t id, unsigned count, unsigned ranks);
-
-/* ---- backlog.c ---- */
-#define NOTEBOOK_ROOM_NS (200 * NS_PER_MS) /* between two looks whether there is room again */
-
-/* The node, if it is up and so much is kept for it that nothing large may be added; else NULL. */
-const struct node *notebook_full_node(const struct notebook *nb, unsigned node);
-/* May a message of a page be sent to this worker? false: it must be dropped, which a line under
- * `parent` says now and then. */
-bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct request *parent);
 
 /* ---- send.c ---- */
 void notebook_start_home(struct notebook *nb);
@@ -285,6 +280,9 @@ int notebook_send_to(struct notebook *nb, const uint32_t *workers, size_t n, con
 typedef bool (*rank_wanted_f)(const struct rank *r, const void *arg);
 int notebook_send_ranks(struct notebook *nb, const struct group *g, rank_wanted_f wanted,
                         const void *arg, const struct span *m, struct err *err);
+/* May a message of a page be sent to this worker? false: it must be dropped, which a line under
+ * `parent` says now and then. */
+bool notebook_has_room(struct notebook *nb, uint32_t worker, const struct request *parent);
 bool rank_in_set(const struct rank *r, const void *ranks); /* arg is a struct ranks */
 /* for messages that need no answer */
 void notebook_send(struct notebook *nb, uint32_t worker, const struct span *m);
