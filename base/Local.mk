@@ -31,6 +31,8 @@ base_libbase_a_SOURCES = \
 	base/meter.h base/meter.c \
 	base/runtime.h base/runtime.c \
 	base/unix_socket.h base/unix_socket.c \
+	base/mux/mux.h base/mux/mux.c \
+	base/mux/forward.h base/mux/forward.c \
 	base/loop/wake.h base/loop/wake.c \
 	base/loop/loop.h base/loop/loop.c \
 	base/loop/message_stream.h base/loop/message_stream.c \
@@ -82,6 +84,8 @@ check_PROGRAMS += \
 	tests/unit/base/loop.t \
 	tests/unit/base/message_stream.t \
 	tests/unit/base/meter.t \
+	tests/unit/base/mux.t \
+	tests/unit/base/forward.t \
 	tests/unit/base/process.t \
 	tests/unit/base/runtime.t \
 	tests/unit/base/zap.t
@@ -99,6 +103,12 @@ tests_unit_base_message_stream_t_LDFLAGS = $(CHAOS_LINK)
 tests_unit_base_message_stream_t_LDADD = base/libbase.a $(ZMQ_LIBS)
 tests_unit_base_meter_t_SOURCES = tests/unit/base/meter.c
 tests_unit_base_meter_t_LDADD = base/libbase.a
+tests_unit_base_mux_t_SOURCES = tests/unit/base/mux.c
+tests_unit_base_mux_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_mux_t_LDADD = base/libbase.a
+tests_unit_base_forward_t_SOURCES = tests/unit/base/forward.c
+tests_unit_base_forward_t_LDFLAGS = $(CHAOS_LINK)
+tests_unit_base_forward_t_LDADD = base/libbase.a $(ZMQ_LIBS)
 tests_unit_base_process_t_SOURCES = tests/unit/base/process.c
 tests_unit_base_process_t_LDADD = base/libbase.a
 tests_unit_base_runtime_t_SOURCES = tests/unit/base/runtime.c
